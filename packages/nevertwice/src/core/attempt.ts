@@ -1,0 +1,138 @@
+/** One run of the work under one claim: what the work is handed, and what its return or throw means. */
+import { NevertwiceError } from "./errors.ts";
+import { deriveKey } from "./identity.ts";
+import type { Lease } from "./lease.ts";
+import { decodeOutcome, encodeOutcome, notKept } from "./outcome.ts";
+import type { Decision, FailureDisposition } from "./policy.ts";
+import type { Call } from "./request.ts";
+import type { AbandonAs } from "./store.ts";
+
+/** What the work is handed. */
+export interface Attempt {
+  /** Grows with every claim of this key: hand it to whatever can refuse a lower one. 0 if the claim could not be made (`onUnavailable: "proceed"`). */
+  readonly fence: number;
+  /** 1 for the first attempt, 2 if an earlier one failed or was lost. */
+  readonly number: number;
+  /** Fires when the claim is lost: stop before the next effect. */
+  readonly signal: AbortSignal;
+  /** A key for another system, the same on every attempt. Throws `lease-lost` once the claim is lost. */
+  deriveKey(name: string): string;
+  /** `throw attempt.notDone(cause)` says that nothing happened: the key is free again, and the caller gets `cause`. */
+  notDone(cause?: unknown): Error;
+}
+
+export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
+
+/** How an attempt ended, and so what the store is to be told. */
+export type Ending =
+  | {
+      readonly kind: "complete";
+      readonly bytes: Uint8Array;
+      /** Set if the outcome itself is not in `bytes`. */
+      readonly notKept: string | undefined;
+      readonly content: { readonly value: unknown } | { readonly thrown: unknown };
+    }
+  | { readonly kind: "abandon"; readonly as: AbandonAs; readonly thrown: unknown };
+
+/** Errors made by `notDone`, and the attempt that made each. */
+const notDoneBy = new WeakMap<object, Attempt>();
+
+export function createAttempt(call: Call, lease: Lease, fence: number, number: number): Attempt {
+  const attempt: Attempt = {
+    fence,
+    number,
+    get signal() {
+      return lease.signal;
+    },
+    deriveKey(name) {
+      if (lease.isLost())
+        throw new NevertwiceError("lease-lost", "this attempt lost its claim; start no further effect.");
+      return deriveKey(call.identity.parts, name);
+    },
+    notDone(cause) {
+      const error = new Error("nothing was done", { cause });
+      notDoneBy.set(error, attempt);
+      return error;
+    },
+  };
+  return attempt;
+}
+
+/** The work returned. What cannot be kept is still done: it is completed without its value, never run again. */
+export function endingOfValue(value: unknown, maxOutcomeBytes: number): Ending {
+  return completion("value", value, maxOutcomeBytes);
+}
+
+/** The work threw: the key is released, the error remembered, or nobody knows. */
+export function endingOfThrow(
+  thrown: unknown,
+  call: Call,
+  attempt: Attempt,
+  lease: Lease,
+  maxOutcomeBytes: number,
+): Ending {
+  if (typeof thrown === "object" && thrown !== null && notDoneBy.get(thrown) === attempt) {
+    return { kind: "abandon", as: "released", thrown: (thrown as Error).cause ?? thrown };
+  }
+  // The effect may have happened and its confirmation been cut off: that is not known to have failed.
+  if (lease.isLost() || call.signal?.aborted) return { kind: "abandon", as: "unknown", thrown };
+  switch (dispositionOf(thrown, call)) {
+    case "remember":
+      return completion("thrown", thrown, maxOutcomeBytes);
+    case "release":
+      return { kind: "abandon", as: "released", thrown };
+    default:
+      return { kind: "abandon", as: "unknown", thrown };
+  }
+}
+
+/** Somebody looked, and says how an earlier attempt ended. What is no decision leaves the outcome unknown. */
+export function endingOfDecision(
+  decision: Decision | { readonly status: "unknown" },
+  maxOutcomeBytes: number,
+): Ending {
+  switch (decision?.status) {
+    case "done":
+      return completion("value", decision.value, maxOutcomeBytes);
+    case "failed":
+      return completion("thrown", decision.error, maxOutcomeBytes);
+    case "not-done":
+      return { kind: "abandon", as: "released", thrown: undefined };
+    default:
+      return { kind: "abandon", as: "unrun", thrown: undefined };
+  }
+}
+
+function dispositionOf(thrown: unknown, call: Call): FailureDisposition {
+  const { onFailure } = call.policy;
+  if (typeof onFailure !== "function") return onFailure;
+  try {
+    return onFailure(thrown);
+  } catch {
+    // Whoever should have judged the failure could not: so nobody knows.
+    return "unknown";
+  }
+}
+
+function completion(kind: "value" | "thrown", content: unknown, maxOutcomeBytes: number): Ending {
+  const encoded = encodeOutcome(kind, content, maxOutcomeBytes);
+  if (!encoded.kept) {
+    const given = kind === "value" ? { value: content } : { thrown: content };
+    return { kind: "complete", bytes: notKept(encoded.reason), notKept: encoded.detail, content: given };
+  }
+  // What the first caller gets is what a replay gives.
+  const replayed = decodeOutcome(encoded.bytes);
+  const given =
+    replayed.kind === "thrown"
+      ? { thrown: withStackOf(replayed.error, content) }
+      : { value: (replayed as { value: unknown }).value };
+  return { kind: "complete", bytes: encoded.bytes, notKept: undefined, content: given };
+}
+
+/** The first caller's copy of a remembered error still says where it was thrown. */
+function withStackOf(copy: unknown, original: unknown): unknown {
+  if (copy instanceof Error && original instanceof Error && original.stack !== undefined) {
+    Object.defineProperty(copy, "stack", { value: original.stack, configurable: true, writable: true });
+  }
+  return copy;
+}

@@ -1,0 +1,68 @@
+/**
+ * Calls to the store, bounded in time. A call that was not answered is ambiguous: it may have been applied, and it may
+ * still be. So it is only ever repeated with the same token, and its late answer is looked at when it comes.
+ */
+import type { Timer } from "./clock.ts";
+import { isNevertwiceError } from "./errors.ts";
+
+export class TimedOut extends Error {
+  constructor(ms: number) {
+    super(`the store did not answer within ${ms} ms`);
+    this.name = "TimedOut";
+  }
+}
+
+/** What a call hands to the store. The signal is made only if the store asks for it: most need none. */
+export interface Bound {
+  readonly signal: AbortSignal;
+}
+
+/** Answers as `call` does, or rejects with `TimedOut` after `ms`; an answer that comes after that goes to `onLate`. */
+export function bounded<T>(
+  timer: Timer,
+  ms: number,
+  call: (bound: Bound) => Promise<T>,
+  onLate?: (answer: T) => void,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let controller: AbortController | undefined;
+    let isOver = false;
+    const cancel = timer.after(ms, () => {
+      isOver = true;
+      reject(new TimedOut(ms));
+      controller?.abort();
+    });
+    const bound: Bound = {
+      get signal() {
+        controller ??= new AbortController();
+        return controller.signal;
+      },
+    };
+    const fail = (error: unknown) => {
+      cancel();
+      reject(error);
+    };
+    try {
+      call(bound).then((answer) => {
+        if (isOver) return onLate?.(answer);
+        cancel();
+        resolve(answer);
+      }, fail);
+    } catch (error) {
+      fail(error);
+    }
+  });
+}
+
+/** A store that says no (full, unsafe, closed) has answered: repeating the call, or proceeding without, is wrong. */
+export function isRefusal(error: unknown): boolean {
+  return isNevertwiceError(error);
+}
+
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 5_000;
+
+/** Exponential with full jitter, so that many callers of a store that comes back do not come back as one. */
+export function pauseMs(failures: number, random: () => number): number {
+  return random() * Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 10));
+}

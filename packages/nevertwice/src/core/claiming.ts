@@ -1,0 +1,152 @@
+/**
+ * One round of claiming: one token, sent until it is answered or given up. An answer that is lost or late never loses
+ * the claim behind it: the same token is recognised, and a `new` that arrives after the round is told how it stands.
+ */
+import { type Bound, bounded, isRefusal, pauseMs, TimedOut } from "./calls.ts";
+import { NevertwiceError } from "./errors.ts";
+import { leaseEnd } from "./lease.ts";
+import type { Ports } from "./ports.ts";
+import type { Call } from "./request.ts";
+import type { AbandonAs, ClaimAnswer } from "./store.ts";
+
+/** A quick failure is tried three times in all; a timeout counts for two, since it cost the caller its patience. */
+const MAX_TRIES = 3;
+const TIMEOUT_TRIES = 2;
+
+export interface Round {
+  readonly token: string;
+  /** When the answered claim was sent, on the timer. */
+  sentAt: number;
+  /** What to do when a `new` for this token arrives late: tell the store again how the attempt stands. */
+  onLateNew: () => void;
+}
+
+export type RoundAnswer =
+  | ClaimAnswer
+  /** `isRefused`: the store answered, and the answer was no. */
+  | { readonly status: "unavailable"; readonly error: unknown; readonly isRefused: boolean }
+  /** Granted, but the lease was over when the grant arrived. */
+  | { readonly status: "too-late" };
+
+export async function claimRound(
+  ports: Ports,
+  call: Call,
+  takeover?: number,
+): Promise<{ round: Round; answer: RoundAnswer }> {
+  const round: Round = { token: ports.newToken(), sentAt: 0, onLateNew: () => {} };
+  const answer = await tryClaims(ports, call, round, takeover);
+  if (answer.status === "new") {
+    if (ports.timer.now() < leaseEnd(round.sentAt, call.policy.leaseMs)) return { round, answer };
+    abandonUnrun(ports, call, round);
+    return { round, answer: { status: "too-late" } };
+  }
+  round.onLateNew = () => abandonUnrun(ports, call, round);
+  return { round, answer };
+}
+
+async function tryClaims(
+  ports: Ports,
+  call: Call,
+  round: Round,
+  takeover: number | undefined,
+): Promise<RoundAnswer> {
+  const { timer, background } = ports;
+  if (background.isFull()) {
+    const error = new NevertwiceError(
+      "unavailable",
+      "the store has not answered for long; too much waits to be told to it.",
+    );
+    return { status: "unavailable", error, isRefused: true };
+  }
+  let error: unknown;
+  for (let tries = 0; tries < MAX_TRIES; tries += error instanceof TimedOut ? TIMEOUT_TRIES : 1) {
+    if (tries > 0)
+      await new Promise<void>((resolve) => void timer.after(pauseMs(tries, ports.random), resolve));
+    try {
+      round.sentAt = timer.now();
+      return await bounded(
+        timer,
+        call.policy.storeTimeoutMs,
+        (bound) => sendClaim(ports, call, round.token, takeover, bound),
+        (late) => {
+          if (late.status === "new") round.onLateNew();
+        },
+      );
+    } catch (reason) {
+      error = reason;
+      if (isRefusal(reason)) return { status: "unavailable", error, isRefused: true };
+    }
+  }
+  return { status: "unavailable", error, isRefused: false };
+}
+
+export function sendClaim(
+  ports: Ports,
+  call: Call,
+  token: string,
+  takeover: number | undefined,
+  bound: Bound,
+): Promise<ClaimAnswer> {
+  const { identity, fingerprint, policy } = call;
+  return ports.store.claim({
+    id: identity.id,
+    parts: identity.parts,
+    fingerprint,
+    token,
+    leaseMs: policy.leaseMs,
+    retentionMs: policy.retentionMs,
+    hold: policy.onLapsed === "hold",
+    takeover,
+    get signal() {
+      return bound.signal;
+    },
+  });
+}
+
+/** Gives back a claim whose work never started, or may have been made without our knowing. */
+export function abandonUnrun(ports: Ports, call: Call, round: Round): void {
+  round.onLateNew = () => abandonUnrun(ports, call, round);
+  void persistAbandon(ports, call, round.token, "unrun");
+}
+
+export function persistAbandon(
+  ports: Ports,
+  call: Call,
+  token: string,
+  as: AbandonAs,
+): Promise<boolean | undefined> {
+  return ports.background.persist(call.policy.storeTimeoutMs, (bound) =>
+    sendAbandon(ports, call, token, as, bound),
+  );
+}
+
+export function sendAbandon(
+  ports: Ports,
+  call: Call,
+  token: string,
+  as: AbandonAs,
+  bound: Bound,
+): Promise<boolean> {
+  return ports.store.abandon({
+    id: call.identity.id,
+    token,
+    as,
+    get signal() {
+      return bound.signal;
+    },
+  });
+}
+
+export function sendRenew(ports: Ports, call: Call, round: Round): Promise<boolean> {
+  const { leaseMs, storeTimeoutMs } = call.policy;
+  return bounded(ports.timer, storeTimeoutMs, (bound) =>
+    ports.store.renew({
+      id: call.identity.id,
+      token: round.token,
+      leaseMs,
+      get signal() {
+        return bound.signal;
+      },
+    }),
+  );
+}

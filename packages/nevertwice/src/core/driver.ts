@@ -1,0 +1,302 @@
+/**
+ * One call from its first claim to its answer: claim, then run and settle, replay, wait, reconcile, proceed or refuse.
+ * The store says who owns what; the policy says what to do about it; this file owns the control flow.
+ */
+import {
+  type Attempt,
+  createAttempt,
+  type Ending,
+  endingOfDecision,
+  endingOfThrow,
+  endingOfValue,
+  type Work,
+} from "./attempt.ts";
+import { abandonUnrun, claimRound, type Round, sendRenew } from "./claiming.ts";
+import { isNevertwiceError, NevertwiceError } from "./errors.ts";
+import { type Lease, startLease } from "./lease.ts";
+import { about } from "./observer.ts";
+import { decodeOutcome, type NotKeptReason } from "./outcome.ts";
+import type { Policy } from "./policy.ts";
+import type { Ports } from "./ports.ts";
+import type { Call } from "./request.ts";
+import { type Settlement, settleAbandon, settleCompletion, type Verdict } from "./settling.ts";
+import type { ClaimAnswer, RecordState } from "./store.ts";
+import { createWaiting } from "./waiting.ts";
+
+/** What became of a call. What is expected is a value; only what the work threw is thrown. */
+export type RunResult<T> =
+  | {
+      readonly status: "ran";
+      readonly value: T;
+      /** Whether the store confirmed the outcome in time; if not, the guard goes on trying. */
+      readonly recorded: boolean;
+    }
+  | { readonly status: "replayed"; readonly value: T }
+  | { readonly status: "already-done" }
+  | { readonly status: "pending"; readonly leaseLeftMs: number }
+  | { readonly status: "conflict"; readonly state: RecordState }
+  | { readonly status: "unknown"; readonly fence: number }
+  | { readonly status: "unavailable"; readonly error: NevertwiceError }
+  /** The work ran, but another attempt held the key when its outcome was to be recorded. */
+  | { readonly status: "lease-lost"; readonly value: T }
+  | { readonly status: "not-kept"; readonly reason: NotKeptReason };
+
+/** Work that outlived the guard: its key lapses. */
+export interface LeftRunning {
+  readonly operation: string;
+  readonly keyHash: string;
+  readonly fence: number;
+}
+
+export interface Driver {
+  execute<T>(call: Call, work: Work<T>): Promise<RunResult<T>>;
+  isClosed(): boolean;
+  /** Takes no new claims, waits for running work, then fires its signals and leaves it to lapse. */
+  close(drainMs: number): Promise<readonly LeftRunning[]>;
+}
+
+interface Running extends LeftRunning {
+  readonly lease: Lease;
+}
+
+export function createDriver(ports: Ports): Driver {
+  const { timer, emit } = ports;
+  const waiting = createWaiting(ports.store, timer, ports.random);
+  const running = new Set<Running>();
+  let calls = 0;
+  let onIdle = () => {};
+  let closing: Promise<readonly LeftRunning[]> | undefined;
+
+  async function drive<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
+    const { identity, policy } = call;
+    const startedAt = timer.now();
+    let isWaiter = false;
+    let isReconciled = false;
+    for (;;) {
+      if (closing !== undefined) return refused(closed());
+      const { round, answer } = await claimRound(ports, call);
+      const leftMs = policy.waitMs - (timer.now() - startedAt);
+      if (isWaiter && answer.status !== "pending")
+        emit({ ...about(identity), kind: "waited", waitedMs: policy.waitMs - leftMs });
+      switch (answer.status) {
+        case "new":
+          if (closing === undefined && !call.signal?.aborted) return attempt(call, work, round, answer);
+          abandonUnrun(ports, call, round);
+          return refused(closed());
+        case "completed":
+          emit({ ...about(identity), kind: "replayed", refused: policy.onCompleted === "reject" });
+          return policy.onCompleted === "reject" ? { status: "already-done" } : replay(answer.outcome);
+        case "conflict":
+          emit({ ...about(identity), kind: "conflict", state: answer.state });
+          return answer;
+        case "unknown":
+          emit({ ...about(identity), kind: "lapsed" });
+          if (policy.reconcile === undefined || isReconciled) return answer;
+          isReconciled = true;
+          await reconcile(call, policy.reconcile, answer.fence);
+          break;
+        case "unavailable":
+          emit({ ...about(identity), kind: "unavailable", during: "claim", cause: answer.error });
+          if (answer.isRefused) return refused(answer.error);
+          if (policy.onUnavailable === "proceed") return proceed(call, work, round);
+          abandonUnrun(ports, call, round);
+          return refused(answer.error);
+        case "too-late":
+          // A waiter's time is not up: it goes on with a fresh token.
+          if (isWaiter && leftMs > 0) break;
+          return refused(new Error("the claim was answered after its lease had ended"));
+        case "pending":
+          if (policy.onPending === "reject" || leftMs <= 0 || call.signal?.aborted) return answer;
+          isWaiter = true;
+          await waiting.wait({
+            id: identity.id,
+            leaseLeftMs: answer.leaseLeftMs,
+            longestMs: leftMs,
+            storeTimeoutMs: policy.storeTimeoutMs,
+            signal: call.signal,
+          });
+      }
+    }
+  }
+
+  /** Runs the work under its claim. */
+  function attempt<T>(
+    call: Call,
+    work: Work<T>,
+    round: Round,
+    answer: ClaimAnswer & { status: "new" },
+  ): Promise<RunResult<T>> {
+    const { fence, number, tookOver } = answer;
+    if (tookOver) emit({ ...about(call.identity), kind: "lapsed" });
+    emit({ ...about(call.identity), kind: tookOver ? "taken-over" : "claimed", fence, number });
+    return finish(call, work, { call, round, fence, isUnclaimed: false, startedAt: round.sentAt }, number);
+  }
+
+  /** Runs the work although nobody knows whether another does: the policy asked for that. */
+  function proceed<T>(call: Call, work: Work<T>, round: Round): Promise<RunResult<T>> {
+    emit({ ...about(call.identity), kind: "proceeded" });
+    // The claim we gave up on is ours all the same if it was made: a late `new` is kept.
+    round.onLateNew = () => {};
+    return finish(call, work, { call, round, fence: 0, isUnclaimed: true, startedAt: timer.now() }, 0);
+  }
+
+  async function finish<T>(
+    call: Call,
+    work: Work<T>,
+    settlement: Settlement,
+    number: number,
+  ): Promise<RunResult<T>> {
+    const limit = outcomeLimit(call.policy);
+    const ending = await underLease(settlement, number, async (handed, lease) => {
+      let value: unknown;
+      try {
+        value = await work(handed);
+      } catch (thrown) {
+        return endingOfThrow(thrown, call, handed, lease, limit);
+      }
+      return endingOfValue(value, limit);
+    });
+    if (ending.kind === "complete")
+      return toResult(ending, await settleCompletion(ports, settlement, ending), settlement);
+    await settleAbandon(ports, settlement, ending);
+    throw ending.thrown;
+  }
+
+  /** Lets the policy's `reconcile` look at a held claim, under a claim of its own: a stale decision loses. */
+  async function reconcile(
+    call: Call,
+    ask: NonNullable<Policy["reconcile"]>,
+    lapsedFence: number,
+  ): Promise<void> {
+    const { round, answer } = await claimRound(ports, call, lapsedFence);
+    if (answer.status === "unavailable" && !answer.isRefused) abandonUnrun(ports, call, round);
+    if (answer.status !== "new") return;
+    const settlement: Settlement = {
+      call,
+      round,
+      fence: answer.fence,
+      isUnclaimed: false,
+      startedAt: round.sentAt,
+    };
+    const ending = await underLease(settlement, answer.number, async (handed) => {
+      const { fence, number, signal, deriveKey } = handed;
+      try {
+        const decision = await ask({ parts: call.identity.parts, fence, number, signal, deriveKey });
+        return endingOfDecision(decision, outcomeLimit(call.policy));
+      } catch {
+        // Whoever looked found nothing out: it stays unknown, and the caller is told so.
+        return endingOfDecision({ status: "unknown" }, 0);
+      }
+    });
+    if (ending.kind === "complete") await settleCompletion(ports, settlement, ending);
+    else await settleAbandon(ports, settlement, ending);
+  }
+
+  async function underLease(
+    settlement: Settlement,
+    number: number,
+    body: (handed: Attempt, lease: Lease) => Promise<Ending>,
+  ): Promise<Ending> {
+    const { call, round, fence, isUnclaimed } = settlement;
+    const { leaseMs, maxRunMs } = call.policy;
+    const lease = startLease({
+      timer,
+      leaseMs,
+      maxRunMs,
+      sentAt: isUnclaimed ? undefined : round.sentAt,
+      renew: () => sendRenew(ports, call, round),
+      onLost: (reason) => emit({ ...about(call.identity), kind: "lease-lost", fence, reason }),
+    });
+    const entry: Running = { ...about(call.identity), fence, lease };
+    running.add(entry);
+    const ending = await body(createAttempt(call, lease, fence, number), lease);
+    lease.stop();
+    running.delete(entry);
+    return ending;
+  }
+
+  function outcomeLimit({ maxOutcomeBytes }: Policy): number {
+    return Math.min(maxOutcomeBytes, ports.store.maxOutcomeBytes ?? Number.POSITIVE_INFINITY);
+  }
+
+  async function drain(drainMs: number): Promise<readonly LeftRunning[]> {
+    waiting.wakeAll();
+    const settled = new Promise<void>((resolve) => {
+      onIdle = resolve;
+      if (calls === 0) resolve();
+    }).then(() => ports.background.idle());
+    await new Promise<void>((resolve) => {
+      const cancel = timer.after(drainMs, resolve);
+      void settled.then(() => {
+        cancel();
+        resolve();
+      });
+    });
+    const left = [...running].map(({ operation, keyHash, fence }) => ({ operation, keyHash, fence }));
+    for (const { lease } of running) lease.lose("guard-closed");
+    ports.background.stop();
+    return left;
+  }
+
+  return {
+    async execute(call, work) {
+      calls++;
+      try {
+        return await drive(call, work);
+      } finally {
+        calls--;
+        if (calls === 0) onIdle();
+      }
+    },
+    isClosed: () => closing !== undefined,
+    close(drainMs) {
+      // Said before anything is awaited: from here on no claim starts work.
+      closing ??= Promise.resolve().then(() => drain(drainMs));
+      return closing;
+    },
+  };
+}
+
+/** What the first caller is told, once the store has said where its record stands. */
+function toResult<T>(
+  ending: Ending & { kind: "complete" },
+  verdict: Verdict,
+  { isUnclaimed }: Settlement,
+): RunResult<T> {
+  if (verdict.status === "superseded" && !isUnclaimed) return replay(verdict.outcome);
+  if ("thrown" in ending.content) throw ending.content.thrown;
+  const value = ending.content.value as T;
+  if (verdict.status === "overtaken" && !isUnclaimed) return { status: "lease-lost", value };
+  return { status: "ran", value, recorded: verdict.status === "recorded" };
+}
+
+function replay<T>(bytes: Uint8Array): RunResult<T> {
+  const outcome = decodeOutcome(bytes);
+  switch (outcome.kind) {
+    case "value":
+      return { status: "replayed", value: outcome.value as T };
+    case "thrown":
+      throw outcome.error;
+    case "not-kept":
+      return { status: "not-kept", reason: outcome.reason };
+  }
+}
+
+export function closed(): NevertwiceError {
+  return new NevertwiceError("guard-closed", "the guard is closed and takes no new work.");
+}
+
+/** The store's own refusal as it is; anything else becomes `unavailable` with its cause. */
+export function unavailable(cause: unknown): NevertwiceError {
+  if (isNevertwiceError(cause)) return cause;
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new NevertwiceError(
+    "unavailable",
+    `the store cannot answer: ${reason}. The work was not run; try again.`,
+    { cause },
+  );
+}
+
+function refused(error: unknown): RunResult<never> {
+  return { status: "unavailable", error: unavailable(error) };
+}

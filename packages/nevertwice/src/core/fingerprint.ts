@@ -1,0 +1,87 @@
+/**
+ * The digest of what a request means: SHA-256 over RFC 8785 canonical JSON for values, over bytes as they are for
+ * bytes. It carries its version, and digests of different versions are never compared.
+ */
+import { hash } from "node:crypto";
+import { NevertwiceError } from "./errors.ts";
+
+const VERSION = "1";
+const MAX_DEPTH = 128;
+
+/** Fails with `fingerprint-invalid` on what JSON cannot carry; nothing is dropped or coerced. */
+export function fingerprintOf(meaning: unknown): string {
+  const bytes = meaning instanceof Uint8Array ? meaning : canonicalJson(meaning);
+  return `${VERSION}:${hash("sha256", bytes, "hex")}`;
+}
+
+/** Whether two digests prove two different requests. A missing side, or another version, proves nothing. */
+export function fingerprintsDiffer(a: string | undefined, b: string | undefined): boolean {
+  if (a === undefined || b === undefined || a === b) return false;
+  return versionOf(a) === versionOf(b);
+}
+
+function versionOf(fingerprint: string): string {
+  return fingerprint.slice(0, Math.max(0, fingerprint.indexOf(":")));
+}
+
+/** RFC 8785: members sorted by UTF-16 code units, numbers and strings as ECMAScript writes them. */
+export function canonicalJson(value: unknown): string {
+  return canonical(value, []);
+}
+
+/** `path` leads to `value`; it is a stack, so that a path is spelt out only for an error. */
+function canonical(value: unknown, path: (string | number)[]): string {
+  switch (typeof value) {
+    case "string":
+      if (!value.isWellFormed()) throw invalid(path, "a string with a lone surrogate");
+      return JSON.stringify(value);
+    case "number":
+      if (!Number.isFinite(value)) throw invalid(path, String(value));
+      return JSON.stringify(value);
+    case "boolean":
+      return value ? "true" : "false";
+    case "object":
+      if (value === null) return "null";
+      if (path.length === MAX_DEPTH)
+        throw invalid(path, `nested deeper than ${MAX_DEPTH} levels (or circular)`);
+      return Array.isArray(value) ? canonicalArray(value, path) : canonicalObject(value, path);
+    default:
+      throw invalid(path, value === undefined ? "undefined" : `a ${typeof value}`);
+  }
+}
+
+function canonicalArray(array: readonly unknown[], path: (string | number)[]): string {
+  let text = "[";
+  for (let i = 0; i < array.length; i++) {
+    if (i > 0) text += ",";
+    path.push(i);
+    text += canonical(array[i], path);
+    path.pop();
+  }
+  return `${text}]`;
+}
+
+function canonicalObject(object: object, path: (string | number)[]): string {
+  const prototype: unknown = Object.getPrototypeOf(object);
+  if (prototype !== Object.prototype && prototype !== null) {
+    throw invalid(path, `an instance of ${object.constructor?.name || "a class"}`);
+  }
+  if (Object.getOwnPropertySymbols(object).length > 0)
+    throw invalid(path, "an object with a symbol for a name");
+  let text = "{";
+  for (const name of Object.keys(object).sort()) {
+    if (!name.isWellFormed()) throw invalid(path, "an object whose member name has a lone surrogate");
+    if (text.length > 1) text += ",";
+    path.push(name);
+    text += `${JSON.stringify(name)}:${canonical((object as Record<string, unknown>)[name], path)}`;
+    path.pop();
+  }
+  return `${text}}`;
+}
+
+function invalid(path: readonly (string | number)[], found: string): NevertwiceError {
+  return new NevertwiceError(
+    "fingerprint-invalid",
+    `${["fingerprint", ...path].join(".")} is ${found}, which JSON cannot carry. Give plain JSON values (a date as its ISO string, a bigint as a string), or the request's bytes as a Uint8Array.`,
+  );
+}

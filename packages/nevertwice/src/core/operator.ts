@@ -1,0 +1,196 @@
+/** What people and their tools do to single records: look, forget, and decide what is unknown. */
+import { endingOfDecision } from "./attempt.ts";
+import { bounded } from "./calls.ts";
+import { claimRound } from "./claiming.ts";
+import { unavailable } from "./driver.ts";
+import { NevertwiceError } from "./errors.ts";
+import { shortHash } from "./identity.ts";
+import { decodeOutcome, type Outcome } from "./outcome.ts";
+import type { Decision, Policy } from "./policy.ts";
+import type { Ports } from "./ports.ts";
+import { identifySubject, type Subject } from "./request.ts";
+import { settleAbandon, settleCompletion } from "./settling.ts";
+import type { RecordState, Store, StoreRecord } from "./store.ts";
+
+/** A record as people see it: everything but the token. Times are the store's clock. */
+export interface RecordView {
+  readonly keyHash: string;
+  /** Absent once the record was forgotten. */
+  readonly operation: string | undefined;
+  readonly scope: string | undefined;
+  readonly key: string | undefined;
+  readonly state: RecordState;
+  readonly fence: number;
+  readonly number: number;
+  readonly held: boolean;
+  readonly claimedAt: number;
+  readonly leaseLeftMs: number;
+  readonly completedAt: number | undefined;
+  readonly keptUntil: number;
+  readonly outcome: Outcome | undefined;
+}
+
+export interface UnknownPage {
+  readonly records: readonly RecordView[];
+  readonly next: string | undefined;
+}
+
+export interface ForgetReport {
+  readonly forgotten: number;
+  /** Records that could not be forgotten because their work is under way: ask again when it has ended. */
+  readonly inFlight: number;
+}
+
+export interface Operator {
+  read(subject: Subject): Promise<RecordView | undefined>;
+  listUnknown(options: {
+    readonly scope?: string | undefined;
+    readonly limit?: number;
+    readonly after?: string | undefined;
+  }): Promise<UnknownPage>;
+  resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
+  forgetOne(subject: Subject): Promise<boolean>;
+  forgetScope(scope: string): Promise<ForgetReport>;
+  probe(): Promise<void>;
+}
+
+const PAGE = 100;
+const MAX_PAGE = 1_000;
+
+export function createOperator(ports: Ports, namespace: string, policy: Policy): Operator {
+  const { store, timer } = ports;
+
+  async function ask<T>(call: (bound: { readonly signal: AbortSignal }) => Promise<T>): Promise<T> {
+    try {
+      return await bounded(timer, policy.storeTimeoutMs, call);
+    } catch (error) {
+      throw unavailable(error);
+    }
+  }
+
+  async function forgetRecord(id: string, fence: number): Promise<boolean> {
+    const forget = needed(store, "forget");
+    return ask(({ signal }) => forget({ id, fence, signal }));
+  }
+
+  return {
+    async read(subject) {
+      const { id } = identifySubject(subject, namespace);
+      const record = await ask((bound) => store.read(id, bound));
+      return record && toView(record);
+    },
+
+    async listUnknown({ scope, limit = PAGE, after }) {
+      if (!Number.isSafeInteger(limit) || limit < 1 || limit > MAX_PAGE) {
+        throw new NevertwiceError(
+          "options-invalid",
+          `limit is ${limit}; it must be a whole number from 1 to ${MAX_PAGE}.`,
+        );
+      }
+      const list = needed(store, "list");
+      const page = await ask(({ signal }) =>
+        list({ namespace, scope, state: "lapsed", limit, after, signal }),
+      );
+      return { records: page.records.map(toView), next: page.next };
+    },
+
+    async resolve(subject, decision) {
+      if (!Number.isSafeInteger(subject.fence)) {
+        throw new NevertwiceError(
+          "options-invalid",
+          "fence is missing: give the fence that listUnknown, read or the unknown error showed.",
+        );
+      }
+      const ending = endingOfDecision(decision, policy.maxOutcomeBytes);
+      if (ending.kind === "abandon" && ending.as === "unrun") {
+        throw new NevertwiceError(
+          "options-invalid",
+          'the decision\'s status must be "done", "failed" or "not-done".',
+        );
+      }
+      if (ending.kind === "complete" && ending.notKept !== undefined) {
+        throw new NevertwiceError("options-invalid", `the decision cannot be kept: ${ending.notKept}.`);
+      }
+      const call = {
+        identity: identifySubject(subject, namespace),
+        fingerprint: undefined,
+        policy,
+        signal: undefined,
+      };
+      const { round, answer } = await claimRound(ports, call, subject.fence);
+      if (answer.status === "unavailable") throw unavailable(answer.error);
+      if (answer.status !== "new") return false;
+      const settlement = { call, round, fence: answer.fence, isUnclaimed: false, startedAt: round.sentAt };
+      const isDecided =
+        ending.kind === "complete"
+          ? DECIDED[(await settleCompletion(ports, settlement, ending)).status]
+          : await settleAbandon(ports, settlement, ending);
+      if (isDecided === undefined) throw unavailable(new Error("the decision is not confirmed yet"));
+      return isDecided;
+    },
+
+    async forgetOne(subject) {
+      const { id } = identifySubject(subject, namespace);
+      const record = await ask((bound) => store.read(id, bound));
+      return record !== undefined && forgetRecord(id, record.fence);
+    },
+
+    async forgetScope(scope) {
+      const list = needed(store, "list");
+      let forgotten = 0;
+      let inFlight = 0;
+      let after: string | undefined;
+      do {
+        const page = await ask(({ signal }) => list({ namespace, scope, limit: PAGE, after, signal }));
+        for (const record of page.records) {
+          if (await forgetRecord(record.id, record.fence)) forgotten++;
+          else if ((await ask((bound) => store.read(record.id, bound))) !== undefined) inFlight++;
+        }
+        after = page.next;
+      } while (after !== undefined);
+      return { forgotten, inFlight };
+    },
+
+    async probe() {
+      await ask((bound) => store.read(PROBE_ID, bound));
+    },
+  };
+}
+
+const DECIDED = {
+  recorded: true,
+  superseded: false,
+  forgotten: false,
+  overtaken: false,
+  unanswered: undefined,
+} as const;
+
+/** No identity hashes to it. */
+const PROBE_ID = "0".repeat(64);
+
+function needed<Name extends "list" | "forget">(store: Store, name: Name): NonNullable<Store[Name]> {
+  const method = store[name];
+  if (method === undefined)
+    throw new NevertwiceError("options-invalid", `this store has no ${name}, which this call needs.`);
+  return method.bind(store) as NonNullable<Store[Name]>;
+}
+
+export function toView(record: StoreRecord): RecordView {
+  const { parts, state, fence, number, hold, claimedAt, leaseLeftMs, completedAt, keptUntil, outcome } =
+    record;
+  return {
+    keyHash: shortHash(record.id),
+    operation: parts?.operation,
+    scope: parts?.scope,
+    key: parts?.key,
+    state,
+    fence,
+    number,
+    held: hold,
+    claimedAt,
+    leaseLeftMs,
+    completedAt,
+    keptUntil,
+    outcome: outcome && decodeOutcome(outcome),
+  };
+}

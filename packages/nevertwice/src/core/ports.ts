@@ -1,0 +1,16 @@
+/** All that the engine touches outside itself. Handing in others is what makes it simulable. */
+import type { Background } from "./background.ts";
+import type { Timer } from "./clock.ts";
+import type { Emit } from "./observer.ts";
+import type { Store } from "./store.ts";
+
+export interface Ports {
+  readonly store: Store;
+  readonly timer: Timer;
+  /** From 0 up to 1; spreads retries and polls, decides nothing. */
+  readonly random: () => number;
+  /** Unguessable and never repeated: whoever knows a claim's token owns the claim. */
+  readonly newToken: () => string;
+  readonly emit: Emit;
+  readonly background: Background;
+}

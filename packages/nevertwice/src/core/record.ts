@@ -1,0 +1,212 @@
+/**
+ * The state machine of one record, as pure functions over what a store keeps: every cell of the contract's table. A
+ * store that can read, decide and write in one atomic step uses it as it is; one that decides in SQL or Lua mirrors it
+ * and is held to it by the cases of `nevertwice/testing`.
+ */
+import { fingerprintsDiffer } from "./fingerprint.ts";
+import { FORGOTTEN } from "./outcome.ts";
+import type {
+  AbandonAs,
+  ClaimAnswer,
+  ClaimRequest,
+  CompleteRequest,
+  Parts,
+  RecordState,
+  StoreRecord,
+} from "./store.ts";
+
+/** A record as it is kept. Times are the store's clock. */
+export interface Kept {
+  readonly id: string;
+  readonly parts: Parts | undefined;
+  readonly fingerprint: string | undefined;
+  readonly state: "pending" | "completed" | "released";
+  readonly token: string;
+  /** The token gave its claim up: it claims and renews no more, and a pending record is lapsed whatever the clock says. */
+  readonly spent: boolean;
+  readonly fence: number;
+  readonly number: number;
+  readonly hold: boolean;
+  /** The present claim took over a lapsed record. */
+  readonly tookOver: boolean;
+  readonly claimedAt: number;
+  /** The last lease written, by claim or renew. */
+  readonly leaseMs: number;
+  readonly leaseEndsAt: number;
+  readonly retentionMs: number;
+  readonly keptUntil: number;
+  readonly completedAt: number | undefined;
+  readonly outcome: Uint8Array | undefined;
+}
+
+/** How far a deadline may lie beyond one lease before it proves that the clock went back. */
+const CLOCK_BACK_MARGIN_MS = 1_000;
+
+/** Expired means `now >= deadline`, here and nowhere else. */
+function isOver(deadline: number, now: number): boolean {
+  return now >= deadline;
+}
+
+/** Past its time, purged or not. A held pending record waits for a decision as long as it takes. */
+export function isExpired(record: Kept, now: number): boolean {
+  if (record.state === "pending" && record.hold) return false;
+  return isOver(record.keptUntil, now);
+}
+
+export function stateOf(record: Kept, now: number): RecordState {
+  if (record.state !== "pending") return record.state;
+  return record.spent || isOver(record.leaseEndsAt, now) ? "lapsed" : "pending";
+}
+
+/** What `claim` answers, and the record to write if it changes. `nextFence` is called only for a new attempt. */
+export function claimRecord(
+  found: Kept | undefined,
+  request: ClaimRequest,
+  now: number,
+  nextFence: (after: number) => number,
+): { readonly answer: ClaimAnswer; readonly write?: Kept } {
+  const record = found !== undefined && !isExpired(found, now) ? found : undefined;
+  if (record === undefined) {
+    if (request.takeover !== undefined) return { answer: { status: "pending", leaseLeftMs: 0 } };
+    return granted(newAttempt(undefined, request, now, nextFence(found?.fence ?? 0)));
+  }
+  const state = stateOf(record, now);
+  if (state !== "released" && fingerprintsDiffer(record.fingerprint, request.fingerprint)) {
+    return { answer: { status: "conflict", state } };
+  }
+  if (state === "completed")
+    return { answer: { status: "completed", outcome: record.outcome as Uint8Array } };
+  if (record.token === request.token) {
+    // own-claim-recognised: a repeat after a lost reply owns what it owned; after it gave up, it owns nothing.
+    if (record.spent) return { answer: { status: "pending", leaseLeftMs: 0 } };
+    return granted(withLease({ ...record, hold: record.hold || request.hold }, request.leaseMs, now));
+  }
+  if (state === "pending") return claimedByAnother(record, now);
+  if (state === "released") {
+    if (request.takeover !== undefined) return { answer: { status: "pending", leaseLeftMs: 0 } };
+    return granted(newAttempt(record, request, now, nextFence(record.fence)));
+  }
+  const mayTakeOver =
+    request.takeover === undefined ? !record.hold && !request.hold : request.takeover === record.fence;
+  if (!mayTakeOver) return { answer: { status: "unknown", fence: record.fence } };
+  return granted(newAttempt(record, request, now, nextFence(record.fence)));
+}
+
+function granted(record: Kept): { readonly answer: ClaimAnswer; readonly write: Kept } {
+  const { fence, number, tookOver } = record;
+  return { answer: { status: "new", fence, number, tookOver }, write: record };
+}
+
+/** A pending deadline too far away means the clock went back: it is written down to one lease, never handed over. */
+function claimedByAnother(
+  record: Kept,
+  now: number,
+): { readonly answer: ClaimAnswer; readonly write?: Kept } {
+  const leaseLeftMs = record.leaseEndsAt - now;
+  if (leaseLeftMs <= record.leaseMs + CLOCK_BACK_MARGIN_MS)
+    return { answer: { status: "pending", leaseLeftMs } };
+  return {
+    answer: { status: "pending", leaseLeftMs: record.leaseMs },
+    write: withLease(record, record.leaseMs, now),
+  };
+}
+
+function newAttempt(before: Kept | undefined, request: ClaimRequest, now: number, fence: number): Kept {
+  const lapsed = before?.state === "pending" ? before : undefined;
+  const leaseEndsAt = now + request.leaseMs;
+  return {
+    id: request.id,
+    parts: request.parts,
+    // A lapsed attempt's meaning stays: its successor goes on with the same work. A released key starts afresh.
+    fingerprint: request.fingerprint ?? lapsed?.fingerprint,
+    state: "pending",
+    token: request.token,
+    spent: false,
+    fence,
+    number: (before?.number ?? 0) + 1,
+    hold: request.hold || (lapsed?.hold ?? false),
+    tookOver: lapsed !== undefined,
+    claimedAt: now,
+    leaseMs: request.leaseMs,
+    leaseEndsAt,
+    retentionMs: request.retentionMs,
+    keptUntil: leaseEndsAt + request.retentionMs,
+    completedAt: undefined,
+    outcome: undefined,
+  };
+}
+
+function withLease(record: Kept, leaseMs: number, now: number): Kept {
+  const leaseEndsAt = now + leaseMs;
+  return { ...record, leaseMs, leaseEndsAt, keptUntil: leaseEndsAt + record.retentionMs };
+}
+
+/** The record that `token` owns and has not finished with, if it does. */
+function owned(found: Kept | undefined, token: string, now: number): Kept | undefined {
+  // stale-token-refused: every step after the claim passes through here.
+  return found !== undefined && found.token === token && !isExpired(found, now) ? found : undefined;
+}
+
+/** The answer of a step that is true or false, and the record to write if it changes. */
+export interface Step {
+  readonly answer: boolean;
+  readonly write?: Kept;
+}
+
+export function completeRecord(found: Kept | undefined, request: CompleteRequest, now: number): Step {
+  const record = owned(found, request.token, now);
+  if (record === undefined || record.state === "released") return { answer: false };
+  if (record.state === "completed") return { answer: true };
+  const keptUntil = now + request.retentionMs;
+  const { outcome, retentionMs } = request;
+  return {
+    answer: true,
+    write: { ...record, state: "completed", completedAt: now, outcome, retentionMs, keptUntil },
+  };
+}
+
+export function abandonRecord(found: Kept | undefined, token: string, as: AbandonAs, now: number): Step {
+  const record = owned(found, token, now);
+  if (record === undefined || record.state === "completed") return { answer: false };
+  if (record.spent) return { answer: true };
+  const released = as === "released" || (as === "unrun" && !record.tookOver);
+  return { answer: true, write: { ...record, state: released ? "released" : "pending", spent: true } };
+}
+
+export function renewRecord(found: Kept | undefined, token: string, leaseMs: number, now: number): Step {
+  const record = owned(found, token, now);
+  if (record === undefined || record.state !== "pending" || record.spent) return { answer: false };
+  return { answer: true, write: withLease(record, leaseMs, now) };
+}
+
+/** `write: undefined` with a true answer means that the record goes. */
+export function forgetRecord(found: Kept | undefined, fence: number, now: number): Step {
+  if (found === undefined || isExpired(found, now) || found.fence !== fence) return { answer: false };
+  const state = stateOf(found, now);
+  if (state === "pending") return { answer: false };
+  if (state !== "completed") return { answer: true };
+  return { answer: true, write: { ...found, parts: undefined, fingerprint: undefined, outcome: FORGOTTEN } };
+}
+
+/** The record as `read` and `list` show it. */
+export function viewOf(record: Kept, now: number): StoreRecord {
+  const { id, parts, fingerprint, token, fence, number, hold, claimedAt, completedAt, keptUntil, outcome } =
+    record;
+  const state = stateOf(record, now);
+  const leaseLeftMs = state === "pending" ? record.leaseEndsAt - now : 0;
+  return {
+    id,
+    parts,
+    fingerprint,
+    state,
+    token,
+    fence,
+    number,
+    hold,
+    claimedAt,
+    leaseLeftMs,
+    completedAt,
+    keptUntil,
+    outcome,
+  };
+}

@@ -1,0 +1,95 @@
+/** What a caller asks of a guard, checked and computed once: work that changes its input afterwards changes nothing. */
+import { NevertwiceError } from "./errors.ts";
+import { fingerprintOf } from "./fingerprint.ts";
+import { type Identity, identityOf } from "./identity.ts";
+import type { Key } from "./key.ts";
+import {
+  type Check,
+  checkOptions,
+  mergePolicy,
+  POLICY_CHECKS,
+  type Policy,
+  type PolicyOptions,
+} from "./policy.ts";
+
+/** Names one piece of work. */
+export interface Subject {
+  /** What the key is for: a label of your own, the same wherever the same work is guarded. */
+  readonly operation: string;
+  /** Who the key belongs to: a tenant, a customer. Without it, the key belongs to the whole namespace. */
+  readonly scope?: string | undefined;
+  readonly key: string | Key;
+}
+
+export interface RunRequest extends Subject, PolicyOptions {
+  /** What the request means, as a JSON value or its bytes: the same key with another meaning is a `conflict`. */
+  readonly fingerprint?: unknown;
+  /** The caller's own: it ends the wait for an answer, never the work. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A checked request. */
+export interface Call {
+  readonly identity: Identity;
+  readonly fingerprint: string | undefined;
+  readonly policy: Policy;
+  readonly signal: AbortSignal | undefined;
+}
+
+const anything: Check = () => {};
+
+const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
+  ...POLICY_CHECKS,
+  operation: anything,
+  scope: anything,
+  key: anything,
+  fingerprint: anything,
+  signal(name, value) {
+    if (value instanceof AbortSignal) return;
+    throw new NevertwiceError("options-invalid", `${name} must be an AbortSignal.`);
+  },
+};
+
+export function prepareCall(request: RunRequest, namespace: string, policy: Policy): Call {
+  if (typeof request !== "object" || request === null) {
+    throw new NevertwiceError(
+      "options-invalid",
+      "the request must be an object: { operation, key, scope?, fingerprint? }.",
+    );
+  }
+  checkOptions(request, REQUEST_CHECKS);
+  return {
+    identity: identifySubject(request, namespace),
+    fingerprint: request.fingerprint === undefined ? undefined : fingerprintOf(request.fingerprint),
+    policy: mergePolicy(policy, request),
+    signal: request.signal,
+  };
+}
+
+export function identifySubject(subject: Subject, namespace: string): Identity {
+  const { operation, scope = "", key } = subject;
+  if (operation === undefined || operation === "") {
+    throw new NevertwiceError(
+      "options-invalid",
+      'operation is missing: name what the key is for, e.g. "charge".',
+    );
+  }
+  if (subject.scope === "") {
+    throw new NevertwiceError(
+      "scope-missing",
+      "scope is empty: give the tenant or principal, or leave scope out.",
+    );
+  }
+  return identityOf({ namespace, scope, operation, key: keyText(key) });
+}
+
+function keyText(key: unknown): string {
+  const text = typeof key === "object" && key !== null && "text" in key ? key.text : key;
+  if (text === undefined || text === null || text === "") {
+    throw new NevertwiceError(
+      "key-missing",
+      "the request has no key: give the caller's name for this piece of work.",
+    );
+  }
+  return text as string;
+}

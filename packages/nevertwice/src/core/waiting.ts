@@ -1,0 +1,123 @@
+/**
+ * Waiting for another attempt's claim to end. Everybody in this process who waits for one record shares one
+ * subscription and one look at it; when it moved they all claim again, so that fingerprint and owner are judged anew
+ * and nobody is answered from a bare read.
+ */
+import { bounded } from "./calls.ts";
+import type { Timer } from "./clock.ts";
+import type { Store } from "./store.ts";
+
+/** How often to look where the store cannot push. */
+const POLL_FIRST_MS = 20;
+const POLL_GROWTH = 1.6;
+const POLL_LONGEST_MS = 1_000;
+/** How often to look although the store pushes, in case a push was lost. */
+const POLL_PUSHED_MS = 5_000;
+
+export interface WaitRequest {
+  readonly id: string;
+  /** The lease that was left when the claim was refused. */
+  readonly leaseLeftMs: number;
+  /** Wait no longer than this. */
+  readonly longestMs: number;
+  readonly storeTimeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface Waiting {
+  /** Resolves when it is worth claiming again, when the time is up, or when the caller is gone. */
+  wait(request: WaitRequest): Promise<void>;
+  wakeAll(): void;
+}
+
+interface Watched {
+  readonly sleepers: Set<() => void>;
+  wake(): void;
+}
+
+export function createWaiting(store: Store, timer: Timer, random: () => number): Waiting {
+  const watched = new Map<string, Watched>();
+
+  /** One look-out for one record, until it moves or nobody is left who waits. */
+  function lookOut({ id, leaseLeftMs, storeTimeoutMs }: WaitRequest): Watched {
+    const sleepers = new Set<() => void>();
+    let unwatch: (() => void) | undefined;
+    let cancel = () => {};
+    let pollMs = store.watch === undefined ? POLL_FIRST_MS : POLL_PUSHED_MS;
+    let leaseEndsAt = timer.now() + leaseLeftMs;
+    let isOver = false;
+
+    function wake(): void {
+      if (isOver) return;
+      isOver = true;
+      watched.delete(id);
+      cancel();
+      unwatch?.();
+      for (const rouse of sleepers) rouse();
+    }
+
+    async function look(): Promise<void> {
+      try {
+        const record = await bounded(timer, storeTimeoutMs, (bound) => store.read(id, bound));
+        if (record?.state !== "pending") return wake();
+        leaseEndsAt = timer.now() + record.leaseLeftMs;
+      } catch {
+        // A store that cannot answer now may answer the next look; each sleeper's own deadline bounds this.
+      }
+      sleep();
+    }
+
+    function sleep(): void {
+      if (isOver) return;
+      const jittered = pollMs * (0.5 + random());
+      if (store.watch === undefined) pollMs = Math.min(POLL_LONGEST_MS, pollMs * POLL_GROWTH);
+      // Never less than the first pause: the store's clock may see the lease end later than ours.
+      const leaseLeft = Math.max(POLL_FIRST_MS / 4, leaseEndsAt - timer.now());
+      cancel = timer.after(Math.min(jittered, leaseLeft), () => void look());
+    }
+
+    async function start(): Promise<void> {
+      if (store.watch === undefined) return look();
+      try {
+        // Subscribe before the look: what happens between the refused claim and the subscription is seen by the look.
+        const end = await store.watch({ id, wake });
+        if (isOver) return end();
+        unwatch = end;
+      } catch {
+        pollMs = POLL_LONGEST_MS;
+      }
+      if (!isOver) await look();
+    }
+
+    void start();
+    return { sleepers, wake };
+  }
+
+  return {
+    wait(request) {
+      const { id, longestMs, signal } = request;
+      if (signal?.aborted) return Promise.resolve();
+      let record = watched.get(id);
+      if (record === undefined) {
+        record = lookOut(request);
+        watched.set(id, record);
+      }
+      const { sleepers, wake } = record;
+      return new Promise((resolve) => {
+        const rouse = () => {
+          cancel();
+          signal?.removeEventListener("abort", rouse);
+          sleepers.delete(rouse);
+          if (sleepers.size === 0) wake();
+          resolve();
+        };
+        const cancel = timer.after(longestMs, rouse);
+        signal?.addEventListener("abort", rouse, { once: true });
+        sleepers.add(rouse);
+      });
+    },
+    wakeAll() {
+      for (const record of [...watched.values()]) record.wake();
+    },
+  };
+}

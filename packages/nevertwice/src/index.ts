@@ -1,0 +1,30 @@
+/** nevertwice: an operation runs once and answers the same every time. */
+export type { Attempt, Work } from "./core/attempt.ts";
+export type { Clock } from "./core/clock.ts";
+export type { LeftRunning, RunResult } from "./core/driver.ts";
+export type { GuardOptions } from "./core/engine.ts";
+export { type ErrorCode, isNevertwiceError, NevertwiceError } from "./core/errors.ts";
+export { actionKey, compositeKey, eventKey, type Key, type KeyPart, operationKey } from "./core/key.ts";
+export type { GuardEvent, Observer } from "./core/observer.ts";
+export type { ForgetReport, RecordView, UnknownPage } from "./core/operator.ts";
+export type { Outcome } from "./core/outcome.ts";
+export type { Decision, LapsedClaim, Policy, PolicyOptions } from "./core/policy.ts";
+export type { RunRequest, Subject } from "./core/request.ts";
+export type {
+  AbandonRequest,
+  ClaimAnswer,
+  ClaimRequest,
+  CompleteRequest,
+  ListPage,
+  ListRequest,
+  Parts,
+  PurgeReport,
+  RecordState,
+  RenewRequest,
+  Store,
+  StoreRecord,
+  WatchRequest,
+} from "./core/store.ts";
+export { idempotent } from "./functions/decorator.ts";
+export { createGuard, type Guard } from "./functions/guard.ts";
+export type { WrapOptions } from "./functions/wrap.ts";
