@@ -63,9 +63,9 @@ export function startLease({ timer, leaseMs, maxRunMs, sentAt, renew, onLost }: 
 
   function tick(): void {
     const now = timer.now();
-    if (now >= runEnd) return lose("ran-too-long");
-    if (now >= endsAt) return lose("not-renewed");
-    if (now >= renewAt) sendRenewal(now);
+    if (now >= runEnd) lose("ran-too-long");
+    else if (now >= endsAt) lose("not-renewed");
+    else if (now >= renewAt) sendRenewal(now);
     arm();
   }
 

@@ -7,7 +7,7 @@ export interface Guard extends Engine {
   wrap<Args extends readonly unknown[], T>(
     work: (...args: Args) => T | PromiseLike<T>,
     options: WrapOptions<Args>,
-  ): (...args: Args) => Promise<Awaited<T>>;
+  ): (...args: Args) => Promise<T>;
 }
 
 /** Fails with `options-invalid` on a bad option, by name. docs/options.md has every option and its default. */

@@ -25,7 +25,7 @@ export function wrap<Args extends readonly unknown[], T>(
   guard: Pick<Engine, "run">,
   work: (...args: Args) => T | PromiseLike<T>,
   options: WrapOptions<Args>,
-): (...args: Args) => Promise<Awaited<T>> {
+): (...args: Args) => Promise<T> {
   isFunction("the function to wrap", work);
   const requestOf = requestFrom(options);
   return async (...args) => guard.run(requestOf(args), async () => work(...args));
