@@ -2,7 +2,7 @@
 import { NevertwiceError } from "./errors.ts";
 import { deriveKey } from "./identity.ts";
 import type { Lease } from "./lease.ts";
-import { decodeOutcome, encodeOutcome, notKept } from "./outcome.ts";
+import { encodeOutcome, notKept } from "./outcome.ts";
 import type { Decision, FailureDisposition } from "./policy.ts";
 import type { Call } from "./request.ts";
 import type { AbandonAs } from "./store.ts";
@@ -116,22 +116,19 @@ function dispositionOf(thrown: unknown, call: Call): FailureDisposition {
 
 function completion(kind: "value" | "thrown", content: unknown, maxOutcomeBytes: number): Ending {
   const encoded = encodeOutcome(kind, content, maxOutcomeBytes);
-  if (!encoded.kept) {
-    const given = kind === "value" ? { value: content } : { thrown: content };
-    return { kind: "complete", bytes: notKept(encoded.reason), notKept: encoded.detail, content: given };
-  }
-  // What the first caller gets is what a replay gives.
-  const replayed = decodeOutcome(encoded.bytes);
-  const given =
-    replayed.kind === "thrown"
-      ? { thrown: withStackOf(replayed.error, content) }
-      : { value: (replayed as { value: unknown }).value };
-  return { kind: "complete", bytes: encoded.bytes, notKept: undefined, content: given };
+  // What the first caller gets is what a replay gives, if there is one.
+  const given = encoded.kept ? encoded.content : content;
+  return {
+    kind: "complete",
+    bytes: encoded.kept ? encoded.bytes : notKept(encoded.reason),
+    notKept: encoded.kept ? undefined : encoded.detail,
+    content: kind === "value" ? { value: given } : { thrown: withStackOf(given, content) },
+  };
 }
 
 /** The first caller's copy of a remembered error still says where it was thrown. */
 function withStackOf(copy: unknown, original: unknown): unknown {
-  if (copy instanceof Error && original instanceof Error && original.stack !== undefined) {
+  if (copy !== original && copy instanceof Error && original instanceof Error) {
     Object.defineProperty(copy, "stack", { value: original.stack, configurable: true, writable: true });
   }
   return copy;

@@ -2,10 +2,7 @@
  * What must reach the store although nobody waits for it any more: completions and abandons whose call was not
  * answered. Each is repeated until the store says true or false, past the lease's end too, or until shutdown.
  */
-
-import type { Bound } from "./calls.ts";
-import { bounded, pauseMs } from "./calls.ts";
-import type { Timer } from "./clock.ts";
+import { type Bound, bounded, type Caller, pauseMs } from "./calls.ts";
 
 /** Past this many unanswered errands the store has been away for long: no new claim is sent that might need another. */
 const MAX_ERRANDS = 10_000;
@@ -19,7 +16,7 @@ export interface Background {
   stop(): void;
 }
 
-export function createBackground(timer: Timer, random: () => number): Background {
+export function createBackground(caller: Caller, random: () => number): Background {
   const errands = new Set<Promise<unknown>>();
   /** Pauses under way, so that shutdown ends them. */
   const pauses = new Set<() => void>();
@@ -32,7 +29,7 @@ export function createBackground(timer: Timer, random: () => number): Background
         pauses.delete(end);
         resolve();
       };
-      const cancel = timer.after(ms, end);
+      const cancel = caller.timer.after(ms, end);
       pauses.add(end);
     });
   }
@@ -40,7 +37,7 @@ export function createBackground(timer: Timer, random: () => number): Background
   async function repeat<T>(timeoutMs: number, call: (bound: Bound) => Promise<T>): Promise<T | undefined> {
     for (let failures = 0; !isStopped; failures++) {
       try {
-        return await bounded(timer, timeoutMs, call);
+        return await bounded(caller, timeoutMs, call);
       } catch {
         // Unanswered, for whatever reason: the call carries its token, so repeating it is safe.
         if (!isStopped) await pause(pauseMs(failures, random));

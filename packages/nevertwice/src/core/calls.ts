@@ -4,6 +4,7 @@
  */
 import type { Timer } from "./clock.ts";
 import { isNevertwiceError } from "./errors.ts";
+import type { Store } from "./store.ts";
 
 export class TimedOut extends Error {
   constructor(ms: number) {
@@ -12,44 +13,46 @@ export class TimedOut extends Error {
   }
 }
 
-/** What a call hands to the store. The signal is made only if the store asks for it: most need none. */
+/** What a call hands on to the store, beside what it asks. */
 export interface Bound {
-  readonly signal: AbortSignal;
+  readonly signal: AbortSignal | undefined;
 }
 
-/** Answers as `call` does, or rejects with `TimedOut` after `ms`; an answer that comes after that goes to `onLate`. */
+const UNBOUND: Bound = { signal: undefined };
+
+export interface Caller {
+  readonly store: Store;
+  readonly timer: Timer;
+}
+
+/** Answers as `send` does, or rejects with `TimedOut` after `ms`; an answer that comes after that goes to `onLate`. */
 export function bounded<T>(
-  timer: Timer,
+  { store, timer }: Caller,
   ms: number,
-  call: (bound: Bound) => Promise<T>,
+  send: (bound: Bound) => Promise<T>,
   onLate?: (answer: T) => void,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    let controller: AbortController | undefined;
+    const controller = store.usesSignal ? new AbortController() : undefined;
     let isOver = false;
     const cancel = timer.after(ms, () => {
       isOver = true;
       reject(new TimedOut(ms));
       controller?.abort();
     });
-    const bound: Bound = {
-      get signal() {
-        controller ??= new AbortController();
-        return controller.signal;
-      },
+    const answered = (answer: T) => {
+      if (isOver) return onLate?.(answer);
+      cancel();
+      resolve(answer);
     };
-    const fail = (error: unknown) => {
+    const failed = (error: unknown) => {
       cancel();
       reject(error);
     };
     try {
-      call(bound).then((answer) => {
-        if (isOver) return onLate?.(answer);
-        cancel();
-        resolve(answer);
-      }, fail);
+      send(controller ?? UNBOUND).then(answered, failed);
     } catch (error) {
-      fail(error);
+      failed(error);
     }
   });
 }

@@ -3,7 +3,6 @@
  * the claim behind it: the same token is recognised, and a `new` that arrives after the round is told how it stands.
  */
 import { type Bound, bounded, isRefusal, pauseMs, TimedOut } from "./calls.ts";
-import { NevertwiceError } from "./errors.ts";
 import { leaseEnd } from "./lease.ts";
 import type { Ports } from "./ports.ts";
 import type { Call } from "./request.ts";
@@ -33,52 +32,40 @@ export async function claimRound(
   call: Call,
   takeover?: number,
 ): Promise<{ round: Round; answer: RoundAnswer }> {
-  const round: Round = { token: ports.newToken(), sentAt: 0, onLateNew: () => {} };
-  const answer = await tryClaims(ports, call, round, takeover);
-  if (answer.status === "new") {
-    if (ports.timer.now() < leaseEnd(round.sentAt, call.policy.leaseMs)) return { round, answer };
-    abandonUnrun(ports, call, round);
-    return { round, answer: { status: "too-late" } };
-  }
-  round.onLateNew = () => abandonUnrun(ports, call, round);
-  return { round, answer };
-}
-
-async function tryClaims(
-  ports: Ports,
-  call: Call,
-  round: Round,
-  takeover: number | undefined,
-): Promise<RoundAnswer> {
   const { timer, background } = ports;
-  if (background.isFull()) {
-    const error = new NevertwiceError(
-      "unavailable",
-      "the store has not answered for long; too much waits to be told to it.",
-    );
-    return { status: "unavailable", error, isRefused: true };
-  }
-  let error: unknown;
-  for (let tries = 0; tries < MAX_TRIES; tries += error instanceof TimedOut ? TIMEOUT_TRIES : 1) {
+  const { leaseMs, storeTimeoutMs } = call.policy;
+  const round: Round = { token: ports.newToken(), sentAt: 0, onLateNew: () => {} };
+  if (background.isFull()) return { round, answer: OVERDUE };
+  const send = (bound: Bound) => sendClaim(ports, call, round.token, takeover, bound);
+  const onLate = (late: ClaimAnswer) => late.status === "new" && round.onLateNew();
+  let answer: RoundAnswer = OVERDUE;
+  for (let tries = 0; tries < MAX_TRIES; ) {
     if (tries > 0)
       await new Promise<void>((resolve) => void timer.after(pauseMs(tries, ports.random), resolve));
     try {
       round.sentAt = timer.now();
-      return await bounded(
-        timer,
-        call.policy.storeTimeoutMs,
-        (bound) => sendClaim(ports, call, round.token, takeover, bound),
-        (late) => {
-          if (late.status === "new") round.onLateNew();
-        },
-      );
-    } catch (reason) {
-      error = reason;
-      if (isRefusal(reason)) return { status: "unavailable", error, isRefused: true };
+      answer = await bounded(ports, storeTimeoutMs, send, onLate);
+      break;
+    } catch (error) {
+      answer = { status: "unavailable", error, isRefused: isRefusal(error) };
+      if (answer.isRefused) break;
+      tries += error instanceof TimedOut ? TIMEOUT_TRIES : 1;
     }
   }
-  return { status: "unavailable", error, isRefused: false };
+  if (answer.status !== "new") {
+    round.onLateNew = () => abandonUnrun(ports, call, round);
+  } else if (timer.now() >= leaseEnd(round.sentAt, leaseMs)) {
+    abandonUnrun(ports, call, round);
+    answer = { status: "too-late" };
+  }
+  return { round, answer };
 }
+
+const OVERDUE = {
+  status: "unavailable",
+  error: new Error("it has not answered for long, and too much waits to be told to it"),
+  isRefused: true,
+} as const;
 
 export function sendClaim(
   ports: Ports,
@@ -97,9 +84,7 @@ export function sendClaim(
     retentionMs: policy.retentionMs,
     hold: policy.onLapsed === "hold",
     takeover,
-    get signal() {
-      return bound.signal;
-    },
+    signal: bound.signal,
   });
 }
 
@@ -131,22 +116,18 @@ export function sendAbandon(
     id: call.identity.id,
     token,
     as,
-    get signal() {
-      return bound.signal;
-    },
+    signal: bound.signal,
   });
 }
 
 export function sendRenew(ports: Ports, call: Call, round: Round): Promise<boolean> {
   const { leaseMs, storeTimeoutMs } = call.policy;
-  return bounded(ports.timer, storeTimeoutMs, (bound) =>
+  return bounded(ports, storeTimeoutMs, (bound) =>
     ports.store.renew({
       id: call.identity.id,
       token: round.token,
       leaseMs,
-      get signal() {
-        return bound.signal;
-      },
+      signal: bound.signal,
     }),
   );
 }

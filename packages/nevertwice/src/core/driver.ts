@@ -55,17 +55,29 @@ export interface Driver {
   close(drainMs: number): Promise<readonly LeftRunning[]>;
 }
 
-interface Running extends LeftRunning {
+interface Running {
+  readonly call: Call;
+  readonly fence: number;
   readonly lease: Lease;
 }
 
 export function createDriver(ports: Ports): Driver {
   const { timer, emit } = ports;
-  const waiting = createWaiting(ports.store, timer, ports.random);
+  const waiting = createWaiting(ports, ports.random);
   const running = new Set<Running>();
   let calls = 0;
   let onIdle = () => {};
   let closing: Promise<readonly LeftRunning[]> | undefined;
+
+  async function execute<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
+    calls++;
+    try {
+      return await drive(call, work);
+    } finally {
+      calls--;
+      if (calls === 0) onIdle();
+    }
+  }
 
   async function drive<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
     const { identity, policy } = call;
@@ -76,27 +88,27 @@ export function createDriver(ports: Ports): Driver {
       if (closing !== undefined) return refused(closed());
       const { round, answer } = await claimRound(ports, call);
       const leftMs = policy.waitMs - (timer.now() - startedAt);
-      if (isWaiter && answer.status !== "pending")
-        emit({ ...about(identity), kind: "waited", waitedMs: policy.waitMs - leftMs });
+      if (isWaiter && (answer.status !== "pending" || leftMs <= 0))
+        emit?.({ ...about(identity), kind: "waited", waitedMs: policy.waitMs - leftMs });
       switch (answer.status) {
         case "new":
           if (closing === undefined && !call.signal?.aborted) return attempt(call, work, round, answer);
           abandonUnrun(ports, call, round);
           return refused(closed());
         case "completed":
-          emit({ ...about(identity), kind: "replayed", refused: policy.onCompleted === "reject" });
+          emit?.({ ...about(identity), kind: "replayed", refused: policy.onCompleted === "reject" });
           return policy.onCompleted === "reject" ? { status: "already-done" } : replay(answer.outcome);
         case "conflict":
-          emit({ ...about(identity), kind: "conflict", state: answer.state });
+          emit?.({ ...about(identity), kind: "conflict", state: answer.state });
           return answer;
         case "unknown":
-          emit({ ...about(identity), kind: "lapsed" });
+          emit?.({ ...about(identity), kind: "lapsed" });
           if (policy.reconcile === undefined || isReconciled) return answer;
           isReconciled = true;
           await reconcile(call, policy.reconcile, answer.fence);
           break;
         case "unavailable":
-          emit({ ...about(identity), kind: "unavailable", during: "claim", cause: answer.error });
+          emit?.({ ...about(identity), kind: "unavailable", during: "claim", cause: answer.error });
           if (answer.isRefused) return refused(answer.error);
           if (policy.onUnavailable === "proceed") return proceed(call, work, round);
           abandonUnrun(ports, call, round);
@@ -127,14 +139,14 @@ export function createDriver(ports: Ports): Driver {
     answer: ClaimAnswer & { status: "new" },
   ): Promise<RunResult<T>> {
     const { fence, number, tookOver } = answer;
-    if (tookOver) emit({ ...about(call.identity), kind: "lapsed" });
-    emit({ ...about(call.identity), kind: tookOver ? "taken-over" : "claimed", fence, number });
+    if (tookOver) emit?.({ ...about(call.identity), kind: "lapsed" });
+    emit?.({ ...about(call.identity), kind: tookOver ? "taken-over" : "claimed", fence, number });
     return finish(call, work, { call, round, fence, isUnclaimed: false, startedAt: round.sentAt }, number);
   }
 
   /** Runs the work although nobody knows whether another does: the policy asked for that. */
   function proceed<T>(call: Call, work: Work<T>, round: Round): Promise<RunResult<T>> {
-    emit({ ...about(call.identity), kind: "proceeded" });
+    emit?.({ ...about(call.identity), kind: "proceeded" });
     // The claim we gave up on is ours all the same if it was made: a late `new` is kept.
     round.onLateNew = () => {};
     return finish(call, work, { call, round, fence: 0, isUnclaimed: true, startedAt: timer.now() }, 0);
@@ -205,9 +217,9 @@ export function createDriver(ports: Ports): Driver {
       maxRunMs,
       sentAt: isUnclaimed ? undefined : round.sentAt,
       renew: () => sendRenew(ports, call, round),
-      onLost: (reason) => emit({ ...about(call.identity), kind: "lease-lost", fence, reason }),
+      onLost: (reason) => emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason }),
     });
-    const entry: Running = { ...about(call.identity), fence, lease };
+    const entry: Running = { call, fence, lease };
     running.add(entry);
     const ending = await body(createAttempt(call, lease, fence, number), lease);
     lease.stop();
@@ -232,22 +244,14 @@ export function createDriver(ports: Ports): Driver {
         resolve();
       });
     });
-    const left = [...running].map(({ operation, keyHash, fence }) => ({ operation, keyHash, fence }));
+    const left = [...running].map(({ call, fence }) => ({ ...about(call.identity), fence }));
     for (const { lease } of running) lease.lose("guard-closed");
     ports.background.stop();
     return left;
   }
 
   return {
-    async execute(call, work) {
-      calls++;
-      try {
-        return await drive(call, work);
-      } finally {
-        calls--;
-        if (calls === 0) onIdle();
-      }
-    },
+    execute,
     isClosed: () => closing !== undefined,
     close(drainMs) {
       // Said before anything is awaited: from here on no claim starts work.

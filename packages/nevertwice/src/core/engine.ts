@@ -92,19 +92,22 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     ...enginePorts,
     store,
     emit: createEmit(options.observer),
-    background: createBackground(timer, random),
+    background: createBackground({ store, timer }, random),
   };
   const driver = createDriver(ports);
   const operator = createOperator(ports, namespace, policy);
   const stopPurging = startPurging(ports, purgeEveryMs, policy.storeTimeoutMs);
 
-  async function tryRun<T>(request: RunRequest, work: Work<T>): Promise<RunResult<T>> {
-    const call = prepareCall(request, namespace, policy);
-    if (typeof work !== "function")
-      throw new NevertwiceError("options-invalid", "the work must be a function.");
-    if (call.signal === undefined) return driver.execute(call, work);
-    call.signal.throwIfAborted();
-    return unlessAborted(driver.execute(call, work), call.signal);
+  function tryRun<T>(request: RunRequest, work: Work<T>): Promise<RunResult<T>> {
+    try {
+      const call = prepareCall(request, namespace, policy);
+      isFunction("the work", work);
+      if (call.signal === undefined) return driver.execute(call, work);
+      call.signal.throwIfAborted();
+      return unlessAborted(driver.execute(call, work), call.signal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   function open(): typeof operator {

@@ -35,8 +35,9 @@ export type Observer = (event: GuardEvent) => unknown;
 
 export type Emit = (event: GuardEvent) => void;
 
-export function createEmit(observer: Observer | undefined): Emit {
-  if (observer === undefined) return () => {};
+/** Undefined if nobody watches: then no event is even made. */
+export function createEmit(observer: Observer | undefined): Emit | undefined {
+  if (observer === undefined) return undefined;
   return (event) => {
     try {
       const answer = observer(event);

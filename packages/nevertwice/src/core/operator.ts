@@ -1,6 +1,6 @@
 /** What people and their tools do to single records: look, forget, and decide what is unknown. */
 import { endingOfDecision } from "./attempt.ts";
-import { bounded } from "./calls.ts";
+import { type Bound, bounded } from "./calls.ts";
 import { claimRound } from "./claiming.ts";
 import { unavailable } from "./driver.ts";
 import { NevertwiceError } from "./errors.ts";
@@ -58,11 +58,11 @@ const PAGE = 100;
 const MAX_PAGE = 1_000;
 
 export function createOperator(ports: Ports, namespace: string, policy: Policy): Operator {
-  const { store, timer } = ports;
+  const { store } = ports;
 
-  async function ask<T>(call: (bound: { readonly signal: AbortSignal }) => Promise<T>): Promise<T> {
+  async function ask<T>(call: (bound: Bound) => Promise<T>): Promise<T> {
     try {
-      return await bounded(timer, policy.storeTimeoutMs, call);
+      return await bounded(ports, policy.storeTimeoutMs, call);
     } catch (error) {
       throw unavailable(error);
     }

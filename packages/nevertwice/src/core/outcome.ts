@@ -1,7 +1,9 @@
 /**
- * What the work returned or threw, as bytes. A frame is: format, kind, shape, the length of its JSON, the JSON, and
- * the binary parts that the JSON points into. Reading one back makes plain data and plain errors, never live classes.
+ * What the work returned or threw, as bytes. A frame is text: a format, a kind and a shape, one character each, then
+ * JSON. If the value holds bytes, the JSON is preceded by its length and followed by them. Reading one back makes plain
+ * data and plain errors, never live classes.
  */
+import { fromUtf8, toUtf8 } from "./bytes.ts";
 
 /** What a kept outcome says. `not-kept`: the work is done, but what it returned could not be kept. */
 export type Outcome =
@@ -12,34 +14,42 @@ export type Outcome =
 /** `unreadable`: kept by a format that this version does not know. */
 export type NotKeptReason = "not-encodable" | "too-large" | "forgotten" | "unreadable";
 
-const FORMAT = 1;
-const KINDS = ["value", "thrown", "not-kept"] as const;
-const PLAIN = 0;
-const TAGGED = 1;
-const HEADER_BYTES = 7;
+const FORMAT = "1";
+const KINDS = { value: "v", thrown: "t", "not-kept": "n" } as const;
+/** JSON as it is; JSON with tags; JSON with tags that point into the bytes behind it. */
+const PLAIN = "p";
+const TAGGED = "t";
+const BINARY = "b";
+const HEADER_BYTES = 3;
 /** Deeper values are refused; so are circular ones, which are infinitely deep. */
 const MAX_DEPTH = 256;
 /** A JSON object with this member is one of ours: `{"$":"date","v":0}`. */
 const TAG = "$";
 
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+/** The frame and what it reads back as, or why there is no frame. */
+export type Encoded =
+  | { readonly kept: true; readonly bytes: Uint8Array; readonly content: unknown }
+  | { readonly kept: false; readonly reason: "not-encodable" | "too-large"; readonly detail: string };
 
 class NotEncodable extends Error {}
-
-/** The frame, or why there is none. */
-export type Encoded =
-  | { readonly kept: true; readonly bytes: Uint8Array }
-  | { readonly kept: false; readonly reason: "not-encodable" | "too-large"; readonly detail: string };
 
 /** Encodes JSON values, `undefined`, bytes, Date, bigint, Map, Set and errors; anything else is not encodable. */
 export function encodeOutcome(kind: "value" | "thrown", content: unknown, maxBytes: number): Encoded {
   try {
-    if (isPlainJson(content, 0)) return sized(frame(kind, PLAIN, JSON.stringify(content), []), maxBytes);
-    const binary: Uint8Array[] = [];
+    if (isPlainJson(content, 0)) {
+      const json = JSON.stringify(content);
+      const bytes = toUtf8(FORMAT + KINDS[kind] + PLAIN + json);
+      return bytes.length > maxBytes
+        ? tooLarge(bytes.length, maxBytes)
+        : { kept: true, bytes, content: JSON.parse(json) };
+    }
     // Each node takes at least a byte, so no value that fits has more nodes than bytes.
-    const tagged = toTagged(content, { binary, offset: 0, nodesLeft: maxBytes }, 0);
-    return sized(frame(kind, TAGGED, JSON.stringify(tagged), binary), maxBytes);
+    const tagging: Tagging = { binary: [], offset: 0, nodesLeft: maxBytes };
+    const json = JSON.stringify(toTagged(content, tagging, 0));
+    const bytes = taggedFrame(kind, json, tagging);
+    return bytes.length > maxBytes
+      ? tooLarge(bytes.length, maxBytes)
+      : { kept: true, bytes, content: contentOf(bytes) };
   } catch (error) {
     // Also what the value itself throws while it is read: the work is done, so nothing may make it look undone.
     return {
@@ -50,50 +60,60 @@ export function encodeOutcome(kind: "value" | "thrown", content: unknown, maxByt
   }
 }
 
-function sized(bytes: Uint8Array, maxBytes: number): Encoded {
-  if (bytes.length <= maxBytes) return { kept: true, bytes };
-  return { kept: false, reason: "too-large", detail: `${bytes.length} bytes, and ${maxBytes} may be kept` };
+function tooLarge(bytes: number, maxBytes: number): Encoded {
+  return { kept: false, reason: "too-large", detail: `${bytes} bytes, and ${maxBytes} may be kept` };
+}
+
+function taggedFrame(kind: "value" | "thrown", json: string, { binary, offset }: Tagging): Uint8Array {
+  const start = FORMAT + KINDS[kind];
+  if (binary.length === 0) return toUtf8(start + TAGGED + json);
+  const text = toUtf8(json);
+  const header = toUtf8(`${start}${BINARY}${text.length}:`);
+  const bytes = new Uint8Array(header.length + text.length + offset);
+  bytes.set(header);
+  bytes.set(text, header.length);
+  let at = header.length + text.length;
+  for (const part of binary) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
 }
 
 /** The marker of work that is done and must not be repeated, although what it returned is not there to replay. */
 export function notKept(reason: NotKeptReason): Uint8Array {
-  return frame("not-kept", PLAIN, JSON.stringify({ reason }), []);
+  return toUtf8(`${FORMAT}${KINDS["not-kept"]}${PLAIN}${JSON.stringify({ reason })}`);
 }
 
 export const FORGOTTEN: Uint8Array = notKept("forgotten");
 
 export function decodeOutcome(bytes: Uint8Array): Outcome {
-  const kind = KINDS[bytes[1] ?? KINDS.length];
-  if (bytes[0] !== FORMAT || kind === undefined) return { kind: "not-kept", reason: "unreadable" };
-  const jsonEnd = HEADER_BYTES + new DataView(bytes.buffer, bytes.byteOffset).getUint32(3);
-  const json: unknown = JSON.parse(decoder.decode(bytes.subarray(HEADER_BYTES, jsonEnd)));
-  const content = bytes[2] === TAGGED ? fromTagged(json, bytes.subarray(jsonEnd)) : json;
-  if (kind === "value") return { kind, value: content };
-  if (kind === "thrown") return { kind, error: content };
-  return { kind, reason: (content as { reason: NotKeptReason }).reason };
+  const [format, kind] = fromUtf8(bytes, 0, HEADER_BYTES);
+  if (format !== FORMAT) return { kind: "not-kept", reason: "unreadable" };
+  switch (kind) {
+    case KINDS.value:
+      return { kind: "value", value: contentOf(bytes) };
+    case KINDS.thrown:
+      return { kind: "thrown", error: contentOf(bytes) };
+    case KINDS["not-kept"]:
+      return { kind: "not-kept", reason: (contentOf(bytes) as { reason: NotKeptReason }).reason };
+    default:
+      return { kind: "not-kept", reason: "unreadable" };
+  }
 }
 
-function frame(
-  kind: Outcome["kind"],
-  shape: number,
-  json: string,
-  binary: readonly Uint8Array[],
-): Uint8Array {
-  const text = encoder.encode(json);
-  const binaryBytes = binary.reduce((sum, part) => sum + part.length, 0);
-  const bytes = new Uint8Array(HEADER_BYTES + text.length + binaryBytes);
-  bytes[0] = FORMAT;
-  bytes[1] = KINDS.indexOf(kind);
-  bytes[2] = shape;
-  new DataView(bytes.buffer).setUint32(3, text.length);
-  bytes.set(text, HEADER_BYTES);
-  let offset = HEADER_BYTES + text.length;
-  for (const part of binary) {
-    bytes.set(part, offset);
-    offset += part.length;
+function contentOf(bytes: Uint8Array): unknown {
+  const shape = String.fromCharCode(bytes[HEADER_BYTES - 1] as number);
+  if (shape === BINARY) {
+    const colon = bytes.indexOf(":".charCodeAt(0), HEADER_BYTES);
+    const jsonEnd = colon + 1 + Number(fromUtf8(bytes, HEADER_BYTES, colon));
+    return fromTagged(JSON.parse(fromUtf8(bytes, colon + 1, jsonEnd)), bytes.subarray(jsonEnd));
   }
-  return bytes;
+  const json: unknown = JSON.parse(fromUtf8(bytes, HEADER_BYTES, bytes.length));
+  return shape === TAGGED ? fromTagged(json, EMPTY) : json;
 }
+
+const EMPTY = new Uint8Array();
 
 /** Whether JSON.stringify and JSON.parse give back exactly this value. */
 function isPlainJson(value: unknown, depth: number): boolean {
@@ -222,7 +242,7 @@ function fromTagged(json: unknown, binary: Uint8Array): unknown {
       return new Date(v === null ? Number.NaN : (v as number));
     case "bytes": {
       const [offset, length] = v as [number, number];
-      return binary.slice(offset, offset + length);
+      return new Uint8Array(binary.subarray(offset, offset + length));
     }
     case "map":
       return new Map((v as [unknown, unknown][]).map(([key, value]) => [inner(key), inner(value)]));

@@ -120,7 +120,8 @@ function shown(value: unknown): string {
  * that no table knows is a mistake and is refused, since ignoring it would ignore what somebody relies on.
  */
 export function checkOptions(options: object, checks: Readonly<Record<string, Check>>): void {
-  for (const [name, value] of Object.entries(options)) {
+  for (const name in options) {
+    const value = (options as Record<string, unknown>)[name];
     if (value === undefined) continue;
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
     if (check === undefined)
@@ -129,24 +130,31 @@ export function checkOptions(options: object, checks: Readonly<Record<string, Ch
   }
 }
 
-/** The base policy with what `options` (already checked) says otherwise. */
+/** The base policy with what `options` (already checked) says otherwise; the base itself if they say nothing. */
 export function mergePolicy(base: Policy, options: object): Policy {
-  const given = Object.entries(options).filter(
-    ([name, value]) => value !== undefined && Object.hasOwn(POLICY_CHECKS, name),
-  );
-  if (given.length === 0) return base;
-  const policy: Policy = { ...base, ...Object.fromEntries(given) };
-  if (policy.reconcile !== undefined && policy.onLapsed !== "hold") {
-    throw new NevertwiceError(
-      "options-invalid",
-      'reconcile is asked about held claims only: it needs onLapsed: "hold".',
-    );
+  let policy: Record<string, unknown> | undefined;
+  for (const name in options) {
+    const value = (options as Record<string, unknown>)[name];
+    if (value === undefined || !Object.hasOwn(POLICY_CHECKS, name)) continue;
+    policy ??= { ...base };
+    policy[name] = value;
   }
-  if (policy.onUnavailable === "proceed" && policy.onLapsed === "hold") {
+  if (policy === undefined) return base;
+  checkTogether(policy as unknown as Policy);
+  return policy as unknown as Policy;
+}
+
+function checkTogether({ reconcile, onLapsed, onUnavailable }: Policy): void {
+  if (onLapsed === "hold" && onUnavailable === "proceed") {
     throw new NevertwiceError(
       "options-invalid",
       'onUnavailable: "proceed" and onLapsed: "hold" contradict each other.',
     );
   }
-  return policy;
+  if (reconcile !== undefined && onLapsed !== "hold") {
+    throw new NevertwiceError(
+      "options-invalid",
+      'reconcile is asked about held claims only: it needs onLapsed: "hold".',
+    );
+  }
 }

@@ -11,6 +11,6 @@ export interface Ports {
   readonly random: () => number;
   /** Unguessable and never repeated: whoever knows a claim's token owns the claim. */
   readonly newToken: () => string;
-  readonly emit: Emit;
+  readonly emit: Emit | undefined;
   readonly background: Background;
 }

@@ -16,14 +16,14 @@ export function startPurging(ports: Ports, everyMs: number, storeTimeoutMs: numb
     let removed = 0;
     try {
       for (let bites = 0; bites < MAX_BITES && !isStopped; bites++) {
-        const report = await bounded(timer, storeTimeoutMs, (bound) => store.purge(BITE, bound));
+        const report = await bounded(ports, storeTimeoutMs, (bound) => store.purge(BITE, bound));
         removed += report.removed;
         if (!report.more) break;
       }
     } catch {
       // The next purge tries again.
     }
-    if (removed > 0) emit({ kind: "purged", removed });
+    if (removed > 0) emit?.({ kind: "purged", removed });
     arm();
   }
 

@@ -4,7 +4,7 @@
  */
 import type { Ending } from "./attempt.ts";
 import { type Bound, bounded } from "./calls.ts";
-import { persistAbandon, type Round, sendAbandon, sendClaim } from "./claiming.ts";
+import { type Round, sendAbandon, sendClaim } from "./claiming.ts";
 import { fingerprintsDiffer } from "./fingerprint.ts";
 import { about } from "./observer.ts";
 import type { Ports } from "./ports.ts";
@@ -31,80 +31,77 @@ export interface Settlement {
   readonly startedAt: number;
 }
 
-export async function settleCompletion(
+export function settleCompletion(
   ports: Ports,
   settlement: Settlement,
   ending: Ending & { kind: "complete" },
 ): Promise<Verdict> {
-  const { call, round, fence } = settlement;
+  const { call, fence } = settlement;
   const ranMs = ports.timer.now() - settlement.startedAt;
-  const event = about(call.identity);
-
-  const conclude = settlement.isUnclaimed
-    ? concluderWithClaim(ports, settlement, ending.bytes)
-    : concluder(ports, settlement, ending.bytes);
-  const told = (verdict: Verdict): Verdict => {
-    round.onLateNew = () =>
-      void ports.background.persist(call.policy.storeTimeoutMs, concluder(ports, settlement, ending.bytes));
-    if (verdict.status === "recorded") {
-      ports.emit({ ...event, kind: "completed", fence, ranMs });
+  const complete = concluder(ports, settlement, ending.bytes);
+  const conclude = settlement.isUnclaimed ? claimThen(ports, settlement, complete) : complete;
+  return settle(ports, settlement, conclude, complete, UNANSWERED, ({ status }) => {
+    if (status === "recorded") {
+      ports.emit?.({ ...about(call.identity), kind: "completed", fence, ranMs });
       if (ending.notKept !== undefined)
-        ports.emit({ ...event, kind: "not-kept", fence, detail: ending.notKept });
-    } else if (
-      verdict.status === "forgotten" ||
-      verdict.status === "overtaken" ||
-      verdict.status === "superseded"
-    ) {
-      ports.emit({
-        ...event,
-        kind: "lease-lost",
-        fence,
-        reason: verdict.status === "forgotten" ? "forgotten" : "overtaken",
-      });
+        ports.emit?.({ ...about(call.identity), kind: "not-kept", fence, detail: ending.notKept });
+    } else {
+      const reason = status === "forgotten" ? "forgotten" : "overtaken";
+      ports.emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason });
     }
-    return verdict;
-  };
-  return firstAnswer(ports, call, conclude, told, { status: "unanswered" });
+  });
 }
+
+const UNANSWERED: Verdict = { status: "unanswered" };
 
 /** Whether the claim was ours to give up; undefined while the store has not answered. */
-export async function settleAbandon(
+export function settleAbandon(
   ports: Ports,
   settlement: Settlement,
-  ending: Ending & { kind: "abandon" },
+  { as }: Ending & { kind: "abandon" },
 ): Promise<boolean | undefined> {
-  const { call, round, fence } = settlement;
-  const event = about(call.identity);
-  const told = (isOurs: boolean | undefined): boolean | undefined => {
-    round.onLateNew = () => void persistAbandon(ports, call, round.token, ending.as);
-    if (isOurs) ports.emit({ ...event, kind: "abandoned", fence, as: ending.as });
-    else if (!settlement.isUnclaimed)
-      ports.emit({ ...event, kind: "lease-lost", fence, reason: "overtaken" });
-    return isOurs;
-  };
-  return firstAnswer(
-    ports,
-    call,
-    (bound) => sendAbandon(ports, call, round.token, ending.as, bound),
-    told,
-    undefined,
-  );
+  const { call, round, fence, isUnclaimed } = settlement;
+  const abandon = (bound: Bound): Promise<boolean | undefined> =>
+    sendAbandon(ports, call, round.token, as, bound);
+  return settle(ports, settlement, abandon, abandon, undefined, (isOurs) => {
+    if (isOurs) ports.emit?.({ ...about(call.identity), kind: "abandoned", fence, as });
+    else if (!isUnclaimed)
+      ports.emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason: "overtaken" });
+  });
 }
 
-/** The first try's answer if it comes while the caller is still willing to wait, else `unanswered` and the background. */
-async function firstAnswer<T>(
+/**
+ * Sends until it is answered; answers the caller after the first try. A `new` that arrives meanwhile may have been
+ * granted after what we said, or before: so `again` says it once more.
+ *
+ *   claim sent ── timed out ── proceeds ── ended ── abandon: false ──────────────▶ ── again: true
+ *        └─────────────────────── delayed ───────────────────────▶ granted ── late `new`
+ */
+async function settle<T>(
   ports: Ports,
-  call: Call,
+  { call, round }: Settlement,
   send: (bound: Bound) => Promise<T>,
-  told: (answer: T) => T,
+  again: (bound: Bound) => Promise<unknown>,
   unanswered: T,
+  report: (answer: T) => void,
 ): Promise<T> {
   const { completeWaitMs, storeTimeoutMs } = call.policy;
+  let isGrantedLate = false;
+  const sayAgain = () => void ports.background.persist(storeTimeoutMs, again);
+  const told = (answer: T): T => {
+    round.onLateNew = sayAgain;
+    if (isGrantedLate) sayAgain();
+    report(answer);
+    return answer;
+  };
+  round.onLateNew = () => {
+    isGrantedLate = true;
+  };
   if (completeWaitMs > 0) {
     try {
-      return told(await bounded(ports.timer, Math.min(completeWaitMs, storeTimeoutMs), send));
+      return told(await bounded(ports, Math.min(completeWaitMs, storeTimeoutMs), send));
     } catch (cause) {
-      ports.emit({ ...about(call.identity), kind: "unavailable", during: "complete", cause });
+      ports.emit?.({ ...about(call.identity), kind: "unavailable", during: "complete", cause });
     }
   }
   // Undefined only at shutdown: then nobody was told anything.
@@ -127,9 +124,7 @@ function concluder(
       token: round.token,
       outcome,
       retentionMs: Math.max(1, policy.retentionMs - spentMs),
-      get signal() {
-        return bound.signal;
-      },
+      signal: bound.signal,
     });
     if (isCompleted) return { status: "recorded" };
     const record = await store.read(identity.id, bound);
@@ -142,16 +137,14 @@ function concluder(
 }
 
 /** Work that proceeded without a claim makes it now; anything but a first claim may mean that somebody else ran too. */
-function concluderWithClaim(
+function claimThen(
   ports: Ports,
-  settlement: Settlement,
-  outcome: Uint8Array,
+  { call, round }: Settlement,
+  complete: (bound: Bound) => Promise<Verdict>,
 ): (bound: Bound) => Promise<Verdict> {
-  const { call, round } = settlement;
-  const complete = concluder(ports, settlement, outcome);
   let isSuspected = false;
   const suspect = (reason: string) => {
-    if (!isSuspected) ports.emit({ ...about(call.identity), kind: "possible-duplicate", reason });
+    if (!isSuspected) ports.emit?.({ ...about(call.identity), kind: "possible-duplicate", reason });
     isSuspected = true;
   };
   return async (bound) => {

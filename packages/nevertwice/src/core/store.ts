@@ -38,8 +38,8 @@ export interface StoreRecord {
 }
 
 interface Cancellable {
-  /** Fires when the engine stops waiting for this call. A store may use it to free resources; it need not. */
-  readonly signal?: AbortSignal;
+  /** Fires when the engine stops waiting for this call. Made only for stores that say `usesSignal`. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface ClaimRequest extends Cancellable {
@@ -141,6 +141,8 @@ export interface Store {
    * completed one it leaves a not-kept marker until its retention ends, so that the work is still not repeated.
    */
   forget?(request: { readonly id: string; readonly fence: number } & Cancellable): Promise<boolean>;
+  /** The store ends calls when their `signal` fires. Most have nothing to end, and a signal for each call is not free. */
+  readonly usesSignal?: boolean;
   /** Outcomes larger than this are completed as not kept. */
   readonly maxOutcomeBytes?: number;
 }

@@ -3,9 +3,7 @@
  * subscription and one look at it; when it moved they all claim again, so that fingerprint and owner are judged anew
  * and nobody is answered from a bare read.
  */
-import { bounded } from "./calls.ts";
-import type { Timer } from "./clock.ts";
-import type { Store } from "./store.ts";
+import { bounded, type Caller } from "./calls.ts";
 
 /** How often to look where the store cannot push. */
 const POLL_FIRST_MS = 20;
@@ -35,7 +33,8 @@ interface Watched {
   wake(): void;
 }
 
-export function createWaiting(store: Store, timer: Timer, random: () => number): Waiting {
+export function createWaiting(caller: Caller, random: () => number): Waiting {
+  const { store, timer } = caller;
   const watched = new Map<string, Watched>();
 
   /** One look-out for one record, until it moves or nobody is left who waits. */
@@ -58,7 +57,7 @@ export function createWaiting(store: Store, timer: Timer, random: () => number):
 
     async function look(): Promise<void> {
       try {
-        const record = await bounded(timer, storeTimeoutMs, (bound) => store.read(id, bound));
+        const record = await bounded(caller, storeTimeoutMs, (bound) => store.read(id, bound));
         if (record?.state !== "pending") return wake();
         leaseEndsAt = timer.now() + record.leaseLeftMs;
       } catch {

@@ -2,6 +2,7 @@
  * The reference store: a Map in this process. Single-threaded JavaScript makes every step atomic. It survives nothing,
  * keeps no timer, and when it is full it refuses new keys rather than forget one that is still owed.
  */
+import { copyOf } from "../core/bytes.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, wholeFrom } from "../core/policy.ts";
@@ -73,11 +74,14 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
         }
         records.set(request.id, write);
       }
-      return answer.status === "completed" ? { ...answer, outcome: answer.outcome.slice() } : answer;
+      return answer.status === "completed"
+        ? { status: "completed", outcome: copyOf(answer.outcome) }
+        : answer;
     },
 
     async complete(request) {
-      const kept = { ...request, outcome: request.outcome.slice() };
+      const { id, token, retentionMs } = request;
+      const kept = { id, token, retentionMs, outcome: copyOf(request.outcome) };
       return apply(request.id, machine.completeRecord(records.get(request.id), kept, clock.now()), true);
     },
 
@@ -144,7 +148,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 
 /** bytes-exact: what a reader does to its copy is not done to ours. */
 function view(record: machine.Kept, now: number): StoreRecord {
-  return { ...machine.viewOf(record, now), outcome: record.outcome?.slice() };
+  return { ...machine.viewOf(record, now), outcome: record.outcome && copyOf(record.outcome) };
 }
 
 function isClock(name: string, value: unknown): void {

@@ -1,0 +1,107 @@
+/** Once kept, an outcome answers everyone who asks, and nothing reopens the key. */
+import { decodeOutcome } from "../../core/outcome.ts";
+import { between, expect } from "./expect.ts";
+import type { Case, Cases } from "./trial.ts";
+import { DONE, EVERY_AS } from "./work.ts";
+
+export const completeIsFinal: Cases = {
+  "what its owner completed reads as completed": {
+    why: "After an ambiguous answer the engine reads, and must find its own outcome.",
+    async check({ work }) {
+      const { token, fence, complete } = await work.begin();
+      expect("complete by the owner", await complete(), true);
+      const record = await work.record();
+      expect("the record", record, { state: "completed", token, fence, outcome: DONE, leaseLeftMs: 0 });
+      const atLeast = between(record.claimedAt, Number.MAX_SAFE_INTEGER);
+      expect("when it was completed", record.completedAt, atLeast);
+    },
+  },
+  "a completed key answers everyone who asks with its outcome": {
+    why: "A replay is not used up: the last duplicate gets what the first one got.",
+    async check({ work }) {
+      await (await work.begin()).complete();
+      for (let i = 1; i <= 10; i++) {
+        const answer = await work.attempt().claim();
+        expect(`claim ${i} by another token`, answer, { status: "completed", outcome: DONE });
+      }
+    },
+  },
+  "a completed key answers the token that completed it": {
+    why: "A late duplicate of its own claim must not start the work again.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      expect("the owner's claim", await owner.claim(), { status: "completed", outcome: DONE });
+    },
+  },
+  "a completed key answers a claim that holds": {
+    why: "There is nothing to hold back: the outcome is known.",
+    async check({ work }) {
+      await (await work.begin()).complete();
+      expect("a claim with hold", await work.attempt().claim({ hold: true }), { status: "completed" });
+    },
+  },
+  "a completed key answers a takeover by its fence": {
+    why: "The decision comes too late, and whoever makes it must see the outcome instead of overwriting it.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      const answer = await work.attempt().claim({ takeover: owner.fence });
+      expect("a claim with takeover", answer, { status: "completed", outcome: DONE });
+    },
+  },
+  "a held attempt that completes is decided": {
+    why: "Hold asks what became of the work, and the outcome is the answer.",
+    async check({ work }) {
+      await (await work.begin({ hold: true })).complete();
+      expect("another token's claim", await work.attempt().claim(), { status: "completed" });
+    },
+  },
+  "a completed key is not renewed": {
+    why: "A renewal still on the way would reopen the key, or lengthen its retention.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      const { keptUntil } = await work.record();
+      expect("renew by its owner", await owner.renew(), false);
+      expect("the record", await work.record(), { state: "completed", keptUntil });
+    },
+  },
+  ...Object.fromEntries(
+    EVERY_AS.map((as): [string, Case] => [
+      `a completed key is not abandoned as ${as}`,
+      {
+        why: "An abandon that was sent before, and arrives after, must not throw away a kept outcome.",
+        async check({ work }) {
+          const owner = await work.begin();
+          await owner.complete();
+          expect(`abandon as ${as} by its owner`, await owner.abandon(as), false);
+          expect("the record", await work.record(), { state: "completed", outcome: DONE });
+        },
+      },
+    ]),
+  ),
+  "a forgotten outcome still counts as done": {
+    needs: ["forget"],
+    why: "Erasing what was answered must not have the card charged again.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      expect("forget of a completed record", await work.forget(owner.fence), true);
+      const answer = await work.attempt().claim();
+      expect("another token's claim", answer, { status: "completed" });
+      const { outcome } = answer as { outcome: Uint8Array };
+      expect("what is left of it", decodeOutcome(outcome), { kind: "not-kept", reason: "forgotten" });
+    },
+  },
+  "a forgotten record shows nobody's parts": {
+    needs: ["forget"],
+    why: "Scope and key name a person and what they did: an erasure that keeps them erases nothing.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      await work.forget(owner.fence);
+      expect("the record", await work.record(), { state: "completed", parts: undefined });
+    },
+  },
+};

@@ -1,0 +1,75 @@
+/** A completion whose reply was lost is sent again; whatever it carries then, the first one stands. */
+import { expect } from "./expect.ts";
+import type { Cases } from "./trial.ts";
+import { bytesOf, DONE, RETENTION_MS, SHORT_MS } from "./work.ts";
+
+const OTHERWISE = bytesOf("otherwise");
+
+export const completeTwiceIsOnce: Cases = {
+  "a repeated complete is true": {
+    why: "Told no, the owner would take its own success for a lost lease.",
+    async check({ work }) {
+      const owner = await work.begin();
+      expect("complete", await owner.complete(), true);
+      expect("complete repeated", await owner.complete(), true);
+    },
+  },
+  "a repeated complete keeps the first outcome": {
+    why: "Somebody may have been answered with the first one already.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete(DONE);
+      await owner.complete(OTHERWISE);
+      const answer = await work.attempt().claim();
+      expect("another token's claim", answer, { status: "completed", outcome: DONE });
+    },
+  },
+  "a repeated complete keeps the first retention": {
+    why: "Nothing changes means that the deadline does not change either.",
+    async check({ work, pass }) {
+      const owner = await work.begin();
+      await owner.complete(DONE, RETENTION_MS);
+      const { keptUntil } = await work.record();
+      await pass(SHORT_MS);
+      await owner.complete(DONE, 2 * RETENTION_MS);
+      expect("the record", await work.record(), { keptUntil });
+    },
+  },
+  "a repeated complete keeps the time of the first": {
+    why: "The record says when the work was done, not when somebody last asked.",
+    async check({ work, pass }) {
+      const owner = await work.begin();
+      await owner.complete();
+      const { completedAt } = await work.record();
+      await pass(SHORT_MS);
+      await owner.complete();
+      expect("the record", await work.record(), { completedAt });
+    },
+  },
+  "of many completes at once one outcome stands from the first answer on": {
+    why: "Read and written in two steps, each of them would find the record open and overwrite the one before.",
+    async check({ work }) {
+      const owner = await work.begin();
+      const outcomes = Array.from({ length: 20 }, (_, i) => bytesOf(`outcome ${i}`));
+      const seen = await Promise.all(
+        outcomes.map(async (outcome) => {
+          expect("complete", await owner.complete(outcome), true);
+          return (await work.record()).outcome;
+        }),
+      );
+      for (const outcome of seen) expect("the outcome read after each complete", outcome, seen[0]);
+    },
+  },
+  "a repeated complete does not bring back what was forgotten": {
+    needs: ["forget"],
+    why: "A repeat still on the way would undo the erasure.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      await work.forget(owner.fence);
+      const { outcome } = await work.record();
+      expect("complete repeated", await owner.complete(), true);
+      expect("the record", await work.record(), { outcome });
+    },
+  },
+};

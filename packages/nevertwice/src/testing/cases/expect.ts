@@ -1,0 +1,83 @@
+/** The cases' own assertion, so that they need no test runner: it compares, and says what was expected and what came. */
+
+const ACCEPTS = Symbol("accepts");
+const UNEXPECTED = Symbol("unexpected");
+
+/** Stands for every value that it accepts, within whatever `expect` is given. */
+export interface Matcher {
+  readonly text: string;
+  readonly [ACCEPTS]: (found: unknown) => boolean;
+}
+
+/**
+ * Fails unless `found` is what is `wanted`. Of an object only the members named in `wanted` are looked at; bytes, lists
+ * and plain values must be the same.
+ */
+export function expect(what: string, found: unknown, wanted: unknown): void {
+  if (matches(found, wanted)) return;
+  const message = `${what}\n  expected: ${show(wanted)}\n  came:     ${show(found)}`;
+  throw Object.assign(new Error(message), { [UNEXPECTED]: true });
+}
+
+/** Whether `expect` threw it, and not the store. */
+export function isUnexpected(error: unknown): error is Error {
+  return error instanceof Error && UNEXPECTED in error;
+}
+
+export function between(low: number, high: number): Matcher {
+  return matcher(`a number from ${low} to ${high}`, (n) => typeof n === "number" && n >= low && n <= high);
+}
+
+export function above(limit: number): Matcher {
+  return matcher(`a number above ${limit}`, (n) => typeof n === "number" && n > limit);
+}
+
+/** For times of a store that may round what it keeps. */
+export function about(value: number, toleranceMs: number): Matcher {
+  return between(value - toleranceMs, value + toleranceMs);
+}
+
+export function matcher(text: string, accepts: (found: unknown) => boolean): Matcher {
+  return { text, [ACCEPTS]: accepts };
+}
+
+function matches(found: unknown, wanted: unknown): boolean {
+  if (Object.is(found, wanted)) return true;
+  if (typeof wanted !== "object" || wanted === null) return false;
+  if (ACCEPTS in wanted) return (wanted as Matcher)[ACCEPTS](found);
+  if (wanted instanceof Uint8Array) return found instanceof Uint8Array && sameBytes(found, wanted);
+  if (typeof found !== "object" || found === null) return false;
+  if (Array.isArray(wanted) && (!Array.isArray(found) || found.length !== wanted.length)) return false;
+  return Object.entries(wanted).every(([name, member]) =>
+    matches((found as Record<string, unknown>)[name], member),
+  );
+}
+
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, i) => byte === b[i]);
+}
+
+const SHOWN_BYTES = 16;
+const SHOWN_CHARACTERS = 100;
+const SHOWN_ITEMS = 8;
+
+function show(value: unknown): string {
+  if (typeof value === "string") return cut(JSON.stringify(value), SHOWN_CHARACTERS);
+  if (typeof value !== "object" || value === null) return String(value);
+  if (ACCEPTS in value) return (value as Matcher).text;
+  if (value instanceof Uint8Array) {
+    const hex = [...value.subarray(0, SHOWN_BYTES)].map((byte) => byte.toString(16).padStart(2, "0"));
+    return `${value.length} bytes <${hex.join(" ")}${value.length > SHOWN_BYTES ? " …" : ""}>`;
+  }
+  if (Array.isArray(value)) {
+    const items = value.slice(0, SHOWN_ITEMS).map(show).join(", ");
+    return `[${items}${value.length > SHOWN_ITEMS ? `, … ${value.length} in all` : ""}]`;
+  }
+  return `{ ${Object.entries(value)
+    .map(([name, member]) => `${name}: ${show(member)}`)
+    .join(", ")} }`;
+}
+
+function cut(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length)}…` : text;
+}

@@ -1,0 +1,145 @@
+/** A lease holds for as long as it was given, not a moment less and not for ever. */
+import { above, between, expect } from "./expect.ts";
+import type { Cases } from "./trial.ts";
+import { LONG_MS, SHORT_MS } from "./work.ts";
+
+/** Further than any lease and margin: a clock set back by this proves itself. */
+const BACK_MS = 3_600_000;
+
+export const leaseEnds: Cases = {
+  "a key is its owner's until the lease ends": {
+    why: "An owner who is overtaken while its lease runs does the work beside its successor.",
+    async check({ work, skipAhead }) {
+      await work.begin();
+      await skipAhead(LONG_MS / 2);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending" });
+    },
+  },
+  "a key can be had from the moment its lease ends": {
+    why: "A crashed owner must not block its key longer than the lease it asked for.",
+    async check({ work, pass }) {
+      await work.begin({ leaseMs: SHORT_MS });
+      await pass(SHORT_MS);
+      expect("another token's claim at the lease's end", await work.attempt().claim(), { status: "new" });
+    },
+  },
+  "a pending answer says how much of the lease is left": {
+    why: "Waiters sleep that long at most, and clients are told when to come back.",
+    async check({ work, skipAhead }) {
+      await work.begin();
+      const moved = await skipAhead(LONG_MS / 3);
+      const left = between(1, LONG_MS - moved);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending", leaseLeftMs: left });
+    },
+  },
+  "renewing gives the lease that was asked for": {
+    why: "Work that runs longer than one lease keeps its key only by renewing.",
+    async check({ work }) {
+      const owner = await work.begin();
+      expect("renew by the owner", await owner.renew(2 * LONG_MS), true);
+      const left = above(LONG_MS);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending", leaseLeftMs: left });
+    },
+  },
+  "a renewed lease counts from the renewal": {
+    why: "Counted from the claim, the third renewal would already have ended when it was written.",
+    async check({ work, skipAhead }) {
+      const owner = await work.begin();
+      for (let i = 0; i < 3; i++) {
+        await skipAhead(LONG_MS / 3);
+        expect("renew by the owner", await owner.renew(), true);
+      }
+      await skipAhead(LONG_MS / 3);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending" });
+    },
+  },
+  "a renewed lease ends too": {
+    why: "The last renewal says how long a crashed owner blocks its key, even if it is shorter than the one before.",
+    async check({ work, outlast }) {
+      const owner = await work.begin();
+      await owner.renew(SHORT_MS);
+      await outlast(SHORT_MS);
+      expect("another token's claim", await work.attempt().claim(), { status: "new" });
+    },
+  },
+  "a lease that has ended reads as lapsed": {
+    why: "People and the engine must see that an outcome is unknown before somebody takes over.",
+    async check({ work, outlast }) {
+      await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      expect("the record", await work.record(), { state: "lapsed", leaseLeftMs: 0 });
+    },
+  },
+  "waiting for a key does not lengthen its lease": {
+    why: "Duplicates that keep asking would keep a dead owner alive.",
+    async check({ work, pass }) {
+      await work.begin();
+      const { leaseLeftMs } = await work.record();
+      await pass(SHORT_MS);
+      await work.attempt().claim();
+      const left = between(0, leaseLeftMs - 1);
+      expect("the record after another token's claim", await work.record(), { leaseLeftMs: left });
+    },
+  },
+  "whoever takes over has the lease that it asked for": {
+    why: "The lease belongs to the attempt, not to the key: another guard may need another one.",
+    async check({ work, outlast }) {
+      await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      await work.begin();
+      const left = between(SHORT_MS + 1, LONG_MS);
+      expect("a third token's claim", await work.attempt().claim(), { status: "pending", leaseLeftMs: left });
+    },
+  },
+  "a long renewal is not taken for a clock that went back": {
+    why: "The deadline lies far beyond the first lease because the owner asked for it.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.renew(10 * LONG_MS);
+      await work.attempt().claim();
+      expect("the record after another token's claim", await work.record(), { leaseLeftMs: above(LONG_MS) });
+    },
+  },
+  "when the clock went back, the key is not handed over at once": {
+    needs: ["clock"],
+    why: "The owner may well be alive: nothing is known but that the clock is wrong.",
+    async check({ work, turnBack }) {
+      await work.begin();
+      await turnBack(BACK_MS);
+      const left = between(1, LONG_MS);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending", leaseLeftMs: left });
+    },
+  },
+  "when the clock went back, the key can be had one lease after somebody asked": {
+    needs: ["clock"],
+    why: "Otherwise a crashed owner blocks its key for as long as the clock was set back.",
+    async check({ work, turnBack, pass }) {
+      await work.begin();
+      await turnBack(BACK_MS);
+      await work.attempt().claim();
+      await pass(LONG_MS);
+      expect("another token's claim one lease later", await work.attempt().claim(), { status: "new" });
+    },
+  },
+  "when the clock went back, the lease that counts is the last one written": {
+    needs: ["clock"],
+    why: "An owner that renewed for long believes in that lease, and must not lose it to an earlier, shorter one.",
+    async check({ work, turnBack }) {
+      const owner = await work.begin();
+      await owner.renew(10 * LONG_MS);
+      await turnBack(BACK_MS);
+      const left = between(LONG_MS + 1, 10 * LONG_MS);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending", leaseLeftMs: left });
+    },
+  },
+  "when the clock went back, the owner may still complete": {
+    needs: ["clock"],
+    why: "A deadline that is written down takes nothing from the owner but time.",
+    async check({ work, turnBack }) {
+      const owner = await work.begin();
+      await turnBack(BACK_MS);
+      await work.attempt().claim();
+      expect("complete by the owner", await owner.complete(), true);
+    },
+  },
+};

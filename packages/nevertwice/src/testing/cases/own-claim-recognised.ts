@@ -1,0 +1,121 @@
+/** A token that comes back for its own claim finds it, though a reply was lost or the lease has ended meanwhile. */
+import { above, expect } from "./expect.ts";
+import type { Cases } from "./trial.ts";
+import { DONE, EVERY_AS, LONG_MS, SHORT_MS } from "./work.ts";
+
+export const ownClaimRecognised: Cases = {
+  "a repeated claim is new again, with the same fence and number": {
+    why: "A claim whose reply was lost is repeated; taken for a stranger's, it would wait for itself.",
+    async check({ work }) {
+      const owner = await work.begin();
+      const { fence, number } = owner;
+      expect("the repeated claim", await owner.claim(), { status: "new", fence, number, tookOver: false });
+    },
+  },
+  "a repeated claim restarts the lease": {
+    why: "The caller counts its lease from the claim that was answered, and so must the store.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.claim({ leaseMs: 2 * LONG_MS });
+      const left = above(LONG_MS);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending", leaseLeftMs: left });
+    },
+  },
+  "a lapsed attempt that claims again goes on with its fence and number": {
+    why: "Nobody took over, so nothing was lost: a new fence would refuse what the old one has begun.",
+    async check({ work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      const { fence, number } = owner;
+      expect("the repeated claim", await owner.claim(), { status: "new", fence, number, tookOver: false });
+    },
+  },
+  "a lapsed attempt that claims again has a lease again": {
+    why: "It was told that the key is its own; nobody else may be told so.",
+    async check({ work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      await owner.claim();
+      expect("another token's claim", await work.attempt().claim(), { status: "pending" });
+    },
+  },
+  "a held attempt that lapsed may claim again": {
+    why: "Hold keeps others away from the key, never the attempt that holds it.",
+    async check({ work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS, hold: true });
+      await outlast(SHORT_MS);
+      expect("the repeated claim", await owner.claim({ hold: true }), { status: "new", fence: owner.fence });
+    },
+  },
+  "a lapsed attempt may still complete": {
+    why: "The work is done and nobody else has begun it; refusing the outcome would have it done twice.",
+    async check({ work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      expect("complete by the lapsed attempt", await owner.complete(), true);
+      const answer = await work.attempt().claim();
+      expect("another token's claim", answer, { status: "completed", outcome: DONE });
+    },
+  },
+  "a lapsed attempt may still renew": {
+    why: "A pause longer than the lease is harmless as long as nobody took over.",
+    async check({ work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      expect("renew by the lapsed attempt", await owner.renew(), true);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending" });
+    },
+  },
+  ...Object.fromEntries(
+    EVERY_AS.map((as) => [
+      `a lapsed attempt may still abandon as ${as}`,
+      {
+        why: "The attempt knows how it ended, and the next one needs to know; the clock only guessed.",
+        async check({ work, outlast }) {
+          const owner = await work.begin({ leaseMs: SHORT_MS });
+          await outlast(SHORT_MS);
+          expect("abandon by the lapsed attempt", await owner.abandon(as), true);
+          const answer = await work.attempt().claim();
+          expect("another token's claim", answer, { status: "new", tookOver: as === "unknown" });
+        },
+      },
+    ]) satisfies [string, Cases[string]][],
+  ),
+  "an attempt that gave up as unknown may still complete": {
+    why: "An answer that comes after all is worth more than a question mark.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.abandon("unknown");
+      expect("complete after abandon as unknown", await owner.complete(), true);
+    },
+  },
+  "a repeated takeover is recognised by its token": {
+    why: "The fence it asked for is gone, because the first sending took it.",
+    async check({ work, outlast }) {
+      const { fence: takeover } = await work.begin({ leaseMs: SHORT_MS, hold: true });
+      await outlast(SHORT_MS);
+      const decider = work.attempt();
+      const first = await decider.claim({ takeover });
+      expect("the takeover", first, { status: "new" });
+      expect("the repeated takeover", await decider.claim({ takeover }), first);
+    },
+  },
+  "a repeated claim still says that it took over": {
+    why: "Whoever lost the first reply must learn as well that an earlier outcome is unknown.",
+    async check({ work, outlast }) {
+      await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      const successor = await work.begin();
+      expect("the repeated claim", await successor.claim(), { status: "new", tookOver: true });
+    },
+  },
+  "a repeated claim leaves its record held": {
+    why: "The repeat may come from a guard that was set up otherwise, and must not loosen what was promised.",
+    async check({ work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS, hold: true });
+      await owner.claim({ leaseMs: SHORT_MS, hold: false });
+      await outlast(SHORT_MS);
+      expect("another token's claim", await work.attempt().claim(), { status: "unknown" });
+    },
+  },
+};

@@ -1,0 +1,152 @@
+/** Purging removes what is past its time, a bite at a time, and nothing that is still owed to anyone. */
+import type { Store } from "../../core/store.ts";
+import { between, expect, matcher } from "./expect.ts";
+import type { Cases } from "./trial.ts";
+import { DONE, RETENTION_MS, SHORT_MS, tally, type Work } from "./work.ts";
+
+/** Enough bites to get through whatever else a shared store holds; a store that never ends is stopped. */
+const MAX_BITES = 1_000;
+
+/** Purges until nothing is left to remove, and answers how much was removed. */
+async function purgeAll(store: Store, limit = 1_000): Promise<number> {
+  let removed = 0;
+  for (let bite = 0; bite < MAX_BITES; bite++) {
+    const report = await store.purge(limit);
+    removed += report.removed;
+    if (!report.more) break;
+  }
+  return removed;
+}
+
+/** Work that is past its time once `SHORT_MS` have passed. */
+async function completeShortly(works: readonly Work[]): Promise<void> {
+  await Promise.all(works.map(async (work) => (await work.begin()).complete(DONE, SHORT_MS)));
+}
+
+export const purgeSparesTheLiving: Cases = {
+  "purge spares a pending key": {
+    why: "Its owner is at work, and the next who asks would be a second one.",
+    async check({ store, work }) {
+      await work.begin();
+      await purgeAll(store);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending" });
+    },
+  },
+  "purge spares a completed key until its retention ends": {
+    why: "The next retry would run the work again.",
+    async check({ store, work }) {
+      await (await work.begin()).complete();
+      await purgeAll(store);
+      expect("another token's claim", await work.attempt().claim(), { status: "completed", outcome: DONE });
+    },
+  },
+  "purge spares a lapsed key until its retention ends": {
+    why: "With it goes the news that an outcome is unknown.",
+    async check({ store, work, outlast }) {
+      await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      await purgeAll(store);
+      expect(
+        "the record",
+        await work.read(),
+        matcher("a record", (record) => record !== undefined),
+      );
+    },
+  },
+  "purge spares a released key until its retention ends": {
+    why: "With it go its fence and its number.",
+    async check({ store, work }) {
+      await (await work.begin()).abandon("released");
+      await purgeAll(store);
+      expect("the record", await work.read(), { state: "released" });
+    },
+  },
+  "purge spares a held key that waits for a decision": {
+    why: "However long it waits, it must not be run again unasked.",
+    async check({ store, work, outlast }) {
+      await work.begin({ leaseMs: SHORT_MS, retentionMs: SHORT_MS, hold: true });
+      await outlast(2 * SHORT_MS);
+      await purgeAll(store);
+      expect(
+        "the record",
+        await work.read(),
+        matcher("a record", (record) => record !== undefined),
+      );
+    },
+  },
+  "purge spares a key that was claimed again": {
+    why: "A deadline noted for the key's former life is not the deadline of this one.",
+    async check({ store, work, outlast }) {
+      await completeShortly([work]);
+      await outlast(SHORT_MS);
+      await work.begin();
+      await purgeAll(store);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending" });
+    },
+  },
+  "purge spares a key that was renewed": {
+    why: "A deadline noted by the claim is not the deadline of the renewed lease.",
+    async check({ store, work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS, retentionMs: RETENTION_MS / 4 });
+      await owner.renew(RETENTION_MS);
+      await outlast(SHORT_MS);
+      await purgeAll(store);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending" });
+    },
+  },
+  "purge spares a completed key whose claim was to be kept more briefly": {
+    why: "A deadline noted by the claim is not the deadline of the completion.",
+    async check({ store, work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS, retentionMs: SHORT_MS, hold: true });
+      await owner.complete();
+      await outlast(2 * SHORT_MS);
+      await purgeAll(store);
+      expect("another token's claim", await work.attempt().claim(), { status: "completed" });
+    },
+  },
+  "purge and claims of expired keys at once leave every new owner its key": {
+    why: "Between the look and the removal the key may have been claimed anew.",
+    async check({ store, another, outlast }) {
+      const works = Array.from({ length: 20 }, () => another());
+      await completeShortly(works);
+      await outlast(SHORT_MS);
+      const purging = purgeAll(store);
+      const owners = await Promise.all(works.map((work) => work.begin()));
+      await purging;
+      const kept = await Promise.all(owners.map((owner) => owner.renew()));
+      expect("how many of 20 owners still own their key", kept.filter(Boolean).length, 20);
+    },
+  },
+  "purge removes what is past its time": {
+    why: "Otherwise the store grows for ever, and one with a limit fills up.",
+    async check({ store, another, outlast }) {
+      // Somebody else's purge may have been quicker than ours: only a store that never removes any fails every round.
+      let removed = 0;
+      for (let round = 0; round < 5 && removed < 5; round++) {
+        await completeShortly(Array.from({ length: 5 }, () => another()));
+        await outlast(SHORT_MS);
+        removed = (await purgeAll(store)) + (await purgeAll(store));
+      }
+      expect("how many records were removed", removed, between(5, Number.POSITIVE_INFINITY));
+    },
+  },
+  "purge removes no more than it is told to": {
+    why: "One short step at a time: a large one would hold up the claims behind it.",
+    async check({ store, another, outlast }) {
+      await completeShortly(Array.from({ length: 5 }, () => another()));
+      await outlast(SHORT_MS);
+      expect("a purge of at most 2", await store.purge(2), { removed: between(0, 2) });
+    },
+  },
+  "a key that was purged is new": {
+    why: "What is removed is removed whole: a rest of it would refuse or confuse the next claim.",
+    async check({ store, another, outlast }) {
+      const works = Array.from({ length: 5 }, () => another());
+      await completeShortly(works);
+      await outlast(SHORT_MS);
+      await purgeAll(store);
+      const answers = await Promise.all(works.map((work) => work.attempt().claim()));
+      expect("the claims of five purged keys", tally(answers), { new: 5 });
+    },
+  },
+};

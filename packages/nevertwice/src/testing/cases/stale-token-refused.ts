@@ -1,0 +1,141 @@
+/** Whoever does not own the record, or no more, changes nothing: the late writer is told no. */
+import type { StoreRecord } from "../../core/store.ts";
+import { expect } from "./expect.ts";
+import type { Case, Cases, Trial } from "./trial.ts";
+import { type Attempt, DONE, EVERY_AS, SHORT_MS } from "./work.ts";
+
+type Scene = (trial: Trial) => Promise<Attempt>;
+
+/** Each scene answers the attempt whose steps must be refused. */
+const SCENES: Readonly<Record<string, Scene>> = {
+  "a key that nobody claimed": async ({ work }) => work.attempt(),
+  "a key that another token has": async ({ work }) => {
+    await work.begin();
+    return work.attempt();
+  },
+  "a key that was taken over": async ({ work, outlast }) => {
+    const late = await work.begin({ leaseMs: SHORT_MS });
+    await outlast(SHORT_MS);
+    await work.begin();
+    return late;
+  },
+  "another token's lapsed key": async ({ work, outlast }) => {
+    await work.begin({ leaseMs: SHORT_MS });
+    await outlast(SHORT_MS);
+    return work.attempt();
+  },
+  "a key that another token released": async ({ work }) => {
+    await (await work.begin()).abandon("released");
+    return work.attempt();
+  },
+};
+
+/** What a refused step must leave as it was; the lease that is left runs on meanwhile. */
+function lasting(record: StoreRecord | undefined): unknown {
+  if (record === undefined) return undefined;
+  const { state, token, fence, number, keptUntil } = record;
+  return { state, token, fence, number, keptUntil };
+}
+
+function refused(scene: Scene, steps: Readonly<Record<string, (stale: Attempt) => Promise<boolean>>>): Case {
+  return {
+    why: "A late or foreign step that is let through undoes what the owner does, or keeps an outcome not its own.",
+    async check(trial) {
+      const stale = await scene(trial);
+      const before = lasting(await trial.work.read());
+      for (const [name, take] of Object.entries(steps)) expect(name, await take(stale), false);
+      expect("the record afterwards", lasting(await trial.work.read()), before);
+    },
+  };
+}
+
+const everyAbandon = Object.fromEntries(
+  EVERY_AS.map((as) => [`abandon as ${as}`, (stale: Attempt) => stale.abandon(as)]),
+);
+
+function refusedIn([where, scene]: [string, Scene]): [string, Case][] {
+  return [
+    [`complete is refused on ${where}`, refused(scene, { complete: (stale) => stale.complete() })],
+    [`renew is refused on ${where}`, refused(scene, { renew: (stale) => stale.renew() })],
+    [`abandon is refused on ${where}`, refused(scene, everyAbandon)],
+  ];
+}
+
+const released: Scene = async ({ work }) => {
+  const owner = await work.begin();
+  await owner.abandon("released");
+  return owner;
+};
+
+export const staleTokenRefused: Cases = {
+  ...Object.fromEntries(Object.entries(SCENES).flatMap(refusedIn)),
+  "complete is refused on a key that another token completed": {
+    why: "An outcome that has been answered with must not change.",
+    async check({ work }) {
+      await (await work.begin()).complete();
+      expect("complete by another token", await work.attempt().complete(new Uint8Array([1])), false);
+      expect("the record", await work.record(), { state: "completed", outcome: DONE });
+    },
+  },
+  "complete is refused after its own token released the key": refused(released, {
+    complete: (owner) => owner.complete(),
+  }),
+  "renew is refused after its own token released the key": refused(released, {
+    renew: (owner) => owner.renew(),
+  }),
+  ...Object.fromEntries(
+    EVERY_AS.map((as): [string, Case] => [
+      `a token that abandoned as ${as} claims no more`,
+      {
+        why: "A late duplicate of its claim, still on the way, would take back what was given up.",
+        async check({ work }) {
+          const owner = await work.begin();
+          await owner.abandon(as);
+          const before = lasting(await work.read());
+          expect("the claim repeated", await owner.claim(), { status: "pending", leaseLeftMs: 0 });
+          expect("the record afterwards", lasting(await work.read()), before);
+        },
+      },
+    ]),
+  ),
+  "a token that abandoned as unknown renews no more": {
+    why: "A renewal still on the way would hide for one more lease that the outcome is unknown.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.abandon("unknown");
+      expect("renew after abandon as unknown", await owner.renew(), false);
+    },
+  },
+  "a token that took over and abandoned as unrun renews no more": {
+    why: "It never ran, so there is nothing to hold the key for.",
+    async check({ work, outlast }) {
+      await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      const successor = await work.begin();
+      await successor.abandon("unrun");
+      expect("renew after abandon as unrun", await successor.renew(), false);
+    },
+  },
+  "forget by a fence that is no more is refused": {
+    needs: ["forget"],
+    why: "Whoever erases decides by what they saw; meanwhile the key may have been claimed and completed again.",
+    async check({ work }) {
+      const first = await work.begin();
+      await first.abandon("released");
+      await (await work.begin()).complete();
+      expect("forget by the first fence", await work.forget(first.fence), false);
+      expect("the record", await work.record(), { outcome: DONE });
+    },
+  },
+  "the token of a forgotten attempt completes nothing": {
+    needs: ["forget"],
+    why: "What was erased must not come back with a late completion.",
+    async check({ work, outlast }) {
+      const owner = await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      await work.forget(owner.fence);
+      expect("complete by the forgotten attempt", await owner.complete(), false);
+      expect("the record", await work.read(), undefined);
+    },
+  },
+};

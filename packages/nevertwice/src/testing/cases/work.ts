@@ -1,0 +1,105 @@
+/** The words the cases are written in: one piece of work, the attempts at it, and the steps they take on a store. */
+import { randomBytes, randomUUID } from "node:crypto";
+import { identityOf } from "../../core/identity.ts";
+import type { AbandonAs, ClaimAnswer, Parts, Store, StoreRecord } from "../../core/store.ts";
+import { expect } from "./expect.ts";
+
+/** A lease or retention that a case waits out, really where the store's clock cannot be moved. */
+export const SHORT_MS = 50;
+/** One that no case waits out by accident, however slow the store: its middle is never reached unasked. */
+export const LONG_MS = 60_000;
+export const RETENTION_MS = 3_600_000;
+
+export const DONE: Uint8Array = bytesOf("done");
+export const EVERY_AS: readonly AbandonAs[] = ["released", "unknown", "unrun"];
+
+/** What a claim may say beside who it is. Default: a long lease, an hour's retention, no hold. */
+export interface Terms {
+  readonly fingerprint?: string;
+  readonly leaseMs?: number;
+  readonly retentionMs?: number;
+  readonly hold?: boolean;
+  readonly takeover?: number;
+}
+
+/** One token on one piece of work. */
+export interface Attempt {
+  readonly token: string;
+  claim(terms?: Terms): Promise<ClaimAnswer>;
+  complete(outcome?: Uint8Array, retentionMs?: number): Promise<boolean>;
+  abandon(as: AbandonAs): Promise<boolean>;
+  renew(leaseMs?: number): Promise<boolean>;
+}
+
+export interface BegunAttempt extends Attempt {
+  readonly fence: number;
+  readonly number: number;
+}
+
+/** One key, random unless it is given, so that a store full of other records is as good as an empty one. */
+export interface Work {
+  readonly id: string;
+  readonly parts: Parts;
+  /** A fresh token, which has not claimed. */
+  attempt(token?: string): Attempt;
+  /** A fresh token whose claim was granted; where it is not, the scene is not set and the case fails. */
+  begin(terms?: Terms): Promise<BegunAttempt>;
+  read(): Promise<StoreRecord | undefined>;
+  /** As `read`, for a record that must be there. */
+  record(): Promise<StoreRecord>;
+  forget(fence: number): Promise<boolean>;
+  watch(wake: () => void): Promise<() => void>;
+}
+
+export function partsOf(parts: Partial<Parts> = {}): Parts {
+  return { namespace: "nevertwice-cases", scope: "", operation: "prove", key: randomUUID(), ...parts };
+}
+
+export function workOn(store: Store, parts: Parts = partsOf(), id: string = identityOf(parts).id): Work {
+  const attempt = (token: string = randomUUID()): Attempt => ({
+    token,
+    claim: (terms = {}) =>
+      store.claim({ id, parts, token, leaseMs: LONG_MS, retentionMs: RETENTION_MS, hold: false, ...terms }),
+    complete: (outcome = DONE, retentionMs = RETENTION_MS) =>
+      store.complete({ id, token, outcome, retentionMs }),
+    abandon: (as) => store.abandon({ id, token, as }),
+    renew: (leaseMs = LONG_MS) => store.renew({ id, token, leaseMs }),
+  });
+  return {
+    id,
+    parts,
+    attempt,
+    async begin(terms) {
+      const begun = attempt();
+      const answer = await begun.claim(terms);
+      expect("the claim that sets the scene", answer, { status: "new" });
+      const { fence, number } = answer as ClaimAnswer & { status: "new" };
+      return { ...begun, fence, number };
+    },
+    read: () => store.read(id),
+    async record() {
+      const record = await store.read(id);
+      if (record === undefined) expect("the record that is read", record, { id });
+      return record as StoreRecord;
+    },
+    // The cases that use these two say so in `needs`, and are skipped where the store has them not.
+    forget: (fence) => (store.forget as NonNullable<Store["forget"]>)({ id, fence }),
+    watch: (wake) => (store.watch as NonNullable<Store["watch"]>)({ id, wake }),
+  };
+}
+
+export function bytesOf(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+/** An id as identities have them: 64 hexadecimal digits. */
+export function randomId(): string {
+  return randomBytes(32).toString("hex");
+}
+
+/** How many answers there are of each status. */
+export function tally(answers: readonly ClaimAnswer[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
+  return counts;
+}

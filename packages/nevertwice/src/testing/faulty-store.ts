@@ -1,0 +1,113 @@
+/**
+ * A store between the engine and a real one that loses, delays and refuses what passes, as networks do. Faults are
+ * planned for single calls, or drawn from a seed.
+ */
+import { systemTimer, type Timer } from "../core/clock.ts";
+import type { Store } from "../core/store.ts";
+import { seededRandom } from "./random.ts";
+
+/**
+ * `refuse`: fails at once, nothing is applied. `hang`: never applied, never answered. `lose-reply`: applied, never
+ * answered. `break-reply`: applied, then fails. `delay`: applied late. `delay-reply`: applied at once, answered late.
+ */
+export type Fault = "refuse" | "hang" | "lose-reply" | "break-reply" | "delay" | "delay-reply";
+
+export type FaultyMethod =
+  | "claim"
+  | "complete"
+  | "abandon"
+  | "renew"
+  | "read"
+  | "purge"
+  | "list"
+  | "forget"
+  | "watch";
+
+/** The probability of each fault, per call. */
+export type FaultRates = { readonly [Name in Fault]?: number };
+
+export interface FaultyStoreOptions {
+  /** Draws the faults and the delays; default 1. */
+  readonly seed?: number;
+  readonly rates?: FaultRates;
+  /** The longest a delayed call is held; default 50. */
+  readonly delayMs?: number;
+  readonly timer?: Timer;
+}
+
+export interface FaultyStore extends Store {
+  /** The next call of this method that has no fault planned yet meets this one. */
+  plan(method: FaultyMethod, fault: Fault): void;
+  setRates(rates: FaultRates): void;
+  /** How many calls of each method were made: the round trips. */
+  readonly calls: Readonly<Record<FaultyMethod, number>>;
+}
+
+const FAULTS: readonly Fault[] = ["refuse", "hang", "lose-reply", "break-reply", "delay", "delay-reply"];
+
+export function faultyStore(store: Store, options: FaultyStoreOptions = {}): FaultyStore {
+  const { seed = 1, delayMs = 50, timer = systemTimer } = options;
+  const random = seededRandom(seed);
+  const planned = new Map<FaultyMethod, Fault[]>();
+  const calls = {
+    claim: 0,
+    complete: 0,
+    abandon: 0,
+    renew: 0,
+    read: 0,
+    purge: 0,
+    list: 0,
+    forget: 0,
+    watch: 0,
+  };
+  let rates = options.rates ?? {};
+
+  function drawFault(method: FaultyMethod): Fault | undefined {
+    const next = planned.get(method)?.shift();
+    if (next !== undefined) return next;
+    let draw = random.next();
+    for (const fault of FAULTS) {
+      draw -= rates[fault] ?? 0;
+      if (draw < 0) return fault;
+    }
+    return undefined;
+  }
+
+  const pause = () => new Promise<void>((resolve) => void timer.after(random.between(1, delayMs), resolve));
+
+  async function pass<T>(method: FaultyMethod, call: () => Promise<T>): Promise<T> {
+    calls[method]++;
+    const fault = drawFault(method);
+    if (fault === "refuse") throw new Error(`faulty store: ${method} was refused`);
+    if (fault === "hang") return new Promise<never>(() => {});
+    if (fault === "delay") await pause();
+    const answer = await call();
+    if (fault === "lose-reply") return new Promise<never>(() => {});
+    if (fault === "break-reply")
+      throw new Error(`faulty store: ${method} was applied, but its reply was lost`);
+    if (fault === "delay-reply") await pause();
+    return answer;
+  }
+
+  const { watch, list, forget } = store;
+  return {
+    claim: (request) => pass("claim", () => store.claim(request)),
+    complete: (request) => pass("complete", () => store.complete(request)),
+    abandon: (request) => pass("abandon", () => store.abandon(request)),
+    renew: (request) => pass("renew", () => store.renew(request)),
+    read: (id, bound) => pass("read", () => store.read(id, bound)),
+    purge: (limit, bound) => pass("purge", () => store.purge(limit, bound)),
+    close: () => store.close(),
+    ...(watch && { watch: (request) => pass("watch", () => watch.call(store, request)) }),
+    ...(list && { list: (request) => pass("list", () => list.call(store, request)) }),
+    ...(forget && { forget: (request) => pass("forget", () => forget.call(store, request)) }),
+    ...(store.maxOutcomeBytes !== undefined && { maxOutcomeBytes: store.maxOutcomeBytes }),
+    plan(method, fault) {
+      planned.set(method, [...(planned.get(method) ?? []), fault]);
+    },
+    setRates(next) {
+      rates = next;
+    },
+    calls,
+  };
+}

@@ -1,0 +1,263 @@
+/** The processes of a schedule: each with its own guard on the shared store, and a network between them. */
+
+import type { Attempt } from "../../core/attempt.ts";
+import type { Clock } from "../../core/clock.ts";
+import { createEngine, type Engine } from "../../core/engine.ts";
+import { isNevertwiceError } from "../../core/errors.ts";
+import { identityOf } from "../../core/identity.ts";
+import type { Store } from "../../core/store.ts";
+import { type FaultRates, type FaultyStore, faultyStore } from "../faulty-store.ts";
+import type { Random } from "../random.ts";
+import type { Referee } from "./referee.ts";
+import type { PlannedCall, Scenario } from "./scenario.ts";
+import { createProcess, type Process, type World } from "./world.ts";
+
+export const NAMESPACE = "simulation";
+export const OPERATION = "work";
+
+/** One application process: its guard, and its connection to the store. */
+export interface Actor {
+  readonly name: string;
+  readonly process: Process;
+  readonly guard: Engine;
+  readonly network: FaultyStore;
+  isClosed: boolean;
+}
+
+export interface ActorOptions {
+  readonly name: string;
+  readonly world: World;
+  readonly random: Random;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly referee: Referee;
+  readonly rates: FaultRates;
+  readonly delayMs: number;
+}
+
+export function createActor(options: ActorOptions): Actor {
+  const { name, world, random } = options;
+  const process = createProcess(world);
+  const network = faultyStore(refereed(options), {
+    seed: random.between(0, 2 ** 31),
+    rates: options.rates,
+    delayMs: options.delayMs,
+    timer: world,
+  });
+  let tokens = 0;
+  const guard = createEngine(
+    {
+      store: delivered(network, process, options.referee),
+      namespace: NAMESPACE,
+      purgeEveryMs: 0,
+      drainMs: 50,
+    },
+    { timer: process.timer, random: random.next, newToken: () => `${name}.${tokens++}` },
+  );
+  return { name, process, guard, network, isClosed: false };
+}
+
+/** Next to the store: the referee sees each step as it is applied. */
+function refereed({ name, store, clock, referee }: ActorOptions): Store {
+  return {
+    ...store,
+    async claim(request) {
+      const now = clock.now();
+      const answer = await store.claim(request);
+      referee.claimed(name, request, answer, now);
+      return answer;
+    },
+    async complete(request) {
+      const now = clock.now();
+      const answer = await store.complete(request);
+      referee.completed(request, answer, now);
+      return answer;
+    },
+    async abandon(request) {
+      const now = clock.now();
+      const answer = await store.abandon(request);
+      referee.abandoned(request, answer, now);
+      return answer;
+    },
+    async renew(request) {
+      const now = clock.now();
+      const answer = await store.renew(request);
+      referee.renewed(request, answer, now);
+      return answer;
+    },
+  };
+}
+
+/** Next to the process: what comes back waits while it is paused, and is lost when it is dead. */
+function delivered(store: Store, process: Process, referee: Referee): Store {
+  function deliver<T>(method: string, token: string | undefined, answer: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      answer.then(
+        (value) =>
+          process.arrive(() => {
+            if (token !== undefined) referee.delivered(method, token, value);
+            resolve(value);
+          }),
+        (error) => process.arrive(() => reject(error)),
+      );
+    });
+  }
+  const { watch, list, forget } = store;
+  return {
+    claim: (request) => deliver("claim", request.token, store.claim(request)),
+    complete: (request) => deliver("complete", request.token, store.complete(request)),
+    abandon: (request) => deliver("abandon", request.token, store.abandon(request)),
+    renew: (request) => deliver("renew", undefined, store.renew(request)),
+    read: (id, bound) => deliver("read", undefined, store.read(id, bound)),
+    purge: (limit, bound) => deliver("purge", undefined, store.purge(limit, bound)),
+    close: () => store.close(),
+    ...(watch && {
+      watch: ({ id, wake }) => deliver("watch", undefined, watch({ id, wake: () => process.arrive(wake) })),
+    }),
+    ...(list && { list: (request) => deliver("list", undefined, list(request)) }),
+    ...(forget && { forget: (request) => deliver("forget", undefined, forget(request)) }),
+  };
+}
+
+/** One call, from its request to its answer, judged by the referee. */
+export interface CallRecord {
+  readonly actor: Actor;
+  readonly plan: PlannedCall;
+  isAnswered: boolean;
+}
+
+interface CallContext {
+  readonly referee: Referee;
+  readonly scenario: Scenario;
+  readonly run: string;
+}
+
+export function idOf(scope: string, key: string): string {
+  return identityOf({ namespace: NAMESPACE, scope, operation: OPERATION, key }).id;
+}
+
+export function startCall(context: CallContext, actor: Actor, plan: PlannedCall): CallRecord {
+  const { referee, run } = context;
+  const id = idOf(plan.scope, plan.key);
+  const caller = new AbortController();
+  const record: CallRecord = { actor, plan, isAnswered: false };
+  let runs = 0;
+
+  async function work(attempt: Attempt): Promise<unknown> {
+    runs++;
+    if (runs > 1) referee.fail("I2", "one call ran its work twice");
+    // Work that proceeded without a claim has no fence to be judged by.
+    const tenure = attempt.fence === 0 ? undefined : referee.started(id, attempt.fence);
+    if (attempt.fence === 0 && !Number.isFinite(plan.work.lastsMs)) referee.excuse(actor.name, id);
+    await pauseFor(
+      actor,
+      plan.work.lastsMs,
+      plan.work.ending === "throw-when-lost" ? attempt.signal : undefined,
+    );
+    const isUnsure = attempt.signal.aborted || caller.signal.aborted;
+    const end = (how: "returned" | "threw" | "threw-unsure") => {
+      referee.tell(() => `work: ${run} ${how}`);
+      if (tenure !== undefined) tenure.work = how;
+    };
+    switch (plan.work.ending) {
+      case "not-done":
+        end("threw");
+        throw attempt.notDone(new Error(run));
+      case "throw":
+        end(isUnsure ? "threw-unsure" : "threw");
+        throw new Error(run);
+      case "throw-when-lost":
+        if (attempt.signal.aborted) {
+          end("threw-unsure");
+          throw new Error(run);
+        }
+    }
+    end("returned");
+    return { run, id };
+  }
+
+  const reconcile = plan.policy.onLapsed === "hold" ? { reconcile: reconciler(context, actor, id) } : {};
+  const request = {
+    operation: OPERATION,
+    scope: plan.scope,
+    key: plan.key,
+    fingerprint: plan.fingerprint,
+    signal: caller.signal,
+  };
+  referee.tell(() => `call: ${run} by ${actor.name} for ${id.slice(0, 4)}`);
+  if (plan.cancelAfterMs !== undefined)
+    actor.process.timer.after(plan.cancelAfterMs, () => caller.abort(new Error("cancelled")));
+  actor.guard.tryRun({ ...request, ...plan.policy, ...reconcile }, work).then(
+    (result) => {
+      record.isAnswered = true;
+      referee.tell(() => `answer: ${run} ${result.status}`);
+      judgeAnswer(referee, id, run, runs, result);
+    },
+    (error) => {
+      record.isAnswered = true;
+      referee.tell(() => `answer: ${run} threw ${String(error)}`);
+      if (caller.signal.aborted && error === caller.signal.reason) return;
+      judgeThrow(referee, id, run, error);
+    },
+  );
+  return record;
+
+  function pauseFor({ process }: Actor, ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      if (Number.isFinite(ms)) process.timer.after(ms, resolve);
+      signal?.addEventListener("abort", () => resolve(), { once: true });
+    });
+  }
+}
+
+function judgeAnswer(
+  referee: Referee,
+  id: string,
+  run: string,
+  runs: number,
+  result: { readonly status: string },
+): void {
+  referee.counts[`answer ${result.status}`] = (referee.counts[`answer ${result.status}`] ?? 0) + 1;
+  const { value, recorded } = result as { value?: { run: string; id: string }; recorded?: boolean };
+  switch (result.status) {
+    case "ran":
+      if (value?.run !== run) referee.fail("I6", "the first caller was not given what its work returned");
+      if (recorded && !referee.hasOutcome(id, run))
+        referee.fail("I2", "an outcome was called recorded that is not");
+      return;
+    case "replayed":
+      if (value?.id !== id) referee.fail("I7", "an outcome of another identity was replayed");
+      else if (!referee.hasOutcome(id, value.run))
+        referee.fail("I6", "an outcome was replayed that was never recorded");
+      return;
+    case "lease-lost":
+      return;
+    default:
+      if (runs > 0) referee.fail("I12", `a caller whose work ran was told ${result.status}`);
+  }
+}
+
+function judgeThrow(referee: Referee, id: string, run: string, error: unknown): void {
+  referee.counts["answer thrown"] = (referee.counts["answer thrown"] ?? 0) + 1;
+  const message = error instanceof Error ? error.message : String(error);
+  if (message === run || referee.hasOutcome(id, message)) return;
+  const code = isNevertwiceError(error) ? error.code : "no code";
+  referee.fail("I12", `a caller was thrown something that no work threw: ${message} (${code})`);
+}
+
+/** Whoever is asked about a held claim answers as the scenario says. */
+function reconciler({ scenario, run, referee }: CallContext, actor: Actor, id: string) {
+  return async (lapsed: { readonly fence: number }) => {
+    const tenure = referee.started(id, lapsed.fence);
+    await new Promise<void>((resolve) => void actor.process.timer.after(10, resolve));
+    if (tenure !== undefined) tenure.work = scenario.reconcileAs === "unknown" ? "unstarted" : "returned";
+    switch (scenario.reconcileAs) {
+      case "done":
+        return { status: "done", value: { run: `decided ${run}`, id } } as const;
+      case "failed":
+        return { status: "failed", error: new Error(`decided ${run}`) } as const;
+      default:
+        return { status: scenario.reconcileAs } as const;
+    }
+  };
+}

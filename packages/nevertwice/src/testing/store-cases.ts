@@ -1,0 +1,102 @@
+/**
+ * What every store must keep, as plain objects that need no test runner: `nevertwice/testing` publishes them, so that
+ * the author of a store, or its user, holds it to the same cases as ours.
+ */
+import type { Store } from "../core/store.ts";
+import { abandonFrees } from "./cases/abandon-frees.ts";
+import { bytesExact } from "./cases/bytes-exact.ts";
+import { completeIsFinal } from "./cases/complete-is-final.ts";
+import { completeTwiceIsOnce } from "./cases/complete-twice-is-once.ts";
+import { conflictWins } from "./cases/conflict-wins.ts";
+import { isUnexpected } from "./cases/expect.ts";
+import { expiredIsAbsent } from "./cases/expired-is-absent.ts";
+import { fenceGrows } from "./cases/fence-grows.ts";
+import { GUARANTEES, type Guarantee } from "./cases/guarantee.ts";
+import { identitiesApart } from "./cases/identities-apart.ts";
+import { leaseEnds } from "./cases/lease-ends.ts";
+import { oneOwner } from "./cases/one-owner.ts";
+import { ownClaimRecognised } from "./cases/own-claim-recognised.ts";
+import { purgeSparesTheLiving } from "./cases/purge-spares-the-living.ts";
+import { retentionEnds } from "./cases/retention-ends.ts";
+import { staleTokenRefused } from "./cases/stale-token-refused.ts";
+import { takeoverIsSingle } from "./cases/takeover-is-single.ts";
+import { type Case, type Cases, missing, startTrial } from "./cases/trial.ts";
+import { waitersWake } from "./cases/waiters-wake.ts";
+
+export { GUARANTEES, type Guarantee };
+
+export interface StoreUnderTest {
+  readonly store: Store;
+  /** Moves the store's clock, back if `ms` is negative. Without it the cases really wait. */
+  readonly advance?: (ms: number) => void | Promise<void>;
+  /** Called when the case is over. Without it the store is closed. */
+  readonly dispose?: () => void | Promise<void>;
+}
+
+export interface StoreCase {
+  /** A sentence about behaviour. */
+  readonly name: string;
+  readonly guarantee: Guarantee;
+  /**
+   * Resolves if the store keeps it, with the reason for a skip if this store cannot be asked. Fails with an error that
+   * says what was expected, what came, and why it matters.
+   */
+  // biome-ignore lint/suspicious/noConfusingVoidType: a case that was kept has nothing to say.
+  run(): Promise<void | { readonly skipped: string }>;
+}
+
+const CASES: Readonly<Record<Guarantee, Cases>> = {
+  "one-owner": oneOwner,
+  "conflict-wins": conflictWins,
+  "own-claim-recognised": ownClaimRecognised,
+  "lease-ends": leaseEnds,
+  "fence-grows": fenceGrows,
+  "stale-token-refused": staleTokenRefused,
+  "complete-is-final": completeIsFinal,
+  "complete-twice-is-once": completeTwiceIsOnce,
+  "abandon-frees": abandonFrees,
+  "retention-ends": retentionEnds,
+  "expired-is-absent": expiredIsAbsent,
+  "identities-apart": identitiesApart,
+  "bytes-exact": bytesExact,
+  "purge-spares-the-living": purgeSparesTheLiving,
+  "waiters-wake": waitersWake,
+  "takeover-is-single": takeoverIsSingle,
+};
+
+type Create = () => Store | StoreUnderTest | Promise<Store | StoreUnderTest>;
+
+/**
+ * The cases of all guarantees, in their order. Each run calls `create` for itself and uses keys of its own: it may be
+ * handed the same database again, with other records in it. Cases may run at once unless they share a clock that
+ * `advance` moves.
+ */
+export function storeCases(create: Create): readonly StoreCase[] {
+  return GUARANTEES.flatMap((guarantee) =>
+    Object.entries(CASES[guarantee]).map(([name, asked]) => ({
+      name,
+      guarantee,
+      run: () => runCase(create, asked, `${guarantee}: ${name}`),
+    })),
+  );
+}
+
+// biome-ignore lint/suspicious/noConfusingVoidType: as `StoreCase.run` says.
+async function runCase(create: Create, asked: Case, title: string): Promise<void | { skipped: string }> {
+  const made = await create();
+  const { store, advance, dispose }: StoreUnderTest = "store" in made ? made : { store: made };
+  try {
+    const skipped = missing(asked.needs ?? [], store, advance);
+    if (skipped !== undefined) return { skipped };
+    await asked.check(startTrial(store, advance));
+  } catch (error) {
+    throw failure(title, asked.why, error);
+  } finally {
+    await (dispose === undefined ? store.close() : dispose());
+  }
+}
+
+function failure(title: string, why: string, error: unknown): Error {
+  const said = isUnexpected(error) ? error.message : `the store failed\n  came:     ${String(error)}`;
+  return new Error(`${title}\n  asked:    ${said}\n  why:      ${why}`, { cause: error });
+}
