@@ -214,7 +214,7 @@ async function probeOne(
   const work = async (attempt: Attempt) => {
     const tenure = referee.started(id, attempt.fence);
     if (tenure !== undefined) tenure.work = "returned";
-    return { run: "probe", id };
+    return { run: "probe", subject: `${scope}/${key}` };
   };
   try {
     let result = await guard.tryRun(request, work);

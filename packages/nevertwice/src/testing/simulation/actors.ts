@@ -139,6 +139,7 @@ export function idOf(scope: string, key: string): string {
 export function startCall(context: CallContext, actor: Actor, plan: PlannedCall): CallRecord {
   const { referee, run } = context;
   const id = idOf(plan.scope, plan.key);
+  const subject = `${plan.scope}/${plan.key}`;
   const caller = new AbortController();
   const record: CallRecord = { actor, plan, isAnswered: false };
   let runs = 0;
@@ -173,10 +174,10 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
         }
     }
     end("returned");
-    return { run, id };
+    return { run, subject };
   }
 
-  const reconcile = plan.policy.onLapsed === "hold" ? { reconcile: reconciler(context, actor, id) } : {};
+  const reconcile = plan.policy.onLapsed === "hold" ? { reconcile: reconciler(context, actor, id, subject) } : {};
   const request = {
     operation: OPERATION,
     scope: plan.scope,
@@ -191,7 +192,7 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     (result) => {
       record.isAnswered = true;
       referee.tell(() => `answer: ${run} ${result.status}`);
-      judgeAnswer(referee, id, run, runs, result);
+      judgeAnswer(referee, { id, subject, run, runs }, result);
     },
     (error) => {
       record.isAnswered = true;
@@ -210,15 +211,21 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
   }
 }
 
+interface Told {
+  readonly id: string;
+  readonly subject: string;
+  readonly run: string;
+  /** How often the caller's own work was started. */
+  readonly runs: number;
+}
+
 function judgeAnswer(
   referee: Referee,
-  id: string,
-  run: string,
-  runs: number,
+  { id, subject, run, runs }: Told,
   result: { readonly status: string },
 ): void {
   referee.counts[`answer ${result.status}`] = (referee.counts[`answer ${result.status}`] ?? 0) + 1;
-  const { value, recorded } = result as { value?: { run: string; id: string }; recorded?: boolean };
+  const { value, recorded } = result as { value?: { run: string; subject: string }; recorded?: boolean };
   switch (result.status) {
     case "ran":
       if (value?.run !== run) referee.fail("I6", "the first caller was not given what its work returned");
@@ -226,7 +233,7 @@ function judgeAnswer(
         referee.fail("I2", "an outcome was called recorded that is not");
       return;
     case "replayed":
-      if (value?.id !== id) referee.fail("I7", "an outcome of another identity was replayed");
+      if (value?.subject !== subject) referee.fail("I7", "an outcome of another identity was replayed");
       else if (!referee.hasOutcome(id, value.run))
         referee.fail("I6", "an outcome was replayed that was never recorded");
       return;
@@ -246,14 +253,14 @@ function judgeThrow(referee: Referee, id: string, run: string, error: unknown): 
 }
 
 /** Whoever is asked about a held claim answers as the scenario says. */
-function reconciler({ scenario, run, referee }: CallContext, actor: Actor, id: string) {
+function reconciler({ scenario, run, referee }: CallContext, actor: Actor, id: string, subject: string) {
   return async (lapsed: { readonly fence: number }) => {
     const tenure = referee.started(id, lapsed.fence);
     await new Promise<void>((resolve) => void actor.process.timer.after(10, resolve));
     if (tenure !== undefined) tenure.work = scenario.reconcileAs === "unknown" ? "unstarted" : "returned";
     switch (scenario.reconcileAs) {
       case "done":
-        return { status: "done", value: { run: `decided ${run}`, id } } as const;
+        return { status: "done", value: { run: `decided ${run}`, subject } } as const;
       case "failed":
         return { status: "failed", error: new Error(`decided ${run}`) } as const;
       default:

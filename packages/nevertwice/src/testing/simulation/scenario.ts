@@ -97,7 +97,7 @@ function drawCall(random: Random, workers: number, shared: Partial<Policy>): Pla
       waitMs: random.pick([30, 200, 1_000]),
       onCompleted: random.chance(0.9) ? "replay" : "reject",
       onFailure: random.pick(["release", "release", "remember", "unknown"]),
-      onUnavailable: !isHold && random.chance(0.1) ? "proceed" : "refuse",
+      onUnavailable: !isHold && random.chance(0.25) ? "proceed" : "refuse",
     },
     work: {
       lastsMs: random.chance(0.02)

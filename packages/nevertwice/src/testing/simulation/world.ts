@@ -68,7 +68,9 @@ export function createWorld(): World {
     async run(isOver) {
       let events = 0;
       await settled();
-      for (let event = pop(); event !== undefined && !isOver(); event = pop()) {
+      while (!isOver()) {
+        const event = pop();
+        if (event === undefined) break;
         if (event.isCancelled) continue;
         time = event.at;
         event.action();

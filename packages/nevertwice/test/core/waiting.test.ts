@@ -1,0 +1,105 @@
+/** Fears: a waiter is woken late, never, or answered with something it should not have seen. */
+import { expect, test } from "vitest";
+import type { Store } from "../../src/core/store.ts";
+import { createScene } from "./scene.ts";
+
+const request = { operation: "charge", key: "order-1" };
+
+test("waiters are woken by the completion, not by a poll, and each claims again for itself", async () => {
+  const scene = createScene();
+  const owner = scene.guard.run(request, () => scene.sleep(333).then(() => "mine"));
+  const second = scene.another();
+  const waiters = Array.from({ length: 50 }, () => second.run(request, () => "never"));
+  expect(await scene.settle(Promise.all(waiters))).toEqual(Array(50).fill("mine"));
+  expect(scene.world.now()).toBe(333);
+  await owner;
+});
+
+test("waiters of one process share one subscription and one look", async () => {
+  const scene = createScene();
+  const owner = scene.guard.run(request, () => scene.sleep(100).then(() => "mine"));
+  await scene.advance(1);
+  const { store } = scene;
+  const before = { ...store.calls };
+  const waiters = Array.from({ length: 20 }, () => scene.guard.run(request, () => "never"));
+  await scene.settle(Promise.all([owner, ...waiters]));
+  expect(store.calls.watch - before.watch).toBe(1);
+  expect(store.calls.read - before.read).toBe(1);
+  expect(store.calls.claim - before.claim).toBe(40);
+});
+
+test("a waiter is judged by its own fingerprint when it is woken", async () => {
+  const scene = createScene();
+  const owner = scene.guard.run(request, () => scene.sleep(100).then(() => "mine"));
+  await scene.advance(1);
+  // Both sides without a fingerprint wait; the released key is then claimed for another meaning.
+  const waiter = scene.guard.run(request, () => "never");
+  expect(await scene.settle(waiter)).toBe("mine");
+  await owner;
+});
+
+test("when the owner fails, one waiter runs and the others wait for it", async () => {
+  const scene = createScene();
+  const owner = scene.guard.run(request, () => scene.sleep(100).then(() => Promise.reject(new Error("failed"))));
+  owner.catch(() => {});
+  let runs = 0;
+  const work = async () => {
+    runs++;
+    await scene.sleep(100);
+    return runs;
+  };
+  const waiters = Array.from({ length: 10 }, () => scene.another().run(request, work));
+  expect(await scene.settle(Promise.all(waiters))).toEqual(Array(10).fill(1));
+  await expect(owner).rejects.toThrow("failed");
+  expect(runs).toBe(1);
+});
+
+test("when the owner dies, a waiter takes over as soon as its lease has ended", async () => {
+  const scene = createScene({ leaseMs: 500, waitMs: 10_000 });
+  const dying = scene.another({ store: { ...scene.inner, renew: () => new Promise(() => {}) } });
+  dying.run(request, () => new Promise(() => {})).catch(() => {});
+  expect(await scene.settle(scene.guard.run(request, ({ number }) => number))).toBe(2);
+  expect(scene.world.now()).toBeGreaterThanOrEqual(500);
+  expect(scene.world.now()).toBeLessThan(520);
+});
+
+test("without watch, waiters poll, and are answered within a poll", async () => {
+  const scene = createScene();
+  const { watch: _, ...unwatched } = scene.inner;
+  const poller = scene.another({ store: unwatched as Store });
+  const owner = scene.guard.run(request, () => scene.sleep(300).then(() => "mine"));
+  await scene.advance(1);
+  expect(await scene.settle(poller.run(request, () => "never"))).toBe("mine");
+  expect(scene.world.now()).toBeLessThan(600);
+  await owner;
+});
+
+test("a push that is lost is made up for by the slow poll", async () => {
+  const scene = createScene({ waitMs: 60_000 });
+  const deaf = scene.another({ store: { ...scene.inner, watch: async () => () => {} } });
+  const owner = scene.guard.run(request, () => scene.sleep(300).then(() => "mine"));
+  await scene.advance(1);
+  expect(await scene.settle(deaf.run(request, () => "never"))).toBe("mine");
+  expect(scene.world.now()).toBeLessThan(8_000);
+  await owner;
+});
+
+test.each(["refuse", "hang"] as const)("a subscription that meets %s leaves the waiter polling", async (fault) => {
+  const scene = createScene({ waitMs: 60_000 });
+  scene.store.plan("watch", fault);
+  scene.store.plan("read", "refuse");
+  const owner = scene.another().run(request, () => scene.sleep(300).then(() => "mine"));
+  await scene.advance(1);
+  expect(await scene.settle(scene.guard.run(request, () => "never"))).toBe("mine");
+  await owner;
+});
+
+test("what happens between the refused claim and the subscription is not missed", async () => {
+  const scene = createScene({ waitMs: 60_000 });
+  const owner = scene.another().run(request, () => scene.sleep(20).then(() => "mine"));
+  await scene.advance(1);
+  scene.store.plan("watch", "delay");
+  expect(await scene.settle(scene.guard.run(request, () => "never"))).toBe("mine");
+  expect(scene.world.now()).toBeLessThan(100);
+  await owner;
+});

@@ -1,0 +1,138 @@
+/**
+ * Bugs that libraries of this kind really had, each planted as a patch of the built code. A patch must fit exactly once:
+ * one that no longer fits is a test that no longer tests.
+ */
+export interface PlantedBug {
+  readonly name: string;
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+export const PLANTED_BUGS: readonly PlantedBug[] = [
+  {
+    name: "no fence check: a late writer's completion is accepted",
+    file: "core/record.js",
+    find: "const record = owned(found, request.token, now);",
+    replace: "const record = owned(found, found?.token, now);",
+  },
+  {
+    name: "the lease is used as retention",
+    file: "core/record.js",
+    find: "const keptUntil = now + request.retentionMs;",
+    replace: "const keptUntil = now + record.leaseMs;",
+  },
+  {
+    name: "a caller that cancels releases the running claim",
+    file: "core/driver.js",
+    find: "running.add(entry);",
+    replace: `running.add(entry);
+        call.signal?.addEventListener("abort", () => void ports.background.persist(1_000, () =>
+            ports.store.abandon({ id: call.identity.id, token: round.token, as: "released" })));`,
+  },
+  {
+    name: "abandon is unconditional",
+    file: "core/record.js",
+    find: "export function abandonRecord(found, token, as, now) {\n    const record = owned(found, token, now);",
+    replace: "export function abandonRecord(found, token, as, now) {\n    const record = owned(found, found?.token, now);",
+  },
+  {
+    name: "the fingerprint is compared only when completed",
+    file: "core/record.js",
+    find: 'if (state !== "released" && fingerprintsDiffer(',
+    replace: 'if (state === "completed" && fingerprintsDiffer(',
+  },
+  {
+    name: "a token is used again after a takeover",
+    file: "core/claiming.js",
+    find: "token: ports.newToken(),",
+    replace: "token: call.identity.id,",
+  },
+  {
+    name: "renew after complete shortens the retention",
+    file: "core/record.js",
+    find: 'if (record === undefined || record.state !== "pending" || record.spent)',
+    replace: `if (record?.state === "completed")
+        return { answer: false, write: { ...record, keptUntil: now + leaseMs } };
+    if (record === undefined || record.state !== "pending" || record.spent)`,
+  },
+  {
+    name: "a waiter that gives up deletes the claim it waited for",
+    file: "core/driver.js",
+    find: 'if (policy.onPending === "reject" || leftMs <= 0 || call.signal?.aborted)',
+    replace: `if (leftMs <= 0) {
+                        const owner = await ports.store.read(identity.id);
+                        if (owner) await ports.store.abandon({ id: identity.id, token: owner.token, as: "released" });
+                    }
+                    if (policy.onPending === "reject" || leftMs <= 0 || call.signal?.aborted)`,
+  },
+  {
+    name: "an expired record that was not purged is replayed",
+    file: "core/record.js",
+    find: "return isOver(record.keptUntil, now);",
+    replace: 'return record.state !== "completed" && isOver(record.keptUntil, now);',
+  },
+  {
+    name: "a lost claim reply is treated as not claimed",
+    file: "core/claiming.js",
+    find: "if (answer.isRefused)",
+    replace: "round.token = ports.newToken();\n            if (answer.isRefused)",
+  },
+  {
+    name: "a late new is dropped",
+    file: "core/claiming.js",
+    find: 'late.status === "new" && round.onLateNew()',
+    replace: "false",
+  },
+  {
+    name: "work is started on a lease that ended while the claim was under way",
+    file: "core/claiming.js",
+    find: "else if (timer.now() >= leaseEnd(round.sentAt, leaseMs)) {",
+    replace: "else if (false) {",
+  },
+  {
+    name: "a clock that steps back hands the key over",
+    file: "core/record.js",
+    find: 'if (state === "pending")\n        return claimedByAnother',
+    replace:
+      'if (state === "pending" && record.leaseEndsAt - now <= record.leaseMs + CLOCK_BACK_MARGIN_MS)\n        return claimedByAnother',
+  },
+  {
+    name: "completion is given up at the lease's end",
+    file: "core/settling.js",
+    find: "ports.background.persist(storeTimeoutMs, send)",
+    replace:
+      "ports.background.persist(storeTimeoutMs, (bound) => ports.timer.now() > round.sentAt + call.policy.leaseMs ? Promise.resolve(unanswered) : send(bound))",
+  },
+  {
+    name: "a held claim is taken over like any other",
+    file: "core/record.js",
+    find: "? !record.hold && !request.hold",
+    replace: "? true",
+  },
+  {
+    name: "an unrun claim of a lapsed key releases it",
+    file: "core/record.js",
+    find: '(as === "unrun" && !record.tookOver)',
+    replace: 'as === "unrun"',
+  },
+  {
+    name: "work that was cut off is called a failure",
+    file: "core/attempt.js",
+    find: "if (lease.isLost() || call.signal?.aborted)",
+    replace: "if (false)",
+  },
+  {
+    name: "a repeated claim is given a new fence",
+    file: "core/record.js",
+    find: "return granted(withLease({ ...record, hold: record.hold || request.hold }, request.leaseMs, now));",
+    replace:
+      "return granted(withLease({ ...record, fence: nextFence(record.fence), hold: record.hold || request.hold }, request.leaseMs, now));",
+  },
+  {
+    name: "an identity without its scope",
+    file: "core/identity.js",
+    find: 'prefixed(parts.scope, "scope", "options-invalid") +',
+    replace: "",
+  },
+];

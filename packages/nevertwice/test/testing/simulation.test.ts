@@ -1,0 +1,82 @@
+/** The proof that the simulation proves something: it passes the real code and catches every planted bug. Needs the build. */
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, describe, expect, test } from "vitest";
+import { simulateOnAllCores } from "../../../../scripts/simulation/pool.js";
+import { simulate } from "../../src/testing/simulation.ts";
+import { PLANTED_BUGS, type PlantedBug } from "./planted-bugs.ts";
+
+const dist = new URL("../../dist/", import.meta.url);
+const SCHEDULES = 200_000;
+/** What a schedule must be able to do for its passing to mean anything, and how often in all. */
+const MUST_HAPPEN = [
+  "claim new",
+  "claim pending",
+  "claim completed",
+  "claim conflict",
+  "claim unknown",
+  "takeover",
+  "replay",
+  "renewed",
+  "completed",
+  "clock-went-back",
+  "abandoned released",
+  "abandoned unknown",
+  "abandoned unrun",
+  "answer ran",
+  "answer replayed",
+  "answer already-done",
+  "answer pending",
+  "answer conflict",
+  "answer unknown",
+  "answer unavailable",
+  "answer lease-lost",
+  "answer thrown",
+];
+
+describe("simulate", () => {
+  test(`keeps every promise in ${SCHEDULES.toLocaleString("en")} schedules, within a minute`, { timeout: 240_000 }, async () => {
+    const startedAt = performance.now();
+    const report = await simulateOnAllCores({ simulation: new URL("testing/simulation.js", dist), seed: 1, schedules: SCHEDULES });
+    const seconds = (performance.now() - startedAt) / 1_000;
+    console.log(`${report.schedules} schedules, ${report.events} events in ${seconds.toFixed(1)} s`);
+    expect(report.failure?.story.join("\n")).toBeUndefined();
+    expect(report.schedules).toBe(SCHEDULES);
+    for (const what of MUST_HAPPEN) expect(report.counts[what] ?? 0, what).toBeGreaterThan(100);
+  });
+
+  test("gives the same schedule for the same seed", async () => {
+    const first = await simulate({ seed: 42, schedules: 50 });
+    const second = await simulate({ seed: 42, schedules: 50 });
+    expect(second).toEqual(first);
+  });
+});
+
+describe("a planted bug is found, and its seed replays it", () => {
+  const folders: string[] = [];
+  afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));
+
+  /** A copy of the built library with the bug in it. It lies beside the original, so that imports resolve alike. */
+  async function plant({ file, find, replace }: PlantedBug): Promise<URL> {
+    const folder = await mkdtemp(join(new URL("..", dist).pathname, ".planted-"));
+    folders.push(folder);
+    await cp(dist, folder, { recursive: true });
+    const text = await readFile(join(folder, file), "utf8");
+    expect(text.split(find).length - 1, `${find} must stand once in ${file}`).toBe(1);
+    await writeFile(join(folder, file), text.replace(find, () => replace));
+    return pathToFileURL(join(folder, "testing/simulation.js"));
+  }
+
+  test.each(PLANTED_BUGS)("$name", { timeout: 120_000 }, async (bug) => {
+    const simulation = await plant(bug);
+    const report = await simulateOnAllCores({ simulation, seed: 1, schedules: 60_000, batch: 2_000 });
+    const { failure } = report;
+    expect(failure, `not found in ${report.schedules} schedules`).toBeDefined();
+    const replayed = await simulateOnAllCores({ simulation, seed: failure?.seed ?? 0, schedules: 1 });
+    expect(replayed.failure).toEqual(failure);
+    console.log(`seed ${failure?.seed}: ${failure?.invariant} ${failure?.what}`);
+    const sound = await simulate({ seed: failure?.seed ?? 0 });
+    expect(sound.failure).toBeUndefined();
+  });
+});

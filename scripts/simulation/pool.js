@@ -1,0 +1,57 @@
+/** Simulation on every core: schedules are dealt out in batches until all are run or one has failed. */
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+
+const WORKER = new URL("./worker.js", import.meta.url);
+/** A simulation makes much short-lived garbage; a larger nursery spares copying it. */
+const NURSERY_MB = 64;
+
+/**
+ * @typedef {import("../../packages/nevertwice/src/testing/simulation.ts").SimulationReport} Report
+ * @param {{ simulation: URL, seed: number, schedules: number, batch?: number, onProgress?: (done: number) => void }} options
+ * @returns {Promise<Report>}
+ */
+export async function simulateOnAllCores({ simulation, seed, schedules, batch = 5_000, onProgress }) {
+  /** @type {Record<string, number>} */
+  const counts = {};
+  /** @type {Report["failure"][]} */
+  const failures = [];
+  let dealt = 0;
+  let done = 0;
+  let events = 0;
+
+  async function lane() {
+    while (dealt < schedules && failures.length === 0) {
+      const first = dealt;
+      dealt = Math.min(schedules, dealt + batch);
+      const report = await runBatch({
+        simulation: simulation.href,
+        seed: seed + first,
+        schedules: dealt - first,
+      });
+      done += report.schedules;
+      events += report.events;
+      for (const [what, times] of Object.entries(report.counts)) counts[what] = (counts[what] ?? 0) + times;
+      if (report.failure !== undefined) failures.push(report.failure);
+      onProgress?.(done);
+    }
+  }
+  await Promise.all(Array.from({ length: availableParallelism() }, lane));
+  const failure = failures.sort((a, b) => (a?.seed ?? 0) - (b?.seed ?? 0))[0];
+  return { schedules: done, events, counts, failure };
+}
+
+/**
+ * @param {{ simulation: string, seed: number, schedules: number }} workerData
+ * @returns {Promise<Report>}
+ */
+function runBatch(workerData) {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(WORKER, {
+      workerData,
+      resourceLimits: { maxYoungGenerationSizeMb: NURSERY_MB },
+    });
+    worker.once("message", resolve);
+    worker.once("error", reject);
+  });
+}
