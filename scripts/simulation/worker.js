@@ -5,4 +5,4 @@ import { parentPort, workerData } from "node:worker_threads";
 Error.stackTraceLimit = 0;
 
 const { simulate } = await import(workerData.simulation);
-parentPort.postMessage(await simulate({ seed: workerData.seed, schedules: workerData.schedules }));
+parentPort?.postMessage(await simulate({ seed: workerData.seed, schedules: workerData.schedules }));

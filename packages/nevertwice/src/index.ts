@@ -1,7 +1,7 @@
 /** nevertwice: an operation runs once and answers the same every time. */
 export type { Attempt, Work } from "./core/attempt.ts";
 export type { Clock } from "./core/clock.ts";
-export type { LeftRunning, RunResult } from "./core/driver.ts";
+export type { LeftRunning } from "./core/driver.ts";
 export type { GuardOptions } from "./core/engine.ts";
 export { type ErrorCode, isNevertwiceError, NevertwiceError } from "./core/errors.ts";
 export { actionKey, compositeKey, eventKey, type Key, type KeyPart, operationKey } from "./core/key.ts";
@@ -10,6 +10,7 @@ export type { ForgetReport, RecordView, UnknownPage } from "./core/operator.ts";
 export type { Outcome } from "./core/outcome.ts";
 export type { Decision, LapsedClaim, Policy, PolicyOptions } from "./core/policy.ts";
 export type { RunRequest, Subject } from "./core/request.ts";
+export type { RunResult } from "./core/result.ts";
 export type {
   AbandonRequest,
   ClaimAnswer,

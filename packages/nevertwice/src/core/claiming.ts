@@ -94,7 +94,7 @@ export function abandonUnrun(ports: Ports, call: Call, round: Round): void {
   void persistAbandon(ports, call, round.token, "unrun");
 }
 
-export function persistAbandon(
+function persistAbandon(
   ports: Ports,
   call: Call,
   token: string,

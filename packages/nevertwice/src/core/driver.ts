@@ -12,34 +12,15 @@ import {
   type Work,
 } from "./attempt.ts";
 import { abandonUnrun, claimRound, type Round, sendRenew } from "./claiming.ts";
-import { isNevertwiceError, NevertwiceError } from "./errors.ts";
 import { type Lease, startLease } from "./lease.ts";
 import { about } from "./observer.ts";
-import { decodeOutcome, type NotKeptReason } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
 import type { Ports } from "./ports.ts";
 import type { Call } from "./request.ts";
-import { type Settlement, settleAbandon, settleCompletion, type Verdict } from "./settling.ts";
-import type { ClaimAnswer, RecordState } from "./store.ts";
+import { closed, type RunResult, refused, replay, toResult } from "./result.ts";
+import { type Settlement, settleAbandon, settleCompletion } from "./settling.ts";
+import type { ClaimAnswer } from "./store.ts";
 import { createWaiting } from "./waiting.ts";
-
-/** What became of a call. What is expected is a value; only what the work threw is thrown. */
-export type RunResult<T> =
-  | {
-      readonly status: "ran";
-      readonly value: T;
-      /** Whether the store confirmed the outcome in time; if not, the guard goes on trying. */
-      readonly recorded: boolean;
-    }
-  | { readonly status: "replayed"; readonly value: T }
-  | { readonly status: "already-done" }
-  | { readonly status: "pending"; readonly leaseLeftMs: number }
-  | { readonly status: "conflict"; readonly state: RecordState }
-  | { readonly status: "unknown"; readonly fence: number }
-  | { readonly status: "unavailable"; readonly error: NevertwiceError }
-  /** The work ran, but another attempt held the key when its outcome was to be recorded. */
-  | { readonly status: "lease-lost"; readonly value: T }
-  | { readonly status: "not-kept"; readonly reason: NotKeptReason };
 
 /** Work that outlived the guard: its key lapses. */
 export interface LeftRunning {
@@ -259,48 +240,4 @@ export function createDriver(ports: Ports): Driver {
       return closing;
     },
   };
-}
-
-/** What the first caller is told, once the store has said where its record stands. */
-function toResult<T>(
-  ending: Ending & { kind: "complete" },
-  verdict: Verdict,
-  { isUnclaimed }: Settlement,
-): RunResult<T> {
-  if (verdict.status === "superseded" && !isUnclaimed) return replay(verdict.outcome);
-  if ("thrown" in ending.content) throw ending.content.thrown;
-  const value = ending.content.value as T;
-  if (verdict.status === "overtaken" && !isUnclaimed) return { status: "lease-lost", value };
-  return { status: "ran", value, recorded: verdict.status === "recorded" };
-}
-
-function replay<T>(bytes: Uint8Array): RunResult<T> {
-  const outcome = decodeOutcome(bytes);
-  switch (outcome.kind) {
-    case "value":
-      return { status: "replayed", value: outcome.value as T };
-    case "thrown":
-      throw outcome.error;
-    case "not-kept":
-      return { status: "not-kept", reason: outcome.reason };
-  }
-}
-
-export function closed(): NevertwiceError {
-  return new NevertwiceError("guard-closed", "the guard is closed and takes no new work.");
-}
-
-/** The store's own refusal as it is; anything else becomes `unavailable` with its cause. */
-export function unavailable(cause: unknown): NevertwiceError {
-  if (isNevertwiceError(cause)) return cause;
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new NevertwiceError(
-    "unavailable",
-    `the store cannot answer: ${reason}. The work was not run; try again.`,
-    { cause },
-  );
-}
-
-function refused(error: unknown): RunResult<never> {
-  return { status: "unavailable", error: unavailable(error) };
 }

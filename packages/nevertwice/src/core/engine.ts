@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Work } from "./attempt.ts";
 import { createBackground } from "./background.ts";
 import { systemTimer, type Timer } from "./clock.ts";
-import { closed, createDriver, type LeftRunning, type RunResult } from "./driver.ts";
+import { createDriver, type LeftRunning } from "./driver.ts";
 import { NevertwiceError } from "./errors.ts";
 import { checkedPart } from "./identity.ts";
 import { createEmit, type Observer } from "./observer.ts";
@@ -21,6 +21,7 @@ import {
 } from "./policy.ts";
 import { startPurging } from "./purging.ts";
 import { prepareCall, type RunRequest, type Subject } from "./request.ts";
+import { closed, type RunResult, toError } from "./result.ts";
 import type { Store } from "./store.ts";
 
 export interface GuardOptions extends PolicyOptions {
@@ -154,41 +155,6 @@ function unlessAborted<T>(outcome: Promise<T>, signal: AbortSignal): Promise<T> 
     signal.addEventListener("abort", onAbort, { once: true });
     outcome.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
-}
-
-type Refusal = Exclude<RunResult<unknown>, { readonly status: "ran" | "replayed" }>;
-
-/** What `run` throws for a result that carries no value. */
-export function toError(result: Refusal): NevertwiceError {
-  switch (result.status) {
-    case "already-done":
-      return new NevertwiceError("already-done", "this key is done, and the policy says to refuse it.");
-    case "pending":
-      return new NevertwiceError("pending", "another attempt is doing this work; try again later.");
-    case "conflict":
-      return new NevertwiceError(
-        "conflict",
-        "this key was used for a different request; use a new key for new work.",
-      );
-    case "unknown":
-      return new NevertwiceError(
-        "unknown",
-        "an earlier attempt ended and nobody knows how; look, then resolve it.",
-        { fence: result.fence },
-      );
-    case "unavailable":
-      return result.error;
-    case "lease-lost":
-      return new NevertwiceError(
-        "lease-lost",
-        "the work ran, but another attempt held the key when its outcome was to be recorded.",
-      );
-    case "not-kept":
-      return new NevertwiceError(
-        "not-kept",
-        `the work is done and was not repeated, but its outcome cannot be replayed (${result.reason}).`,
-      );
-  }
 }
 
 function isStore(name: string, value: unknown): void {

@@ -2,13 +2,13 @@
 import { endingOfDecision } from "./attempt.ts";
 import { type Bound, bounded } from "./calls.ts";
 import { claimRound } from "./claiming.ts";
-import { unavailable } from "./driver.ts";
 import { NevertwiceError } from "./errors.ts";
 import { shortHash } from "./identity.ts";
 import { decodeOutcome, type Outcome } from "./outcome.ts";
 import type { Decision, Policy } from "./policy.ts";
 import type { Ports } from "./ports.ts";
 import { identifySubject, type Subject } from "./request.ts";
+import { unavailable } from "./result.ts";
 import { settleAbandon, settleCompletion } from "./settling.ts";
 import type { RecordState, Store, StoreRecord } from "./store.ts";
 
@@ -175,7 +175,7 @@ function needed<Name extends "list" | "forget">(store: Store, name: Name): NonNu
   return method.bind(store) as NonNullable<Store[Name]>;
 }
 
-export function toView(record: StoreRecord): RecordView {
+function toView(record: StoreRecord): RecordView {
   const { parts, state, fence, number, hold, claimedAt, leaseLeftMs, completedAt, keptUntil, outcome } =
     record;
   return {

@@ -6,7 +6,7 @@ export interface Guard extends Engine {
   /** A function that runs once per key. Options are checked at once; what it answers is always a promise. */
   wrap<Args extends readonly unknown[], T>(
     work: (...args: Args) => T | PromiseLike<T>,
-    options: WrapOptions<Args>,
+    options: WrapOptions<Parameters<(...args: Args) => void>>,
   ): (...args: Args) => Promise<T>;
 }
 

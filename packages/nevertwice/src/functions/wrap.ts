@@ -24,10 +24,10 @@ export interface WrapOptions<Args extends readonly unknown[]> extends PolicyOpti
 export function wrap<Args extends readonly unknown[], T>(
   guard: Pick<Engine, "run">,
   work: (...args: Args) => T | PromiseLike<T>,
-  options: WrapOptions<Args>,
+  options: WrapOptions<Parameters<(...args: Args) => void>>,
 ): (...args: Args) => Promise<T> {
   isFunction("the function to wrap", work);
-  const requestOf = requestFrom(options);
+  const requestOf = requestFrom(options as WrapOptions<Args>);
   return async (...args) => guard.run(requestOf(args), async () => work(...args));
 }
 

@@ -102,6 +102,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     ...(list && { list: (request) => pass("list", () => list.call(store, request)) }),
     ...(forget && { forget: (request) => pass("forget", () => forget.call(store, request)) }),
     ...(store.maxOutcomeBytes !== undefined && { maxOutcomeBytes: store.maxOutcomeBytes }),
+    ...(store.usesSignal !== undefined && { usesSignal: store.usesSignal }),
     plan(method, fault) {
       planned.set(method, [...(planned.get(method) ?? []), fault]);
     },

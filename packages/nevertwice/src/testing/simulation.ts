@@ -6,9 +6,11 @@ import type { Attempt } from "../core/attempt.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Store } from "../core/store.ts";
 import { memoryStore } from "../stores/memory.ts";
+import type { FaultRates } from "./faulty-store.ts";
 import { seededRandom } from "./random.ts";
 import { type Actor, type CallRecord, createActor, idOf, OPERATION, startCall } from "./simulation/actors.ts";
-import { createReferee, type Referee, type Violation } from "./simulation/referee.ts";
+import type { Violation } from "./simulation/invariant.ts";
+import { createReferee, type Referee } from "./simulation/referee.ts";
 import { drawScenario, LEASE_MS, type PlannedFault, type Scenario } from "./simulation/scenario.ts";
 import { createWorld, type World } from "./simulation/world.ts";
 
@@ -40,6 +42,7 @@ export interface SimulationReport {
 
 /** Schedules share nothing, so many run side by side between two turns of the event loop. */
 const SIDE_BY_SIDE = 64;
+const CLOCK_START_MS = 1_700_000_000_000;
 /** When the faults of a schedule end and everything may come to rest. */
 const HEAL_AT_MS = 1_000;
 /** More than the records of a schedule. */
@@ -76,73 +79,74 @@ export async function simulate(options: SimulateOptions): Promise<SimulationRepo
   return { schedules: next, events, counts, failure: { ...violation, ...where, story } };
 }
 
-async function runSchedule(seed: number, createStore: (clock: Clock) => Store, story?: string[]) {
+/** What a schedule is made of while it runs. */
+interface Stage {
+  readonly scenario: Scenario;
+  readonly world: World;
+  readonly store: Store;
+  /** The store's clock, and how it is moved. */
+  readonly clock: Clock;
+  readonly jump: (byMs: number) => void;
+  readonly referee: Referee;
+  readonly createActor: (name: string, rates: FaultRates) => Actor;
+  readonly actors: readonly Actor[];
+}
+
+function setStage(seed: number, createStore: (clock: Clock) => Store, story?: string[]): Stage {
   const random = seededRandom(seed);
   const scenario = drawScenario(random);
   const world = createWorld();
-  let jumpedMs = 1_700_000_000_000;
-  const clock: Clock = { now: () => world.now() + jumpedMs };
+  let startsAt = CLOCK_START_MS;
+  const clock: Clock = { now: () => world.now() + startsAt };
   const store = createStore(clock);
   const referee = createReferee(world.now, story);
-  const create = (name: string, isCalm: boolean) =>
-    createActor({
-      name,
-      world,
-      random,
-      store,
-      clock,
-      referee,
-      rates: isCalm ? {} : scenario.rates,
-      delayMs: scenario.delayMs,
-    });
-  const actors = Array.from({ length: scenario.workers }, (_, i) => create(`w${i}`, false));
+  const { delayMs } = scenario;
+  const create = (name: string, rates: FaultRates) =>
+    createActor({ name, world, random, store, clock, referee, rates, delayMs });
+  return {
+    scenario,
+    world,
+    store,
+    clock,
+    jump(byMs) {
+      startsAt += byMs;
+    },
+    referee,
+    createActor: create,
+    actors: Array.from({ length: scenario.workers }, (_, i) => create(`w${i}`, scenario.rates)),
+  };
+}
 
-  const calls = planCalls(scenario, world, actors, referee);
-  for (const fault of scenario.faults)
-    world.after(fault.at, () =>
-      strike(fault, scenario, world, actors, store, referee, clock.now, (byMs) => void (jumpedMs += byMs)),
-    );
-  world.after(HEAL_AT_MS, () => {
-    for (const { network } of actors) network.setRates({});
-  });
-
+async function runSchedule(seed: number, createStore: (clock: Clock) => Store, story?: string[]) {
+  const stage = setStage(seed, createStore, story);
+  const { scenario, world, referee, actors } = stage;
+  const calls = planCalls(stage);
+  for (const fault of scenario.faults) world.after(fault.at, () => strike(stage, fault));
+  world.after(HEAL_AT_MS, () => setRates(actors, {}));
   const isOver = () => referee.violation !== undefined;
   let events = await world.run(isOver);
   if (!isOver()) {
     checkRest(calls, referee, actors);
-    events += await probe(world, create("probe", true), referee, scenario, isOver);
+    events += await probe(stage, isOver);
   }
   return { scenario, referee, events };
 }
 
-function planCalls(
-  scenario: Scenario,
-  world: World,
-  actors: readonly Actor[],
-  referee: Referee,
-): CallRecord[] {
+function planCalls({ scenario, world, actors, referee }: Stage): CallRecord[] {
   const calls: CallRecord[] = [];
   for (const [i, plan] of scenario.calls.entries()) {
     const actor = actors[plan.worker] as Actor;
-    world.after(plan.at, () =>
-      actor.process.arrive(() => {
-        calls.push(startCall({ referee, scenario, run: `run ${i}` }, actor, plan));
-      }),
-    );
+    const start = () => calls.push(startCall({ referee, scenario, run: `run ${i}` }, actor, plan));
+    world.after(plan.at, () => actor.process.arrive(start));
   }
   return calls;
 }
 
-function strike(
-  fault: PlannedFault,
-  scenario: Scenario,
-  world: World,
-  actors: readonly Actor[],
-  store: Store,
-  referee: Referee,
-  now: () => number,
-  jump: (byMs: number) => void,
-): void {
+function setRates(actors: readonly Actor[], rates: FaultRates): void {
+  for (const { network } of actors) network.setRates(rates);
+}
+
+function strike({ scenario, world, actors, store, clock, referee, jump }: Stage, fault: PlannedFault): void {
   referee.tell(() => `fault: ${JSON.stringify(fault)}`);
   switch (fault.kind) {
     case "crash":
@@ -163,14 +167,12 @@ function strike(
       jump(fault.byMs);
       break;
     case "outage":
-      for (const { network } of actors) network.setRates(fault.rates);
-      world.after(fault.lastsMs, () => {
-        for (const { network } of actors) network.setRates(scenario.rates);
-      });
+      setRates(actors, fault.rates);
+      world.after(fault.lastsMs, () => setRates(actors, scenario.rates));
       break;
     case "purge":
       void store.purge(PURGE_LIMIT);
-      referee.purged(now());
+      referee.purged(clock.now());
   }
 }
 
@@ -187,18 +189,14 @@ function checkRest(calls: readonly CallRecord[], referee: Referee, actors: reado
   referee.checkDebts((owner) => living.has(owner));
 }
 
-/** Soon after every key can be claimed, answers, or waits for a decision that is accepted. */
+/** Soon after, every key can be claimed, answers, or waits for a decision that is accepted. */
 async function probe(
-  world: World,
-  actor: Actor,
-  referee: Referee,
-  scenario: Scenario,
+  { world, scenario, referee, createActor: create }: Stage,
   isOver: () => boolean,
 ): Promise<number> {
-  world.after(0, () => {
-    const subjects = new Map(scenario.calls.map(({ scope, key }) => [idOf(scope, key), { scope, key }]));
-    for (const [id, { scope, key }] of subjects) void probeOne(actor, referee, id, scope, key);
-  });
+  const actor = create("probe", {});
+  const subjects = new Map(scenario.calls.map(({ scope, key }) => [idOf(scope, key), { scope, key }]));
+  for (const [id, { scope, key }] of subjects) void probeOne(actor, referee, id, scope, key);
   return world.run(isOver);
 }
 

@@ -23,7 +23,7 @@ import { takeoverIsSingle } from "./cases/takeover-is-single.ts";
 import { type Case, type Cases, missing, startTrial } from "./cases/trial.ts";
 import { waitersWake } from "./cases/waiters-wake.ts";
 
-export { GUARANTEES, type Guarantee };
+export { GUARANTEES, type Guarantee } from "./cases/guarantee.ts";
 
 export interface StoreUnderTest {
   readonly store: Store;
@@ -81,19 +81,18 @@ export function storeCases(create: Create): readonly StoreCase[] {
   );
 }
 
-// biome-ignore lint/suspicious/noConfusingVoidType: as `StoreCase.run` says.
-async function runCase(create: Create, asked: Case, title: string): Promise<void | { skipped: string }> {
+async function runCase(create: Create, asked: Case, title: string): ReturnType<StoreCase["run"]> {
   const made = await create();
   const { store, advance, dispose }: StoreUnderTest = "store" in made ? made : { store: made };
-  try {
-    const skipped = missing(asked.needs ?? [], store, advance);
-    if (skipped !== undefined) return { skipped };
-    await asked.check(startTrial(store, advance));
-  } catch (error) {
-    throw failure(title, asked.why, error);
-  } finally {
-    await (dispose === undefined ? store.close() : dispose());
-  }
+  const skipped = missing(asked.needs ?? [], store, advance);
+  const [failed] = await Promise.allSettled([
+    skipped === undefined && asked.check(startTrial(store, advance)),
+  ]);
+  const [left] = await Promise.allSettled([dispose === undefined ? store.close() : dispose()]);
+  // A case that failed says so, even if the store then failed to close as well.
+  if (failed.status === "rejected") throw failure(title, asked.why, failed.reason);
+  if (left.status === "rejected") throw left.reason;
+  return skipped === undefined ? undefined : { skipped };
 }
 
 function failure(title: string, why: string, error: unknown): Error {

@@ -75,7 +75,12 @@ test("key and fingerprint are computed once, before the work: work that changes 
     order.amount = 9;
     return "done";
   });
-  expect(await guard.run({ operation: "charge", key: "o-1", fingerprint: { id: "o-1", amount: 5 } }, () => "again")).toBe("done");
+  expect(
+    await guard.run(
+      { operation: "charge", key: "o-1", fingerprint: { id: "o-1", amount: 5 } },
+      () => "again",
+    ),
+  ).toBe("done");
 });
 
 test("a guarded call inside a guarded call behaves as two", async () => {
@@ -129,7 +134,10 @@ test("a waiter that runs out of time is told pending, and the owner is not distu
     await sleep(500);
     return "mine";
   });
-  await expect(settle(guard.run(request, () => "never"))).rejects.toMatchObject({ code: "pending", retryable: true });
+  await expect(settle(guard.run(request, () => "never"))).rejects.toMatchObject({
+    code: "pending",
+    retryable: true,
+  });
   expect(world.now()).toBe(100);
   expect(await settle(first)).toBe("mine");
   expect(kinds()).toEqual(["claimed", "waited", "completed"]);
@@ -161,7 +169,12 @@ test("onFailure remember: the error is replayed with name, message and code, to 
     const error = await call().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(Error);
     expect(error).not.toBeInstanceOf(Declined);
-    expect(error).toMatchObject({ name: "Declined", message: "no funds", code: "card_declined", cause: { message: "bank said no" } });
+    expect(error).toMatchObject({
+      name: "Declined",
+      message: "no funds",
+      code: "card_declined",
+      cause: { message: "bank said no" },
+    });
   }
   expect(runs).toBe(1);
 });
@@ -196,7 +209,9 @@ test("onFailure as a function judges each error, and one that throws means that 
     },
   });
   const fail = (key: string, message: string) =>
-    guard.run({ ...request, key }, () => Promise.reject(new Error(message))).catch((error: Error) => error.message);
+    guard
+      .run({ ...request, key }, () => Promise.reject(new Error(message)))
+      .catch((error: Error) => error.message);
   expect(await fail("a", "final")).toBe("final");
   expect((await guard.read({ ...request, key: "a" }))?.state).toBe("completed");
   expect(await fail("b", "later")).toBe("later");
@@ -229,7 +244,9 @@ test("an outcome that cannot be kept is done all the same: the first caller gets
   expect(await guard.tryRun(request, work)).toEqual({ status: "not-kept", reason: "not-encodable" });
   await expect(guard.run(request, work)).rejects.toMatchObject({ code: "not-kept" });
   expect(runs).toBe(1);
-  expect(events).toContainEqual(expect.objectContaining({ kind: "not-kept", detail: expect.stringContaining("Session") }));
+  expect(events).toContainEqual(
+    expect.objectContaining({ kind: "not-kept", detail: expect.stringContaining("Session") }),
+  );
 });
 
 test("a value over maxOutcomeBytes is not kept and not run again; the store's own limit counts too", async () => {
@@ -256,7 +273,12 @@ test("a value whose getter throws counts as done, not as failed", async () => {
 
 test("the first caller gets what a replay gives: the value after its codec", async () => {
   const { guard } = createScene();
-  const value = { bytes: Buffer.from([1, 2]), when: new Date(5), big: 10n, map: new Map([[{ a: 1 }, new Set([undefined])]]) };
+  const value = {
+    bytes: Buffer.from([1, 2]),
+    when: new Date(5),
+    big: 10n,
+    map: new Map([[{ a: 1 }, new Set([undefined])]]),
+  };
   const first = await guard.run(request, () => value);
   const replayed = await guard.run(request, () => value);
   expect(first).not.toBe(value);

@@ -96,7 +96,11 @@ test("a renew that fails is tried again before the lease ends", async () => {
 });
 
 test("renewal stops after maxRunMs: the signal fires, the key lapses, another takes over", async () => {
-  const { guard, another, advance, settle, sleep, events } = createScene({ leaseMs: 300, maxRunMs: 1_000, waitMs: 5_000 });
+  const { guard, another, advance, settle, sleep, events } = createScene({
+    leaseMs: 300,
+    maxRunMs: 1_000,
+    waitMs: 5_000,
+  });
   const stuck = guard.tryRun(
     request,
     ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
@@ -189,7 +193,10 @@ test("a claim that is answered after its lease has ended is given back, not run"
   const { guard, another, store, settle, advance } = createScene({ leaseMs: 20, storeTimeoutMs: 1_000 });
   store.plan("claim", "delay-reply");
   let runs = 0;
-  expect(await settle(guard.tryRun(request, () => runs++))).toMatchObject({ status: "unavailable", error: { code: "unavailable" } });
+  expect(await settle(guard.tryRun(request, () => runs++))).toMatchObject({
+    status: "unavailable",
+    error: { code: "unavailable" },
+  });
   expect(runs).toBe(0);
   await advance(10);
   expect((await guard.read(request))?.state).toBe("released");

@@ -2,7 +2,12 @@
 import { expect, test } from "vitest";
 import { createScene } from "./scene.ts";
 
-const request = { operation: "charge", scope: "secret-customer", key: "secret-key-4711", fingerprint: { card: "secret-card" } };
+const request = {
+  operation: "charge",
+  scope: "secret-customer",
+  key: "secret-key-4711",
+  fingerprint: { card: "secret-card" },
+};
 
 test("events carry short hashes, never keys, scopes, tokens or values", async () => {
   const scene = createScene({ onFailure: "remember" });
@@ -12,7 +17,8 @@ test("events carry short hashes, never keys, scopes, tokens or values", async ()
   expect(scene.kinds()).toEqual(["claimed", "completed", "replayed", "conflict"]);
   const text = JSON.stringify(scene.events);
   expect(text).not.toMatch(/secret|token/);
-  for (const event of scene.events) expect(event).toMatchObject({ operation: "charge", keyHash: expect.stringMatching(/^[0-9a-f]{16}$/) });
+  for (const event of scene.events)
+    expect(event).toMatchObject({ operation: "charge", keyHash: expect.stringMatching(/^[0-9a-f]{16}$/) });
 });
 
 test("an observer that throws, or rejects, breaks nothing", async () => {
@@ -43,7 +49,19 @@ test("claimed and completed tell fence, number and how long the work ran", async
   const scene = createScene();
   await scene.settle(scene.guard.run(request, () => scene.sleep(70)));
   expect(scene.events).toEqual([
-    { kind: "claimed", operation: "charge", keyHash: expect.any(String), fence: 1_700_000_000_000_000, number: 1 },
-    { kind: "completed", operation: "charge", keyHash: expect.any(String), fence: 1_700_000_000_000_000, ranMs: 70 },
+    {
+      kind: "claimed",
+      operation: "charge",
+      keyHash: expect.any(String),
+      fence: 1_700_000_000_000_000,
+      number: 1,
+    },
+    {
+      kind: "completed",
+      operation: "charge",
+      keyHash: expect.any(String),
+      fence: 1_700_000_000_000_000,
+      ranMs: 70,
+    },
   ]);
 });

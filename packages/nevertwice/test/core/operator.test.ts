@@ -10,7 +10,13 @@ test("read shows a record in every state, without its token", async () => {
   expect(await scene.guard.read(request)).toBeUndefined();
   const run = scene.guard.run(request, () => scene.sleep(100).then(() => ({ receipt: 1 })));
   await scene.advance(50);
-  expect(await scene.guard.read(request)).toMatchObject({ state: "pending", number: 1, held: false, leaseLeftMs: 950, outcome: undefined });
+  expect(await scene.guard.read(request)).toMatchObject({
+    state: "pending",
+    number: 1,
+    held: false,
+    leaseLeftMs: 950,
+    outcome: undefined,
+  });
   await scene.settle(run);
   const view = await scene.guard.read(request);
   expect(view).toMatchObject({
@@ -37,8 +43,16 @@ test("forget removes a released key, leaves a marker over a completed one, and r
   expect(await scene.guard.forget(request)).toBe(false);
   await scene.settle(run);
   expect(await scene.guard.forget(request)).toBe(true);
-  expect(await scene.guard.read(request)).toMatchObject({ state: "completed", key: undefined, scope: undefined, outcome: { kind: "not-kept", reason: "forgotten" } });
-  expect(await scene.guard.tryRun(request, () => "again")).toEqual({ status: "not-kept", reason: "forgotten" });
+  expect(await scene.guard.read(request)).toMatchObject({
+    state: "completed",
+    key: undefined,
+    scope: undefined,
+    outcome: { kind: "not-kept", reason: "forgotten" },
+  });
+  expect(await scene.guard.tryRun(request, () => "again")).toEqual({
+    status: "not-kept",
+    reason: "forgotten",
+  });
 });
 
 test("forget of a scope erases all of it, page by page, and says what was under way", async () => {
@@ -103,7 +117,9 @@ test("close takes no new work, lets running work finish, and wakes waiters with 
   await scene.advance(1);
   const closing = scene.guard.close();
   expect(scene.guard.close()).toBe(closing);
-  await expect(scene.guard.run({ ...request, key: "new" }, () => 1)).rejects.toMatchObject({ code: "guard-closed" });
+  await expect(scene.guard.run({ ...request, key: "new" }, () => 1)).rejects.toMatchObject({
+    code: "guard-closed",
+  });
   await expect(scene.guard.read(request)).rejects.toMatchObject({ code: "guard-closed" });
   expect(await scene.settle(closing)).toEqual([]);
   await expect(waiter).rejects.toMatchObject({ code: "guard-closed" });
@@ -117,11 +133,21 @@ test("close: work that outlives drainMs gets its signal, is reported, and its ke
   const scene = createScene({ drainMs: 100, leaseMs: 1_000 });
   let reason: unknown;
   scene.guard
-    .run(request, ({ signal }) => new Promise(() => signal.addEventListener("abort", () => (reason = signal.reason))))
+    .run(
+      request,
+      ({ signal }) =>
+        new Promise(() => {
+          signal.addEventListener("abort", () => {
+            reason = signal.reason;
+          });
+        }),
+    )
     .catch(() => {});
   await scene.advance(1);
   const left = await scene.settle(scene.guard.close());
-  expect(left).toEqual([{ operation: "charge", keyHash: expect.stringMatching(/^[0-9a-f]{16}$/), fence: expect.any(Number) }]);
+  expect(left).toEqual([
+    { operation: "charge", keyHash: expect.stringMatching(/^[0-9a-f]{16}$/), fence: expect.any(Number) },
+  ]);
   expect(reason).toBe("guard-closed");
   await scene.advance(1_000);
   expect(await scene.another().run(request, ({ number }) => number)).toBe(2);

@@ -1,12 +1,12 @@
 /** A guard on a memory store behind a faulty network, all on virtual time: nothing here sleeps. */
 import { createEngine, type Engine, type GuardOptions } from "../../src/core/engine.ts";
 import type { GuardEvent } from "../../src/core/observer.ts";
-import { memoryStore } from "../../src/stores/memory.ts";
 import type { Store } from "../../src/core/store.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
 import { type FaultyStore, faultyStore } from "../../src/testing/faulty-store.ts";
 import { createWorld, type World } from "../../src/testing/simulation/world.ts";
 
-export const START_MS = 1_700_000_000_000;
+const START_MS = 1_700_000_000_000;
 
 export interface Scene {
   readonly world: World;
@@ -37,10 +37,20 @@ export function createScene(options: Partial<GuardOptions> = {}): Scene {
   let tokens = 0;
   let guards = 0;
 
-  function another(extra: Partial<GuardOptions> = {}, store: Store = faultyStore(inner, { timer: world })): Engine {
+  function another(
+    extra: Partial<GuardOptions> = {},
+    store: Store = faultyStore(inner, { timer: world }),
+  ): Engine {
     const name = `guard-${guards++}`;
     return createEngine(
-      { store, namespace: "scene", purgeEveryMs: 0, observer: (event) => events.push(event), ...options, ...extra },
+      {
+        store,
+        namespace: "scene",
+        purgeEveryMs: 0,
+        observer: (event) => events.push(event),
+        ...options,
+        ...extra,
+      },
       { timer: world, random: () => 0.5, newToken: () => `${name}-token-${tokens++}` },
     );
   }

@@ -32,14 +32,17 @@ test("a store that hangs is given storeTimeoutMs twice, and never hangs the call
   expect(world.now()).toBeLessThan(400);
 });
 
-test.each(["lose-reply", "break-reply"] as const)("%s on claim: the repeated claim is recognised as our own, and runs once", async (fault) => {
-  const { guard, store, settle } = createScene({ storeTimeoutMs: 100 });
-  store.plan("claim", fault);
-  const seen: number[] = [];
-  expect(await settle(guard.run(request, ({ number }) => seen.push(number)))).toBe(1);
-  expect(seen).toEqual([1]);
-  expect(store.calls).toMatchObject({ claim: 2, complete: 1 });
-});
+test.each(["lose-reply", "break-reply"] as const)(
+  "%s on claim: the repeated claim is recognised as our own, and runs once",
+  async (fault) => {
+    const { guard, store, settle } = createScene({ storeTimeoutMs: 100 });
+    store.plan("claim", fault);
+    const seen: number[] = [];
+    expect(await settle(guard.run(request, ({ number }) => seen.push(number)))).toBe(1);
+    expect(seen).toEqual([1]);
+    expect(store.calls).toMatchObject({ claim: 2, complete: 1 });
+  },
+);
 
 test("a claim given up on is abandoned as unrun in the background, so the key is free when the store is back", async () => {
   const { guard, another, store, settle, advance } = createScene({ storeTimeoutMs: 50, leaseMs: 60_000 });
@@ -86,7 +89,11 @@ test.each(["lose-reply", "break-reply", "refuse", "hang"] as const)(
   async (fault) => {
     const { guard, store, settle, advance, kinds, world } = createScene({ completeWaitMs: 100 });
     store.plan("complete", fault);
-    expect(await settle(guard.tryRun(request, () => "value"))).toEqual({ status: "ran", value: "value", recorded: false });
+    expect(await settle(guard.tryRun(request, () => "value"))).toEqual({
+      status: "ran",
+      value: "value",
+      recorded: false,
+    });
     expect(world.now()).toBeLessThanOrEqual(100);
     await advance(1_000);
     expect(await guard.tryRun(request, () => "again")).toEqual({ status: "replayed", value: "value" });
@@ -150,26 +157,41 @@ test("proceed: if the key turns out to be done or taken, the observer is told of
   const { guard, another, store, settle, events } = createScene({ onUnavailable: "proceed" });
   await settle(another().run(request, () => "other"));
   for (let i = 0; i < 3; i++) store.plan("claim", "refuse");
-  expect(await settle(guard.tryRun(request, () => "mine"))).toEqual({ status: "ran", value: "mine", recorded: false });
-  expect(events).toContainEqual(expect.objectContaining({ kind: "possible-duplicate", reason: "the key was completed" }));
+  expect(await settle(guard.tryRun(request, () => "mine"))).toEqual({
+    status: "ran",
+    value: "mine",
+    recorded: false,
+  });
+  expect(events).toContainEqual(
+    expect.objectContaining({ kind: "possible-duplicate", reason: "the key was completed" }),
+  );
   expect(await guard.run(request, () => "x")).toBe("other");
 });
 
 test("proceed: a later attempt than the first is a possible duplicate too", async () => {
   const { guard, another, store, settle, events } = createScene({ onUnavailable: "proceed" });
-  await another().run(request, () => Promise.reject(new Error("first"))).catch(() => {});
+  await another()
+    .run(request, () => Promise.reject(new Error("first")))
+    .catch(() => {});
   for (let i = 0; i < 3; i++) store.plan("claim", "refuse");
   await settle(guard.run(request, () => "mine"));
-  expect(events).toContainEqual(expect.objectContaining({ kind: "possible-duplicate", reason: "it was attempt 2" }));
+  expect(events).toContainEqual(
+    expect.objectContaining({ kind: "possible-duplicate", reason: "it was attempt 2" }),
+  );
 });
 
 test("proceed: a claim that was made unknown to us is kept while the work runs, and completed with its own token", async () => {
-  const { guard, another, store, settle, sleep, advance } = createScene({ onUnavailable: "proceed", storeTimeoutMs: 20 });
+  const { guard, another, store, settle, sleep, advance } = createScene({
+    onUnavailable: "proceed",
+    storeTimeoutMs: 20,
+  });
   store.plan("claim", "lose-reply");
   store.plan("claim", "hang");
   const run = guard.tryRun(request, () => sleep(100).then(() => "mine"));
   await advance(120);
-  expect(await another({ onPending: "reject" }).tryRun(request, () => "second")).toMatchObject({ status: "pending" });
+  expect(await another({ onPending: "reject" }).tryRun(request, () => "second")).toMatchObject({
+    status: "pending",
+  });
   expect(await settle(run)).toEqual({ status: "ran", value: "mine", recorded: true });
 });
 
@@ -180,7 +202,8 @@ test("proceed: a grant that arrives while the end is being told is told the end 
   const store: Store = {
     ...inner,
     // Given up on at 120 ms; applied at 130 ms, after the abandon that found nothing, and answered before the abandon is.
-    claim: (claim) => (claims++ === 0 ? sleep(130).then(() => inner.claim(claim)) : Promise.reject(new Error("away"))),
+    claim: (claim) =>
+      claims++ === 0 ? sleep(130).then(() => inner.claim(claim)) : Promise.reject(new Error("away")),
     async abandon(abandon) {
       const answer = await inner.abandon(abandon);
       if (abandons++ === 0) await sleep(15);
@@ -200,7 +223,9 @@ test("when too much waits to be told to a store that is away, no further claim i
   const calls = Array.from({ length: 10_000 }, (_, i) => guard.tryRun({ ...request, key: `k${i}` }, () => 1));
   await settle(Promise.all(calls));
   const claims = store.calls.claim;
-  await expect(settle(guard.run({ ...request, key: "one more" }, () => 1))).rejects.toMatchObject({ code: "unavailable" });
+  await expect(settle(guard.run({ ...request, key: "one more" }, () => 1))).rejects.toMatchObject({
+    code: "unavailable",
+  });
   expect(store.calls.claim).toBe(claims);
 });
 
@@ -212,7 +237,9 @@ test("a store method that throws at once, instead of rejecting, is a failure lik
       throw new Error("not even a promise");
     },
   };
-  await expect(settle(another({ store: broken }).run(request, () => 1))).rejects.toMatchObject({ code: "unavailable" });
+  await expect(settle(another({ store: broken }).run(request, () => 1))).rejects.toMatchObject({
+    code: "unavailable",
+  });
 });
 
 test("a store that says usesSignal is handed one, which fires when the engine stops waiting", async () => {

@@ -7,7 +7,9 @@ const hold = { onLapsed: "hold", leaseMs: 100 } as const;
 
 /** A guard whose attempt dies in mid-work: its claim is made, and nothing more is ever heard of it. */
 async function dieInMidWork(scene: ReturnType<typeof createScene>): Promise<void> {
-  const dying = scene.another({ store: { ...scene.inner, renew: () => new Promise(() => {}), complete: () => new Promise(() => {}) } });
+  const dying = scene.another({
+    store: { ...scene.inner, renew: () => new Promise(() => {}), complete: () => new Promise(() => {}) },
+  });
   dying.run(request, () => new Promise(() => {})).catch(() => {});
   await scene.advance(200);
 }
@@ -19,7 +21,11 @@ test("a held claim that lapsed is not taken over: callers are told unknown, with
   const result = await scene.guard.tryRun(request, () => runs++);
   const view = await scene.guard.read(request);
   expect(result).toEqual({ status: "unknown", fence: view?.fence });
-  await expect(scene.guard.run(request, () => runs++)).rejects.toMatchObject({ code: "unknown", retryable: false, fence: view?.fence });
+  await expect(scene.guard.run(request, () => runs++)).rejects.toMatchObject({
+    code: "unknown",
+    retryable: false,
+    fence: view?.fence,
+  });
   expect(runs).toBe(0);
   expect(view).toMatchObject({ state: "lapsed", held: true, number: 1 });
 });
@@ -28,7 +34,9 @@ test("no other guard walks over a held claim, whatever its own policy, for as lo
   const scene = createScene(hold);
   await dieInMidWork(scene);
   await scene.advance(3_650 * 86_400_000);
-  expect(await scene.another({ onLapsed: "takeover" }).tryRun(request, () => 1)).toMatchObject({ status: "unknown" });
+  expect(await scene.another({ onLapsed: "takeover" }).tryRun(request, () => 1)).toMatchObject({
+    status: "unknown",
+  });
 });
 
 test("listUnknown shows lapsed claims page by page, and resolve decides one: done", async () => {
@@ -36,22 +44,33 @@ test("listUnknown shows lapsed claims page by page, and resolve decides one: don
   await dieInMidWork(scene);
   const { records, next } = await scene.guard.listUnknown({ scope: "alice", limit: 1 });
   expect(next).toBeUndefined();
-  expect(records).toMatchObject([{ operation: "charge", scope: "alice", key: "order-1", state: "lapsed", held: true }]);
+  expect(records).toMatchObject([
+    { operation: "charge", scope: "alice", key: "order-1", state: "lapsed", held: true },
+  ]);
   expect(JSON.stringify(records)).not.toContain("token");
   const fence = records[0]?.fence ?? 0;
-  expect(await scene.settle(scene.guard.resolve({ ...request, fence }, { status: "done", value: { receipt: 7 } }))).toBe(true);
-  expect(await scene.guard.tryRun(request, () => "never")).toEqual({ status: "replayed", value: { receipt: 7 } });
+  expect(
+    await scene.settle(scene.guard.resolve({ ...request, fence }, { status: "done", value: { receipt: 7 } })),
+  ).toBe(true);
+  expect(await scene.guard.tryRun(request, () => "never")).toEqual({
+    status: "replayed",
+    value: { receipt: 7 },
+  });
   expect((await scene.guard.listUnknown()).records).toEqual([]);
 });
 
 test("resolve failed: the error is replayed; resolve not-done: the key is free and the work runs", async () => {
-  for (const decision of [{ status: "failed", error: new RangeError("declined") }, { status: "not-done" }] as const) {
+  for (const decision of [
+    { status: "failed", error: new RangeError("declined") },
+    { status: "not-done" },
+  ] as const) {
     const scene = createScene(hold);
     await dieInMidWork(scene);
     const fence = (await scene.guard.read(request))?.fence ?? 0;
     expect(await scene.settle(scene.guard.resolve({ ...request, fence }, decision))).toBe(true);
     const next = scene.guard.run(request, ({ number }) => number);
-    if (decision.status === "failed") await expect(next).rejects.toMatchObject({ name: "RangeError", message: "declined" });
+    if (decision.status === "failed")
+      await expect(next).rejects.toMatchObject({ name: "RangeError", message: "declined" });
     else expect(await next).toBe(3);
   }
 });
@@ -64,7 +83,9 @@ test("a stale decision loses: another's fence, a decided key, a running one, an 
     scene.settle(scene.guard.resolve({ ...subject, fence: given }, { status: "done", value: 1 }));
   expect(await decide(request, fence + 1)).toBe(false);
   expect(await decide({ ...request, key: "absent" }, fence)).toBe(false);
-  const both = [scene.guard, scene.another()].map((guard) => guard.resolve({ ...request, fence }, { status: "not-done" }));
+  const both = [scene.guard, scene.another()].map((guard) =>
+    guard.resolve({ ...request, fence }, { status: "not-done" }),
+  );
   expect((await scene.settle(Promise.all(both))).sort()).toEqual([false, true]);
   expect(await decide(request, fence)).toBe(false);
 });
@@ -77,7 +98,10 @@ test("resolve refuses what is no decision, or cannot be kept, before it touches 
   for (const [subject, decision] of [
     [{ ...request, fence }, { status: "maybe" }],
     [{ ...request, fence }, undefined],
-    [{ ...request, fence }, { status: "done", value: () => {} }],
+    [
+      { ...request, fence },
+      { status: "done", value: () => {} },
+    ],
     [request, { status: "not-done" }],
   ] as const) {
     await expect(resolve(subject, decision)).rejects.toMatchObject({ code: "options-invalid" });
@@ -90,7 +114,9 @@ test("resolve says unavailable when its decision is not confirmed, and the decis
   await dieInMidWork(scene);
   const fence = (await scene.guard.read(request))?.fence ?? 0;
   scene.store.plan("complete", "hang");
-  await expect(scene.settle(scene.guard.resolve({ ...request, fence }, { status: "done", value: 1 }))).rejects.toMatchObject({ code: "unavailable" });
+  await expect(
+    scene.settle(scene.guard.resolve({ ...request, fence }, { status: "done", value: 1 })),
+  ).rejects.toMatchObject({ code: "unavailable" });
   await scene.advance(10_000);
   expect(await scene.guard.tryRun(request, () => 2)).toEqual({ status: "replayed", value: 1 });
 });
@@ -105,7 +131,7 @@ test("reconcile is asked under a claim of its own, once, while others wait; done
     return { status: "done", value: "found at the bank" } as const;
   };
   const calls = Array.from({ length: 5 }, () => scene.another({ reconcile }).run(request, () => "never"));
-  expect(await scene.settle(Promise.all(calls))).toEqual(Array(5).fill("found at the bank"));
+  expect(await scene.settle(Promise.all(calls))).toEqual(new Array(5).fill("found at the bank"));
   expect(asked).toBe(1);
 });
 
@@ -113,20 +139,30 @@ test("reconcile not-done: the work runs; failed: the error is remembered", async
   const scene = createScene(hold);
   await dieInMidWork(scene);
   const guard = scene.another({ reconcile: async () => ({ status: "not-done" }) });
-  expect(await scene.settle(guard.tryRun(request, ({ number }) => number))).toMatchObject({ status: "ran", value: 3 });
+  expect(await scene.settle(guard.tryRun(request, ({ number }) => number))).toMatchObject({
+    status: "ran",
+    value: 3,
+  });
 
   const other = createScene(hold);
   await dieInMidWork(other);
-  const failing = other.another({ reconcile: async () => ({ status: "failed", error: new Error("declined") }) });
+  const failing = other.another({
+    reconcile: async () => ({ status: "failed", error: new Error("declined") }),
+  });
   await expect(other.settle(failing.run(request, () => 1))).rejects.toThrow("declined");
 });
 
 test("reconcile that does not know, or throws, leaves it unknown and held for the next one", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
-  for (const reconcile of [async () => ({ status: "unknown" }) as const, () => Promise.reject(new Error("bank is down"))]) {
+  for (const reconcile of [
+    async () => ({ status: "unknown" }) as const,
+    () => Promise.reject(new Error("bank is down")),
+  ]) {
     let runs = 0;
-    expect(await scene.settle(scene.another({ reconcile }).tryRun(request, () => runs++))).toMatchObject({ status: "unknown" });
+    expect(await scene.settle(scene.another({ reconcile }).tryRun(request, () => runs++))).toMatchObject({
+      status: "unknown",
+    });
     expect(runs).toBe(0);
     expect(await scene.guard.read(request)).toMatchObject({ state: "lapsed", held: true });
   }

@@ -10,7 +10,7 @@ test("waiters are woken by the completion, not by a poll, and each claims again 
   const owner = scene.guard.run(request, () => scene.sleep(333).then(() => "mine"));
   const second = scene.another();
   const waiters = Array.from({ length: 50 }, () => second.run(request, () => "never"));
-  expect(await scene.settle(Promise.all(waiters))).toEqual(Array(50).fill("mine"));
+  expect(await scene.settle(Promise.all(waiters))).toEqual(new Array(50).fill("mine"));
   expect(scene.world.now()).toBe(333);
   await owner;
 });
@@ -40,7 +40,9 @@ test("a waiter is judged by its own fingerprint when it is woken", async () => {
 
 test("when the owner fails, one waiter runs and the others wait for it", async () => {
   const scene = createScene();
-  const owner = scene.guard.run(request, () => scene.sleep(100).then(() => Promise.reject(new Error("failed"))));
+  const owner = scene.guard.run(request, () =>
+    scene.sleep(100).then(() => Promise.reject(new Error("failed"))),
+  );
   owner.catch(() => {});
   let runs = 0;
   const work = async () => {
@@ -49,7 +51,7 @@ test("when the owner fails, one waiter runs and the others wait for it", async (
     return runs;
   };
   const waiters = Array.from({ length: 10 }, () => scene.another().run(request, work));
-  expect(await scene.settle(Promise.all(waiters))).toEqual(Array(10).fill(1));
+  expect(await scene.settle(Promise.all(waiters))).toEqual(new Array(10).fill(1));
   await expect(owner).rejects.toThrow("failed");
   expect(runs).toBe(1);
 });
@@ -84,15 +86,18 @@ test("a push that is lost is made up for by the slow poll", async () => {
   await owner;
 });
 
-test.each(["refuse", "hang"] as const)("a subscription that meets %s leaves the waiter polling", async (fault) => {
-  const scene = createScene({ waitMs: 60_000 });
-  scene.store.plan("watch", fault);
-  scene.store.plan("read", "refuse");
-  const owner = scene.another().run(request, () => scene.sleep(300).then(() => "mine"));
-  await scene.advance(1);
-  expect(await scene.settle(scene.guard.run(request, () => "never"))).toBe("mine");
-  await owner;
-});
+test.each(["refuse", "hang"] as const)(
+  "a subscription that meets %s leaves the waiter polling",
+  async (fault) => {
+    const scene = createScene({ waitMs: 60_000 });
+    scene.store.plan("watch", fault);
+    scene.store.plan("read", "refuse");
+    const owner = scene.another().run(request, () => scene.sleep(300).then(() => "mine"));
+    await scene.advance(1);
+    expect(await scene.settle(scene.guard.run(request, () => "never"))).toBe("mine");
+    await owner;
+  },
+);
 
 test("what happens between the refused claim and the subscription is not missed", async () => {
   const scene = createScene({ waitMs: 60_000 });

@@ -34,7 +34,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: "abandon is unconditional",
     file: "core/record.js",
     find: "export function abandonRecord(found, token, as, now) {\n    const record = owned(found, token, now);",
-    replace: "export function abandonRecord(found, token, as, now) {\n    const record = owned(found, found?.token, now);",
+    replace:
+      "export function abandonRecord(found, token, as, now) {\n    const record = owned(found, found?.token, now);",
   },
   {
     name: "the fingerprint is compared only when completed",

@@ -36,9 +36,15 @@ const MUST_HAPPEN = [
 ];
 
 describe("simulate", () => {
-  test(`keeps every promise in ${SCHEDULES.toLocaleString("en")} schedules, within a minute`, { timeout: 240_000 }, async () => {
+  test(`keeps every promise in ${SCHEDULES.toLocaleString("en")} schedules, within a minute`, {
+    timeout: 240_000,
+  }, async () => {
     const startedAt = performance.now();
-    const report = await simulateOnAllCores({ simulation: new URL("testing/simulation.js", dist), seed: 1, schedules: SCHEDULES });
+    const report = await simulateOnAllCores({
+      simulation: new URL("testing/simulation.js", dist),
+      seed: 1,
+      schedules: SCHEDULES,
+    });
     const seconds = (performance.now() - startedAt) / 1_000;
     console.log(`${report.schedules} schedules, ${report.events} events in ${seconds.toFixed(1)} s`);
     expect(report.failure?.story.join("\n")).toBeUndefined();
@@ -64,7 +70,10 @@ describe("a planted bug is found, and its seed replays it", () => {
     await cp(dist, folder, { recursive: true });
     const text = await readFile(join(folder, file), "utf8");
     expect(text.split(find).length - 1, `${find} must stand once in ${file}`).toBe(1);
-    await writeFile(join(folder, file), text.replace(find, () => replace));
+    await writeFile(
+      join(folder, file),
+      text.replace(find, () => replace),
+    );
     return pathToFileURL(join(folder, "testing/simulation.js"));
   }
 

@@ -76,15 +76,6 @@ export const abandonFrees: Cases = {
       expect("another token's claim", answer, { status: "new", number: 3, tookOver: true });
     },
   },
-  "a successor that never ran leaves a held key held": {
-    why: "A decider that could not act leaves the decision to the next one, not to whoever asks.",
-    async check(trial) {
-      const decider = await successor(trial, true);
-      await decider.abandon("unrun");
-      const answer = await trial.work.attempt().claim();
-      expect("another token's claim", answer, { status: "unknown", fence: decider.fence });
-    },
-  },
   "a successor that repeated its claim and never ran leaves the key lapsed again": {
     why: "The record remembers that it was taken over, however often the claim was sent.",
     async check(trial) {
@@ -121,8 +112,10 @@ export const abandonFrees: Cases = {
     async check({ work }) {
       const owner = await work.begin();
       await owner.abandon("released");
-      for (const as of EVERY_AS) expect(`abandon as ${as}, later`, await owner.abandon(as), true);
-      expect("the record", await work.record(), { state: "released" });
+      for (const as of EVERY_AS) {
+        expect(`abandon as ${as}, later`, await owner.abandon(as), true);
+        expect("the record", await work.record(), { state: "released" });
+      }
     },
   },
 };

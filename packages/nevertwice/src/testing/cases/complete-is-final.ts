@@ -8,10 +8,10 @@ export const completeIsFinal: Cases = {
   "what its owner completed reads as completed": {
     why: "After an ambiguous answer the engine reads, and must find its own outcome.",
     async check({ work }) {
-      const { token, fence, complete } = await work.begin();
-      expect("complete by the owner", await complete(), true);
+      const owner = await work.begin();
+      expect("complete by the owner", await owner.complete(), true);
       const record = await work.record();
-      expect("the record", record, { state: "completed", token, fence, outcome: DONE, leaseLeftMs: 0 });
+      expect("the record", record, { state: "completed", token: owner.token, outcome: DONE, leaseLeftMs: 0 });
       const atLeast = between(record.claimedAt, Number.MAX_SAFE_INTEGER);
       expect("when it was completed", record.completedAt, atLeast);
     },

@@ -76,19 +76,6 @@ export const identitiesApart: Cases = {
       expect("the record", await work.record(), { parts: work.parts });
     },
   },
-  "a token is recognised on its own key alone": {
-    why: "A step that looks for the token and forgets the key changes another key's record.",
-    async check({ work, another }) {
-      const { token } = await work.begin();
-      const stranger = another();
-      await stranger.begin();
-      const astray = stranger.attempt(token);
-      expect("complete on another key", await astray.complete(), false);
-      expect("renew on another key", await astray.renew(), false);
-      expect("abandon on another key", await astray.abandon("released"), false);
-      expect("the token's own record", await work.record(), { state: "pending" });
-    },
-  },
   "keys that are completed at once answer with their own outcomes": {
     why: "What goes to the store together in one write must not be handed out crosswise.",
     async check({ another }) {

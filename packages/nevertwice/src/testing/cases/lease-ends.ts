@@ -42,14 +42,12 @@ export const leaseEnds: Cases = {
     },
   },
   "a renewed lease counts from the renewal": {
-    why: "Counted from the claim, the third renewal would already have ended when it was written.",
+    why: "Counted from the claim, a later renewal would already have ended when it was written.",
     async check({ work, skipAhead }) {
       const owner = await work.begin();
-      for (let i = 0; i < 3; i++) {
-        await skipAhead(LONG_MS / 3);
-        expect("renew by the owner", await owner.renew(), true);
-      }
-      await skipAhead(LONG_MS / 3);
+      await skipAhead((LONG_MS / 3) * 2);
+      await owner.renew();
+      await skipAhead((LONG_MS / 3) * 2);
       expect("another token's claim", await work.attempt().claim(), { status: "pending" });
     },
   },

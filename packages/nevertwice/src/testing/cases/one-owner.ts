@@ -36,15 +36,6 @@ export const oneOwner: Cases = {
       expect("fifty claims by as many tokens", tally(await claimAtOnce(work, 50)), { new: 1, pending: 49 });
     },
   },
-  "a claim sent twice at once owns the key once": {
-    why: "A call that timed out is repeated while its first sending may still be on the way.",
-    async check({ work }) {
-      const attempt = work.attempt();
-      const [one, other] = await Promise.all([attempt.claim(), attempt.claim()]);
-      expect("the two answers' status", [one.status, other.status], ["new", "new"]);
-      expect("the second answer", other, one);
-    },
-  },
   "a key whose lease runs is refused however often it is asked for": {
     why: "A store that gives in after some tries gives a second owner the key.",
     async check({ work }) {

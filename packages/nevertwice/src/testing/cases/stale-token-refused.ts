@@ -69,6 +69,19 @@ const released: Scene = async ({ work }) => {
 
 export const staleTokenRefused: Cases = {
   ...Object.fromEntries(Object.entries(SCENES).flatMap(refusedIn)),
+  "a token is recognised on its own key alone": {
+    why: "A step that looks for the token and forgets the key changes another key's record.",
+    async check({ work, another }) {
+      const { token } = await work.begin();
+      const stranger = another();
+      await stranger.begin();
+      const astray = stranger.attempt(token);
+      expect("complete on another key", await astray.complete(), false);
+      expect("renew on another key", await astray.renew(), false);
+      expect("abandon on another key", await astray.abandon("released"), false);
+      expect("the token's own record", await work.record(), { state: "pending" });
+    },
+  },
   "complete is refused on a key that another token completed": {
     why: "An outcome that has been answered with must not change.",
     async check({ work }) {
@@ -119,9 +132,10 @@ export const staleTokenRefused: Cases = {
   "forget by a fence that is no more is refused": {
     needs: ["forget"],
     why: "Whoever erases decides by what they saw; meanwhile the key may have been claimed and completed again.",
-    async check({ work }) {
+    async check({ work, pass }) {
       const first = await work.begin();
       await first.abandon("released");
+      await pass(SHORT_MS);
       await (await work.begin()).complete();
       expect("forget by the first fence", await work.forget(first.fence), false);
       expect("the record", await work.record(), { outcome: DONE });

@@ -89,10 +89,11 @@ export const takeoverIsSingle: Cases = {
   "an unknown answer changes nothing": {
     why: "Asking is not deciding: the record waits for whoever decides.",
     async check(trial) {
-      const { token, fence } = await lapsed(trial, true);
+      const { fence } = await lapsed(trial, true);
+      const { token, number, hold, keptUntil } = await trial.work.record();
       await trial.work.attempt().claim();
       await trial.work.attempt().claim({ takeover: fence + 1 });
-      expect("the record", await trial.work.record(), { token, fence, number: 1, hold: true });
+      expect("the record", await trial.work.record(), { token, number, hold, keptUntil });
     },
   },
   "a held record stays held when it is taken over": {
@@ -105,13 +106,23 @@ export const takeoverIsSingle: Cases = {
       expect("a claim", answer, { status: "unknown", fence: decider.fence });
     },
   },
+  "a held record stays held when who took it over never ran": {
+    why: "A decider that could not act leaves the decision to the next one, not to whoever asks.",
+    async check(trial) {
+      const { fence } = await lapsed(trial, true);
+      const decider = await trial.work.begin({ takeover: fence });
+      await decider.abandon("unrun");
+      const answer = await trial.work.attempt().claim();
+      expect("a claim", answer, { status: "unknown", fence: decider.fence });
+    },
+  },
   "a takeover does not take a pending key from its owner": {
     why: "The fence is right but the owner is at work: it renewed, or its lease had not ended.",
     async check({ work }) {
       const owner = await work.begin();
       const answer = await work.attempt().claim({ takeover: owner.fence });
       expect("a takeover by its fence", answer, { status: "pending" });
-      expect("the record", await work.record(), { token: owner.token, number: 1 });
+      expect("renew by the owner", await owner.renew(), true);
     },
   },
   "a takeover finds nothing where there is no record": {

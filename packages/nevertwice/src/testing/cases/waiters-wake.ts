@@ -18,21 +18,38 @@ interface Waiter {
 
 /** Since a waiter may be woken for nothing, only those wake-ups count on which `found` finds what it looks for. */
 async function watching(work: Work, found: () => Promise<boolean> = async () => true): Promise<Waiter> {
-  const { promise, resolve, reject } = Promise.withResolvers<true>();
-  let count = 0;
+  let woken = 0;
+  let heard: () => void = () => undefined;
+  const hearing = new Promise<void>((resolve) => {
+    heard = resolve;
+  });
   const stop = await work.watch(() => {
-    count++;
-    found().then((is) => is && resolve(true), reject);
+    woken++;
+    // A read that fails finds nothing: then the waiter is told that it was not woken in time.
+    found().then(
+      (is) => is && heard(),
+      () => undefined,
+    );
   });
   return {
-    woken: () => count,
+    woken: () => woken,
     async wakes() {
-      const inTime = await Promise.race([promise, sleep(WAKE_WITHIN_MS).then(() => false)]);
+      const inTime = await within(WAKE_WITHIN_MS, hearing);
       stop();
       return inTime;
     },
     stop,
   };
+}
+
+async function within(ms: number, event: Promise<void>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
+  });
+  const inTime = await Promise.race([event.then(() => true), late]);
+  clearTimeout(timer);
+  return inTime;
 }
 
 const why = "A waiter that is not woken sleeps until its next poll, and its caller with it.";

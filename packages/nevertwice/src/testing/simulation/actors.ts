@@ -12,7 +12,7 @@ import type { Referee } from "./referee.ts";
 import type { PlannedCall, Scenario } from "./scenario.ts";
 import { createProcess, type Process, type World } from "./world.ts";
 
-export const NAMESPACE = "simulation";
+const NAMESPACE = "simulation";
 export const OPERATION = "work";
 
 /** One application process: its guard, and its connection to the store. */
@@ -132,15 +132,21 @@ interface CallContext {
   readonly run: string;
 }
 
+const ids = new Map<string, string>();
+
+/** Few subjects and many schedules: each is hashed once. */
 export function idOf(scope: string, key: string): string {
-  return identityOf({ namespace: NAMESPACE, scope, operation: OPERATION, key }).id;
+  const subject = `${scope}/${key}`;
+  const id = ids.get(subject) ?? identityOf({ namespace: NAMESPACE, scope, operation: OPERATION, key }).id;
+  ids.set(subject, id);
+  return id;
 }
 
 export function startCall(context: CallContext, actor: Actor, plan: PlannedCall): CallRecord {
   const { referee, run } = context;
   const id = idOf(plan.scope, plan.key);
   const subject = `${plan.scope}/${plan.key}`;
-  const caller = new AbortController();
+  const caller = plan.cancelAfterMs === undefined ? undefined : new AbortController();
   const record: CallRecord = { actor, plan, isAnswered: false };
   let runs = 0;
 
@@ -155,7 +161,7 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
       plan.work.lastsMs,
       plan.work.ending === "throw-when-lost" ? attempt.signal : undefined,
     );
-    const isUnsure = attempt.signal.aborted || caller.signal.aborted;
+    const isUnsure = () => attempt.signal.aborted || caller?.signal.aborted === true;
     const end = (how: "returned" | "threw" | "threw-unsure") => {
       referee.tell(() => `work: ${run} ${how}`);
       if (tenure !== undefined) tenure.work = how;
@@ -165,7 +171,7 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
         end("threw");
         throw attempt.notDone(new Error(run));
       case "throw":
-        end(isUnsure ? "threw-unsure" : "threw");
+        end(isUnsure() ? "threw-unsure" : "threw");
         throw new Error(run);
       case "throw-when-lost":
         if (attempt.signal.aborted) {
@@ -177,17 +183,18 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     return { run, subject };
   }
 
-  const reconcile = plan.policy.onLapsed === "hold" ? { reconcile: reconciler(context, actor, id, subject) } : {};
+  const reconcile =
+    plan.policy.onLapsed === "hold" ? { reconcile: reconciler(context, actor, id, subject) } : {};
   const request = {
     operation: OPERATION,
     scope: plan.scope,
     key: plan.key,
     fingerprint: plan.fingerprint,
-    signal: caller.signal,
+    signal: caller?.signal,
   };
   referee.tell(() => `call: ${run} by ${actor.name} for ${id.slice(0, 4)}`);
   if (plan.cancelAfterMs !== undefined)
-    actor.process.timer.after(plan.cancelAfterMs, () => caller.abort(new Error("cancelled")));
+    actor.process.timer.after(plan.cancelAfterMs, () => caller?.abort(new Error("cancelled")));
   actor.guard.tryRun({ ...request, ...plan.policy, ...reconcile }, work).then(
     (result) => {
       record.isAnswered = true;
@@ -197,7 +204,7 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     (error) => {
       record.isAnswered = true;
       referee.tell(() => `answer: ${run} threw ${String(error)}`);
-      if (caller.signal.aborted && error === caller.signal.reason) return;
+      if (caller?.signal.aborted && error === caller.signal.reason) return;
       judgeThrow(referee, id, run, error);
     },
   );
@@ -224,7 +231,7 @@ function judgeAnswer(
   { id, subject, run, runs }: Told,
   result: { readonly status: string },
 ): void {
-  referee.counts[`answer ${result.status}`] = (referee.counts[`answer ${result.status}`] ?? 0) + 1;
+  referee.count(`answer ${result.status}`);
   const { value, recorded } = result as { value?: { run: string; subject: string }; recorded?: boolean };
   switch (result.status) {
     case "ran":
@@ -245,7 +252,7 @@ function judgeAnswer(
 }
 
 function judgeThrow(referee: Referee, id: string, run: string, error: unknown): void {
-  referee.counts["answer thrown"] = (referee.counts["answer thrown"] ?? 0) + 1;
+  referee.count("answer thrown");
   const message = error instanceof Error ? error.message : String(error);
   if (message === run || referee.hasOutcome(id, message)) return;
   const code = isNevertwiceError(error) ? error.code : "no code";

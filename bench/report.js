@@ -1,0 +1,74 @@
+/** What the runs say, as numbers and as tables. Pure: it measures nothing and reads nothing. */
+
+/** @typedef {{ median: number, least: number, most: number }} Summary of one contender's runs */
+
+/** The ratio that every row is meant to reach; a row below it is explained by a profile. */
+export const RATIO_MEANT = 2;
+
+/** @param {readonly number[]} numbers */
+export function median(numbers) {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  const upper = sorted[sorted.length >> 1];
+  const lower = sorted[(sorted.length - 1) >> 1];
+  if (upper === undefined || lower === undefined) throw new RangeError("nothing was measured");
+  return (lower + upper) / 2;
+}
+
+/**
+ * @param {readonly number[]} numbers
+ * @returns {Summary}
+ */
+export function summarise(numbers) {
+  return { median: median(numbers), least: Math.min(...numbers), most: Math.max(...numbers) };
+}
+
+/**
+ * Our median over that of the best peer: above 1, we are faster.
+ *
+ * @param {Summary} ours
+ * @param {readonly Summary[]} peers
+ */
+export function ratioToBetterPeer(ours, peers) {
+  return ours.median / Math.max(...peers.map((peer) => peer.median));
+}
+
+/**
+ * "12,345 (11,900 to 13,002)"
+ *
+ * @param {Summary} summary
+ */
+export function formatSummary({ median: middle, least, most }) {
+  return `${formatCount(middle)} (${formatCount(least)} to ${formatCount(most)})`;
+}
+
+/** @param {number} ratio */
+export function formatRatio(ratio) {
+  return `${ratio.toFixed(2)}x`;
+}
+
+/** @param {number} count */
+export function formatCount(count) {
+  return Math.round(count).toLocaleString("en-US");
+}
+
+/**
+ * A Markdown table whose columns also line up in a terminal. All but the first column hold numbers.
+ *
+ * @param {readonly string[]} header
+ * @param {readonly (readonly string[])[]} rows
+ */
+export function formatTable(header, rows) {
+  const widths = header.map((title, column) =>
+    Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  /** @param {readonly string[]} cells */
+  const line = (cells) => {
+    const padded = widths.map((width, i) => {
+      const cell = cells[i] ?? "";
+      return i === 0 ? cell.padEnd(width) : cell.padStart(width);
+    });
+    return `| ${padded.join(" | ")} |`;
+  };
+  const rule = widths.map((width, i) => (i === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
+  return [line(header), line(rule), ...rows.map(line)].join("\n");
+}

@@ -1,0 +1,109 @@
+/** What the referee knows of each token: who holds it, whether its work runs, and what its process still owes. */
+import type { ClaimAnswer } from "../../core/store.ts";
+import type { Fail } from "./invariant.ts";
+
+export interface Tenure {
+  readonly owner: string;
+  readonly id: string;
+  /** True time of the last grant or renewal. */
+  grantedAt: number;
+  leaseMs: number;
+  /** An answer to a claim, a complete or an abandon came back to whoever sent it. */
+  isAnswered: boolean;
+  /** A `new` came back to whoever sent it, at any time. */
+  isKnownNew: boolean;
+  /** The store has been told how the latest grant ended; and that answer came back. */
+  isTold: boolean;
+  isSettled: boolean;
+  work: "unstarted" | "running" | "returned" | "threw" | "threw-unsure";
+}
+
+export interface Tenures {
+  get(token: string): Tenure | undefined;
+  claimed(owner: string, token: string, id: string): void;
+  granted(token: string, fence: number, leaseMs: number): void;
+  renewed(token: string): void;
+  /** A complete or abandon was applied. */
+  told(token: string): Tenure | undefined;
+  /** An answer reached the process that asked. */
+  delivered(method: string, token: string, answer: unknown): void;
+  /** The work of the attempt with this fence starts. */
+  started(id: string, fence: number): Tenure | undefined;
+  /** A process works on a key without a claim, and without end: its claims of it stay as they are. */
+  excuse(owner: string, id: string): void;
+  /** Everything has come to rest: what do processes that still live owe? */
+  checkDebts(isAlive: (owner: string) => boolean, isStanding: (token: string, id: string) => boolean): void;
+}
+
+export function createTenures(trueNow: () => number, fail: Fail): Tenures {
+  const tenures = new Map<string, Tenure>();
+  const byFence = new Map<string, Tenure>();
+  const excused = new Set<string>();
+
+  return {
+    get: (token) => tenures.get(token),
+    claimed(owner, token, id) {
+      if (tenures.has(token)) return;
+      tenures.set(token, {
+        owner,
+        id,
+        grantedAt: 0,
+        leaseMs: 0,
+        isAnswered: false,
+        isKnownNew: false,
+        isTold: false,
+        isSettled: false,
+        work: "unstarted",
+      });
+    },
+    granted(token, fence, leaseMs) {
+      const tenure = tenures.get(token);
+      if (tenure === undefined) return;
+      tenure.grantedAt = trueNow();
+      tenure.leaseMs = leaseMs;
+      // Whatever was said before this grant was said about an earlier one.
+      tenure.isTold = false;
+      tenure.isSettled = false;
+      byFence.set(`${tenure.id} ${fence}`, tenure);
+    },
+    renewed(token) {
+      const tenure = tenures.get(token);
+      if (tenure !== undefined) tenure.grantedAt = trueNow();
+    },
+    told(token) {
+      const tenure = tenures.get(token);
+      if (tenure !== undefined) tenure.isTold = true;
+      return tenure;
+    },
+    delivered(method, token, answer) {
+      const tenure = tenures.get(token);
+      if (tenure === undefined) return;
+      tenure.isAnswered = true;
+      if (method !== "claim") tenure.isSettled = tenure.isTold;
+      else if ((answer as ClaimAnswer).status === "new") tenure.isKnownNew = true;
+    },
+    started(id, fence) {
+      const tenure = byFence.get(`${id} ${fence}`);
+      if (tenure === undefined) {
+        fail("I3", `work started under fence ${fence}, which no claim was given`);
+        return undefined;
+      }
+      if (tenure.work !== "unstarted") fail("I1", `two attempts ran under fence ${fence}`);
+      if (trueNow() >= tenure.grantedAt + tenure.leaseMs)
+        fail("I3", "work started on a lease that had already ended");
+      tenure.work = "running";
+      return tenure;
+    },
+    excuse: (owner, id) => void excused.add(`${owner} ${id}`),
+    checkDebts(isAlive, isStanding) {
+      for (const [token, { owner, id, work, isAnswered, isSettled, isKnownNew }] of tenures) {
+        if (!isAlive(owner) || work === "running" || excused.has(`${owner} ${id}`)) continue;
+        if (!isAnswered) fail("I8", "a process forgot a claim whose answer it never had");
+        if (work !== "unstarted" && !isSettled)
+          fail("I2", "a process gave up telling the store how its work ended");
+        if (isKnownNew && !isSettled && isStanding(token, id))
+          fail("I8", "a process sits on a claim that it does not work on");
+      }
+    },
+  };
+}

@@ -1,0 +1,364 @@
+/** Wrapped functions: what becomes of their arguments, once and before anything else happens. */
+import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
+import type { Engine } from "../../src/core/engine.ts";
+import type { ErrorCode } from "../../src/core/errors.ts";
+import { compositeKey } from "../../src/core/key.ts";
+import type { RunRequest } from "../../src/core/request.ts";
+import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import { type WrapOptions, wrap } from "../../src/functions/wrap.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+
+interface Order {
+  id: string;
+  amount: number;
+  customer?: { id?: string | null } | null;
+}
+
+const failure = (code: ErrorCode, words = "") =>
+  expect.objectContaining({ code, message: expect.stringContaining(words) });
+const untyped = (options: unknown) => options as never;
+
+let guard: Guard;
+beforeEach(() => {
+  guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
+});
+afterEach(() => guard.close());
+
+/** A guard that only notes what it is asked for. */
+function noting(): { guard: Pick<Engine, "run">; requests: RunRequest[] } {
+  const requests: RunRequest[] = [];
+  return {
+    requests,
+    guard: {
+      run: async (request, work) => {
+        requests.push(request);
+        return work(undefined as never);
+      },
+    },
+  };
+}
+
+/** The text of the key that a call with these arguments has. */
+async function keyFor(options: object, ...args: unknown[]): Promise<string> {
+  const { guard: notes, requests } = noting();
+  await wrap(notes, () => 1, untyped({ operation: "charge", ...options }) as WrapOptions<unknown[]>)(...args);
+  return String(requests[0]?.key);
+}
+
+describe("the key", () => {
+  test("is what the key function makes of the arguments: the same key runs once", async () => {
+    let charged = 0;
+    const charge = guard.wrap(
+      async (order: Order, note: string) => {
+        charged++;
+        return `${note} ${order.id}`;
+      },
+      { operation: "charge", key: (order, note) => `${order.id}/${note}` },
+    );
+    expect(await charge({ id: "42", amount: 1 }, "first")).toBe("first 42");
+    expect(await charge({ id: "42", amount: 9 }, "first")).toBe("first 42");
+    expect(await charge({ id: "42", amount: 1 }, "other")).toBe("other 42");
+    expect(await charge({ id: "43", amount: 1 }, "first")).toBe("first 43");
+    expect(charged).toBe(3);
+  });
+
+  test("may be a composite key", async () => {
+    expect(await keyFor({ key: (id: number) => compositeKey("order", id) }, 42)).toBe("order|#42");
+  });
+
+  test.each<[paths: unknown[], args: unknown[], key: string]>([
+    [[0], ["order-42"], "order-42"],
+    [["0"], ["order-42"], "order-42"],
+    [[0], [42], "#42"],
+    [[0], [42n], "#42n"],
+    [[0], [false], "?false"],
+    [[0], [""], ""],
+    [[1], ["ignored", "order-42"], "order-42"],
+    [[1, 0], ["a", "b"], "b|a"],
+    [["1.orderId"], [{}, { orderId: "42" }], "42"],
+    [[0, "1.orderId"], ["shop", { orderId: 42 }], "shop|#42"],
+    [["0.customer.id"], [{ customer: { id: "c|7" } }], "c\\|7"],
+    [["0.lines.1.sku"], [{ lines: [{ sku: "a" }, { sku: "b" }] }], "b"],
+    [["0.order id"], [{ "order id": "42" }], "42"],
+    [["10"], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, "tenth"], "tenth"],
+  ])("at %j of %o is %j", async (keyFrom, args, key) => {
+    expect(await keyFor({ keyFrom }, ...args)).toBe(key);
+  });
+
+  test.each<[what: string, path: string | number, args: unknown[]]>([
+    ["an argument that was not given", 1, ["a"]],
+    ["undefined", 0, [undefined]],
+    ["null", 0, [null]],
+    ["a member that is not there", "0.id", [{}]],
+    ["a member of undefined", "0.customer.id", [{}]],
+    ["a member of null", "0.customer.id", [{ customer: null }]],
+    ["a member that is null", "0.customer.id", [{ customer: { id: null } }]],
+    ["a member of text", "0.length", ["order"]],
+    ["a member that is inherited", "0.toString", [{}]],
+    ["the prototype", "0.__proto__", [{}]],
+    ["a getter of a class", "0.id", [new (class Ticket { get id() { return "42"; } })()]], // biome-ignore format: short as it is.
+  ])("is missing at %s, and the call is refused", async (_, path, args) => {
+    const calls = guard.wrap(() => "not run", { operation: "charge", keyFrom: [path] as never });
+    await expect((calls as (...all: unknown[]) => Promise<string>)(...args)).rejects.toEqual(
+      failure("key-missing", `the call has no value at ${JSON.stringify(path)}`),
+    );
+  });
+
+  test.each<[what: string, value: unknown]>([
+    ["an object", {}],
+    ["an array", ["a"]],
+    ["a Date", new Date(0)],
+    ["a function", () => "a"],
+    ["a symbol", Symbol("a")],
+    ["NaN", Number.NaN],
+    ["a lone surrogate", "\ud800"],
+  ])("cannot be made of %s", async (_, value) => {
+    const charge = guard.wrap((id: unknown) => id, { operation: "charge", keyFrom: [0] });
+    await expect(charge(value)).rejects.toEqual(failure("key-invalid", "part 0 of the key is "));
+  });
+
+  test.each([undefined, null, ""])("is missing if its function gives %o", async (nothing) => {
+    const charge = guard.wrap(() => "not run", {
+      operation: "charge",
+      key: () => nothing as unknown as string,
+    });
+    await expect(charge()).rejects.toEqual(failure("key-missing"));
+  });
+
+  test("is refused if its function gives no text", async () => {
+    const charge = guard.wrap(() => "not run", { operation: "charge", key: () => 42 as unknown as string });
+    await expect(charge()).rejects.toEqual(failure("key-invalid", "key is a number"));
+  });
+
+  test("function that throws rejects the call, and nothing runs", async () => {
+    let runs = 0;
+    const charge = guard.wrap((order: Order) => runs++ + order.amount, {
+      operation: "charge",
+      key: (order) => (order.customer as { id: string }).id,
+    });
+    await expect(charge({ id: "42", amount: 1 })).rejects.toThrow(TypeError);
+    expect(runs).toBe(0);
+  });
+});
+
+describe("the scope", () => {
+  const charge = (scope: WrapOptions<[tenant: string]>["scope"]) =>
+    guard.wrap((tenant: string) => `charged ${tenant}`, { operation: "charge", key: () => "42", scope });
+
+  test("may be one text for all calls, or a function of the arguments", async () => {
+    expect(await charge((tenant) => tenant)("a")).toBe("charged a");
+    expect(await charge((tenant) => tenant)("b")).toBe("charged b");
+    expect(await charge("a")("z")).toBe("charged a");
+    expect(await charge(undefined)("c")).toBe("charged c");
+  });
+
+  test.each([undefined, null, ""])("is missing if its function gives %o, never shared", async (nothing) => {
+    await expect(charge(() => nothing as unknown as string)("a")).rejects.toEqual(failure("scope-missing"));
+  });
+
+  test("is refused if its function gives no text", async () => {
+    await expect(charge(() => 7 as unknown as string)("a")).rejects.toEqual(
+      failure("options-invalid", "scope is a number"),
+    );
+  });
+});
+
+describe("the fingerprint", () => {
+  const charge = (fingerprint?: (order: Order) => unknown) =>
+    guard.wrap((order: Order) => order.amount, { operation: "charge", keyFrom: ["0.id"], fingerprint });
+
+  test("tells another meaning under the same key apart", async () => {
+    const guarded = charge((order) => ({ amount: order.amount }));
+    expect(await guarded({ id: "42", amount: 1 })).toBe(1);
+    expect(await guarded({ id: "42", amount: 1, customer: null })).toBe(1);
+    await expect(guarded({ id: "42", amount: 2 })).rejects.toEqual(failure("conflict"));
+  });
+
+  test("is not taken from the arguments by itself", async () => {
+    expect(await charge()({ id: "42", amount: 1 })).toBe(1);
+    expect(await charge()({ id: "42", amount: 2 })).toBe(1);
+  });
+
+  test.each([undefined, null])("is refused if its function gives %o", async (nothing) => {
+    await expect(charge(() => nothing)({ id: "42", amount: 1 })).rejects.toEqual(
+      failure("fingerprint-invalid", `the fingerprint function gave ${nothing}`),
+    );
+  });
+
+  test("is refused if it is no JSON", async () => {
+    await expect(charge(() => ({ at: new Date(0) }))({ id: "42", amount: 1 })).rejects.toEqual(
+      failure("fingerprint-invalid", "fingerprint.at"),
+    );
+  });
+});
+
+describe("options are refused at once", () => {
+  test.each<[what: string, options: object, words: string]>([
+    ["without an operation", { keyFrom: [0] }, "operation is missing"],
+    [
+      "with an empty operation",
+      { operation: "", keyFrom: [0] },
+      "operation must be a string that is not empty",
+    ],
+    ["with a number for an operation", { operation: 7, keyFrom: [0] }, "operation must be a string"],
+    ["with neither key nor keyFrom", { operation: "charge" }, "exactly one of key"],
+    [
+      "with both key and keyFrom",
+      { operation: "charge", key: () => "a", keyFrom: [0] },
+      "exactly one of key",
+    ],
+    ["with text for a key", { operation: "charge", key: "42" }, 'key is "42"; it must be a function'],
+    [
+      "with an empty scope",
+      { operation: "charge", keyFrom: [0], scope: "" },
+      "scope must be a string that is not empty",
+    ],
+    ["with a number for a scope", { operation: "charge", keyFrom: [0], scope: 7 }, "scope must be a string"],
+    [
+      "with a fingerprint that is no function",
+      { operation: "charge", keyFrom: [0], fingerprint: { a: 1 } },
+      "fingerprint is an object",
+    ],
+    ["with a policy that is wrong", { operation: "charge", keyFrom: [0], waitMs: "1s" }, 'waitMs is "1s"'],
+  ])("%s", (_, options, words) => {
+    expect(() => guard.wrap(() => 1, untyped(options))).toThrow(failure("options-invalid", words));
+  });
+
+  // Fails: wrap reads the operation of nothing, which is a TypeError.
+  test.each([undefined, null])("with %o for all of them", (options) => {
+    expect(() => guard.wrap(() => 1, untyped(options))).toThrow(failure("options-invalid"));
+  });
+
+  test.each<[what: string, keyFrom: unknown]>([
+    ["no list", "0"],
+    ["no paths", []],
+    ["a negative position", [-1]],
+    ["a negative position as text", ["-1"]],
+    ["a name without a position", ["orderId"]],
+    ["an empty path", [""]],
+    ["an empty member", ["0."]],
+    ["an empty member inside", ["0..id"]],
+    ["a dot first", [".id"]],
+    ["blanks", [" 0"]],
+    ["brackets", ["0[id]"]],
+    ["NaN", [Number.NaN]],
+    ["Infinity", [Number.POSITIVE_INFINITY]],
+    ["null", [null]],
+    ["undefined", [undefined]],
+    ["a list", [["0"]]],
+    ["an object", [{}]],
+    ["one bad path after a good one", [0, "id"]],
+    // Fails: a fraction is taken for a path, "1.5" for the member 5 of argument 1.
+    ["a fraction", [1.5]],
+  ])("with a keyFrom that has %s", (_, keyFrom) => {
+    expect(() => guard.wrap(() => 1, untyped({ operation: "charge", keyFrom }))).toThrow(
+      failure("options-invalid", 'keyFrom must list argument positions and paths, e.g. [0, "1.orderId"].'),
+    );
+  });
+
+  test.each([undefined, null, "fn", {}])("and so is %o to wrap", (work) => {
+    expect(() => guard.wrap(untyped(work), { operation: "charge", key: () => "42" })).toThrow(
+      failure("options-invalid", "the function to wrap is "),
+    );
+  });
+});
+
+describe("a wrapped function", () => {
+  test("has policies of its own", async () => {
+    const options = { operation: "charge", key: () => "42" } as const;
+    const replaying = guard.wrap(() => 1, options);
+    const rejecting = guard.wrap(() => 2, { ...options, onCompleted: "reject" });
+    expect(await replaying()).toBe(1);
+    await expect(rejecting()).rejects.toEqual(failure("already-done"));
+    expect(await replaying()).toBe(1);
+  });
+
+  test("shares its keys with every other that has the same operation, and with run", async () => {
+    const first = guard.wrap((id: string) => `first ${id}`, { operation: "charge", keyFrom: [0] });
+    const second = guard.wrap((id: string) => `second ${id}`, { operation: "charge", keyFrom: [0] });
+    const other = guard.wrap((id: string) => `other ${id}`, { operation: "refund", keyFrom: [0] });
+    expect(await first("42")).toBe("first 42");
+    expect(await second("42")).toBe("first 42");
+    expect(await guard.run({ operation: "charge", key: "42" }, () => "run")).toBe("first 42");
+    expect(await other("42")).toBe("other 42");
+  });
+
+  test("runs once for calls at the same time", async () => {
+    let runs = 0;
+    const charge = guard.wrap(async (id: string) => `${id} ${++runs}`, { operation: "charge", keyFrom: [0] });
+    expect(await Promise.all([charge("42"), charge("42"), charge("42")])).toEqual(["42 1", "42 1", "42 1"]);
+  });
+
+  test("needs no this", async () => {
+    const { wrap: detached } = guard;
+    const work = function (this: unknown, id: string) {
+      return [this === undefined, id];
+    };
+    const charge = detached(work, { operation: "charge", keyFrom: [0] });
+    expect(await Reflect.apply(charge, { some: "object" }, ["42"])).toEqual([true, "42"]);
+  });
+
+  test("gets its arguments as they are, all of them", async () => {
+    const order = { id: "42", amount: 1 };
+    let seen: unknown[] = [];
+    const charge = guard.wrap(
+      (...args: unknown[]) => {
+        seen = args;
+      },
+      { operation: "charge", key: () => "42" },
+    );
+    await charge(order, undefined, "more");
+    expect(seen).toEqual([order, undefined, "more"]);
+    expect(seen[0]).toBe(order);
+  });
+
+  test("has key, scope and fingerprint computed once, before the work: what that does to its arguments changes nothing", async () => {
+    const computed: string[] = [];
+    const options: WrapOptions<[Order]> = {
+      operation: "charge",
+      key: (order) => (computed.push("key"), order.id), // biome-ignore lint/complexity/noCommaOperator: it is noted and answered.
+      scope: () => (computed.push("scope"), "customer-7"), // biome-ignore lint/complexity/noCommaOperator: it is noted and answered.
+      fingerprint: (order) => (computed.push("fingerprint"), { amount: order.amount }), // biome-ignore lint/complexity/noCommaOperator: it is noted and answered.
+    };
+    const charge = guard.wrap(async (order: Order) => {
+      computed.push("work");
+      order.id = "changed";
+      order.amount = 0;
+      return "charged";
+    }, options);
+    expect(await charge({ id: "42", amount: 1 })).toBe("charged");
+    expect(computed).toEqual(["key", "scope", "fingerprint", "work"]);
+    expect(await charge({ id: "42", amount: 1 })).toBe("charged");
+    await expect(charge({ id: "42", amount: 2 })).rejects.toEqual(failure("conflict"));
+    expect(await guard.read({ operation: "charge", scope: "customer-7", key: "changed" })).toBeUndefined();
+  });
+
+  test("always answers a promise, also when it throws at once", async () => {
+    const charge = guard.wrap(
+      (): number => {
+        throw new Error("declined");
+      },
+      { operation: "charge", key: () => "42" },
+    );
+    const answer = charge();
+    expect(answer).toBeInstanceOf(Promise);
+    await expect(answer).rejects.toThrow("declined");
+  });
+
+  test("is typed by its arguments and by what it resolves to", () => {
+    const sync = guard.wrap((id: string, times: number) => id.repeat(times), {
+      operation: "a",
+      key: (id, times) => `${id}${times}`,
+    });
+    expectTypeOf(sync).toEqualTypeOf<(id: string, times: number) => Promise<string>>();
+    const async = guard.wrap(async (order: Order) => order.amount, { operation: "a", keyFrom: ["0.id"] });
+    expectTypeOf(async).toEqualTypeOf<(order: Order) => Promise<number>>();
+    expectTypeOf<WrapOptions<[Order]>["key"]>().toExtend<((order: Order) => unknown) | undefined>();
+    // @ts-expect-error the key function gets the arguments as they are.
+    guard.wrap((id: string) => id, { operation: "a", key: (id: number) => String(id) });
+    // @ts-expect-error a path begins with a position.
+    expect(() => guard.wrap((order: Order) => order, { operation: "a", keyFrom: ["id"] })).toThrow();
+    // @ts-expect-error an operation is always given.
+    expect(() => guard.wrap((order: Order) => order, { keyFrom: [0] })).toThrow();
+  });
+});

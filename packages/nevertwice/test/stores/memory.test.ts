@@ -1,0 +1,100 @@
+/** What the memory store adds to the contract: bounds, and no timers. The contract itself is in the store cases. */
+import { afterEach, expect, test, vi } from "vitest";
+import type { ClaimRequest } from "../../src/core/store.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { manualClock } from "../../src/testing/manual-clock.ts";
+
+afterEach(() => vi.restoreAllMocks());
+
+function claim(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
+  const parts = { namespace: "n", scope: "s", operation: "o", key };
+  return {
+    id: `id-${key}`,
+    parts,
+    token: `token-${key}`,
+    leaseMs: 100,
+    retentionMs: 1_000,
+    hold: false,
+    ...more,
+  };
+}
+
+test("a full store refuses new keys with store-full and forgets nothing that is owed", async () => {
+  const store = memoryStore({ clock: manualClock(), maxRecords: 2 });
+  await store.claim(claim("a"));
+  await store.claim(claim("b"));
+  await expect(store.claim(claim("c"))).rejects.toMatchObject({ code: "store-full", retryable: true });
+  expect(await store.read("id-c")).toBeUndefined();
+  expect(await store.claim(claim("a"))).toMatchObject({ status: "new", number: 1 });
+  expect(await store.claim(claim("a", { token: "other" }))).toMatchObject({ status: "pending" });
+});
+
+test("a full store makes room by removing a record past its time, and by nothing else", async () => {
+  const clock = manualClock();
+  const store = memoryStore({ clock, maxRecords: 2 });
+  await store.claim(claim("a"));
+  await store.claim(claim("b", { retentionMs: 100_000 }));
+  clock.advance(1_100);
+  expect(await store.claim(claim("c"))).toMatchObject({ status: "new" });
+  expect(await store.read("id-a")).toBeUndefined();
+  expect((await store.read("id-b"))?.state).toBe("lapsed");
+});
+
+test("purge looks at no more records than it was allowed, and gets through them lap by lap", async () => {
+  const clock = manualClock();
+  const store = memoryStore({ clock });
+  for (let i = 0; i < 1_000; i++) await store.claim(claim(`k${i}`));
+  clock.advance(1_100);
+  let removed = 0;
+  for (let bites = 0; bites < 10; bites++) {
+    const report = await store.purge(100);
+    expect(report.removed).toBe(100);
+    removed += report.removed;
+  }
+  expect(removed).toBe(1_000);
+  expect(await store.purge(100)).toEqual({ removed: 0, more: false });
+});
+
+test("it keeps no timer, and a retention of 400 days is 400 days", async () => {
+  const setTimer = vi.spyOn(globalThis, "setTimeout");
+  const setRepeating = vi.spyOn(globalThis, "setInterval");
+  const clock = manualClock();
+  const store = memoryStore({ clock });
+  await store.claim(claim("a"));
+  const retentionMs = 400 * 86_400_000;
+  await store.complete({ id: "id-a", token: "token-a", outcome: new Uint8Array([1]), retentionMs });
+  clock.advance(retentionMs - 1);
+  expect(await store.claim(claim("a"))).toMatchObject({ status: "completed" });
+  clock.advance(1);
+  expect(await store.claim(claim("a"))).toMatchObject({ status: "new", number: 1 });
+  expect(setTimer).not.toHaveBeenCalled();
+  expect(setRepeating).not.toHaveBeenCalled();
+});
+
+test("what a caller does to a Buffer it handed in or got back is not done to the record", async () => {
+  const store = memoryStore();
+  await store.claim(claim("a"));
+  const handed = Buffer.from("outcome");
+  await store.complete({ id: "id-a", token: "token-a", outcome: handed, retentionMs: 1_000 });
+  handed.fill(0);
+  const first = await store.claim(claim("a"));
+  if (first.status === "completed") first.outcome.fill(0);
+  const record = await store.read("id-a");
+  expect(Buffer.from(record?.outcome ?? []).toString()).toBe("outcome");
+});
+
+test("fences are one store-wide sequence: they grow across keys, and do not start over when a key does", async () => {
+  const clock = manualClock(1_700_000_000_000);
+  const store = memoryStore({ clock });
+  const fenceOf = async (key: string, token: string) => {
+    const answer = await store.claim(claim(key, { token }));
+    return answer.status === "new" ? answer.fence : 0;
+  };
+  const first = await fenceOf("a", "t1");
+  const second = await fenceOf("b", "t2");
+  clock.advance(-60_000);
+  const third = await fenceOf("c", "t3");
+  expect([first, second, third]).toEqual([
+    1_700_000_000_000_000, 1_700_000_000_000_001, 1_700_000_000_000_002,
+  ]);
+});

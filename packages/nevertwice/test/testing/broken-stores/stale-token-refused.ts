@@ -1,0 +1,139 @@
+/** Stores that do what a token asks which has no right to it. */
+import {
+  abandonRecord,
+  claimRecord,
+  completeRecord,
+  forgetRecord,
+  renewRecord,
+} from "../../../src/core/record.ts";
+import { type Fault, judging, living } from "../wrong-rules.ts";
+
+export const staleTokenRefused: readonly Fault[] = [
+  {
+    fault: "completes whoever asks",
+    rules: () => ({
+      complete: (found, request, now) =>
+        completeRecord(found && { ...found, token: request.token }, request, now),
+    }),
+    caught: [
+      "complete is refused on a key that another token has",
+      "complete is refused on a key that was taken over",
+      "complete is refused on another token's lapsed key",
+      "a token is recognised on its own key alone",
+      "complete is refused on a key that another token completed",
+    ],
+  },
+  {
+    fault: "completes what is not there",
+    rules: () => ({
+      complete: (found, request, now) => {
+        if (found !== undefined) return completeRecord(found, request, now);
+        const claim = {
+          parts: { namespace: "", scope: "", operation: "", key: "" },
+          leaseMs: 1,
+          hold: false,
+        };
+        const { write } = claimRecord(undefined, { ...request, ...claim }, now, () => 1);
+        return completeRecord(write, request, now);
+      },
+    }),
+    caught: [
+      "complete is refused on a key that nobody claimed",
+      "the token of a forgotten attempt completes nothing",
+    ],
+  },
+  {
+    fault: "completes what was released",
+    rules: () => ({
+      complete: (found, request, now) =>
+        living(found, now) && found.state === "released"
+          ? completeRecord({ ...found, state: "pending", token: request.token }, request, now)
+          : completeRecord(found, request, now),
+    }),
+    caught: [
+      "complete is refused on a key that another token released",
+      "complete is refused after its own token released the key",
+    ],
+  },
+  {
+    fault: "renews whoever asks",
+    rules: () => ({
+      renew: (found, token, leaseMs, now) => renewRecord(found && { ...found, token }, token, leaseMs, now),
+    }),
+    caught: [
+      "renew is refused on a key that another token has",
+      "renew is refused on a key that was taken over",
+      "renew is refused on another token's lapsed key",
+      "a token is recognised on its own key alone",
+    ],
+  },
+  {
+    fault: "says that it renewed what is not there",
+    rules: () => ({
+      renew: (found, token, leaseMs, now) =>
+        found === undefined ? { answer: true } : renewRecord(found, token, leaseMs, now),
+    }),
+    caught: ["renew is refused on a key that nobody claimed"],
+  },
+  {
+    fault: "renews what was released",
+    rules: () => ({
+      renew: (found, token, leaseMs, now) =>
+        living(found, now) && found.state === "released"
+          ? { answer: true, write: { ...found, state: "pending", spent: false, token } }
+          : renewRecord(found, token, leaseMs, now),
+    }),
+    caught: [
+      "renew is refused on a key that another token released",
+      "renew is refused after its own token released the key",
+    ],
+  },
+  {
+    fault: "renews for a token that gave up",
+    rules: () => ({
+      renew: (found, token, leaseMs, now) =>
+        renewRecord(found && { ...found, spent: false }, token, leaseMs, now),
+    }),
+    caught: [
+      "a token that abandoned as unknown renews no more",
+      "a token that took over and abandoned as unrun renews no more",
+    ],
+  },
+  {
+    fault: "abandons for whoever asks",
+    rules: () => ({
+      abandon: (found, token, as, now) => abandonRecord(found && { ...found, token }, token, as, now),
+    }),
+    caught: [
+      "abandon is refused on a key that another token has",
+      "abandon is refused on a key that was taken over",
+      "abandon is refused on another token's lapsed key",
+      "abandon is refused on a key that another token released",
+      "a token is recognised on its own key alone",
+    ],
+  },
+  {
+    fault: "says that it abandoned what is not there",
+    rules: () => ({
+      abandon: (found, token, as, now) =>
+        found === undefined ? { answer: true } : abandonRecord(found, token, as, now),
+    }),
+    caught: ["abandon is refused on a key that nobody claimed"],
+  },
+  {
+    fault: "lets a token claim again that gave up",
+    rules: judging((found, request) =>
+      found.token === request.token && found.spent ? { ...found, spent: false, state: "pending" } : found,
+    ),
+    caught: [
+      "a token that abandoned as released claims no more",
+      "a token that abandoned as unknown claims no more",
+      "a token that abandoned as unrun claims no more",
+    ],
+  },
+  {
+    fault: "forgets whatever the fence",
+    rules: () => ({ forget: (found, _fence, now) => forgetRecord(found, found?.fence ?? 0, now) }),
+    caught: ["forget by a fence that is no more is refused"],
+  },
+];

@@ -1,0 +1,5 @@
+/** `npm run check`: everything that can be judged without running a test. */
+import { runSteps } from "./steps.js";
+
+const { failed } = await runSteps();
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,97 @@
+/** Docs equal code: error codes, options and their defaults, guarantees; and the examples run. */
+import { readdir, readFile } from "node:fs/promises";
+import { ROOT } from "./command.js";
+import { errorsPageProblems } from "./docs/errors-page.js";
+import { exampleProblems, examplesOf } from "./docs/examples.js";
+import { codeHeadingsOf, nameDifferences } from "./docs/markdown.js";
+import { defaultCell, interfaceMembers, optionsPageProblems } from "./docs/options-page.js";
+
+const PACKAGE = `${ROOT}packages/nevertwice`;
+
+export async function docsProblems() {
+  const pages = await readPages();
+  const { ERROR_CODES } = await import("../packages/nevertwice/dist/core/errors.js");
+  const { GUARANTEES } = await import("../packages/nevertwice/dist/testing/index.js");
+  const sections = await optionSections();
+
+  /** @type {Readonly<Record<string, (markdown: string) => readonly string[]>>} */
+  const judges = {
+    "docs/errors.md": (markdown) => errorsPageProblems(markdown, ERROR_CODES),
+    "docs/options.md": (markdown) => optionsPageProblems(markdown, sections),
+    "docs/guarantees.md": (markdown) => guaranteesPageProblems(markdown, GUARANTEES),
+  };
+  const untrue = Object.entries(judges).flatMap(([path, judge]) => {
+    const page = pages.find((candidate) => candidate.path === path);
+    return page === undefined ? [`${path} is missing`] : judge(page.markdown);
+  });
+  const examples = pages.flatMap(({ path, markdown }) => examplesOf(path, markdown));
+  return [...untrue, ...(await exampleProblems(examples))];
+}
+
+/**
+ * @param {string} markdown
+ * @param {readonly string[]} guarantees
+ */
+export function guaranteesPageProblems(markdown, guarantees) {
+  return nameDifferences("docs/guarantees.md", "heading", codeHeadingsOf(markdown), guarantees);
+}
+
+/** The page's sections, each from the interface that the option belongs to and the defaults that the build has. */
+async function optionSections() {
+  const { POLICY_DEFAULTS } = await import("../packages/nevertwice/dist/core/policy.js");
+  const { GUARD_DEFAULTS } = await import("../packages/nevertwice/dist/core/engine.js");
+  const memory = await source("stores/memory.ts");
+  const request = await source("core/request.ts");
+  const maxRecords = Number(/^const MAX_RECORDS = ([\d_]+);$/m.exec(memory)?.[1]?.replaceAll("_", ""));
+  return [
+    section("The guard", interfaceMembers(await source("core/engine.ts"), "GuardOptions"), GUARD_DEFAULTS),
+    {
+      heading: "Policies",
+      options: Object.entries(POLICY_DEFAULTS).map(([name, value]) => ({
+        name,
+        default: defaultCell(name, value),
+      })),
+    },
+    section(
+      "One call",
+      [...interfaceMembers(request, "Subject"), ...interfaceMembers(request, "RunRequest")],
+      {},
+    ),
+    section("A wrapped function", interfaceMembers(await source("functions/wrap.ts"), "WrapOptions"), {}),
+    section("The memory store", interfaceMembers(memory, "MemoryStoreOptions"), {
+      clock: "the system clock",
+      maxRecords,
+    }),
+  ];
+}
+
+/**
+ * @param {string} heading
+ * @param {readonly { name: string, isRequired: boolean }[]} members
+ * @param {Readonly<Record<string, unknown>>} defaults
+ */
+function section(heading, members, defaults) {
+  const options = members.map(({ name, isRequired }) => ({
+    name,
+    default: isRequired ? "required" : defaultCell(name, defaults[name]),
+  }));
+  return { heading, options };
+}
+
+/** README.md and what is in docs, as far as it is there. */
+async function readPages() {
+  const names = (await readdir(`${ROOT}docs`)).filter((name) => name.endsWith(".md"));
+  const paths = ["README.md", ...names.map((name) => `docs/${name}`)];
+  const pages = paths.map(async (path) => ({
+    path,
+    markdown: await readFile(ROOT + path, "utf8").catch(() => undefined),
+  }));
+  return (await Promise.all(pages)).flatMap(({ path, markdown }) =>
+    markdown === undefined ? [] : [{ path, markdown }],
+  );
+}
+
+/** @param {string} path */
+function source(path) {
+  return readFile(`${PACKAGE}/src/${path}`, "utf8");
+}

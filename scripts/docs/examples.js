@@ -1,0 +1,91 @@
+/** The examples in the documents are programs: each complete one is type-checked and run. */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import ts from "typescript";
+import { ROOT, run, runTool } from "../command.js";
+
+/** @typedef {{ name: string, language: "ts" | "js", code: string }} Example */
+
+const LONGEST_RUN_MS = 30_000;
+
+/**
+ * The fenced blocks that import nevertwice; the others are fragments of a program.
+ *
+ * @param {string} path
+ * @param {string} markdown
+ * @returns {readonly Example[]}
+ */
+export function examplesOf(path, markdown) {
+  const blocks = [...markdown.matchAll(/^```(ts|typescript|js|javascript)\b[^\n]*\n([\s\S]*?)^```$/gm)];
+  return blocks.flatMap(({ 1: fence = "", 2: code = "", index }) => {
+    if (!/\bfrom "nevertwice(\/[\w/-]+)?"/.test(code)) return [];
+    const line = markdown.slice(0, index).split("\n").length;
+    const name = `${path.replace(/\.md$/, "").replaceAll("/", "-").toLowerCase()}-line-${line}`;
+    return [{ name, language: fence.startsWith("t") ? "ts" : "js", code }];
+  });
+}
+
+/** @param {readonly Example[]} examples */
+export async function exampleProblems(examples) {
+  await mkdir(`${ROOT}.cache`, { recursive: true });
+  // Inside the repository, so that `nevertwice` resolves to the workspace as it does for everything else here.
+  const folder = await mkdtemp(`${ROOT}.cache/examples-`);
+  try {
+    for (const { name, language, code } of examples) await writeFile(`${folder}/${name}.${language}`, code);
+    const problems = [
+      ...(await typeProblems(folder, "ts", examples)),
+      ...(await typeProblems(folder, "js", examples)),
+    ];
+    for (const example of examples) problems.push(...(await runProblems(folder, example)));
+    return problems;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/**
+ * TypeScript is held to strict settings, as readers are; JavaScript has no annotations to give.
+ *
+ * @param {string} folder
+ * @param {Example["language"]} language
+ * @param {readonly Example[]} examples
+ */
+async function typeProblems(folder, language, examples) {
+  const files = examples
+    .filter((example) => example.language === language)
+    .map(({ name }) => `${name}.${language}`);
+  if (files.length === 0) return [];
+  const options =
+    language === "ts"
+      ? { strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true }
+      : { strict: true, noImplicitAny: false, allowJs: true, checkJs: true };
+  const config = {
+    compilerOptions: {
+      ...options,
+      noEmit: true,
+      target: "es2023",
+      module: "nodenext",
+      types: ["node"],
+      typeRoots: [`${ROOT}node_modules/@types`],
+      skipLibCheck: true,
+    },
+    files,
+  };
+  const path = `${folder}/tsconfig.${language}.json`;
+  await writeFile(path, JSON.stringify(config));
+  const { code, output } = await runTool("typescript7/bin/tsc", ["-p", path], { cwd: folder });
+  return code === 0 ? [] : [output.trim()];
+}
+
+/**
+ * @param {string} folder
+ * @param {Example} example
+ */
+async function runProblems(folder, { name, language, code }) {
+  const file = `${folder}/${name}.run.js`;
+  const { outputText } = ts.transpileModule(code, {
+    compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
+  });
+  await writeFile(file, language === "ts" ? outputText : code);
+  const ran = await run(process.execPath, [file], { cwd: folder, timeoutMs: LONGEST_RUN_MS });
+  return ran.code === 0 ? [] : [`${name} fails when it is run:\n${ran.output.trim()}`];
+}

@@ -1,0 +1,55 @@
+/** The few parts of Markdown that the pages are checked by: headings, table rows, fenced blocks. */
+
+/** @param {string} markdown */
+export function codeHeadingsOf(markdown) {
+  return [...markdown.matchAll(/^## `([^`]+)`$/gm)].map(([, name = ""]) => name);
+}
+
+/**
+ * The rows of every table, as cells, without the header's rule.
+ *
+ * @param {string} markdown
+ */
+export function tableRowsOf(markdown) {
+  return markdown
+    .split("\n")
+    .filter((line) => line.startsWith("|") && !/^\|[\s|:-]+\|$/.test(line))
+    .map((line) =>
+      line
+        .replaceAll("\\|", "\u0000")
+        .split("|")
+        .slice(1, -1)
+        .map((cell) => cell.replaceAll("\u0000", "|").trim()),
+    );
+}
+
+/**
+ * From the `##` heading of that name to the next one.
+ *
+ * @param {string} markdown
+ * @param {string} heading
+ */
+export function sectionOf(markdown, heading) {
+  const [, ...sections] = markdown.split(/^## /m);
+  return sections.find((section) => section.split("\n")[0] === heading);
+}
+
+/**
+ * What two lists of names do not share, in words.
+ *
+ * @param {string} page
+ * @param {string} what
+ * @param {readonly string[]} written
+ * @param {readonly string[]} meant
+ */
+export function nameDifferences(page, what, written, meant) {
+  return [
+    ...meant.filter((name) => !written.includes(name)).map((name) => `${page}: no ${what} for ${name}`),
+    ...written
+      .filter((name) => !meant.includes(name))
+      .map((name) => `${page}: ${what} for ${name}, which does not exist`),
+    ...written
+      .filter((name, index) => written.indexOf(name) !== index)
+      .map((name) => `${page}: ${what} for ${name} twice`),
+  ];
+}

@@ -1,0 +1,99 @@
+/** docs/options.md has a row for every option, with the default that the code has. */
+import ts from "typescript";
+import { nameDifferences, sectionOf, tableRowsOf } from "./markdown.js";
+
+const PAGE = "docs/options.md";
+
+/** @typedef {{ name: string, default: string }} Option `default` is the text of its cell */
+/** @typedef {{ heading: string, options: readonly Option[] }} Section */
+
+/**
+ * @param {string} markdown
+ * @param {readonly Section[]} sections
+ */
+export function optionsPageProblems(markdown, sections) {
+  return sections.flatMap(({ heading, options }) => {
+    const section = sectionOf(markdown, heading);
+    if (section === undefined) return [`${PAGE}: no section "${heading}"`];
+    const rows = tableRowsOf(section).flatMap(([first = "", written = ""]) => {
+      const name = /^`(\w+)`$/.exec(first)?.[1];
+      return name === undefined ? [] : [{ name, written }];
+    });
+    const untrue = rows.flatMap(({ name, written }) => {
+      const option = options.find((candidate) => candidate.name === name);
+      if (option === undefined || option.default === written) return [];
+      return [`${PAGE}: the default of ${name} is ${option.default}, not ${written}`];
+    });
+    const named = nameDifferences(
+      `${PAGE}, ${heading}`,
+      "row",
+      rows.map(({ name }) => name),
+      options.map(({ name }) => name),
+    );
+    return [...named, ...untrue];
+  });
+}
+
+/**
+ * The members of an interface, and whether each must be given.
+ *
+ * @param {string} source
+ * @param {string} name
+ */
+export function interfaceMembers(source, name) {
+  const tree = ts.createSourceFile("source.ts", source, ts.ScriptTarget.ESNext);
+  const found = tree.statements.find(
+    (statement) => ts.isInterfaceDeclaration(statement) && statement.name.text === name,
+  );
+  if (found === undefined) throw new Error(`there is no interface ${name} any more`);
+  return /** @type {ts.InterfaceDeclaration} */ (found).members.flatMap((member) =>
+    member.name !== undefined && ts.isIdentifier(member.name)
+      ? [{ name: member.name.text, isRequired: member.questionToken === undefined }]
+      : [],
+  );
+}
+
+/**
+ * How the page writes a default: as one writes it in code, and for people where it has a unit.
+ *
+ * @param {string} name
+ * @param {unknown} value
+ */
+export function defaultCell(name, value) {
+  if (value === undefined) return "none";
+  if (name === "clock") return String(value);
+  if (typeof value !== "number") return `\`${JSON.stringify(value)}\``;
+  const written = `\`${String(value).replace(/\B(?=(\d{3})+$)/g, "_")}\``;
+  if (name.endsWith("Ms")) return `${written} (${inUnits(value, DURATIONS)})`;
+  if (name.endsWith("Bytes")) return `${written} (${inUnits(value, BYTES)})`;
+  return written;
+}
+
+/** @typedef {readonly (readonly [unit: string, size: number])[]} Units from the largest down */
+
+/** @type {Units} */
+const DURATIONS = [
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1_000],
+  ["ms", 1],
+];
+
+/** @type {Units} */
+const BYTES = [
+  ["MiB", 1_048_576],
+  ["KiB", 1_024],
+  ["bytes", 1],
+];
+
+/**
+ * @param {number} value
+ * @param {Units} units
+ */
+function inUnits(value, units) {
+  const [unit, size] = units.find(([, candidate]) => value >= candidate && value % candidate === 0) ?? [
+    "",
+    1,
+  ];
+  return `${value / size} ${unit}`;
+}

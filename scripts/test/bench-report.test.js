@@ -1,0 +1,186 @@
+import { describe, expect, it } from "vitest";
+import { hotSpotsText, page, resultsText } from "../../bench/document.js";
+import { isInstalled } from "../../bench/installed.js";
+import { makeOperations, retryOf } from "../../bench/payload.js";
+import { costliest } from "../../bench/profile.js";
+import {
+  formatRatio,
+  formatSummary,
+  formatTable,
+  median,
+  ratioToBetterPeer,
+  summarise,
+} from "../../bench/report.js";
+
+describe("the numbers of a benchmark", () => {
+  it("has the middle run as its median, whatever the order", () => {
+    expect(median([30, 10, 20])).toBe(20);
+  });
+
+  it("has the mean of the two middle runs as the median of an even number", () => {
+    expect(median([40, 10, 20, 30])).toBe(25);
+  });
+
+  it("sorts by size, not by spelling", () => {
+    expect(median([100, 9, 10])).toBe(10);
+  });
+
+  it("refuses to make a median out of nothing", () => {
+    expect(() => median([])).toThrow("nothing was measured");
+  });
+
+  it("leaves the runs as they were", () => {
+    const runs = [3, 1, 2];
+    summarise(runs);
+    expect(runs).toEqual([3, 1, 2]);
+  });
+
+  it("summarises runs as median and spread", () => {
+    expect(summarise([300, 100, 200])).toEqual({ median: 200, least: 100, most: 300 });
+  });
+
+  it("compares with the better peer, wherever it stands", () => {
+    const [slow, fast] = [summarise([50]), summarise([200])];
+    expect(ratioToBetterPeer(summarise([100]), [slow, fast])).toBe(0.5);
+    expect(ratioToBetterPeer(summarise([100]), [fast, slow])).toBe(0.5);
+  });
+
+  it("writes numbers that people can read", () => {
+    expect(formatSummary({ median: 12_345.6, least: 999.4, most: 1_000_000 })).toBe(
+      "12,346 (999 to 1,000,000)",
+    );
+    expect(formatRatio(2)).toBe("2.00x");
+    expect(formatRatio(0.456)).toBe("0.46x");
+  });
+
+  it("lines its table up, names to the left and numbers to the right", () => {
+    const table = formatTable(
+      ["row", "ops"],
+      [
+        ["first call", "9"],
+        ["replay", "12,345"],
+      ],
+    );
+    expect(table.split("\n")).toEqual([
+      "| row        |    ops |",
+      "| ---------- | -----: |",
+      "| first call |      9 |",
+      "| replay     | 12,345 |",
+    ]);
+  });
+});
+
+describe("a profile", () => {
+  const frame = (functionName = "", url = "", lineNumber = 0) => ({ functionName, url, lineNumber });
+  const profile = {
+    nodes: [
+      { id: 1, callFrame: frame("claim", "file:///repo/dist/memory.js", 51) },
+      { id: 2, callFrame: frame("(garbage collector)") },
+      { id: 3, callFrame: frame("claim", "file:///repo/dist/memory.js", 51) },
+      { id: 4, callFrame: frame("(idle)") },
+      { id: 5, callFrame: frame("", "node:internal/timers", 9) },
+      { id: 6, callFrame: frame("dispatch") },
+      { id: 7, callFrame: frame("never sampled") },
+    ],
+    samples: [1, 2, 3, 4, 5, 6, 1],
+    timeDeltas: [10, 30, 20, 1_000, 20, 500, 20],
+  };
+
+  it("adds up the self time of one function over all its callers, and leaves the overhead out", () => {
+    expect(costliest(profile, { root: "/repo/", limit: 12 })).toEqual([
+      { place: "claim (dist/memory.js:52)", share: 0.5 },
+      { place: "(garbage collector)", share: 0.3 },
+      { place: "(anonymous) (node:internal/timers:10)", share: 0.2 },
+    ]);
+  });
+
+  it("stops at the limit, without changing the shares", () => {
+    const [first, ...rest] = costliest(profile, { root: "/repo/", limit: 1 });
+    expect(first?.share).toBe(0.5);
+    expect(rest).toEqual([]);
+  });
+});
+
+describe("the page of results", () => {
+  const summary = { median: 50_000, least: 40_000, most: 60_000 };
+  const fast = {
+    title: "replay, none",
+    ours: summary,
+    peers: [summary, summary],
+    ratio: 2,
+    hotSpots: undefined,
+  };
+  const slow = {
+    ...fast,
+    title: "first call, none",
+    ratio: 1,
+    hotSpots: [{ place: "claim (a.js:1)", share: 0.25 }],
+  };
+  const results = { rows: [fast, slow], bytesPerKey: [1_500, 1_600.4, 1_700] };
+
+  it("has a line for each row and the bytes of each contender", () => {
+    const text = resultsText(results);
+    expect(text).toContain("| replay, none ");
+    expect(text).toContain("2.00x |");
+    expect(text).toContain("nevertwice 1,500, steadykey 1,600, @node-idempotency/core 1,700.");
+  });
+
+  it("explains the rows that are not as fast as meant, and only those, in microseconds of one operation", () => {
+    const text = hotSpotsText(results);
+    expect(text).not.toContain("replay, none");
+    expect(text).toContain("**first call, none**: 1.00x where 2.00x is meant; 20.0 µs an operation.");
+    expect(text).toContain("| claim (a.js:1) | 25.0 % | 5.00 |");
+    expect(hotSpotsText({ ...results, rows: [fast] })).toBe("");
+  });
+
+  it("says how it came about, and with which versions", () => {
+    const size = { runs: 5, keys: 60_000, laps: 2, warmup: 20_000, inFlight: 64 };
+    const text = page(results, { size, versionOf: () => "9.9.9", platform: "Node 20" });
+    expect(text).toContain("Written by `npm run bench`; do not edit.");
+    expect(text).toContain("60,000 first calls and 120,000 replays a run");
+    expect(text).toContain("- **steadykey 9.9.9**");
+    expect(text).toContain("## What our time goes into");
+  });
+});
+
+describe("what the contenders are given", () => {
+  const operations = makeOperations(3);
+
+  it("has 200 bytes of request and 1,000 of outcome", () => {
+    for (const { body, outcome } of operations) {
+      expect(JSON.stringify(body)).toHaveLength(200);
+      expect(JSON.stringify(outcome)).toHaveLength(1_000);
+    }
+  });
+
+  it("is different for each operation", () => {
+    expect(new Set(operations.map(({ key }) => key)).size).toBe(3);
+    expect(new Set(operations.map(({ outcome }) => outcome.order)).size).toBe(3);
+  });
+
+  it("is retried with equal bytes in objects of its own", () => {
+    for (const operation of operations) {
+      const retry = retryOf(operation);
+      expect(retry).toEqual(operation);
+      expect(retry.body).not.toBe(operation.body);
+    }
+  });
+});
+
+describe("the peers' installation", () => {
+  const peer = { version: "1.0.0", integrity: "sha512-a" };
+  const lockfile = { packages: { "": {}, "node_modules/peer": peer } };
+
+  it("is current if it has what the lockfile asks for", () => {
+    expect(isInstalled(lockfile, { packages: { "node_modules/peer": { ...peer } } })).toBe(true);
+  });
+
+  it.each([
+    ["a package is missing", {}],
+    ["a version is another", { "node_modules/peer": { ...peer, version: "1.0.1" } }],
+    ["the content is another", { "node_modules/peer": { ...peer, integrity: "sha512-b" } }],
+    ["there is one more", { "node_modules/peer": peer, "node_modules/stray": peer }],
+  ])("is stale if %s", (_, packages) => {
+    expect(isInstalled(lockfile, { packages })).toBe(false);
+  });
+});

@@ -1,0 +1,313 @@
+/** Each rule of tidy, on a file that keeps it and on one that breaks it. */
+import { describe, expect, test } from "vitest";
+import { cycleProblems } from "../tidy/cycles.js";
+import { exportsProblems } from "../tidy/exports-map.js";
+import { layerProblems } from "../tidy/layers.js";
+import { anchorsOf, linkProblems } from "../tidy/links.js";
+import { openingProblems } from "../tidy/openings.js";
+import { placeProblems } from "../tidy/places.js";
+import { sizeProblems } from "../tidy/sizes.js";
+import { nameProblems, wordProblems } from "../tidy/words.js";
+import { repositoryFiles } from "../tidy.js";
+
+/**
+ * @param {string} path under src
+ * @param {string} text
+ */
+function source(path, text) {
+  return { path: `packages/nevertwice/src/${path}`, text };
+}
+
+/** @param {Record<string, string>} exports */
+function manifest(exports) {
+  return { path: "packages/nevertwice/package.json", text: JSON.stringify({ exports }) };
+}
+
+describe("layers", () => {
+  test.each([
+    ["core/engine.ts", 'import { x } from "./lease.ts";'],
+    ["core/identity.ts", 'import { hash } from "node:crypto";'],
+    ["stores/memory.ts", 'import { x } from "../core/record.ts";'],
+    ["stores/redis.ts", 'import { x } from "./redis-lua.ts";\nimport { connect } from "node:net";'],
+    ["http/express.ts", 'import { handle } from "./handle.ts";'],
+    ["env/guard-from-env.ts", 'import { openStore } from "../stores/open.ts";'],
+    ["testing/simulation/world.ts", 'import { memoryStore } from "../../stores/memory.ts";'],
+    ["index.ts", 'export { createGuard } from "./functions/guard.ts";'],
+  ])("%s may say %s", (path, text) => {
+    expect(layerProblems([source(path, text)])).toEqual([]);
+  });
+
+  test.each([
+    ["core/engine.ts", 'import { memoryStore } from "../stores/memory.ts";'],
+    ["core/engine.ts", 'import type { Guard } from "../functions/guard.ts";'],
+    ["core/engine.ts", 'import { readFile } from "node:fs/promises";'],
+    ["core/engine.ts", 'import canonicalize from "canonicalize";'],
+    ["core/engine.ts", 'const store = await import("../stores/memory.ts");'],
+    ["core/engine.ts", 'export type Made = import("../stores/memory.ts").Made;'],
+    ["stores/redis.ts", 'import { wrap } from "../functions/wrap.ts";'],
+    ["functions/wrap.ts", 'export { memoryStore } from "../stores/memory.ts";'],
+    ["http/express.ts", 'import { consumer } from "../events/consumer.ts";'],
+    ["env/guard-from-env.ts", 'import { memoryStore } from "../stores/memory.ts";'],
+    ["stores/memory.ts", 'import { x } from "../../test/trial.ts";'],
+    ["attic/old.ts", "export const old = 1;"],
+  ])("%s may not say %s", (path, text) => {
+    expect(layerProblems([source(path, text)])).toHaveLength(1);
+  });
+
+  test("names the file, the line and what is allowed", () => {
+    const text = '/** Opens. */\nimport { wrap } from "../functions/wrap.ts";';
+    expect(layerProblems([source("stores/redis.ts", text)])).toEqual([
+      "packages/nevertwice/src/stores/redis.ts:2: stores imports functions/wrap; it may import itself, core",
+    ]);
+  });
+});
+
+describe("cycles", () => {
+  test("a ladder is none", () => {
+    const files = [
+      source("core/a.ts", 'import "./b.ts"; import "./c.ts";'),
+      source("core/b.ts", 'import "./c.ts";'),
+      source("core/c.ts", ""),
+    ];
+    expect(cycleProblems(files)).toEqual([]);
+  });
+
+  test("a ring is one, also if only types go round", () => {
+    const files = [
+      source("core/a.ts", 'import { b } from "./b.ts";'),
+      source("core/b.ts", 'import { type C } from "./c.ts";'),
+      source("core/c.ts", 'export type { A } from "./a.ts";'),
+    ];
+    expect(cycleProblems(files)).toEqual([
+      expect.stringMatching(/^import cycle: .*a\.ts → .*b\.ts → .*c\.ts → .*a\.ts$/),
+    ]);
+  });
+});
+
+describe("the exports map", () => {
+  const door = source("index.ts", "");
+  const store = source("stores/memory.ts", "");
+
+  test("is right when every target has a source and every front door a subpath", () => {
+    const map = manifest({
+      ".": "./dist/index.js",
+      "./stores/memory": "./dist/stores/memory.js",
+      "./package.json": "./package.json",
+    });
+    const parts = [
+      source("stores/redis-lua.ts", ""),
+      source("stores/batch.ts", ""),
+      source("core/engine.ts", ""),
+    ];
+    expect(exportsProblems([map, door, store, ...parts])).toEqual([]);
+  });
+
+  test("is wrong when a target has no source", () => {
+    const map = manifest({ ".": "./dist/index.js", "./stores/redis": "./dist/stores/redis.js" });
+    expect(exportsProblems([map, door])).toEqual([expect.stringContaining("./stores/redis leads to")]);
+  });
+
+  test("is wrong when a target is not built", () => {
+    const map = manifest({ ".": "./src/index.ts" });
+    expect(exportsProblems([map])).toEqual([expect.stringContaining("outside dist")]);
+  });
+
+  test("is wrong when a store, or a folder's front door, is not in it", () => {
+    const map = manifest({ ".": "./dist/index.js" });
+    expect(exportsProblems([map, door, store, source("testing/index.ts", "")])).toEqual([
+      expect.stringContaining("stores/memory.ts is a front door"),
+      expect.stringContaining("testing/index.ts is a front door"),
+    ]);
+  });
+});
+
+describe("names of files", () => {
+  test.each([source("index.ts", ""), source("testing/index.ts", ""), source("core/lease.ts", "")])(
+    "$path is one",
+    (file) => {
+      expect(nameProblems([file])).toEqual([]);
+    },
+  );
+
+  test.each([
+    source("core/utils.ts", ""),
+    source("http/types.ts", ""),
+    source("testing/cases/index.ts", ""),
+    { path: "scripts/helpers.js", text: "" },
+    { path: "packages/nevertwice/test/common.test.ts", text: "" },
+    { path: "examples/index.js", text: "" },
+  ])("$path is none", (file) => {
+    expect(nameProblems([file])).toHaveLength(1);
+  });
+});
+
+describe("words", () => {
+  test.each([
+    "const leaseMs = 1;",
+    'const text = "ttl, backend and enum are words here";',
+    "const throttle = 1; const little = 2;",
+    "// if the owner is gone; nobody knows\nconst a = 1;",
+    "/**\n * A worked example:\n * ```\n * const a = 1;\n * ```\n */\nconst b = 1;",
+    "/**\n * @example\n * const guard = createGuard({ store });\n */\nexport const a = 1;",
+    "const a = value as unknown;",
+  ])("%j is fine", (text) => {
+    expect(wordProblems([source("core/a.ts", text)])).toEqual([]);
+  });
+
+  test.each([
+    "const ttl = 1;",
+    "const lockTTL = 1;",
+    "const MAX_TTL_MS = 1;",
+    "function f(cacheKey: string) {}",
+    "interface Backend {}",
+    "const payloadHash = 1;",
+    "enum State { Pending }",
+    "const a = value as any;",
+    "const a = <any>value;",
+    "// TODO: later\nconst a = 1;",
+    "/* FIXME */ const a = 1;",
+    "function f() {\n  // XXX\n}",
+    "// @ts-ignore\nconst a: string = 1;",
+    "// @ts-nocheck\nconst a: string = 1;",
+    "// const old = 1;\nconst a = 1;",
+    "function f() {\n  // return old(1);\n}",
+    "/*\nif (old) {\n  drop();\n}\n*/\nconst a = 1;",
+    "// store.drop(id);\nconst a = 1;",
+    "// this.old = value;\nconst a = 1;",
+  ])("%j is not", (text) => {
+    expect(wordProblems([source("core/a.ts", text)])).toHaveLength(1);
+  });
+});
+
+describe("places", () => {
+  const slash = "/";
+
+  test.each([
+    "import x from '../core/store.ts';",
+    "GET /v1/home/page",
+    "https://example.com/home/page",
+    "the registry of names",
+    "./tmp/out",
+  ])("%j is fine", (text) => {
+    expect(placeProblems([{ path: "docs/a.md", text }])).toEqual([]);
+  });
+
+  test.each([
+    `see ${slash}home/ada/project`,
+    `"${slash}Users/ada/project"`,
+    `cd ${slash}tmp/scratch`,
+    ["C:", "Users", "ada"].join("\\"),
+    `see ..${slash}shared/notes.md`,
+    `"resolved": "https://registry.${"example"}.org/a.tgz"`,
+    `registry ${"="} https://example.org`,
+  ])("%j is not", (text) => {
+    expect(placeProblems([{ path: "docs/a.md", text }])).toHaveLength(1);
+  });
+});
+
+describe("sizes", () => {
+  const lines = (/** @type {number} */ count) => "  step();\n".repeat(count);
+
+  test("300 lines are a file, and 301 are two", () => {
+    expect(sizeProblems([source("core/a.ts", "a;\n".repeat(300))])).toEqual([]);
+    expect(sizeProblems([source("core/a.ts", "a;\n".repeat(301))])).toEqual([
+      expect.stringContaining("301 lines"),
+    ]);
+  });
+
+  test("statements in another language may be longer", () => {
+    expect(sizeProblems([source("stores/redis-lua.ts", "a;\n".repeat(900))])).toEqual([]);
+  });
+
+  test("70 lines are a function, and 71 are two", () => {
+    expect(sizeProblems([source("core/a.ts", `function f() {\n${lines(68)}}`)])).toEqual([]);
+    expect(sizeProblems([source("core/a.ts", `function f() {\n${lines(69)}}`)])).toEqual([
+      expect.stringContaining("f has 71 lines"),
+    ]);
+    expect(sizeProblems([source("core/a.ts", `const f = () => {\n${lines(69)}};`)])).toHaveLength(1);
+    expect(sizeProblems([source("core/a.ts", `const o = { f() {\n${lines(69)}} };`)])).toHaveLength(1);
+  });
+
+  test("a factory is as long as what it does itself", () => {
+    const inner = (/** @type {string} */ name) => `  function ${name}() {\n${lines(50)}  }\n`;
+    expect(sizeProblems([source("core/a.ts", `function create() {\n${inner("a")}${inner("b")}}`)])).toEqual(
+      [],
+    );
+    const long = `function create() {\n${inner("a")}${lines(69)}}`;
+    expect(sizeProblems([source("core/a.ts", long)])).toEqual([
+      expect.stringContaining("create has 72 lines"),
+    ]);
+  });
+});
+
+describe("openings", () => {
+  test.each([
+    "/** What a guard tells whoever watches it. */\nexport const a = 1;",
+    "/**\n * The reference store.\n */\nexport const a = 1;",
+    "// The reference store.\nexport const a = 1;",
+  ])("%j opens", (text) => {
+    expect(openingProblems([source("core/a.ts", text)])).toEqual([]);
+  });
+
+  test.each([
+    "export const a = 1;",
+    'import "./b.ts";\n/** Too late to say it. */\nexport const a = 1;',
+    "/** */\nexport const a = 1;",
+    "// a\nexport const a = 1;",
+  ])("%j does not", (text) => {
+    expect(openingProblems([source("core/a.ts", text)])).toHaveLength(1);
+  });
+});
+
+describe("links", () => {
+  const readme = { path: "README.md", text: "# nevertwice\n\n## The `conflict` code\n" };
+  const architecture = { path: "ARCHITECTURE.md", text: "# Architecture\n" };
+  const engine = source("core/engine.ts", "");
+
+  /** @param {string} text */
+  const withReadme = (text) => linkProblems([{ path: "README.md", text }, architecture, engine]);
+
+  test("a missing README or ARCHITECTURE is said", () => {
+    expect(linkProblems([])).toEqual(["README.md is missing", "ARCHITECTURE.md is missing"]);
+  });
+
+  test.each([
+    "[architecture](ARCHITECTURE.md)",
+    "[architecture](./ARCHITECTURE.md#architecture)",
+    "[sources](packages/nevertwice/src)",
+    "[elsewhere](https://example.com/nowhere.md)",
+    "# Here\n[here](#here)",
+    "`[no link](nowhere.md)`",
+    "```\n[no link](nowhere.md)\n```",
+    "`packages/nevertwice/src/core/engine.ts`, `src/core/`, `core/engine`, `core/*.ts`",
+    "`nevertwice/stores/memory`, `/v1/claims`, `24h`, `a/b`",
+  ])("%j leads somewhere", (text) => {
+    expect(withReadme(text)).toEqual([]);
+  });
+
+  test.each([
+    "[nowhere](docs/nowhere.md)",
+    "[no section](ARCHITECTURE.md#nowhere)",
+    "[no section](#nowhere)",
+    "`core/motor.ts`",
+    "`packages/nowhere/`",
+    "`src/attic`",
+    "`docs/nowhere.md`",
+  ])("%j leads nowhere", (text) => {
+    expect(withReadme(text)).toHaveLength(1);
+  });
+
+  test("anchors are made of headings as they are shown", () => {
+    expect(anchorsOf(`${readme.text}## One call\n## One call\n\`\`\`\n# no heading\n\`\`\`\n`)).toEqual(
+      new Set(["nevertwice", "the-conflict-code", "one-call", "one-call-1"]),
+    );
+  });
+});
+
+test("the whole repository is read, and nothing that is not ours", async () => {
+  const paths = (await repositoryFiles()).map(({ path }) => path);
+  expect(paths).toEqual(
+    expect.arrayContaining(["package.json", "scripts/test/tidy.test.js", ".github/workflows/ci.yml"]),
+  );
+  expect(paths.filter((path) => /(^|\/)(node_modules|dist|\.git|\.cache)\//.test(path))).toEqual([]);
+});

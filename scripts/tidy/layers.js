@@ -1,0 +1,73 @@
+/** The layer rule: core imports only core, a store never sees a surface, a surface never sees a store. */
+import { importsOf, resolveRelative, SRC, sourcesOf } from "./source.js";
+
+const ANYTHING = "*";
+
+/**
+ * What a folder may import besides itself; `stores/open` allows that one file.
+ *
+ * @type {Readonly<Record<string, readonly string[]>>}
+ */
+const MAY_IMPORT = {
+  core: [],
+  stores: ["core"],
+  functions: ["core"],
+  http: ["core"],
+  client: ["core"],
+  events: ["core"],
+  pipeline: ["core"],
+  reservations: ["core"],
+  sealing: ["core"],
+  telemetry: ["core"],
+  env: ["core", "functions", "stores/open"],
+  testing: [ANYTHING],
+};
+
+/** What makes the core simulable: it cannot reach anything else that does input or output. */
+const CORE_BUILTINS = ["node:crypto"];
+
+/** @param {readonly import("./source.js").File[]} files */
+export function layerProblems(files) {
+  const problems = [];
+  for (const file of sourcesOf(files)) {
+    const layer = layerOf(file.path);
+    // The front door re-exports from every layer.
+    if (layer === "index.ts") continue;
+    if (!(layer in MAY_IMPORT)) {
+      problems.push(
+        `${file.path}: the folder ${layer} has no layer rule; write one in scripts/tidy/layers.js`,
+      );
+      continue;
+    }
+    for (const { specifier, line } of importsOf(file)) {
+      const reason = refusal(file.path, layer, specifier);
+      if (reason !== undefined) problems.push(`${file.path}:${line}: ${reason}`);
+    }
+  }
+  return problems;
+}
+
+/**
+ * @param {string} path
+ * @param {string} layer
+ * @param {string} specifier
+ */
+function refusal(path, layer, specifier) {
+  const target = resolveRelative(path, specifier);
+  if (target === undefined) {
+    if (layer !== "core" || CORE_BUILTINS.includes(specifier)) return undefined;
+    return `core imports ${specifier}; it may import itself and ${CORE_BUILTINS.join(", ")}`;
+  }
+  if (!target.startsWith(SRC)) return `${layer} imports ${specifier}, which lies outside src`;
+  const targetLayer = layerOf(target);
+  if (targetLayer === layer) return undefined;
+  const allowed = MAY_IMPORT[layer] ?? [];
+  const inside = target.slice(SRC.length).replace(/\.ts$/, "");
+  if (allowed.some((name) => name === ANYTHING || name === targetLayer || name === inside)) return undefined;
+  return `${layer} imports ${inside}; it may import ${["itself", ...allowed].join(", ")}`;
+}
+
+/** @param {string} path */
+function layerOf(path) {
+  return path.slice(SRC.length).split("/")[0] ?? "";
+}

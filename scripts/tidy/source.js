@@ -1,0 +1,142 @@
+/** What the checks see of a TypeScript file: its imports, its functions, its comments, its names. */
+import ts from "typescript";
+
+/** @typedef {{ path: string, text: string }} File `path` is relative to the repository, with forward slashes */
+/** @typedef {{ specifier: string, isTypeOnly: boolean, line: number }} Import */
+
+export const SRC = "packages/nevertwice/src/";
+
+/** @param {readonly File[]} files */
+export function sourcesOf(files) {
+  return files.filter(({ path }) => path.startsWith(SRC) && path.endsWith(".ts"));
+}
+
+/** @type {WeakMap<File, ts.SourceFile>} */
+const parsed = new WeakMap();
+
+/** @param {File} file */
+function parse(file) {
+  const known = parsed.get(file);
+  if (known !== undefined) return known;
+  const tree = ts.createSourceFile(file.path, file.text, ts.ScriptTarget.ESNext, true);
+  parsed.set(file, tree);
+  return tree;
+}
+
+/**
+ * @param {File} file
+ * @param {(node: ts.Node) => void} visit
+ */
+export function walk(file, visit) {
+  /** @param {ts.Node} node */
+  const into = (node) => {
+    visit(node);
+    ts.forEachChild(node, into);
+  };
+  into(parse(file));
+}
+
+/**
+ * @param {File} file
+ * @param {number} position
+ */
+export function lineAt(file, position) {
+  return parse(file).getLineAndCharacterOfPosition(position).line + 1;
+}
+
+/**
+ * Every module that the file names: imported, re-exported, loaded later, or named for a type.
+ *
+ * @param {File} file
+ * @returns {readonly Import[]}
+ */
+export function importsOf(file) {
+  /** @type {Import[]} */
+  const imports = [];
+  walk(file, (node) => {
+    const found = moduleNamedBy(node);
+    if (found !== undefined) imports.push({ ...found, line: lineAt(file, node.getStart()) });
+  });
+  return imports;
+}
+
+/**
+ * @param {ts.Node} node
+ * @returns {{ specifier: string, isTypeOnly: boolean } | undefined}
+ */
+function moduleNamedBy(node) {
+  if (ts.isImportDeclaration(node) && ts.isStringLiteral(node.moduleSpecifier))
+    return { specifier: node.moduleSpecifier.text, isTypeOnly: bringsOnlyTypes(node.importClause) };
+  if (ts.isExportDeclaration(node) && node.moduleSpecifier && ts.isStringLiteral(node.moduleSpecifier))
+    return { specifier: node.moduleSpecifier.text, isTypeOnly: reexportsOnlyTypes(node) };
+  if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
+    const [argument] = node.arguments;
+    if (argument && ts.isStringLiteralLike(argument)) return { specifier: argument.text, isTypeOnly: false };
+  }
+  if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) {
+    const { literal } = node.argument;
+    if (ts.isStringLiteral(literal)) return { specifier: literal.text, isTypeOnly: true };
+  }
+  return undefined;
+}
+
+/** @param {ts.ImportClause | undefined} clause */
+function bringsOnlyTypes(clause) {
+  if (clause === undefined) return false;
+  if (clause.phaseModifier === ts.SyntaxKind.TypeKeyword) return true;
+  const bindings = clause.namedBindings;
+  return (
+    clause.name === undefined &&
+    bindings !== undefined &&
+    ts.isNamedImports(bindings) &&
+    bindings.elements.length > 0 &&
+    bindings.elements.every((element) => element.isTypeOnly)
+  );
+}
+
+/** @param {ts.ExportDeclaration} node */
+function reexportsOnlyTypes(node) {
+  if (node.isTypeOnly) return true;
+  const clause = node.exportClause;
+  return (
+    clause !== undefined &&
+    ts.isNamedExports(clause) &&
+    clause.elements.length > 0 &&
+    clause.elements.every((element) => element.isTypeOnly)
+  );
+}
+
+/**
+ * Where a relative import leads, as a repository path; undefined for packages and builtins.
+ *
+ * @param {string} from
+ * @param {string} specifier
+ */
+export function resolveRelative(from, specifier) {
+  if (!specifier.startsWith(".")) return undefined;
+  return new URL(specifier, `file:///${from}`).pathname.slice(1);
+}
+
+/**
+ * @param {File} file
+ * @returns {readonly { text: string, line: number }[]}
+ */
+export function commentsOf(file) {
+  const tree = parse(file);
+  /** @type {Map<number, { text: string, line: number }>} */
+  const comments = new Map();
+  /** @param {readonly ts.CommentRange[] | undefined} ranges */
+  const keep = (ranges) => {
+    for (const { pos, end } of ranges ?? [])
+      comments.set(pos, { text: file.text.slice(pos, end), line: lineAt(file, pos) });
+  };
+  /** @param {ts.Node} node */
+  const into = (node) => {
+    if (ts.isJSDoc(node)) return;
+    keep(ts.getLeadingCommentRanges(file.text, node.getFullStart()));
+    keep(ts.getTrailingCommentRanges(file.text, node.getEnd()));
+    for (const child of node.getChildren(tree)) into(child);
+  };
+  into(tree);
+  return [...comments.values()];
+}

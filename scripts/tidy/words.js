@@ -1,0 +1,103 @@
+/**
+ * Names and words that may not appear. Only what can be told without judging is here: `result`, `lock` or `duplicate`
+ * are wrong names for our ideas and right ones for others, so those are left to the reader.
+ */
+import ts from "typescript";
+import { isFrontDoor } from "./exports-map.js";
+import { commentsOf, lineAt, SRC, sourcesOf, walk } from "./source.js";
+
+/** A drawer is a file named for its grammar, into which anything can be thrown. */
+const DRAWERS = /^(utils?|helpers?|common|shared|misc|types?|interfaces?|constants?)$/;
+
+/** Words inside identifiers, and what we call the thing instead. */
+const OTHER_WORDS = {
+  ttl: "lease or retention",
+  backend: "store",
+  "cache key": "key",
+  "payload hash": "fingerprint",
+  acquire: "claim",
+  orphan: "lapsed",
+  cleanup: "purge",
+};
+
+const UNFINISHED = /\b(TODO|FIXME|XXX)\b/;
+const SILENCED = /@ts-(ignore|nocheck)\b/;
+
+/** @param {readonly import("./source.js").File[]} files */
+export function nameProblems(files) {
+  return files.flatMap(({ path }) => {
+    const name = path.split("/").at(-1) ?? "";
+    if (!/\.[cm]?[jt]s$/.test(name)) return [];
+    if (DRAWERS.test(name.split(".")[0] ?? "")) return [`${path}: a drawer; name the file for its one thing`];
+    const isIndex = /^index\.[cm]?[jt]s$/.test(name);
+    if (isIndex && !(path.startsWith(SRC) && isFrontDoor(path)))
+      return [`${path}: only a front door is called index`];
+    return [];
+  });
+}
+
+/** @param {readonly import("./source.js").File[]} files */
+export function wordProblems(files) {
+  return sourcesOf(files).flatMap((file) => [...syntaxProblems(file), ...commentProblems(file)]);
+}
+
+/** @param {import("./source.js").File} file */
+function syntaxProblems(file) {
+  /** @type {string[]} */
+  const problems = [];
+  walk(file, (node) => {
+    const reason = refusal(node);
+    if (reason !== undefined) problems.push(`${file.path}:${lineAt(file, node.getStart())}: ${reason}`);
+  });
+  return problems;
+}
+
+/** @param {ts.Node} node */
+function refusal(node) {
+  if (ts.isEnumDeclaration(node)) return "an enum; use a union of words";
+  if (ts.isAsExpression(node) || ts.isTypeAssertionExpression(node))
+    return node.type.kind === ts.SyntaxKind.AnyKeyword ? "as any; say what it is" : undefined;
+  if (!ts.isIdentifier(node)) return undefined;
+  const words = ` ${wordsOf(node.text)} `;
+  const found = Object.entries(OTHER_WORDS).find(([word]) => words.includes(` ${word} `));
+  return found && `${node.text} says "${found[0]}"; our word is ${found[1]}`;
+}
+
+/**
+ * `lockTTL` is "lock ttl", `MAX_TTL_MS` is "max ttl ms".
+ *
+ * @param {string} identifier
+ */
+function wordsOf(identifier) {
+  return identifier
+    .replace(/([a-z\d])([A-Z])/g, "$1 $2")
+    .replace(/([A-Z])([A-Z][a-z])/g, "$1 $2")
+    .replace(/[_$]+/g, " ")
+    .toLowerCase();
+}
+
+/** @param {import("./source.js").File} file */
+function commentProblems(file) {
+  return commentsOf(file).flatMap(({ text, line }) => {
+    if (UNFINISHED.test(text)) return [`${file.path}:${line}: unfinished work; do it, or leave it out`];
+    if (SILENCED.test(text)) return [`${file.path}:${line}: the type checker is silenced`];
+    if (isCommentedOutCode(text)) return [`${file.path}:${line}: commented-out code`];
+    return [];
+  });
+}
+
+/** A line that ends as only a statement does. Worked examples in doc comments are fenced, and meant. */
+const STATEMENT = [
+  /^(import|export|const|let|var|return|throw|await|function|class|interface|type|if|for|while|switch|try)\b.*[;{]$/,
+  /^[\w.[\]]+\(.*\);$/,
+  /^[\w.[\]]+ [-+*/?|&]*= .*;$/,
+];
+
+/** @param {string} comment */
+function isCommentedOutCode(comment) {
+  if (comment.includes("```") || comment.includes("@example")) return false;
+  return comment.split("\n").some((line) => {
+    const content = line.replace(/^\s*(\/\/|\/\*+|\*+\/|\*)?\s*/, "").replace(/\s*\*\/$/, "");
+    return STATEMENT.some((pattern) => pattern.test(content));
+  });
+}
