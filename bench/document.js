@@ -61,7 +61,7 @@ export function page(results, { size, versionOf, platform }) {
     "## How it was measured",
     `${platform}. ${size.inFlight} operations in flight, ${REQUEST_BYTES} bytes of request, ${formatCount(OUTCOME_BYTES)} bytes of outcome; ${formatCount(size.keys)} first calls and ${formatCount(size.keys * size.laps)} replays a run, after a warm-up of ${formatCount(size.warmup)} keys. Every run is a process of its own, and the contenders take turns. The work itself costs nothing, so this is what the guard adds. A replay is asked for with objects of its own, as a retry is.`,
     `Every run checks that the work ran once for each key, that each answer was the right one, that a key reused for another request was refused (with fingerprint), and that ${size.inFlight} concurrent callers of one key ran the work once. A contender that fails fails the benchmark.`,
-    "The contenders do not promise the same. Ours alone renews its lease while the work runs, gives each claim a fence, refuses a late writer, bounds every call to the store in time, and hands the first caller what a replay would give.",
+    "The contenders do not promise the same. Ours alone renews its lease while the work runs, gives each claim a fence, tells a late writer that it lost, bounds every call to the store in time, and hands the first caller what a replay would give.",
     [ours, ...peers].map((contender) => settingsText(contender, versionOf)).join("\n"),
   ];
   if (hotSpots !== "") paragraphs.push("## What our time goes into", hotSpots);

@@ -37,25 +37,37 @@ export type Ending =
 /** Errors made by `notDone`, and the attempt that made each. */
 const notDoneBy = new WeakMap<object, Attempt>();
 
-export function createAttempt(call: Call, lease: Lease, fence: number, number: number): Attempt {
-  const attempt: Attempt = {
-    fence,
-    number,
-    get signal() {
-      return lease.signal;
-    },
-    deriveKey(name) {
+/** A class for its one lazy member: an accessor in an object literal costs more to make than all the rest. */
+class HandedAttempt implements Attempt {
+  readonly fence: number;
+  readonly number: number;
+  readonly deriveKey: (name: string) => string;
+  readonly notDone: (cause?: unknown) => Error;
+  readonly #lease: Lease;
+
+  constructor(call: Call, lease: Lease, fence: number, number: number) {
+    this.fence = fence;
+    this.number = number;
+    this.#lease = lease;
+    this.deriveKey = (name) => {
       if (lease.isLost())
         throw new NevertwiceError("lease-lost", "this attempt lost its claim; start no further effect.");
       return deriveKey(call.identity.parts, name);
-    },
-    notDone(cause) {
+    };
+    this.notDone = (cause) => {
       const error = new Error("nothing was done", { cause });
-      notDoneBy.set(error, attempt);
+      notDoneBy.set(error, this);
       return error;
-    },
-  };
-  return attempt;
+    };
+  }
+
+  get signal(): AbortSignal {
+    return this.#lease.signal();
+  }
+}
+
+export function createAttempt(call: Call, lease: Lease, fence: number, number: number): Attempt {
+  return new HandedAttempt(call, lease, fence, number);
 }
 
 /** The work returned. What cannot be kept is still done: it is completed without its value, never run again. */

@@ -13,8 +13,8 @@ const RENEW_AT = 1 / 3;
 const RETRY_AT = 1 / 10;
 
 export interface Lease {
-  /** Fires when the lease is lost. */
-  readonly signal: AbortSignal;
+  /** Fires when the lease is lost. Made when it is first asked for: most work never asks. */
+  signal(): AbortSignal;
   /** Also true when the time is up but a blocked event loop kept the signal from firing yet. */
   isLost(): boolean;
   lose(reason: LeaseLostReason): void;
@@ -88,7 +88,7 @@ export function startLease({ timer, leaseMs, maxRunMs, sentAt, renew, onLost }: 
 
   arm();
   return {
-    get signal() {
+    signal() {
       if (controller === undefined) {
         controller = new AbortController();
         if (lostFor !== undefined) controller.abort(lostFor);

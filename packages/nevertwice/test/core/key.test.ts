@@ -192,7 +192,7 @@ describe("the builders", () => {
   });
 
   test("are typed by their parts", () => {
-    expectTypeOf(compositeKey).toBeCallableWith("a", 1, 1n, true, null);
+    expectTypeOf(compositeKey("a", 1, 1n, true, null)).toEqualTypeOf<Key>();
     expectTypeOf(eventKey({ source: "a", id: 1 })).toEqualTypeOf<Key>();
     // @ts-expect-error an object is no part.
     expect(() => compositeKey({})).toThrow();

@@ -41,8 +41,15 @@ function noting(): { guard: Pick<Engine, "run">; requests: RunRequest[] } {
 /** The text of the key that a call with these arguments has. */
 async function keyFor(options: object, ...args: unknown[]): Promise<string> {
   const { guard: notes, requests } = noting();
-  await wrap(notes, () => 1, untyped({ operation: "charge", ...options }) as WrapOptions<unknown[]>)(...args);
+  const wrapped = wrap<unknown[], number>(notes, () => 1, untyped({ operation: "charge", ...options }));
+  await wrapped(...args);
   return String(requests[0]?.key);
+}
+
+class Ticket {
+  get id() {
+    return "42";
+  }
 }
 
 describe("the key", () => {
@@ -96,7 +103,7 @@ describe("the key", () => {
     ["a member of text", "0.length", ["order"]],
     ["a member that is inherited", "0.toString", [{}]],
     ["the prototype", "0.__proto__", [{}]],
-    ["a getter of a class", "0.id", [new (class Ticket { get id() { return "42"; } })()]], // biome-ignore format: short as it is.
+    ["a getter of a class", "0.id", [new Ticket()]],
   ])("is missing at %s, and the call is refused", async (_, path, args) => {
     const calls = guard.wrap(() => "not run", { operation: "charge", keyFrom: [path] as never });
     await expect((calls as (...all: unknown[]) => Promise<string>)(...args)).rejects.toEqual(
@@ -314,11 +321,15 @@ describe("a wrapped function", () => {
 
   test("has key, scope and fingerprint computed once, before the work: what that does to its arguments changes nothing", async () => {
     const computed: string[] = [];
+    const noted = <T>(what: string, value: T): T => {
+      computed.push(what);
+      return value;
+    };
     const options: WrapOptions<[Order]> = {
       operation: "charge",
-      key: (order) => (computed.push("key"), order.id), // biome-ignore lint/complexity/noCommaOperator: it is noted and answered.
-      scope: () => (computed.push("scope"), "customer-7"), // biome-ignore lint/complexity/noCommaOperator: it is noted and answered.
-      fingerprint: (order) => (computed.push("fingerprint"), { amount: order.amount }), // biome-ignore lint/complexity/noCommaOperator: it is noted and answered.
+      key: (order) => noted("key", order.id),
+      scope: () => noted("scope", "customer-7"),
+      fingerprint: (order) => noted("fingerprint", { amount: order.amount }),
     };
     const charge = guard.wrap(async (order: Order) => {
       computed.push("work");

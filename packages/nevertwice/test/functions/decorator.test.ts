@@ -1,0 +1,246 @@
+/**
+ * `@idempotent` as compilers call it: each class here is compiled both with standard decorators and with the legacy
+ * ones, and handed what it decorates with.
+ */
+import ts from "typescript";
+import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
+import type { ErrorCode } from "../../src/core/errors.ts";
+import { idempotent } from "../../src/functions/decorator.ts";
+import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+
+const failure = (code: ErrorCode, words = "") =>
+  expect.objectContaining({ code, message: expect.stringContaining(words) });
+
+/** Compiles the body of a function that gets `idempotent` and `guard`, and runs it. */
+async function compiled<T>(body: string, experimentalDecorators: boolean): Promise<(guard: unknown) => T> {
+  const source = `export function define(idempotent: any, guard: any): any { ${body} }`;
+  const { outputText, diagnostics } = ts.transpileModule(source, {
+    compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, experimentalDecorators },
+    reportDiagnostics: true,
+  });
+  expect(diagnostics).toEqual([]);
+  expect(outputText).toContain(experimentalDecorators ? "__decorate(" : "__esDecorate(");
+  const loaded = await import(`data:text/javascript,${encodeURIComponent(outputText)}`);
+  return (guard) => loaded.define(idempotent, guard);
+}
+
+let guard: Guard;
+beforeEach(() => {
+  guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
+});
+afterEach(() => guard.close());
+
+interface Shop {
+  name: string;
+  charged: number;
+  charge(id: string, amount?: number): Promise<string>;
+}
+type ShopClass = new (name: string, guard?: unknown) => Shop;
+
+const SHOP = (decorator: string) => `
+  class Shop {
+    charged = 0;
+    constructor(public name: string, private guard: unknown) {}
+    ${decorator}
+    async charge(id: string, amount: number) {
+      this.charged++;
+      if (amount < 0) throw new RangeError(\`\${this.name} refuses \${amount}\`);
+      return \`\${this.name} charged \${id}\`;
+    }
+  }
+  return Shop;`;
+const PLAIN_SHOP = SHOP('@idempotent(guard, { operation: "charge", keyFrom: [0] })');
+
+describe.each([
+  ["standard decorators", false],
+  ["experimentalDecorators", true],
+])("with %s, a decorated method", (_, isLegacy) => {
+  test("runs once for each key, with its own this and arguments", async () => {
+    const Shop = (await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(guard);
+    const shop = new Shop("corner");
+    expect(await shop.charge("42")).toBe("corner charged 42");
+    expect(await shop.charge("42")).toBe("corner charged 42");
+    expect(await shop.charge("43")).toBe("corner charged 43");
+    expect(shop.charged).toBe(2);
+  });
+
+  test("shares its keys with other instances, since the key names the work and not the object", async () => {
+    const Shop = (await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(guard);
+    expect(await new Shop("first").charge("42")).toBe("first charged 42");
+    const second = new Shop("second");
+    expect(await second.charge("42")).toBe("first charged 42");
+    expect(second.charged).toBe(0);
+  });
+
+  test("throws what the work threw, and then may run again", async () => {
+    const shop = new ((await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(guard))("corner");
+    await expect(shop.charge("42", -1)).rejects.toThrow(new RangeError("corner refuses -1"));
+    expect(await shop.charge("42", 1)).toBe("corner charged 42");
+  });
+
+  test("rejects a call without a key, and does not run", async () => {
+    const shop = new ((await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(guard))("corner");
+    await expect(shop.charge(undefined as unknown as string)).rejects.toEqual(failure("key-missing"));
+    expect(shop.charged).toBe(0);
+  });
+
+  test("takes every option that a wrapped function does", async () => {
+    const options = `{
+      operation: "charge", key: (id) => id, scope: () => "tenant", onCompleted: "reject",
+      fingerprint: (_id, amount) => ({ amount }),
+    }`;
+    const shop = new ((await compiled<ShopClass>(SHOP(`@idempotent(guard, ${options})`), isLegacy))(guard))(
+      "corner",
+    );
+    expect(await shop.charge("42", 1)).toBe("corner charged 42");
+    await expect(shop.charge("42", 1)).rejects.toEqual(failure("already-done"));
+    await expect(shop.charge("42", 2)).rejects.toEqual(failure("conflict"));
+    expect((await guard.read({ operation: "charge", scope: "tenant", key: "42" }))?.state).toBe("completed");
+  });
+
+  test("finds its guard on the instance", async () => {
+    const body = SHOP('@idempotent((shop) => shop.guard, { operation: "charge", keyFrom: [0] })');
+    const Shop = (await compiled<ShopClass>(body, isLegacy))(undefined);
+    const other = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
+    expect(await new Shop("first", guard).charge("42")).toBe("first charged 42");
+    expect(await new Shop("second", guard).charge("42")).toBe("first charged 42");
+    expect(await new Shop("third", other).charge("42")).toBe("third charged 42");
+    await other.close();
+  });
+
+  test("says so if it finds no guard", async () => {
+    const body = SHOP('@idempotent((shop) => shop.guard, { operation: "charge", keyFrom: [0] })');
+    const shop = new ((await compiled<ShopClass>(body, isLegacy))(undefined))("corner");
+    await expect(shop.charge("42")).rejects.toEqual(
+      failure("options-invalid", "@idempotent on charge found no guard."),
+    );
+    expect(shop.charged).toBe(0);
+    const without = new ((await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(undefined))("corner");
+    await expect(without.charge("42")).rejects.toEqual(failure("options-invalid", "found no guard"));
+  });
+
+  test("may be static: this is the class", async () => {
+    const body = `
+      class Till {
+        static guard = guard;
+        static count = 0;
+        @idempotent((till) => till.guard, { operation: "open", keyFrom: [0] })
+        static async open(id: string) { return \`\${id} \${++this.count}\`; }
+      }
+      return Till;`;
+    const Till = (await compiled<{ open(id: string): Promise<string>; count: number }>(body, isLegacy))(
+      guard,
+    );
+    expect([await Till.open("a"), await Till.open("a"), await Till.open("b")]).toEqual(["a 1", "a 1", "b 2"]);
+    expect(Till.count).toBe(2);
+  });
+
+  test("may have a symbol for a name, and answer without a promise of its own", async () => {
+    const body = `
+      class Till {
+        @idempotent(guard, { operation: "open", keyFrom: [0] })
+        [Symbol.for("open")](id: string) { return { id, at: new Date(5) }; }
+      }
+      return Till;`;
+    const Till = (await compiled<new () => Record<symbol, (id: string) => unknown>>(body, isLegacy))(guard);
+    const open = new Till()[Symbol.for("open")];
+    expect(await open?.("a")).toEqual({ id: "a", at: new Date(5) });
+  });
+
+  test("is inherited, and reached by super", async () => {
+    const body = `
+      ${PLAIN_SHOP.replace("return Shop;", "")}
+      return class Branch extends Shop {
+        async charge(id: string, amount: number) { return "branch: " + (await super.charge(id, amount)); }
+      };`;
+    const Branch = (await compiled<ShopClass>(body, isLegacy))(guard);
+    expect(await new Branch("first").charge("42")).toBe("branch: first charged 42");
+    expect(await new Branch("second").charge("42")).toBe("branch: first charged 42");
+  });
+
+  test("stays as visible as a method is", async () => {
+    const Shop = (await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(guard);
+    expect(Object.getOwnPropertyDescriptor(Shop.prototype, "charge")).toEqual({
+      value: expect.any(Function),
+      writable: true,
+      enumerable: false,
+      configurable: true,
+    });
+  });
+
+  test.each([
+    ["no operation", "{ keyFrom: [0] }", "operation is missing"],
+    ["no key", '{ operation: "charge" }', "exactly one of key"],
+    ["a bad path", '{ operation: "charge", keyFrom: ["id"] }', "keyFrom must list"],
+    ["a bad policy", '{ operation: "charge", keyFrom: [0], leaseMs: 1 }', "leaseMs is 1"],
+    ["an option that nobody knows", '{ operation: "charge", keyFrom: [0], tries: 3 }', '"tries"'],
+    // Fails: like wrap, the decorator reads the operation of nothing.
+    ["no options", "undefined", ""],
+  ])("with %s fails when its class is defined", async (_what, options, words) => {
+    const define = await compiled(SHOP(`@idempotent(guard, ${options})`), isLegacy);
+    expect(() => define(guard)).toThrow(failure("options-invalid", words));
+  });
+});
+
+const REFUSED: readonly [what: string, isLegacy: boolean, member: string][] = [
+  ["a field", false, "@GUARDED total = 0;"],
+  ["a field that holds a function", false, "@GUARDED total = async () => 0;"],
+  ["an accessor", false, "@GUARDED accessor total = 0;"],
+  // Fails: the decorator does not look at the kind, so a getter answers a promise and a setter sets nothing in time.
+  ["a getter", false, "@GUARDED get total() { return 0; }"],
+  ["a setter", false, "@GUARDED set total(value: number) {}"],
+  ["a field", true, "@GUARDED total = 0;"],
+  ["a field that holds a function", true, "@GUARDED total = async () => 0;"],
+  ["a getter", true, "@GUARDED get total() { return 0; }"],
+  ["a setter", true, "@GUARDED set total(value: number) {}"],
+  ["a parameter", true, "async total(@GUARDED id: string) {}"],
+];
+
+describe("what is no method is refused when its class is defined", () => {
+  const guarded = 'idempotent(guard, { operation: "charge", key: () => "42" })';
+
+  test.each(REFUSED)("%s (legacy: %s)", async (_, isLegacy, member) => {
+    const define = await compiled(
+      `class Shop { ${member.replace("GUARDED", guarded)} } return Shop;`,
+      isLegacy,
+    );
+    expect(() => define(guard)).toThrow(
+      failure("options-invalid", "@idempotent stands on total, which is no method."),
+    );
+  });
+
+  // Fails for standard decorators: a class is a function, so it is replaced by an async one.
+  test.each([false, true])("a class (legacy: %s)", async (isLegacy) => {
+    const define = await compiled(`@${guarded} class Shop {} return Shop;`, isLegacy);
+    expect(() => define(guard)).toThrow(failure("options-invalid", "which is no method."));
+  });
+});
+
+test("a private method can be guarded, with standard decorators", async () => {
+  const body = `
+    class Till {
+      count = 0;
+      open(id: string) { return this.#open(id); }
+      @idempotent(guard, { operation: "open", keyFrom: [0] })
+      async #open(id: string) { return \`\${id} \${++this.count}\`; }
+    }
+    return Till;`;
+  const Till = (await compiled<new () => { open(id: string): Promise<string> }>(body, false))(guard);
+  const till = new Till();
+  expect([await till.open("a"), await till.open("a")]).toEqual(["a 1", "a 1"]);
+});
+
+test("the decorator is typed: it keeps the method's type, and stands on async methods only", () => {
+  const decorate = idempotent<[id: string]>(guard, { operation: "charge", key: (id) => id });
+  const method = async (id: string) => id.length;
+  expectTypeOf(decorate(method, {} as ClassMethodDecoratorContext)).toEqualTypeOf<
+    (id: string) => Promise<number>
+  >();
+  const descriptor: TypedPropertyDescriptor<typeof method> = { value: method };
+  expectTypeOf(decorate({}, "charge", descriptor)).toEqualTypeOf<TypedPropertyDescriptor<typeof method>>();
+  // @ts-expect-error a method that answers no promise cannot be replayed as it is.
+  decorate((id: string) => id.length, {} as ClassMethodDecoratorContext);
+  // @ts-expect-error a getter is no method.
+  expectTypeOf(decorate).toBeCallableWith(method, {} as ClassGetterDecoratorContext);
+});
