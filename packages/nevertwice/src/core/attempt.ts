@@ -27,8 +27,9 @@ export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
 export type Ending =
   | {
       readonly kind: "complete";
-      readonly bytes: Uint8Array;
-      /** Set if the outcome itself is not in `bytes`. */
+      /** What is to be kept. */
+      readonly outcome: string;
+      /** Set if `outcome` only says that it is done. */
       readonly notKept: string | undefined;
       readonly content: { readonly value: unknown } | { readonly thrown: unknown };
     }
@@ -132,7 +133,7 @@ function completion(kind: "value" | "thrown", content: unknown, maxOutcomeBytes:
   const given = encoded.kept ? encoded.content : content;
   return {
     kind: "complete",
-    bytes: encoded.kept ? encoded.bytes : notKept(encoded.reason),
+    outcome: encoded.kept ? encoded.text : notKept(encoded.reason),
     notKept: encoded.kept ? undefined : encoded.detail,
     content: kind === "value" ? { value: given } : { thrown: withStackOf(given, content) },
   };

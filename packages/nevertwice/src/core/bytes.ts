@@ -1,19 +1,21 @@
-/** Text to bytes and back. Node's Buffer, where there is one, takes small pieces from a shared slab: far cheaper. */
+/** Bytes inside text: how long text is in UTF-8, and bytes as base64. Node's Buffer is used where there is one. */
 
 const hasBuffer = typeof Buffer === "function";
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
-export function toUtf8(text: string): Uint8Array {
-  return hasBuffer ? Buffer.from(text) : encoder.encode(text);
+export function utf8Bytes(text: string): number {
+  return hasBuffer ? Buffer.byteLength(text) : encoder.encode(text).length;
 }
 
-export function fromUtf8(bytes: Uint8Array, start: number, end: number): string {
-  if (!hasBuffer) return decoder.decode(bytes.subarray(start, end));
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8", start, end);
+export function toBase64(bytes: Uint8Array): string {
+  if (hasBuffer) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
 }
 
-/** A copy that shares nothing with its original. (A Buffer's own `slice` would.) */
-export function copyOf(bytes: Uint8Array): Uint8Array {
-  return hasBuffer ? Buffer.from(bytes) : bytes.slice();
+export function fromBase64(text: string): Uint8Array {
+  // Copied out of Buffer's shared slab: whoever is handed it may look at its `buffer`.
+  if (hasBuffer) return new Uint8Array(Buffer.from(text, "base64"));
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }

@@ -1,5 +1,4 @@
 /** The engine behind every door: a checked set of options, the calls of callers, and the calls of operators. */
-import { randomUUID } from "node:crypto";
 import type { Work } from "./attempt.ts";
 import { createBackground } from "./background.ts";
 import { systemTimer, type Timer } from "./clock.ts";
@@ -23,6 +22,7 @@ import { startPurging } from "./purging.ts";
 import { prepareCall, type RunRequest, type Subject } from "./request.ts";
 import { closed, type RunResult, toError } from "./result.ts";
 import type { Store } from "./store.ts";
+import { randomToken } from "./token.ts";
 
 export interface GuardOptions extends PolicyOptions {
   readonly store: Store;
@@ -65,7 +65,7 @@ export interface EnginePorts {
   readonly newToken: () => string;
 }
 
-const SYSTEM_PORTS: EnginePorts = { timer: systemTimer, random: Math.random, newToken: randomUUID };
+const SYSTEM_PORTS: EnginePorts = { timer: systemTimer, random: Math.random, newToken: randomToken };
 
 const GUARD_CHECKS: Readonly<Record<string, Check>> = {
   ...POLICY_CHECKS,

@@ -29,15 +29,18 @@ export function canonicalJson(value: unknown): string {
   return canonical(value, []);
 }
 
+/** What JSON must escape, and what may be half of a surrogate pair; any other text is its own JSON. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what JSON escapes.
+const NOT_PLAIN_TEXT = /["\\\u0000-\u001f\ud800-\udfff]/;
+
 /** `path` leads to `value`; it is a stack, so that a path is spelt out only for an error. */
 function canonical(value: unknown, path: (string | number)[]): string {
   switch (typeof value) {
     case "string":
-      if (!value.isWellFormed()) throw invalid(path, "a string with a lone surrogate");
-      return JSON.stringify(value);
+      return canonicalText(value, path, "a string with");
     case "number":
       if (!Number.isFinite(value)) throw invalid(path, String(value));
-      return JSON.stringify(value);
+      return String(value);
     case "boolean":
       return value ? "true" : "false";
     case "object":
@@ -50,7 +53,15 @@ function canonical(value: unknown, path: (string | number)[]): string {
   }
 }
 
+function canonicalText(text: string, path: (string | number)[], what: string): string {
+  if (!NOT_PLAIN_TEXT.test(text)) return `"${text}"`;
+  if (!text.isWellFormed()) throw invalid(path, `${what} a lone surrogate`);
+  return JSON.stringify(text);
+}
+
 function canonicalArray(array: readonly unknown[], path: (string | number)[]): string {
+  if (Object.keys(array).length > array.length)
+    throw invalid(path, "an array with a name beside its elements");
   let text = "[";
   for (let i = 0; i < array.length; i++) {
     if (i > 0) text += ",";
@@ -69,14 +80,22 @@ function canonicalObject(object: object, path: (string | number)[]): string {
   if (Object.getOwnPropertySymbols(object).length > 0)
     throw invalid(path, "an object with a symbol for a name");
   let text = "{";
-  for (const name of Object.keys(object).sort()) {
-    if (!name.isWellFormed()) throw invalid(path, "an object whose member name has a lone surrogate");
+  for (const name of sorted(Object.keys(object))) {
     if (text.length > 1) text += ",";
+    text += canonicalText(name, path, "an object whose member name has");
     path.push(name);
-    text += `${JSON.stringify(name)}:${canonical((object as Record<string, unknown>)[name], path)}`;
+    text += `:${canonical((object as Record<string, unknown>)[name], path)}`;
     path.pop();
   }
   return `${text}}`;
+}
+
+/** By UTF-16 code units. Names mostly come sorted, or few: then this is cheaper than a call to sort. */
+function sorted(names: string[]): string[] {
+  for (let i = 1; i < names.length; i++) {
+    if ((names[i - 1] as string) > (names[i] as string)) return names.sort();
+  }
+  return names;
 }
 
 function invalid(path: readonly (string | number)[], found: string): NevertwiceError {

@@ -191,6 +191,6 @@ function toView(record: StoreRecord): RecordView {
     leaseLeftMs,
     completedAt,
     keptUntil,
-    outcome: outcome && decodeOutcome(outcome),
+    outcome: outcome === undefined ? undefined : decodeOutcome(outcome),
   };
 }

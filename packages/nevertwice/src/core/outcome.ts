@@ -1,9 +1,9 @@
 /**
- * What the work returned or threw, as bytes. A frame is text: a format, a kind and a shape, one character each, then
- * JSON. If the value holds bytes, the JSON is preceded by its length and followed by them. Reading one back makes plain
- * data and plain errors, never live classes.
+ * What the work returned or threw, as text: a format, a kind and a shape, one character each, then JSON. Text can be read
+ * by people where it is stored, and shared without copying. Reading it back makes plain data and plain errors, never live
+ * classes.
  */
-import { fromUtf8, toUtf8 } from "./bytes.ts";
+import { fromBase64, toBase64, utf8Bytes } from "./bytes.ts";
 
 /** What a kept outcome says. `not-kept`: the work is done, but what it returned could not be kept. */
 export type Outcome =
@@ -16,19 +16,18 @@ export type NotKeptReason = "not-encodable" | "too-large" | "forgotten" | "unrea
 
 const FORMAT = "1";
 const KINDS = { value: "v", thrown: "t", "not-kept": "n" } as const;
-/** JSON as it is; JSON with tags; JSON with tags that point into the bytes behind it. */
+/** JSON as it is, or JSON with tags for what JSON cannot say. */
 const PLAIN = "p";
 const TAGGED = "t";
-const BINARY = "b";
-const HEADER_BYTES = 3;
+const HEADER_LENGTH = 3;
 /** Deeper values are refused; so are circular ones, which are infinitely deep. */
 const MAX_DEPTH = 256;
 /** A JSON object with this member is one of ours: `{"$":"date","v":0}`. */
 const TAG = "$";
 
-/** The frame and what it reads back as, or why there is no frame. */
+/** The text and what it reads back as, or why there is no text. */
 export type Encoded =
-  | { readonly kept: true; readonly bytes: Uint8Array; readonly content: unknown }
+  | { readonly kept: true; readonly text: string; readonly content: unknown }
   | { readonly kept: false; readonly reason: "not-encodable" | "too-large"; readonly detail: string };
 
 class NotEncodable extends Error {}
@@ -36,116 +35,98 @@ class NotEncodable extends Error {}
 /** Encodes JSON values, `undefined`, bytes, Date, bigint, Map, Set and errors; anything else is not encodable. */
 export function encodeOutcome(kind: "value" | "thrown", content: unknown, maxBytes: number): Encoded {
   try {
-    if (isPlainJson(content, 0)) {
-      const json = JSON.stringify(content);
-      const bytes = toUtf8(FORMAT + KINDS[kind] + PLAIN + json);
-      return bytes.length > maxBytes
-        ? tooLarge(bytes.length, maxBytes)
-        : { kept: true, bytes, content: JSON.parse(json) };
+    const plain = copyOfPlain(content, 0);
+    if (plain !== NOT_PLAIN) {
+      const text = FORMAT + KINDS[kind] + PLAIN + JSON.stringify(content);
+      return sized(text, plain, maxBytes);
     }
     // Each node takes at least a byte, so no value that fits has more nodes than bytes.
-    const tagging: Tagging = { binary: [], offset: 0, nodesLeft: maxBytes };
-    const json = JSON.stringify(toTagged(content, tagging, 0));
-    const bytes = taggedFrame(kind, json, tagging);
-    return bytes.length > maxBytes
-      ? tooLarge(bytes.length, maxBytes)
-      : { kept: true, bytes, content: contentOf(bytes) };
+    const tagged = toTagged(content, { nodesLeft: maxBytes }, 0);
+    const text = FORMAT + KINDS[kind] + TAGGED + JSON.stringify(tagged);
+    return sized(text, fromTagged(tagged), maxBytes);
   } catch (error) {
     // Also what the value itself throws while it is read: the work is done, so nothing may make it look undone.
-    return {
-      kept: false,
-      reason: "not-encodable",
-      detail: error instanceof Error ? error.message : String(error),
-    };
+    const detail = error instanceof Error ? error.message : String(error);
+    return { kept: false, reason: "not-encodable", detail };
   }
 }
 
-function tooLarge(bytes: number, maxBytes: number): Encoded {
+function sized(text: string, content: unknown, maxBytes: number): Encoded {
+  // No character takes more than three bytes a unit, so most texts need not be measured.
+  const bytes = text.length * 3 <= maxBytes ? 0 : utf8Bytes(text);
+  if (bytes <= maxBytes) return { kept: true, text, content };
   return { kept: false, reason: "too-large", detail: `${bytes} bytes, and ${maxBytes} may be kept` };
 }
 
-function taggedFrame(kind: "value" | "thrown", json: string, { binary, offset }: Tagging): Uint8Array {
-  const start = FORMAT + KINDS[kind];
-  if (binary.length === 0) return toUtf8(start + TAGGED + json);
-  const text = toUtf8(json);
-  const header = toUtf8(`${start}${BINARY}${text.length}:`);
-  const bytes = new Uint8Array(header.length + text.length + offset);
-  bytes.set(header);
-  bytes.set(text, header.length);
-  let at = header.length + text.length;
-  for (const part of binary) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
-}
-
 /** The marker of work that is done and must not be repeated, although what it returned is not there to replay. */
-export function notKept(reason: NotKeptReason): Uint8Array {
-  return toUtf8(`${FORMAT}${KINDS["not-kept"]}${PLAIN}${JSON.stringify({ reason })}`);
+export function notKept(reason: NotKeptReason): string {
+  return `${FORMAT}${KINDS["not-kept"]}${PLAIN}${JSON.stringify({ reason })}`;
 }
 
-export const FORGOTTEN: Uint8Array = notKept("forgotten");
+export const FORGOTTEN: string = notKept("forgotten");
 
-export function decodeOutcome(bytes: Uint8Array): Outcome {
-  const [format, kind] = fromUtf8(bytes, 0, HEADER_BYTES);
-  if (format !== FORMAT) return { kind: "not-kept", reason: "unreadable" };
-  switch (kind) {
+export function decodeOutcome(text: string): Outcome {
+  if (text[0] !== FORMAT) return { kind: "not-kept", reason: "unreadable" };
+  switch (text[1]) {
     case KINDS.value:
-      return { kind: "value", value: contentOf(bytes) };
+      return { kind: "value", value: contentOf(text) };
     case KINDS.thrown:
-      return { kind: "thrown", error: contentOf(bytes) };
+      return { kind: "thrown", error: contentOf(text) };
     case KINDS["not-kept"]:
-      return { kind: "not-kept", reason: (contentOf(bytes) as { reason: NotKeptReason }).reason };
+      return { kind: "not-kept", reason: (contentOf(text) as { reason: NotKeptReason }).reason };
     default:
       return { kind: "not-kept", reason: "unreadable" };
   }
 }
 
-function contentOf(bytes: Uint8Array): unknown {
-  const shape = String.fromCharCode(bytes[HEADER_BYTES - 1] as number);
-  if (shape === BINARY) {
-    const colon = bytes.indexOf(":".charCodeAt(0), HEADER_BYTES);
-    const jsonEnd = colon + 1 + Number(fromUtf8(bytes, HEADER_BYTES, colon));
-    return fromTagged(JSON.parse(fromUtf8(bytes, colon + 1, jsonEnd)), bytes.subarray(jsonEnd));
-  }
-  const json: unknown = JSON.parse(fromUtf8(bytes, HEADER_BYTES, bytes.length));
-  return shape === TAGGED ? fromTagged(json, EMPTY) : json;
+function contentOf(text: string): unknown {
+  const json: unknown = JSON.parse(text.slice(HEADER_LENGTH));
+  return text[HEADER_LENGTH - 1] === TAGGED ? fromTagged(json) : json;
 }
 
-const EMPTY = new Uint8Array();
+const NOT_PLAIN = Symbol("not plain JSON");
 
-/** Whether JSON.stringify and JSON.parse give back exactly this value. */
-function isPlainJson(value: unknown, depth: number): boolean {
+/** A copy of a value that JSON.stringify and JSON.parse would give back exactly, and what they would give; else NOT_PLAIN. */
+function copyOfPlain(value: unknown, depth: number): unknown {
   switch (typeof value) {
     case "string":
     case "boolean":
-      return true;
+      return value;
     case "number":
-      return Number.isFinite(value) && !Object.is(value, -0);
+      return Number.isFinite(value) && !Object.is(value, -0) ? value : NOT_PLAIN;
     case "object":
-      break;
+      if (value === null) return null;
+      if (depth === MAX_DEPTH) return NOT_PLAIN;
+      return Array.isArray(value) ? copyOfPlainArray(value, depth) : copyOfPlainObject(value, depth);
     default:
-      return false;
+      return NOT_PLAIN;
   }
-  if (value === null) return true;
-  if (depth === MAX_DEPTH) return false;
-  if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) if (!isPlainJson(value[i], depth + 1)) return false;
-    return Object.keys(value).length === value.length;
+}
+
+function copyOfPlainArray(array: readonly unknown[], depth: number): unknown {
+  if (Object.keys(array).length !== array.length) return NOT_PLAIN;
+  const copy: unknown[] = [];
+  for (const element of array) {
+    const plain = copyOfPlain(element, depth + 1);
+    if (plain === NOT_PLAIN) return NOT_PLAIN;
+    copy.push(plain);
   }
-  if (Object.getPrototypeOf(value) !== Object.prototype || Object.getOwnPropertySymbols(value).length > 0)
-    return false;
-  for (const name of Object.keys(value)) {
-    const member = (value as Record<string, unknown>)[name];
-    if (name === TAG || name === "__proto__" || !isPlainJson(member, depth + 1)) return false;
+  return copy;
+}
+
+function copyOfPlainObject(object: object, depth: number): unknown {
+  if (Object.getPrototypeOf(object) !== Object.prototype) return NOT_PLAIN;
+  if (Object.getOwnPropertySymbols(object).length > 0) return NOT_PLAIN;
+  const copy: Record<string, unknown> = {};
+  for (const name of Object.keys(object)) {
+    const plain = copyOfPlain((object as Record<string, unknown>)[name], depth + 1);
+    if (plain === NOT_PLAIN || name === TAG || name === "__proto__") return NOT_PLAIN;
+    copy[name] = plain;
   }
-  return true;
+  return copy;
 }
 
 interface Tagging {
-  readonly binary: Uint8Array[];
-  offset: number;
   nodesLeft: number;
 }
 
@@ -176,7 +157,7 @@ function toTagged(value: unknown, tagging: Tagging, depth: number): unknown {
   }
   if (value === null) return null;
   if (Array.isArray(value)) return Array.from(value, inner);
-  if (value instanceof Uint8Array) return tag("bytes", attach(value, tagging));
+  if (value instanceof Uint8Array) return tag("bytes", toBase64(value));
   if (value instanceof Date) return tag("date", Number.isNaN(value.getTime()) ? null : value.getTime());
   if (value instanceof Map)
     return tag(
@@ -203,13 +184,6 @@ function taggedObject(object: object, inner: (part: unknown) => unknown): unknow
   return Object.fromEntries(members);
 }
 
-function attach(bytes: Uint8Array, tagging: Tagging): readonly [offset: number, length: number] {
-  const offset = tagging.offset;
-  tagging.binary.push(bytes);
-  tagging.offset += bytes.length;
-  return [offset, bytes.length];
-}
-
 /** Name, message, code and cause. A cause that cannot be kept is left out: the error itself matters more. */
 function errorFields(error: Error, tagging: Tagging, depth: number): Record<string, unknown> {
   const fields: Record<string, unknown> = { name: String(error.name), message: String(error.message) };
@@ -225,11 +199,10 @@ function errorFields(error: Error, tagging: Tagging, depth: number): Record<stri
   return fields;
 }
 
-function fromTagged(json: unknown, binary: Uint8Array): unknown {
+function fromTagged(json: unknown): unknown {
   if (typeof json !== "object" || json === null) return json;
-  const inner = (part: unknown) => fromTagged(part, binary);
-  if (Array.isArray(json)) return json.map(inner);
-  if (!Object.hasOwn(json, TAG)) return objectOf(Object.entries(json), inner);
+  if (Array.isArray(json)) return json.map(fromTagged);
+  if (!Object.hasOwn(json, TAG)) return objectOf(Object.entries(json));
   const { [TAG]: name, v } = json as { [TAG]: string; v?: unknown };
   switch (name) {
     case "undefined":
@@ -240,32 +213,30 @@ function fromTagged(json: unknown, binary: Uint8Array): unknown {
       return BigInt(v as string);
     case "date":
       return new Date(v === null ? Number.NaN : (v as number));
-    case "bytes": {
-      const [offset, length] = v as [number, number];
-      return new Uint8Array(binary.subarray(offset, offset + length));
-    }
+    case "bytes":
+      return fromBase64(v as string);
     case "map":
-      return new Map((v as [unknown, unknown][]).map(([key, value]) => [inner(key), inner(value)]));
+      return new Map((v as [unknown, unknown][]).map(([key, value]) => [fromTagged(key), fromTagged(value)]));
     case "set":
-      return new Set((v as unknown[]).map(inner));
+      return new Set((v as unknown[]).map(fromTagged));
     case "error":
-      return errorOf(v as Record<string, unknown>, inner);
+      return errorOf(v as Record<string, unknown>);
     case "object":
-      return objectOf(v as [string, unknown][], inner);
+      return objectOf(v as [string, unknown][]);
     default:
       throw new TypeError(`unknown tag in a kept outcome: ${name}`);
   }
 }
 
-function objectOf(members: readonly [string, unknown][], inner: (part: unknown) => unknown): object {
+function objectOf(members: readonly [string, unknown][]): object {
   // fromEntries defines own properties, so a member called __proto__ is data and never a prototype.
-  return Object.fromEntries(members.map(([name, member]) => [name, inner(member)]));
+  return Object.fromEntries(members.map(([name, member]) => [name, fromTagged(member)]));
 }
 
-function errorOf(fields: Record<string, unknown>, inner: (part: unknown) => unknown): Error {
+function errorOf(fields: Record<string, unknown>): Error {
   const error = new Error(
     fields.message as string,
-    "cause" in fields ? { cause: inner(fields.cause) } : undefined,
+    "cause" in fields ? { cause: fromTagged(fields.cause) } : undefined,
   );
   // Own and not enumerable, as an error's name and message are.
   Object.defineProperty(error, "name", { value: fields.name, configurable: true, writable: true });

@@ -36,7 +36,7 @@ export interface Kept {
   readonly retentionMs: number;
   readonly keptUntil: number;
   readonly completedAt: number | undefined;
-  readonly outcome: Uint8Array | undefined;
+  readonly outcome: string | undefined;
 }
 
 /** How far a deadline may lie beyond one lease before it proves that the clock went back. */
@@ -74,8 +74,7 @@ export function claimRecord(
   if (state !== "released" && fingerprintsDiffer(record.fingerprint, request.fingerprint)) {
     return { answer: { status: "conflict", state } };
   }
-  if (state === "completed")
-    return { answer: { status: "completed", outcome: record.outcome as Uint8Array } };
+  if (state === "completed") return { answer: { status: "completed", outcome: record.outcome as string } };
   if (record.token === request.token) {
     // own-claim-recognised: a repeat after a lost reply owns what it owned; after it gave up, it owns nothing.
     if (record.spent) return { answer: { status: "pending", leaseLeftMs: 0 } };

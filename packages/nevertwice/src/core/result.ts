@@ -36,8 +36,8 @@ export function toResult<T>(
   return { status: "ran", value, recorded: verdict.status === "recorded" };
 }
 
-export function replay<T>(bytes: Uint8Array): RunResult<T> {
-  const outcome = decodeOutcome(bytes);
+export function replay<T>(text: string): RunResult<T> {
+  const outcome = decodeOutcome(text);
   switch (outcome.kind) {
     case "value":
       return { status: "replayed", value: outcome.value as T };

@@ -14,7 +14,7 @@ import type { Call } from "./request.ts";
 export type Verdict =
   | { readonly status: "recorded" }
   /** Another attempt's outcome of the same request answers for this key. */
-  | { readonly status: "superseded"; readonly outcome: Uint8Array }
+  | { readonly status: "superseded"; readonly outcome: string }
   /** The store has no record: it lost it, or its time was up. */
   | { readonly status: "forgotten" }
   /** Another attempt held the key when we asked. */
@@ -38,7 +38,7 @@ export function settleCompletion(
 ): Promise<Verdict> {
   const { call, fence } = settlement;
   const ranMs = ports.timer.now() - settlement.startedAt;
-  const complete = concluder(ports, settlement, ending.bytes);
+  const complete = concluder(ports, settlement, ending.outcome);
   const conclude = settlement.isUnclaimed ? claimThen(ports, settlement, complete) : complete;
   return settle(ports, settlement, conclude, complete, UNANSWERED, ({ status }) => {
     if (status === "recorded") {
@@ -113,7 +113,7 @@ async function settle<T>(
 function concluder(
   ports: Ports,
   { call, round, startedAt }: Settlement,
-  outcome: Uint8Array,
+  outcome: string,
 ): (bound: Bound) => Promise<Verdict> {
   const { identity, fingerprint, policy } = call;
   const { store, timer } = ports;
@@ -132,7 +132,7 @@ function concluder(
     if (record.state !== "completed") return { status: "overtaken" };
     if (record.token === round.token) return { status: "recorded" };
     if (fingerprintsDiffer(record.fingerprint, fingerprint)) return { status: "overtaken" };
-    return { status: "superseded", outcome: record.outcome as Uint8Array };
+    return { status: "superseded", outcome: record.outcome as string };
   };
 }
 

@@ -34,7 +34,7 @@ export interface StoreRecord {
   readonly completedAt: number | undefined;
   /** When the record becomes absent by itself; a held one does not until it is decided. */
   readonly keptUntil: number;
-  readonly outcome: Uint8Array | undefined;
+  readonly outcome: string | undefined;
 }
 
 interface Cancellable {
@@ -64,14 +64,15 @@ export type ClaimAnswer =
       readonly tookOver: boolean;
     }
   | { readonly status: "pending"; readonly leaseLeftMs: number }
-  | { readonly status: "completed"; readonly outcome: Uint8Array }
+  | { readonly status: "completed"; readonly outcome: string }
   | { readonly status: "conflict"; readonly state: RecordState }
   | { readonly status: "unknown"; readonly fence: number };
 
 export interface CompleteRequest extends Cancellable {
   readonly id: string;
   readonly token: string;
-  readonly outcome: Uint8Array;
+  /** Well-formed text without U+0000; it comes back exactly as it is. */
+  readonly outcome: string;
   readonly retentionMs: number;
 }
 

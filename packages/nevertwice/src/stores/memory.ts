@@ -2,12 +2,11 @@
  * The reference store: a Map in this process. Single-threaded JavaScript makes every step atomic. It survives nothing,
  * keeps no timer, and when it is full it refuses new keys rather than forget one that is still owed.
  */
-import { copyOf } from "../core/bytes.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, wholeFrom } from "../core/policy.ts";
 import * as machine from "../core/record.ts";
-import type { ClaimAnswer, ListRequest, Store, StoreRecord } from "../core/store.ts";
+import type { ClaimAnswer, ListRequest, Store } from "../core/store.ts";
 
 export interface MemoryStoreOptions {
   /** Judges leases and retention; default: the system's. */
@@ -74,15 +73,11 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
         }
         records.set(request.id, write);
       }
-      return answer.status === "completed"
-        ? { status: "completed", outcome: copyOf(answer.outcome) }
-        : answer;
+      return answer;
     },
 
     async complete(request) {
-      const { id, token, retentionMs } = request;
-      const kept = { id, token, retentionMs, outcome: copyOf(request.outcome) };
-      return apply(request.id, machine.completeRecord(records.get(request.id), kept, clock.now()), true);
+      return apply(request.id, machine.completeRecord(records.get(request.id), request, clock.now()), true);
     },
 
     async abandon({ id, token, as }) {
@@ -96,7 +91,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     async read(id) {
       const record = records.get(id);
       const now = clock.now();
-      return record === undefined || machine.isExpired(record, now) ? undefined : view(record, now);
+      return record === undefined || machine.isExpired(record, now) ? undefined : machine.viewOf(record, now);
     },
 
     async purge(limit) {
@@ -131,7 +126,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       const page = matching
         .sort((a, b) => (a.id < b.id ? -1 : 1))
         .slice(0, limit)
-        .map((record) => view(record, now));
+        .map((record) => machine.viewOf(record, now));
       return matching.length > limit ? { records: page, next: page.at(-1)?.id } : { records: page };
     },
 
@@ -144,11 +139,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return true;
     },
   };
-}
-
-/** bytes-exact: what a reader does to its copy is not done to ours. */
-function view(record: machine.Kept, now: number): StoreRecord {
-  return { ...machine.viewOf(record, now), outcome: record.outcome && copyOf(record.outcome) };
 }
 
 function isClock(name: string, value: unknown): void {

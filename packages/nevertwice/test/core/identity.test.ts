@@ -143,6 +143,14 @@ describe("a part", () => {
   const LONGEST: readonly (readonly [what: string, text: string])[] = [
     ["1,024 letters", "a".repeat(1_024)],
     ["512 letters of two bytes", "é".repeat(512)],
+    ["the first letter of two bytes", "\u0080".repeat(512)],
+    ["the last letter of two bytes", "\u07ff".repeat(512)],
+    ["the first letter of three bytes", `${"\u0800".repeat(341)}a`],
+    ["the last letter before the surrogates", `${"\ud7ff".repeat(341)}a`],
+    ["the first letter after the surrogates", `${"\ue000".repeat(341)}a`],
+    ["the last letter of three bytes", `${"\uffff".repeat(341)}a`],
+    ["the first letter of four bytes", "\u{10000}".repeat(256)],
+    ["the last letter of four bytes", "\u{10ffff}".repeat(256)],
     ["341 letters of three bytes and one of one", `${"客".repeat(341)}a`],
     ["256 letters of four bytes, which are two code units each", "🔑".repeat(256)],
   ];
@@ -157,6 +165,11 @@ describe("a part", () => {
     ["a high surrogate at the end", "order-\ud83d"],
     ["a low surrogate at the start", "\udd11-order"],
     ["a high surrogate before a letter", "\ud83dx"],
+    ["the first of all surrogates", "\ud800"],
+    ["the last of the high ones", "\udbff"],
+    ["the first of the low ones", "\udc00"],
+    ["the last of all surrogates", "\udfff"],
+    ["the first high surrogate before what comes after all surrogates", "\ud800\ue000"],
     ["surrogates in the wrong order", "\udd11\ud83d"],
     ["two high surrogates before a low one", "\ud83d\ud83d\udd11"],
   ])("must be well-formed text: not %s", (_, text) => {

@@ -1,12 +1,10 @@
-/** Outcomes as bytes: what comes back is what went in, as plain data, and what cannot be kept is said to be so. */
+/** Outcomes as text: what comes back is what went in, as plain data, and what cannot be kept is said to be so. */
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeOutcome, encodeOutcome, FORGOTTEN, notKept } from "../../src/core/outcome.ts";
 
 const MAX_BYTES = 1_048_576;
-const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-const bytesOf = (frame: string) => new TextEncoder().encode(frame);
 
 function kept(kind: "value" | "thrown", content: unknown, maxBytes = MAX_BYTES) {
   const encoded = encodeOutcome(kind, content, maxBytes);
@@ -16,17 +14,43 @@ function kept(kind: "value" | "thrown", content: unknown, maxBytes = MAX_BYTES) 
 
 /** What a duplicate gets of this value. */
 function replayed(value: unknown): unknown {
-  const outcome = decodeOutcome(kept("value", value).bytes);
+  const outcome = decodeOutcome(kept("value", value).text);
   if (outcome.kind !== "value") throw new Error(`read back as ${outcome.kind}`);
   return outcome.value;
 }
 
 /** What a duplicate is thrown for this error. */
 function rethrown(error: unknown): Error & { code?: unknown } {
-  const outcome = decodeOutcome(kept("thrown", error).bytes);
+  const outcome = decodeOutcome(kept("thrown", error).text);
   if (outcome.kind !== "thrown") throw new Error(`read back as ${outcome.kind}`);
   return outcome.error as Error & { code?: unknown };
 }
+
+const leaf = fc.oneof(
+  fc.string({ unit: "binary" }),
+  fc.constantFrom("\ud83d", "__proto__", "$"),
+  fc.double(),
+  fc.constantFrom(-0, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY),
+  fc.boolean(),
+  fc.constantFrom(null, undefined),
+  fc.bigInt(),
+  fc.date({ noInvalidDate: true }),
+  fc.uint8Array(),
+);
+const names = fc.oneof(
+  fc.string(),
+  fc.constantFrom("__proto__", "constructor", "$", "v", "toString", "then", "length", "0"),
+);
+const { rich } = fc.letrec<{ rich: unknown }>((tie) => ({
+  rich: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    leaf,
+    fc.array(tie("rich"), { maxLength: 4 }),
+    fc.array(fc.tuple(names, tie("rich")), { maxLength: 4 }).map((members) => Object.fromEntries(members)),
+    fc.array(fc.tuple(tie("rich"), tie("rich")), { maxLength: 3 }).map((entries) => new Map(entries)),
+    fc.array(tie("rich"), { maxLength: 3 }).map((elements) => new Set(elements)),
+  ),
+}));
 
 describe("a frame", () => {
   test.each<[value: unknown, frame: string]>([
@@ -44,21 +68,19 @@ describe("a frame", () => {
     [new Set(["a"]), '1vt{"$":"set","v":["a"]}'],
     [{ $: "date" }, '1vt{"$":"object","v":[["$","date"]]}'],
     [new TypeError("no"), '1vt{"$":"error","v":{"name":"TypeError","message":"no"}}'],
-    [new Uint8Array([65, 66]), '1vb23:{"$":"bytes","v":[0,2]}AB'],
+    [new Uint8Array([65, 66]), '1vt{"$":"bytes","v":"QUI="}'],
   ])("of %o is frozen", (value, frame) => {
-    expect(text(kept("value", value).bytes)).toBe(frame);
+    expect(kept("value", value).text).toBe(frame);
   });
 
   test("of what was thrown says so", () => {
-    expect(text(kept("thrown", "no").bytes)).toBe('1tp"no"');
-    expect(text(kept("thrown", new Error("no")).bytes)).toBe(
-      '1tt{"$":"error","v":{"name":"Error","message":"no"}}',
-    );
+    expect(kept("thrown", "no").text).toBe('1tp"no"');
+    expect(kept("thrown", new Error("no")).text).toBe('1tt{"$":"error","v":{"name":"Error","message":"no"}}');
   });
 
   test("of an outcome that is not kept says why", () => {
-    expect(text(notKept("too-large"))).toBe('1np{"reason":"too-large"}');
-    expect(text(FORGOTTEN)).toBe('1np{"reason":"forgotten"}');
+    expect(notKept("too-large")).toBe('1np{"reason":"too-large"}');
+    expect(FORGOTTEN).toBe('1np{"reason":"forgotten"}');
     expect(decodeOutcome(FORGOTTEN)).toEqual({ kind: "not-kept", reason: "forgotten" });
   });
 
@@ -74,40 +96,20 @@ describe("a frame", () => {
     // Fails: fromTagged throws a TypeError, which a duplicate cannot tell from what the work threw.
     ["with a tag of a later version", '1vt{"$":"url","v":"https://example.org"}'],
   ])("%s is unreadable, and so done without an outcome", (_, frame) => {
-    expect(decodeOutcome(bytesOf(frame))).toEqual({ kind: "not-kept", reason: "unreadable" });
+    expect(decodeOutcome(frame)).toEqual({ kind: "not-kept", reason: "unreadable" });
   });
 
-  test("is read from the middle of a larger buffer", () => {
-    const bytes = bytesOf('xx1vb23:{"$":"bytes","v":[0,2]}ABxx');
-    expect(decodeOutcome(bytes.subarray(2, -2))).toEqual({ kind: "value", value: new Uint8Array([65, 66]) });
+  test("is well-formed text without U+0000, whatever is in it", () => {
+    fc.assert(
+      fc.property(rich, (value) => {
+        const { text } = kept("value", value);
+        expect(text.isWellFormed() && !text.includes("\0")).toBe(true);
+      }),
+      { numRuns: 300 },
+    );
+    expect(kept("value", "\0\ud83d").text).toBe(String.raw`1vp"\u0000\ud83d"`);
   });
 });
-
-const leaf = fc.oneof(
-  fc.string({ unit: "binary" }),
-  fc.constantFrom("\ud83d", "__proto__", "$"),
-  fc.double(),
-  fc.constantFrom(-0, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY),
-  fc.boolean(),
-  fc.constantFrom(null, undefined),
-  fc.bigInt(),
-  fc.date({ noInvalidDate: false }),
-  fc.uint8Array(),
-);
-const names = fc.oneof(
-  fc.string(),
-  fc.constantFrom("__proto__", "constructor", "$", "v", "toString", "then", "length", "0"),
-);
-const { rich } = fc.letrec<{ rich: unknown }>((tie) => ({
-  rich: fc.oneof(
-    { depthSize: "small", withCrossShrink: true },
-    leaf,
-    fc.array(tie("rich"), { maxLength: 4 }),
-    fc.array(fc.tuple(names, tie("rich")), { maxLength: 4 }).map((members) => Object.fromEntries(members)),
-    fc.array(fc.tuple(tie("rich"), tie("rich")), { maxLength: 3 }).map((entries) => new Map(entries)),
-    fc.array(tie("rich"), { maxLength: 3 }).map((elements) => new Set(elements)),
-  ),
-}));
 
 describe("a value comes back as it was", () => {
   test("whatever it is made of", () => {
@@ -130,11 +132,28 @@ describe("a value comes back as it was", () => {
     );
   });
 
+  test("and an invalid Date is as invalid as it was", () => {
+    const [date] = replayed([new Date(Number.NaN)]) as [Date];
+    expect(date).toBeInstanceOf(Date);
+    expect(date.getTime()).toBeNaN();
+  });
+
+  // Fails: what is written is read a second time, so a duplicate is told something else than the first caller.
+  test("also of a value that changes whenever it is read", () => {
+    let reads = 0;
+    const value = {
+      get count() {
+        return ++reads;
+      },
+    };
+    const { text, content } = kept("value", value);
+    expect(decodeOutcome(text)).toEqual({ kind: "value", value: content });
+  });
+
   test("bytes of every kind as a Uint8Array that shares nothing", () => {
     const source = Buffer.from([1, 2, 3, 4]);
-    const { bytes, content } = kept("value", { part: source.subarray(1, 3) });
+    const { content } = kept("value", { part: source.subarray(1, 3) });
     source.fill(9);
-    bytes.fill(9);
     expect(content).toStrictEqual({ part: new Uint8Array([2, 3]) });
     expect(Object.getPrototypeOf((content as { part: object }).part)).toBe(Uint8Array.prototype);
   });
@@ -200,7 +219,7 @@ test("prototype-pollution: no frame, however made, changes what all objects inhe
     '1tt{"$":"error","v":{"name":"Error","message":"no","code":1,"__proto__":{"polluted":1},"cause":{"__proto__":{"polluted":1}}}}',
   ];
   for (const frame of frames) {
-    const outcome = decodeOutcome(bytesOf(frame));
+    const outcome = decodeOutcome(frame);
     const content =
       outcome.kind === "value" ? outcome.value : outcome.kind === "thrown" ? outcome.error : undefined;
     expect((content as { polluted?: unknown }).polluted).toBeUndefined();
@@ -266,10 +285,9 @@ describe("an error comes back", () => {
     expect("cause" in error).toBe(false);
   });
 
-  // Fails: bytes attached for a cause that is then left out stay in the frame and count against the limit.
   test("without the bytes of a cause that is left out", () => {
     const cause = { body: new Uint8Array(500), socket: () => {} };
-    expect(text(kept("thrown", new Error("no", { cause }), 100).bytes)).toBe(
+    expect(kept("thrown", new Error("no", { cause }), 100).text).toBe(
       '1tt{"$":"error","v":{"name":"Error","message":"no"}}',
     );
   });
@@ -383,9 +401,9 @@ describe("the limit", () => {
     ["text", "a".repeat(95), 100],
     ["text of many bytes a letter", `${"€".repeat(31)}aa`, 100],
     ["tagged text", ["a".repeat(75), undefined], 100],
-    ["bytes", new Uint8Array(70), 100],
+    ["bytes", new Uint8Array(57), 99],
   ])("is counted in bytes of the whole frame: %s", (_, value, size) => {
-    expect(kept("value", value, size).bytes.length).toBe(size);
+    expect(Buffer.byteLength(kept("value", value, size).text)).toBe(size);
     expect(encodeOutcome("value", value, size - 1)).toEqual({
       kept: false,
       reason: "too-large",
@@ -400,7 +418,7 @@ describe("the limit", () => {
   });
 
   test.each([256, 257])("allows %i levels", (levels) => {
-    expect(text(kept("value", nested(levels)).bytes).slice(3)).toBe("[".repeat(levels) + "]".repeat(levels));
+    expect(kept("value", nested(levels)).text.slice(3)).toBe("[".repeat(levels) + "]".repeat(levels));
   });
 
   test("does not allow 258 levels", () => {
@@ -427,7 +445,7 @@ describe("dag-bomb: a small value that is huge when written out ends quickly", (
 
   test.each<[what: string, filling: unknown]>([
     ["of values that need tags", undefined],
-    // Fails: isPlainJson walks a value with no limit at all, and JSON.stringify writes it out.
+    // Fails: copyOfPlain walks a value with no limit at all, and JSON.stringify writes it out.
     ["of plain JSON", "a"],
   ])("%s", (_, filling) => {
     const { value, reads } = bomb(18, filling);

@@ -227,6 +227,17 @@ describe("options are refused at once", () => {
       "fingerprint is an object",
     ],
     ["with a policy that is wrong", { operation: "charge", keyFrom: [0], waitMs: "1s" }, 'waitMs is "1s"'],
+    // Fails: the length and the form of operation and scope are looked at with the first call only.
+    [
+      "with an operation of 1,025 bytes",
+      { operation: "o".repeat(1_025), keyFrom: [0] },
+      "operation has 1025 bytes",
+    ],
+    [
+      "with a scope that is no text",
+      { operation: "charge", keyFrom: [0], scope: "\ud800" },
+      "scope has a lone surrogate",
+    ],
   ])("%s", (_, options, words) => {
     expect(() => guard.wrap(() => 1, untyped(options))).toThrow(failure("options-invalid", words));
   });

@@ -28,9 +28,9 @@ export interface Rules {
   /** What a record is kept under. Only a claim knows the parts. */
   readonly keyOf: (id: string, parts?: Parts) => string;
   /** The outcome as it is kept, as a claim is answered with it, and as it is read. */
-  readonly keepBytes: (outcome: Uint8Array) => Uint8Array;
-  readonly answerBytes: (outcome: Uint8Array) => Uint8Array;
-  readonly readBytes: (outcome: Uint8Array) => Uint8Array;
+  readonly keepText: (outcome: string) => string;
+  readonly answerText: (outcome: string) => string;
+  readonly readText: (outcome: string) => string;
   readonly purge: (records: Map<string, Kept>, limit: number, now: number) => Promise<PurgeReport>;
   readonly list: (records: readonly Kept[], request: ListRequest, now: number) => ListPage;
   /** Makes a step that was decided wait before it is written, as if it were two. */
@@ -45,8 +45,6 @@ export interface Rules {
   readonly beforeWrite: (wakers: Wakers) => Promise<void> | undefined;
 }
 
-const copy = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
-
 export const RULES: Rules = {
   claim: claimRecord,
   complete: completeRecord,
@@ -56,9 +54,9 @@ export const RULES: Rules = {
   read: (record, now) => (isExpired(record, now) ? undefined : viewOf(record, now)),
   nextFence: (after, now) => Math.max(after + 1, Math.floor(now * 1_000)),
   keyOf: (id) => id,
-  keepBytes: copy,
-  answerBytes: copy,
-  readBytes: copy,
+  keepText: (text) => text,
+  answerText: (text) => text,
+  readText: (text) => text,
   async purge(records, limit, now) {
     let removed = 0;
     for (const [key, record] of records) {
@@ -124,11 +122,11 @@ export function ruleStore(clock: Clock, broken: Partial<Rules> = {}): Store {
       }
       if (next !== undefined) records.set(key, next);
       if (answer.status !== "completed") return answer;
-      return { ...answer, outcome: rules.answerBytes(answer.outcome) };
+      return { ...answer, outcome: rules.answerText(answer.outcome) };
     },
     async complete(request) {
       const found = records.get(rules.keyOf(request.id));
-      const kept = { ...request, outcome: rules.keepBytes(request.outcome) };
+      const kept = { ...request, outcome: rules.keepText(request.outcome) };
       const step = rules.complete(found, kept, clock.now());
       const pause = rules.pause("complete", found, clock.now());
       if (pause !== undefined) await pause;
@@ -143,7 +141,7 @@ export function ruleStore(clock: Clock, broken: Partial<Rules> = {}): Store {
     async read(id) {
       const record = records.get(rules.keyOf(id));
       const shown = record && rules.read(record, clock.now());
-      return shown?.outcome === undefined ? shown : { ...shown, outcome: rules.readBytes(shown.outcome) };
+      return shown?.outcome === undefined ? shown : { ...shown, outcome: rules.readText(shown.outcome) };
     },
     purge: (limit) => rules.purge(records, limit, clock.now()),
     async close() {

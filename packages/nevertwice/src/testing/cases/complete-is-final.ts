@@ -90,7 +90,7 @@ export const completeIsFinal: Cases = {
       expect("forget of a completed record", await work.forget(owner.fence), true);
       const answer = await work.attempt().claim();
       expect("another token's claim", answer, { status: "completed" });
-      const { outcome } = answer as { outcome: Uint8Array };
+      const { outcome } = answer as { outcome: string };
       expect("what is left of it", decodeOutcome(outcome), { kind: "not-kept", reason: "forgotten" });
     },
   },

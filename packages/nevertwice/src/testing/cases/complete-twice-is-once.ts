@@ -1,9 +1,9 @@
 /** A completion whose reply was lost is sent again; whatever it carries then, the first one stands. */
 import { expect } from "./expect.ts";
 import type { Cases } from "./trial.ts";
-import { bytesOf, DONE, RETENTION_MS, SHORT_MS } from "./work.ts";
+import { DONE, RETENTION_MS, SHORT_MS } from "./work.ts";
 
-const OTHERWISE = bytesOf("otherwise");
+const OTHERWISE = "otherwise";
 
 export const completeTwiceIsOnce: Cases = {
   "a repeated complete is true": {
@@ -50,7 +50,7 @@ export const completeTwiceIsOnce: Cases = {
     why: "Read and written in two steps, each of them would find the record open and overwrite the one before.",
     async check({ work }) {
       const owner = await work.begin();
-      const outcomes = Array.from({ length: 20 }, (_, i) => bytesOf(`outcome ${i}`));
+      const outcomes = Array.from({ length: 20 }, (_, i) => `outcome ${i}`);
       const seen = await Promise.all(
         outcomes.map(async (outcome) => {
           expect("complete", await owner.complete(outcome), true);

@@ -10,7 +10,7 @@ export interface Matcher {
 }
 
 /**
- * Fails unless `found` is what is `wanted`. Of an object only the members named in `wanted` are looked at; bytes, lists
+ * Fails unless `found` is what is `wanted`. Of an object only the members named in `wanted` are looked at; lists
  * and plain values must be the same.
  */
 export function expect(what: string, found: unknown, wanted: unknown): void {
@@ -45,7 +45,6 @@ function matches(found: unknown, wanted: unknown): boolean {
   if (Object.is(found, wanted)) return true;
   if (typeof wanted !== "object" || wanted === null) return false;
   if (ACCEPTS in wanted) return (wanted as Matcher)[ACCEPTS](found);
-  if (wanted instanceof Uint8Array) return found instanceof Uint8Array && sameBytes(found, wanted);
   if (typeof found !== "object" || found === null) return false;
   if (Array.isArray(wanted) && (!Array.isArray(found) || found.length !== wanted.length)) return false;
   return Object.entries(wanted).every(([name, member]) =>
@@ -53,13 +52,6 @@ function matches(found: unknown, wanted: unknown): boolean {
   );
 }
 
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
-}
-
-const SHOWN_BYTES = 16;
 const SHOWN_CHARACTERS = 100;
 const SHOWN_ITEMS = 8;
 
@@ -67,10 +59,6 @@ function show(value: unknown): string {
   if (typeof value === "string") return cut(JSON.stringify(value), SHOWN_CHARACTERS);
   if (typeof value !== "object" || value === null) return String(value);
   if (ACCEPTS in value) return (value as Matcher).text;
-  if (value instanceof Uint8Array) {
-    const hex = [...value.subarray(0, SHOWN_BYTES)].map((byte) => byte.toString(16).padStart(2, "0"));
-    return `${value.length} bytes <${hex.join(" ")}${value.length > SHOWN_BYTES ? " …" : ""}>`;
-  }
   if (Array.isArray(value)) {
     const items = value.slice(0, SHOWN_ITEMS).map(show).join(", ");
     return `[${items}${value.length > SHOWN_ITEMS ? `, … ${value.length} in all` : ""}]`;

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { ListRequest, Parts, Store, StoreRecord } from "../../core/store.ts";
 import { expect } from "./expect.ts";
 import type { Cases } from "./trial.ts";
-import { bytesOf, randomId, SHORT_MS, tally, type Work } from "./work.ts";
+import { randomId, SHORT_MS, tally, type Work } from "./work.ts";
 
 /** Each pair is one key to a store that joins the parts with a character and compares the text. */
 const CUT_ELSEWHERE: readonly Partial<Parts>[] = [":", "/", "|", ",", "\n", "\u0000"].flatMap((mark) => [
@@ -81,10 +81,10 @@ export const identitiesApart: Cases = {
     async check({ another }) {
       const works = Array.from({ length: 50 }, () => another());
       const owners = await Promise.all(works.map((work) => work.begin()));
-      await Promise.all(owners.map((owner, i) => owner.complete(bytesOf(`outcome ${i}`))));
+      await Promise.all(owners.map((owner, i) => owner.complete(`outcome ${i}`)));
       const answers = await Promise.all(works.map((work) => work.attempt().claim()));
       answers.forEach((answer, i) => {
-        expect(`a claim of key ${i}`, answer, { status: "completed", outcome: bytesOf(`outcome ${i}`) });
+        expect(`a claim of key ${i}`, answer, { status: "completed", outcome: `outcome ${i}` });
       });
     },
   },

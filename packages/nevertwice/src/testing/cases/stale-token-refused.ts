@@ -86,7 +86,7 @@ export const staleTokenRefused: Cases = {
     why: "An outcome that has been answered with must not change.",
     async check({ work }) {
       await (await work.begin()).complete();
-      expect("complete by another token", await work.attempt().complete(new Uint8Array([1])), false);
+      expect("complete by another token", await work.attempt().complete("stale"), false);
       expect("the record", await work.record(), { state: "completed", outcome: DONE });
     },
   },

@@ -10,7 +10,7 @@ export const SHORT_MS = 50;
 export const LONG_MS = 60_000;
 export const RETENTION_MS = 3_600_000;
 
-export const DONE: Uint8Array = bytesOf("done");
+export const DONE = "done";
 export const EVERY_AS: readonly AbandonAs[] = ["released", "unknown", "unrun"];
 
 /** What a claim may say beside who it is. Default: a long lease, an hour's retention, no hold. */
@@ -26,7 +26,7 @@ export interface Terms {
 export interface Attempt {
   readonly token: string;
   claim(terms?: Terms): Promise<ClaimAnswer>;
-  complete(outcome?: Uint8Array, retentionMs?: number): Promise<boolean>;
+  complete(outcome?: string, retentionMs?: number): Promise<boolean>;
   abandon(as: AbandonAs): Promise<boolean>;
   renew(leaseMs?: number): Promise<boolean>;
 }
@@ -86,10 +86,6 @@ export function workOn(store: Store, parts: Parts = partsOf(), id: string = iden
     forget: (fence) => (store.forget as NonNullable<Store["forget"]>)({ id, fence }),
     watch: (wake) => (store.watch as NonNullable<Store["watch"]>)({ id, wake }),
   };
-}
-
-export function bytesOf(text: string): Uint8Array {
-  return new TextEncoder().encode(text);
 }
 
 /** An id as identities have them: 64 hexadecimal digits. */

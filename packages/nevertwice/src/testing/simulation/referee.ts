@@ -27,7 +27,7 @@ interface Note {
   leaseEndsAt: number;
   retentionMs: number;
   keptUntil: number;
-  outcome: Uint8Array;
+  outcome: string;
 }
 
 export interface Referee extends Pick<Tenures, "delivered" | "started" | "excuse"> {
@@ -105,7 +105,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       leaseEndsAt: now + leaseMs,
       retentionMs,
       keptUntil: now + leaseMs + retentionMs,
-      outcome: NOTHING,
+      outcome: "",
     });
     tenures.granted(token, answer.fence, leaseMs);
   }
@@ -120,10 +120,10 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       fail("I12", "a lapsed claim that was held was taken over without a decision");
   }
 
-  function checkReplay(outcome: Uint8Array, note: Note | undefined): void {
+  function checkReplay(outcome: string, note: Note | undefined): void {
     count("replay");
     if (note?.state !== "completed") fail("I2", "an outcome was replayed that no longer answers");
-    else if (!isSame(note.outcome, outcome)) fail("I6", "an outcome was replayed that is not the one stored");
+    else if (note.outcome !== outcome) fail("I6", "an outcome was replayed that is not the one stored");
   }
 
   function checkPending(request: ClaimRequest, note: Note | undefined, now: number): void {
@@ -148,7 +148,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
     claimed(owner, request, answer, now) {
       const { token, id } = request;
       count(`claim ${answer.status}`);
-      tell(() => `store: claim ${token} ${id.slice(0, 4)} -> ${JSON.stringify(answer, withoutBytes)}`);
+      tell(() => `store: claim ${token} ${id.slice(0, 4)} -> ${JSON.stringify(answer)}`);
       tenures.claimed(owner, token, id);
       const note = live(id, now);
       const isOther =
@@ -207,7 +207,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       for (const id of notes.keys()) if (live(id, now) === undefined) notes.delete(id);
     },
     delivered(method, token, answer) {
-      tell(() => `reply: ${method} ${token} ${JSON.stringify(answer, withoutBytes)}`);
+      tell(() => `reply: ${method} ${token} ${JSON.stringify(answer)}`);
       tenures.delivered(method, token, answer);
     },
     started(id, fence) {
@@ -236,17 +236,8 @@ function extend(note: Note, leaseMs: number, now: number): void {
 }
 
 /** Which run an outcome is of: works say so in what they return and throw. */
-function runOf(bytes: Uint8Array): string {
-  const outcome = decodeOutcome(bytes);
+function runOf(text: string): string {
+  const outcome = decodeOutcome(text);
   if (outcome.kind === "value") return (outcome.value as { run: string }).run;
   return outcome.kind === "thrown" ? (outcome.error as Error).message : outcome.reason;
 }
-
-const NOTHING = new Uint8Array();
-
-function isSame(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((byte, i) => byte === b[i]);
-}
-
-const withoutBytes = (_: string, value: unknown) =>
-  value instanceof Uint8Array ? `${value.length} bytes` : value;

@@ -1,63 +1,54 @@
-/** Stores that change the bytes they keep, or let others change them. */
+/** Stores that change the text they keep. */
 import type { Fault } from "../wrong-rules.ts";
 
 export const bytesExact: readonly Fault[] = [
   {
-    fault: "keeps text",
-    rules: () => ({
-      keepBytes: (bytes) =>
-        new TextEncoder().encode(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)),
-    }),
-    caught: ["every byte value comes back", "a mebibyte comes back"],
+    fault: "unescapes what it was not asked to",
+    rules: () => ({ keepText: (text) => text.replaceAll("%%", "%").replace("\\]", "]") }),
+    caught: ["every character of one byte comes back", "a mebibyte comes back"],
+  },
+  {
+    fault: "keeps latin text",
+    rules: () => ({ keepText: (text) => text.replace(/[\u0100-\uabff]/g, "?") }),
+    caught: [
+      "every character of two and three bytes comes back",
+      "characters of four bytes come back",
+      "composed and decomposed characters stay what they were",
+    ],
+  },
+  {
+    fault: "keeps three bytes of a character",
+    rules: () => ({ keepText: (text) => text.replace(/[\u{10000}-\u{10ffff}]/gu, "\ufffd") }),
+    caught: ["characters of four bytes come back"],
+  },
+  {
+    fault: "normalizes short text",
+    rules: () => ({ keepText: (text) => (text.length < 10 ? text.normalize("NFC") : text) }),
+    caught: ["composed and decomposed characters stay what they were"],
   },
   {
     fault: "keeps nothing for an empty outcome",
-    rules: () => ({
-      answerBytes: (bytes) =>
-        bytes.length === 0 ? (undefined as unknown as Uint8Array) : Uint8Array.from(bytes),
-    }),
+    rules: () => ({ answerText: (text) => (text === "" ? (undefined as unknown as string) : text) }),
     caught: ["an empty outcome comes back empty"],
   },
   {
-    fault: "cuts zeros off the end",
-    rules: () => ({ keepBytes: (bytes) => bytes.slice(0, bytes.findLastIndex((byte) => byte !== 0) + 1) }),
-    caught: ["zeros at both ends come back"],
+    fault: "reads nothing where an empty outcome is",
+    rules: () => ({ readText: (text) => (text === "" ? (undefined as unknown as string) : text) }),
+    caught: ["an empty outcome comes back empty"],
   },
   {
     fault: "cuts line ends off the end",
-    rules: () => ({ keepBytes: (bytes) => bytes.slice(0, bytes.findLastIndex((byte) => byte !== 10) + 1) }),
+    rules: () => ({ keepText: (text) => text.replace(/[\r\n]+$/, "") }),
     caught: ["white space at both ends comes back"],
   },
   {
     fault: "unquotes what looks like JSON",
-    rules: () => ({
-      keepBytes: (bytes) => (bytes.at(0) === 34 && bytes.at(-1) === 34 ? bytes.slice(1, -1) : bytes.slice()),
-    }),
-    caught: ["bytes that look like an encoding come back as they are"],
+    rules: () => ({ keepText: (text) => (/^".*"$/.test(text) ? text.slice(1, -1) : text) }),
+    caught: ["text that looks like an encoding comes back as it is"],
   },
   {
-    fault: "keeps 64 kibibytes",
-    rules: () => ({ keepBytes: (bytes) => bytes.slice(0, 65_535) }),
+    fault: "keeps 256 kibibytes",
+    rules: () => ({ keepText: (text) => text.slice(0, 262_143) }),
     caught: ["a mebibyte comes back"],
-  },
-  {
-    fault: "keeps the whole buffer that a part is of",
-    rules: () => ({ keepBytes: (bytes) => new Uint8Array(bytes.buffer.slice(0)) }),
-    caught: ["a part of a larger buffer comes back as that part"],
-  },
-  {
-    fault: "keeps the caller's buffer",
-    rules: () => ({ keepBytes: (bytes) => bytes }),
-    caught: ["what the caller does to its buffer after complete is not kept"],
-  },
-  {
-    fault: "answers with its own buffer",
-    rules: () => ({ answerBytes: (bytes) => bytes }),
-    caught: ["what a caller does to the outcome it was answered with is not kept"],
-  },
-  {
-    fault: "lets its own buffer be read",
-    rules: () => ({ readBytes: (bytes) => bytes }),
-    caught: ["what a reader does to the outcome it read is not kept"],
   },
 ];

@@ -94,7 +94,7 @@ export const completeIsFinal: readonly Fault[] = [
   },
   {
     fault: "empties the outcome of what is forgotten",
-    rules: forgetting((marker) => ({ ...marker, outcome: new Uint8Array() })),
+    rules: forgetting((marker) => ({ ...marker, outcome: "" })),
     caught: ["a forgotten outcome still counts as done"],
   },
   {

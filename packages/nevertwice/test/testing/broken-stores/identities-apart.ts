@@ -53,7 +53,7 @@ export const identitiesApart: readonly Fault[] = [
   {
     fault: "writes what is completed together with the first one's outcome",
     wrap: (store) => {
-      let together: Uint8Array | undefined;
+      let together: string | undefined;
       return {
         ...store,
         complete(request) {
