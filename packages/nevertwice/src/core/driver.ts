@@ -140,15 +140,15 @@ export function createDriver(ports: Ports): Driver {
     number: number,
   ): Promise<RunResult<T>> {
     const limit = outcomeLimit(call.policy);
-    const ending = await underLease(settlement, number, async (handed, lease) => {
-      let value: unknown;
-      try {
-        value = await work(handed);
-      } catch (thrown) {
-        return endingOfThrow(thrown, call, handed, lease, limit);
-      }
-      return endingOfValue(value, limit);
-    });
+    const { handed, lease, end } = begin(settlement, number);
+    let ending: Ending;
+    try {
+      // Keeping the value never throws: what cannot be kept is an ending too.
+      ending = endingOfValue(await work(handed), limit);
+    } catch (thrown) {
+      ending = endingOfThrow(thrown, call, handed, lease, limit);
+    }
+    end();
     if (ending.kind === "complete")
       return toResult(ending, await settleCompletion(ports, settlement, ending), settlement);
     await settleAbandon(ports, settlement, ending);
@@ -171,25 +171,23 @@ export function createDriver(ports: Ports): Driver {
       isUnclaimed: false,
       startedAt: round.sentAt,
     };
-    const ending = await underLease(settlement, answer.number, async (handed) => {
-      const { fence, number, signal, deriveKey } = handed;
-      try {
-        const decision = await ask({ parts: call.identity.parts, fence, number, signal, deriveKey });
-        return endingOfDecision(decision, outcomeLimit(call.policy));
-      } catch {
-        // Whoever looked found nothing out: it stays unknown, and the caller is told so.
-        return endingOfDecision({ status: "unknown" }, 0);
-      }
-    });
+    const { handed, end } = begin(settlement, answer.number);
+    const { fence, number, signal, deriveKey } = handed;
+    let ending: Ending;
+    try {
+      const decision = await ask({ parts: call.identity.parts, fence, number, signal, deriveKey });
+      ending = endingOfDecision(decision, outcomeLimit(call.policy));
+    } catch {
+      // Whoever looked found nothing out: it stays unknown, and the caller is told so.
+      ending = endingOfDecision({ status: "unknown" }, 0);
+    }
+    end();
     if (ending.kind === "complete") await settleCompletion(ports, settlement, ending);
     else await settleAbandon(ports, settlement, ending);
   }
 
-  async function underLease(
-    settlement: Settlement,
-    number: number,
-    body: (handed: Attempt, lease: Lease) => Promise<Ending>,
-  ): Promise<Ending> {
+  /** Starts an attempt and its lease; `end` is for when its work has come back. */
+  function begin(settlement: Settlement, number: number): { handed: Attempt; lease: Lease; end: () => void } {
     const { call, round, fence, isUnclaimed } = settlement;
     const { leaseMs, maxRunMs } = call.policy;
     const lease = startLease({
@@ -202,10 +200,11 @@ export function createDriver(ports: Ports): Driver {
     });
     const entry: Running = { call, fence, lease };
     running.add(entry);
-    const ending = await body(createAttempt(call, lease, fence, number), lease);
-    lease.stop();
-    running.delete(entry);
-    return ending;
+    const end = () => {
+      lease.stop();
+      running.delete(entry);
+    };
+    return { handed: createAttempt(call, lease, fence, number), lease, end };
   }
 
   function outcomeLimit({ maxOutcomeBytes }: Policy): number {

@@ -99,10 +99,11 @@ describe("a frame", () => {
     expect(decodeOutcome(frame)).toEqual({ kind: "not-kept", reason: "unreadable" });
   });
 
-  test("is well-formed text without U+0000, whatever is in it", () => {
+  test("begins with its format and its kind, and is well-formed text without U+0000, whatever is in it", () => {
     fc.assert(
       fc.property(rich, (value) => {
         const { text } = kept("value", value);
+        expect(text).toMatch(/^1v[pt]/);
         expect(text.isWellFormed() && !text.includes("\0")).toBe(true);
       }),
       { numRuns: 300 },
@@ -130,6 +131,15 @@ describe("a value comes back as it was", () => {
       }),
       { numRuns: 300 },
     );
+  });
+
+  test("and nothing inside that copy is the first caller's own", () => {
+    for (const extra of [null, undefined]) {
+      const value = { list: [{ deep: [1] }], extra };
+      const content = kept("value", value).content as typeof value;
+      value.list[0]?.deep.push(2);
+      expect(content).toStrictEqual({ list: [{ deep: [1] }], extra });
+    }
   });
 
   test("and an invalid Date is as invalid as it was", () => {
