@@ -7,6 +7,8 @@ import { NevertwiceError } from "./errors.ts";
 
 const VERSION = "1";
 const MAX_DEPTH = 128;
+/** A small value that shares its parts can be endless when it is written out. */
+const MAX_LENGTH = 64 * 1_048_576;
 
 /** Fails with `fingerprint-invalid` on what JSON cannot carry; nothing is dropped or coerced. */
 export function fingerprintOf(meaning: unknown): string {
@@ -67,6 +69,7 @@ function canonicalArray(array: readonly unknown[], path: (string | number)[]): s
     if (i > 0) text += ",";
     path.push(i);
     text += canonical(array[i], path);
+    if (text.length > MAX_LENGTH) throw invalid(path, "more text than a fingerprint is made of");
     path.pop();
   }
   return `${text}]`;

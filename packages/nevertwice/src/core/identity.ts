@@ -42,8 +42,9 @@ export function deriveKey(parts: Parts, name: string): string {
   return hash("sha256", text, "base64url");
 }
 
-/** Refuses what is no well-formed string of 1 to 1,024 bytes. An absent scope is the empty one. */
+/** Refuses what is no well-formed string of 1 to 1,024 bytes. */
 export function checkedPart(part: unknown, name: string, code: ErrorCode): string {
+  if (part === "") throw new NevertwiceError(code, `${name} is empty.`);
   prefixed(part, name, code);
   return part as string;
 }

@@ -3,11 +3,11 @@ import { endingOfDecision } from "./attempt.ts";
 import { type Bound, bounded } from "./calls.ts";
 import { claimRound } from "./claiming.ts";
 import { NevertwiceError } from "./errors.ts";
-import { shortHash } from "./identity.ts";
+import { checkedPart, shortHash } from "./identity.ts";
 import { decodeOutcome, type Outcome } from "./outcome.ts";
-import type { Decision, Policy } from "./policy.ts";
+import { type Check, checkOptions, type Decision, isText, type Policy, wholeFrom } from "./policy.ts";
 import type { Ports } from "./ports.ts";
-import { identifySubject, type Subject } from "./request.ts";
+import { checkedSubject, type Subject } from "./request.ts";
 import { unavailable } from "./result.ts";
 import { settleAbandon, settleCompletion } from "./settling.ts";
 import type { RecordState, Store, StoreRecord } from "./store.ts";
@@ -57,6 +57,13 @@ export interface Operator {
 const PAGE = 100;
 const MAX_PAGE = 1_000;
 
+const LIST_CHECKS: Readonly<Record<string, Check>> = {
+  scope: (name, value) =>
+    void checkedPart(value, name, value === "" || value === null ? "scope-missing" : "options-invalid"),
+  limit: wholeFrom(1),
+  after: isText,
+};
+
 export function createOperator(ports: Ports, namespace: string, policy: Policy): Operator {
   const { store } = ports;
 
@@ -75,13 +82,15 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
 
   return {
     async read(subject) {
-      const { id } = identifySubject(subject, namespace);
+      const { id } = checkedSubject(subject, namespace);
       const record = await ask((bound) => store.read(id, bound));
       return record && toView(record);
     },
 
-    async listUnknown({ scope, limit = PAGE, after }) {
-      if (!Number.isSafeInteger(limit) || limit < 1 || limit > MAX_PAGE) {
+    async listUnknown(options) {
+      checkOptions(options, LIST_CHECKS);
+      const { scope, limit = PAGE, after } = options;
+      if (limit > MAX_PAGE) {
         throw new NevertwiceError(
           "options-invalid",
           `limit is ${limit}; it must be a whole number from 1 to ${MAX_PAGE}.`,
@@ -112,7 +121,7 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
         throw new NevertwiceError("options-invalid", `the decision cannot be kept: ${ending.notKept}.`);
       }
       const call = {
-        identity: identifySubject(subject, namespace),
+        identity: checkedSubject(subject, namespace),
         fingerprint: undefined,
         policy,
         signal: undefined,
@@ -130,7 +139,7 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
     },
 
     async forgetOne(subject) {
-      const { id } = identifySubject(subject, namespace);
+      const { id } = checkedSubject(subject, namespace);
       const record = await ask((bound) => store.read(id, bound));
       return record !== undefined && forgetRecord(id, record.fence);
     },

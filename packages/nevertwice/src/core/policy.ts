@@ -87,7 +87,7 @@ export function wholeFrom(least: number): Check {
     if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= MAX_WHOLE) return;
     throw new NevertwiceError(
       "options-invalid",
-      `${name} is ${shown(value)}; it must be a whole number from ${least} up.`,
+      `${name} is ${shown(value)}; it must be a whole number from ${least} to ${MAX_WHOLE}.`,
     );
   };
 }
@@ -100,6 +100,14 @@ function oneOf(...allowed: readonly string[]): Check {
       `${name} is ${shown(value)}; it must be ${allowed.map((a) => `"${a}"`).join(" or ")}.`,
     );
   };
+}
+
+export function isText(name: string, value: unknown): void {
+  if (typeof value === "string" && value !== "") return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `${name} is ${shown(value)}; it must be a string that is not empty.`,
+  );
 }
 
 export function isFunction(name: string, value: unknown): void {
@@ -120,6 +128,11 @@ function shown(value: unknown): string {
  * that no table knows is a mistake and is refused, since ignoring it would ignore what somebody relies on.
  */
 export function checkOptions(options: object, checks: Readonly<Record<string, Check>>): void {
+  if (typeof options !== "object" || options === null)
+    throw new NevertwiceError(
+      "options-invalid",
+      `the options are ${shown(options)}; they must be an object.`,
+    );
   for (const name in options) {
     const value = (options as Record<string, unknown>)[name];
     if (value === undefined) continue;
@@ -140,18 +153,22 @@ export function mergePolicy(base: Policy, options: object): Policy {
     policy[name] = value;
   }
   if (policy === undefined) return base;
+  const { onLapsed, reconcile } = options as PolicyOptions;
+  // Whoever takes over asks nobody: what the base says about asking goes with its hold.
+  if (onLapsed === "takeover" && reconcile === undefined) policy.reconcile = undefined;
   checkTogether(policy as unknown as Policy);
   return policy as unknown as Policy;
 }
 
-function checkTogether({ reconcile, onLapsed, onUnavailable }: Policy): void {
+/** Refuses policies that contradict each other. One that is not given contradicts nothing. */
+export function checkTogether({ reconcile, onLapsed, onUnavailable }: PolicyOptions): void {
   if (onLapsed === "hold" && onUnavailable === "proceed") {
     throw new NevertwiceError(
       "options-invalid",
       'onUnavailable: "proceed" and onLapsed: "hold" contradict each other.',
     );
   }
-  if (reconcile !== undefined && onLapsed !== "hold") {
+  if (reconcile !== undefined && onLapsed === "takeover") {
     throw new NevertwiceError(
       "options-invalid",
       'reconcile is asked about held claims only: it needs onLapsed: "hold".',

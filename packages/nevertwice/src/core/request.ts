@@ -38,11 +38,18 @@ export interface Call {
 
 const anything: Check = () => {};
 
-const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
-  ...POLICY_CHECKS,
+/** The identity is checked where it is made. */
+const IDENTITY_CHECKS: Readonly<Record<string, Check>> = {
   operation: anything,
   scope: anything,
   key: anything,
+};
+
+const SUBJECT_CHECKS = { ...IDENTITY_CHECKS, fence: anything };
+
+const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
+  ...POLICY_CHECKS,
+  ...IDENTITY_CHECKS,
   fingerprint: anything,
   signal(name, value) {
     if (value instanceof AbortSignal) return;
@@ -51,12 +58,6 @@ const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
 };
 
 export function prepareCall(request: RunRequest, namespace: string, policy: Policy): Call {
-  if (typeof request !== "object" || request === null) {
-    throw new NevertwiceError(
-      "options-invalid",
-      "the request must be an object: { operation, key, scope?, fingerprint? }.",
-    );
-  }
   checkOptions(request, REQUEST_CHECKS);
   return {
     identity: identifySubject(request, namespace),
@@ -66,21 +67,26 @@ export function prepareCall(request: RunRequest, namespace: string, policy: Poli
   };
 }
 
-export function identifySubject(subject: Subject, namespace: string): Identity {
-  const { operation, scope = "", key } = subject;
+/** What names one record, and nothing else: a misspelt scope would name another. */
+export function checkedSubject(subject: Subject, namespace: string): Identity {
+  checkOptions(subject, SUBJECT_CHECKS);
+  return identifySubject(subject, namespace);
+}
+
+function identifySubject({ operation, scope, key }: Subject, namespace: string): Identity {
   if (operation === undefined || operation === "") {
     throw new NevertwiceError(
       "options-invalid",
       'operation is missing: name what the key is for, e.g. "charge".',
     );
   }
-  if (subject.scope === "") {
+  if (scope === "" || scope === null) {
     throw new NevertwiceError(
       "scope-missing",
       "scope is empty: give the tenant or principal, or leave scope out.",
     );
   }
-  return identityOf({ namespace, scope, operation, key: keyText(key) });
+  return identityOf({ namespace, scope: scope ?? "", operation, key: keyText(key) });
 }
 
 function keyText(key: unknown): string {

@@ -28,8 +28,8 @@ export function idempotent<Args extends readonly unknown[]>(
 ): MethodDecorator {
   const requestOf = requestFrom(options as WrapOptions<readonly unknown[]>);
 
-  function guarded(method: unknown, name: unknown): Method {
-    if (typeof method !== "function")
+  function guarded(method: unknown, name: unknown, kind = "method"): Method {
+    if (typeof method !== "function" || kind !== "method")
       throw new NevertwiceError(
         "options-invalid",
         `@idempotent stands on ${String(name)}, which is no method.`,
@@ -47,7 +47,7 @@ export function idempotent<Args extends readonly unknown[]>(
     nameOrContext: ClassMethodDecoratorContext | string | symbol,
     descriptor?: PropertyDescriptor,
   ) => {
-    if (typeof nameOrContext === "object") return guarded(target, nameOrContext.name);
+    if (typeof nameOrContext === "object") return guarded(target, nameOrContext.name, nameOrContext.kind);
     return { ...descriptor, value: guarded(descriptor?.value, nameOrContext) };
   }) as MethodDecorator;
 }

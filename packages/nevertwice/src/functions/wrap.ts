@@ -2,8 +2,16 @@
 
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
+import { checkedPart } from "../core/identity.ts";
 import { compositeKey, type Key, type KeyPart } from "../core/key.ts";
-import { checkOptions, isFunction, POLICY_CHECKS, type PolicyOptions } from "../core/policy.ts";
+import {
+  type Check,
+  checkOptions,
+  checkTogether,
+  isFunction,
+  POLICY_CHECKS,
+  type PolicyOptions,
+} from "../core/policy.ts";
 
 /** `0` is the first argument; `"1.orderId"` the member `orderId` of the second. */
 export type KeyPath = number | `${number}` | `${number}.${string}`;
@@ -61,7 +69,8 @@ function argumentAt(args: readonly unknown[], path: KeyPath): unknown {
   const [position, ...members] = String(path).split(".");
   let value = args[Number(position)];
   for (const member of members) {
-    const isMember = typeof value === "object" && value !== null && Object.hasOwn(value, member);
+    // An entity's getters stand on its class; what every object has (constructor, __proto__) is nobody's key.
+    const isMember = typeof value === "object" && value !== null && !(member in Object.prototype);
     value = isMember ? (value as Record<string, unknown>)[member] : undefined;
   }
   if (value === undefined || value === null) {
@@ -76,10 +85,10 @@ function argumentAt(args: readonly unknown[], path: KeyPath): unknown {
 function checkWrapOptions(options: WrapOptions<never>): void {
   checkOptions(options, {
     ...POLICY_CHECKS,
-    operation: isText,
+    operation: isPart,
     key: isFunction,
     keyFrom: isKeyPaths,
-    scope: (name, value) => (typeof value === "function" ? undefined : isText(name, value)),
+    scope: (name, value) => typeof value === "function" || isPart(name, value),
     fingerprint: isFunction,
   });
   if (options.operation === undefined)
@@ -93,25 +102,20 @@ function checkWrapOptions(options: WrapOptions<never>): void {
       "give exactly one of key (a function) and keyFrom (positions and paths).",
     );
   }
+  checkTogether(options);
 }
 
-function isText(name: string, value: unknown): void {
-  if (typeof value === "string" && value !== "") return;
-  throw new NevertwiceError("options-invalid", `${name} must be a string that is not empty.`);
-}
+const isPart: Check = (name, value) => void checkedPart(value, name, "options-invalid");
 
 function isKeyPaths(name: string, value: unknown): void {
-  const isPath = (path: unknown) =>
-    (typeof path === "number" && Number.isSafeInteger(path) && path >= 0) ||
-    /^\d+(\.[^.]+)*$/.test(String(path));
-  if (
-    Array.isArray(value) &&
-    value.length > 0 &&
-    value.every((path) => ["number", "string"].includes(typeof path) && isPath(path))
-  )
-    return;
+  if (Array.isArray(value) && value.length > 0 && value.every(isKeyPath)) return;
   throw new NevertwiceError(
     "options-invalid",
     `${name} must list argument positions and paths, e.g. [0, "1.orderId"].`,
   );
+}
+
+function isKeyPath(path: unknown): boolean {
+  if (typeof path === "number") return Number.isSafeInteger(path) && path >= 0;
+  return typeof path === "string" && /^\d+(\.[^.]+)*$/.test(path);
 }

@@ -175,7 +175,6 @@ describe.each([
     ["a bad path", '{ operation: "charge", keyFrom: ["id"] }', "keyFrom must list"],
     ["a bad policy", '{ operation: "charge", keyFrom: [0], leaseMs: 1 }', "leaseMs is 1"],
     ["an option that nobody knows", '{ operation: "charge", keyFrom: [0], tries: 3 }', '"tries"'],
-    // Fails: like wrap, the decorator reads the operation of nothing.
     ["no options", "undefined", ""],
   ])("with %s fails when its class is defined", async (_what, options, words) => {
     const define = await compiled(SHOP(`@idempotent(guard, ${options})`), isLegacy);
@@ -187,7 +186,6 @@ const REFUSED: readonly [what: string, isLegacy: boolean, member: string][] = [
   ["a field", false, "@GUARDED total = 0;"],
   ["a field that holds a function", false, "@GUARDED total = async () => 0;"],
   ["an accessor", false, "@GUARDED accessor total = 0;"],
-  // Fails: the decorator does not look at the kind, so a getter answers a promise and a setter sets nothing in time.
   ["a getter", false, "@GUARDED get total() { return 0; }"],
   ["a setter", false, "@GUARDED set total(value: number) {}"],
   ["a field", true, "@GUARDED total = 0;"],
