@@ -16,8 +16,10 @@ export interface Round {
   readonly token: string;
   /** When the answered claim was sent, on the timer. */
   sentAt: number;
-  /** What to do when a `new` for this token arrives late: tell the store again how the attempt stands. */
-  onLateNew: () => void;
+  /** A `new` for this token arrived after the try that asked for it was given up. */
+  isGrantedLate: boolean;
+  /** What to do then: tell the store again how the attempt stands. Nothing while it runs or is being told. */
+  onLateNew: (() => void) | undefined;
 }
 
 export type RoundAnswer =
@@ -34,10 +36,10 @@ export async function claimRound(
 ): Promise<{ round: Round; answer: RoundAnswer }> {
   const { timer, background } = ports;
   const { leaseMs, storeTimeoutMs } = call.policy;
-  const round: Round = { token: ports.newToken(), sentAt: 0, onLateNew: () => {} };
+  const round: Round = { token: ports.newToken(), sentAt: 0, isGrantedLate: false, onLateNew: undefined };
   if (background.isFull()) return { round, answer: OVERDUE };
   const send = (bound: Bound) => sendClaim(ports, call, round.token, takeover, bound);
-  const onLate = (late: ClaimAnswer) => late.status === "new" && round.onLateNew();
+  const onLate = (late: ClaimAnswer) => late.status === "new" && grantedLate(round);
   let answer: RoundAnswer = OVERDUE;
   for (let tries = 0; tries < MAX_TRIES; ) {
     if (tries > 0)
@@ -86,6 +88,11 @@ export function sendClaim(
     takeover,
     signal: bound.signal,
   });
+}
+
+function grantedLate(round: Round): void {
+  round.isGrantedLate = true;
+  round.onLateNew?.();
 }
 
 /** Gives back a claim whose work never started, or may have been made without our knowing. */

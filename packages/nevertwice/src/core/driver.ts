@@ -12,7 +12,7 @@ import {
   type Work,
 } from "./attempt.ts";
 import { abandonUnrun, claimRound, type Round, sendRenew } from "./claiming.ts";
-import { type Lease, startLease } from "./lease.ts";
+import { Lease } from "./lease.ts";
 import { about } from "./observer.ts";
 import type { Policy } from "./policy.ts";
 import type { Ports } from "./ports.ts";
@@ -129,7 +129,7 @@ export function createDriver(ports: Ports): Driver {
   function proceed<T>(call: Call, work: Work<T>, round: Round): Promise<RunResult<T>> {
     emit?.({ ...about(call.identity), kind: "proceeded" });
     // The claim we gave up on is ours all the same if it was made: a late `new` is kept.
-    round.onLateNew = () => {};
+    round.onLateNew = undefined;
     return finish(call, work, { call, round, fence: 0, isUnclaimed: true, startedAt: timer.now() }, 0);
   }
 
@@ -190,7 +190,7 @@ export function createDriver(ports: Ports): Driver {
   function begin(settlement: Settlement, number: number): { handed: Attempt; lease: Lease; end: () => void } {
     const { call, round, fence, isUnclaimed } = settlement;
     const { leaseMs, maxRunMs } = call.policy;
-    const lease = startLease({
+    const lease = new Lease({
       timer,
       leaseMs,
       maxRunMs,

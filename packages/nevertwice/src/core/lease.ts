@@ -12,14 +12,9 @@ const MARGIN = 0.1;
 const RENEW_AT = 1 / 3;
 const RETRY_AT = 1 / 10;
 
-export interface Lease {
-  /** Fires when the lease is lost. Made when it is first asked for: most work never asks. */
-  signal(): AbortSignal;
-  /** Also true when the time is up but a blocked event loop kept the signal from firing yet. */
-  isLost(): boolean;
-  lose(reason: LeaseLostReason): void;
-  /** The work is over: no more renewals, and the signal stays as it is. */
-  stop(): void;
+/** Until when a claim or renew sent at `sentAt` may be relied on. */
+export function leaseEnd(sentAt: number, leaseMs: number): number {
+  return sentAt + leaseMs * (1 - MARGIN);
 }
 
 export interface LeaseOptions {
@@ -32,74 +27,88 @@ export interface LeaseOptions {
   readonly onLost: (reason: LeaseLostReason) => void;
 }
 
-/** Until when a claim or renew sent at `sentAt` may be relied on. */
-export function leaseEnd(sentAt: number, leaseMs: number): number {
-  return sentAt + leaseMs * (1 - MARGIN);
-}
+/** A class, since every attempt has one: its methods are made once, and not with every lease. */
+export class Lease {
+  readonly #options: LeaseOptions;
+  readonly #runEnd: number;
+  #endsAt: number;
+  #renewAt: number;
+  #controller: AbortController | undefined;
+  #lostFor: LeaseLostReason | undefined;
+  #isStopped = false;
+  #cancel: () => void;
 
-export function startLease({ timer, leaseMs, maxRunMs, sentAt, renew, onLost }: LeaseOptions): Lease {
-  const startedAt = timer.now();
-  const runEnd = startedAt + maxRunMs;
-  let endsAt = sentAt === undefined ? Number.POSITIVE_INFINITY : leaseEnd(sentAt, leaseMs);
-  let renewAt = sentAt === undefined ? Number.POSITIVE_INFINITY : sentAt + leaseMs * RENEW_AT;
-  let controller: AbortController | undefined;
-  let lostFor: LeaseLostReason | undefined;
-  let isStopped = false;
-  let cancel = () => {};
-
-  function lose(reason: LeaseLostReason): void {
-    if (isStopped || lostFor !== undefined) return;
-    lostFor = reason;
-    cancel();
-    onLost(reason);
-    controller?.abort(lostFor);
+  constructor(options: LeaseOptions) {
+    const { timer, leaseMs, maxRunMs, sentAt = Number.POSITIVE_INFINITY } = options;
+    this.#options = options;
+    this.#runEnd = timer.now() + maxRunMs;
+    this.#endsAt = leaseEnd(sentAt, leaseMs);
+    this.#renewAt = sentAt + leaseMs * RENEW_AT;
+    this.#cancel = this.#arm();
   }
 
-  function arm(): void {
-    cancel();
-    if (isStopped || lostFor !== undefined) return;
-    cancel = timer.after(Math.max(0, Math.min(renewAt, endsAt, runEnd) - timer.now()), tick);
+  /** Fires when the lease is lost. Made when it is first asked for: most work never asks. */
+  signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#lostFor !== undefined) this.#controller.abort(this.#lostFor);
+    }
+    return this.#controller.signal;
   }
 
-  function tick(): void {
-    const now = timer.now();
-    if (now >= runEnd) lose("ran-too-long");
-    else if (now >= endsAt) lose("not-renewed");
-    else if (now >= renewAt) sendRenewal(now);
-    arm();
+  /** Also true when the time is up but a blocked event loop kept the signal from firing yet. */
+  isLost(): boolean {
+    return this.#lostFor !== undefined || this.#options.timer.now() >= Math.min(this.#endsAt, this.#runEnd);
   }
 
-  function sendRenewal(sent: number): void {
+  lose(reason: LeaseLostReason): void {
+    if (this.#isStopped || this.#lostFor !== undefined) return;
+    this.#lostFor = reason;
+    this.#cancel();
+    this.#options.onLost(reason);
+    this.#controller?.abort(reason);
+  }
+
+  /** The work is over: no more renewals, and the signal stays as it is. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  #arm(): () => void {
+    const { timer } = this.#options;
+    const nextAt = Math.min(this.#renewAt, this.#endsAt, this.#runEnd);
+    return timer.after(Math.max(0, nextAt - timer.now()), () => this.#tick());
+  }
+
+  #rearm(): void {
+    this.#cancel();
+    if (!this.#isStopped && this.#lostFor === undefined) this.#cancel = this.#arm();
+  }
+
+  #tick(): void {
+    const now = this.#options.timer.now();
+    if (now >= this.#runEnd) this.lose("ran-too-long");
+    else if (now >= this.#endsAt) this.lose("not-renewed");
+    else if (now >= this.#renewAt) this.#sendRenewal(now);
+    this.#rearm();
+  }
+
+  #sendRenewal(sentAt: number): void {
+    const { timer, leaseMs, renew } = this.#options;
     // Nothing more is sent until this one is answered; `endsAt` still guards it.
-    renewAt = Number.POSITIVE_INFINITY;
+    this.#renewAt = Number.POSITIVE_INFINITY;
     renew().then(
       (isRenewed) => {
-        if (!isRenewed) return lose("overtaken");
-        endsAt = leaseEnd(sent, leaseMs);
-        renewAt = sent + leaseMs * RENEW_AT;
-        arm();
+        if (!isRenewed) return this.lose("overtaken");
+        this.#endsAt = leaseEnd(sentAt, leaseMs);
+        this.#renewAt = sentAt + leaseMs * RENEW_AT;
+        this.#rearm();
       },
       () => {
-        renewAt = timer.now() + leaseMs * RETRY_AT;
-        arm();
+        this.#renewAt = timer.now() + leaseMs * RETRY_AT;
+        this.#rearm();
       },
     );
   }
-
-  arm();
-  return {
-    signal() {
-      if (controller === undefined) {
-        controller = new AbortController();
-        if (lostFor !== undefined) controller.abort(lostFor);
-      }
-      return controller.signal;
-    },
-    isLost: () => lostFor !== undefined || timer.now() >= Math.min(endsAt, runEnd),
-    lose,
-    stop() {
-      isStopped = true;
-      cancel();
-    },
-  };
 }

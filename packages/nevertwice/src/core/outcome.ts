@@ -1,6 +1,6 @@
 /**
- * What the work returned or threw, as text: a format, a kind and a shape, one character each, then JSON. Text can be
- * read by people where it is stored, and shared without copying.
+ * What the work returned or threw, as text: a JSON array of a header (format, kind and shape, one character each) and the
+ * content. Text can be read by people where it is stored, and shared without copying.
  */
 import { utf8Bytes } from "./bytes.ts";
 import { type Budget, fromTagged, MAX_DEPTH, spend, TAG, TooLarge, toTagged } from "./tagged.ts";
@@ -19,7 +19,6 @@ const KINDS = { value: "v", thrown: "t", "not-kept": "n" } as const;
 /** JSON as it is, or JSON with tags for what JSON cannot say. */
 const PLAIN = "p";
 const TAGGED = "t";
-const HEADER_LENGTH = 3;
 
 /** The text and what it reads back as, or why there is no text. */
 export type Encoded =
@@ -40,10 +39,10 @@ function encode(kind: "value" | "thrown", content: unknown, maxBytes: number): E
     const plain = copyOfPlain(content, { partsLeft: maxBytes }, 0);
     if (plain !== NOT_PLAIN) {
       // The copy is what is written: a value that reads differently every time is read once.
-      return sized(FORMAT + KINDS[kind] + PLAIN + JSON.stringify(plain), plain, maxBytes);
+      return sized(JSON.stringify([FORMAT + KINDS[kind] + PLAIN, plain]), plain, maxBytes);
     }
     const tagged = toTagged(content, { partsLeft: maxBytes });
-    return sized(FORMAT + KINDS[kind] + TAGGED + JSON.stringify(tagged), fromTagged(tagged), maxBytes);
+    return sized(JSON.stringify([FORMAT + KINDS[kind] + TAGGED, tagged]), fromTagged(tagged), maxBytes);
   } catch (error) {
     // Also what the value itself throws while it is read: the work is done, so nothing may make it look undone.
     const reason = error instanceof TooLarge ? "too-large" : "not-encodable";
@@ -69,7 +68,7 @@ function withoutCause(error: Error): Error {
 
 /** The marker of work that is done and must not be repeated, although what it returned is not there to replay. */
 export function notKept(reason: NotKeptReason): string {
-  return `${FORMAT}${KINDS["not-kept"]}${PLAIN}${JSON.stringify({ reason })}`;
+  return JSON.stringify([FORMAT + KINDS["not-kept"] + PLAIN, { reason }]);
 }
 
 export const FORGOTTEN: string = notKept("forgotten");
@@ -84,11 +83,11 @@ export function decodeOutcome(text: string): Outcome {
 }
 
 function decode(text: string): Outcome {
-  const shape = text[HEADER_LENGTH - 1];
-  if (text[0] !== FORMAT || (shape !== PLAIN && shape !== TAGGED)) throw new TypeError("unknown format");
-  const json: unknown = JSON.parse(text.slice(HEADER_LENGTH));
+  const [header, json] = JSON.parse(text) as [header: string, content: unknown];
+  const shape = header[2];
+  if (header[0] !== FORMAT || (shape !== PLAIN && shape !== TAGGED)) throw new TypeError("unknown format");
   const content = shape === TAGGED ? fromTagged(json) : json;
-  switch (text[1]) {
+  switch (header[1]) {
     case KINDS.value:
       return { kind: "value", value: content };
     case KINDS.thrown:

@@ -86,16 +86,14 @@ async function settle<T>(
   report: (answer: T) => void,
 ): Promise<T> {
   const { completeWaitMs, storeTimeoutMs } = call.policy;
-  let isGrantedLate = false;
-  const sayAgain = () => void ports.background.persist(storeTimeoutMs, again);
+  // What was granted before this is what is settled now; what is granted from here on, nobody has been told about.
+  round.isGrantedLate = false;
+  round.onLateNew = undefined;
   const told = (answer: T): T => {
-    round.onLateNew = sayAgain;
-    if (isGrantedLate) sayAgain();
+    round.onLateNew = () => void ports.background.persist(storeTimeoutMs, again);
+    if (round.isGrantedLate) round.onLateNew();
     report(answer);
     return answer;
-  };
-  round.onLateNew = () => {
-    isGrantedLate = true;
   };
   if (completeWaitMs > 0) {
     try {

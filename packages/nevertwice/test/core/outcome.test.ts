@@ -54,47 +54,52 @@ const { rich } = fc.letrec<{ rich: unknown }>((tie) => ({
 
 describe("a frame", () => {
   test.each<[value: unknown, frame: string]>([
-    [null, "1vpnull"],
-    ["€", '1vp"€"'],
-    [{ id: 7, lines: [1, "a", true] }, '1vp{"id":7,"lines":[1,"a",true]}'],
-    ["\ud83d", String.raw`1vp"\ud83d"`],
-    [undefined, '1vt{"$":"undefined"}'],
-    [-0, '1vt{"$":"number","v":"-0"}'],
-    [Number.NaN, '1vt{"$":"number","v":"NaN"}'],
-    [[12n], '1vt[{"$":"bigint","v":"12"}]'],
-    [new Date(0), '1vt{"$":"date","v":0}'],
-    [new Date(Number.NaN), '1vt{"$":"date","v":null}'],
-    [new Map([["a", 1]]), '1vt{"$":"map","v":[["a",1]]}'],
-    [new Set(["a"]), '1vt{"$":"set","v":["a"]}'],
-    [{ a: undefined, b: [{ c: 1n }] }, '1vt{"a":{"$":"undefined"},"b":[{"c":{"$":"bigint","v":"1"}}]}'],
-    [JSON.parse('{"a":1,"__proto__":2}'), '1vt{"$":"object","v":[["a",1],["__proto__",2]]}'],
-    [{ $: "date" }, '1vt{"$":"object","v":[["$","date"]]}'],
-    [new TypeError("no"), '1vt{"$":"error","v":{"name":"TypeError","message":"no"}}'],
-    [new Uint8Array([65, 66]), '1vt{"$":"bytes","v":"QUI="}'],
+    [null, '["1vp",null]'],
+    ["€", '["1vp","€"]'],
+    [{ id: 7, lines: [1, "a", true] }, '["1vp",{"id":7,"lines":[1,"a",true]}]'],
+    ["\ud83d", String.raw`["1vp","\ud83d"]`],
+    [undefined, '["1vt",{"$":"undefined"}]'],
+    [-0, '["1vt",{"$":"number","v":"-0"}]'],
+    [Number.NaN, '["1vt",{"$":"number","v":"NaN"}]'],
+    [[12n], '["1vt",[{"$":"bigint","v":"12"}]]'],
+    [new Date(0), '["1vt",{"$":"date","v":0}]'],
+    [new Date(Number.NaN), '["1vt",{"$":"date","v":null}]'],
+    [new Map([["a", 1]]), '["1vt",{"$":"map","v":[["a",1]]}]'],
+    [new Set(["a"]), '["1vt",{"$":"set","v":["a"]}]'],
+    [{ a: undefined, b: [{ c: 1n }] }, '["1vt",{"a":{"$":"undefined"},"b":[{"c":{"$":"bigint","v":"1"}}]}]'],
+    [JSON.parse('{"a":1,"__proto__":2}'), '["1vt",{"$":"object","v":[["a",1],["__proto__",2]]}]'],
+    [{ $: "date" }, '["1vt",{"$":"object","v":[["$","date"]]}]'],
+    [new TypeError("no"), '["1vt",{"$":"error","v":{"name":"TypeError","message":"no"}}]'],
+    [new Uint8Array([65, 66]), '["1vt",{"$":"bytes","v":"QUI="}]'],
   ])("of %o is frozen", (value, frame) => {
     expect(kept("value", value).text).toBe(frame);
   });
 
   test("of what was thrown says so", () => {
-    expect(kept("thrown", "no").text).toBe('1tp"no"');
-    expect(kept("thrown", new Error("no")).text).toBe('1tt{"$":"error","v":{"name":"Error","message":"no"}}');
+    expect(kept("thrown", "no").text).toBe('["1tp","no"]');
+    expect(kept("thrown", new Error("no")).text).toBe(
+      '["1tt",{"$":"error","v":{"name":"Error","message":"no"}}]',
+    );
   });
 
   test("of an outcome that is not kept says why", () => {
-    expect(notKept("too-large")).toBe('1np{"reason":"too-large"}');
-    expect(FORGOTTEN).toBe('1np{"reason":"forgotten"}');
+    expect(notKept("too-large")).toBe('["1np",{"reason":"too-large"}]');
+    expect(FORGOTTEN).toBe('["1np",{"reason":"forgotten"}]');
     expect(decodeOutcome(FORGOTTEN)).toEqual({ kind: "not-kept", reason: "forgotten" });
   });
 
   test.each([
-    ["of another format", "2vpnull"],
-    ["of another kind", "1xpnull"],
+    ["of another format", '["2vp",null]'],
+    ["of another kind", '["1xp",null]'],
     ["without a format", "null"],
     ["that is empty", ""],
+    ["with an empty header", '["",null]'],
+    ["that was cut off", '["1vp",{"receipt":'],
+    ["that is no list", '{"1vp":null}'],
     ["that is no text", "\u0000\u0001\u0002"],
-    ["whose format is many bytes long", "€vpnull"],
-    ["of another shape", "1vznull"],
-    ["with a tag of a later version", '1vt{"$":"url","v":"https://example.org"}'],
+    ["whose format is many bytes long", '["€vp",null]'],
+    ["of another shape", '["1vz",null]'],
+    ["with a tag of a later version", '["1vt",{"$":"url","v":"https://example.org"}]'],
   ])("%s is unreadable, and so done without an outcome", (_, frame) => {
     expect(decodeOutcome(frame)).toEqual({ kind: "not-kept", reason: "unreadable" });
   });
@@ -103,12 +108,12 @@ describe("a frame", () => {
     fc.assert(
       fc.property(rich, (value) => {
         const { text } = kept("value", value);
-        expect(text).toMatch(/^1v[pt]/);
+        expect(text).toMatch(/^\["1v[pt]",/);
         expect(text.isWellFormed() && !text.includes("\0")).toBe(true);
       }),
       { numRuns: 300 },
     );
-    expect(kept("value", "\0\ud83d").text).toBe(String.raw`1vp"\u0000\ud83d"`);
+    expect(kept("value", "\0\ud83d").text).toBe(String.raw`["1vp","\u0000\ud83d"]`);
   });
 });
 
@@ -222,10 +227,10 @@ describe("a value comes back as it was", () => {
 
 test("prototype-pollution: no frame, however made, changes what all objects inherit", () => {
   const frames = [
-    '1vp{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}',
-    '1vt{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}',
-    '1vt{"$":"object","v":[["__proto__",{"polluted":1}],["constructor",{"prototype":{"polluted":1}}]]}',
-    '1tt{"$":"error","v":{"name":"Error","message":"no","code":1,"__proto__":{"polluted":1},"cause":{"__proto__":{"polluted":1}}}}',
+    '["1vp",{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}]',
+    '["1vt",{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}]',
+    '["1vt",{"$":"object","v":[["__proto__",{"polluted":1}],["constructor",{"prototype":{"polluted":1}}]]}]',
+    '["1tt",{"$":"error","v":{"name":"Error","message":"no","code":1,"__proto__":{"polluted":1},"cause":{"__proto__":{"polluted":1}}}}]',
   ];
   for (const frame of frames) {
     const outcome = decodeOutcome(frame);
@@ -302,7 +307,7 @@ describe("an error comes back", () => {
   test("without the bytes of a cause that is left out", () => {
     const cause = { body: new Uint8Array(500), socket: () => {} };
     expect(kept("thrown", new Error("no", { cause }), 100).text).toBe(
-      '1tt{"$":"error","v":{"name":"Error","message":"no"}}',
+      '["1tt",{"$":"error","v":{"name":"Error","message":"no"}}]',
     );
   });
 
@@ -410,10 +415,10 @@ describe("what cannot be kept is not encodable", () => {
 
 describe("the limit", () => {
   test.each<[what: string, value: unknown, size: number]>([
-    ["text", "a".repeat(95), 100],
-    ["text of many bytes a letter", `${"€".repeat(31)}aa`, 100],
-    ["tagged text", ["a".repeat(75), undefined], 100],
-    ["bytes", new Uint8Array(57), 99],
+    ["text", "a".repeat(95), 105],
+    ["text of many bytes a letter", `${"€".repeat(31)}aa`, 105],
+    ["tagged text", ["a".repeat(75), undefined], 105],
+    ["bytes", new Uint8Array(57), 104],
   ])("is counted in bytes of the whole frame: %s", (_, value, size) => {
     expect(Buffer.byteLength(kept("value", value, size).text)).toBe(size);
     expect(encodeOutcome("value", value, size - 1)).toEqual({
@@ -429,10 +434,10 @@ describe("the limit", () => {
   });
 
   test("allows 257 levels of lists, objects and both", () => {
-    expect(kept("value", nested(256)).text).toBe(`1vp${"[".repeat(256)}${"]".repeat(256)}`);
-    expect(kept("value", nested(257)).text).toBe(`1vt${"[".repeat(257)}${"]".repeat(257)}`);
-    expect(kept("value", { a: nested(255) }).text).toBe(`1vp{"a":${"[".repeat(255)}${"]".repeat(255)}}`);
-    expect(kept("value", { a: nested(256) }).text).toBe(`1vt{"a":${"[".repeat(256)}${"]".repeat(256)}}`);
+    expect(kept("value", nested(256)).text).toBe(`["1vp",${"[".repeat(256)}${"]".repeat(256)}]`);
+    expect(kept("value", nested(257)).text).toBe(`["1vt",${"[".repeat(257)}${"]".repeat(257)}]`);
+    expect(kept("value", { a: nested(255) }).text).toBe(`["1vp",{"a":${"[".repeat(255)}${"]".repeat(255)}}]`);
+    expect(kept("value", { a: nested(256) }).text).toBe(`["1vt",{"a":${"[".repeat(256)}${"]".repeat(256)}}]`);
   });
 
   test("does not allow 258 levels", () => {

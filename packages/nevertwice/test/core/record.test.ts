@@ -364,7 +364,7 @@ describe("the other steps write", () => {
       ...COMPLETED,
       parts: undefined,
       fingerprint: undefined,
-      outcome: '1np{"reason":"forgotten"}',
+      outcome: '["1np",{"reason":"forgotten"}]',
     });
   });
 });

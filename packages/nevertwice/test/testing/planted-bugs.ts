@@ -82,7 +82,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "a late new is dropped",
     file: "core/claiming.js",
-    find: 'late.status === "new" && round.onLateNew()',
+    find: 'late.status === "new" && grantedLate(round)',
     replace: "false",
   },
   {
