@@ -13,12 +13,13 @@ export class TimedOut extends Error {
   }
 }
 
-/** What a call hands on to the store, beside what it asks. */
+/** What a call knows of the patience of whoever waits for it. */
 export interface Bound {
+  /** Handed on to the store. */
   readonly signal: AbortSignal | undefined;
+  /** Nobody waits any more: a call of several steps takes no further one. */
+  readonly isOver: boolean;
 }
-
-const UNBOUND: Bound = { signal: undefined };
 
 export interface Caller {
   readonly store: Store;
@@ -34,14 +35,14 @@ export function bounded<T>(
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const controller = store.usesSignal ? new AbortController() : undefined;
-    let isOver = false;
+    const bound = { signal: controller?.signal, isOver: false };
     const cancel = timer.after(ms, () => {
-      isOver = true;
+      bound.isOver = true;
       reject(new TimedOut(ms));
       controller?.abort();
     });
     const answered = (answer: T) => {
-      if (isOver) return onLate?.(answer);
+      if (bound.isOver) return onLate?.(answer);
       cancel();
       resolve(answer);
     };
@@ -50,7 +51,7 @@ export function bounded<T>(
       reject(error);
     };
     try {
-      send(controller ?? UNBOUND).then(answered, failed);
+      send(bound).then(answered, failed);
     } catch (error) {
       failed(error);
     }

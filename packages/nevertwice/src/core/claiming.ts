@@ -41,6 +41,7 @@ export async function claimRound(
   const send = (bound: Bound) => sendClaim(ports, call, round.token, takeover, bound);
   const onLate = (late: ClaimAnswer) => late.status === "new" && grantedLate(round);
   let answer: RoundAnswer = OVERDUE;
+  let isAmbiguous = false;
   for (let tries = 0; tries < MAX_TRIES; ) {
     if (tries > 0)
       await new Promise<void>((resolve) => void timer.after(pauseMs(tries, ports.random), resolve));
@@ -51,16 +52,26 @@ export async function claimRound(
     } catch (error) {
       answer = { status: "unavailable", error, isRefused: isRefusal(error) };
       if (answer.isRefused) break;
+      isAmbiguous = true;
       tries += error instanceof TimedOut ? TIMEOUT_TRIES : 1;
     }
   }
-  if (answer.status !== "new") {
-    round.onLateNew = () => abandonUnrun(ports, call, round);
-  } else if (timer.now() >= leaseEnd(round.sentAt, leaseMs)) {
-    abandonUnrun(ports, call, round);
+  if (answer.status === "new") {
+    if (timer.now() < leaseEnd(round.sentAt, leaseMs)) return { round, answer };
     answer = { status: "too-late" };
   }
+  const isUnanswered = answer.status === "unavailable" && isAmbiguous;
+  if (isUnanswered && mayProceed(call, answer, takeover)) return { round, answer };
+  round.onLateNew = () => abandonUnrun(ports, call, round);
+  // Or an earlier try was granted after the last one was refused, and its answer overtook that one's.
+  if (isUnanswered || answer.status === "too-late" || round.isGrantedLate) abandonUnrun(ports, call, round);
   return { round, answer };
+}
+
+/** Whether whoever claims goes on without an answer, and so keeps what it may have been granted. */
+export function mayProceed(call: Call, answer: RoundAnswer, takeover?: number): boolean {
+  const isUnreachable = answer.status === "unavailable" && !answer.isRefused;
+  return isUnreachable && call.policy.onUnavailable === "proceed" && takeover === undefined;
 }
 
 const OVERDUE = {
@@ -90,7 +101,7 @@ export function sendClaim(
   });
 }
 
-function grantedLate(round: Round): void {
+export function grantedLate(round: Round): void {
   round.isGrantedLate = true;
   round.onLateNew?.();
 }

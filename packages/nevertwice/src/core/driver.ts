@@ -11,7 +11,7 @@ import {
   endingOfValue,
   type Work,
 } from "./attempt.ts";
-import { abandonUnrun, claimRound, type Round, sendRenew } from "./claiming.ts";
+import { abandonUnrun, claimRound, mayProceed, type Round, sendRenew } from "./claiming.ts";
 import { Lease } from "./lease.ts";
 import { about } from "./observer.ts";
 import type { Policy } from "./policy.ts";
@@ -35,6 +35,9 @@ export interface Driver {
   /** Takes no new claims, waits for running work, then fires its signals and leaves it to lapse. */
   close(drainMs: number): Promise<readonly LeftRunning[]>;
 }
+
+/** A waiter that was woken for nothing asks again after this. */
+const WAIT_AGAIN_MS = 5;
 
 interface Running {
   readonly call: Call;
@@ -90,24 +93,22 @@ export function createDriver(ports: Ports): Driver {
           break;
         case "unavailable":
           emit?.({ ...about(identity), kind: "unavailable", during: "claim", cause: answer.error });
-          if (answer.isRefused) return refused(answer.error);
-          if (policy.onUnavailable === "proceed") return proceed(call, work, round);
-          abandonUnrun(ports, call, round);
-          return refused(answer.error);
+          return mayProceed(call, answer) ? proceed(call, work, round) : refused(answer.error);
         case "too-late":
           // A waiter's time is not up: it goes on with a fresh token.
           if (isWaiter && leftMs > 0) break;
           return refused(new Error("the claim was answered after its lease had ended"));
         case "pending":
           if (policy.onPending === "reject" || leftMs <= 0 || call.signal?.aborted) return answer;
-          isWaiter = true;
           await waiting.wait({
             id: identity.id,
             leaseLeftMs: answer.leaseLeftMs,
             longestMs: leftMs,
+            leastMs: isWaiter ? WAIT_AGAIN_MS : 0,
             storeTimeoutMs: policy.storeTimeoutMs,
             signal: call.signal,
           });
+          isWaiter = true;
       }
     }
   }
@@ -162,7 +163,6 @@ export function createDriver(ports: Ports): Driver {
     lapsedFence: number,
   ): Promise<void> {
     const { round, answer } = await claimRound(ports, call, lapsedFence);
-    if (answer.status === "unavailable" && !answer.isRefused) abandonUnrun(ports, call, round);
     if (answer.status !== "new") return;
     const settlement: Settlement = {
       call,

@@ -4,7 +4,7 @@
  */
 import type { Ending } from "./attempt.ts";
 import { type Bound, bounded } from "./calls.ts";
-import { type Round, sendAbandon, sendClaim } from "./claiming.ts";
+import { grantedLate, type Round, sendAbandon, sendClaim } from "./claiming.ts";
 import { fingerprintsDiffer } from "./fingerprint.ts";
 import { about } from "./observer.ts";
 import type { Ports } from "./ports.ts";
@@ -150,6 +150,10 @@ function claimThen(
     if (answer.status !== "new") {
       suspect(`the key was ${answer.status}`);
       return { status: "overtaken" };
+    }
+    if (bound.isOver) {
+      grantedLate(round);
+      return UNANSWERED;
     }
     if (answer.number !== 1) suspect(`it was attempt ${answer.number}`);
     return complete(bound);

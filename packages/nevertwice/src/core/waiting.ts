@@ -16,8 +16,9 @@ export interface WaitRequest {
   readonly id: string;
   /** The lease that was left when the claim was refused. */
   readonly leaseLeftMs: number;
-  /** Wait no longer than this. */
+  /** Wait no longer than this, and not less than that: so that no store can keep a caller asking without pause. */
   readonly longestMs: number;
+  readonly leastMs: number;
   readonly storeTimeoutMs: number;
   readonly signal: AbortSignal | undefined;
 }
@@ -94,7 +95,7 @@ export function createWaiting(caller: Caller, random: () => number): Waiting {
 
   return {
     wait(request) {
-      const { id, longestMs, signal } = request;
+      const { id, longestMs, leastMs, signal } = request;
       if (signal?.aborted) return Promise.resolve();
       let record = watched.get(id);
       if (record === undefined) {
@@ -102,13 +103,16 @@ export function createWaiting(caller: Caller, random: () => number): Waiting {
         watched.set(id, record);
       }
       const { sleepers, wake } = record;
+      const earliest = timer.now() + leastMs;
       return new Promise((resolve) => {
         const rouse = () => {
           cancel();
           signal?.removeEventListener("abort", rouse);
           sleepers.delete(rouse);
           if (sleepers.size === 0) wake();
-          resolve();
+          const earlyMs = earliest - timer.now();
+          if (earlyMs > 0 && !signal?.aborted) timer.after(earlyMs, resolve);
+          else resolve();
         };
         const cancel = timer.after(longestMs, rouse);
         signal?.addEventListener("abort", rouse, { once: true });

@@ -88,8 +88,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "work is started on a lease that ended while the claim was under way",
     file: "core/claiming.js",
-    find: "else if (timer.now() >= leaseEnd(round.sentAt, leaseMs)) {",
-    replace: "else if (false) {",
+    find: "if (timer.now() < leaseEnd(round.sentAt, leaseMs))",
+    replace: "if (true)",
   },
   {
     name: "a clock that steps back hands the key over",
@@ -104,6 +104,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     find: "ports.background.persist(storeTimeoutMs, send)",
     replace:
       "ports.background.persist(storeTimeoutMs, (bound) => ports.timer.now() > round.sentAt + call.policy.leaseMs ? Promise.resolve(unanswered) : send(bound))",
+  },
+  {
+    name: "a grant that overtakes a refusal is forgotten",
+    file: "core/claiming.js",
+    find: 'answer.status === "too-late" || round.isGrantedLate)',
+    replace: 'answer.status === "too-late")',
   },
   {
     name: "a held claim is taken over like any other",

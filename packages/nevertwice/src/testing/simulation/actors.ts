@@ -91,6 +91,7 @@ function refereed({ name, store, clock, referee }: ActorOptions): Store {
 /** Next to the process: what comes back waits while it is paused, and is lost when it is dead. */
 function delivered(store: Store, process: Process, referee: Referee): Store {
   function deliver<T>(method: string, token: string | undefined, answer: Promise<T>): Promise<T> {
+    if (token !== undefined) referee.tell(() => `sent: ${method} ${token}`);
     return new Promise((resolve, reject) => {
       answer.then(
         (value) =>
