@@ -11,7 +11,7 @@ const NURSERY_MB = 64;
  * @param {{ simulation: URL, seed: number, schedules: number, batch?: number, onProgress?: (done: number) => void }} options
  * @returns {Promise<Report>}
  */
-export async function simulateOnAllCores({ simulation, seed, schedules, batch = 5_000, onProgress }) {
+export async function simulateOnAllCores({ simulation, seed, schedules, batch = 2_000, onProgress }) {
   /** @type {Record<string, number>} */
   const counts = {};
   /** @type {Report["failure"][]} */
@@ -20,20 +20,25 @@ export async function simulateOnAllCores({ simulation, seed, schedules, batch = 
   let done = 0;
   let events = 0;
 
+  /** One thread, kept for all its batches: what the engine has learnt to run fast stays fast. */
   async function lane() {
-    while (dealt < schedules && failures.length === 0) {
-      const first = dealt;
-      dealt = Math.min(schedules, dealt + batch);
-      const report = await runBatch({
-        simulation: simulation.href,
-        seed: seed + first,
-        schedules: dealt - first,
-      });
-      done += report.schedules;
-      events += report.events;
-      for (const [what, times] of Object.entries(report.counts)) counts[what] = (counts[what] ?? 0) + times;
-      if (report.failure !== undefined) failures.push(report.failure);
-      onProgress?.(done);
+    const worker = new Worker(WORKER, {
+      workerData: { simulation: simulation.href },
+      resourceLimits: { maxYoungGenerationSizeMb: NURSERY_MB },
+    });
+    try {
+      while (dealt < schedules && failures.length === 0) {
+        const first = dealt;
+        dealt = Math.min(schedules, dealt + batch);
+        const report = await runBatch(worker, { seed: seed + first, schedules: dealt - first });
+        done += report.schedules;
+        events += report.events;
+        for (const [what, times] of Object.entries(report.counts)) counts[what] = (counts[what] ?? 0) + times;
+        if (report.failure !== undefined) failures.push(report.failure);
+        onProgress?.(done);
+      }
+    } finally {
+      await worker.terminate();
     }
   }
   await Promise.all(Array.from({ length: availableParallelism() }, lane));
@@ -42,16 +47,17 @@ export async function simulateOnAllCores({ simulation, seed, schedules, batch = 
 }
 
 /**
- * @param {{ simulation: string, seed: number, schedules: number }} workerData
+ * @param {Worker} worker
+ * @param {{ seed: number, schedules: number }} range
  * @returns {Promise<Report>}
  */
-function runBatch(workerData) {
+function runBatch(worker, range) {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(WORKER, {
-      workerData,
-      resourceLimits: { maxYoungGenerationSizeMb: NURSERY_MB },
-    });
-    worker.once("message", resolve);
     worker.once("error", reject);
+    worker.once("message", (report) => {
+      worker.off("error", reject);
+      resolve(report);
+    });
+    worker.postMessage(range);
   });
 }

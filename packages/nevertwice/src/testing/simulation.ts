@@ -2,13 +2,20 @@
  * The real engine over a store, under virtual time: many workers and keys, crashes, pauses past the lease, lost and
  * delayed replies, clock jumps both ways, outages. Every schedule is drawn from a number that replays it.
  */
-import type { Attempt } from "../core/attempt.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Store } from "../core/store.ts";
+import type { ClaimAnswer, ClaimRequest, Store } from "../core/store.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { FaultRates } from "./faulty-store.ts";
 import { seededRandom } from "./random.ts";
-import { type Actor, type CallRecord, createActor, idOf, OPERATION, startCall } from "./simulation/actors.ts";
+import {
+  type Actor,
+  type CallRecord,
+  createActor,
+  idOf,
+  NAMESPACE,
+  OPERATION,
+  startCall,
+} from "./simulation/actors.ts";
 import type { Violation } from "./simulation/invariant.ts";
 import { createReferee, type Referee } from "./simulation/referee.ts";
 import { drawScenario, LEASE_MS, type PlannedFault, type Scenario } from "./simulation/scenario.ts";
@@ -41,14 +48,15 @@ export interface SimulationReport {
 }
 
 /** Schedules share nothing, so many run side by side between two turns of the event loop. */
-const SIDE_BY_SIDE = 64;
+const SIDE_BY_SIDE = 32;
 const CLOCK_START_MS = 1_700_000_000_000;
 /** When the faults of a schedule end and everything may come to rest. */
 const HEAL_AT_MS = 1_000;
 /** More than the records of a schedule. */
 const PURGE_LIMIT = 100;
 /** One lease, and the margin by which a deadline may be off after a clock went back. */
-const CLAIMABLE_WITHIN_MS = LEASE_MS + 1_000 + LEASE_MS;
+const CLAIMABLE_AFTER_MS = LEASE_MS + 1_000;
+const PROBE_TERMS = { leaseMs: LEASE_MS, retentionMs: 1, hold: false };
 
 export async function simulate(options: SimulateOptions): Promise<SimulationReport> {
   const { seed, schedules = 1, createStore = (clock) => memoryStore({ clock }) } = options;
@@ -88,7 +96,6 @@ interface Stage {
   readonly clock: Clock;
   readonly jump: (byMs: number) => void;
   readonly referee: Referee;
-  readonly createActor: (name: string, rates: FaultRates) => Actor;
   readonly actors: readonly Actor[];
 }
 
@@ -100,9 +107,7 @@ function setStage(seed: number, createStore: (clock: Clock) => Store, story?: st
   const clock: Clock = { now: () => world.now() + startsAt };
   const store = createStore(clock);
   const referee = createReferee(world.now, story);
-  const { delayMs } = scenario;
-  const create = (name: string, rates: FaultRates) =>
-    createActor({ name, world, random, store, clock, referee, rates, delayMs });
+  const shared = { world, random, store, clock, referee, rates: scenario.rates, delayMs: scenario.delayMs };
   return {
     scenario,
     world,
@@ -112,8 +117,7 @@ function setStage(seed: number, createStore: (clock: Clock) => Store, story?: st
       startsAt += byMs;
     },
     referee,
-    createActor: create,
-    actors: Array.from({ length: scenario.workers }, (_, i) => create(`w${i}`, scenario.rates)),
+    actors: Array.from({ length: scenario.workers }, (_, i) => createActor({ ...shared, name: `w${i}` })),
   };
 }
 
@@ -189,41 +193,34 @@ function checkRest(calls: readonly CallRecord[], referee: Referee, actors: reado
   referee.checkDebts((owner) => living.has(owner));
 }
 
-/** Soon after, every key can be claimed, answers, or waits for a decision that is accepted. */
-async function probe(
-  { world, scenario, referee, createActor: create }: Stage,
-  isOver: () => boolean,
-): Promise<number> {
-  const actor = create("probe", {});
+/** One lease later every key can be claimed, answers, or waits for a decision that is accepted. */
+async function probe(stage: Stage, isOver: () => boolean): Promise<number> {
+  const { world, scenario } = stage;
   const subjects = new Map(scenario.calls.map(({ scope, key }) => [idOf(scope, key), { scope, key }]));
-  for (const [id, { scope, key }] of subjects) void probeOne(actor, referee, id, scope, key);
+  for (const [id, { scope, key }] of subjects) {
+    const parts = { namespace: NAMESPACE, scope, operation: OPERATION, key };
+    const claim = (token: string, takeover?: number) => ({ ...PROBE_TERMS, id, parts, token, takeover });
+    // The first claim finds a deadline that a clock has carried off, and has it written down.
+    world.after(0, () => void ask(stage, claim("probe.1")));
+    world.after(CLAIMABLE_AFTER_MS, () => void probeOne(stage, claim));
+  }
   return world.run(isOver);
 }
 
 async function probeOne(
-  { guard }: Actor,
-  referee: Referee,
-  id: string,
-  scope: string,
-  key: string,
+  stage: Stage,
+  claim: (token: string, takeover?: number) => ClaimRequest,
 ): Promise<void> {
-  const subject = { operation: OPERATION, scope, key };
-  const request = { ...subject, leaseMs: LEASE_MS, waitMs: CLAIMABLE_WITHIN_MS };
-  const work = async (attempt: Attempt) => {
-    const tenure = referee.started(id, attempt.fence);
-    if (tenure !== undefined) tenure.work = "returned";
-    return { run: "probe", subject: `${scope}/${key}` };
-  };
-  try {
-    let result = await guard.tryRun(request, work);
-    if (result.status === "unknown") {
-      const isDecided = await guard.resolve({ ...subject, fence: result.fence }, { status: "not-done" });
-      if (!isDecided) referee.fail("I8", "a held claim could not be decided");
-      result = await guard.tryRun(request, work);
-    }
-    const isDone = result.status === "ran" || result.status === "replayed";
-    if (!isDone) referee.fail("I8", `after everything came to rest a key answered ${result.status}`);
-  } catch {
-    // A remembered error is an answer too.
-  }
+  const answer = await ask(stage, claim("probe.2"));
+  if (answer.status === "pending") stage.referee.fail("I8", "a key whose lease has ended is still pending");
+  if (answer.status !== "unknown") return;
+  const decided = await ask(stage, claim("probe.3", answer.fence));
+  if (decided.status !== "new") stage.referee.fail("I8", "a held claim could not be decided");
+}
+
+async function ask({ store, clock, referee }: Stage, request: ClaimRequest): Promise<ClaimAnswer> {
+  const now = clock.now();
+  const answer = await store.claim(request);
+  referee.claimed("probe", request, answer, now);
+  return answer;
 }

@@ -79,7 +79,7 @@ describe("a planted bug is found, and its seed replays it", () => {
 
   test.each(PLANTED_BUGS)("$name", { timeout: 120_000 }, async (bug) => {
     const simulation = await plant(bug);
-    const report = await simulateOnAllCores({ simulation, seed: 1, schedules: 60_000, batch: 2_000 });
+    const report = await simulateOnAllCores({ simulation, seed: bug.from ?? 1, schedules: 60_000 });
     const { failure } = report;
     expect(failure, `not found in ${report.schedules} schedules`).toBeDefined();
     const replayed = await simulateOnAllCores({ simulation, seed: failure?.seed ?? 0, schedules: 1 });

@@ -12,7 +12,7 @@ import type { Referee } from "./referee.ts";
 import type { PlannedCall, Scenario } from "./scenario.ts";
 import { createProcess, type Process, type World } from "./world.ts";
 
-const NAMESPACE = "simulation";
+export const NAMESPACE = "simulation";
 export const OPERATION = "work";
 
 /** One application process: its guard, and its connection to the store. */
