@@ -60,7 +60,7 @@ export function bounded<T>(
 
 /** A store that says no (full, unsafe, closed) has answered: repeating the call, or proceeding without, is wrong. */
 export function isRefusal(error: unknown): boolean {
-  return isNevertwiceError(error);
+  return isNevertwiceError(error) && error.code !== "unavailable";
 }
 
 const FIRST_PAUSE_MS = 50;

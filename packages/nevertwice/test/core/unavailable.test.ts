@@ -84,6 +84,27 @@ test("a store that is full or unsafe has answered: it is not asked again, and pr
   expect({ claims, runs }).toEqual({ claims: 1, runs: 0 });
 });
 
+test("a store that itself says unavailable has not answered: it is asked again, and proceed applies", async () => {
+  const { another, inner, settle } = createScene();
+  let claims = 0;
+  const busy: Store = {
+    ...inner,
+    claim(claim) {
+      claims++;
+      return claims <= 3
+        ? Promise.reject(new NevertwiceError("unavailable", "lost too many races"))
+        : inner.claim(claim);
+    },
+  };
+  const guard = another({ store: busy, onUnavailable: "proceed" });
+  expect(await settle(guard.tryRun(request, () => "ran"))).toEqual({
+    status: "ran",
+    value: "ran",
+    recorded: true,
+  });
+  expect(claims).toBe(4);
+});
+
 test.each(["lose-reply", "break-reply", "refuse", "hang"] as const)(
   "%s on complete: the caller gets its value, and the outcome is recorded in the background",
   async (fault) => {
