@@ -15,7 +15,7 @@ import { abandonUnrun, claimRound, mayProceed, type Round, sendRenew } from "./c
 import { Lease } from "./lease.ts";
 import { about } from "./observer.ts";
 import type { Policy } from "./policy.ts";
-import type { Ports } from "./ports.ts";
+import { outcomeLimit, type Ports } from "./ports.ts";
 import type { Call } from "./request.ts";
 import { closed, type RunResult, refused, replay, toResult } from "./result.ts";
 import { type Settlement, settleAbandon, settleCompletion } from "./settling.ts";
@@ -140,7 +140,7 @@ export function createDriver(ports: Ports): Driver {
     settlement: Settlement,
     number: number,
   ): Promise<RunResult<T>> {
-    const limit = outcomeLimit(call.policy);
+    const limit = outcomeLimit(ports, call.policy);
     const { handed, lease, end } = begin(settlement, number);
     let ending: Ending;
     try {
@@ -176,7 +176,7 @@ export function createDriver(ports: Ports): Driver {
     let ending: Ending;
     try {
       const decision = await ask({ parts: call.identity.parts, fence, number, signal, deriveKey });
-      ending = endingOfDecision(decision, outcomeLimit(call.policy));
+      ending = endingOfDecision(decision, outcomeLimit(ports, call.policy));
     } catch {
       // Whoever looked found nothing out: it stays unknown, and the caller is told so.
       ending = endingOfDecision({ status: "unknown" }, 0);
@@ -205,10 +205,6 @@ export function createDriver(ports: Ports): Driver {
       running.delete(entry);
     };
     return { handed: createAttempt(call, lease, fence, number), lease, end };
-  }
-
-  function outcomeLimit({ maxOutcomeBytes }: Policy): number {
-    return Math.min(maxOutcomeBytes, ports.store.maxOutcomeBytes ?? Number.POSITIVE_INFINITY);
   }
 
   async function drain(drainMs: number): Promise<readonly LeftRunning[]> {

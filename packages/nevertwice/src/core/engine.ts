@@ -119,7 +119,9 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
   function forget(subject: Subject): Promise<boolean>;
   function forget(all: { readonly scope: string }): Promise<ForgetReport>;
   async function forget(what: Subject | { readonly scope: string }): Promise<boolean | ForgetReport> {
-    if ("operation" in what || "key" in what) return open().forgetOne(what as Subject);
+    const isScope = typeof what === "object" && what !== null && !("operation" in what || "key" in what);
+    if (!isScope) return open().forgetOne(what as Subject);
+    checkOptions(what, { scope: () => {} });
     if (what.scope === undefined || what.scope === "") {
       throw new NevertwiceError(
         "scope-missing",

@@ -6,7 +6,7 @@ import { NevertwiceError } from "./errors.ts";
 import { checkedPart, shortHash } from "./identity.ts";
 import { decodeOutcome, type Outcome } from "./outcome.ts";
 import { type Check, checkOptions, type Decision, isText, type Policy, wholeFrom } from "./policy.ts";
-import type { Ports } from "./ports.ts";
+import { outcomeLimit, type Ports } from "./ports.ts";
 import { checkedSubject, type Subject } from "./request.ts";
 import { unavailable } from "./result.ts";
 import { settleAbandon, settleCompletion } from "./settling.ts";
@@ -104,13 +104,14 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
     },
 
     async resolve(subject, decision) {
+      const identity = checkedSubject(subject, namespace);
       if (!Number.isSafeInteger(subject.fence)) {
         throw new NevertwiceError(
           "options-invalid",
           "fence is missing: give the fence that listUnknown, read or the unknown error showed.",
         );
       }
-      const ending = endingOfDecision(decision, policy.maxOutcomeBytes);
+      const ending = endingOfDecision(decision, outcomeLimit(ports, policy));
       if (ending.kind === "abandon" && ending.as === "unrun") {
         throw new NevertwiceError(
           "options-invalid",
@@ -120,12 +121,7 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
       if (ending.kind === "complete" && ending.notKept !== undefined) {
         throw new NevertwiceError("options-invalid", `the decision cannot be kept: ${ending.notKept}.`);
       }
-      const call = {
-        identity: checkedSubject(subject, namespace),
-        fingerprint: undefined,
-        policy,
-        signal: undefined,
-      };
+      const call = { identity, fingerprint: undefined, policy, signal: undefined };
       const { round, answer } = await claimRound(ports, call, subject.fence);
       if (answer.status === "unavailable") throw unavailable(answer.error);
       if (answer.status !== "new") return false;

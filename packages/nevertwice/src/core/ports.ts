@@ -2,6 +2,7 @@
 import type { Background } from "./background.ts";
 import type { Timer } from "./clock.ts";
 import type { Emit } from "./observer.ts";
+import type { Policy } from "./policy.ts";
 import type { Store } from "./store.ts";
 
 export interface Ports {
@@ -13,4 +14,9 @@ export interface Ports {
   readonly newToken: () => string;
   readonly emit: Emit | undefined;
   readonly background: Background;
+}
+
+/** How large an outcome may be: what the policy says, and not more than the store takes. */
+export function outcomeLimit({ store }: Ports, { maxOutcomeBytes }: Policy): number {
+  return Math.min(maxOutcomeBytes, store.maxOutcomeBytes ?? Number.POSITIVE_INFINITY);
 }

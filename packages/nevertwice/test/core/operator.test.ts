@@ -79,6 +79,29 @@ test("a store without list or forget says so", async () => {
   await expect(scene.guard.listUnknown({ limit: 0 })).rejects.toMatchObject({ code: "options-invalid" });
 });
 
+test("operator calls refuse what names no record, and members that nobody knows", async () => {
+  const { guard } = createScene();
+  const calls = guard as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  for (const [name, ...args] of [
+    ["read", undefined],
+    ["read", null],
+    ["read", { ...request, tenant: "alice" }],
+    ["forget", undefined],
+    ["forget", "alice"],
+    ["forget", { ...request, tenant: "alice" }],
+    ["resolve", undefined, { status: "not-done" }],
+    ["listUnknown", null],
+    ["listUnknown", { state: "lapsed" }],
+    ["listUnknown", { limit: 1_001 }],
+  ] as const) {
+    await expect(calls[name]?.(...args), `${name} ${JSON.stringify(args)}`).rejects.toMatchObject({
+      code: "options-invalid",
+    });
+  }
+  await expect(guard.listUnknown({ scope: "" })).rejects.toMatchObject({ code: "scope-missing" });
+  await expect(guard.forget({} as { scope: string })).rejects.toMatchObject({ code: "scope-missing" });
+});
+
 test("ready resolves when the store answers and says unavailable when it does not", async () => {
   const scene = createScene({ storeTimeoutMs: 50 });
   await scene.guard.ready();

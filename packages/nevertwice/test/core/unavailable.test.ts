@@ -189,6 +189,21 @@ test("proceed: if the key turns out to be done or taken, the observer is told of
   expect(await guard.run(request, () => "x")).toBe("other");
 });
 
+test.each(["lose-reply", "break-reply"] as const)(
+  "proceed: %s on complete is no possible duplicate: the outcome that is found is our own",
+  async (fault) => {
+    const { guard, store, settle, advance, events } = createScene({
+      onUnavailable: "proceed",
+      completeWaitMs: 50,
+    });
+    for (let i = 0; i < 3; i++) store.plan("claim", "refuse");
+    store.plan("complete", fault);
+    expect(await settle(guard.run(request, () => "mine"))).toBe("mine");
+    await advance(5_000);
+    expect(events.map(({ kind }) => kind)).toEqual(["unavailable", "proceeded", "unavailable", "completed"]);
+  },
+);
+
 test("proceed: a later attempt than the first is a possible duplicate too", async () => {
   const { guard, another, store, settle, events } = createScene({ onUnavailable: "proceed" });
   await another()

@@ -109,6 +109,17 @@ test("resolve refuses what is no decision, or cannot be kept, before it touches 
   expect((await scene.guard.read(request))?.fence).toBe(fence);
 });
 
+test("resolve refuses an outcome that the store itself would not keep", async () => {
+  const scene = createScene(hold);
+  await dieInMidWork(scene);
+  const fence = (await scene.guard.read(request))?.fence ?? 0;
+  const limited = scene.another({ store: { ...scene.inner, maxOutcomeBytes: 64 } });
+  const decision = { status: "done", value: "x".repeat(100) } as const;
+  await expect(limited.resolve({ ...request, fence }, decision)).rejects.toMatchObject({
+    code: "options-invalid",
+  });
+});
+
 test("resolve says unavailable when its decision is not confirmed, and the decision goes on", async () => {
   const scene = createScene({ ...hold, completeWaitMs: 20 });
   await dieInMidWork(scene);
