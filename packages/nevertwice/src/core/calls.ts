@@ -68,5 +68,5 @@ const LONGEST_PAUSE_MS = 5_000;
 
 /** Exponential with full jitter, so that many callers of a store that comes back do not come back as one. */
 export function pauseMs(failures: number, random: () => number): number {
-  return random() * Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 10));
+  return random() * Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
 }

@@ -61,7 +61,7 @@ export async function claimRound(
     answer = { status: "too-late" };
   }
   const isUnanswered = answer.status === "unavailable" && isAmbiguous;
-  if (isUnanswered && mayProceed(call, answer, takeover)) return { round, answer };
+  if (mayProceed(call, answer, takeover)) return { round, answer };
   round.onLateNew = () => abandonUnrun(ports, call, round);
   // Or an earlier try was granted after the last one was refused, and its answer overtook that one's.
   if (isUnanswered || answer.status === "too-late" || round.isGrantedLate) abandonUnrun(ports, call, round);

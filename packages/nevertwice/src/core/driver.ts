@@ -11,7 +11,7 @@ import {
   endingOfValue,
   type Work,
 } from "./attempt.ts";
-import { abandonUnrun, claimRound, mayProceed, type Round, sendRenew } from "./claiming.ts";
+import { abandonUnrun, claimRound, mayProceed, type Round, type RoundAnswer, sendRenew } from "./claiming.ts";
 import { Lease } from "./lease.ts";
 import { about } from "./observer.ts";
 import type { Policy } from "./policy.ts";
@@ -65,52 +65,69 @@ export function createDriver(ports: Ports): Driver {
 
   async function drive<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
     const { identity, policy } = call;
+    const claim = await claimUntilAnswered(call);
+    if (claim === undefined) return refused(closed());
+    const { round, answer } = claim;
+    switch (answer.status) {
+      case "new":
+        if (!isLeaving(call)) return attempt(call, work, round, answer);
+        abandonUnrun(ports, call, round);
+        return refused(closed());
+      case "completed":
+        emit?.({ ...about(identity), kind: "replayed", refused: policy.onCompleted === "reject" });
+        return policy.onCompleted === "reject" ? { status: "already-done" } : replay(answer.outcome);
+      case "conflict":
+        emit?.({ ...about(identity), kind: "conflict", state: answer.state });
+        return answer;
+      case "unknown":
+        emit?.({ ...about(identity), kind: "lapsed" });
+        return answer;
+      case "unavailable":
+        emit?.({ ...about(identity), kind: "unavailable", during: "claim", cause: answer.error });
+        return mayProceed(call, answer) ? proceed(call, work, round) : refused(answer.error);
+      case "too-late":
+        return refused(new Error("the claim was answered after its lease had ended"));
+      case "pending":
+        return answer;
+    }
+  }
+
+  /** Nobody is left to work for: the guard closes, or the caller has gone. */
+  function isLeaving(call: Call): boolean {
+    return closing !== undefined || call.signal?.aborted === true;
+  }
+
+  /** Claims until the answer is one for the caller, waiting and reconciling in between as its policy says. */
+  async function claimUntilAnswered(call: Call): Promise<{ round: Round; answer: RoundAnswer } | undefined> {
+    const { identity, policy } = call;
     const startedAt = timer.now();
     let isWaiter = false;
     let isReconciled = false;
-    for (;;) {
-      if (closing !== undefined) return refused(closed());
-      const { round, answer } = await claimRound(ports, call);
+    let claim: { round: Round; answer: RoundAnswer } | undefined;
+    while (!isLeaving(call)) {
+      claim = await claimRound(ports, call);
+      const { answer } = claim;
       const leftMs = policy.waitMs - (timer.now() - startedAt);
-      if (isWaiter && (answer.status !== "pending" || leftMs <= 0))
-        emit?.({ ...about(identity), kind: "waited", waitedMs: policy.waitMs - leftMs });
-      switch (answer.status) {
-        case "new":
-          if (closing === undefined && !call.signal?.aborted) return attempt(call, work, round, answer);
-          abandonUnrun(ports, call, round);
-          return refused(closed());
-        case "completed":
-          emit?.({ ...about(identity), kind: "replayed", refused: policy.onCompleted === "reject" });
-          return policy.onCompleted === "reject" ? { status: "already-done" } : replay(answer.outcome);
-        case "conflict":
-          emit?.({ ...about(identity), kind: "conflict", state: answer.state });
-          return answer;
-        case "unknown":
-          emit?.({ ...about(identity), kind: "lapsed" });
-          if (policy.reconcile === undefined || isReconciled) return answer;
-          isReconciled = true;
-          await reconcile(call, policy.reconcile, answer.fence);
-          break;
-        case "unavailable":
-          emit?.({ ...about(identity), kind: "unavailable", during: "claim", cause: answer.error });
-          return mayProceed(call, answer) ? proceed(call, work, round) : refused(answer.error);
-        case "too-late":
-          // A waiter's time is not up: it goes on with a fresh token.
-          if (isWaiter && leftMs > 0) break;
-          return refused(new Error("the claim was answered after its lease had ended"));
-        case "pending":
-          if (policy.onPending === "reject" || leftMs <= 0 || call.signal?.aborted) return answer;
-          await waiting.wait({
-            id: identity.id,
-            leaseLeftMs: answer.leaseLeftMs,
-            longestMs: leftMs,
-            leastMs: isWaiter ? WAIT_AGAIN_MS : 0,
-            storeTimeoutMs: policy.storeTimeoutMs,
-            signal: call.signal,
-          });
-          isWaiter = true;
-      }
+      if (answer.status === "pending" && policy.onPending === "wait" && leftMs > 0) {
+        await waiting.wait({
+          id: identity.id,
+          leaseLeftMs: answer.leaseLeftMs,
+          longestMs: leftMs,
+          leastMs: isWaiter ? WAIT_AGAIN_MS : 0,
+          storeTimeoutMs: policy.storeTimeoutMs,
+          signal: call.signal,
+        });
+        isWaiter = true;
+      } else if (answer.status === "unknown" && policy.reconcile !== undefined && !isReconciled) {
+        emit?.({ ...about(identity), kind: "lapsed" });
+        isReconciled = true;
+        await reconcile(call, policy.reconcile, answer.fence);
+      } else if (!(answer.status === "too-late" && isWaiter && leftMs > 0)) break;
+      // A waiter whose claim came too late, and whose time is not up, goes on with a fresh token.
+      claim = undefined;
     }
+    if (isWaiter) emit?.({ ...about(identity), kind: "waited", waitedMs: timer.now() - startedAt });
+    return claim;
   }
 
   /** Runs the work under its claim. */
@@ -129,8 +146,7 @@ export function createDriver(ports: Ports): Driver {
   /** Runs the work although nobody knows whether another does: the policy asked for that. */
   function proceed<T>(call: Call, work: Work<T>, round: Round): Promise<RunResult<T>> {
     emit?.({ ...about(call.identity), kind: "proceeded" });
-    // The claim we gave up on is ours all the same if it was made: a late `new` is kept.
-    round.onLateNew = undefined;
+    // The claim we gave up on is ours all the same if it was made: nothing is said about a late `new`.
     return finish(call, work, { call, round, fence: 0, isUnclaimed: true, startedAt: timer.now() }, 0);
   }
 

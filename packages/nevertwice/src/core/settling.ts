@@ -88,7 +88,6 @@ async function settle<T>(
   const { completeWaitMs, storeTimeoutMs } = call.policy;
   // What was granted before this is what is settled now; what is granted from here on, nobody has been told about.
   round.isGrantedLate = false;
-  round.onLateNew = undefined;
   const told = (answer: T): T => {
     round.onLateNew = () => void ports.background.persist(storeTimeoutMs, again);
     if (round.isGrantedLate) round.onLateNew();

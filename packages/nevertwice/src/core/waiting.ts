@@ -7,6 +7,7 @@ import { bounded, type Caller } from "./calls.ts";
 
 /** How often to look where the store cannot push. */
 const POLL_FIRST_MS = 20;
+const SHORTEST_SLEEP_MS = 5;
 const POLL_GROWTH = 1.6;
 const POLL_LONGEST_MS = 1_000;
 /** How often to look although the store pushes, in case a push was lost. */
@@ -32,6 +33,8 @@ export interface Waiting {
 interface Watched {
   readonly sleepers: Set<() => void>;
   wake(): void;
+  /** Called once somebody sleeps: a store may wake at once. */
+  start(): void;
 }
 
 export function createWaiting(caller: Caller, random: () => number): Waiting {
@@ -71,8 +74,8 @@ export function createWaiting(caller: Caller, random: () => number): Waiting {
       if (isOver) return;
       const jittered = pollMs * (0.5 + random());
       if (store.watch === undefined) pollMs = Math.min(POLL_LONGEST_MS, pollMs * POLL_GROWTH);
-      // Never less than the first pause: the store's clock may see the lease end later than ours.
-      const leaseLeft = Math.max(POLL_FIRST_MS / 4, leaseEndsAt - timer.now());
+      // Never without a pause: the store's clock may see the lease end later than ours.
+      const leaseLeft = Math.max(SHORTEST_SLEEP_MS, leaseEndsAt - timer.now());
       cancel = timer.after(Math.min(jittered, leaseLeft), () => void look());
     }
 
@@ -89,20 +92,17 @@ export function createWaiting(caller: Caller, random: () => number): Waiting {
       if (!isOver) await look();
     }
 
-    void start();
-    return { sleepers, wake };
+    return { sleepers, wake, start: () => void start() };
   }
 
   return {
     wait(request) {
       const { id, longestMs, leastMs, signal } = request;
       if (signal?.aborted) return Promise.resolve();
-      let record = watched.get(id);
-      if (record === undefined) {
-        record = lookOut(request);
-        watched.set(id, record);
-      }
-      const { sleepers, wake } = record;
+      const isFirst = !watched.has(id);
+      const lookout = watched.get(id) ?? lookOut(request);
+      watched.set(id, lookout);
+      const { sleepers, wake, start } = lookout;
       const earliest = timer.now() + leastMs;
       return new Promise((resolve) => {
         const rouse = () => {
@@ -115,8 +115,9 @@ export function createWaiting(caller: Caller, random: () => number): Waiting {
           else resolve();
         };
         const cancel = timer.after(longestMs, rouse);
-        signal?.addEventListener("abort", rouse, { once: true });
+        signal?.addEventListener("abort", rouse);
         sleepers.add(rouse);
+        if (isFirst) start();
       });
     },
     wakeAll() {

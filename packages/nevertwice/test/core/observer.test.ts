@@ -45,6 +45,21 @@ test("waiting, taking over and refusing are told apart", async () => {
   expect(scene.events.at(-1)).toMatchObject({ kind: "replayed", refused: true });
 });
 
+test("one call is told to have waited once, however often it had to claim again", async () => {
+  const scene = createScene({ leaseMs: 20, storeTimeoutMs: 1_000 });
+  const owner = scene
+    .another()
+    .run(request, () => scene.sleep(50).then(() => Promise.reject(new Error("no"))));
+  owner.catch(() => {});
+  await scene.advance(1);
+  // The waiter's next claim is granted, but the grant arrives when its lease is over.
+  const waiter = scene.guard.run(request, () => "mine");
+  await scene.advance(10);
+  scene.store.plan("claim", "delay-reply");
+  expect(await scene.settle(waiter)).toBe("mine");
+  expect(scene.kinds().filter((kind) => kind === "waited")).toEqual(["waited"]);
+});
+
 test("claimed and completed tell fence, number and how long the work ran", async () => {
   const scene = createScene();
   await scene.settle(scene.guard.run(request, () => scene.sleep(70)));

@@ -99,6 +99,24 @@ test.each(["refuse", "hang"] as const)(
   },
 );
 
+test("a store that wakes while it subscribes leaves nobody behind who is never woken again", async () => {
+  const scene = createScene({ waitMs: 3_000 });
+  const eager: Store = {
+    ...scene.inner,
+    watch(request) {
+      request.wake();
+      return (scene.inner.watch as NonNullable<Store["watch"]>)(request);
+    },
+  };
+  const guard = scene.another({ store: eager });
+  const owner = scene.guard.run(request, () => scene.sleep(100).then(() => "mine"));
+  await scene.advance(1);
+  const waiters = [guard.run(request, () => "never"), guard.run(request, () => "never")];
+  expect(await scene.settle(Promise.all(waiters))).toEqual(["mine", "mine"]);
+  expect(scene.world.now()).toBeLessThan(150);
+  await owner;
+});
+
 test("what happens between the refused claim and the subscription is not missed", async () => {
   const scene = createScene({ waitMs: 60_000 });
   const owner = scene.another().run(request, () => scene.sleep(20).then(() => "mine"));

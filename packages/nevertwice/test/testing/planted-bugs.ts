@@ -62,12 +62,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "a waiter that gives up deletes the claim it waited for",
     file: "core/driver.js",
-    find: 'if (policy.onPending === "reject" || leftMs <= 0 || call.signal?.aborted)',
-    replace: `if (leftMs <= 0) {
-                        const owner = await ports.store.read(identity.id);
-                        if (owner) await ports.store.abandon({ id: identity.id, token: owner.token, as: "released" });
-                    }
-                    if (policy.onPending === "reject" || leftMs <= 0 || call.signal?.aborted)`,
+    find: 'case "pending":\n                return answer;',
+    replace: `case "pending": {
+                const owner = await ports.store.read(identity.id);
+                if (owner) await ports.store.abandon({ id: identity.id, token: owner.token, as: "released" });
+                return answer;
+            }`,
   },
   {
     name: "an expired record that was not purged is replayed",

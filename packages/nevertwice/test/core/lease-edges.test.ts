@@ -1,0 +1,216 @@
+/** One lease by itself: when it renews, when it is lost, and that it stays still once it is over. */
+import { expect, test } from "vitest";
+import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
+import { createWorld } from "../../src/testing/simulation/world.ts";
+
+const LEASE_MS = 900;
+
+/** A lease claimed at 0 on virtual time, whose renewals are answered by `renew`. */
+function createLease({ renew = () => Promise.resolve(true), ...options }: Partial<LeaseOptions> = {}) {
+  const world = createWorld();
+  const renewedAt: number[] = [];
+  const lost: (readonly [reason: string, at: number])[] = [];
+  let timers = 0;
+  const timer = {
+    now: world.now,
+    after(ms: number, action: () => void) {
+      let isArmed = true;
+      timers++;
+      const disarm = () => {
+        if (isArmed) timers--;
+        isArmed = false;
+      };
+      const cancel = world.after(ms, () => {
+        disarm();
+        action();
+      });
+      return () => {
+        disarm();
+        cancel();
+      };
+    },
+  };
+  const lease = new Lease({
+    timer,
+    leaseMs: LEASE_MS,
+    maxRunMs: 60_000,
+    sentAt: 0,
+    renew() {
+      renewedAt.push(world.now());
+      return renew();
+    },
+    onLost: (reason) => lost.push([reason, world.now()]),
+    ...options,
+  });
+  return {
+    lease,
+    renewedAt,
+    lost,
+    armedTimers: () => timers,
+    answerAfter: <T>(ms: number, answer: T) =>
+      new Promise<T>((resolve) => void world.after(ms, () => resolve(answer))),
+    async advanceTo(at: number) {
+      let isReached = false;
+      world.after(at - world.now(), () => {
+        isReached = true;
+      });
+      await world.run(() => isReached);
+    },
+  };
+}
+
+test("a renewal that fails is repeated after a tenth of the lease, until a tenth before its end", async () => {
+  const { renewedAt, lost, advanceTo } = createLease({ renew: () => Promise.reject(new Error("away")) });
+  await advanceTo(2_000);
+  expect(renewedAt).toEqual([300, 390, 480, 570, 660, 750]);
+  expect(lost).toEqual([["not-renewed", 810]]);
+});
+
+test("a renewal counts from when it was sent: one that is answered late is followed at once by the next", async () => {
+  const delays = [400, 0];
+  const scene = createLease({ renew: () => scene.answerAfter(delays.shift() ?? 5_000, true) });
+  await scene.advanceTo(3_000);
+  expect(scene.renewedAt).toEqual([300, 700, 1_000]);
+  expect(scene.lost).toEqual([["not-renewed", 1_510]]);
+});
+
+test("nothing more is sent while a renewal is under way", async () => {
+  const { renewedAt, lost, advanceTo } = createLease({ renew: () => new Promise(() => {}) });
+  await advanceTo(3_000);
+  expect(renewedAt).toEqual([300]);
+  expect(lost).toEqual([["not-renewed", 810]]);
+});
+
+test("a lease keeps one timer while it lives, and none once it is stopped or lost", async () => {
+  const stopped = createLease();
+  for (let at = 50; at <= 5_000; at += 50) {
+    await stopped.advanceTo(at);
+    expect(stopped.armedTimers()).toBe(1);
+  }
+  stopped.lease.stop();
+  expect(stopped.armedTimers()).toBe(0);
+
+  const lost = createLease();
+  lost.lease.lose("guard-closed");
+  expect(lost.armedTimers()).toBe(0);
+  await lost.advanceTo(5_000);
+  expect(lost.renewedAt).toEqual([]);
+
+  const overtaken = createLease({ renew: () => Promise.resolve(false) });
+  await overtaken.advanceTo(5_000);
+  expect(overtaken.armedTimers()).toBe(0);
+  expect(overtaken.lost).toEqual([["overtaken", 300]]);
+});
+
+test.each([true, false])(
+  "a lease that is stopped while a renewal is under way stays as it is, though the answer be %s",
+  async (answer) => {
+    const scene = createLease({ renew: () => scene.answerAfter(100, answer) });
+    await scene.advanceTo(350);
+    scene.lease.stop();
+    await scene.advanceTo(5_000);
+    expect(scene.renewedAt).toEqual([300]);
+    expect(scene.lost).toEqual([]);
+    expect(scene.armedTimers()).toBe(0);
+    expect(scene.lease.signal().aborted).toBe(false);
+  },
+);
+
+test("a renewal that fails after the lease was stopped is not repeated", async () => {
+  const scene = createLease({
+    renew: () => scene.answerAfter(100, true).then(() => Promise.reject(new Error("away"))),
+  });
+  await scene.advanceTo(350);
+  scene.lease.stop();
+  await scene.advanceTo(5_000);
+  expect(scene.renewedAt).toEqual([300]);
+  expect(scene.armedTimers()).toBe(0);
+});
+
+test("a renewal that succeeds after the lease was lost does not bring it back", async () => {
+  const scene = createLease({ renew: () => scene.answerAfter(600, true) });
+  await scene.advanceTo(5_000);
+  expect(scene.renewedAt).toEqual([300]);
+  expect(scene.lost).toEqual([["not-renewed", 810]]);
+  expect(scene.lease.isLost()).toBe(true);
+});
+
+test("a lease is lost once, for the first reason, and not at all once it was stopped", () => {
+  const twice = createLease();
+  const signal = twice.lease.signal();
+  twice.lease.lose("guard-closed");
+  twice.lease.lose("ran-too-long");
+  expect(twice.lost).toEqual([["guard-closed", 0]]);
+  expect(signal.reason).toBe("guard-closed");
+  expect(twice.lease.isLost()).toBe(true);
+
+  const stopped = createLease();
+  const quiet = stopped.lease.signal();
+  stopped.lease.stop();
+  stopped.lease.lose("guard-closed");
+  expect(stopped.lost).toEqual([]);
+  expect(quiet.aborted).toBe(false);
+  expect(stopped.lease.isLost()).toBe(false);
+});
+
+test("the signal is the same whenever it is asked for, also after the loss", () => {
+  const { lease } = createLease();
+  const early = lease.signal();
+  expect(lease.signal()).toBe(early);
+  lease.lose("overtaken");
+  expect(lease.signal()).toBe(early);
+  expect(early.aborted).toBe(true);
+
+  const late = createLease().lease;
+  late.lose("overtaken");
+  expect(late.signal().aborted).toBe(true);
+  expect(late.signal().reason).toBe("overtaken");
+});
+
+test("a lease whose time is up is lost although a blocked event loop fired no timer", () => {
+  let now = 0;
+  const blocked = { now: () => now, after: () => () => {} };
+  const { lease } = createLease({ timer: blocked });
+  const { lease: short } = createLease({ timer: blocked, maxRunMs: 500 });
+  const isLostAt = (at: number) => {
+    now = at;
+    return [lease.isLost(), short.isLost()];
+  };
+  expect(isLostAt(499)).toEqual([false, false]);
+  expect(isLostAt(500)).toEqual([false, true]);
+  expect(isLostAt(809)).toEqual([false, true]);
+  expect(isLostAt(810)).toEqual([true, true]);
+});
+
+test("an attempt without a claim has nothing to renew or to lose but its running time", async () => {
+  const { renewedAt, lost, advanceTo } = createLease({ sentAt: undefined, maxRunMs: 2_000 });
+  await advanceTo(5_000);
+  expect(renewedAt).toEqual([]);
+  expect(lost).toEqual([["ran-too-long", 2_000]]);
+});
+
+test("a timer that fires a little early sends no renewal early, and none twice", async () => {
+  const world = createWorld();
+  const early = {
+    now: world.now,
+    after: (ms: number, action: () => void) => world.after(Math.max(0.5, ms - 1), action),
+  };
+  const renewedAt: number[] = [];
+  const lost: number[] = [];
+  const renew = () => {
+    renewedAt.push(world.now());
+    return new Promise<boolean>(() => {});
+  };
+  const lease = new Lease({
+    timer: early,
+    leaseMs: LEASE_MS,
+    maxRunMs: 60_000,
+    sentAt: 0,
+    renew,
+    onLost: () => lost.push(world.now()),
+  });
+  await world.run(() => false);
+  expect(renewedAt).toEqual([300]);
+  expect(lost).toEqual([810]);
+  expect(lease.isLost()).toBe(true);
+});
