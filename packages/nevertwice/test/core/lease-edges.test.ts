@@ -2,34 +2,15 @@
 import { expect, test } from "vitest";
 import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
 import { createWorld } from "../../src/testing/simulation/world.ts";
+import { createCountingTimer } from "./scene.ts";
 
 const LEASE_MS = 900;
 
 /** A lease claimed at 0 on virtual time, whose renewals are answered by `renew`. */
 function createLease({ renew = () => Promise.resolve(true), ...options }: Partial<LeaseOptions> = {}) {
-  const world = createWorld();
+  const { world, timer, noted } = createCountingTimer();
   const renewedAt: number[] = [];
   const lost: (readonly [reason: string, at: number])[] = [];
-  let timers = 0;
-  const timer = {
-    now: world.now,
-    after(ms: number, action: () => void) {
-      let isArmed = true;
-      timers++;
-      const disarm = () => {
-        if (isArmed) timers--;
-        isArmed = false;
-      };
-      const cancel = world.after(ms, () => {
-        disarm();
-        action();
-      });
-      return () => {
-        disarm();
-        cancel();
-      };
-    },
-  };
   const lease = new Lease({
     timer,
     leaseMs: LEASE_MS,
@@ -46,7 +27,7 @@ function createLease({ renew = () => Promise.resolve(true), ...options }: Partia
     lease,
     renewedAt,
     lost,
-    armedTimers: () => timers,
+    armedTimers: () => noted.armed,
     answerAfter: <T>(ms: number, answer: T) =>
       new Promise<T>((resolve) => void world.after(ms, () => resolve(answer))),
     async advanceTo(at: number) {

@@ -1,6 +1,9 @@
 /** A guard on a memory store behind a faulty network, all on virtual time: nothing here sleeps. */
+
+import type { Timer } from "../../src/core/clock.ts";
 import { createEngine, type Engine, type GuardOptions } from "../../src/core/engine.ts";
 import type { GuardEvent } from "../../src/core/observer.ts";
+import type { Subject } from "../../src/core/request.ts";
 import type { Store } from "../../src/core/store.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { type FaultyStore, faultyStore } from "../../src/testing/faulty-store.ts";
@@ -90,4 +93,61 @@ export function createScene(options: Partial<GuardOptions> = {}): Scene {
       return promise;
     },
   };
+}
+
+/** A store that counts what it is asked, and whose claims are answered by `answer`, which is told how many there were. */
+export function claimStore(
+  inner: Store,
+  answer: (count: number, claim: Parameters<Store["claim"]>[0]) => ReturnType<Store["claim"]>,
+) {
+  const calls = { claim: 0, abandon: 0 };
+  const store: Store = {
+    ...inner,
+    claim: (claim) => answer(++calls.claim, claim),
+    abandon(abandon) {
+      calls.abandon++;
+      return inner.abandon(abandon);
+    },
+  };
+  return { store, calls };
+}
+
+/** A world that counts the timers that are armed on it. */
+export function createCountingTimer() {
+  const world = createWorld();
+  const noted = { armed: 0 };
+  const timer: Timer = {
+    now: world.now,
+    after(ms, action) {
+      let isArmed = true;
+      noted.armed++;
+      const disarm = () => {
+        if (isArmed) noted.armed--;
+        isArmed = false;
+      };
+      const cancel = world.after(ms, () => {
+        disarm();
+        action();
+      });
+      return () => {
+        disarm();
+        cancel();
+      };
+    },
+  };
+  async function advanceTo(at: number): Promise<void> {
+    let isReached = false;
+    world.after(at - world.now(), () => {
+      isReached = true;
+    });
+    await world.run(() => isReached);
+  }
+  return { world, timer, noted, advanceTo };
+}
+
+/** A claim of a held key that lapsed: its fence. */
+export async function lapse(scene: Scene, subject: Subject): Promise<number> {
+  const dying = scene.another({ onFailure: "unknown" });
+  await dying.run(subject, () => Promise.reject(new Error("no"))).catch(() => {});
+  return (await scene.guard.read(subject))?.fence ?? 0;
 }

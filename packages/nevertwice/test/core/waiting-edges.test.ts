@@ -3,7 +3,7 @@ import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
 import type { Store, StoreRecord, WatchRequest } from "../../src/core/store.ts";
 import { createWaiting, type WaitRequest } from "../../src/core/waiting.ts";
-import { createWorld } from "../../src/testing/simulation/world.ts";
+import { createCountingTimer } from "./scene.ts";
 
 const PENDING = { state: "pending", leaseLeftMs: 60_000 } as StoreRecord;
 const COMPLETED = { state: "completed", leaseLeftMs: 0 } as StoreRecord;
@@ -17,26 +17,13 @@ interface Setting {
 
 /** Waiting on a store that notes when it was looked at. */
 function createSetting({ read = () => Promise.resolve(PENDING), watch, random = 0.5 }: Setting = {}) {
-  const world = createWorld();
+  const { world, timer, noted: timers } = createCountingTimer();
   const looks: number[] = [];
-  const noted = { armed: 0, watched: 0, unwatched: 0 };
-  const timer = {
-    now: world.now,
-    after(ms: number, action: () => void) {
-      let isArmed = true;
-      noted.armed++;
-      const disarm = () => {
-        if (isArmed) noted.armed--;
-        isArmed = false;
-      };
-      const cancel = world.after(ms, () => {
-        disarm();
-        action();
-      });
-      return () => {
-        disarm();
-        cancel();
-      };
+  const noted = {
+    watched: 0,
+    unwatched: 0,
+    get armed() {
+      return timers.armed;
     },
   };
   const store = {
