@@ -30,12 +30,17 @@ test("waiters of one process share one subscription and one look", async () => {
 
 test("a waiter is judged by its own fingerprint when it is woken", async () => {
   const scene = createScene();
-  const owner = scene.guard.run(request, () => scene.sleep(100).then(() => "mine"));
+  // The owner says nothing of what it means, so both wait; the first to claim afterwards says it for the key.
+  const owner = scene.guard.run(request, () => scene.sleep(100).then(() => Promise.reject(new Error("no"))));
+  owner.catch(() => {});
   await scene.advance(1);
-  // Both sides without a fingerprint wait; the released key is then claimed for another meaning.
-  const waiter = scene.guard.run(request, () => "never");
-  expect(await scene.settle(waiter)).toBe("mine");
-  await owner;
+  const waiters = ["a", "b"].map((fingerprint) =>
+    scene.guard.tryRun({ ...request, fingerprint }, () => fingerprint),
+  );
+  expect(await scene.settle(Promise.all(waiters))).toEqual([
+    { status: "ran", value: "a", recorded: true },
+    { status: "conflict", state: "pending" },
+  ]);
 });
 
 test("when the owner fails, one waiter runs and the others wait for it", async () => {
