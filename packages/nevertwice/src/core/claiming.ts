@@ -81,24 +81,25 @@ const OVERDUE = {
 } as const;
 
 export function sendClaim(
-  ports: Ports,
-  call: Call,
+  { store, requirement }: Ports,
+  { identity, fingerprint, policy }: Call,
   token: string,
   takeover: number | undefined,
-  bound: Bound,
+  { signal }: Bound,
 ): Promise<ClaimAnswer> {
-  const { identity, fingerprint, policy } = call;
-  return ports.store.claim({
-    id: identity.id,
-    parts: identity.parts,
-    fingerprint,
-    token,
-    leaseMs: policy.leaseMs,
-    retentionMs: policy.retentionMs,
-    hold: policy.onLapsed === "hold",
-    takeover,
-    signal: bound.signal,
-  });
+  const send = () =>
+    store.claim({
+      id: identity.id,
+      parts: identity.parts,
+      fingerprint,
+      token,
+      leaseMs: policy.leaseMs,
+      retentionMs: policy.retentionMs,
+      hold: policy.onLapsed === "hold",
+      takeover,
+      signal,
+    });
+  return requirement?.isMet === false ? requirement.meet().then(send) : send();
 }
 
 export function grantedLate(round: Round): void {

@@ -13,6 +13,7 @@ import {
   type Decision,
   isFunction,
   mergePolicy,
+  oneOf,
   POLICY_CHECKS,
   POLICY_DEFAULTS,
   type PolicyOptions,
@@ -20,7 +21,9 @@ import {
 } from "./policy.ts";
 import { startPurging } from "./purging.ts";
 import { prepareCall, type RunRequest, type Subject } from "./request.ts";
+import { createRequirement } from "./requirement.ts";
 import { closed, type RunResult, toError } from "./result.ts";
+import { FAULTS, type Fault } from "./settings.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
 
@@ -31,6 +34,8 @@ export interface GuardOptions extends PolicyOptions {
   readonly observer?: Observer | undefined;
   readonly purgeEveryMs?: number | undefined;
   readonly drainMs?: number | undefined;
+  /** The fault that an acknowledged claim must survive, with all before it: our-crash, store-crash, power-loss, failover. */
+  readonly require?: Fault | undefined;
 }
 
 export const GUARD_DEFAULTS = { namespace: "default", purgeEveryMs: 60_000, drainMs: 30_000 } as const;
@@ -52,7 +57,7 @@ export interface Engine {
   /** Removes one record (true if there was one that is not under way), or all of a scope. */
   forget(subject: Subject): Promise<boolean>;
   forget(all: { readonly scope: string }): Promise<ForgetReport>;
-  /** Resolves when the store answers. */
+  /** Resolves when the store answers and survives what is required of it. */
   ready(): Promise<void>;
   /** Takes no new work, waits `drainMs` for what runs, then fires its signals and answers what is left to lapse. The store stays open. */
   close(): Promise<readonly LeftRunning[]>;
@@ -74,6 +79,7 @@ const GUARD_CHECKS: Readonly<Record<string, Check>> = {
   observer: isFunction,
   purgeEveryMs: wholeFrom(0),
   drainMs: wholeFrom(0),
+  require: oneOf(...FAULTS),
 };
 
 export function createEngine(options: GuardOptions, enginePorts: EnginePorts = SYSTEM_PORTS): Engine {
@@ -94,6 +100,7 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     store,
     emit: createEmit(options.observer),
     background: createBackground({ store, timer }, random),
+    requirement: options.require === undefined ? undefined : createRequirement(store, options.require),
   };
   const driver = createDriver(ports);
   const operator = createOperator(ports, namespace, policy);

@@ -19,6 +19,8 @@ export const ERROR_CODES = {
   "lease-lost": { status: 500, retryable: true },
   "not-kept": { status: 500, retryable: false },
   "options-invalid": { status: 500, retryable: false },
+  "driver-missing": { status: 500, retryable: false },
+  "store-unsafe": { status: 500, retryable: false },
   unavailable: { status: 503, retryable: true },
   "store-full": { status: 503, retryable: true },
   "guard-closed": { status: 503, retryable: true },

@@ -158,6 +158,7 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
 
     async probe() {
       await ask((bound) => store.read(PROBE_ID, bound));
+      await ask(async () => ports.requirement?.meet());
     },
   };
 }

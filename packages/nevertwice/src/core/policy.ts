@@ -92,7 +92,7 @@ export function wholeFrom(least: number): Check {
   };
 }
 
-function oneOf(...allowed: readonly string[]): Check {
+export function oneOf(...allowed: readonly string[]): Check {
   return (name, value) => {
     if (allowed.includes(value as string)) return;
     throw new NevertwiceError(

@@ -3,6 +3,7 @@ import type { Background } from "./background.ts";
 import type { Timer } from "./clock.ts";
 import type { Emit } from "./observer.ts";
 import type { Policy } from "./policy.ts";
+import type { Requirement } from "./requirement.ts";
 import type { Store } from "./store.ts";
 
 export interface Ports {
@@ -14,6 +15,8 @@ export interface Ports {
   readonly newToken: () => string;
   readonly emit: Emit | undefined;
   readonly background: Background;
+  /** What the store must survive before it is given a claim. */
+  readonly requirement: Requirement | undefined;
 }
 
 /** How large an outcome may be: what the policy says, and not more than the store takes. */

@@ -2,6 +2,7 @@
  * The contract between the engine and whatever keeps the records. A store stores; the engine decides. Each method is
  * one atomic step, judged by the store's own clock. docs/guarantees.md has the table; `nevertwice/testing` the cases.
  */
+import type { StoreSettings } from "./settings.ts";
 
 /** What one key is a key of. Kept beside the hashed `id` for people; never compared. */
 export interface Parts {
@@ -142,6 +143,8 @@ export interface Store {
    * completed one it leaves a not-kept marker until its retention ends, so that the work is still not repeated.
    */
   forget?(request: { readonly id: string; readonly fence: number } & Cancellable): Promise<boolean>;
+  /** Reads the live settings, for the doctor. */
+  settings?(): Promise<StoreSettings>;
   /** The store ends calls when their `signal` fires. Most have nothing to end, and a signal for each call is not free. */
   readonly usesSignal?: boolean;
   /** Outcomes larger than this are completed as not kept. */

@@ -19,6 +19,18 @@ const MAX_RECORDS = 100_000;
 /** How many records a claim looks through for an expired one before it says that the store is full. */
 const FULL_LOOK = 1_000;
 
+const GONE = {
+  survives: "no",
+  because: "the records live in this process's memory",
+  raise: "use a store that outlives the process: SQLite on one machine, or a server",
+} as const;
+const SURVIVES_NOTHING = {
+  "our-crash": GONE,
+  "store-crash": GONE,
+  "power-loss": GONE,
+  failover: GONE,
+} as const;
+
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   checkOptions(options, { clock: isClock, maxRecords: wholeFrom(1) });
   const { clock = systemClock, maxRecords = MAX_RECORDS } = options;
@@ -110,6 +122,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
         wakers.delete(waker);
         if (wakers.size === 0 && watchers.get(id) === wakers) watchers.delete(id);
       };
+    },
+
+    async settings() {
+      return { title: "memory", survives: SURVIVES_NOTHING, notes: [] };
     },
 
     async list({ namespace, scope, state, limit, after }: ListRequest) {

@@ -89,7 +89,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     return answer;
   }
 
-  const { watch, list, forget } = store;
+  const { watch, list, forget, settings } = store;
   return {
     claim: (request) => pass("claim", () => store.claim(request)),
     complete: (request) => pass("complete", () => store.complete(request)),
@@ -101,6 +101,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     ...(watch && { watch: (request) => pass("watch", () => watch.call(store, request)) }),
     ...(list && { list: (request) => pass("list", () => list.call(store, request)) }),
     ...(forget && { forget: (request) => pass("forget", () => forget.call(store, request)) }),
+    ...(settings && { settings: () => settings.call(store) }),
     ...(store.maxOutcomeBytes !== undefined && { maxOutcomeBytes: store.maxOutcomeBytes }),
     ...(store.usesSignal !== undefined && { usesSignal: store.usesSignal }),
     plan(method, fault) {

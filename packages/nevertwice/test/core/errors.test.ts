@@ -15,6 +15,8 @@ const TABLE: readonly [code: ErrorCode, status: number, retryable: boolean][] = 
   ["lease-lost", 500, true],
   ["not-kept", 500, false],
   ["options-invalid", 500, false],
+  ["driver-missing", 500, false],
+  ["store-unsafe", 500, false],
   ["unavailable", 503, true],
   ["store-full", 503, true],
   ["guard-closed", 503, true],
