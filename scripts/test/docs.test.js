@@ -120,13 +120,14 @@ describe("examples", () => {
   const complete = 'import { isNevertwiceError } from "nevertwice";\n';
 
   test("are the blocks that import nevertwice; fragments and other languages are left alone", () => {
-    const page = `# A\n\n${fence}ts\n${complete}${fence}\n\n${fence}ts\nguard.run();\n${fence}\n\n${fence}sh\nnpm i\n${fence}\n${fence}js\nimport { memoryStore } from "nevertwice/stores/memory";\n${fence}\n`;
+    const page = `# A\n\n${fence}ts\n${complete}${fence}\n\n${fence}ts\nguard.run();\n${fence}\n\n${fence}sh\nnpm i\n${fence}\n${fence}js server\nimport { memoryStore } from "nevertwice/stores/memory";\n${fence}\n`;
     expect(examplesOf("docs/page.md", page)).toEqual([
-      { name: "docs-page-line-3", language: "ts", code: complete },
+      { name: "docs-page-line-3", language: "ts", code: complete, isRun: true },
       {
         name: "docs-page-line-14",
         language: "js",
         code: 'import { memoryStore } from "nevertwice/stores/memory";\n',
+        isRun: false,
       },
     ]);
   });
@@ -138,17 +139,31 @@ describe("examples", () => {
         name: "good",
         language: "ts",
         code: `${complete}const a: boolean = isNevertwiceError(1);\nif (a) throw 1;\n`,
+        isRun: true,
+      },
+      {
+        name: "needs-a-server",
+        language: "ts",
+        code: `${complete}throw new Error(String(isNevertwiceError(1)));\n`,
+        isRun: false,
       },
       {
         name: "untyped",
         language: "ts",
         code: `${complete}const a: string = isNevertwiceError(1);\nvoid a;\n`,
+        isRun: true,
       },
-      { name: "broken", language: "js", code: `${complete}throw new Error(String(isNevertwiceError(1)));\n` },
+      {
+        name: "broken",
+        language: "js",
+        code: `${complete}throw new Error(String(isNevertwiceError(1)));\n`,
+        isRun: true,
+      },
       {
         name: "misspelt",
         language: "js",
         code: 'import { createGard } from "nevertwice";\nvoid createGard;\n',
+        isRun: true,
       },
     ]);
     expect(problems).toEqual([

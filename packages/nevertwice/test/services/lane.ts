@@ -1,0 +1,57 @@
+/** One direction of a connection through the proxy: chunks pass in order, at once, later, or when they are released. */
+import type { Socket } from "node:net";
+
+export interface Lane {
+  push(chunk: Buffer): void;
+  /** Keeps everything back, or lets it go. */
+  hold(isHeld: boolean): void;
+  /** What is pushed from now on takes this much longer. */
+  delay(ms: number): void;
+  /** Ends the socket once everything before has passed. */
+  end(): void;
+}
+
+interface Waiting {
+  /** Undefined is the end. */
+  readonly chunk: Buffer | undefined;
+  readonly dueAt: number;
+}
+
+export function startLane(to: Socket): Lane {
+  const queue: Waiting[] = [];
+  let isHeld = false;
+  let delayMs = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  function flush(): void {
+    clearTimeout(timer);
+    for (let first = queue[0]; first !== undefined && !isHeld; first = queue[0]) {
+      const earlyMs = first.dueAt - performance.now();
+      if (earlyMs > 0) {
+        timer = setTimeout(flush, earlyMs);
+        return;
+      }
+      queue.shift();
+      if (to.destroyed) continue;
+      if (first.chunk === undefined) to.end();
+      else to.write(first.chunk);
+    }
+  }
+
+  const add = (chunk: Buffer | undefined): void => {
+    queue.push({ chunk, dueAt: performance.now() + delayMs });
+    flush();
+  };
+
+  return {
+    push: add,
+    hold(value) {
+      isHeld = value;
+      flush();
+    },
+    delay(ms) {
+      delayMs = ms;
+    },
+    end: () => add(undefined),
+  };
+}

@@ -1,0 +1,226 @@
+/**
+ * A TCP proxy that goes wrong when it is told to: what a network does to a client and a server that are both well. It
+ * knows no protocol; a filter aims a fault at the bytes that a test means.
+ */
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { type Lane, startLane } from "./lane.ts";
+import { type MessageCounter, type Messages, type Protocol, startCounter } from "./messages.ts";
+
+/** Says whether a chunk of what a client sends is the one that is meant. */
+export type Filter = (chunk: Buffer) => boolean;
+
+export interface FaultProxy {
+  readonly port: number;
+  /** The server's URL, with the proxy's address; `tcp://127.0.0.1:port` if only a port was given. */
+  readonly url: string;
+  /** Open now. */
+  readonly connections: number;
+  /** Chunks that clients have sent: of one client that waits for each answer, its messages. */
+  readonly requests: number;
+  readonly bytesToServer: number;
+  readonly bytesToClient: number;
+
+  /**
+   * The next request reaches the server; the first reply after it is dropped, and the client's connection with it. With
+   * a filter: the next request that it says yes to.
+   */
+  cutReply(count?: number, filter?: Filter): void;
+  /** The next request never reaches the server; the client's connection is cut. */
+  cutRequest(count?: number, filter?: Filter): void;
+  /** Keeps replies back, in order, until they are released. */
+  holdReplies(): void;
+  releaseReplies(): void;
+  /** A request that is held reaches the server when it is released, even if its client is gone by then. */
+  holdRequests(): void;
+  releaseRequests(): void;
+  /** Replies take this much longer, from now on. */
+  latency(ms: number): void;
+  /** New connections are reset at once. Those that stand stay. */
+  refuse(): void;
+  /** New connections are taken and nothing is ever said; what is said on old ones is swallowed, both ways. */
+  hang(): void;
+  /** Resets every connection that stands. */
+  cutAll(): void;
+  /** Ends every fault. A connection on which something was swallowed is reset: it can make no sense any more. */
+  heal(): void;
+  /** What clients have sent from now on, by message. Call it when no message is half sent. */
+  countRequests(protocol: Protocol): Messages;
+  stop(): Promise<void>;
+}
+
+interface Cut {
+  readonly side: "request" | "reply";
+  readonly filter: Filter;
+}
+
+/** A client, the proxy's own connection to the server for it, and what goes between them. */
+interface Link {
+  readonly client: Socket;
+  readonly server: Socket;
+  readonly requests: Lane;
+  readonly replies: Lane;
+  readonly listeners: ((chunk: Buffer) => void)[];
+  isDoomed: boolean;
+  hasSwallowed: boolean;
+}
+
+const HOST = "127.0.0.1";
+const PORTS: Readonly<Record<string, number>> = {
+  "redis:": 6379,
+  "postgres:": 5432,
+  "mysql:": 3306,
+  "http:": 80,
+};
+
+/** `target` is a URL, or a port of the loopback address. */
+export async function startProxy(target: string | number): Promise<FaultProxy> {
+  const url = new URL(typeof target === "number" ? `tcp://${HOST}:${target}` : target);
+  const address = { host: url.hostname, port: Number(url.port) || PORTS[url.protocol] || 0 };
+  const links = new Set<Link>();
+  const counters: MessageCounter[] = [];
+  const cuts: Cut[] = [];
+  const sent = { requests: 0, bytesToServer: 0, bytesToClient: 0 };
+  let mode: "pass" | "refuse" | "hang" = "pass";
+  let areRequestsHeld = false;
+  let areRepliesHeld = false;
+  let latencyMs = 0;
+
+  function open(client: Socket): void {
+    const server = connect({ ...address, noDelay: true, allowHalfOpen: true });
+    const link: Link = {
+      client,
+      server,
+      requests: startLane(server),
+      replies: startLane(client),
+      listeners: counters.map((counter) => counter.listen(true)),
+      isDoomed: false,
+      hasSwallowed: mode === "hang",
+    };
+    links.add(link);
+    link.requests.hold(areRequestsHeld);
+    link.replies.hold(areRepliesHeld);
+    link.replies.delay(latencyMs);
+
+    client.on("data", (chunk: Buffer) => request(link, chunk));
+    client.on("end", () => link.requests.end());
+    // The server still gets what the client sent before it went.
+    client.on("close", () => link.requests.end());
+    server.on("data", (chunk: Buffer) => reply(link, chunk));
+    server.on("end", () => link.replies.end());
+    server.on("error", () => mode !== "hang" && client.resetAndDestroy());
+    server.on("close", () => {
+      link.replies.end();
+      links.delete(link);
+    });
+  }
+
+  function request(link: Link, chunk: Buffer): void {
+    sent.requests++;
+    for (const listen of link.listeners) listen(chunk);
+    if (mode === "hang") {
+      link.hasSwallowed = true;
+      return;
+    }
+    const index = cuts.findIndex(({ filter }) => filter(chunk));
+    const [cut] = index < 0 ? [] : cuts.splice(index, 1);
+    if (cut?.side === "request") {
+      link.client.resetAndDestroy();
+      return;
+    }
+    if (cut?.side === "reply") link.isDoomed = true;
+    sent.bytesToServer += chunk.length;
+    link.requests.push(chunk);
+  }
+
+  function reply(link: Link, chunk: Buffer): void {
+    if (mode === "hang") link.hasSwallowed = true;
+    else if (link.isDoomed) link.client.resetAndDestroy();
+    else {
+      sent.bytesToClient += chunk.length;
+      link.replies.push(chunk);
+    }
+  }
+
+  const cut = (side: Cut["side"], count: number, filter: Filter): void => {
+    for (let i = 0; i < count; i++) cuts.push({ side, filter });
+  };
+  const reset = (isMeant: (link: Link) => boolean): void => {
+    for (const link of links) if (isMeant(link)) link.client.resetAndDestroy();
+  };
+  const setRequestsHeld = (isHeld: boolean): void => {
+    areRequestsHeld = isHeld;
+    for (const { requests } of links) requests.hold(isHeld);
+  };
+  const setRepliesHeld = (isHeld: boolean): void => {
+    areRepliesHeld = isHeld;
+    for (const { replies } of links) replies.hold(isHeld);
+  };
+  const setLatency = (ms: number): void => {
+    latencyMs = ms;
+    for (const { replies } of links) replies.delay(ms);
+  };
+
+  const listener = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
+    // A connection that breaks is what this is for.
+    client.on("error", () => {});
+    if (mode === "refuse") client.resetAndDestroy();
+    else open(client);
+  });
+  await once(listener.listen(0, HOST), "listening");
+  const { port } = listener.address() as AddressInfo;
+  url.hostname = HOST;
+  url.port = String(port);
+
+  return {
+    port,
+    url: url.href,
+    get connections() {
+      return [...links].filter(({ client }) => !client.destroyed).length;
+    },
+    get requests() {
+      return sent.requests;
+    },
+    get bytesToServer() {
+      return sent.bytesToServer;
+    },
+    get bytesToClient() {
+      return sent.bytesToClient;
+    },
+    cutReply: (count = 1, filter = () => true) => cut("reply", count, filter),
+    cutRequest: (count = 1, filter = () => true) => cut("request", count, filter),
+    holdReplies: () => setRepliesHeld(true),
+    releaseReplies: () => setRepliesHeld(false),
+    holdRequests: () => setRequestsHeld(true),
+    releaseRequests: () => setRequestsHeld(false),
+    latency: setLatency,
+    refuse() {
+      mode = "refuse";
+    },
+    hang() {
+      mode = "hang";
+    },
+    cutAll: () => reset(() => true),
+    heal() {
+      mode = "pass";
+      cuts.length = 0;
+      setLatency(0);
+      setRequestsHeld(false);
+      setRepliesHeld(false);
+      reset(({ hasSwallowed }) => hasSwallowed);
+    },
+    countRequests(protocol) {
+      const counter = startCounter(protocol);
+      counters.push(counter);
+      for (const { listeners } of links) listeners.push(counter.listen(false));
+      return counter.messages;
+    },
+    async stop() {
+      for (const { client, server } of links) {
+        client.destroy();
+        server.destroy();
+      }
+      await new Promise((resolve) => listener.close(resolve));
+    },
+  };
+}

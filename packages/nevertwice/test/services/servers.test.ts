@@ -1,0 +1,272 @@
+/** The servers that the other tests stand on: they answer, die, come back, and are gone afterwards. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { connect } from "node:net";
+import { fileURLToPath } from "node:url";
+import {
+  CreateTableCommand,
+  DescribeTableCommand,
+  DynamoDBClient,
+  ListTablesCommand,
+} from "@aws-sdk/client-dynamodb";
+import { Cluster, Redis } from "ioredis";
+import mysql from "mysql2/promise";
+import pg from "pg";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { startDynalite } from "./dynalite.ts";
+import { startMariadb } from "./mariadb.ts";
+import { startPgbouncer } from "./pgbouncer.ts";
+import { startPostgres } from "./postgres.ts";
+import { startRedis } from "./redis.ts";
+import { startRedisCluster } from "./redis-cluster.ts";
+import { sharedUrl, startFor } from "./services.ts";
+
+async function askPostgres(url: string, question: string): Promise<unknown> {
+  const client = new pg.Client(url);
+  client.on("error", () => {});
+  await client.connect();
+  try {
+    const { rows } = await client.query<Record<string, unknown>>(question);
+    return Object.values(rows[0] ?? {})[0];
+  } finally {
+    await client.end();
+  }
+}
+
+async function askMariadb(url: string, question: string): Promise<unknown> {
+  const client = await mysql.createConnection(url);
+  try {
+    const [rows] = await client.query<mysql.RowDataPacket[]>(question);
+    return Object.values(rows[0] ?? {})[0];
+  } finally {
+    await client.end();
+  }
+}
+
+function redisAt(url: string): Redis {
+  const redis = new Redis(url, { retryStrategy: () => 20 });
+  redis.on("error", () => {});
+  onTestFinished(() => redis.disconnect());
+  return redis;
+}
+
+/** Fails where nobody listens. */
+async function knock(port: number): Promise<void> {
+  const socket = connect(port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.destroy();
+}
+
+function dynamodbAt(endpoint: string): DynamoDBClient {
+  const credentials = { accessKeyId: "any", secretAccessKey: "any" };
+  const client = new DynamoDBClient({ endpoint, region: "local", credentials });
+  onTestFinished(() => client.destroy());
+  return client;
+}
+
+function newTable(TableName: string): CreateTableCommand {
+  return new CreateTableCommand({
+    TableName,
+    AttributeDefinitions: [{ AttributeName: "id", AttributeType: "S" }],
+    KeySchema: [{ AttributeName: "id", KeyType: "HASH" }],
+    BillingMode: "PAY_PER_REQUEST",
+  });
+}
+
+describe("the shared servers", () => {
+  test("Redis answers", async (context) => {
+    expect(await redisAt(sharedUrl(context, "redis")).ping()).toBe("PONG");
+  });
+
+  test("the Redis cluster keeps keys of all its slots", async (context) => {
+    const cluster = new Cluster([sharedUrl(context, "redisCluster")]);
+    context.onTestFinished(() => cluster.disconnect());
+    for (let i = 0; i < 20; i++) await cluster.set(`k${i}`, `v${i}`);
+    expect(await cluster.get("k7")).toBe("v7");
+    const nodes = String(await cluster.cluster("NODES"));
+    expect([nodes.match(/\bmaster\b/g)?.length, nodes.match(/\bslave\b/g)?.length]).toEqual([3, 3]);
+  });
+
+  test("Postgres answers, and is safe against a power cut", async (context) => {
+    const url = sharedUrl(context, "postgres");
+    expect(await askPostgres(url, "SHOW fsync")).toBe("on");
+    expect(await askPostgres(url, "SHOW max_connections")).toBe("200");
+  });
+
+  test("PgBouncer hands a session's connection on between its transactions", async (context) => {
+    const url = sharedUrl(context, "pgbouncer");
+    const clients = await Promise.all(
+      Array.from({ length: 50 }, async () => {
+        const client = new pg.Client(url);
+        await client.connect();
+        return client;
+      }),
+    );
+    const sessions = new Set<unknown>();
+    for (const client of clients)
+      sessions.add((await client.query("SELECT pg_backend_pid() AS pid")).rows[0].pid);
+    await Promise.all(clients.map((client) => client.end()));
+    expect(sessions.size).toBe(1);
+  });
+
+  test("MariaDB answers", async (context) => {
+    expect(await askMariadb(sharedUrl(context, "mysql"), "SELECT DATABASE()")).toBe("nevertwice");
+  });
+
+  test("DynamoDB makes a table at once", async (context) => {
+    const client = dynamodbAt(sharedUrl(context, "dynamodb"));
+    const TableName = `answers-${Date.now()}`;
+    await client.send(newTable(TableName));
+    const { Table } = await client.send(new DescribeTableCommand({ TableName }));
+    expect(Table?.TableStatus).toBe("ACTIVE");
+  });
+});
+
+describe("a server of one's own", () => {
+  test("Redis that was killed comes back on its port, with what its log kept", async (context) => {
+    const settings = { appendonly: "yes", appendfsync: "always" };
+    const server = await startFor(context, () => startRedis({ settings }));
+    const redis = redisAt(server.url);
+    await redis.set("kept", "yes");
+    await server.kill();
+    await expect(knock(server.port)).rejects.toThrow("ECONNREFUSED");
+    await server.restart();
+    expect(await redis.get("kept")).toBe("yes");
+  });
+
+  test("Redis that is paused answers once it goes on", async (context) => {
+    const server = await startFor(context, () => startRedis());
+    const redis = redisAt(server.url);
+    await redis.ping();
+    server.pause();
+    const answer = redis.ping();
+    const first = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 100, "silence"))]);
+    expect(first).toBe("silence");
+    server.resume();
+    expect(await answer).toBe("PONG");
+  });
+
+  test("Postgres that was killed comes back with what it acknowledged", async (context) => {
+    const server = await startFor(context, () => startPostgres({ settings: { work_mem: "5MB" } }));
+    await askPostgres(server.url, "CREATE TABLE kept AS SELECT 42 AS answer");
+    await server.kill();
+    await expect(askPostgres(server.url, "SELECT 1")).rejects.toThrow("ECONNREFUSED");
+    await server.restart();
+    expect(await askPostgres(server.url, "SELECT answer FROM kept")).toBe(42);
+    expect(await askPostgres(server.url, "SHOW work_mem")).toBe("5MB");
+  });
+
+  test("Postgres that is paused answers nobody, not even a session that stands", async (context) => {
+    const server = await startFor(context, () => startPostgres());
+    const client = new pg.Client(server.url);
+    await client.connect();
+    await client.query("SELECT 1");
+    server.pause();
+    const answer = client.query("SELECT 1 AS one");
+    const first = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 100, "silence"))]);
+    expect(first).toBe("silence");
+    server.resume();
+    expect((await answer).rows).toEqual([{ one: 1 }]);
+    await client.end();
+  });
+
+  test("Postgres asks its guarded user for the password", async (context) => {
+    const url = new URL((await startFor(context, () => startPostgres())).url);
+    url.username = "guarded";
+    url.password = "wrong";
+    await expect(askPostgres(url.href, "SELECT 1")).rejects.toMatchObject({ code: "28P01" });
+    url.password = "secret";
+    expect(await askPostgres(url.href, "SELECT current_user")).toBe("guarded");
+  });
+
+  test("PgBouncer comes back too", async (context) => {
+    const postgres = await startFor(context, () => startPostgres());
+    const server = await startFor(context, () => startPgbouncer({ postgresUrl: postgres.url }));
+    await server.kill();
+    await server.restart();
+    expect(await askPostgres(server.url, "SELECT 1")).toBe(1);
+  });
+
+  test("MariaDB that was killed comes back with what it acknowledged", async (context) => {
+    const server = await startFor(context, () =>
+      startMariadb({ settings: { "innodb-buffer-pool-size": "8M" } }),
+    );
+    await askMariadb(server.url, "CREATE TABLE kept AS SELECT 42 AS answer");
+    await server.kill();
+    await server.restart();
+    expect(await askMariadb(server.url, "SELECT answer FROM kept")).toBe(42);
+    const url = new URL(server.url);
+    url.password = "wrong";
+    await expect(askMariadb(url.href, "SELECT 1")).rejects.toMatchObject({ code: "ER_ACCESS_DENIED_ERROR" });
+  });
+
+  test("a master of a Redis cluster that was killed is followed by its replica", async (context) => {
+    const settings = { "cluster-node-timeout": 1_000 };
+    const { url, nodes } = await startFor(context, () => startRedisCluster({ settings }));
+    const cluster = new Cluster([url], { clusterRetryStrategy: () => 50, slotsRefreshTimeout: 5_000 });
+    cluster.on("error", () => {});
+    context.onTestFinished(() => cluster.disconnect());
+    await cluster.set("key", "value");
+    await cluster.wait(1, 5_000);
+    // Its slot, 12539, is the third master's.
+    await nodes[2]?.kill();
+    await vi.waitFor(async () => expect(await cluster.get("key")).toBe("value"), { timeout: 15_000 });
+  });
+
+  test("dynalite that was killed comes back with its tables", async (context) => {
+    const server = await startFor(context, () => startDynalite());
+    const client = dynamodbAt(server.url);
+    await client.send(newTable("kept"));
+    await server.kill();
+    await server.restart();
+    expect((await client.send(new ListTablesCommand({}))).TableNames).toEqual(["kept"]);
+  });
+
+  test("stop ends a server that is paused, and removes its folder", async (context) => {
+    const server = await startFor(context, () => startRedis());
+    server.pause();
+    const startedAt = performance.now();
+    await server.stop();
+    await server.stop();
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    expect(existsSync(server.folder)).toBe(false);
+    await expect(knock(server.port)).rejects.toThrow("ECONNREFUSED");
+  });
+
+  test("a server ends, and its folder goes, when the process that started it is killed", async (context) => {
+    sharedUrl(context, "redis");
+    const path = fileURLToPath(new URL("redis.ts", import.meta.url));
+    const source = `import { runnerImport } from "vite";
+      const { module } = await runnerImport(${JSON.stringify(path)});
+      const { port, folder } = await module.startRedis();
+      console.log(JSON.stringify({ port, folder }));`;
+    const parent = spawn(process.execPath, ["--input-type=module", "--eval", source], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line] = await once(parent.stdout, "data");
+    const { port, folder } = JSON.parse(String(line));
+    expect(await redisAt(`redis://127.0.0.1:${port}`).ping()).toBe("PONG");
+    parent.kill("SIGKILL");
+    await vi.waitFor(() => expect(existsSync(folder)).toBe(false), { timeout: 5_000 });
+    await expect(knock(port)).rejects.toThrow("ECONNREFUSED");
+  });
+
+  test("a server that cannot start says why, in its own words", async (context) => {
+    sharedUrl(context, "redis");
+    await expect(startRedis({ settings: { nonsense: "yes" } })).rejects.toThrow(/Bad directive/);
+  });
+
+  test("a program that is missing is named, with how to install it", async () => {
+    vi.stubEnv("PATH", "");
+    await expect(startRedis()).rejects.toThrow("redis-server is not installed: apt-get install redis-server");
+  });
+
+  test("ten servers started at once do not get in each other's way", async (context) => {
+    const start = () => startFor(context, () => startRedis());
+    const servers = await Promise.all(Array.from({ length: 10 }, start));
+    const answers = await Promise.all(servers.map(({ url }) => redisAt(url).ping()));
+    expect(new Set(servers.map(({ port }) => port)).size).toBe(10);
+    expect(answers).toEqual(Array.from({ length: 10 }, () => "PONG"));
+  });
+});
