@@ -147,6 +147,8 @@ export interface Store {
   settings?(): Promise<StoreSettings>;
   /** The store ends calls when their `signal` fires. Most have nothing to end, and a signal for each call is not free. */
   readonly usesSignal?: boolean;
+  /** The database removes by itself what is past its time, so `purge` has nothing to do. */
+  readonly collectsItself?: boolean;
   /** Outcomes larger than this are completed as not kept. */
   readonly maxOutcomeBytes?: number;
 }

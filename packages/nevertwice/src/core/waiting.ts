@@ -83,7 +83,13 @@ export function createWaiting(caller: Caller, random: () => number): Waiting {
       if (store.watch === undefined) return look();
       try {
         // Subscribe before the look: what happens between the refused claim and the subscription is seen by the look.
-        const end = await store.watch({ id, wake });
+        const watch = store.watch.bind(store);
+        const end = await bounded(
+          caller,
+          storeTimeoutMs,
+          () => watch({ id, wake }),
+          (late) => late(),
+        );
         if (isOver) return end();
         unwatch = end;
       } catch {

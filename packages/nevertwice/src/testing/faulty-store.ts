@@ -103,6 +103,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     ...(forget && { forget: (request) => pass("forget", () => forget.call(store, request)) }),
     ...(settings && { settings: () => settings.call(store) }),
     ...(store.maxOutcomeBytes !== undefined && { maxOutcomeBytes: store.maxOutcomeBytes }),
+    ...(store.collectsItself !== undefined && { collectsItself: store.collectsItself }),
     ...(store.usesSignal !== undefined && { usesSignal: store.usesSignal }),
     plan(method, fault) {
       planned.set(method, [...(planned.get(method) ?? []), fault]);

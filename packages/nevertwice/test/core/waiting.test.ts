@@ -100,9 +100,28 @@ test.each(["refuse", "hang"] as const)(
     const owner = scene.another().run(request, () => scene.sleep(300).then(() => "mine"));
     await scene.advance(1);
     expect(await scene.settle(scene.guard.run(request, () => "never"))).toBe("mine");
+    expect(scene.world.now()).toBeLessThan(8_000);
     await owner;
   },
 );
+
+test("a subscription that stands when nobody waits for it any more is ended", async () => {
+  const scene = createScene({ waitMs: 60_000, storeTimeoutMs: 100 });
+  const ends = { count: 0 };
+  const slow: Store = {
+    ...scene.inner,
+    watch: async () => {
+      await scene.sleep(500);
+      return () => void ends.count++;
+    },
+  };
+  const owner = scene.guard.run(request, () => scene.sleep(300).then(() => "mine"));
+  await scene.advance(1);
+  expect(await scene.settle(scene.another({ store: slow }).run(request, () => "never"))).toBe("mine");
+  await scene.advance(1_000);
+  expect(ends.count).toBe(1);
+  await owner;
+});
 
 test("a store that wakes while it subscribes leaves nobody behind who is never woken again", async () => {
   const scene = createScene({ waitMs: 3_000 });

@@ -32,6 +32,11 @@ export const NO_WATCH: Without = {
   "a waiter that stopped is not woken, and the others still are": WAITERS_POLL,
 };
 
+/** For a store whose database removes what is past its time. */
+export const COLLECTS_ITSELF: Without = {
+  "purge removes what is past its time": "the database does so itself, some time later",
+};
+
 export interface StoreCasesOptions {
   /** The shared server that the store needs: where it cannot be had, every case is skipped and says why. */
   readonly service?: ServiceName;

@@ -114,6 +114,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge removes what is past its time": {
+    needs: ["purge"],
     why: "Otherwise the store grows for ever, and one with a limit fills up.",
     async check({ store, another, outlast }) {
       // Somebody else's purge may have been quicker than ours: only a store that never removes any fails every round.

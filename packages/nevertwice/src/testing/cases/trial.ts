@@ -34,6 +34,7 @@ const NEEDS = {
   watch: "The store has no `watch`: its waiters poll.",
   list: "The store has no `list`.",
   forget: "The store has no `forget`.",
+  purge: "The store says `collectsItself`: its database removes what is past its time.",
   clock: "The store's clock cannot be turned back from here: no `advance` was given.",
 } as const;
 
@@ -43,7 +44,11 @@ type Advance = (ms: number) => void | Promise<void>;
 
 /** Why a case with these needs cannot be asked of this store, if so. */
 export function missing(needs: readonly Need[], store: Store, advance?: Advance): string | undefined {
-  const need = needs.find((each) => (each === "clock" ? advance : store[each]) === undefined);
+  const need = needs.find((each) => {
+    if (each === "clock") return advance === undefined;
+    if (each === "purge") return store.collectsItself === true;
+    return store[each] === undefined;
+  });
   return need && NEEDS[need];
 }
 

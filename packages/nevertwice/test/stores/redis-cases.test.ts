@@ -1,0 +1,49 @@
+/** The Redis store is held to every published case: by each kind of client, and on a clock that is moved. */
+import { afterAll, inject } from "vitest";
+import type { Store } from "../../src/core/store.ts";
+import { type RedisClient, redisStore } from "../../src/stores/redis.ts";
+import { startRedis } from "../services/redis.ts";
+import type { Server } from "../services/server.ts";
+import type { ServiceName } from "../services/services.ts";
+import { CLOCK_CANNOT_GO_BACK, COLLECTS_ITSELF, describeStoreCases } from "./cases.ts";
+import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "./redis/clients.ts";
+
+type Connect = (url: string) => Promise<RedisClient> | RedisClient;
+
+/** Two connections for all cases of a kind. */
+function storesOf(service: ServiceName, connect: Connect): () => Promise<Store> {
+  let connected: Promise<[RedisClient, RedisClient]> | undefined;
+  return async () => {
+    const url = inject("services")[service] as string;
+    connected ??= Promise.all([connect(url), connect(url)]);
+    const [client, subscriber] = await connected;
+    return redisStore({ client, subscriber });
+  };
+}
+
+const KINDS: readonly [title: string, service: ServiceName, connect: Connect][] = [
+  ["ioredis", "redis", ioredis],
+  ["node-redis", "redis", nodeRedis],
+  ["ioredis on a cluster", "redisCluster", ioredisCluster],
+  ["node-redis on a cluster", "redisCluster", nodeRedisCluster],
+];
+
+for (const [title, service, connect] of KINDS)
+  describeStoreCases(title, storesOf(service, connect), {
+    service,
+    without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF },
+  });
+
+let moved: Server | undefined;
+afterAll(() => moved?.stop());
+
+describeStoreCases(
+  "on a server whose clock is moved",
+  async () => {
+    moved ??= await startRedis({ clock: true });
+    const { url, stepClock } = moved;
+    const [client, subscriber] = [ioredis(url), ioredis(url)];
+    return { store: redisStore({ client, subscriber }), advance: stepClock };
+  },
+  { service: "redis", oneByOne: true, without: COLLECTS_ITSELF },
+);

@@ -1,0 +1,190 @@
+/** What a server can be: full, a replica, closed to us, behind its replicas, or on a clock that jumps. */
+import { expect, test, vi } from "vitest";
+import { redisStore } from "../../src/stores/redis.ts";
+import { startProxy } from "../services/proxy.ts";
+import { startRedis } from "../services/redis.ts";
+import { sharedUrl, startFor } from "../services/services.ts";
+import { ioredis, nodeRedis } from "./redis/clients.ts";
+import { claimOf, fenceOf, keyOf, LEASE_MS } from "./redis/scene.ts";
+
+test("a Redis without memory left takes no claim, with store-full, and loses none", async (context) => {
+  const { url } = await startFor(context, () => startRedis());
+  const store = redisStore({ client: ioredis(url) });
+  const first = claimOf("t1");
+  await store.claim(first);
+  await ioredis(url).config("SET", "maxmemory", "1");
+  await expect(store.claim(claimOf("t2"))).rejects.toMatchObject({ code: "store-full", retryable: true });
+  expect(await store.claim({ ...first, token: "t3" })).toMatchObject({ status: "pending" });
+  expect(await store.read(first.id)).toMatchObject({ token: "t1" });
+  await expect(store.complete({ ...first, outcome: "done" })).rejects.toMatchObject({ code: "store-full" });
+});
+
+test("a replica is refused, for claims and for reads", async (context) => {
+  const primary = await startFor(context, () => startRedis({ settings: { "repl-diskless-sync-delay": 0 } }));
+  const replica = await startFor(context, () => startRedis());
+  const claim = claimOf("t1");
+  const store = redisStore({ client: ioredis(primary.url) });
+  await store.claim(claim);
+  const aside = redisStore({ client: ioredis(replica.url) });
+  await aside.claim(claimOf("t0"));
+  await ioredis(replica.url).replicaof("127.0.0.1", primary.port);
+  const follower = ioredis(replica.url);
+  await vi.waitFor(async () => expect(await follower.exists(keyOf(claim.id))).toBe(1), 10_000);
+
+  const refused = { code: "store-unsafe", message: expect.stringContaining("replica") };
+  await expect(redisStore({ client: ioredis(replica.url) }).claim(claimOf("t2"))).rejects.toMatchObject(
+    refused,
+  );
+  // One that was a master when it was first used, and was demoted since.
+  await expect(aside.claim(claimOf("t2"))).rejects.toMatchObject(refused);
+  const never = claimOf("t3");
+  for (const { id, token, leaseMs } of [claim, never]) {
+    await expect(aside.read(id)).rejects.toMatchObject(refused);
+    const completed = aside.complete({ id, token, outcome: "done", retentionMs: 1_000 });
+    await expect(completed).rejects.toMatchObject(refused);
+    await expect(aside.renew({ id, token, leaseMs })).rejects.toMatchObject(refused);
+    await expect(aside.abandon({ id, token, as: "released" })).rejects.toMatchObject(refused);
+    await expect(aside.forget?.({ id, fence: 1 })).rejects.toMatchObject(refused);
+  }
+});
+
+test("a wrong password, or none, is refused and says so", async (context) => {
+  const { url } = await startFor(context, () => startRedis({ settings: { requirepass: "right" } }));
+  const refused = { code: "store-unsafe", message: expect.stringContaining("password") };
+  for (const wrong of [url, url.replace("//", "//:wrong@")])
+    await expect(redisStore({ client: ioredis(wrong) }).claim(claimOf("t1"))).rejects.toMatchObject(refused);
+  const right = redisStore({ client: ioredis(url.replace("//", "//:right@")) });
+  expect(await right.claim(claimOf("t1"))).toMatchObject({ status: "new" });
+});
+
+test("a user who may not run scripts is refused and told what is needed", async (context) => {
+  const { url } = await startFor(context, () => startRedis());
+  await ioredis(url).call("ACL", "SETUSER", "few", "on", ">p", "~*", "&*", "+@all", "-@scripting");
+  const store = redisStore({ client: ioredis(url.replace("//", "//few:p@")) });
+  const refused = { code: "store-unsafe", message: expect.stringContaining("EVALSHA") };
+  await expect(store.claim(claimOf("t1"))).rejects.toMatchObject(refused);
+});
+
+test("a node of a cluster needs a client that knows clusters", async (context) => {
+  const store = redisStore({ client: ioredis(sharedUrl(context, "redisCluster")) });
+  // Some key is another node's.
+  const claims = Array.from({ length: 30 }, (_, i) => store.claim(claimOf(`t${i}`)));
+  const failed = (await Promise.allSettled(claims)).find(({ status }) => status === "rejected");
+  expect(failed).toMatchObject({
+    reason: { code: "store-unsafe", message: expect.stringContaining("cluster client") },
+  });
+});
+
+test("a claim counts once a replica has it, and not while the replica is away", async (context) => {
+  const primary = await startFor(context, () => startRedis({ settings: { "repl-diskless-sync-delay": 0 } }));
+  const replica = await startFor(context, () => startRedis());
+  const follower = ioredis(replica.url);
+  await follower.replicaof("127.0.0.1", primary.port);
+  await vi.waitFor(
+    async () => expect(await follower.info("replication")).toContain("master_link_status:up"),
+    10_000,
+  );
+
+  for (const client of [
+    ioredis(primary.url),
+    ioredis(primary.url, { enableAutoPipelining: true }),
+    await nodeRedis(primary.url),
+  ]) {
+    const store = redisStore({ client, replicas: 1, replicasTimeoutMs: 300 });
+    const claim = claimOf("t1");
+    expect(await store.claim(claim)).toMatchObject({ status: "new" });
+    expect(await follower.exists(keyOf(claim.id))).toBe(1);
+
+    replica.pause();
+    const away = { code: "unavailable", message: expect.stringContaining("0 of 1 replicas") };
+    const second = claimOf("t2");
+    await expect(store.claim(second)).rejects.toMatchObject(away);
+    await expect(store.complete({ ...claim, outcome: "done" })).rejects.toMatchObject(away);
+    // The repeat finds it done here, and still does not call it done.
+    await expect(store.complete({ ...claim, outcome: "done" })).rejects.toMatchObject(away);
+    expect(await store.claim({ ...second, token: "t3" })).toMatchObject({ status: "pending" });
+    replica.resume();
+
+    await vi.waitFor(
+      async () => expect(await store.complete({ ...claim, outcome: "done" })).toBe(true),
+      10_000,
+    );
+    expect(await store.claim(second)).toMatchObject({ status: "new", number: 1 });
+    expect(await follower.hget(keyOf(claim.id), "outcome")).toBe("done");
+  }
+});
+
+test("a connection that was lost while it waited for a replica has not waited for it", async (context) => {
+  const primary = await startFor(context, () => startRedis({ settings: { "repl-diskless-sync-delay": 0 } }));
+  const replica = await startFor(context, () => startRedis());
+  const proxy = await startFor(context, () => startProxy(primary.url));
+  const follower = ioredis(replica.url);
+  await follower.replicaof("127.0.0.1", primary.port);
+  await vi.waitFor(
+    async () => expect(await follower.info("replication")).toContain("master_link_status:up"),
+    10_000,
+  );
+  // This client sends what was not answered again on its next connection, and nothing before it.
+  const client = ioredis(proxy.url, { enableReadyCheck: false, disableClientInfo: true, protocol: 2 });
+  const store = redisStore({ client, replicas: 1, replicasTimeoutMs: 2_000 });
+  await store.claim(claimOf("t0"));
+  replica.pause();
+  const answered = proxy.bytesToClient;
+  const claimed = store.claim(claimOf("t1"));
+  // The claim is answered, and the connection goes before the replicas are.
+  await vi.waitFor(() => expect(proxy.bytesToClient).toBeGreaterThan(answered));
+  proxy.cutAll();
+  await expect(claimed).rejects.toMatchObject({ code: "unavailable" });
+});
+
+test("a repeated step is written again, so that there is something for the replicas to confirm", async (context) => {
+  const { url } = await startFor(context, () => startRedis());
+  const admin = ioredis(url);
+  const store = redisStore({ client: ioredis(url) });
+  const writes = async () => Number(/rdb_changes_since_last_save:(\d+)/.exec(await admin.info())?.[1]);
+  const [completed, abandoned] = [claimOf("t1"), claimOf("t2")];
+  await store.claim(completed);
+  await store.claim(abandoned);
+  await store.complete({ ...completed, outcome: "done" });
+  await store.abandon({ ...abandoned, as: "released" });
+  const before = await writes();
+  const record = await store.read(completed.id);
+  expect(await store.complete({ ...completed, outcome: "other" })).toBe(true);
+  expect(await store.abandon({ ...abandoned, as: "unknown" })).toBe(true);
+  expect(await writes()).toBe(before + 2);
+  expect(await store.read(completed.id)).toEqual(record);
+});
+
+test("a server clock that jumps a minute takes a key from nobody who renews, and fences who does not", async (context) => {
+  const server = await startFor(context, () => startRedis({ clock: true }));
+  const store = redisStore({ client: ioredis(server.url) });
+  const [back, ahead] = [claimOf("t1"), claimOf("t1")];
+  await store.claim(back);
+  server.stepClock(-60_000);
+  expect(await store.claim({ ...back, token: "t2" })).toMatchObject({ status: "pending" });
+  expect(await store.renew({ ...back })).toBe(true);
+  expect(await store.complete({ ...back, outcome: "done" })).toBe(true);
+
+  const fence = fenceOf(await store.claim(ahead));
+  server.stepClock(LEASE_MS);
+  const successor = await store.claim({ ...ahead, token: "t2" });
+  expect(successor).toMatchObject({ status: "new", number: 2, tookOver: true });
+  expect(fenceOf(successor)).toBeGreaterThan(fence);
+  expect(await store.renew({ ...ahead })).toBe(false);
+  expect(await store.complete({ ...ahead, outcome: "late" })).toBe(false);
+  server.stepClock(-60_000);
+  expect(await store.abandon({ ...ahead, as: "released" })).toBe(false);
+  expect(await store.read(ahead.id)).toMatchObject({ token: "t2" });
+});
+
+test("claims that a Redis with an append-only file acknowledged are there after it was killed", async (context) => {
+  const server = await startFor(context, () => startRedis({ settings: { appendonly: "yes" } }));
+  const store = redisStore({ client: ioredis(server.url) });
+  const claims = Array.from({ length: 50 }, (_, i) => claimOf(`t${i}`));
+  await Promise.all(claims.map((each) => store.claim(each)));
+  await server.kill();
+  await server.restart();
+  for (const claim of claims)
+    expect(await store.claim({ ...claim, token: "other" })).toMatchObject({ status: "pending" });
+  expect(await store.complete({ ...claimOf("t0"), ...claims[0], outcome: "done" })).toBe(true);
+});

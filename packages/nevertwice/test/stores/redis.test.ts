@@ -1,0 +1,360 @@
+/** What the Redis store adds to the contract: what it keeps and for how long, what it sends, whom it takes as a client. */
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { type RedisClient, redisStore } from "../../src/stores/redis.ts";
+import { startProxy } from "../services/proxy.ts";
+import { startRedis } from "../services/redis.ts";
+import { sharedUrl, startFor } from "../services/services.ts";
+import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "./redis/clients.ts";
+import { claimOf, fenceOf, keyOf, LEASE_MS, MARGIN_MS, proxied, RETENTION_MS } from "./redis/scene.ts";
+
+describe("a record in Redis", () => {
+  test("goes by itself, a margin after its time", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const store = redisStore({ client });
+    const claim = claimOf("t1");
+    const left = () => client.pttl(keyOf(claim.id));
+    const expectLeft = async (ms: number) => {
+      expect(await left()).toBeGreaterThan(ms - 5_000);
+      expect(await left()).toBeLessThanOrEqual(ms);
+    };
+    await store.claim(claim);
+    await expectLeft(LEASE_MS + RETENTION_MS + MARGIN_MS);
+    await store.renew({ id: claim.id, token: "t1", leaseMs: 10 * LEASE_MS });
+    await expectLeft(10 * LEASE_MS + RETENTION_MS + MARGIN_MS);
+    await store.claim(claim);
+    await expectLeft(LEASE_MS + RETENTION_MS + MARGIN_MS);
+    await store.complete({ id: claim.id, token: "t1", outcome: "done", retentionMs: 1_000 });
+    await expectLeft(1_000 + MARGIN_MS);
+  });
+
+  test("that is held does not go until it is decided", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const store = redisStore({ client });
+    const claim = claimOf("t1");
+    const left = () => client.pttl(keyOf(claim.id));
+    await store.claim(claim);
+    expect(await left()).toBeGreaterThan(0);
+    await store.claim({ ...claim, hold: true });
+    expect(await left()).toBe(-1);
+    await store.renew({ id: claim.id, token: "t1", leaseMs: LEASE_MS });
+    expect(await left()).toBe(-1);
+    await store.abandon({ id: claim.id, token: "t1", as: "unknown" });
+    expect(await left()).toBe(-1);
+
+    const lapsed = await store.read(claim.id);
+    const successor = { ...claim, token: "t2", takeover: lapsed?.fence };
+    expect(await store.claim(successor)).toMatchObject({ status: "new", tookOver: true });
+    expect(await left()).toBe(-1);
+    await store.complete({ id: claim.id, token: "t2", outcome: "done", retentionMs: 1_000 });
+    expect(await left()).toBeGreaterThan(0);
+  });
+
+  test("that was held goes once it is released", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const store = redisStore({ client });
+    const claim = claimOf("t1", { hold: true });
+    await store.claim(claim);
+    await store.abandon({ id: claim.id, token: "t1", as: "released" });
+    expect(await client.pttl(keyOf(claim.id))).toBeGreaterThan(RETENTION_MS);
+  });
+
+  test("that is held by whoever takes it over stays, though its time was set", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const store = redisStore({ client });
+    const claim = claimOf("t1");
+    const fence = fenceOf(await store.claim(claim));
+    await store.abandon({ id: claim.id, token: "t1", as: "unknown" });
+    await store.claim({ ...claim, token: "t2", hold: true, takeover: fence });
+    expect(await client.pttl(keyOf(claim.id))).toBe(-1);
+  });
+
+  test("keeps a fence to the last digit, and a lease and a retention of a hundred years", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const store = redisStore({ client });
+    const years = 3_155_760_000_000;
+    const claim = claimOf("t1", { leaseMs: years, retentionMs: years });
+    const fence = fenceOf(await store.claim(claim));
+    const [, state, kept] = (await client.hget(keyOf(claim.id), "record"))?.split(" ") ?? [];
+    expect([state, kept]).toEqual(["pending", String(fence)]);
+    const record = await store.read(claim.id);
+    expect(record?.keptUntil).toBe((record?.claimedAt ?? 0) + 2 * years);
+    expect(fenceOf(await store.claim(claim))).toBe(fence);
+  });
+
+  test("may be given a token and a fingerprint of any characters", async (context) => {
+    const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
+    const token = "a token \n 1 pending \u0000 2 \u{1f4b3}";
+    const claim = claimOf(token, { fingerprint: "1: \u0000 '\n" });
+    await store.claim(claim);
+    expect(await store.read(claim.id)).toMatchObject({ token, fingerprint: "1: \u0000 '\n" });
+    expect(await store.renew({ id: claim.id, token, leaseMs: LEASE_MS })).toBe(true);
+    expect(await store.renew({ id: claim.id, token: "a token \n 1 pending ", leaseMs: LEASE_MS })).toBe(
+      false,
+    );
+  });
+
+  test("takes times that are no whole milliseconds", async (context) => {
+    const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
+    const claim = claimOf("t1", { leaseMs: 1_000.25, retentionMs: 2_000.5 });
+    await store.claim(claim);
+    await store.complete({ id: claim.id, token: "t1", outcome: "done", retentionMs: 3_000.75 });
+    expect(await store.read(claim.id)).toMatchObject({ state: "completed", outcome: "done" });
+  });
+
+  test("of another version is refused by every step, and says so", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const prefix = `${randomUUID()}:`;
+    const store = redisStore({ client, prefix });
+    const claim = claimOf("t1");
+    await client.hset(
+      keyOf(claim.id, prefix),
+      "record",
+      "2 something else",
+      "parts",
+      '["redis-tests","","",""]',
+    );
+    const { id } = claim;
+    const refused = { code: "store-unsafe", message: expect.stringContaining("newer nevertwice") };
+    await expect(store.claim(claim)).rejects.toMatchObject(refused);
+    await expect(store.complete({ id, token: "t1", outcome: "", retentionMs: 1 })).rejects.toMatchObject(
+      refused,
+    );
+    await expect(store.abandon({ id, token: "t1", as: "unrun" })).rejects.toMatchObject(refused);
+    await expect(store.renew({ id, token: "t1", leaseMs: 1 })).rejects.toMatchObject(refused);
+    await expect(store.read(id)).rejects.toMatchObject(refused);
+    await expect(store.forget?.({ id, fence: 1 })).rejects.toMatchObject(refused);
+    expect(await client.exists(keyOf(id, prefix))).toBe(1);
+  });
+
+  test("takes less than 1,800 bytes with an outcome of a kilobyte", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const store = redisStore({ client });
+    const claim = claimOf(randomUUID(), { fingerprint: `1:${"a".repeat(64)}` });
+    await store.claim(claim);
+    await store.complete({ ...claim, outcome: "x".repeat(1_000) });
+    expect(Number(await client.call("MEMORY", "USAGE", keyOf(claim.id)))).toBeLessThan(1_800);
+  });
+});
+
+describe("on the wire", () => {
+  test("a first call is two round trips and a replay is one", async (context) => {
+    const proxy = await proxied(context);
+    const store = redisStore({ client: ioredis(proxy.url) });
+    // The first claim of a store also asks for the settings, and a server new to the scripts is sent them once.
+    const warm = claimOf("t0");
+    await store.claim(warm);
+    await store.complete({ ...warm, outcome: "done" });
+
+    const sent = proxy.countRequests("redis");
+    const claim = claimOf("t1");
+    await store.claim(claim);
+    await store.complete({ ...claim, outcome: "done" });
+    expect(sent.names.map((name) => name.toUpperCase())).toEqual(["EVALSHA", "EVALSHA"]);
+    await store.claim({ ...claim, token: "t2" });
+    expect(sent.count).toBe(3);
+  });
+
+  test("a server that lost the scripts is sent them again, and nothing else is noticed", async (context) => {
+    const { url } = await startFor(context, () => startRedis());
+    for (const client of [ioredis(url), await nodeRedis(url)]) {
+      const store = redisStore({ client });
+      const admin = ioredis(url);
+      const claim = claimOf("t1");
+      const flushed = async <T>(step: () => Promise<T>): Promise<T> => {
+        await admin.script("FLUSH");
+        return step();
+      };
+      expect(await flushed(() => store.claim(claim))).toMatchObject({ status: "new", number: 1 });
+      expect(await flushed(() => store.renew({ ...claim, leaseMs: LEASE_MS }))).toBe(true);
+      expect(await flushed(() => store.complete({ ...claim, outcome: "done" }))).toBe(true);
+      expect(await flushed(() => store.abandon({ ...claim, as: "unrun" }))).toBe(false);
+      expect(await flushed(() => store.read(claim.id))).toMatchObject({ outcome: "done" });
+      const fence = (await store.read(claim.id))?.fence ?? 0;
+      expect(await flushed(async () => store.forget?.({ id: claim.id, fence }))).toBe(true);
+    }
+  });
+});
+
+describe("two applications on one Redis", () => {
+  test("do not meet if their prefixes differ, whatever else is the same", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const [ours, theirs] = [randomUUID(), randomUUID()].map((prefix) => redisStore({ client, prefix }));
+    const claim = claimOf("t1");
+    expect(await ours?.claim(claim)).toMatchObject({ status: "new" });
+    expect(await theirs?.claim({ ...claim, token: "t2" })).toMatchObject({ status: "new", number: 1 });
+    const page = await theirs?.list?.({ namespace: claim.parts.namespace, limit: 10 });
+    expect(page?.records.map(({ token }) => token)).toEqual(["t2"]);
+  });
+
+  test("do not meet if they have different databases of it, and only wake each other", async (context) => {
+    const url = sharedUrl(context, "redis");
+    const store = redisStore({ client: ioredis(url), subscriber: ioredis(url) });
+    const other = redisStore({ client: ioredis(url, { db: 1 }) });
+    const claim = claimOf("t1");
+    await store.claim(claim);
+    const woken = new Promise<void>((resolve) => void store.watch?.({ id: claim.id, wake: resolve }));
+    expect(await other.claim({ ...claim, token: "t2" })).toMatchObject({ status: "new", number: 1 });
+    await other.complete({ ...claim, token: "t2", outcome: "theirs" });
+    await woken;
+    expect(await store.read(claim.id)).toMatchObject({ state: "pending", token: "t1" });
+    expect(await store.claim({ ...claim, token: "t3" })).toMatchObject({ status: "pending" });
+  });
+
+  test("find what they keep where a client's own prefix and the store's are characters of a pattern", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"), { keyPrefix: "app[1]*:" });
+    const store = redisStore({ client, prefix: `\\?${randomUUID()}[a]:` });
+    const claim = claimOf("t1");
+    await store.claim(claim);
+    const page = await store.list?.({ namespace: claim.parts.namespace, limit: 10 });
+    expect(page?.records.map(({ id }) => id)).toEqual([claim.id]);
+  });
+});
+
+describe("a client with a prefix of its own", () => {
+  test("has it before keys, and waiters are woken all the same", async (context) => {
+    const url = sharedUrl(context, "redis");
+    const plain = ioredis(url);
+    const clients = [
+      { client: ioredis(url, { keyPrefix: "own:" }), subscriber: ioredis(url, { keyPrefix: "own:" }) },
+      { client: await nodeRedis(url, { keyPrefix: "own:" }), subscriber: await nodeRedis(url) },
+    ];
+    for (const given of clients) {
+      const store = redisStore(given);
+      const claim = claimOf("t1");
+      await store.claim(claim);
+      expect(await plain.exists(`own:${keyOf(claim.id)}`)).toBe(1);
+      let heard = (): void => {};
+      const woken = new Promise<void>((resolve) => {
+        heard = resolve;
+      });
+      await store.watch?.({ id: claim.id, wake: heard });
+      await store.complete({ ...claim, outcome: "done" });
+      await woken;
+      expect(await store.read(claim.id)).toMatchObject({ outcome: "done" });
+    }
+  });
+});
+
+describe("a list", () => {
+  test("shows every record once, however small its pages and however many other keys there are", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const prefix = `${randomUUID()}:`;
+    const store = redisStore({ client, prefix });
+    const namespace = randomUUID();
+    const claims = Array.from({ length: 60 }, (_, i) => claimOf(`t${i}`, {}, { namespace }));
+    const others = Array.from({ length: 300 }, (_, i) => claimOf(`o${i}`, {}, { namespace: "another" }));
+    await Promise.all([...claims, ...others].map((each) => store.claim(each)));
+    for (const limit of [1, 7, 59, 60, 1_000]) {
+      const seen: string[] = [];
+      let after: string | undefined;
+      do {
+        const page = await store.list?.({ namespace, limit, after });
+        expect(page?.records.length).toBeLessThanOrEqual(limit);
+        seen.push(...(page?.records ?? []).map(({ id }) => id));
+        after = page?.next;
+      } while (after !== undefined);
+      expect(seen.toSorted()).toEqual(claims.map(({ id }) => id).toSorted());
+    }
+  });
+
+  test("shows what is left, though records go between its pages", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const prefix = `${randomUUID()}:`;
+    const store = redisStore({ client, prefix });
+    const namespace = randomUUID();
+    const claims = Array.from({ length: 60 }, (_, i) => claimOf(`t${i}`, {}, { namespace }));
+    await Promise.all(claims.map((each) => store.claim(each)));
+    let page = await store.list?.({ namespace, limit: 1 });
+    const seen = new Set(page?.records.map(({ id }) => id));
+    const [going, staying] = [claims.slice(0, 30), claims.slice(30)];
+    await Promise.all(going.map(({ id }) => client.del(keyOf(id, prefix))));
+    while (page?.next !== undefined) {
+      page = await store.list?.({ namespace, limit: 1, after: page.next });
+      for (const { id } of page?.records ?? []) seen.add(id);
+    }
+    expect(staying.filter(({ id }) => !seen.has(id))).toEqual([]);
+  });
+
+  test("hands on few ids from page to page, however many records there are", async (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    const store = redisStore({ client, prefix: `${randomUUID()}:` });
+    const namespace = randomUUID();
+    const claims = Array.from({ length: 1_500 }, (_, i) => claimOf(`t${i}`, {}, { namespace }));
+    await Promise.all(claims.map((each) => store.claim(each)));
+    let seen = 0;
+    let after: string | undefined;
+    do {
+      const page = await store.list?.({ namespace, limit: 100, after });
+      seen += page?.records.length ?? 0;
+      after = page?.next;
+      // It may have to fit into a URL; an id takes 90 characters.
+      expect(after?.length ?? 0).toBeLessThan(4_000);
+    } while (after !== undefined);
+    expect(seen).toBe(1_500);
+  });
+
+  test("refuses an `after` that no page gave", async (context) => {
+    const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
+    const page = store.list?.({ namespace: "n", limit: 1, after: "x" });
+    await expect(page).rejects.toMatchObject({ code: "options-invalid" });
+  });
+});
+
+describe("the options", () => {
+  test.for([
+    ["nothing", undefined],
+    ["something else", { get: () => {}, set: () => {} }],
+    ["a pool of node-redis", { sendCommand: () => {}, execute: () => {} }],
+  ])("refuse %s as a client, and say what they take", ([, client]) => {
+    expect(() => redisStore({ client: client as unknown as RedisClient })).toThrow(
+      /options-invalid: client .*ioredis.*node-redis/,
+    );
+  });
+
+  test("refuse one connection for both uses, a subscriber of no kind, and what nobody knows", (context) => {
+    const client = ioredis(sharedUrl(context, "redis"));
+    expect(() => redisStore({ client, subscriber: client })).toThrow(/options-invalid: subscriber/);
+    expect(() => redisStore({ client, subscriber: {} as RedisClient })).toThrow(
+      /options-invalid: subscriber/,
+    );
+    expect(() => redisStore({ client, prefix: "" })).toThrow(/options-invalid: prefix/);
+    expect(() => redisStore({ client, ...{ ttl: 1 } })).toThrow(/options-invalid: there is no option/);
+  });
+
+  test("refuse replicas on a cluster, whose clients cannot wait for one server", async (context) => {
+    const url = sharedUrl(context, "redisCluster");
+    for (const client of [ioredisCluster(url), await nodeRedisCluster(url)])
+      expect(() => redisStore({ client, replicas: 1 })).toThrow(/options-invalid: replicas .*cluster/);
+  });
+});
+
+test("replies are read as they are, whatever types a client makes of them", async (context) => {
+  const client = (await nodeRedis(sharedUrl(context, "redis"))).withTypeMapping({ 36: Buffer, 58: String });
+  const store = redisStore({ client });
+  const claim = claimOf("t1");
+  await store.claim(claim);
+  expect(await store.complete({ ...claim, outcome: "d\u00f6ne" })).toBe(true);
+  expect(await store.claim({ ...claim, token: "t2" })).toEqual({ status: "completed", outcome: "d\u00f6ne" });
+});
+
+test("Redis removes by itself what is past its time, and a purge asks it nothing", async (context) => {
+  const { url, stepClock } = await startFor(context, () => startRedis({ clock: true }));
+  const proxy = await startFor(context, () => startProxy(url));
+  const store = redisStore({ client: ioredis(proxy.url) });
+  const [done, held] = [claimOf("t1", { retentionMs: 1_000 }), claimOf("t2", { hold: true })];
+  await store.claim(done);
+  await store.claim(held);
+  await store.complete({ ...done, outcome: "done" });
+  const sent = proxy.countRequests("redis");
+  expect(await store.purge(100)).toEqual({ removed: 0, more: false });
+  expect(sent.count).toBe(0);
+
+  const admin = ioredis(url);
+  await stepClock(1_000 + MARGIN_MS - 5_000);
+  expect(await store.read(done.id)).toBeUndefined();
+  expect(await admin.exists(keyOf(done.id))).toBe(1);
+  await stepClock(10_000);
+  expect(await admin.exists(keyOf(done.id))).toBe(0);
+  expect(await admin.exists(keyOf(held.id))).toBe(1);
+});

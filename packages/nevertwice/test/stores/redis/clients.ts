@@ -1,0 +1,53 @@
+/** Clients of every kind that the store takes, closed when the test file is through. */
+import { Cluster, Redis } from "ioredis";
+import { createClient, createCluster } from "redis";
+import { afterAll } from "vitest";
+
+interface IoredisOptions {
+  readonly keyPrefix?: string;
+  readonly db?: number;
+  readonly enableAutoPipelining?: boolean;
+  readonly enableReadyCheck?: boolean;
+  readonly disableClientInfo?: boolean;
+  readonly protocol?: 2;
+  readonly maxRetriesPerRequest?: number;
+}
+
+const ends: (() => unknown)[] = [];
+afterAll(() => Promise.all(ends.map((end) => end())));
+
+/** What a test expects to go wrong is not printed. */
+const quiet = (): void => {};
+
+export function ioredis(url: string, options: IoredisOptions = {}): Redis {
+  const client = new Redis(url, options);
+  client.on("error", quiet);
+  ends.push(() => client.disconnect());
+  return client;
+}
+
+export function ioredisCluster(url: string): Cluster {
+  const client = new Cluster([url]);
+  client.on("error", quiet);
+  ends.push(() => client.disconnect());
+  return client;
+}
+
+export async function nodeRedis(
+  url: string,
+  options: { readonly keyPrefix?: string; readonly commandOptions?: { readonly timeout: number } } = {},
+) {
+  const client = createClient({ url, socket: { reconnectStrategy: 50 }, ...options });
+  client.on("error", quiet);
+  ends.push(() => client.destroy());
+  await client.connect();
+  return client;
+}
+
+export async function nodeRedisCluster(url: string) {
+  const client = createCluster({ rootNodes: [{ url }] });
+  client.on("error", quiet);
+  ends.push(() => client.destroy());
+  await client.connect();
+  return client;
+}
