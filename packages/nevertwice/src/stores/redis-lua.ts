@@ -1,5 +1,6 @@
 /**
- * The Redis store's scripts: `core/record.ts` in Lua, one atomic step each, judged by the server's own clock. A record
+ * The Redis store's scripts: `core/record.ts` in Lua, judged by the server's own clock. Each takes one step on any number
+ * of records, for calls that came together; a step is atomic, and so is a script. A record
  * is a hash: `record` (twelve words, below), `parts` (a JSON array), `fingerprint` and `outcome`, the last two only if
  * there are any. Whatever is put together here is ours; what comes from outside arrives as KEYS and ARGV.
  *
@@ -20,8 +21,8 @@ export interface Script {
 
 /** The version of the record's words. Another one is not guessed at. */
 export const RECORD_VERSION = "1";
-/** What a script fails with when it meets a record that it cannot read. */
-export const UNREADABLE = "UNREADABLERECORD";
+/** What a script answers, with the version, when it meets a record that it cannot read. */
+export const UNREADABLE = "unreadable";
 
 /** As in core/record.ts: how far a deadline may lie beyond one lease before it proves that the clock went back. */
 const CLOCK_BACK_MARGIN_MS = 1_000;
@@ -29,7 +30,6 @@ const CLOCK_BACK_MARGIN_MS = 1_000;
 const COLLECT_AFTER_MS = 60_000;
 
 const START = `
-local key = KEYS[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
@@ -45,7 +45,7 @@ local ${WORDS} = string.match(text,
 
 const REFUSE_UNREADABLE = `
 if version ~= '${RECORD_VERSION}' then
-  return redis.error_reply('${UNREADABLE} version ' .. string.sub(string.match(text, '^%S*'), 1, 20))
+  return {'${UNREADABLE}', string.sub(string.match(text, '^%S*'), 1, 20)}
 end
 `;
 
@@ -78,34 +78,35 @@ if hold == '1' then redis.call('PERSIST', key) else ${collectAfter("leaseEndsAt 
 const WAKE = "redis.pcall('PUBLISH', key, '')";
 
 /**
- * KEYS: the record. ARGV: token, leaseMs, retentionMs, hold (0 or 1), takeover (a fence or nothing), parts, and the
- * fingerprint if there is one. Writes on `new`, and when a pending deadline shows that the clock went back. Returns
- * {'new', fence, number, tookOver}, {'pending', leaseLeftMs}, {'completed', outcome}, {'conflict', state} or
- * {'unknown', fence}.
+ * `hold` is 0 or 1; takeover and fingerprint may be nothing. Writes on `new`, and when a pending deadline shows that the
+ * clock went back. Answers {'new', fence, number, tookOver}, {'pending', leaseLeftMs}, {'completed', outcome},
+ * {'conflict', state} or {'unknown', fence}.
  */
-export const CLAIM: Script = script(`${START}
+export const CLAIM: Script = steps(
+  ["ourToken", "ourLeaseMs", "ourRetentionMs", "ourHold", "takeover", "parts", "ours"],
+  `
 local found = redis.call('HMGET', key, 'record', 'fingerprint', 'outcome')
 local text = found[1]
-local lastFence, lastNumber, isTakeover, isHeld = 0, 0, false, ARGV[4]
+local lastFence, lastNumber, isTakeover, isHeld = 0, 0, false, ourHold
 if text then
   ${PARSE}${REFUSE_UNREADABLE}${JUDGE}
   lastFence = fence
   if isExpired then
-    if ARGV[5] ~= '' then return {'pending', 0} end
+    if takeover ~= '' then return {'pending', 0} end
   else
     local seen = state
     if state == 'pending' and now >= leaseEndsAt + 0 then seen = 'lapsed' end
-    local theirs, ours = found[2], ARGV[7]
-    if seen ~= 'released' and theirs and ours and theirs ~= ours and
+    local theirs = found[2]
+    if seen ~= 'released' and theirs and ours ~= '' and theirs ~= ours and
       (string.match(theirs, '^[^:]*:') or '') == (string.match(ours, '^[^:]*:') or '') then
       return {'conflict', seen}
     end
     if seen == 'completed' then return {'completed', found[3]} end
-    if token == ARGV[1] then
+    if token == ourToken then
       -- own-claim-recognised: a repeat after a lost reply owns what it owned; after it gave up, it owns nothing.
       if state ~= 'pending' then return {'pending', 0} end
-      leaseMs = ARGV[2]
-      if ARGV[4] == '1' then hold = '1' end
+      leaseMs = ourLeaseMs
+      if ourHold == '1' then hold = '1' end
       ${WRITE_LEASE}
       return {'new', fence + 0, number + 0, tookOver + 0}
     end
@@ -118,10 +119,10 @@ if text then
       return {'pending', left}
     end
     if seen == 'released' then
-      if ARGV[5] ~= '' then return {'pending', 0} end
+      if takeover ~= '' then return {'pending', 0} end
     else
-      local mayTakeOver = ARGV[5] == fence
-      if ARGV[5] == '' then mayTakeOver = hold == '0' and ARGV[4] == '0' end
+      local mayTakeOver = takeover == fence
+      if takeover == '' then mayTakeOver = hold == '0' and ourHold == '0' end
       if not mayTakeOver then return {'unknown', fence + 0} end
       isTakeover = true
       if hold == '1' then isHeld = '1' end
@@ -130,26 +131,27 @@ if text then
   end
   -- A lapsed attempt's fingerprint stays; of any other former life nothing does.
   if not isTakeover then redis.call('DEL', key) end
-elseif ARGV[5] ~= '' then
+elseif takeover ~= '' then
   return {'pending', 0}
 end
 local fence = math.max(lastFence + 1, time[1] * 1000000 + time[2])
 local number = lastNumber + 1
-local leaseEndsAt = now + ARGV[2]
+local leaseEndsAt = now + ourLeaseMs
 -- The token is not formatted: '%s' ends at a zero byte.
 local record = string.format('${RECORD_VERSION} pending %.0f %.0f %s %s %.0f %s %.0f %s 0 ',
-  fence, number, isHeld, isTakeover and '1' or '0', now, ARGV[2], leaseEndsAt, ARGV[3]) .. ARGV[1]
-if ARGV[7] then
-  redis.call('HSET', key, 'record', record, 'parts', ARGV[6], 'fingerprint', ARGV[7])
+  fence, number, isHeld, isTakeover and '1' or '0', now, ourLeaseMs, leaseEndsAt, ourRetentionMs) .. ourToken
+if ours ~= '' then
+  redis.call('HSET', key, 'record', record, 'parts', parts, 'fingerprint', ours)
 else
-  redis.call('HSET', key, 'record', record, 'parts', ARGV[6])
+  redis.call('HSET', key, 'record', record, 'parts', parts)
 end
 if isHeld == '0' then
-  ${collectAfter("leaseEndsAt + ARGV[3]")}
+  ${collectAfter("leaseEndsAt + ourRetentionMs")}
 elseif text then
   redis.call('PERSIST', key)
 end
-return {'new', fence, number, isTakeover and 1 or 0}`);
+return {'new', fence, number, isTakeover and 1 or 0}`,
+);
 
 /** Writes nothing, but asks to: a replica refuses that, and what it has may be of yesterday. */
 const ASK_MASTER = "redis.call('HDEL', KEYS[1], '')";
@@ -157,11 +159,11 @@ const ASK_MASTER = "redis.call('HDEL', KEYS[1], '')";
 const REFUSED = `do ${ASK_MASTER} return 0 end`;
 
 /** stale-token-refused: every step after the claim passes through here. */
-const OWNED = `${START}
+const OWNED = `
 local text = redis.call('HGET', key, 'record')
 if not text then ${REFUSED} end
 ${PARSE}${REFUSE_UNREADABLE}
-if token ~= ARGV[1] then ${REFUSED} end
+if token ~= ourToken then ${REFUSED} end
 ${JUDGE}
 if isExpired then ${REFUSED} end
 `;
@@ -175,40 +177,51 @@ redis.call('HSET', key, 'record', text)
 return 1
 `;
 
-/** KEYS: the record. ARGV: token, retentionMs, outcome. Returns 1, or 0 and writes nothing. */
-export const COMPLETE: Script = script(`${OWNED}
+/** Answers 1, or 0 and writes nothing. */
+export const COMPLETE: Script = steps(
+  ["ourToken", "ourRetentionMs", "outcome"],
+  `${OWNED}
 if state == 'released' then ${REFUSED} end
 if state == 'completed' then ${REPEATED} end
-state, completedAt, retentionMs = 'completed', ${whole("now")}, ARGV[2]
-redis.call('HSET', key, 'record', ${JOINED}, 'outcome', ARGV[3])
+state, completedAt, retentionMs = 'completed', ${whole("now")}, ourRetentionMs
+redis.call('HSET', key, 'record', ${JOINED}, 'outcome', outcome)
 ${collectAfter("now + retentionMs")}
 ${WAKE}
-return 1`);
+return 1`,
+);
 
-/** KEYS: the record. ARGV: token, as. Returns 1, or 0 and writes nothing. */
-export const ABANDON: Script = script(`${OWNED}
+/** Answers 1, or 0 and writes nothing. */
+export const ABANDON: Script = steps(
+  ["ourToken", "as"],
+  `${OWNED}
 if state == 'completed' then ${REFUSED} end
 if state ~= 'pending' then ${REPEATED} end
-local isReleased = ARGV[2] == 'released' or (ARGV[2] == 'unrun' and tookOver == '0')
+local isReleased = as == 'released' or (as == 'unrun' and tookOver == '0')
 state = isReleased and 'released' or 'lapsed'
 redis.call('HSET', key, 'record', ${JOINED})
 if isReleased and hold == '1' then ${collectAfter("leaseEndsAt + retentionMs")} end
 ${WAKE}
-return 1`);
+return 1`,
+);
 
-/** KEYS: the record. ARGV: token, leaseMs. Returns 1, or 0 and writes nothing. */
-export const RENEW: Script = script(`${OWNED}
+/** Answers 1, or 0 and writes nothing. */
+export const RENEW: Script = steps(
+  ["ourToken", "ourLeaseMs"],
+  `${OWNED}
 if state ~= 'pending' then ${REFUSED} end
-leaseMs = ARGV[2]
+leaseMs = ourLeaseMs
 ${WRITE_LEASE}
-return 1`);
+return 1`,
+);
 
-/** KEYS: the record. ARGV: fence. Removes it, or leaves a marker over an outcome. Returns 1, or 0 and writes nothing. */
-export const FORGET: Script = script(`${START}
+/** Removes the record, or leaves a marker over an outcome. Answers 1, or 0 and writes nothing. */
+export const FORGET: Script = steps(
+  ["ourFence"],
+  `
 local text = redis.call('HGET', key, 'record')
 if not text then ${REFUSED} end
 ${PARSE}${REFUSE_UNREADABLE}${JUDGE}
-if isExpired or fence ~= ARGV[1] then ${REFUSED} end
+if isExpired or fence ~= ourFence then ${REFUSED} end
 if state == 'pending' and now < leaseEndsAt + 0 then ${REFUSED} end
 if state == 'completed' then
   redis.call('HSET', key, 'outcome', '${FORGOTTEN}')
@@ -217,7 +230,8 @@ else
   redis.call('DEL', key)
 end
 ${WAKE}
-return 1`);
+return 1`,
+);
 
 /**
  * KEYS: any number of records. ARGV: how the parts must begin; nothing for any. Writes nothing, and is never
@@ -238,6 +252,21 @@ for i = 1, #KEYS do
   end
 end
 return answer`);
+
+/** Takes the step on each of KEYS. What it asks for each follows in ARGV, in this order. Answers in the order of KEYS. */
+function steps(asked: readonly string[], step: string): Script {
+  const values = asked.map((_, index) => `ARGV[at + ${index + 1}]`);
+  return script(`${START}
+local function step(key, ${asked.join(", ")})
+${step}
+end
+local answers = {}
+for i = 1, #KEYS do
+  local at = (i - 1) * ${asked.length}
+  answers[i] = step(KEYS[i], ${values.join(", ")})
+end
+return answers`);
+}
 
 function script(text: string): Script {
   return { text, sha: hash("sha1", text, "hex") };

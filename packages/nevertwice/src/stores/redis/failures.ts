@@ -1,7 +1,5 @@
 /** What a Redis client throws, in the words of our errors. What is none of these passes through as it is. */
 import { type ErrorCode, isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
-import { UNREADABLE } from "../redis-lua.ts";
-import { unreadable } from "./stored.ts";
 
 interface Row {
   readonly code: ErrorCode;
@@ -63,7 +61,6 @@ export function failureOf(error: unknown): unknown {
   if (isNevertwiceError(error) || !(error instanceof Error)) return error;
   const { message } = error;
   const word = REPLY.exec(message)?.[1] ?? "";
-  if (word === UNREADABLE) return unreadable(/version (\S*)/.exec(message)?.[1] ?? "", error);
   const row = Object.hasOwn(REPLIES, word) ? REPLIES[word] : undefined;
   if (row !== undefined) return new NevertwiceError(row.code, `${row.says} (${message}).`, { cause: error });
   const system = (error as { readonly code?: unknown }).code;

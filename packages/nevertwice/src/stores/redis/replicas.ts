@@ -35,8 +35,8 @@ export function evaluateReplicated(link: RedisLink, { replicas, timeoutMs }: Rep
   }
 
   return async (command, args) => {
-    const [answer, count] = await Promise.all([link.evaluate(command, args), waitTogether()]);
-    if (count >= replicas || !hasWritten(answer)) return answer;
+    const [answers, count] = await Promise.all([link.evaluate(command, args), waitTogether()]);
+    if (count >= replicas || !hasWritten(answers)) return answers;
     throw new NevertwiceError(
       "unavailable",
       `${count} of ${replicas} replicas had the step after ${timeoutMs} ms, so it does not count yet.`,
@@ -44,7 +44,9 @@ export function evaluateReplicated(link: RedisLink, { replicas, timeoutMs }: Rep
   };
 }
 
-/** The answers that promise something: a claim that was granted, a step that was taken. */
-function hasWritten(answer: unknown): boolean {
-  return Array.isArray(answer) ? answer[0] === "new" : Number(answer) === 1;
+/** Whether some answer promises something: a claim that was granted, a step that was taken. */
+function hasWritten(answers: unknown): boolean {
+  return (answers as readonly unknown[]).some((answer) =>
+    Array.isArray(answer) ? answer[0] === "new" : Number(answer) === 1,
+  );
 }

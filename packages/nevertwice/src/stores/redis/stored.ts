@@ -39,11 +39,10 @@ export function keptFrom(id: string, [text, parts, fingerprint, outcome]: Stored
   };
 }
 
-export function unreadable(version: string, cause?: unknown): NevertwiceError {
+export function unreadable(version: string): NevertwiceError {
   return new NevertwiceError(
     "store-unsafe",
     `a record has version ${JSON.stringify(version)}, and this nevertwice reads ${RECORD_VERSION}: it was written by a newer nevertwice, or by something else. Update every process that shares this Redis, or give them different prefixes.`,
-    { cause },
   );
 }
 

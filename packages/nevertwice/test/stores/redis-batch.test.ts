@@ -1,0 +1,100 @@
+/** Calls that come together go together in one script, and each caller gets its own right answer. */
+import { describe, expect, test } from "vitest";
+import { redisStore } from "../../src/stores/redis.ts";
+import { sharedUrl } from "../services/services.ts";
+import { ioredis, nodeRedis } from "./redis/clients.ts";
+import { claimOf, keyOf, proxied } from "./redis/scene.ts";
+
+const CLIENTS = [
+  ["ioredis", async (url: string) => ioredis(url, { maxRetriesPerRequest: 0 })],
+  ["node-redis", (url: string) => nodeRedis(url)],
+] as const;
+
+describe.for(CLIENTS)("with %s", ([, connect]) => {
+  test("steps of one turn share a script", async (context) => {
+    const proxy = await proxied(context);
+    const store = redisStore({ client: await connect(proxy.url) });
+    const warm = claimOf("t0");
+    await store.claim(warm);
+    await store.complete({ ...warm, outcome: "done" });
+
+    const sent = proxy.countRequests("redis");
+    const claims = Array.from({ length: 30 }, (_, index) => claimOf(`t${index}`));
+    const answers = await Promise.all(claims.map((claim) => store.claim(claim)));
+    expect(answers.map(({ status }) => status)).toEqual(claims.map(() => "new"));
+    expect(sent.count).toBe(1);
+    await Promise.all(claims.map((claim) => store.complete({ ...claim, outcome: claim.id })));
+    expect(sent.count).toBe(2);
+    const replays = await Promise.all(claims.map((claim) => store.claim({ ...claim, token: "other" })));
+    expect(replays).toEqual(claims.map(({ id }) => ({ status: "completed", outcome: id })));
+    expect(sent.count).toBe(3);
+  });
+
+  test("of duplicates that come at once one is granted, and each is judged by what it asks", async (context) => {
+    const store = redisStore({ client: await connect(sharedUrl(context, "redis")) });
+    const claim = claimOf("t0", { fingerprint: `1:${"a".repeat(64)}` });
+    const calls = Array.from({ length: 40 }, (_, index) => ({ ...claim, token: `t${index}` }));
+    calls[7] = { ...claim, token: "t7", fingerprint: `1:${"b".repeat(64)}` };
+    calls[8] = { ...claim, token: "t0" };
+    const answers = await Promise.all(calls.map((call) => store.claim(call)));
+    const [first] = answers;
+    expect(first).toMatchObject({ status: "new", number: 1 });
+    expect(answers[7]).toEqual({ status: "conflict", state: "pending" });
+    expect(answers[8]).toEqual(first);
+    for (const [index, answer] of answers.entries())
+      if (![0, 7, 8].includes(index)) expect(answer).toMatchObject({ status: "pending" });
+  });
+
+  test("a key that holds something else fails its own caller and no neighbour", async (context) => {
+    const url = sharedUrl(context, "redis");
+    const store = redisStore({ client: await connect(url) });
+    const claims = Array.from({ length: 9 }, (_, index) => claimOf(`t${index}`));
+    const poisoned = claims[4] ?? claimOf("t4");
+    await ioredis(url).set(keyOf(poisoned.id), "not a record");
+    const answers = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
+    for (const [index, answer] of answers.entries()) {
+      if (index === 4) expect(answer).toMatchObject({ status: "rejected", reason: { message: /WRONGTYPE/ } });
+      else expect(answer).toMatchObject({ status: "fulfilled", value: { status: "new", number: 1 } });
+    }
+  });
+
+  test("a record that cannot be read fails its own caller and no neighbour", async (context) => {
+    const url = sharedUrl(context, "redis");
+    const store = redisStore({ client: await connect(url) });
+    const claims = Array.from({ length: 3 }, (_, index) => claimOf(`t${index}`));
+    await ioredis(url).hset(keyOf(claims[1]?.id ?? ""), "record", "2 something else");
+    const answers = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
+    expect(answers).toMatchObject([
+      { value: { status: "new" } },
+      { reason: { code: "store-unsafe" } },
+      { value: { status: "new" } },
+    ]);
+  });
+
+  test("a script whose reply is lost is unavailable to all its callers, and each recognises its claim", async (context) => {
+    const proxy = await proxied(context);
+    const store = redisStore({ client: await connect(proxy.url) });
+    await store.claim(claimOf("t0"));
+    const claims = Array.from({ length: 20 }, (_, index) => claimOf(`t${index}`));
+    proxy.cutReply(1, (chunk) => /evalsha/i.test(chunk.toString("latin1")));
+    const lost = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
+    for (const answer of lost) expect(answer).toMatchObject({ reason: { code: "unavailable" } });
+    const again = await Promise.all(claims.map((claim) => store.claim(claim)));
+    for (const answer of again) expect(answer).toMatchObject({ status: "new", number: 1, tookOver: false });
+    const others = await Promise.all(claims.map((claim) => store.claim({ ...claim, token: "other" })));
+    for (const answer of others) expect(answer).toMatchObject({ status: "pending" });
+  });
+});
+
+test("renewals do not wait behind ten thousand claims", async (context) => {
+  const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
+  const held = claimOf("holder", { leaseMs: 2_000 });
+  await store.claim(held);
+  const claims = Array.from({ length: 10_000 }, (_, index) => claimOf(`t${index}`));
+  let answered = 0;
+  const claiming = Promise.all(claims.map((claim) => store.claim(claim).then(() => answered++)));
+  expect(await store.renew(held)).toBe(true);
+  expect(answered).toBeLessThan(5_000);
+  await claiming;
+  expect(await store.renew(held)).toBe(true);
+});
