@@ -1,78 +1,136 @@
 /** The results as text: for the terminal, and as the page that is kept. Pure, like report.js, on which it stands. */
-import { ours, peers } from "./contenders.js";
+import { contendersOf, RAW_RATIO_MEANT } from "./grounds.js";
 import { OUTCOME_BYTES, REQUEST_BYTES } from "./payload.js";
-import { formatCount, formatRatio, formatSummary, formatTable, RATIO_MEANT } from "./report.js";
+import { formatCount, formatRatio, formatSummary, formatTable } from "./report.js";
 
-/** @typedef {Awaited<ReturnType<typeof import("./rounds.js").compare>>} Results */
+/** @typedef {import("./grounds.js").Ground} Ground */
+/** @typedef {import("./rounds.js").Results} Results */
 
-/** @param {Results} results */
-export function resultsText({ rows, bytesPerKey }) {
-  const names = [ours, ...peers].map(({ packages }) => packages[0] ?? "");
+/**
+ * @param {Ground} ground
+ * @param {Results} results
+ */
+export function resultsText(ground, { rows, bytesPerKey }) {
+  const names = contendersOf(ground).map(({ name }) => name);
+  const hasRaw = ground.raw !== undefined;
   const table = formatTable(
-    ["operations per second", ...names, "ratio"],
+    ["operations per second", ...names, ...(hasRaw ? ["to best peer", "to raw loop"] : ["ratio"])],
     rows.map((row) => [
       row.title,
       formatSummary(row.ours),
-      ...row.peers.map(formatSummary),
+      ...[...row.peers, ...(hasRaw ? [row.raw] : [])].map((each) =>
+        each ? formatSummary(each) : "not asked",
+      ),
       formatRatio(row.ratio),
+      ...(row.rawRatio === undefined ? [] : [formatRatio(row.rawRatio)]),
     ]),
   );
   const bytes = names.map((name, i) => `${name} ${formatCount(bytesPerKey[i] ?? 0)}`).join(", ");
-  return `${table}\n\nBytes of memory for each kept key, its outcome included: ${bytes}.`;
+  return `${table}\n\n${ground.bytes} for each kept key, its outcome included: ${bytes}.`;
 }
 
 /**
  * What our time goes into, for each row that is not as fast as meant. Empty if all are.
  *
+ * @param {Ground} ground
  * @param {Results} results
  */
-export function hotSpotsText({ rows }) {
+export function hotSpotsText(ground, { rows }) {
   return rows
-    .flatMap(({ title, ours: { median }, ratio, hotSpots }) => {
-      if (hotSpots === undefined) return [];
+    .flatMap(({ title, ours: { median }, ratio, rawRatio, explanations }) => {
+      if (explanations === undefined) return [];
       const microseconds = 1_000_000 / median;
-      const table = formatTable(
-        ["self time", "share", "µs"],
-        hotSpots.map(({ place, share }) => [
-          place,
-          `${(share * 100).toFixed(1)} %`,
-          (share * microseconds).toFixed(2),
-        ]),
-      );
-      return [
-        `**${title}**: ${formatRatio(ratio)} where ${formatRatio(RATIO_MEANT)} is meant; ${microseconds.toFixed(1)} µs an operation.\n\n${table}`,
-      ];
+      const ratios = [
+        `${formatRatio(ratio)} of the best peer where ${formatRatio(ground.ratioMeant)} is meant`,
+        ...(rawRatio === undefined
+          ? []
+          : [`${formatRatio(rawRatio)} of the raw loop where ${formatRatio(RAW_RATIO_MEANT)} is meant`]),
+      ].join(", ");
+      const threads = explanations.map((each, i) => threadText(i, each, microseconds));
+      return [`**${title}**: ${ratios}; ${microseconds.toFixed(1)} µs an operation.`, ...threads];
     })
     .join("\n\n");
 }
 
 /**
+ * @param {number} index 0 for the main thread
+ * @param {import("./rounds.js").Explanation} explanation
+ * @param {number} microseconds that one operation takes
+ */
+function threadText(index, { waiting, hotSpots }, microseconds) {
+  const busy = microseconds * (1 - waiting);
+  const table = formatTable(
+    ["self time", "share", "µs"],
+    hotSpots.map(({ place, share }) => [place, percent(share), (share * busy).toFixed(2)]),
+  );
+  const thread = index === 0 ? "The main thread" : "The worker thread";
+  return `${thread} waits for ${percent(waiting)} of the time, and does in the rest:\n\n${table}`;
+}
+
+/**
  * The page that is kept.
  *
- * @param {Results} results
- * @param {{ size: import("./rounds.js").Size, versionOf: (name: string) => string, platform: string }} measurement
+ * @param {Ground} ground
+ * @param {readonly Results[]} all by table
+ * @param {{ versionOf: (name: string) => string, platform: string }} measurement
  */
-export function page(results, { size, versionOf, platform }) {
-  const hotSpots = hotSpotsText(results);
+export function page(ground, all, { versionOf, platform }) {
   const paragraphs = [
-    "# On the memory store",
-    `Written by \`npm run bench\`; do not edit. Operations per second, more is better: the median of ${size.runs} runs and, in brackets, their spread. The ratio is ours to the better peer.`,
-    resultsText(results),
-    "## How it was measured",
-    `${platform}. ${size.inFlight} operations in flight, ${REQUEST_BYTES} bytes of request, ${formatCount(OUTCOME_BYTES)} bytes of outcome; ${formatCount(size.keys)} first calls and ${formatCount(size.keys * size.laps)} replays a run, after a warm-up of ${formatCount(size.warmup)} keys. Every run is a process of its own, and the contenders take turns. The work itself costs nothing, so this is what the guard adds. A replay is asked for with objects of its own, as a retry is.`,
-    `Every run checks that the work ran once for each key, that each answer was the right one, that a key reused for another request was refused (with fingerprint), and that ${size.inFlight} concurrent callers of one key ran the work once. A contender that fails fails the benchmark.`,
-    "The contenders do not promise the same. Ours alone renews its lease while the work runs, gives each claim a fence, tells a late writer that it lost, bounds every call to the store in time, and hands the first caller what a replay would give.",
-    [ours, ...peers].map((contender) => settingsText(contender, versionOf)).join("\n"),
+    `# ${ground.title}`,
+    "Written by `npm run bench`; do not edit. Operations per second, more is better: the median of the runs and, in brackets, their spread. The ratio is ours to the best peer.",
   ];
-  if (hotSpots !== "") paragraphs.push("## What our time goes into", hotSpots);
+  if (ground.raw !== undefined)
+    paragraphs.push(
+      `Meant are ${formatRatio(ground.ratioMeant)} of the best peer and ${formatRatio(RAW_RATIO_MEANT)} of the raw loop, which sends our statements by hand: what the store could do if we cost nothing.`,
+    );
+  for (const [i, results] of all.entries())
+    paragraphs.push(`## ${ground.tables[i]?.durability}`, resultsText(ground, results));
+  paragraphs.push("## How it was measured", ...methodTexts(ground, { versionOf, platform }));
+  const hotSpots = all.flatMap((results, i) => {
+    const text = hotSpotsText(ground, results);
+    return text === "" ? [] : [`### ${ground.tables[i]?.durability}`, text];
+  });
+  if (hotSpots.length > 0) {
+    paragraphs.push("## What our time goes into");
+    if (ground.profileNote !== undefined) paragraphs.push(ground.profileNote);
+    paragraphs.push(...hotSpots);
+  }
   return `${paragraphs.join("\n\n")}\n`;
 }
 
 /**
- * @param {import("./contenders.js").Contender} contender
+ * @param {Ground} ground
+ * @param {{ versionOf: (name: string) => string, platform: string }} measurement
+ */
+function methodTexts(ground, { versionOf, platform }) {
+  const { size } = ground.tables[0] ?? { size: undefined };
+  if (size === undefined) throw new Error(`nothing is asked on ${ground.name}`);
+  const where =
+    ground.server === undefined
+      ? ""
+      : " The server runs on the same computer and is emptied before each run.";
+  return [
+    `${platform}. ${size.inFlight} operations in flight, ${REQUEST_BYTES} bytes of request, ${formatCount(OUTCOME_BYTES)} bytes of outcome; ${formatCount(size.keys)} first calls and ${formatCount(size.keys * size.laps)} replays a run, after a warm-up of ${formatCount(size.warmup)} keys; ${size.runs} runs.${where} Every run is a process of its own, and the contenders take turns. The work itself costs nothing, so this is what the guard adds. A replay is asked for with objects of its own, as a retry is.`,
+    `Every run checks that the work ran once for each key, that each answer was the right one, that a key reused for another request was refused (with fingerprint), and that ${size.inFlight} concurrent callers of one key ran the work once. A contender that fails fails the benchmark.`,
+    "The peers do not promise the same. Ours alone renews its lease while the work runs, gives each claim a fence, tells a late writer that it lost, bounds every call to the store in time, and hands the first caller what a replay would give.",
+    contendersOf(ground)
+      .map((contender) => settingsText(contender, versionOf))
+      .join("\n"),
+  ];
+}
+
+/**
+ * @param {import("./grounds.js").Contender} contender
  * @param {(name: string) => string} versionOf
  */
-function settingsText({ packages, store, withFingerprint, withoutFingerprint }, versionOf) {
-  const versions = packages.map((name) => `${name} ${versionOf(name)}`).join(", ");
-  return `- **${versions}**: ${store}. With fingerprint: ${withFingerprint}. Without: ${withoutFingerprint}.`;
+function settingsText({ name, packages, store, withFingerprint, withoutFingerprint }, versionOf) {
+  const versions = packages.map((each) => `${each} ${versionOf(each)}`).join(", ");
+  const heading = packages.includes(name) ? versions : `${name}, ${versions}`;
+  const fingerprint = withFingerprint === undefined ? "" : ` With fingerprint: ${withFingerprint}.`;
+  return `- **${heading}**: ${store}.${fingerprint} Without: ${withoutFingerprint}.`;
+}
+
+/** @param {number} share */
+function percent(share) {
+  return `${(share * 100).toFixed(1)} %`;
 }

@@ -4,26 +4,35 @@
  * whole benchmark, if the contender did not do its job: once per key, and the right outcome every time.
  */
 import { deepEqual, equal, rejects } from "node:assert/strict";
-import { Session as Inspector } from "node:inspector/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import { startProfiles } from "./inspect.js";
 import { makeOperations, retryOf } from "./payload.js";
 
 /** Every so many answers one is kept, to be compared whole once the clock has stopped. */
 const SAMPLE_EVERY = 500;
 
-const { contender, hasFingerprint, keys, laps, warmup, inFlight, profile } = JSON.parse(process.argv[2]);
+const { ground, url, contender, hasFingerprint, keys, laps, warmup, inFlight, profile } = JSON.parse(
+  process.argv[2],
+);
+const { openPlace } = await import(`./places/${ground}.js`);
 const { create } = await import(`./contenders/${contender}.js`);
 
 await run(warmup, undefined);
 process.send(await run(keys, profile));
 
 async function run(count, profiled) {
-  const guarded = create({ hasFingerprint, capacity: count + 1 });
+  const place = await openPlace({ url });
+  // Besides the keys that are timed: one for each connection that has to be opened, and one for the last check.
+  const capacity = count + inFlight + 1;
+  const { run: guarded, close } = await create({ ground, place, hasFingerprint, capacity });
+  await Promise.all(
+    makeOperations(inFlight).map(({ key, body, outcome }) => guarded(key, body, async () => outcome)),
+  );
   const operations = makeOperations(count);
   const retries = operations.map(retryOf);
   const runs = new Uint8Array(count);
 
-  const before = heapBytes();
+  const before = await place.bytes();
   const first = await timed(profiled === "first", count, (i) => {
     const { key, body, outcome } = operations[i];
     return guarded(key, body, async () => {
@@ -31,7 +40,7 @@ async function run(count, profiled) {
       return outcome;
     });
   });
-  const bytesPerKey = (heapBytes() - before) / count;
+  const bytesPerKey = ((await place.bytes()) - before) / count;
   const replay = await timed(profiled === "replay", count * laps, (n) => {
     const i = n % count;
     return guarded(retries[i].key, retries[i].body, async () => {
@@ -44,12 +53,14 @@ async function run(count, profiled) {
     for (const [n, value] of samples) deepEqual(value, operations[n % count].outcome);
   await refusesAnotherRequest(guarded, operations[0]);
   await runsOnceForConcurrentCallers(guarded);
+  await close();
+  await place.close();
 
   return {
     first: first.perSecond,
     replay: replay.perSecond,
     bytesPerKey,
-    profile: profiled && { first, replay }[profiled].profile,
+    profiles: profiled && { first, replay }[profiled].profiles,
   };
 
   /** Does `one` `total` times with `inFlight` under way at any time, looking at each answer as it comes. */
@@ -66,11 +77,12 @@ async function run(count, profiled) {
       }
     }
     global.gc();
-    const stopProfile = isProfiled ? await startProfile() : undefined;
+    // Only this phase is profiled; a flag of the process would mix in the warm-up and the checks.
+    const stopProfiles = isProfiled ? await startProfiles() : undefined;
     const startedAt = performance.now();
     await Promise.all(Array.from({ length: inFlight }, lane));
     const seconds = (performance.now() - startedAt) / 1_000;
-    return { perSecond: total / seconds, samples, profile: await stopProfile?.() };
+    return { perSecond: total / seconds, samples, profiles: await stopProfiles?.() };
   }
 }
 
@@ -97,24 +109,4 @@ async function runsOnceForConcurrentCallers(guarded) {
   const answers = await Promise.all(Array.from({ length: inFlight }, () => guarded(key, body, work)));
   equal(ran, 1, `${inFlight} concurrent callers ran the work ${ran} times`);
   for (const answer of answers) deepEqual(answer, outcome);
-}
-
-function heapBytes() {
-  global.gc();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
-}
-
-/** Only the timed phase is profiled; a flag of the process would mix in the warm-up and the checks. */
-async function startProfile() {
-  const inspector = new Inspector();
-  inspector.connect();
-  await inspector.post("Profiler.enable");
-  await inspector.post("Profiler.setSamplingInterval", { interval: 200 });
-  await inspector.post("Profiler.start");
-  return async () => {
-    const { profile: taken } = await inspector.post("Profiler.stop");
-    inspector.disconnect();
-    return taken;
-  };
 }

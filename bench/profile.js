@@ -41,12 +41,34 @@ export function costliest({ nodes, samples, timeDeltas }, { root, limit }) {
 }
 
 /**
+ * The share of the time in which there was nothing to do but wait for the store.
+ *
+ * @param {Profile} profile
+ */
+export function waitingShare({ nodes, samples, timeDeltas }) {
+  const idle = new Set(nodes.filter(({ callFrame }) => isIdle(callFrame)).map(({ id }) => id));
+  let waited = 0;
+  let whole = 0;
+  for (const [i, id] of samples.entries()) {
+    const microseconds = timeDeltas[i] ?? 0;
+    whole += microseconds;
+    if (idle.has(id)) waited += microseconds;
+  }
+  return waited / whole;
+}
+
+/** @param {CallFrame} frame */
+function isIdle({ functionName }) {
+  return functionName === "(idle)";
+}
+
+/**
  * Nobody's to save: nothing to do, and the inspector's own call that starts and ends the profile.
  *
  * @param {CallFrame} frame
  */
-function isOverhead({ functionName, url }) {
-  return functionName === "(idle)" || (functionName === "dispatch" && url === "");
+function isOverhead(frame) {
+  return isIdle(frame) || (frame.functionName === "dispatch" && frame.url === "");
 }
 
 /**

@@ -2,9 +2,6 @@
 
 /** @typedef {{ median: number, least: number, most: number }} Summary of one contender's runs */
 
-/** The ratio that every row is meant to reach; a row below it is explained by a profile. */
-export const RATIO_MEANT = 2;
-
 /** @param {readonly number[]} numbers */
 export function median(numbers) {
   const sorted = [...numbers].sort((a, b) => a - b);
@@ -23,13 +20,13 @@ export function summarise(numbers) {
 }
 
 /**
- * Our median over that of the best peer: above 1, we are faster.
+ * Our median over that of the best of the others: above 1, we are faster.
  *
  * @param {Summary} ours
- * @param {readonly Summary[]} peers
+ * @param {readonly Summary[]} others
  */
-export function ratioToBetterPeer(ours, peers) {
-  return ours.median / Math.max(...peers.map((peer) => peer.median));
+export function ratioToBest(ours, others) {
+  return ours.median / Math.max(...others.map((other) => other.median));
 }
 
 /**

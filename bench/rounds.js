@@ -1,26 +1,33 @@
-/** Runs the contenders, each run in a process of its own, and puts their numbers side by side. */
+/** Runs the contenders of one ground, each run in a process of its own, and puts their numbers side by side. */
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { ours, peers } from "./contenders.js";
-import { costliest } from "./profile.js";
-import { RATIO_MEANT, ratioToBetterPeer, summarise } from "./report.js";
+import { contendersOf, RAW_RATIO_MEANT } from "./grounds.js";
+import { costliest, waitingShare } from "./profile.js";
+import { ratioToBest, summarise } from "./report.js";
 
+/** @typedef {import("./grounds.js").Ground} Ground */
+/** @typedef {import("./grounds.js").Size} Size */
+/** @typedef {import("./report.js").Summary} Summary */
 /** @typedef {"first" | "replay"} Phase */
-/** @typedef {{ runs: number, keys: number, laps: number, warmup: number, inFlight: number }} Size */
-/** @typedef {{ first: number, replay: number, bytesPerKey: number, profile?: import("./profile.js").Profile }} Run */
+/** @typedef {{ first: number, replay: number, bytesPerKey: number, profiles?: import("./profile.js").Profile[] }} Run */
 /** @typedef {{ title: string, phase: Phase, hasFingerprint: boolean }} Question */
-/** @typedef {{ place: string, share: number }} HotSpot */
+/** @typedef {{ waiting: number, hotSpots: readonly { place: string, share: number }[] }} Explanation of one thread */
 
 /**
- * One line of the table. `hotSpots` are there if the ratio is below the one meant.
+ * One line of the table. Whoever was not asked has no summary. The explanations are there if a ratio is below the one
+ * meant: one for the main thread, and one for each worker of ours.
  *
  * @typedef {object} Row
  * @property {string} title
- * @property {import("./report.js").Summary} ours
- * @property {readonly import("./report.js").Summary[]} peers
+ * @property {Summary} ours
+ * @property {readonly (Summary | undefined)[]} peers
+ * @property {Summary | undefined} raw
  * @property {number} ratio
- * @property {readonly HotSpot[] | undefined} hotSpots
+ * @property {number | undefined} rawRatio
+ * @property {readonly Explanation[] | undefined} explanations
  */
+
+/** @typedef {{ rows: readonly Row[], bytesPerKey: readonly number[] }} Results by contender: ours, the peers, raw */
 
 /** @type {readonly Question[]} */
 const QUESTIONS = [
@@ -37,19 +44,29 @@ const MEASURE = fileURLToPath(new URL("measure.js", import.meta.url));
 /**
  * Everybody's numbers, ours first. Rejects if a contender did not do its job.
  *
- * @param {Size} size
+ * @param {Ground} ground
+ * @param {{ fingerprints: readonly boolean[], size: Size, url: string | undefined }} conditions
  * @param {(round: number) => void} onRound
+ * @returns {Promise<Results>}
  */
-export async function compare(size, onRound) {
-  const contenders = [ours, ...peers];
+export async function compare(ground, { fingerprints, size, url }, onRound) {
+  const contenders = contendersOf(ground);
   /** @type {Run[][][]} by contender, without and with fingerprint, by round */
   const runs = contenders.map(() => [[], []]);
   for (let round = 0; round < size.runs; round++) {
-    for (const hasFingerprint of [true, false]) {
+    for (const hasFingerprint of fingerprints) {
       // They take turns, each round in another order: whatever else the computer does hits all alike.
       for (let turn = 0; turn < contenders.length; turn++) {
         const who = (turn + round) % contenders.length;
-        const run = await measureOnce({ ...size, contender: contenders[who]?.file ?? "", hasFingerprint });
+        const contender = contenders[who];
+        if (contender === undefined || (hasFingerprint && contender.withFingerprint === undefined)) continue;
+        const run = await measureOnce({
+          ...size,
+          ground: ground.name,
+          url,
+          contender: contender.file,
+          hasFingerprint,
+        });
         runs[who]?.[Number(hasFingerprint)]?.push(run);
       }
     }
@@ -58,7 +75,8 @@ export async function compare(size, onRound) {
 
   /** @type {Row[]} */
   const rows = [];
-  for (const question of QUESTIONS) rows.push(await answer(question));
+  for (const question of QUESTIONS)
+    if (fingerprints.includes(question.hasFingerprint)) rows.push(await answer(question));
   const bytesPerKey = runs.map((both) => summarise(both.flat().map((run) => run.bytesPerKey)).median);
   return { rows, bytesPerKey };
 
@@ -67,30 +85,43 @@ export async function compare(size, onRound) {
    * @returns {Promise<Row>}
    */
   async function answer({ title, phase, hasFingerprint }) {
-    const [first, ...others] = runs.map((both) =>
-      summarise((both[Number(hasFingerprint)] ?? []).map((run) => run[phase])),
+    const summaries = runs.map((both) => {
+      const asked = both[Number(hasFingerprint)] ?? [];
+      return asked.length === 0 ? undefined : summarise(asked.map((run) => run[phase]));
+    });
+    const [ours] = summaries;
+    if (ours === undefined) throw new Error("nobody was measured");
+    const peers = summaries.slice(1, 1 + ground.peers.length);
+    const raw = summaries[1 + ground.peers.length];
+    const ratio = ratioToBest(
+      ours,
+      peers.filter((peer) => peer !== undefined),
     );
-    if (first === undefined) throw new Error("nobody was measured");
-    const ratio = ratioToBetterPeer(first, others);
-    const hotSpots = ratio < RATIO_MEANT ? await profiled(size, phase, hasFingerprint) : undefined;
-    return { title, ours: first, peers: others, ratio, hotSpots };
+    const rawRatio = raw && ratioToBest(ours, [raw]);
+    const isFast = ratio >= ground.ratioMeant && (rawRatio ?? 1) >= RAW_RATIO_MEANT;
+    const explanations = isFast ? undefined : await explain(phase, hasFingerprint);
+    return { title, ours, peers, raw, ratio, rawRatio, explanations };
+  }
+
+  /**
+   * What our own time goes into, from a run that is in no table: a profiled run is a slower one.
+   *
+   * @param {Phase} phase
+   * @param {boolean} hasFingerprint
+   */
+  async function explain(phase, hasFingerprint) {
+    const contender = ground.ours.file;
+    const plan = { ...size, ground: ground.name, url, contender, hasFingerprint, profile: phase };
+    const { profiles = [] } = await measureOnce(plan);
+    return profiles.map((profile) => ({
+      waiting: waitingShare(profile),
+      hotSpots: costliest(profile, { root: ROOT, limit: HOT_SPOTS }),
+    }));
   }
 }
 
 /**
- * What our own time goes into, from a run that is in no table: a profiled run is a slower one.
- *
- * @param {Size} size
- * @param {Phase} phase
- * @param {boolean} hasFingerprint
- */
-async function profiled(size, phase, hasFingerprint) {
-  const { profile } = await measureOnce({ ...size, contender: ours.file, hasFingerprint, profile: phase });
-  return profile && costliest(profile, { root: ROOT, limit: HOT_SPOTS });
-}
-
-/**
- * @param {Size & { contender: string, hasFingerprint: boolean, profile?: Phase }} plan
+ * @param {Size & { ground: string, url: string | undefined, contender: string, hasFingerprint: boolean, profile?: Phase }} plan
  * @returns {Promise<Run>}
  */
 function measureOnce(plan) {

@@ -1,17 +1,20 @@
 /**
- * The storm: several real processes, one store, and everything that goes wrong between them. Run it with `npm start`.
+ * The storm: several real processes, one store, and everything that goes wrong between them. Run it with `npm start`, or
+ * on a store of yours with `npm start -- redis://localhost`.
  *
- * The records are in this process, in a memory store; the others reach it over IPC (storm/ipc-store.js), and each has a
- * guard of its own (storm/worker.js). What must never happen twice is a charge at the provider (storm/outside.js).
- * It exits with 1 if a promise was broken.
+ * The records are in one SQLite file that all processes share, each with a guard of its own (storm/worker.js). What must
+ * never happen twice is a charge at the provider (storm/outside.js). It exits with 1 if a promise was broken.
  */
 import { fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
 import { createGuard } from "nevertwice";
-import { memoryStore } from "nevertwice/stores/memory";
+import { diagnose } from "nevertwice/doctor";
+import { openStore } from "nevertwice/stores/open";
 import { openChannel } from "./storm/channel.js";
-import { serveStore } from "./storm/ipc-store.js";
 import { createLedger, createProvider } from "./storm/outside.js";
 import { countStatuses, createReport, elapsed } from "./storm/report.js";
 
@@ -22,8 +25,12 @@ const SHORT_LEASE_MS = 800;
 const CALLERS = 100;
 const AMOUNT = 4_200;
 
-const store = memoryStore();
-const guard = createGuard({ store, namespace: "shop" });
+const folder = mkdtempSync(join(tmpdir(), "nevertwice-storm-"));
+const url = process.argv[2] ?? `sqlite:${encodeURI(join(folder, "storm.db"))}`;
+/** Another one for every storm, so that the records of the last are not in its way. */
+const namespace = `storm-${process.pid}-${Date.now()}`;
+const store = await openStore(url);
+const guard = createGuard({ store, namespace });
 const provider = createProvider();
 const ledger = createLedger();
 /**
@@ -39,9 +46,11 @@ const { say, act, tell, promise, verdict } = createReport();
 // A stopped process does not notice that its parent is gone.
 process.on("exit", () => {
   for (const child of children) child.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
 });
 
 say("One store, one payment provider, and processes that are killed and stopped while they charge.");
+say(`The store is ${await diagnose(store)}`);
 const [ann, ben, cid, dot] = await Promise.all(["ann", "ben", "cid", "dot"].map(startWorker));
 if (!ann || !ben || !cid || !dot) throw new Error("a worker is missing");
 say(`The processes: ${[ann, ben, cid, dot].map(({ name, child }) => `${name} ${child.pid}`).join(", ")}.`);
@@ -171,12 +180,10 @@ async function heldForADecision(victim, other) {
  */
 async function startWorker(name) {
   const file = fileURLToPath(new URL("storm/worker.js", import.meta.url));
-  // The advanced serialization carries bytes as bytes.
-  const child = fork(file, [name], { serialization: "advanced" });
+  const child = fork(file, [name, url, namespace]);
   children.add(child);
   child.once("exit", () => children.delete(child));
   const channel = openChannel(child);
-  serveStore(store, channel);
   channel.answer("ledger.post", (entry) => ledger.post(entry));
   channel.answer("provider.charge", (request) => {
     const receipt = provider.charge(request);

@@ -40,9 +40,7 @@ export function guaranteesPageProblems(markdown, guarantees) {
 async function optionSections() {
   const { POLICY_DEFAULTS } = await import("../packages/nevertwice/dist/core/policy.js");
   const { GUARD_DEFAULTS } = await import("../packages/nevertwice/dist/core/engine.js");
-  const memory = await source("stores/memory.ts");
   const request = await source("core/request.ts");
-  const maxRecords = Number(/^const MAX_RECORDS = ([\d_]+);$/m.exec(memory)?.[1]?.replaceAll("_", ""));
   return [
     section("The guard", interfaceMembers(await source("core/engine.ts"), "GuardOptions"), GUARD_DEFAULTS),
     {
@@ -58,11 +56,59 @@ async function optionSections() {
       {},
     ),
     section("A wrapped function", interfaceMembers(await source("functions/wrap.ts"), "WrapOptions"), {}),
+    ...(await storeSections()),
+  ];
+}
+
+/** Each store's options, with the defaults that its own file names. */
+async function storeSections() {
+  const memory = await source("stores/memory.ts");
+  const sqlite = await source("stores/sqlite.ts");
+  const redis = await source("stores/redis.ts");
+  const dynamodb = await source("stores/dynamodb.ts");
+  const clock = "the system clock";
+  return [
     section("The memory store", interfaceMembers(memory, "MemoryStoreOptions"), {
-      clock: "the system clock",
-      maxRecords,
+      clock,
+      maxRecords: constantOf(memory, "MAX_RECORDS"),
+    }),
+    section("The SQLite store, by its file", interfaceMembers(sqlite, "SqliteFileOptions"), {
+      synchronous: "full",
+      exclusive: false,
+    }),
+    section("The SQLite store, by your connection", interfaceMembers(sqlite, "SqliteDatabaseOptions"), {
+      clock,
+    }),
+    section(
+      "The Postgres store",
+      interfaceMembers(await source("stores/postgres.ts"), "PostgresStoreOptions"),
+      { prepare: true },
+    ),
+    section("The Redis store", interfaceMembers(redis, "RedisStoreOptions"), {
+      prefix: constantOf(redis, "PREFIX"),
+      replicas: 0,
+      replicasTimeoutMs: constantOf(redis, "REPLICAS_TIMEOUT_MS"),
+    }),
+    section("The MySQL store", interfaceMembers(await source("stores/mysql.ts"), "MysqlStoreOptions"), {}),
+    section("The DynamoDB store", interfaceMembers(dynamodb, "DynamodbStoreOptions"), {
+      clock,
+      clockSkewMs: constantOf(dynamodb, "CLOCK_SKEW_MS"),
+    }),
+    section("A store by its URL", interfaceMembers(await source("stores/open.ts"), "OpenStoreOptions"), {
+      migrate: true,
     }),
   ];
+}
+
+/**
+ * @param {string} text of a source file
+ * @param {string} name
+ * @returns {unknown}
+ */
+function constantOf(text, name) {
+  const value = new RegExp(`^const ${name} = (.+);$`, "m").exec(text)?.[1];
+  if (value === undefined) throw new Error(`there is no constant ${name} any more`);
+  return JSON.parse(value.replace(/(?<=\d)_(?=\d)/g, ""));
 }
 
 /**

@@ -1,16 +1,18 @@
 /**
- * One process of the shop. It has a guard of its own; the store, the provider and the ledger are in the parent. It knows
- * nothing of the faults that are waiting for it: the parent kills and stops it from outside.
+ * One process of the shop. It has a guard of its own on the store that all share; the provider and the ledger are in the
+ * parent. It knows nothing of the faults that are waiting for it: the parent kills and stops it from outside.
  */
 import { createGuard } from "nevertwice";
+import { openStore } from "nevertwice/stores/open";
 import { openChannel } from "./channel.js";
-import { ipcStore } from "./ipc-store.js";
 
 /** @typedef {{ id: string, amount: number }} Order */
 
-const by = process.argv[2] ?? "nobody";
+const [by = "nobody", url = "memory:", namespace = "shop"] = process.argv.slice(2);
+const guard = createGuard({ store: await openStore(url), namespace });
+await guard.ready();
+// What the parent has asked until now is waiting for this.
 const channel = openChannel(process);
-const guard = createGuard({ store: ipcStore(channel), namespace: "shop" });
 
 /** Many callers at once, as after a double-click, a retry and a redelivery; answers what became of each. */
 channel.answer("charge", ({ order, callers, policy }) => {
@@ -22,7 +24,7 @@ channel.answer("charge", ({ order, callers, policy }) => {
 
 channel.answer("ready", () => true);
 
-// Without its parent it has no store: nothing is left to do.
+// Without its parent there is no provider: nothing is left to do.
 channel.onGone(() => process.exit());
 
 /**

@@ -1,14 +1,21 @@
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { Worker } from "node:worker_threads";
 import { describe, expect, it } from "vitest";
 import { hotSpotsText, page, resultsText } from "../../bench/document.js";
+import { memory } from "../../bench/grounds/memory.js";
+import { redis } from "../../bench/grounds/redis.js";
+import { contendersOf, grounds } from "../../bench/grounds.js";
+import { startProfiles } from "../../bench/inspect.js";
 import { isInstalled } from "../../bench/installed.js";
 import { makeOperations, retryOf } from "../../bench/payload.js";
-import { costliest } from "../../bench/profile.js";
+import { costliest, waitingShare } from "../../bench/profile.js";
 import {
   formatRatio,
   formatSummary,
   formatTable,
   median,
-  ratioToBetterPeer,
+  ratioToBest,
   summarise,
 } from "../../bench/report.js";
 
@@ -39,10 +46,10 @@ describe("the numbers of a benchmark", () => {
     expect(summarise([300, 100, 200])).toEqual({ median: 200, least: 100, most: 300 });
   });
 
-  it("compares with the better peer, wherever it stands", () => {
+  it("compares with the best peer, wherever it stands", () => {
     const [slow, fast] = [summarise([50]), summarise([200])];
-    expect(ratioToBetterPeer(summarise([100]), [slow, fast])).toBe(0.5);
-    expect(ratioToBetterPeer(summarise([100]), [fast, slow])).toBe(0.5);
+    expect(ratioToBest(summarise([100]), [slow, fast])).toBe(0.5);
+    expect(ratioToBest(summarise([100]), [fast, slow])).toBe(0.5);
   });
 
   it("writes numbers that people can read", () => {
@@ -94,6 +101,34 @@ describe("a profile", () => {
     ]);
   });
 
+  it("knows how much of the time was spent waiting", () => {
+    expect(waitingShare(profile)).toBe(1_000 / 1_600);
+  });
+
+  it("is taken of this thread and of its workers", async () => {
+    const worker = new Worker(
+      `const { parentPort } = require("node:worker_threads");
+      function spin() {
+        const until = Date.now() + 50;
+        while (Date.now() < until);
+        parentPort.postMessage("done");
+      }
+      parentPort.on("message", spin);
+      parentPort.postMessage("ready");`,
+      { eval: true },
+    );
+    await once(worker, "message");
+    const stop = await startProfiles();
+    worker.postMessage("spin");
+    await once(worker, "message");
+    const profiles = await stop();
+    await worker.terminate();
+    const names = profiles.map(({ nodes }) => nodes.map(({ callFrame }) => callFrame.functionName));
+    expect(names).toHaveLength(2);
+    expect(names[0]).not.toContain("spin");
+    expect(names[1]).toContain("spin");
+  });
+
   it("stops at the limit, without changing the shares", () => {
     const [first, ...rest] = costliest(profile, { root: "/repo/", limit: 1 });
     expect(first?.share).toBe(0.5);
@@ -107,40 +142,100 @@ describe("the page of results", () => {
     title: "replay, none",
     ours: summary,
     peers: [summary, summary],
+    raw: undefined,
     ratio: 2,
-    hotSpots: undefined,
+    rawRatio: undefined,
+    explanations: undefined,
   };
   const slow = {
     ...fast,
     title: "first call, none",
     ratio: 1,
-    hotSpots: [{ place: "claim (a.js:1)", share: 0.25 }],
+    explanations: [
+      { waiting: 0.5, hotSpots: [{ place: "claim (a.js:1)", share: 0.25 }] },
+      { waiting: 0, hotSpots: [{ place: "flush (b.js:1)", share: 1 }] },
+    ],
   };
   const results = { rows: [fast, slow], bytesPerKey: [1_500, 1_600.4, 1_700] };
+  const measurement = { versionOf: () => "9.9.9", platform: "Node 20" };
+
+  /** On a ground with three peers, one of which was not asked, and a raw loop. */
+  const besideRaw = {
+    rows: [{ ...slow, peers: [summary, summary, undefined], raw: summary, rawRatio: 0.55 }],
+    bytesPerKey: [1_500, 1_600, 1_700, 1_800, 1_900],
+  };
 
   it("has a line for each row and the bytes of each contender", () => {
-    const text = resultsText(results);
+    const text = resultsText(memory, results);
     expect(text).toContain("| replay, none ");
     expect(text).toContain("2.00x |");
-    expect(text).toContain("nevertwice 1,500, steadykey 1,600, @node-idempotency/core 1,700.");
+    expect(text).toContain(
+      "Bytes of memory for each kept key, its outcome included: nevertwice 1,500, steadykey 1,600, @node-idempotency/core 1,700.",
+    );
+  });
+
+  it("has both ratios where there is a raw loop, and says who was not asked", () => {
+    const [header, , row] = resultsText(redis, besideRaw).split("\n");
+    expect(header?.replaceAll(/ +/g, " ")).toBe(
+      "| operations per second | nevertwice | steadykey | @node-idempotency/core | powertools | raw loop | to best peer | to raw loop |",
+    );
+    expect(row?.replaceAll(/ +/g, " ")).toMatch(
+      / not asked \| 50,000 \(40,000 to 60,000\) \| 1.00x \| 0.55x \|$/,
+    );
   });
 
   it("explains the rows that are not as fast as meant, and only those, in microseconds of one operation", () => {
-    const text = hotSpotsText(results);
+    const text = hotSpotsText(memory, results);
     expect(text).not.toContain("replay, none");
-    expect(text).toContain("**first call, none**: 1.00x where 2.00x is meant; 20.0 µs an operation.");
-    expect(text).toContain("| claim (a.js:1) | 25.0 % | 5.00 |");
-    expect(hotSpotsText({ ...results, rows: [fast] })).toBe("");
+    expect(text).toContain(
+      "**first call, none**: 1.00x of the best peer where 2.00x is meant; 20.0 µs an operation.",
+    );
+    expect(text).toContain("The main thread waits for 50.0 % of the time, and does in the rest:");
+    expect(text).toContain("| claim (a.js:1) | 25.0 % | 2.50 |");
+    expect(text).toContain("The worker thread waits for 0.0 % of the time, and does in the rest:");
+    expect(text).toContain("| flush (b.js:1) | 100.0 % | 20.00 |");
+    expect(hotSpotsText(memory, { ...results, rows: [fast] })).toBe("");
+    expect(hotSpotsText(redis, besideRaw)).toContain("0.55x of the raw loop where 0.60x is meant");
   });
 
   it("says how it came about, and with which versions", () => {
-    const size = { runs: 5, keys: 60_000, laps: 2, warmup: 20_000, inFlight: 64 };
-    const text = page(results, { size, versionOf: () => "9.9.9", platform: "Node 20" });
+    const text = page(memory, [results], measurement);
+    const { size } = memory.tables[0] ?? {};
     expect(text).toContain("Written by `npm run bench`; do not edit.");
-    expect(text).toContain("60,000 first calls and 120,000 replays a run");
+    expect(text).toContain(`${size?.keys.toLocaleString("en-US")} first calls`);
     expect(text).toContain("- **steadykey 9.9.9**");
     expect(text).toContain("## What our time goes into");
   });
+
+  it("says beside each table how durable its figures are", () => {
+    const text = page(redis, [besideRaw, besideRaw], measurement);
+    expect(text).toContain("\n## `appendonly no`: nothing outlives the server\n");
+    expect(text).toContain("\n## `appendonly yes`, `appendfsync always`: every write is flushed");
+    expect(text).toContain("- **raw loop, ioredis 9.9.9**: our own scripts");
+  });
+});
+
+describe("the grounds of the benchmark", () => {
+  const bench = new URL("../../bench/", import.meta.url);
+  const contenders = grounds.flatMap((ground) => contendersOf(ground));
+
+  it.each(grounds.map(({ name }) => name))("know how to open %s afresh", (name) => {
+    expect(existsSync(new URL(`places/${name}.js`, bench))).toBe(true);
+  });
+
+  it.each([...new Set(contenders.map(({ file }) => file))])("know how to run %s", (file) => {
+    expect(existsSync(new URL(`contenders/${file}.js`, bench))).toBe(true);
+  });
+
+  it.each(grounds.map(({ name, tables }) => [name, tables]))(
+    "measure %s five times, 64 in flight",
+    (_, tables) => {
+      for (const { size, fingerprints } of tables) {
+        expect(size).toMatchObject({ runs: 5, inFlight: 64 });
+        expect(fingerprints.length).toBeGreaterThan(0);
+      }
+    },
+  );
 });
 
 describe("what the contenders are given", () => {

@@ -217,6 +217,7 @@ function startGuardian(folder: string): Guardian {
   return {
     watch: (pid) => shell.stdin.write(`${pid ?? ""}\n`),
     end() {
+      shell.ref();
       shell.stdin.end();
       return hasEnded;
     },

@@ -1,0 +1,23 @@
+/** The private servers of the tests, for the benchmark. They are written in TypeScript, which Node 20 does not run by itself. */
+import { fileURLToPath } from "node:url";
+import { runnerImport } from "vite";
+
+const SERVICES = fileURLToPath(new URL("../packages/nevertwice/test/services/", import.meta.url));
+
+/**
+ * @param {"redis" | "postgres"} name
+ * @param {Readonly<Record<string, string>>} settings
+ * @returns {Promise<{ url: string, stop(): Promise<void> }>}
+ */
+export async function startServer(name, settings) {
+  const { installMissing } = await load("packages.ts");
+  await installMissing(["redis-server", "initdb", "postgres"]);
+  const { startRedis, startPostgres } = await load(`${name}.ts`);
+  return (startRedis ?? startPostgres)({ settings });
+}
+
+/** @param {string} file */
+async function load(file) {
+  const { module } = await runnerImport(`${SERVICES}${file}`);
+  return /** @type {Record<string, any>} */ (module);
+}

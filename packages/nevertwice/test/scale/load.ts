@@ -1,0 +1,36 @@
+/** Claims of fresh keys, each timed: at a steady rate whatever the answers take, or one after another. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { identityOf } from "../../src/core/identity.ts";
+import type { Store } from "../../src/core/store.ts";
+
+const RETENTION_MS = 86_400_000;
+
+/** One claim of a key that nobody had before; answers how long it took, in milliseconds. */
+async function timeClaim(store: Store): Promise<number> {
+  const parts = { namespace: "scale", scope: "", operation: "load", key: randomUUID() };
+  const { id } = identityOf(parts);
+  const request = { id, parts, token: randomUUID(), leaseMs: 30_000, retentionMs: RETENTION_MS, hold: false };
+  const startedAt = performance.now();
+  const answer = await store.claim(request);
+  const tookMs = performance.now() - startedAt;
+  if (answer.status !== "new") throw new Error(`a fresh key was ${answer.status}`);
+  return tookMs;
+}
+
+/** Claims arrive at this rate for this long, and are all answered before this resolves. */
+export async function claimSteadily(store: Store, perSecond: number, forMs: number): Promise<number[]> {
+  const claims: Promise<number>[] = [];
+  const startedAt = performance.now();
+  for (let passedMs = 0; passedMs < forMs; passedMs = performance.now() - startedAt) {
+    while (claims.length < (passedMs * perSecond) / 1_000) claims.push(timeClaim(store));
+    await sleep(1);
+  }
+  return Promise.all(claims);
+}
+
+export async function claimOneByOne(store: Store, claims: number): Promise<number[]> {
+  const took: number[] = [];
+  while (took.length < claims) took.push(await timeClaim(store));
+  return took;
+}

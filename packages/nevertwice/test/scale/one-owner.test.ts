@@ -1,0 +1,45 @@
+/** A key has one owner at any time, whatever becomes of the processes that want it. Needs the build. */
+import { describe, expect, type TestContext, test } from "vitest";
+import { contend } from "./contention.ts";
+import { count, report } from "./figures.ts";
+import { sizeOf } from "./sizes.ts";
+import { openSubject, REDIS, SLOWER_SUBJECTS, SUBJECTS, type Subject } from "./subjects.ts";
+
+const CRASHES = { killed: 2, paused: 2 };
+
+async function oneOwner(
+  context: TestContext,
+  subject: Subject,
+  size: ReturnType<typeof sizeOf<"one-owner">>,
+): Promise<void> {
+  const url = await subject.create(context);
+  const store = await openSubject(context, url);
+  const verdict = await contend(context, { url, ...size, ...CRASHES });
+  const { claims, owners, takeovers, refused, seconds, problems } = verdict;
+  await report(store, {
+    trial: "One owner per key at any time",
+    figures: `${size.processes} processes, ${CRASHES.killed} killed and ${CRASHES.paused} paused past their lease: ${count(claims)} claims in ${seconds.toFixed(1)} s, ${count(owners)} owners one after another, ${count(takeovers)} takeovers, ${count(refused)} late steps refused, ${problems.length} broken promises`,
+  });
+  expect(problems).toEqual([]);
+  expect(claims).toBeGreaterThanOrEqual(size.claims * (size.processes - CRASHES.killed));
+  expect(takeovers).toBeGreaterThanOrEqual(CRASHES.killed);
+  expect(refused).toBeGreaterThan(0);
+  expect(verdict.answers.pending ?? 0).toBeGreaterThan(claims / 20);
+}
+
+describe("processes that contend for a few keys, are killed holding one, or paused past its lease, never own one together", () => {
+  for (const subject of SUBJECTS)
+    test(`on ${subject.name}`, (context) => oneOwner(context, subject, sizeOf("one-owner")));
+  for (const subject of SLOWER_SUBJECTS)
+    test(`on ${subject.name}`, (context) => oneOwner(context, subject, sizeOf("one-owner-slow")));
+});
+
+describe("the referee", () => {
+  test("sees it when one of the processes takes a pending key for its own", async (context) => {
+    const url = await REDIS.create(context);
+    await openSubject(context, url);
+    const size = { processes: 3, claims: 200, leaseMs: 1_000 };
+    const { problems } = await contend(context, { url, ...size, killed: 0, paused: 0, lying: 1 });
+    expect(problems.some((problem) => /owned key \d+ \d+ µs before/.test(problem))).toBe(true);
+  });
+});

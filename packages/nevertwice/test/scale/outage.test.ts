@@ -1,0 +1,131 @@
+/** Guards over the real stores while the store cannot be reached, or only now and then. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, type TestContext, test } from "vitest";
+import type { Store } from "../../src/core/store.ts";
+import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import { type FaultRates, faultyStore } from "../../src/testing/faulty-store.ts";
+import { seededRandom } from "../../src/testing/random.ts";
+import { count, ms, report, tellCounts } from "./figures.ts";
+import { sizeOf } from "./sizes.ts";
+import { EVERY_SUBJECT, openSubject } from "./subjects.ts";
+
+const STORE_TIMEOUT_MS = 200;
+/** Two calls that are not answered, or three that fail, and the pauses between them. */
+const BOUND_MS = 1_000;
+/** How long a caller waits for another's work. */
+const WAIT_MS = 2_000;
+
+const STORM: FaultRates = {
+  refuse: 0.15,
+  hang: 0.05,
+  "lose-reply": 0.05,
+  "break-reply": 0.1,
+  delay: 0.1,
+  "delay-reply": 0.1,
+};
+
+const EXPECTED = ["ran", "replayed", "pending", "unavailable"];
+
+function guardOf({ onTestFinished }: TestContext, store: Store): Guard {
+  const guard = createGuard({ store, storeTimeoutMs: STORE_TIMEOUT_MS, purgeEveryMs: 0, drainMs: 10_000 });
+  onTestFinished(async () => void (await guard.close()));
+  return guard;
+}
+
+describe.each(["refuse", "hang"] as const)("a store that every call finds to %s", (fault) => {
+  for (const subject of EVERY_SUBJECT)
+    test(`is unavailable in time, runs nothing, and works once it is back: ${subject.name}`, async (context) => {
+      const store = faultyStore(await openSubject(context, await subject.create(context)));
+      const guard = guardOf(context, store);
+      const request = { operation: "charge", key: "order" };
+      let runs = 0;
+      const work = () => ++runs;
+
+      store.setRates({ [fault]: 1 });
+      const startedAt = performance.now();
+      const answers = await Promise.all(Array.from({ length: 10 }, () => guard.tryRun(request, work)));
+      const tookMs = performance.now() - startedAt;
+      expect(answers.map(({ status }) => status)).toEqual(answers.map(() => "unavailable"));
+      expect(tookMs).toBeLessThan(BOUND_MS);
+      expect(runs).toBe(0);
+
+      store.setRates({});
+      expect(await guard.run(request, work)).toBe(1);
+      expect(await guard.run(request, work)).toBe(1);
+    });
+});
+
+describe("through an outage no work runs twice, no answer is wrong, and afterwards every key is done", () => {
+  const { seeds, keys, callers } = sizeOf("outage");
+  for (const subject of EVERY_SUBJECT)
+    test(`on ${subject.name}`, async (context) => {
+      const store = await openSubject(context, await subject.create(context));
+      const statuses: Record<string, number> = {};
+      let slowestMs = 0;
+      for (let seed = 1; seed <= seeds; seed++) {
+        const outage = await ride(context, store, { seed, keys, callers });
+        for (const status of outage.statuses) statuses[status] = (statuses[status] ?? 0) + 1;
+        slowestMs = Math.max(slowestMs, outage.slowestMs);
+      }
+      await report(store, {
+        trial: "Work through an outage",
+        figures: `${seeds} outages, ${count(keys)} keys, ${callers} callers each: every work ran once; answers during the outage: ${tellCounts(statuses)}; the slowest after ${ms(slowestMs)}`,
+      });
+      expect(Object.keys(statuses).filter((status) => !EXPECTED.includes(status))).toEqual([]);
+      expect(statuses.unavailable ?? 0).toBeGreaterThan(0);
+      // Its last claim may begin when its wait is over, and its outcome is then to be recorded.
+      expect(slowestMs).toBeLessThan(WAIT_MS + 2 * BOUND_MS);
+    });
+});
+
+interface Outage {
+  readonly seed: number;
+  readonly keys: number;
+  readonly callers: number;
+}
+
+/** Many callers of many keys over two bad networks; then both heal, and every key is asked for once more. */
+async function ride(
+  context: TestContext,
+  store: Store,
+  { seed, keys, callers }: Outage,
+): Promise<{ statuses: string[]; slowestMs: number }> {
+  const networks = [1, 2].map((way) => faultyStore(store, { seed: 2 * seed + way, rates: STORM }));
+  const guards = networks.map((network) => guardOf(context, network));
+  const random = seededRandom(seed);
+  const names = Array.from({ length: keys }, (_, index) => `outage ${seed}, key ${index}`);
+  const effects = new Map<string, number>();
+  const running = new Set<string>();
+  const work = (key: string) => async (): Promise<string> => {
+    expect(running.has(key), `${key} is run by two at once`).toBe(false);
+    running.add(key);
+    await sleep(random.between(0, 20));
+    running.delete(key);
+    effects.set(key, (effects.get(key) ?? 0) + 1);
+    return `done: ${key}`;
+  };
+  let slowestMs = 0;
+  const call = async (key: string): Promise<string> => {
+    await sleep(random.between(0, 200));
+    const startedAt = performance.now();
+    const request = { operation: "charge", key, waitMs: WAIT_MS };
+    const answer = await random.pick(guards).tryRun(request, work(key));
+    slowestMs = Math.max(slowestMs, performance.now() - startedAt);
+    if ("value" in answer) expect(answer.value).toBe(`done: ${key}`);
+    return answer.status;
+  };
+  const calls = Array.from({ length: callers }, () => names).flat();
+  const statuses = await Promise.all(calls.map(call));
+
+  for (const network of networks) network.setRates({});
+  // A claim that was applied after its own abandon, and whose answer was lost, is known to nobody until its lease ends.
+  const patient = { operation: "charge", storeTimeoutMs: 10_000, waitMs: 45_000 };
+  const afterwards = names.map((key) => random.pick(guards).run({ ...patient, key }, work(key)));
+  expect(await Promise.all(afterwards)).toEqual(names.map((key) => `done: ${key}`));
+  await Promise.all(guards.map((guard) => guard.close()));
+  expect(names.map((key) => effects.get(key))).toEqual(names.map(() => 1));
+  const reader = createGuard({ store, purgeEveryMs: 0 });
+  const kept = await Promise.all(names.map((key) => reader.read({ operation: "charge", key })));
+  expect(kept.map((record) => record?.state)).toEqual(names.map(() => "completed"));
+  return { statuses, slowestMs };
+}

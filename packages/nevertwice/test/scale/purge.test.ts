@@ -1,0 +1,69 @@
+/** Purging what is past its time, in small bites, keeps up with what arrives and is hardly felt by it. */
+import { describe, expect, test } from "vitest";
+import type { Store } from "../../src/core/store.ts";
+import { createGuard } from "../../src/functions/guard.ts";
+import { count, medianOf, ms, report } from "./figures.ts";
+import { fill } from "./filling.ts";
+import { claimSteadily } from "./load.ts";
+import { sizeOf } from "./sizes.ts";
+import { openSubject, POSTGRES, SQLITE } from "./subjects.ts";
+
+const FEWEST_WINDOWS = 3;
+const MOST_WINDOWS = 200;
+
+/** A guard that has nothing else to do. What it removes is counted; `stop` resolves when its last bite is done. */
+function startPurging(store: Store): () => Promise<{ removed: number; seconds: number }> {
+  const startedAt = performance.now();
+  let removed = 0;
+  let bite: Promise<unknown> = Promise.resolve();
+  const purging: Store = {
+    ...store,
+    async purge(limit) {
+      const biting = store.purge(limit);
+      bite = biting;
+      const answer = await biting;
+      removed += answer.removed;
+      return answer;
+    },
+  };
+  const guard = createGuard({ store: purging, purgeEveryMs: 1 });
+  return async () => {
+    await guard.close();
+    await bite;
+    return { removed, seconds: (performance.now() - startedAt) / 1_000 };
+  };
+}
+
+describe("expired records are purged faster than claims arrive, and the claims hardly feel it", () => {
+  const { expired, claimsPerSecond, windowMs, worst } = sizeOf("purge");
+  for (const subject of [SQLITE, POSTGRES])
+    test(`on ${subject.name}`, async (context) => {
+      const url = await subject.create(context);
+      const store = await openSubject(context, url);
+      await fill({ store, url, records: expired, isExpired: true });
+      await claimSteadily(store, claimsPerSecond, windowMs);
+
+      const calm: number[] = [];
+      const purging: number[] = [];
+      let removed = 0;
+      let seconds = 0;
+      // The record that was copied is past its time too.
+      while (removed <= expired && purging.length < MOST_WINDOWS) {
+        calm.push(medianOf(await claimSteadily(store, claimsPerSecond, windowMs)));
+        const stop = startPurging(store);
+        purging.push(medianOf(await claimSteadily(store, claimsPerSecond, windowMs)));
+        const purged = await stop();
+        removed += purged.removed;
+        seconds += purged.seconds;
+      }
+      const ratio = medianOf(purging) / medianOf(calm);
+      await report(store, {
+        trial: "Purging what is past its time",
+        figures: `${count(expired)} expired records purged at ${count(removed / seconds)} a second while ${count(claimsPerSecond)} claims a second arrive; a claim takes ${ms(medianOf(calm))} without and ${ms(medianOf(purging))} with it (median of ${purging.length} windows each): ${ratio.toFixed(2)} times`,
+      });
+      expect(removed).toBe(expired + 1);
+      expect(purging.length).toBeGreaterThanOrEqual(FEWEST_WINDOWS);
+      expect(removed / seconds).toBeGreaterThan(claimsPerSecond);
+      expect(ratio).toBeLessThan(worst);
+    });
+});

@@ -1,0 +1,44 @@
+/** How much of each trial is run: a share of it in every test run, all of it in a campaign. */
+
+/** Set to `full` by `npm run campaign -- stores`. */
+export const IS_FULL = process.env.NEVERTWICE_SCALE === "full";
+
+const SIZES = {
+  "one-owner": {
+    share: { processes: 8, claims: 400, leaseMs: 400 },
+    full: { processes: 8, claims: 10_000, leaseMs: 1_000 },
+  },
+  /** On the stores that take several trips a step. */
+  "one-owner-slow": {
+    share: { processes: 6, claims: 60, leaseMs: 500 },
+    full: { processes: 8, claims: 2_000, leaseMs: 1_000 },
+  },
+  "clock-steps": {
+    share: { keys: 20, workMs: 2_200 },
+    full: { keys: 500, workMs: 6_000 },
+  },
+  waiters: {
+    share: { processes: 4, waiters: 2_000 },
+    full: { processes: 4, waiters: 10_000 },
+  },
+  purge: {
+    share: { expired: 50_000, claimsPerSecond: 2_000, windowMs: 150, worst: 3 },
+    full: { expired: 1_000_000, claimsPerSecond: 5_000, windowMs: 2_000, worst: 1.5 },
+  },
+  growth: {
+    share: { few: 10_000, many: 200_000, windows: 6, worst: 3 },
+    full: { few: 10_000, many: 10_000_000, windows: 20, worst: 1.5 },
+  },
+  outage: {
+    share: { seeds: 1, keys: 20, callers: 4 },
+    full: { seeds: 50, keys: 100, callers: 8 },
+  },
+} as const;
+
+type Trial = keyof typeof SIZES;
+
+export function sizeOf<Name extends Trial>(
+  trial: Name,
+): { [Part in keyof (typeof SIZES)[Name]["share"]]: number } {
+  return SIZES[trial][IS_FULL ? "full" : "share"] as never;
+}

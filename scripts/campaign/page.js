@@ -1,0 +1,28 @@
+/** The figures of the trials as the page that is kept. Pure. */
+
+/**
+ * @typedef {object} Figures
+ * @property {string} trial
+ * @property {string} store its name and the settings that decide what it survives
+ * @property {string} figures
+ */
+
+/**
+ * @param {readonly Figures[]} collected in the order in which they were measured
+ * @param {string} platform
+ */
+export function pageOf(collected, platform) {
+  const trials = [...new Set(collected.map(({ trial }) => trial))];
+  const sections = trials.map((trial) => {
+    const rows = collected
+      .filter((each) => each.trial === trial)
+      .map(({ store, figures }) => `- **${store}**: ${figures}.`);
+    return `## ${trial}\n\n${rows.join("\n")}`;
+  });
+  return `${[
+    "# The stores at scale",
+    "Written by `npm run campaign -- stores`; do not edit. Each trial runs on real servers, in processes that are killed, paused and cut off where it says so, and fails if a promise is broken. Beside each store stand the settings it ran with: what they survive is for the doctor to say.",
+    ...sections,
+    `${platform}; servers, clients and trials on one machine.`,
+  ].join("\n\n")}\n`;
+}
