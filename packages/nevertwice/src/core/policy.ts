@@ -1,4 +1,5 @@
 /** Every policy option, its default and its check. Checked once: at construction, or on the call that carries it. */
+import type { Clock } from "./clock.ts";
 import { NevertwiceError } from "./errors.ts";
 import type { Parts } from "./store.ts";
 
@@ -107,6 +108,19 @@ export function isText(name: string, value: unknown): void {
   throw new NevertwiceError(
     "options-invalid",
     `${name} is ${shown(value)}; it must be a string that is not empty.`,
+  );
+}
+
+export function isBoolean(name: string, value: unknown): void {
+  if (typeof value === "boolean") return;
+  throw new NevertwiceError("options-invalid", `${name} is ${shown(value)}; it must be true or false.`);
+}
+
+export function isClock(name: string, value: unknown): void {
+  if (typeof (value as Clock | null)?.now === "function") return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `${name} must be an object with a now() that answers milliseconds.`,
   );
 }
 

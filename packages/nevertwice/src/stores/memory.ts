@@ -4,7 +4,7 @@
  */
 import { type Clock, systemClock } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { checkOptions, wholeFrom } from "../core/policy.ts";
+import { checkOptions, isClock, wholeFrom } from "../core/policy.ts";
 import * as machine from "../core/record.ts";
 import type { ClaimAnswer, ListRequest, Store } from "../core/store.ts";
 
@@ -155,12 +155,4 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return true;
     },
   };
-}
-
-function isClock(name: string, value: unknown): void {
-  if (typeof (value as Clock | null)?.now === "function") return;
-  throw new NevertwiceError(
-    "options-invalid",
-    `${name} must be an object with a now() that answers milliseconds.`,
-  );
 }

@@ -27,6 +27,7 @@ export async function startMariadb({ settings, clock }: StartOptions = {}): Prom
       mariadbd,
       "--no-defaults",
       `--datadir=${join(folder, "data")}`,
+      `--tmpdir=${folder}`,
       `--socket=${join(folder, "socket")}`,
       `--pid-file=${join(folder, "pid")}`,
       `--init-file=${join(folder, "accounts.sql")}`,
@@ -38,7 +39,8 @@ export async function startMariadb({ settings, clock }: StartOptions = {}): Prom
     async prepare({ folder }, run) {
       await writeShared(join(folder, "accounts.sql"), ACCOUNTS);
       const options = ["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"];
-      await run(install, ...options, `--datadir=${join(folder, "data")}`);
+      // A server removes what it takes for leftovers of its own from its temporary folder, so none is shared.
+      await run(install, ...options, `--datadir=${join(folder, "data")}`, `--tmpdir=${folder}`);
     },
   });
 }

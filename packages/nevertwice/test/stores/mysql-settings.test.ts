@@ -1,0 +1,65 @@
+/** What the doctor says of a MySQL or MariaDB server. */
+import { expect, test } from "vitest";
+import { diagnose } from "../../src/core/doctor.ts";
+import { judge } from "../../src/stores/mysql/settings.ts";
+import { mysqlStore } from "../../src/stores/mysql.ts";
+import { startMariadb } from "../services/mariadb.ts";
+import { startFor } from "../services/services.ts";
+import { poolOn } from "./mysql/pools.ts";
+
+test("the doctor reads the settings of a live server as they change", async (context) => {
+  const server = await startFor(context, () => startMariadb());
+  const pool = poolOn(context, server.url);
+  const store = mysqlStore({ client: pool });
+  await store.migrate();
+  const { rung, title, refused } = await diagnose(store);
+  expect({ rung, refused }).toEqual({ rung: "power-loss", refused: undefined });
+  expect(title).toMatch(/^MariaDB \d+\.\d+\.\d+, innodb_flush_log_at_trx_commit = 1$/);
+  await pool.query("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+  expect((await diagnose(store)).rung).toBe("store-crash");
+  await pool.query("SET GLOBAL innodb_flush_log_at_trx_commit = 0");
+  expect((await diagnose(store)).rung).toBe("our-crash");
+  await pool.query("ALTER TABLE nevertwice_records ENGINE = MyISAM");
+  expect((await diagnose(store)).refused).toContain("ENGINE = InnoDB");
+});
+
+const SAFE = {
+  version: "8.4.3",
+  innodb_flush_log_at_trx_commit: "1",
+  innodb_doublewrite: "ON",
+  log_bin: "ON",
+  sync_binlog: "1",
+  binlog_format: "ROW",
+  read_only: "OFF",
+};
+
+test("a server that flushes every commit survives power loss, and no server survives failover", () => {
+  const { title, survives, refused, notes } = judge(SAFE, "InnoDB");
+  expect(title).toBe("MySQL 8.4.3, innodb_flush_log_at_trx_commit = 1");
+  expect(Object.values(survives).map((finding) => finding.survives)).toEqual(["yes", "yes", "yes", "no"]);
+  expect(refused).toBeUndefined();
+  expect(notes.join()).not.toContain("STATEMENT");
+});
+
+test("each setting that loses commits is named, with what to set", () => {
+  const powerLoss = (change: object) => judge({ ...SAFE, ...change }, "InnoDB").survives["power-loss"];
+  expect(powerLoss({ innodb_flush_log_at_trx_commit: "3" }).survives).toBe("yes");
+  expect(powerLoss({ innodb_doublewrite: "OFF" })).toMatchObject({
+    survives: "no",
+    raise: "set innodb_doublewrite = ON",
+  });
+  expect(powerLoss({ sync_binlog: "0" })).toMatchObject({ survives: "no", raise: "set sync_binlog = 1" });
+  expect(powerLoss({ sync_binlog: "0", log_bin: "OFF" }).survives).toBe("yes");
+  expect(powerLoss({ innodb_flush_log_at_trx_commit: "2" })).toMatchObject({
+    survives: "no",
+    raise: "set innodb_flush_log_at_trx_commit = 1",
+  });
+});
+
+test("Galera is told to lose commits, and replication by statement to disagree", () => {
+  expect(judge({ ...SAFE, wsrep_on: "ON" }, "InnoDB").survives.failover).toMatchObject({
+    survives: "no",
+    because: expect.stringContaining("Galera"),
+  });
+  expect(judge({ ...SAFE, binlog_format: "STATEMENT" }, "InnoDB").notes.join()).toContain("STATEMENT");
+});

@@ -1,0 +1,136 @@
+/** `openStore`: a URL is all that is needed, and one that is wrong says so without telling its password. */
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { createGuard } from "../../src/index.ts";
+import { dynamodbTable } from "../../src/stores/dynamodb.ts";
+import { openStore } from "../../src/stores/open.ts";
+import { type ServiceName, sharedUrl } from "../services/services.ts";
+
+const DIST = new URL("../../dist", import.meta.url).pathname;
+
+async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "nevertwice-open-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Work runs once over two guards on two stores of this URL, which are closed with their clients. */
+async function runsOnceOn(url: string, isShared = true): Promise<void> {
+  const request = { operation: "open", key: `${Math.random()}` };
+  let runs = 0;
+  for (let opened = 0; opened < 2; opened++) {
+    const store = await openStore(url);
+    const guard = createGuard({ store, namespace: "open-test", purgeEveryMs: 0 });
+    await guard.ready();
+    expect(await guard.run(request, () => ++runs)).toBe(isShared ? 1 : runs);
+    await guard.close();
+    await store.close();
+    await expect(store.claim({ ...CLAIM, id: request.key })).rejects.toThrow();
+  }
+  expect(runs).toBe(isShared ? 1 : 2);
+}
+
+const CLAIM = {
+  parts: { namespace: "n", scope: "s", operation: "o", key: "k" },
+  token: "token",
+  leaseMs: 1_000,
+  retentionMs: 1_000,
+  hold: false,
+};
+
+test("memory: opens a memory store of its own each time", async () => {
+  const [one, other] = [await openStore("memory:"), await openStore("memory:")];
+  expect(await one.claim({ ...CLAIM, id: "a" })).toMatchObject({ status: "new" });
+  expect(await other.claim({ ...CLAIM, id: "a" })).toMatchObject({ status: "new" });
+});
+
+test("sqlite: opens a file, by a relative or an absolute path, with its settings in the URL", async () => {
+  const folder = await temporaryFolder();
+  await runsOnceOn(`sqlite:${folder}/with%20space.db`);
+  await runsOnceOn(`sqlite://${folder}/absolute.db`);
+  await runsOnceOn(`sqlite:${folder}/relaxed.db?synchronous=normal&exclusive=true`);
+  const relaxed = await openStore(`sqlite:${folder}/relaxed.db?synchronous=normal`);
+  expect((await relaxed.settings?.())?.survives["power-loss"]).toMatchObject({ survives: "no" });
+  await relaxed.close();
+});
+
+const SERVED: readonly (readonly [string, ServiceName, (url: string) => string])[] = [
+  ["postgres:// migrates and opens", "postgres", (url) => url],
+  ["postgresql:// is the same", "postgres", (url) => url.replace(/^postgres(ql)?:/, "postgresql:")],
+  ["postgres:// with prepare=false opens behind PgBouncer", "pgbouncer", (url) => `${url}?prepare=false`],
+  ["redis:// opens", "redis", (url) => url],
+  ["redis:// opens with a prefix of its own", "redis", (url) => `${url}?prefix=open:`],
+  ["redis+cluster:// opens", "redisCluster", (url) => url.replace(/^redis(\+cluster)?:/, "redis+cluster:")],
+  ["mysql:// migrates and opens", "mysql", (url) => url],
+];
+
+for (const [title, service, toUrl] of SERVED) {
+  test(title, async (context) => {
+    await runsOnceOn(toUrl(sharedUrl(context, service)));
+  });
+}
+
+test("dynamodb://region/table opens", async (context) => {
+  const endpoint = sharedUrl(context, "dynamodb");
+  const { CreateTableCommand, DynamoDBClient } = await import("@aws-sdk/client-dynamodb");
+  const credentials = { accessKeyId: "test", secretAccessKey: "test" };
+  const client = new DynamoDBClient({ region: "eu-west-1", endpoint, credentials });
+  await client.send(new CreateTableCommand(dynamodbTable("open-test")));
+  client.destroy();
+  process.env.AWS_ACCESS_KEY_ID = "test";
+  process.env.AWS_SECRET_ACCESS_KEY = "test";
+  await runsOnceOn(`dynamodb://eu-west-1/open-test?endpoint=${encodeURIComponent(endpoint)}`);
+});
+
+test.each([
+  ["", "the store's URL"],
+  ["nonsense", /no store's URL.*memory:.*dynamodb:/],
+  ["mongodb://user:secret@host/db", /no store's URL/],
+  ["sqlite:", /names no file/],
+  ["sqlite:./a.db?synchronous=off", /synchronous=off; it must be full or normal/],
+  ["sqlite:./a.db?nosuch=1", /names no file|nosuch/],
+  ["dynamodb://eu-west-1", /names no table/],
+  ["redis+cluster://", /no cluster's URL/],
+  ["postgres://user:secret@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],
+])("%j is refused with what is wrong about it, and never with its password", async (url, why) => {
+  const error = await openStore(url).catch((thrown) => thrown);
+  expect(error).toMatchObject({ code: "options-invalid" });
+  expect(error.message).toMatch(why);
+  expect(error.message).not.toContain("secret");
+});
+
+test("an option that nobody knows is refused", async () => {
+  const options = { migrat: false } as object;
+  await expect(openStore("memory:", options)).rejects.toMatchObject({ code: "options-invalid" });
+});
+
+test("a server that is away says so when its tables are to be migrated, and leaves nothing open", async () => {
+  await expect(openStore("postgres://user:secret@127.0.0.1:1/db")).rejects.toMatchObject({
+    code: "unavailable",
+    message: expect.not.stringContaining("secret"),
+  });
+});
+
+test.each([
+  ["postgres://h/db", "npm install pg"],
+  ["redis://h", "npm install ioredis"],
+  ["redis+cluster://h", "npm install ioredis"],
+  ["mysql://h/db", "npm install mysql2"],
+  ["dynamodb://eu-west-1/t", "npm install @aws-sdk/client-dynamodb @aws-sdk/lib-dynamodb"],
+])("%s without its driver is driver-missing and says what to install", async (url, install) => {
+  const folder = await temporaryFolder();
+  await cp(DIST, join(folder, "dist"), { recursive: true });
+  await cp(join(DIST, "../package.json"), join(folder, "package.json"));
+  const program = `import { openStore } from "./dist/stores/open.js";
+    await openStore(${JSON.stringify(url)}).catch(({ code, message }) => console.log(JSON.stringify({ code, message })));`;
+  const args = ["--input-type=module", "--eval", program];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: folder });
+  expect(JSON.parse(stdout)).toMatchObject({
+    code: "driver-missing",
+    message: expect.stringContaining(install),
+  });
+});
