@@ -36,7 +36,8 @@ export async function exampleProblems(examples) {
       ...(await typeProblems(folder, "ts", examples)),
       ...(await typeProblems(folder, "js", examples)),
     ];
-    for (const example of examples.filter(({ isRun }) => isRun)) problems.push(...(await runProblems(folder, example)));
+    for (const example of examples.filter(({ isRun }) => isRun))
+      problems.push(...(await runProblems(folder, example)));
     return problems;
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -33,6 +33,8 @@ interface Waiting<Call, Answer> {
   readonly call: Call;
   /** What it holds back; gone once it no longer does. */
   id: string | undefined;
+  readonly isUrgent: boolean;
+  readonly bytes: number;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
   tries: number;
@@ -49,7 +51,7 @@ export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): 
   let isScheduled = false;
 
   function enqueue(entry: Entry): void {
-    (isUrgent?.(entry.call) ? urgent : normal).push(entry);
+    (entry.isUrgent ? urgent : normal).push(entry);
   }
 
   /** Once for all calls of this turn of the event loop. */
@@ -65,10 +67,10 @@ export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): 
   function take(): Entry[] {
     const queue = urgent.length === 0 ? normal : urgent.length >= maxCalls ? urgent : [...urgent, ...normal];
     let count = 0;
-    let bytes = 0;
-    for (const { call } of queue) {
-      bytes += sizeOf?.(call) ?? 0;
-      if (count === maxCalls || (count > 0 && bytes > maxBytes)) break;
+    let total = 0;
+    for (const { bytes } of queue) {
+      total += bytes;
+      if (count === maxCalls || (count > 0 && total > maxBytes)) break;
       count++;
     }
     const fromUrgent = Math.min(count, urgent.length);
@@ -146,7 +148,9 @@ export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): 
     run(call) {
       return new Promise((resolve, reject) => {
         const id = idOf?.(call);
-        const entry: Entry = { call, id, resolve, reject, tries: 0 };
+        // Asked here, so that a call that they cannot judge fails by itself.
+        const judged = { isUrgent: isUrgent?.(call) ?? false, bytes: sizeOf?.(call) ?? 0 };
+        const entry: Entry = { call, id, ...judged, resolve, reject, tries: 0 };
         const others = id === undefined ? undefined : behind.get(id);
         if (others !== undefined) return void others.push(entry);
         if (id !== undefined) behind.set(id, []);

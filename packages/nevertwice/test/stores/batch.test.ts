@@ -88,6 +88,20 @@ test("a write takes no more calls and no more bytes than it may, and always one"
   expect(sent).toEqual([["aaaa", "bbbb"], ["cccc"], ["d".repeat(99)], ["e", "f", "g"], ["h"]]);
 });
 
+test("a call that cannot be judged fails by itself and takes nobody with it", async () => {
+  const { batch, flights } = scene({
+    sizeOf(call) {
+      if (call === "bad") throw new Error("no size");
+      return 1;
+    },
+  });
+  const outcomes = Promise.allSettled(["a", "bad", "b"].map(batch.run));
+  await settled();
+  expect(flights[0]?.calls).toEqual(["a", "b"]);
+  flights[0]?.land();
+  expect(await outcomes).toMatchObject([{ value: "A" }, { reason: { message: "no size" } }, { value: "B" }]);
+});
+
 test("as many writes as allowed are under way at once", async () => {
   const { batch, flights } = scene({ maxFlights: 2, maxCalls: 1 });
   const done = Promise.all(["a", "b", "c"].map(batch.run));

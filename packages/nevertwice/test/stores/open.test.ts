@@ -5,9 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
+// The build: a store on a SQLite file starts a thread, which Node 20 cannot start from TypeScript.
+import { openStore } from "../../dist/stores/open.js";
 import { createGuard } from "../../src/index.ts";
 import { dynamodbTable } from "../../src/stores/dynamodb.ts";
-import { openStore } from "../../src/stores/open.ts";
 import { type ServiceName, sharedUrl } from "../services/services.ts";
 
 const DIST = new URL("../../dist", import.meta.url).pathname;

@@ -4,7 +4,7 @@ import type { Found } from "../compare-and-set/steps.ts";
 import type { Row } from "./client.ts";
 
 /** `now` is 0 where there is no record: then there is nothing to judge, and deadlines are written from the server's now. */
-export const NOTHING: Found = { record: undefined, mark: "", now: 0 };
+const NOTHING: Found = { record: undefined, mark: "", now: 0 };
 
 export function foundIn(row: Row | undefined): Found {
   if (row === undefined) return NOTHING;

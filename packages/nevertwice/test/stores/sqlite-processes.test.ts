@@ -1,0 +1,153 @@
+/** Several processes on one SQLite file, and processes that end. Needs the build. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { chmod, cp, mkdir, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { sqliteStore } from "../../dist/stores/sqlite.js";
+import { connectionsBeside, scratchFiles } from "./sqlite/scratch.ts";
+
+const fileNamed = scratchFiles();
+const connect = connectionsBeside();
+const CHILD = fileURLToPath(new URL("sqlite/child.js", import.meta.url));
+const BUILD = new URL("../../dist/", import.meta.url).href;
+
+interface Child {
+  readonly process: ChildProcess;
+  /** The next line that it prints. */
+  next<Said>(): Promise<Said>;
+  /** Its exit code, and what it complained about. */
+  readonly ended: Promise<{ code: number | null; complaint: string }>;
+}
+
+function start(act: string, file: string, ...rest: readonly string[]): Child {
+  return startOn(BUILD, act, file, ...rest);
+}
+
+function startOn(build: string, act: string, file: string, ...rest: readonly string[]): Child {
+  const child = spawn(process.execPath, [CHILD, act, build, file, ...rest], {
+    stdio: ["pipe", "pipe", "pipe"],
+    env: { ...process.env, NODE_OPTIONS: "--disable-warning=ExperimentalWarning" },
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  let complaint = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    complaint += text;
+  });
+  return {
+    process: child,
+    async next() {
+      const { value, done } = await lines.next();
+      if (done) throw new Error(`the process ended:\n${complaint}`);
+      return JSON.parse(value);
+    },
+    ended: once(child, "close").then(([code]) => ({ code, complaint })),
+  };
+}
+
+describe("two processes on one file", () => {
+  test("that open it and claim the same keys at once: each key has one owner, each claim a fence of its own", async () => {
+    const file = fileNamed();
+    const children = ["left", "right"].map((who) => start("contend", file, who, "300"));
+    for (const child of children) expect(await child.next()).toBe("ready");
+    for (const child of children) child.process.stdin?.write("go\n");
+    const owned = await Promise.all(children.map((child) => child.next<Record<string, number>>()));
+    const keys = owned.flatMap((each) => Object.keys(each));
+    const fences = owned.flatMap((each) => Object.values(each));
+    expect(keys).toHaveLength(300);
+    expect(new Set(keys).size).toBe(300);
+    expect(new Set(fences).size).toBe(300);
+    const outcomes = connect(file).prepare(
+      "SELECT outcome, count(*) AS keys FROM nevertwice_records GROUP BY 1",
+    );
+    expect(outcomes.all().reduce((sum: number, { keys: count }: { keys: number }) => sum + count, 0)).toBe(
+      300,
+    );
+    for (const child of children) expect(await child.ended).toEqual({ code: 0, complaint: "" });
+  });
+
+  test("wake each other's waiters within 100 ms", async () => {
+    const file = fileNamed();
+    const id = createHash("sha256").update("owned").digest("hex");
+    const delays: number[] = [];
+    // The machine may be busy with something else once, or twice.
+    for (let round = 0; round < 5 && !delays.some((ms) => ms < 100); round++) {
+      const own = `${file}-${round}`;
+      const child = start("own", own);
+      expect(await child.next()).toBe("ready");
+      const store = sqliteStore({ file: own });
+      expect(await store.read(id)).toMatchObject({ state: "pending" });
+      const woken = new Promise<number>((resolve) => {
+        void store.watch?.({ id, wake: () => resolve(Date.now()) });
+      });
+      child.process.stdin?.write("go\n");
+      const doneAt = await child.next<number>();
+      delays.push((await woken) - doneAt);
+      expect(await store.read(id)).toMatchObject({ state: "completed" });
+      await store.close();
+      await child.ended;
+    }
+    expect(Math.min(...delays)).toBeLessThan(100);
+  });
+});
+
+describe("a process", () => {
+  test("ends by itself with a store that was never closed", async () => {
+    const file = fileNamed();
+    const child = start("leave", file);
+    expect(await child.next()).toMatchObject({ status: "new" });
+    const toldAt = performance.now();
+    expect(await child.ended).toEqual({ code: 0, complaint: "" });
+    expect(performance.now() - toldAt).toBeLessThan(3_000);
+  });
+
+  test("stays for the answers that it awaits", async () => {
+    const child = start("await", fileNamed());
+    expect(await child.next()).toBe(2);
+    expect(await child.ended).toEqual({ code: 0, complaint: "" });
+  });
+
+  test("that exits in the middle of its claims exits with its own code, and leaves a sound file", async () => {
+    const file = fileNamed();
+    for (let round = 0; round < 8; round++) {
+      const child = start("exit", file, String(3 * round));
+      expect(await child.ended).toEqual({ code: 7, complaint: "" });
+    }
+    expect(connect(file).prepare("PRAGMA integrity_check").get()).toEqual({ integrity_check: "ok" });
+  });
+});
+
+describe("a file that this process may not use", () => {
+  test("is refused as read-only", async () => {
+    const folder = fileNamed("read-only");
+    await mkdir(folder);
+    const file = `${folder}/x.db`;
+    connect(file).exec("CREATE TABLE theirs (x)");
+    await chmod(dirname(folder), 0o755);
+    await chmod(folder, 0o555);
+    await chmod(file, 0o444);
+    expect(await start("unprivileged", file).next()).toMatchObject({
+      code: "store-unsafe",
+      message: expect.stringContaining("read-only"),
+    });
+  });
+});
+
+describe("without a driver", () => {
+  test("a runtime that has no SQLite of its own is told what to install", async () => {
+    const folder = fileNamed("bare");
+    await cp(new URL(BUILD), folder, { recursive: true });
+    await writeFile(`${folder}/package.json`, JSON.stringify({ type: "module" }));
+    const said = await startOn(`file://${folder}/`, "claim", fileNamed()).next();
+    const hasOwn = process.getBuiltinModule("node:sqlite") !== undefined;
+    expect(said).toMatchObject(
+      hasOwn
+        ? { status: "new" }
+        : { code: "driver-missing", message: expect.stringContaining("npm install @photostructure/sqlite") },
+    );
+  });
+});

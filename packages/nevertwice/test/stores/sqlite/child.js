@@ -1,0 +1,101 @@
+/**
+ * What other processes do to a SQLite file in the tests: `node child.js <act> <build> <file> …`. Each act prints one line of
+ * JSON. Plain JavaScript on the build, so that any Node runs it.
+ */
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+
+const [act = "", build = "", file = "", ...rest] = process.argv.slice(2);
+const { sqliteStore } = await import(`${build}stores/sqlite.js`);
+const store = sqliteStore({ file });
+
+/** @param {string} key @param {string} token */
+const claimOf = (key, token) => ({
+  id: createHash("sha256").update(key).digest("hex"),
+  parts: { namespace: "shop", scope: "", operation: "charge", key },
+  token,
+  leaseMs: 60_000,
+  retentionMs: 3_600_000,
+  hold: false,
+});
+
+/** @param {unknown} said */
+const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
+
+/** @type {Readonly<Record<string, () => Promise<void>>>} */
+const ACTS = {
+  /** Claims the same keys as another process at the same time, and completes those that it got. */
+  async contend() {
+    const [who = "", count = "0", inFlight = "32"] = rest;
+    say("ready");
+    await once(process.stdin, "data");
+    process.stdin.pause();
+    /** @type {Record<string, number>} */
+    const owned = {};
+    let next = 0;
+    const contend = async () => {
+      for (let i = next++; i < Number(count); i = next++) {
+        const { id, token, ...claim } = claimOf(`key ${i}`, `${who} ${i}`);
+        const answer = await store.claim({ id, token, ...claim });
+        if (answer.status !== "new") continue;
+        owned[`key ${i}`] = answer.fence;
+        if (!(await store.complete({ id, token, outcome: who, retentionMs: 3_600_000 })))
+          throw new Error("lost");
+      }
+    };
+    await Promise.all(Array.from({ length: Number(inFlight) }, contend));
+    await store.close();
+    say(owned);
+  },
+
+  /** Owns a key and completes it when it is told to; says when. */
+  async own() {
+    const { id, token, ...claim } = claimOf("owned", "owner");
+    await store.claim({ id, token, ...claim });
+    say("ready");
+    await once(process.stdin, "data");
+    process.stdin.pause();
+    await store.complete({ id, token, outcome: "done", retentionMs: 3_600_000 });
+    say(Date.now());
+    await store.close();
+  },
+
+  /** Never closes its store, and has nothing else to do. */
+  async leave() {
+    say(await store.claim(claimOf("left", "leaver")));
+    await store.watch?.({ id: "x", wake() {} });
+  },
+
+  /** Has nothing to do but wait for one answer, which nobody awaits by a timer. */
+  async await() {
+    say((await Promise.all([store.claim(claimOf("a", "a")), store.claim(claimOf("b", "b"))])).length);
+  },
+
+  /** Ends in the middle of what it does. */
+  async exit() {
+    await store.claim(claimOf("first", "first"));
+    for (let i = 0; i < 3_000; i++) store.claim(claimOf(`key ${i}`, "exit")).catch(() => {});
+    setTimeout(() => process.exit(7), Number(rest[0]));
+  },
+
+  /** As somebody who may write only what everybody may. */
+  async unprivileged() {
+    if (process.getuid?.() === 0) {
+      process.setgid?.(65_534);
+      process.setuid?.(65_534);
+    }
+    await claimOnce();
+  },
+
+  claim: claimOnce,
+};
+
+async function claimOnce() {
+  say(
+    await store
+      .claim(claimOf("a", "a"))
+      .catch((/** @type {{ code: string, message: string }} */ { code, message }) => ({ code, message })),
+  );
+}
+
+await ACTS[act]?.();
