@@ -4,12 +4,12 @@ import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 // The build: a store on a SQLite file starts a thread, which Node 20 cannot start from TypeScript.
 import { openStore } from "../../dist/stores/open.js";
 import { createGuard } from "../../src/index.ts";
-import { dynamodbTable } from "../../src/stores/dynamodb.ts";
 import { type ServiceName, sharedUrl } from "../services/services.ts";
+import { clientOf, newTable } from "./dynamodb/tables.ts";
 
 const DIST = new URL("../../dist", import.meta.url).pathname;
 
@@ -77,14 +77,10 @@ for (const [title, service, toUrl] of SERVED) {
 
 test("dynamodb://region/table opens", async (context) => {
   const endpoint = sharedUrl(context, "dynamodb");
-  const { CreateTableCommand, DynamoDBClient } = await import("@aws-sdk/client-dynamodb");
-  const credentials = { accessKeyId: "test", secretAccessKey: "test" };
-  const client = new DynamoDBClient({ region: "eu-west-1", endpoint, credentials });
-  await client.send(new CreateTableCommand(dynamodbTable("open-test")));
-  client.destroy();
-  process.env.AWS_ACCESS_KEY_ID = "test";
-  process.env.AWS_SECRET_ACCESS_KEY = "test";
-  await runsOnceOn(`dynamodb://eu-west-1/open-test?endpoint=${encodeURIComponent(endpoint)}`);
+  const table = await newTable(clientOf(endpoint));
+  vi.stubEnv("AWS_ACCESS_KEY_ID", "test");
+  vi.stubEnv("AWS_SECRET_ACCESS_KEY", "test");
+  await runsOnceOn(`dynamodb://eu-west-1/${table}?endpoint=${encodeURIComponent(endpoint)}`);
 });
 
 test.each([
