@@ -1,0 +1,85 @@
+/** Every statement finds its records by an index, whatever the planner knew of the table when it made its plan. */
+import pg from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import { migrationText, tablesIn } from "../../src/stores/postgres/migrations.ts";
+import { abandonStep, claimStep, completeStep, renewStep } from "../../src/stores/postgres/steps.ts";
+import { postgresStore } from "../../src/stores/postgres.ts";
+import { type Statement, statementsOf } from "../../src/stores/postgres-sql.ts";
+import { sharedUrl } from "../services/services.ts";
+import { claimOf, createDatabase } from "./postgres/database.ts";
+
+const statements = statementsOf(tablesIn(undefined), (what) => `plan_${what}`);
+const { claim, complete, abandon, renew, read, forget, purge } = statements;
+
+const calls = Array.from({ length: 64 }, () => ({
+  ...claimOf(),
+  outcome: "done",
+  as: "released" as const,
+}));
+
+const ASKED: readonly (readonly [Statement, readonly string[]])[] = [
+  [claim.together, claimStep.parametersOf(calls)],
+  [claim.alone, claimStep.parametersOf(calls.slice(0, 1))],
+  [complete.together, completeStep.parametersOf(calls)],
+  [complete.alone, completeStep.parametersOf(calls.slice(0, 1))],
+  [abandon.together, abandonStep.parametersOf(calls)],
+  [renew.together, renewStep.parametersOf(calls)],
+  [read, ["x"]],
+  [forget, ["x", "1", "gone"]],
+  [purge, ["100"]],
+];
+
+const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
+
+/** The generic plan, which a connection keeps for as long as it lives. */
+async function planOf(client: pg.Client, [statement, parameters]: (typeof ASKED)[number]): Promise<string> {
+  const asked = `EXPLAIN EXECUTE ${statement.name} (${parameters.map(literal).join(", ")})`;
+  const { rows } = await client.query<{ "QUERY PLAN": string }>(asked);
+  return rows.map((row) => row["QUERY PLAN"]).join("\n");
+}
+
+const SIZES = {
+  "a table that was just created": "SELECT 1",
+  "a table of 200,000 records that nobody has analysed": `INSERT INTO nevertwice_records
+    SELECT md5(n::text) || md5((-n)::text), 'completed', 't', false, false, false, 1, n, n, 1, n, 1, 8e15, n, 8e15, NULL,
+      '["n","s","o","k"]', 'done' FROM generate_series(1, 200000) AS n`,
+};
+
+for (const [name, fill] of Object.entries(SIZES)) {
+  test(`no statement scans ${name}`, async (context) => {
+    const client = new pg.Client(await createDatabase(sharedUrl(context, "postgres")));
+    await client.connect();
+    onTestFinished(() => client.end());
+    await client.query(migrationText(undefined));
+    await client.query("ALTER TABLE nevertwice_records SET (autovacuum_enabled = off)");
+    await client.query(fill);
+    await client.query("SET plan_cache_mode = force_generic_plan");
+    for (const asked of ASKED) {
+      const [statement] = asked;
+      await client.query(`PREPARE ${statement.name} AS ${statement.text}`);
+      const plan = await planOf(client, asked);
+      expect(plan, statement.name).toContain("nevertwice_records_p");
+      expect(plan, statement.name).not.toMatch(/Seq Scan on nevertwice_records|Bitmap|Hash Join|Merge Join/);
+    }
+  });
+}
+
+test("a statement is planned once for a connection, however few calls it carries", async (context) => {
+  const url = await createDatabase(sharedUrl(context, "postgres"));
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  onTestFinished(() => pool.end());
+  const store = postgresStore({ client: pool });
+  await store.migrate();
+  for (let i = 0; i < 20; i++) {
+    const call = { ...claimOf(), outcome: "done" };
+    await store.claim(call);
+    await store.renew(call);
+    await store.complete(call);
+  }
+  const { rows } = await pool.query<{ name: string; custom: number }>(
+    "SELECT name, custom_plans::int AS custom FROM pg_prepared_statements WHERE name ~ 'claim|renew|complete'",
+  );
+  expect(rows).toHaveLength(3);
+  // Postgres makes five plans for the values it is given before it compares them with one for all.
+  for (const { name, custom } of rows) expect(custom, name).toBeLessThanOrEqual(5);
+});
