@@ -5,6 +5,7 @@
 import { hash } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
 import { FORGOTTEN } from "../core/outcome.ts";
+import { partsStart } from "../core/parts.ts";
 import { checkOptions } from "../core/policy.ts";
 import type { ListRequest, Store } from "../core/store.ts";
 import { askingOf, checkClient, isPgPool, type PostgresClient, type Row } from "./postgres/client.ts";
@@ -12,7 +13,7 @@ import { createLane, persist } from "./postgres/lane.ts";
 import { isSchemaName, migrationText, tablesIn } from "./postgres/migrations.ts";
 import { createReady } from "./postgres/ready.ts";
 import { judgeSettings, settingsOf } from "./postgres/settings.ts";
-import { abandonStep, claimStep, completeStep, partsPrefix, recordOf, renewStep } from "./postgres/steps.ts";
+import { abandonStep, claimStep, completeStep, recordOf, renewStep } from "./postgres/steps.ts";
 import { createSubscription, type PostgresSubscriber } from "./postgres/subscription.ts";
 import { createTelling } from "./postgres/telling.ts";
 import { type Statement, statementsOf } from "./postgres-sql.ts";
@@ -93,7 +94,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     },
 
     async list({ namespace, scope, state, limit, after = "" }: ListRequest) {
-      const prefix = partsPrefix(namespace, scope);
+      const prefix = partsStart(namespace, scope);
       const rows = fromPrimary(await ask(statements.list, [prefix, after, state ?? "", String(limit + 1)]));
       const found = rows.flatMap((row) => recordOf(row) ?? []);
       const records = found.slice(0, limit);

@@ -3,6 +3,7 @@
  * one round trip. Calls of one step that come together go together. Redis removes what is past its time by itself. Only a server that evicts nothing is safe.
  */
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { partsText } from "../core/parts.ts";
 import { checkOptions, isText, wholeFrom } from "../core/policy.ts";
 import { isExpired, viewOf } from "../core/record.ts";
 import type { ClaimAnswer, ClaimRequest, RecordState, Store, StoreRecord } from "../core/store.ts";
@@ -13,7 +14,7 @@ import { type Evaluation, linkTo, type RedisClient } from "./redis/link.ts";
 import { type Ground, listRecords } from "./redis/records.ts";
 import { evaluateReplicated } from "./redis/replicas.ts";
 import { judge, refusal } from "./redis/settings.ts";
-import { keptFrom, partsText, type StoredFields, unreadable } from "./redis/stored.ts";
+import { keptFrom, type StoredFields, unreadable } from "./redis/stored.ts";
 import { wakesBy } from "./redis/wakes.ts";
 import { ABANDON, CLAIM, COMPLETE, FORGET, READ, RENEW, type Script, UNREADABLE } from "./redis-lua.ts";
 

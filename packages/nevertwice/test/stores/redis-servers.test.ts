@@ -92,7 +92,10 @@ test("a claim counts once a replica has it, and not while the replica is away", 
   ]) {
     const store = redisStore({ client, replicas: 1, replicasTimeoutMs: 300 });
     const claim = claimOf("t1");
-    expect(await store.claim(claim)).toMatchObject({ status: "new" });
+    await vi.waitFor(
+      async () => expect(await store.claim(claim)).toMatchObject({ status: "new", number: 1 }),
+      10_000,
+    );
     expect(await follower.exists(keyOf(claim.id))).toBe(1);
 
     replica.pause();
@@ -109,7 +112,10 @@ test("a claim counts once a replica has it, and not while the replica is away", 
       async () => expect(await store.complete({ ...claim, outcome: "done" })).toBe(true),
       10_000,
     );
-    expect(await store.claim(second)).toMatchObject({ status: "new", number: 1 });
+    await vi.waitFor(
+      async () => expect(await store.claim(second)).toMatchObject({ status: "new", number: 1 }),
+      10_000,
+    );
     expect(await follower.hget(keyOf(claim.id), "outcome")).toBe("done");
   }
 });

@@ -1,10 +1,10 @@
 /** Calls as a statement's parameters, and its rows as their answers. */
+import { partsFrom, partsText } from "../../core/parts.ts";
 import type {
   AbandonRequest,
   ClaimAnswer,
   ClaimRequest,
   CompleteRequest,
-  Parts,
   RecordState,
   RenewRequest,
   StoreRecord,
@@ -35,17 +35,6 @@ function claimParameters(calls: readonly ClaimRequest[]): readonly string[] {
     plainArray(calls.map(({ hold }) => hold)),
     plainArray(calls.map(({ takeover }) => takeover)),
   ];
-}
-
-/** As JSON, which escapes U+0000, in an order that lets a list look for how it begins. */
-function partsText({ namespace, scope, operation, key }: Parts): string {
-  return JSON.stringify([namespace, scope, operation, key]);
-}
-
-/** How the parts of a namespace begin, or of a scope of it. */
-export function partsPrefix(namespace: string, scope: string | undefined): string {
-  const start = `[${JSON.stringify(namespace)},`;
-  return scope === undefined ? start : `${start}${JSON.stringify(scope)},`;
 }
 
 function claimAnswers(calls: readonly ClaimRequest[], rows: readonly Row[]): Answers<ClaimAnswer> {
@@ -132,7 +121,7 @@ export function recordOf(row: Row): StoreRecord | undefined {
   if (typeof id !== "string") return undefined;
   return {
     id,
-    parts: typeof parts === "string" ? toParts(parts) : undefined,
+    parts: typeof parts === "string" ? partsFrom(parts) : undefined,
     fingerprint: fingerprint ?? undefined,
     state: state as RecordState,
     token: token as string,
@@ -145,11 +134,6 @@ export function recordOf(row: Row): StoreRecord | undefined {
     keptUntil: momentMs(keptUntil as string),
     outcome: outcome ?? undefined,
   };
-}
-
-function toParts(text: string): Parts {
-  const [namespace, scope, operation, key] = JSON.parse(text) as [string, string, string, string];
-  return { namespace, scope, operation, key };
 }
 
 const idOf = ({ id }: { readonly id: string }) => id;

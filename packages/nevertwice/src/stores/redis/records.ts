@@ -1,10 +1,11 @@
 /** All records of a store, for lists: found by SCAN, a bounded piece at a time. */
 import { NevertwiceError } from "../../core/errors.ts";
+import { partsStart } from "../../core/parts.ts";
 import { isExpired, stateOf, viewOf } from "../../core/record.ts";
 import type { ListPage, ListRequest, StoreRecord } from "../../core/store.ts";
 import { READ, type Script } from "../redis-lua.ts";
 import type { RedisLink, RedisNode } from "./link.ts";
-import { keptFrom, partsStart, type StoredFields } from "./stored.ts";
+import { keptFrom, type StoredFields } from "./stored.ts";
 
 export interface Ground {
   readonly link: RedisLink;

@@ -1,7 +1,7 @@
 /** The records as rows: finds, writes, removes and scans them. Prepares each statement once for its connection. */
 import { NevertwiceError } from "../../core/errors.ts";
+import { partsFrom, partsText } from "../../core/parts.ts";
 import type { Kept } from "../../core/record.ts";
-import type { Parts } from "../../core/store.ts";
 import * as sql from "../sqlite-sql.ts";
 import { prepareQuery, type Row, rollBack, type SqliteDatabase, type SqlValue } from "./driver.ts";
 
@@ -118,7 +118,7 @@ function toColumns(kept: Kept): readonly [usual: SqlValue[], parts: () => SqlVal
     kept.completedAt ?? null,
     whole(kept.fingerprint),
   ];
-  return [usual, () => toText(kept.parts), whole(kept.outcome)];
+  return [usual, () => (kept.parts === undefined ? null : partsText(kept.parts)), whole(kept.outcome)];
 }
 
 /** Some drivers end a text at U+0000, and half an outcome would be replayed as if it were all of it. */
@@ -174,7 +174,7 @@ function fromRow(id: string, row: Row): Found {
   ] = row as Columns;
   const kept: Kept = {
     id,
-    parts: fromText(parts),
+    parts: parts === null ? undefined : partsFrom(parts),
     fingerprint: fingerprint ?? undefined,
     state,
     token,
@@ -192,16 +192,4 @@ function fromRow(id: string, row: Row): Found {
     outcome: outcome ?? undefined,
   };
   return { rowid, purgeAt, kept };
-}
-
-/** JSON, since a part may hold any character, U+0000 too. */
-function toText(parts: Parts | undefined): string | null {
-  if (parts === undefined) return null;
-  return JSON.stringify([parts.namespace, parts.scope, parts.operation, parts.key]);
-}
-
-function fromText(text: string | null): Parts | undefined {
-  if (text === null) return undefined;
-  const [namespace, scope, operation, key] = JSON.parse(text) as [string, string, string, string];
-  return { namespace, scope, operation, key };
 }
