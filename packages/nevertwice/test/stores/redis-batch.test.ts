@@ -1,7 +1,8 @@
 /** Calls that come together go together in one script, and each caller gets its own right answer. */
 import { describe, expect, test } from "vitest";
 import { redisStore } from "../../src/stores/redis.ts";
-import { sharedUrl } from "../services/services.ts";
+import { startRedis } from "../services/redis.ts";
+import { sharedUrl, startFor } from "../services/services.ts";
 import { ioredis, nodeRedis } from "./redis/clients.ts";
 import { claimOf, keyOf, proxied } from "./redis/scene.ts";
 
@@ -87,7 +88,8 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
 });
 
 test("renewals do not wait behind ten thousand claims", async (context) => {
-  const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
+  const { url } = await startFor(context, () => startRedis());
+  const store = redisStore({ client: ioredis(url) });
   const held = claimOf("holder", { leaseMs: 2_000 });
   await store.claim(held);
   const claims = Array.from({ length: 10_000 }, (_, index) => claimOf(`t${index}`));
