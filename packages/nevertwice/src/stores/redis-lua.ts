@@ -154,9 +154,9 @@ return {'new', fence, number, isTakeover and 1 or 0}`,
 );
 
 /** Writes nothing, but asks to: a replica refuses that, and what it has may be of yesterday. */
-const ASK_MASTER = "redis.call('HDEL', KEYS[1], '')";
+const ASK_TO_WRITE = "('HDEL', KEYS[1], '')";
 
-const REFUSED = `do ${ASK_MASTER} return 0 end`;
+const REFUSED = `do redis.call${ASK_TO_WRITE} return 0 end`;
 
 /** stale-token-refused: every step after the claim passes through here. */
 const OWNED = `
@@ -239,11 +239,14 @@ return 1`,
  * as they are, or nil.
  */
 export const READ: Script = script(`${START}
-${ASK_MASTER}
+local asked = redis.pcall${ASK_TO_WRITE}
+if type(asked) == 'table' and asked.err and not string.find(asked.err, 'WRONGTYPE') then return asked end
 local answer = {now}
 local start = ARGV[1]
 for i = 1, #KEYS do
-  local fields = redis.call('HMGET', KEYS[i], 'record', 'parts', 'fingerprint')
+  local fields = redis.pcall('HMGET', KEYS[i], 'record', 'parts', 'fingerprint')
+  -- Something else under our prefix: whoever asks for this very key is told, and a list goes on without it.
+  if fields.err and start == '' then return fields end
   if fields[1] and (start == '' or (fields[2] and string.sub(fields[2], 1, #start) == start)) then
     fields[4] = redis.call('HGET', KEYS[i], 'outcome')
     answer[i + 1] = fields

@@ -1,4 +1,5 @@
 /** Calls that come together go together in one script, and each caller gets its own right answer. */
+import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { redisStore } from "../../src/stores/redis.ts";
 import { startRedis } from "../services/redis.ts";
@@ -48,22 +49,33 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
 
   test("a key that holds something else fails its own caller and no neighbour", async (context) => {
     const url = sharedUrl(context, "redis");
-    const store = redisStore({ client: await connect(url) });
+    const prefix = `${randomUUID()}:`;
+    const store = redisStore({ client: await connect(url), prefix });
     const claims = Array.from({ length: 9 }, (_, index) => claimOf(`t${index}`));
     const poisoned = claims[4] ?? claimOf("t4");
-    await ioredis(url).set(keyOf(poisoned.id), "not a record");
+    await ioredis(url).set(keyOf(poisoned.id, prefix), "not a record");
     const answers = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
     for (const [index, answer] of answers.entries()) {
       if (index === 4) expect(answer).toMatchObject({ status: "rejected", reason: { message: /WRONGTYPE/ } });
       else expect(answer).toMatchObject({ status: "fulfilled", value: { status: "new", number: 1 } });
     }
+    await expect(store.read(poisoned.id)).rejects.toThrow("WRONGTYPE");
+    const { namespace } = poisoned.parts;
+    let listed = 0;
+    for (let after: string | undefined, isFirst = true; isFirst || after !== undefined; isFirst = false) {
+      const page = await store.list?.({ namespace, limit: 100, after });
+      listed += page?.records.length ?? 0;
+      after = page?.next;
+    }
+    expect(listed).toBe(8);
   });
 
   test("a record that cannot be read fails its own caller and no neighbour", async (context) => {
     const url = sharedUrl(context, "redis");
-    const store = redisStore({ client: await connect(url) });
+    const prefix = `${randomUUID()}:`;
+    const store = redisStore({ client: await connect(url), prefix });
     const claims = Array.from({ length: 3 }, (_, index) => claimOf(`t${index}`));
-    await ioredis(url).hset(keyOf(claims[1]?.id ?? ""), "record", "2 something else");
+    await ioredis(url).hset(keyOf(claims[1]?.id ?? "", prefix), "record", "2 something else");
     const answers = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
     expect(answers).toMatchObject([
       { value: { status: "new" } },
