@@ -41,7 +41,7 @@ async function fill(store: Store, keys = KEYS): Promise<readonly string[]> {
   return ids;
 }
 
-/** The page rounds up to a hundred, and may be a hundred above. */
+/** How full pages are is a matter of luck, so the page says what it takes at most; it must not say far too much either. */
 async function isWritten({ annotate }: TestContext, store: string, bytes: number): Promise<void> {
   await annotate(`${store}: ${Math.round(bytes)} bytes for a key with an outcome of a kilobyte`);
   const row = new RegExp(`^\\| ${store} \\|.*\\| ([\\d,]+) \\|$`, "m").exec(STORES)?.[1];
@@ -49,7 +49,7 @@ async function isWritten({ annotate }: TestContext, store: string, bytes: number
   expect(written, `docs/stores.md says ${row} of ${store}, and it takes ${bytes}`).toBeGreaterThanOrEqual(
     bytes,
   );
-  expect(written, `docs/stores.md says ${row} of ${store}, and it takes ${bytes}`).toBeLessThan(bytes + 300);
+  expect(written, `docs/stores.md says ${row} of ${store}, and it takes ${bytes}`).toBeLessThan(bytes * 1.6);
 }
 
 const newFile = scratchFiles();
