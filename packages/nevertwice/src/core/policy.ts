@@ -113,7 +113,7 @@ export function isText(name: string, value: unknown): void {
 
 export function isBoolean(name: string, value: unknown): void {
   if (typeof value === "boolean") return;
-  throw new NevertwiceError("options-invalid", `${name} is ${shown(value)}; it must be true or false.`);
+  throw new NevertwiceError("options-invalid", `${name} must be true or false; it is ${shown(value)}.`);
 }
 
 export function isClock(name: string, value: unknown): void {

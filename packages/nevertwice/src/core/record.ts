@@ -40,7 +40,7 @@ export interface Kept {
 }
 
 /** How far a deadline may lie beyond one lease before it proves that the clock went back. */
-const CLOCK_BACK_MARGIN_MS = 1_000;
+export const CLOCK_BACK_MARGIN_MS = 1_000;
 
 /** Expired means `now >= deadline`, here and nowhere else. */
 function isOver(deadline: number, now: number): boolean {

@@ -12,12 +12,14 @@
  * for a full one must not scan it.
  */
 
+import { CLOCK_BACK_MARGIN_MS } from "../core/record.ts";
+
 /** Microseconds since the epoch, whenever it is evaluated. */
 const CLOCK = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 /** Microseconds since the epoch when the statement came. */
 const STARTED = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
-/** How far a deadline may lie beyond one lease before it proves that the clock went back, in microseconds. */
-const CLOCK_BACK_MARGIN = 1_000_000;
+/** In microseconds. */
+const CLOCK_BACK_MARGIN = CLOCK_BACK_MARGIN_MS * 1_000;
 /** No statement waits longer than this for a lock: somebody's open transaction must not use up our connections. */
 const LOCK_TIMEOUT_MS = 1_000;
 

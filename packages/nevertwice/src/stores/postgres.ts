@@ -6,7 +6,7 @@ import { hash } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
 import { FORGOTTEN } from "../core/outcome.ts";
 import { partsStart } from "../core/parts.ts";
-import { checkOptions } from "../core/policy.ts";
+import { checkOptions, isBoolean } from "../core/policy.ts";
 import type { ListRequest, Store } from "../core/store.ts";
 import { askingOf, checkClient, isPgPool, type PostgresClient, type Row } from "./postgres/client.ts";
 import { createLane, persist } from "./postgres/lane.ts";
@@ -151,9 +151,4 @@ function checkRoom(client: PostgresClient, subscriber: PostgresSubscriber | unde
     "options-invalid",
     "subscriber is the client's own pool, which has one connection; give it max 2 or more, or a pool of its own.",
   );
-}
-
-function isBoolean(name: string, value: unknown): void {
-  if (typeof value === "boolean") return;
-  throw new NevertwiceError("options-invalid", `${name} must be true or false.`);
 }

@@ -13,6 +13,7 @@
  */
 import { hash } from "node:crypto";
 import { FORGOTTEN } from "../core/outcome.ts";
+import { CLOCK_BACK_MARGIN_MS } from "../core/record.ts";
 
 export interface Script {
   readonly text: string;
@@ -24,8 +25,6 @@ export const RECORD_VERSION = "1";
 /** What a script answers, with the version, when it meets a record that it cannot read. */
 export const UNREADABLE = "unreadable";
 
-/** As in core/record.ts: how far a deadline may lie beyond one lease before it proves that the clock went back. */
-const CLOCK_BACK_MARGIN_MS = 1_000;
 /** How long past its time Redis itself removes a record. Its time is judged by its own words; this only collects it. */
 const COLLECT_AFTER_MS = 60_000;
 

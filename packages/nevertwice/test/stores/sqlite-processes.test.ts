@@ -29,6 +29,8 @@ function start(act: string, file: string, ...rest: readonly string[]): Child {
 
 function startOn(build: string, act: string, file: string, ...rest: readonly string[]): Child {
   const child = spawn(process.execPath, [CHILD, act, build, file, ...rest], {
+    // Where no driver is installed: what the package itself sees is what it is given.
+    cwd: dirname(file),
     stdio: ["pipe", "pipe", "pipe"],
     env: { ...process.env, NODE_OPTIONS: "--disable-warning=ExperimentalWarning" },
   });

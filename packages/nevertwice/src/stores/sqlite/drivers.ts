@@ -1,10 +1,10 @@
 /** Finds a SQLite for files: the one built into the runtime, else a package that answers to the same names. */
-import { NevertwiceError } from "../../core/errors.ts";
+import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { importDriver } from "../open/driver.ts";
 import * as sql from "../sqlite-sql.ts";
 import { lookUp, type OwnDatabase } from "./driver.ts";
 import { isSafeToShare } from "./settings.ts";
 
-/** Not written where it is imported: neither the compiler nor a bundler is to look for it. */
 const PACKAGE: string = "@photostructure/sqlite";
 
 interface Module {
@@ -45,9 +45,9 @@ async function builtIn(): Promise<Driver | undefined> {
 
 async function installed(): Promise<Driver | undefined> {
   try {
-    return toDriver((await import(PACKAGE)) as Module);
+    return toDriver(await importDriver<Module>(PACKAGE, PACKAGE, "a SQLite file"));
   } catch (error) {
-    if ((error as { code?: unknown }).code === "ERR_MODULE_NOT_FOUND") return undefined;
+    if (isNevertwiceError(error, "driver-missing")) return undefined;
     throw notLoaded(error);
   }
 }
