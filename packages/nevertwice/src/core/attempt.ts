@@ -72,8 +72,21 @@ export function createAttempt(call: Call, lease: Lease, fence: number, number: n
 }
 
 /** The work returned. What cannot be kept is still done: it is completed without its value, never run again. */
-export function endingOfValue(value: unknown, maxOutcomeBytes: number): Ending {
-  return completion("value", value, maxOutcomeBytes);
+export function endingOfValue(value: unknown, maxOutcomeBytes: number, shorten?: Call["shorten"]): Ending {
+  const ending = completion("value", value, maxOutcomeBytes);
+  if (ending.notKept === undefined || shorten === undefined) return ending;
+  return { ...ending, outcome: shortened(value, shorten, maxOutcomeBytes) ?? ending.outcome };
+}
+
+/** What is kept instead of a value that cannot be, if that can. */
+function shortened(value: unknown, shorten: (value: never) => unknown, maxBytes: number): string | undefined {
+  try {
+    const encoded = encodeOutcome("value", shorten(value as never), maxBytes);
+    return encoded.kept ? encoded.text : undefined;
+  } catch {
+    // Whoever was to shorten it failed; that it is done is kept all the same.
+    return undefined;
+  }
 }
 
 /** The work threw: the key is released, the error remembered, or nobody knows. */
@@ -127,7 +140,11 @@ function dispositionOf(thrown: unknown, call: Call): FailureDisposition {
   }
 }
 
-function completion(kind: "value" | "thrown", content: unknown, maxOutcomeBytes: number): Ending {
+function completion(
+  kind: "value" | "thrown",
+  content: unknown,
+  maxOutcomeBytes: number,
+): Ending & { kind: "complete" } {
   const encoded = encodeOutcome(kind, content, maxOutcomeBytes);
   // What the first caller gets is what a replay gives, if there is one.
   const given = encoded.kept ? encoded.content : content;

@@ -161,7 +161,7 @@ export function createDriver(ports: Ports): Driver {
     let ending: Ending;
     try {
       // Keeping the value never throws: what cannot be kept is an ending too.
-      ending = endingOfValue(await work(handed), limit);
+      ending = endingOfValue(await work(handed), limit, call.shorten);
     } catch (thrown) {
       ending = endingOfThrow(thrown, call, handed, lease, limit);
     }

@@ -2,11 +2,17 @@
 import type { Work } from "./attempt.ts";
 import { createBackground } from "./background.ts";
 import { systemTimer, type Timer } from "./clock.ts";
-import { createDriver, type LeftRunning } from "./driver.ts";
+import { createDriver, type Driver, type LeftRunning } from "./driver.ts";
 import { NevertwiceError } from "./errors.ts";
 import { checkedPart } from "./identity.ts";
 import { createEmit, type Observer } from "./observer.ts";
-import { createOperator, type ForgetReport, type RecordView, type UnknownPage } from "./operator.ts";
+import {
+  createOperator,
+  type ForgetReport,
+  type Operator,
+  type RecordView,
+  type UnknownPage,
+} from "./operator.ts";
 import {
   type Check,
   checkOptions,
@@ -16,9 +22,11 @@ import {
   oneOf,
   POLICY_CHECKS,
   POLICY_DEFAULTS,
+  type Policy,
   type PolicyOptions,
   wholeFrom,
 } from "./policy.ts";
+import { outcomeLimit } from "./ports.ts";
 import { startPurging } from "./purging.ts";
 import { prepareCall, type RunRequest, type Subject } from "./request.ts";
 import { createRequirement } from "./requirement.ts";
@@ -41,6 +49,10 @@ export interface GuardOptions extends PolicyOptions {
 export const GUARD_DEFAULTS = { namespace: "default", purgeEveryMs: 60_000, drainMs: 30_000 } as const;
 
 export interface Engine {
+  /** What this guard does unless a call says otherwise. `maxOutcomeBytes` is the store's limit if that is lower. */
+  readonly policy: Policy;
+  /** The same guard with other policies: what rides beside a request, said once. Closing either closes both. */
+  with(options: PolicyOptions): Engine;
   /** Runs `work` once for this key and answers the same every time; throws what it threw, or a `NevertwiceError`. */
   run<T>(request: RunRequest, work: Work<T>): Promise<T>;
   /** Like `run`, but every expected ending is a value; throws what the work threw, and for a request that is itself wrong. */
@@ -93,7 +105,7 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     purgeEveryMs = GUARD_DEFAULTS.purgeEveryMs,
     drainMs = GUARD_DEFAULTS.drainMs,
   } = options;
-  const policy = mergePolicy(POLICY_DEFAULTS, options);
+  const base = mergePolicy(POLICY_DEFAULTS, options);
   const { timer, random } = enginePorts;
   const ports = {
     ...enginePorts,
@@ -103,9 +115,36 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     requirement: options.require === undefined ? undefined : createRequirement(store, options.require),
   };
   const driver = createDriver(ports);
-  const operator = createOperator(ports, namespace, policy);
-  const stopPurging = startPurging(ports, purgeEveryMs, policy.storeTimeoutMs);
+  const stopPurging = startPurging(ports, purgeEveryMs, base.storeTimeoutMs);
+  const close = () => {
+    stopPurging();
+    return driver.close(drainMs);
+  };
 
+  function engineWith(given: Policy): Engine {
+    const policy = { ...given, maxOutcomeBytes: outcomeLimit(ports, given) };
+    const operator = createOperator(ports, namespace, policy);
+    return {
+      ...callsOf(driver, operator, namespace, policy),
+      policy,
+      with(more) {
+        checkOptions(more, POLICY_CHECKS);
+        return engineWith(mergePolicy(policy, more));
+      },
+      close,
+    };
+  }
+
+  return engineWith(base);
+}
+
+/** The calls of callers and operators, under one policy. */
+function callsOf(
+  driver: Driver,
+  operator: Operator,
+  namespace: string,
+  policy: Policy,
+): Omit<Engine, "policy" | "with" | "close"> {
   function tryRun<T>(request: RunRequest, work: Work<T>): Promise<RunResult<T>> {
     try {
       const call = prepareCall(request, namespace, policy);
@@ -118,7 +157,7 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     }
   }
 
-  function open(): typeof operator {
+  function open(): Operator {
     if (driver.isClosed()) throw closed();
     return operator;
   }
@@ -150,10 +189,6 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     resolve: async (subject, decision) => open().resolve(subject, decision),
     forget,
     ready: async () => open().probe(),
-    close() {
-      stopPurging();
-      return driver.close(drainMs);
-    },
   };
 }
 

@@ -121,7 +121,7 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
       if (ending.kind === "complete" && ending.notKept !== undefined) {
         throw new NevertwiceError("options-invalid", `the decision cannot be kept: ${ending.notKept}.`);
       }
-      const call = { identity, fingerprint: undefined, policy, signal: undefined };
+      const call = { identity, fingerprint: undefined, policy, signal: undefined, shorten: undefined };
       const { round, answer } = await claimRound(ports, call, subject.fence);
       if (answer.status === "unavailable") throw unavailable(answer.error);
       if (answer.status !== "new") return false;

@@ -6,6 +6,7 @@ import type { Key } from "./key.ts";
 import {
   type Check,
   checkOptions,
+  isFunction,
   mergePolicy,
   POLICY_CHECKS,
   type Policy,
@@ -24,6 +25,8 @@ export interface Subject {
 export interface RunRequest extends Subject, PolicyOptions {
   /** What the request means, as a JSON value or its bytes: the same key with another meaning is a `conflict`. */
   readonly fingerprint?: unknown;
+  /** What to keep of a value that is too large to be kept or cannot be encoded, so that a duplicate gets at least that. */
+  readonly shorten?: ((value: never) => unknown) | undefined;
   /** The caller's own: it ends the wait for an answer, never the work. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -34,6 +37,7 @@ export interface Call {
   readonly fingerprint: string | undefined;
   readonly policy: Policy;
   readonly signal: AbortSignal | undefined;
+  readonly shorten: ((value: never) => unknown) | undefined;
 }
 
 const anything: Check = () => {};
@@ -51,6 +55,7 @@ const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
   ...POLICY_CHECKS,
   ...IDENTITY_CHECKS,
   fingerprint: anything,
+  shorten: isFunction,
   signal(name, value) {
     if (value instanceof AbortSignal) return;
     throw new NevertwiceError("options-invalid", `${name} must be an AbortSignal.`);
@@ -64,6 +69,7 @@ export function prepareCall(request: RunRequest, namespace: string, policy: Poli
     fingerprint: request.fingerprint === undefined ? undefined : fingerprintOf(request.fingerprint),
     policy: mergePolicy(policy, request),
     signal: request.signal,
+    shorten: request.shorten,
   };
 }
 

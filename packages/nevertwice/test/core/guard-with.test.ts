@@ -1,0 +1,71 @@
+/** A guard with other policies, and values that are kept shortened. */
+import { expect, test } from "vitest";
+import { createGuard } from "../../src/functions/guard.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { createScene } from "./scene.ts";
+
+const request = { operation: "charge", key: "k" };
+
+test("guard.policy says what the guard does, with the store's limit where that is lower", () => {
+  const store = { ...memoryStore(), maxOutcomeBytes: 1_000 };
+  const guard = createGuard({ store, purgeEveryMs: 0, retentionMs: 5_000 });
+  expect(guard.policy).toMatchObject({ retentionMs: 5_000, onPending: "wait", maxOutcomeBytes: 1_000 });
+});
+
+test("guard.with changes what it names, keeps the rest, and leaves the guard it came from alone", async () => {
+  const { guard } = createScene({ retentionMs: 7_000 });
+  const rejecting = guard.with({ onCompleted: "reject" });
+  await guard.run(request, () => "done");
+  expect(rejecting.policy.retentionMs).toBe(7_000);
+  expect(await rejecting.tryRun(request, () => "again")).toEqual({ status: "already-done" });
+  expect(await guard.tryRun(request, () => "again")).toEqual({ status: "replayed", value: "done" });
+});
+
+test("a guard made by with refuses what no policy is, and policies that contradict each other", () => {
+  const { guard } = createScene({ onLapsed: "hold" });
+  expect(() => guard.with({ store: memoryStore() } as object)).toThrow(/no option called "store"/);
+  expect(() => guard.with({ onUnavailable: "proceed" })).toThrow(/contradict/);
+});
+
+test("closing a guard closes those made from it", async () => {
+  const { guard } = createScene();
+  const other = guard.with({ waitMs: 1 });
+  await guard.close();
+  await expect(other.run(request, () => 1)).rejects.toMatchObject({ code: "guard-closed" });
+});
+
+test("createGuard's guard still wraps functions after with", async () => {
+  const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 }).with({ retentionMs: 9_000 });
+  const twice = guard.wrap((n: number) => n * 2, { operation: "double", key: (n) => String(n) });
+  expect(await twice(4)).toBe(8);
+});
+
+test("a value that is too large is kept as shorten makes it, and the first caller gets all of it", async () => {
+  const { guard, kinds } = createScene({ maxOutcomeBytes: 100 });
+  const shorten = ({ id }: { id: number }) => ({ id });
+  const large = { id: 7, text: "x".repeat(200) };
+  expect(await guard.run({ ...request, shorten }, () => large)).toBe(large);
+  expect(await guard.tryRun(request, () => large)).toEqual({ status: "replayed", value: { id: 7 } });
+  expect(kinds()).toContain("not-kept");
+});
+
+test("a value that fits is not shortened", async () => {
+  const { guard } = createScene();
+  await guard.run({ ...request, shorten: () => "short" }, () => "whole");
+  expect(await guard.run(request, () => "again")).toBe("whole");
+});
+
+test.each<[what: string, shorten: () => unknown]>([
+  [
+    "throws",
+    () => {
+      throw new Error("no");
+    },
+  ],
+  ["makes nothing smaller", () => "y".repeat(200)],
+  ["makes what cannot be encoded", () => Symbol("no")],
+])("a shorten that %s leaves the mark of what is done", async (_, shorten) => {
+  const { guard } = createScene({ maxOutcomeBytes: 100 });
+  await guard.run({ ...request, shorten }, () => "x".repeat(200));
+  expect(await guard.tryRun(request, () => "again")).toEqual({ status: "not-kept", reason: "too-large" });
+});
