@@ -14,6 +14,7 @@ const PACKAGES = {
   mariadbd: "mariadb-server",
   "mariadb-install-db": "mariadb-server",
   cc: "gcc libc6-dev",
+  chromium: "chromium",
 } as const;
 
 export type Program = keyof typeof PACKAGES;
@@ -67,7 +68,7 @@ export async function installMissing(programs: readonly Program[]): Promise<void
   const missing = programs.filter((program) => locate(program) === undefined);
   if (missing.length === 0 || process.getuid?.() !== 0) return;
   const names = [...new Set(missing.flatMap((program) => PACKAGES[program].split(" ")))];
-  console.log(`Installing ${names.join(", ")} for the tests of the stores.`);
+  console.log(`Installing ${names.join(", ")} for the tests.`);
   // At run level 1 the packages' own scripts start no service: the tests only ever use servers of their own.
   const env = { ...process.env, RUNLEVEL: "1", DEBIAN_FRONTEND: "noninteractive" };
   const aptGet = (...args: string[]) => promisify(execFile)("apt-get", args, { env, maxBuffer: 64 << 20 });
