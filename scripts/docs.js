@@ -1,6 +1,7 @@
 /** Docs equal code: error codes, options and their defaults, guarantees; and the examples run. */
 import { readdir, readFile } from "node:fs/promises";
 import { ROOT } from "./command.js";
+import { conformancePageProblems, readTestFiles } from "./docs/conformance-page.js";
 import { errorsPageProblems } from "./docs/errors-page.js";
 import { exampleProblems, examplesOf } from "./docs/examples.js";
 import { codeHeadingsOf, nameDifferences } from "./docs/markdown.js";
@@ -13,12 +14,14 @@ export async function docsProblems() {
   const { ERROR_CODES } = await import("../packages/nevertwice/dist/core/errors.js");
   const { GUARANTEES } = await import("../packages/nevertwice/dist/testing/index.js");
   const sections = await optionSections();
+  const tests = await readTestFiles();
 
   /** @type {Readonly<Record<string, (markdown: string) => readonly string[]>>} */
   const judges = {
     "docs/errors.md": (markdown) => errorsPageProblems(markdown, ERROR_CODES),
     "docs/options.md": (markdown) => optionsPageProblems(markdown, sections),
     "docs/guarantees.md": (markdown) => guaranteesPageProblems(markdown, GUARANTEES),
+    "docs/conformance.md": (markdown) => conformancePageProblems(markdown, tests),
   };
   const untrue = Object.entries(judges).flatMap(([path, judge]) => {
     const page = pages.find((candidate) => candidate.path === path);
@@ -40,6 +43,7 @@ export function guaranteesPageProblems(markdown, guarantees) {
 async function optionSections() {
   const { POLICY_DEFAULTS } = await import("../packages/nevertwice/dist/core/policy.js");
   const { GUARD_DEFAULTS } = await import("../packages/nevertwice/dist/core/engine.js");
+  const { HTTP_DEFAULTS } = await import("../packages/nevertwice/dist/http/options.js");
   const request = await source("core/request.ts");
   return [
     section("The guard", interfaceMembers(await source("core/engine.ts"), "GuardOptions"), GUARD_DEFAULTS),
@@ -56,6 +60,10 @@ async function optionSections() {
       {},
     ),
     section("A wrapped function", interfaceMembers(await source("functions/wrap.ts"), "WrapOptions"), {}),
+    section("The HTTP layer", interfaceMembers(await source("http/options.ts"), "HttpOptions"), {
+      ...HTTP_DEFAULTS,
+      clock: "the system clock",
+    }),
     ...(await storeSections()),
   ];
 }

@@ -6,6 +6,9 @@ const MANIFEST = "packages/nevertwice/package.json";
 /** Parts of a store that its one file uses: statements, and what stores share. */
 const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/batch\.ts$/;
 
+/** One file a framework; the rest of the folder is what they share. */
+const ADAPTER = /^http\/(express|fastify|fetch|hono|koa|lambda|nest|node)\.ts$/;
+
 /** @param {readonly import("./source.js").File[]} files */
 export function exportsProblems(files) {
   const manifest = files.find(({ path }) => path === MANIFEST);
@@ -29,13 +32,13 @@ export function exportsProblems(files) {
 }
 
 /**
- * `index.ts` of the package or of a folder, and every store.
+ * `index.ts` of the package or of a folder, every store and every adapter.
  *
  * @param {string} path
  */
 export function isFrontDoor(path) {
   const inside = path.slice(SRC.length);
-  if (/^([^/]+\/)?index\.ts$/.test(inside)) return true;
+  if (/^([^/]+\/)?index\.ts$/.test(inside) || ADAPTER.test(inside)) return true;
   return /^stores\/[^/]+\.ts$/.test(inside) && !PART_OF_A_STORE.test(inside);
 }
 

@@ -1,0 +1,73 @@
+/**
+ * Reads the value of the header that carries the key. Strict is RFC 9651: an Item that is a String. Lenient, which is
+ * the default, takes bare keys as well, so that `"k"` and `k` are one key. How long a key may be is the caller's to say.
+ */
+import { endOfParameters, endOfSpaces, endOfString, stringBetween } from "./structured-field.ts";
+
+/** `problem` is a sentence for the caller, without a word of what was sent. */
+export type ParsedKey = { readonly key: string } | { readonly problem: string };
+
+const EMPTY = { problem: "the key is empty." };
+const SEVERAL = { problem: "there is more than one key; send exactly one." };
+const NOT_A_STRING = {
+  problem:
+    'the key is not in double quotes; send it as a String of RFC 9651, such as "8e03978e-40d5-43e8-bc93-6894a57f9324".',
+};
+const BAD_STRING = {
+  problem:
+    'the quoted key is malformed; between its double quotes it holds printable ASCII alone, with \\" for a double quote and \\\\ for a backslash.',
+};
+const BAD_ENDING = { problem: "something that is not a parameter follows the quoted key." };
+const BAD_BARE = {
+  problem:
+    "a key without double quotes holds visible ASCII alone, and no space, comma or double quote; send it in double quotes.",
+};
+
+const TAB = 0x09;
+const SPACE = 0x20;
+const DOUBLE_QUOTE = 0x22;
+const COMMA = 0x2c;
+const LAST_VISIBLE = 0x7e;
+
+/** `value` is the header's lines joined by commas, in latin1, as Node and `Headers` give it. */
+export function parseKeyHeader(value: string, { strict }: { readonly strict: boolean }): ParsedKey {
+  let start = 0;
+  let end = value.length;
+  while (start < end && isBlank(value.charCodeAt(start), strict)) start++;
+  while (start < end && isBlank(value.charCodeAt(end - 1), strict)) end--;
+  if (start === end) return EMPTY;
+  const text = start === 0 && end === value.length ? value : value.slice(start, end);
+  // What opens a quote is a String or nothing: it is never a bare key with a quote in it.
+  if (text.charCodeAt(0) === DOUBLE_QUOTE) return quotedKey(text);
+  return strict ? NOT_A_STRING : bareKey(text);
+}
+
+/** Around an Item only spaces are dropped; around any header's value, tabs are too. */
+function isBlank(code: number, strict: boolean): boolean {
+  return code === SPACE || (code === TAB && !strict);
+}
+
+function quotedKey(text: string): ParsedKey {
+  const end = endOfString(text, 0);
+  if (end === -1) return BAD_STRING;
+  if (end !== text.length) {
+    const rest = endOfParameters(text, end);
+    if (rest === -1) return BAD_ENDING;
+    if (rest !== text.length) return text[endOfSpaces(text, rest)] === "," ? SEVERAL : BAD_ENDING;
+  }
+  const key = stringBetween(text, 0, end);
+  return key === "" ? EMPTY : { key };
+}
+
+/**
+ * A comma always means two keys here, with a space behind it or not: whoever forwards two lines may join them with a
+ * comma alone, and two keys must never pass for one.
+ */
+function bareKey(text: string): ParsedKey {
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code <= SPACE || code > LAST_VISIBLE || code === DOUBLE_QUOTE || code === COMMA)
+      return text.includes(",") ? SEVERAL : BAD_BARE;
+  }
+  return { key: text };
+}

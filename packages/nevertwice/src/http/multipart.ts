@@ -1,0 +1,98 @@
+/**
+ * What a `multipart/form-data` body means: its parts in their order, whatever the boundary between them. Only what every
+ * parser reads alike is taken apart. Anything else is not: a padded delimiter, text before the first part or after the
+ * last, a header that is folded or sent twice.
+ */
+import { hash } from "node:crypto";
+import { readParameters, trimBlanks } from "./header-parameters.ts";
+
+/** The parameters of its `Content-Disposition`, its other headers by name in lower case, its content's SHA-256 in base64. */
+export type Part = readonly [
+  disposition: Readonly<Record<string, string>>,
+  headers: Readonly<Record<string, string>>,
+  digest: string,
+];
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** RFC 2046, section 5.1.1. */
+const BOUNDARY = /^[\w'()+,\-./:=? ]{0,69}[\w'()+,\-./:=?]$/;
+const HEADER_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what a header may not hold.
+const CONTROL = /[\u0000-\u0008\u000a-\u001f\u007f]/;
+/** No client writes more; a form with more is not worth the work. */
+const MAX_HEAD_BYTES = 16_384;
+const LINE_END = encoder.encode("\r\n");
+const BLANK_LINE = encoder.encode("\r\n\r\n");
+const CLOSING = encoder.encode("--");
+
+/** Undefined for a body that has to be taken as bytes. */
+export function readParts(body: Uint8Array, boundary: string): readonly Part[] | undefined {
+  if (!BOUNDARY.test(boundary)) return undefined;
+  const delimiter = encoder.encode(`\r\n--${boundary}`);
+  // The first one ends no line.
+  if (!isAt(body, delimiter.subarray(LINE_END.length), 0)) return undefined;
+  const parts: Part[] = [];
+  let at = delimiter.length - LINE_END.length;
+  while (true) {
+    if (isAt(body, CLOSING, at)) return isLast(body, at + CLOSING.length) ? parts : undefined;
+    // A longer line that begins as a delimiter does is one to some parsers and content to others.
+    if (!isAt(body, LINE_END, at)) return undefined;
+    const end = indexOf(body, delimiter, at);
+    if (end === -1) return undefined;
+    const part = readPart(body.subarray(at + LINE_END.length, end));
+    if (part === undefined) return undefined;
+    parts.push(part);
+    at = end + delimiter.length;
+  }
+}
+
+function isLast(body: Uint8Array, at: number): boolean {
+  return at === body.length || (at + LINE_END.length === body.length && isAt(body, LINE_END, at));
+}
+
+function readPart(bytes: Uint8Array): Part | undefined {
+  const headEnd = indexOf(bytes, BLANK_LINE, 0);
+  if (headEnd === -1 || headEnd > MAX_HEAD_BYTES) return undefined;
+  const headers = readHeaders(bytes.subarray(0, headEnd));
+  const disposition = readParameters(headers?.get("content-disposition") ?? "");
+  if (headers === undefined || disposition?.value !== "form-data") return undefined;
+  if (!disposition.parameters.has("name")) return undefined;
+  headers.delete("content-disposition");
+  const digest = hash("sha256", bytes.subarray(headEnd + BLANK_LINE.length), "base64");
+  return [Object.fromEntries(disposition.parameters), Object.fromEntries(headers), digest];
+}
+
+function readHeaders(bytes: Uint8Array): Map<string, string> | undefined {
+  const headers = new Map<string, string>();
+  for (const line of (textOf(bytes) ?? "").split("\r\n")) {
+    const colon = line.indexOf(":");
+    const name = line.slice(0, Math.max(0, colon)).toLowerCase();
+    const value = line.slice(colon + 1);
+    if (!HEADER_NAME.test(name) || CONTROL.test(value) || headers.has(name)) return undefined;
+    headers.set(name, trimBlanks(value));
+  }
+  return headers;
+}
+
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function isAt(bytes: Uint8Array, wanted: Uint8Array, at: number): boolean {
+  if (at + wanted.length > bytes.length) return false;
+  for (let i = 0; i < wanted.length; i++) if (bytes[at + i] !== wanted[i]) return false;
+  return true;
+}
+
+function indexOf(bytes: Uint8Array, wanted: Uint8Array, from: number): number {
+  const first = wanted[0] as number;
+  let at = bytes.indexOf(first, from);
+  while (at !== -1 && !isAt(bytes, wanted, at)) at = bytes.indexOf(first, at + 1);
+  return at;
+}

@@ -1,0 +1,64 @@
+/** Node's response as we see it: what we replace of it, and what its types do not tell. */
+import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from "node:http";
+import type { Callback, Chunk, Encoding } from "./held-body.ts";
+
+/** The forms in which `writeHead` takes headers: by name, in turn, or in pairs. */
+export type GivenHeaders = OutgoingHttpHeaders | readonly OutgoingHttpHeader[] | readonly HeaderPair[];
+export type HeaderPair = readonly [name: string, value: OutgoingHttpHeader];
+
+/** The methods that send something, or tell of it. */
+export interface ResponseMethods {
+  write(chunk: Chunk, encoding?: Encoding | Callback, callback?: Callback): boolean;
+  end(chunk?: Chunk | Callback | null, encoding?: Encoding | Callback, callback?: Callback): unknown;
+  writeHead(status: number, reason?: string | GivenHeaders, given?: GivenHeaders): unknown;
+  flushHeaders(): void;
+  destroy(error?: Error): unknown;
+  emit(event: string, ...args: unknown[]): boolean;
+}
+
+export const METHODS = ["write", "end", "writeHead", "flushHeaders", "destroy", "emit"] as const;
+
+export interface NodeResponse extends ResponseMethods {
+  readonly req: { readonly httpVersionMajor: number; readonly method?: string };
+  readonly headersSent: boolean;
+  statusCode: number;
+  statusMessage: string | undefined;
+  sendDate: boolean;
+  chunkedEncoding: boolean;
+  getHeaders(): OutgoingHttpHeaders;
+  getHeaderNames(): string[];
+  appendHeader(name: string, value: OutgoingHttpHeader): unknown;
+  removeHeader(name: string): void;
+  socket: { readonly destroyed: boolean } | null;
+  /** Only over HTTP/2. */
+  readonly stream?: { readonly destroyed: boolean };
+  destroyed: boolean;
+  finished: boolean;
+  _header: string | null;
+  _contentLength: number | null;
+  _hasBody: boolean;
+  _last: boolean;
+  _closed: boolean;
+  _removedConnection: boolean;
+  _removedContLen: boolean;
+  _removedTE: boolean;
+  _trailer: string;
+}
+
+export function nodeResponse(res: ServerResponse): NodeResponse {
+  return res as unknown as NodeResponse;
+}
+
+export function isHttp2(res: NodeResponse): boolean {
+  return res.req.httpVersionMajor === 2;
+}
+
+/** Whether nobody is there to be answered. */
+export function isClosed(res: NodeResponse): boolean {
+  return isHttp2(res) ? res.stream?.destroyed === true : res.destroyed || res.socket?.destroyed === true;
+}
+
+/** Whether its status has a body at all; what is written to one without is dropped. */
+export function hasBody(res: NodeResponse): boolean {
+  return isHttp2(res) ? ![204, 205, 304].includes(res.statusCode) : res._hasBody;
+}

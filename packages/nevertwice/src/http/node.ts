@@ -1,0 +1,33 @@
+/**
+ * Plain `node:http` (and `node:https`, `node:http2`): wraps a request listener.
+ *
+ * What the handler throws, or rejects with, before it has answered frees the key by the guard's policy; then the
+ * listener rejects with it, and node does what it does with any asynchronous listener that fails: it answers 500 if
+ * `EventEmitter.captureRejections` is on; else it is an unhandled rejection, which by default ends the process.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
+import type { Engine } from "../core/engine.ts";
+import type { HttpAttempt } from "./exchange.ts";
+import { createNodeExchange } from "./node-exchange.ts";
+import { NodeRequest } from "./node-request.ts";
+import type { HttpOptions } from "./options.ts";
+
+type ResponseTo<Req> = Req extends Http2ServerRequest ? Http2ServerResponse : ServerResponse;
+
+/** `attempt` is undefined if the request has no key, and needs none. */
+export type Handler<Req> = (req: Req, res: ResponseTo<Req>, attempt: HttpAttempt | undefined) => unknown;
+
+export type Listener<Req> = (req: Req, res: ResponseTo<Req>) => Promise<void>;
+
+export function idempotency<Req extends IncomingMessage | Http2ServerRequest = IncomingMessage>(
+  guard: Engine,
+  options: HttpOptions<Req>,
+): (handler: Handler<Req>) => Listener<Req> {
+  const { serve } = createNodeExchange(guard, options);
+  return (handler) =>
+    async function idempotent(req, res) {
+      const request = new NodeRequest(req, req as IncomingMessage);
+      await serve(request, res as ServerResponse, (attempt) => handler(req, res, attempt));
+    };
+}

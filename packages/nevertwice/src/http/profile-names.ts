@@ -1,0 +1,14 @@
+/** The profiles there are. */
+export const PROFILE_NAMES = [
+  "ietf",
+  "stripe-v1",
+  "stripe-v2",
+  "acp",
+  "ucp",
+  "adcp",
+  "x402",
+  "zalando",
+  "oasis",
+] as const;
+
+export type ProfileName = (typeof PROFILE_NAMES)[number];

@@ -1,0 +1,25 @@
+/** The profiles, by name. */
+import type { Profile } from "./profile.ts";
+import type { ProfileName } from "./profile-names.ts";
+import { ACP } from "./profiles/acp.ts";
+import { ADCP } from "./profiles/adcp.ts";
+import { OASIS } from "./profiles/oasis.ts";
+import { STRIPE_V1, STRIPE_V2 } from "./profiles/stripe.ts";
+import { UCP } from "./profiles/ucp.ts";
+import { X402 } from "./profiles/x402.ts";
+import { ZALANDO } from "./profiles/zalando.ts";
+
+/** The draft itself: our own defaults. */
+const IETF: Profile = { name: "ietf", options: {}, problems: {} };
+
+export const PROFILES: Readonly<Record<ProfileName, Profile>> = {
+  ietf: IETF,
+  "stripe-v1": STRIPE_V1,
+  "stripe-v2": STRIPE_V2,
+  acp: ACP,
+  ucp: UCP,
+  adcp: ADCP,
+  x402: X402,
+  zalando: ZALANDO,
+  oasis: OASIS,
+};

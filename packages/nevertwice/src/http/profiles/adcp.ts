@@ -1,0 +1,98 @@
+/**
+ * The Ad Context Protocol: the key is a member of the body, only successes are kept, a replay says so in its body, and a
+ * key whose time is up is refused for as long as it is remembered.
+ */
+import type { ErrorCode } from "../../core/errors.ts";
+import type { ProblemBody } from "../problem.ts";
+import type { Profile, ProfileMeaning } from "../profile.ts";
+import { objectSchema, wordsOf } from "./flat-body.ts";
+import { withReplayedMember } from "./replayed-member.ts";
+
+const WORDS: Partial<Record<ErrorCode, string>> = {
+  "key-missing": "INVALID_REQUEST",
+  "key-invalid": "INVALID_REQUEST",
+  "fingerprint-invalid": "INVALID_REQUEST",
+  "body-too-large": "INVALID_REQUEST",
+  conflict: "IDEMPOTENCY_CONFLICT",
+  pending: "IDEMPOTENCY_IN_FLIGHT",
+  expired: "IDEMPOTENCY_EXPIRED",
+  "quota-exceeded": "RATE_LIMITED",
+  unavailable: "SERVICE_UNAVAILABLE",
+  "store-full": "SERVICE_UNAVAILABLE",
+  "guard-closed": "SERVICE_UNAVAILABLE",
+};
+
+const SECONDS = { type: "integer", minimum: 1, maximum: 3600 };
+
+/** One error stands in both places where clients of this protocol look: the envelope, and the list of the payload. */
+const BODY: ProblemBody = {
+  word: wordsOf(WORDS, (code) => `IDEMPOTENCY_${code.toUpperCase()}`),
+  write({ status, detail, retryable }, word, retryAfterSeconds) {
+    const recovery = retryable ? "transient" : status < 500 && status !== 403 ? "correctable" : "terminal";
+    const again =
+      retryAfterSeconds === undefined
+        ? {}
+        : { retry_after: retryAfterSeconds, details: { retry_after: retryAfterSeconds } };
+    const error = { code: word, message: detail, recovery, ...again };
+    return { status: "failed", adcp_error: error, errors: [error] };
+  },
+  schema(words) {
+    const error = objectSchema(
+      {
+        code: { enum: words },
+        message: { type: "string" },
+        recovery: { enum: ["transient", "correctable", "terminal"] },
+        retry_after: SECONDS,
+        details: objectSchema({ retry_after: SECONDS }),
+      },
+      ["retry_after", "details"],
+    );
+    return objectSchema({
+      status: { const: "failed" },
+      adcp_error: error,
+      errors: { type: "array", items: error, minItems: 1 },
+    });
+  },
+};
+
+/** The closed list of what may change between retries, besides the key itself. */
+const LEFT_OUT = ["context", "governance_context", "push_notification_config.authentication.credentials"];
+
+const MEANING: ProfileMeaning = {
+  of([method, target, kind, value, ...rest]) {
+    if (kind !== "json") return [method, target, kind, value, ...rest];
+    const left = LEFT_OUT.reduce<unknown>((body, path) => without(body, path.split(".")), value);
+    return [method, target, kind, left, ...rest];
+  },
+  adds: [],
+  leavesOut: LEFT_OUT,
+};
+
+function without(value: unknown, [name = "", ...further]: readonly string[]): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  if (!Object.hasOwn(value, name)) return value;
+  const { [name]: member, ...others } = value as Record<string, unknown>;
+  return further.length === 0 ? others : { ...others, [name]: without(member, further) };
+}
+
+const HOUR_MS = 3_600_000;
+
+export const ADCP: Profile = {
+  name: "adcp",
+  options: {
+    required: true,
+    methods: ["POST"],
+    keyField: "idempotency_key",
+    keyPattern: /^[A-Za-z0-9_.:-]{16,255}$/,
+    keep: { "3xx": "release", "4xx": "release", "5xx": "release" },
+    onFailure: "release",
+    onUnavailable: "refuse",
+    expired: "refuse",
+    retentionMs: 24 * HOUR_MS,
+  },
+  problems: { body: BODY },
+  operation: "adcp",
+  retention: { leastMs: HOUR_MS, mostMs: 7 * 24 * HOUR_MS },
+  meaning: MEANING,
+  replayed: withReplayedMember,
+};

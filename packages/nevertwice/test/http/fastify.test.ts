@@ -1,0 +1,649 @@
+/** The Fastify plugin, with inject and over real sockets. */
+import { once } from "node:events";
+import http2 from "node:http2";
+import { type AddressInfo, connect } from "node:net";
+import { PassThrough, Readable, Transform } from "node:stream";
+import { createGzip, gunzipSync, gzipSync } from "node:zlib";
+import fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type InjectOptions,
+} from "fastify";
+import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
+import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import type { HttpAttempt } from "../../src/http/exchange.ts";
+import { idempotency, type RouteIdempotency } from "../../src/http/fastify.ts";
+import { current } from "../../src/http/replay.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { manualClock } from "../../src/testing/manual-clock.ts";
+
+let guard: Guard;
+let app: FastifyInstance;
+beforeEach(() => {
+  guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
+  app = fastify({ forceCloseConnections: true });
+});
+afterEach(async () => {
+  await app.close();
+  await guard.close();
+});
+
+const ANYONE = { scope: "anyone" } as const;
+
+interface Sent {
+  readonly method?: "POST" | "PUT" | "GET";
+  readonly path?: string;
+  readonly key?: string;
+  readonly headers?: Record<string, string>;
+  readonly body?: string | Buffer | ReadableStream | null;
+}
+interface Got {
+  readonly status: number;
+  header(name: string): string | null;
+  readonly cookies: string[];
+  readonly bytes: Buffer;
+  readonly text: string;
+  json(): Record<string, unknown>;
+}
+type Send = (sent?: Sent) => Promise<Got>;
+
+const headersOf = ({ key = "k", headers }: Sent) => ({
+  "content-type": "application/json",
+  "idempotency-key": `"${key}"`,
+  ...headers,
+});
+
+/** Without a socket, as tests of Fastify apps usually do it. */
+async function injected(): Promise<Send> {
+  return async (sent = {}) => {
+    const { method = "POST", path = "/charge", body = '{"amount":1}' } = sent;
+    const payload = body instanceof ReadableStream ? Readable.fromWeb(body as never) : (body ?? undefined);
+    const options: InjectOptions = { method, url: path, headers: headersOf(sent) };
+    const { statusCode, headers, rawPayload } = await app.inject({ ...options, ...(payload && { payload }) });
+    const values = (name: string) => [headers[name] ?? []].flat().map(String);
+    return {
+      status: statusCode,
+      header: (name) => (headers[name] === undefined ? null : values(name).join(", ")),
+      cookies: values("set-cookie"),
+      bytes: rawPayload,
+      text: rawPayload.toString(),
+      json: () => JSON.parse(rawPayload.toString()),
+    };
+  };
+}
+
+/** On a socket. */
+async function served(): Promise<Send> {
+  const address = await app.listen({ port: 0, host: "127.0.0.1" });
+  return async (sent = {}) => {
+    const { method = "POST", path = "/charge", body = '{"amount":1}' } = sent;
+    const init = { method, headers: headersOf(sent), redirect: "manual", duplex: "half" } as const;
+    const response = await fetch(address + path, { ...init, ...(body !== null && { body: body as never }) });
+    const bytes = Buffer.from(await response.arrayBuffer());
+    return {
+      status: response.status,
+      header: (name) => response.headers.get(name),
+      cookies: response.headers.getSetCookie(),
+      bytes,
+      text: bytes.toString(),
+      json: () => JSON.parse(bytes.toString()),
+    };
+  };
+}
+
+const replayedOf = ({ header }: Got) => header("idempotent-replayed");
+
+describe.each([
+  ["with inject", injected],
+  ["over a socket", served],
+])("%s, a route", (_, open) => {
+  test("IK-01, IK-02 runs once, and answers the same again", async () => {
+    let runs = 0;
+    await app.register(idempotency(guard, ANYONE));
+    app.post("/charge", async ({ body, idempotency: attempt }, reply) => {
+      reply.code(201).header("location", "/charges/1");
+      return { run: ++runs, body, key: attempt?.key };
+    });
+    const send = await open();
+    const first = await send();
+    const again = await send();
+    for (const got of [first, again]) {
+      expect([got.status, got.json()]).toEqual([201, { run: 1, body: { amount: 1 }, key: "k" }]);
+      expect(got.header("location")).toBe("/charges/1");
+      expect(got.header("content-type")).toBe("application/json; charset=utf-8");
+      expect(got.header("content-length")).toBe(String(first.bytes.length));
+    }
+    expect([replayedOf(first), replayedOf(again)]).toEqual([null, "true"]);
+    expect(runs).toBe(1);
+  });
+
+  test("IK-05, IK-11 runs as ever without a key, and for methods that need none", async () => {
+    let runs = 0;
+    await app.register(idempotency(guard, ANYONE));
+    const seen: (HttpAttempt | undefined)[] = [];
+    const handler = async (request: FastifyRequest) => {
+      seen.push(request.idempotency);
+      return { run: ++runs };
+    };
+    app.get("/charge", handler);
+    app.put("/charge", handler);
+    app.post("/charge", handler);
+    const send = await open();
+    await send({ method: "GET", body: null });
+    await send({ method: "PUT" });
+    const { "idempotency-key": _key, ...headers } = headersOf({});
+    const response = await app.inject({ method: "POST", url: "/charge", headers, payload: "{}" });
+    expect(response.json()).toEqual({ run: 3 });
+    expect(seen).toEqual([undefined, undefined, undefined]);
+  });
+
+  test("IK-06, FP-13 is not run for another body, nor for one whose members are named twice", async () => {
+    let runs = 0;
+    await app.register(idempotency(guard, ANYONE));
+    app.post("/charge", async () => ({ run: ++runs }));
+    const send = await open();
+    await send({ body: '{"amount":1}' });
+    expect(replayedOf(await send({ body: '{ "amount": 1.0 }' }))).toBe("true");
+    expect((await send({ body: '{"amount":2}' })).json().code).toBe("conflict");
+    // A parser takes the last of them, so the parsed bodies are equal.
+    expect((await send({ body: '{"amount":7,"amount":1}' })).status).toBe(422);
+    expect(runs).toBe(1);
+  });
+
+  test("IK-18 is free again after what the error handler answers as a failure, and that is the answer", async () => {
+    let runs = 0;
+    await app.register(idempotency(guard, ANYONE));
+    app.post("/charge", async () => {
+      throw Object.assign(new Error(`no ${++runs}`), { statusCode: runs === 1 ? 503 : 402 });
+    });
+    app.setErrorHandler((error: Error & { statusCode: number }, _request, reply) =>
+      reply.code(error.statusCode).header("x-e", "1").send({ message: error.message }),
+    );
+    const send = await open();
+    const answers = [await send(), await send(), await send()];
+    expect(answers.map(({ status, json }) => [status, json().message])).toEqual([
+      [503, "no 1"],
+      [402, "no 2"],
+      [402, "no 2"],
+    ]);
+    expect(answers.map(({ header }) => header("x-e"))).toEqual(["1", "1", null]);
+    expect(runs).toBe(2);
+  });
+
+  test.each([
+    ["a serialized object", 200, (r: FastifyReply) => r.send({ id: 1, secret: 2 }), '{"id":1}'],
+    ["text", 200, (r: FastifyReply) => r.type("text/plain").send("grüße"), "grüße"],
+    [
+      "bytes that are no text",
+      200,
+      (r: FastifyReply) => r.send(Buffer.from([0xff, 0xfe, 0])),
+      [0xff, 0xfe, 0],
+    ],
+    [
+      "a stream",
+      200,
+      (r: FastifyReply) => r.send(Readable.from([Buffer.from("ab"), Buffer.from("cd")])),
+      "abcd",
+    ],
+    [
+      "a web response",
+      200,
+      (r: FastifyReply) => r.send(new Response("web", { headers: { etag: '"1"' } })),
+      "web",
+    ],
+    ["nothing", 204, (r: FastifyReply) => r.code(204).send(), ""],
+    ["a redirect", 303, (r: FastifyReply) => r.redirect("/done", 303), ""],
+    ["the raw response", 200, (r: FastifyReply) => void r.hijack().raw.end("raw"), "raw"],
+  ])(
+    "RP-06 that answers with %s does so to the byte, at first and again",
+    async (_what, status, answer, expected) => {
+      let runs = 0;
+      await app.register(idempotency(guard, ANYONE));
+      const schema = { response: { 200: { type: "object", properties: { id: { type: "integer" } } } } };
+      app.post("/charge", { schema }, (_request, reply) => {
+        runs++;
+        reply.header("content-language", "en");
+        reply.raw.setHeader("content-location", "/charges/1");
+        answer(reply);
+      });
+      const send = await open();
+      const [first, again] = [await send(), await send()];
+      for (const got of [first, again]) {
+        expect([got.status, got.bytes]).toEqual([status, Buffer.from(expected as string)]);
+        expect(got.header("content-location")).toBe("/charges/1");
+        expect(got.header("content-type")).toBe(first.header("content-type"));
+      }
+      expect([replayedOf(first), replayedOf(again), runs]).toEqual([null, "true", 1]);
+    },
+  );
+
+  test("RP-07 sets all of its cookies at first, and none again", async () => {
+    await app.register(idempotency(guard, ANYONE));
+    app.post("/charge", (_request, reply) =>
+      reply
+        .header("set-cookie", "a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT")
+        .header("set-cookie", "b=2")
+        .send("x"),
+    );
+    const send = await open();
+    expect((await send()).cookies).toEqual(["a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT", "b=2"]);
+    expect((await send()).cookies).toEqual([]);
+  });
+
+  test("has the headers that hooks before it set on replays and refusals too", async () => {
+    let requests = 0;
+    await app.register(idempotency(guard, ANYONE));
+    app.addHook("onRequest", (_request, reply, done) => {
+      reply.header("access-control-allow-origin", "https://p.example");
+      reply.header("access-control-expose-headers", "X-Request-Id");
+      reply.raw.setHeader("x-request-id", `r${++requests}`);
+      done();
+    });
+    app.post("/charge", async () => ({ ok: true }));
+    const send = await open();
+    const headers = { origin: "https://p.example" };
+    const answers = [await send({ headers }), await send({ headers }), await send({ headers, body: "[]" })];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 422]);
+    for (const [i, { header }] of answers.entries()) {
+      expect(header("access-control-allow-origin")).toBe("https://p.example");
+      expect(header("access-control-expose-headers")).toBe("X-Request-Id, Idempotent-Replayed, Retry-After");
+      expect(header("x-request-id")).toBe(`r${i + 1}`);
+    }
+  });
+
+  test("RP-06 is the same to the byte where hooks change what is sent, and they do so once", async () => {
+    await app.register(idempotency(guard, ANYONE));
+    app.addHook("onSend", (_request, reply, payload, done) => {
+      reply.header("content-encoding", "gzip").removeHeader("content-length");
+      const packed = Readable.from([Buffer.from(`<${payload}>`)]).pipe(createGzip());
+      done(null, packed);
+    });
+    app.post("/charge", async () => "charged ".repeat(100));
+    const responses: string[] = [];
+    app.addHook("onResponse", (request, _reply, done) => {
+      responses.push(request.method);
+      done();
+    });
+    const send = await open();
+    for (const got of [await send(), await send()]) {
+      expect(got.header("content-encoding")).toBe("gzip");
+      const text = got.bytes[0] === 0x1f ? gunzipSync(got.bytes).toString() : got.text;
+      expect(text).toBe(`<${"charged ".repeat(100)}>`);
+    }
+    expect(responses).toEqual(["POST", "POST"]);
+  });
+
+  test("RP-08 over the limit arrives whole, is not held whole, and is answered for without its body", async () => {
+    await app.register(idempotency(guard, { ...ANYONE, maxOutcomeBytes: 1_000 }));
+    let runs = 0;
+    app.post("/charge", (_request, reply) => {
+      runs++;
+      const chunks = Array.from({ length: 200 }, () => Buffer.alloc(1_000, "x"));
+      return reply.type("text/plain").send(Readable.from(chunks));
+    });
+    const send = await open();
+    expect((await send()).text).toBe("x".repeat(200_000));
+    const again = await send();
+    expect([again.status, again.text, again.header("nevertwice-outcome")]).toEqual([200, "", "not-kept"]);
+    expect(again.header("content-type")).toBe("text/plain");
+    expect(runs).toBe(1);
+  });
+
+  test("takes its own options, and can take no part", async () => {
+    await app.register(idempotency(guard, ANYONE));
+    let runs = 0;
+    const handler = async ({ idempotency: attempt }: FastifyRequest) => ({
+      run: ++runs,
+      of: attempt?.operation,
+    });
+    app.post("/a", { config: { idempotency: { required: true, operation: "charge" } } }, handler);
+    app.put("/b", { config: { idempotency: { methods: ["PUT"], operation: "charge" } } }, handler);
+    app.post("/c", { config: { idempotency: false } }, handler);
+    const send = await open();
+    expect((await app.inject({ method: "POST", url: "/a" })).statusCode).toBe(400);
+    expect((await send({ path: "/a" })).json()).toEqual({ run: 1, of: "charge" });
+    expect((await send({ path: "/b", method: "PUT", key: "k2" })).json()).toEqual({ run: 2, of: "charge" });
+    expect((await send({ path: "/c" })).json()).toEqual({ run: 3 });
+    expect((await send({ path: "/c" })).json()).toEqual({ run: 4 });
+  });
+
+  test("runs the layer after all that authenticates, wherever it does so", async () => {
+    app.decorateRequest("user", "");
+    await app.register(idempotency(guard, { scope: ({ user }) => user }));
+    await app.register(async (child) => {
+      child.addHook("preHandler", async (request) => {
+        request.user = "from a hook";
+      });
+      child.post("/a", async () => ({}));
+    });
+    const preHandler = async (request: FastifyRequest) => {
+      request.user = "from the route";
+    };
+    app.post("/b", { preHandler }, async () => ({}));
+    app.post("/c", { preHandler: [preHandler] }, async () => ({}));
+    app.post("/d", async () => ({}));
+    const send = await open();
+    const statuses: number[] = [];
+    for (const path of ["/a", "/b", "/c", "/d"]) statuses.push((await send({ path })).status);
+    expect(statuses).toEqual([200, 200, 200, 500]);
+    const subject = { operation: "POST /a", key: "k" };
+    expect(await guard.read({ ...subject, scope: "from a hook" })).toMatchObject({ state: "completed" });
+  });
+
+  test("that was declared before the plugin was loaded is served too", async () => {
+    let runs = 0;
+    app.register(idempotency(guard, ANYONE));
+    app.post("/charge", async () => ({ run: ++runs }));
+    app.post("/b", { config: { idempotency: { operation: "b" } } }, async ({ idempotency: attempt }) => ({
+      of: attempt?.operation,
+    }));
+    const send = await open();
+    expect([(await send()).json(), (await send()).json(), runs]).toEqual([{ run: 1 }, { run: 1 }, 1]);
+    expect((await send({ body: '{"amount":2}' })).status).toBe(422);
+    expect((await send({ path: "/b" })).json()).toEqual({ of: "b" });
+  });
+
+  test("below two registrations is served by the nearer one, once", async () => {
+    let runs = 0;
+    await app.register(idempotency(guard, { ...ANYONE, operation: "outer" }));
+    await app.register(async (child) => {
+      await child.register(idempotency(guard, { ...ANYONE, operation: "inner" }));
+      child.post("/charge", async ({ idempotency: attempt }) => ({ run: ++runs, of: attempt?.operation }));
+    });
+    app.post("/outer", async ({ idempotency: attempt }) => ({ of: attempt?.operation }));
+    const send = await open();
+    for (const got of [await send(), await send()]) {
+      expect([got.status, got.json()]).toEqual([200, { run: 1, of: "inner" }]);
+    }
+    expect((await send({ path: "/outer" })).json()).toEqual({ of: "outer" });
+  });
+
+  test("that is none is not found either time, and no key is spent on it", async () => {
+    await app.register(idempotency(guard, ANYONE));
+    const send = await open();
+    const answers = [await send(), await send()];
+    expect(answers.map(({ status, header }) => [status, header("idempotent-replayed")])).toEqual([
+      [404, null],
+      [404, null],
+    ]);
+  });
+
+  test("reads its body however it likes, and is given it whole", async () => {
+    await app.register(idempotency(guard, ANYONE));
+    // As the documentation of Fastify has it: nothing but listeners.
+    app.addContentTypeParser("x/listened", (_request, payload, done) => {
+      let data = "";
+      payload.on("data", (chunk) => {
+        data += chunk;
+      });
+      payload.on("end", () => done(null, data));
+    });
+    app.addContentTypeParser("x/iterated", async (_request: FastifyRequest, payload: Readable) => {
+      let data = "";
+      for await (const chunk of payload) data += chunk;
+      return data;
+    });
+    // As parsers of uploads do it: the body is left for the handler.
+    app.addContentTypeParser("x/unread", (_request, _payload, done) => done(null));
+    app.addContentTypeParser("x/gzip", (_request, payload, done) => {
+      let data = "";
+      payload.on("data", (chunk) => {
+        data += chunk;
+      });
+      payload.on("end", () => done(null, data));
+    });
+    app.addHook("preParsing", async (request, _reply, payload) => {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (request.headers["content-type"] !== "x/gzip") return payload;
+      return payload.pipe(new PassThrough()).pipe(
+        new Transform({
+          transform(chunk, _encoding, done) {
+            done(null, gunzipSync(chunk));
+          },
+        }),
+      );
+    });
+    app.post("/charge", async (request) => {
+      let data = "";
+      if (request.body === undefined) for await (const chunk of request.raw) data += chunk;
+      return { body: request.body ?? data };
+    });
+    const send = await open();
+    const text = '{"a":"grüße"}';
+    for (const type of ["application/json", "x/listened", "x/iterated", "x/unread", "x/gzip"]) {
+      const body = type === "x/gzip" ? gzipSync(text) : text;
+      const chunked = new Blob([body as never]).stream();
+      for (const [i, sent] of [body, chunked].entries()) {
+        const got = await send({
+          body: sent as never,
+          headers: { "content-type": type },
+          key: `${type} ${i}`,
+        });
+        const { body: received } = got.json();
+        expect([type, typeof received === "string" ? JSON.parse(received) : received]).toEqual([
+          type,
+          { a: "grüße" },
+        ]);
+      }
+      const again = await send({ body, headers: { "content-type": type }, key: `${type} 0` });
+      expect([type, replayedOf(again)]).toEqual([type, "true"]);
+      if (type === "x/gzip") continue;
+      const other = await send({ body: "[]", headers: { "content-type": type }, key: `${type} 0` });
+      expect([type, other.json().code]).toEqual([type, "conflict"]);
+    }
+  });
+
+  test("refuses a body over the limit, which is held no further than that", async () => {
+    let runs = 0;
+    await app.register(idempotency(guard, { ...ANYONE, maxBodyBytes: 100 }));
+    app.addContentTypeParser("x/stream", async (_request: FastifyRequest, payload: Readable) => {
+      let size = 0;
+      for await (const chunk of payload) size += chunk.length;
+      return size;
+    });
+    app.post("/charge", async () => ({ run: ++runs }));
+    const send = await open();
+    const headers = { "content-type": "x/stream" };
+    const body = Buffer.alloc(200_000);
+    expect((await send({ headers, body })).status).toBe(413);
+    expect((await send({ headers, body: new Blob([body]).stream() })).status).toBe(413);
+    expect(runs).toBe(0);
+  });
+
+  test("whose answer another attempt's replaces sends nothing of its own", async () => {
+    const clock = manualClock();
+    const own = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
+    let inner: (() => Promise<unknown>) | undefined;
+    await app.register(idempotency(own, ANYONE));
+    app.addHook("onRequest", (_request, reply, done) => {
+      reply.header("access-control-allow-origin", "*");
+      done();
+    });
+    app.post("/charge", async (_request, reply) => {
+      reply.header("x-ours", "1").code(201);
+      if (inner === undefined) return "theirs";
+      const sendOther = inner;
+      inner = undefined;
+      clock.advance(30_000);
+      await sendOther();
+      return "ours";
+    });
+    const send = await open();
+    inner = () => send();
+    const got = await send();
+    expect([got.status, got.text, got.header("x-ours"), got.header("access-control-allow-origin")]).toEqual([
+      201,
+      "theirs",
+      null,
+      "*",
+    ]);
+    await own.close();
+  });
+
+  test("whose replay fails is a matter of the error handler, at whichever point it does", async () => {
+    const clock = manualClock();
+    const own = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
+    let inner: (() => Promise<unknown>) | undefined;
+    const replay = current<FastifyRequest>(() => {
+      throw new RangeError("no view");
+    });
+    await app.register(idempotency(own, { ...ANYONE, replay }));
+    app.setErrorHandler((error: Error, _request, reply) => reply.code(599).send(`handled ${error.message}`));
+    app.post("/charge", async () => {
+      if (inner === undefined) return "theirs";
+      const sendOther = inner;
+      inner = undefined;
+      clock.advance(30_000);
+      await sendOther();
+      return "ours, which is longer";
+    });
+    const send = await open();
+    inner = () => send();
+    for (const got of [await send(), await send()]) {
+      expect([got.status, got.text]).toEqual([599, "handled no view"]);
+    }
+    await own.close();
+  });
+});
+
+describe("over a socket", () => {
+  test("IK-20 a client that goes away while the handler runs finds its answer when it comes back", async () => {
+    let runs = 0;
+    let answer: () => void = () => {};
+    const answering = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await app.register(idempotency(guard, ANYONE));
+    const leaving = new AbortController();
+    app.post("/charge", async () => {
+      runs++;
+      leaving.abort();
+      await answering;
+      return "charged";
+    });
+    const address = await app.listen({ port: 0, host: "127.0.0.1" });
+    const send = (signal?: AbortSignal) =>
+      fetch(`${address}/charge`, {
+        method: "POST",
+        headers: { "idempotency-key": '"k"' },
+        signal: signal ?? null,
+      });
+    await expect(send(leaving.signal)).rejects.toThrow();
+    expect((await send()).status).toBe(409);
+    answer();
+    await expect.poll(async () => (await send()).status).toBe(200);
+    expect(runs).toBe(1);
+  });
+
+  test("SF-12 two keys in two lines are refused", async () => {
+    await app.register(idempotency(guard, ANYONE));
+    app.post("/charge", async () => "ok");
+    await app.listen({ port: 0, host: "127.0.0.1" });
+    const socket = connect((app.server.address() as AddressInfo).port, "127.0.0.1");
+    socket.end(
+      'POST /charge HTTP/1.1\r\nHost: a\r\nConnection: close\r\nIdempotency-Key: "a"\r\nIdempotency-Key: "b"\r\nContent-Length: 0\r\n\r\n',
+    );
+    const [data] = await once(socket, "data");
+    expect(String(data)).toMatch(/^HTTP\/1.1 400 /);
+  });
+
+  test("a handler that destroys its response cuts its client off, and its key is free again", async () => {
+    let runs = 0;
+    await app.register(idempotency(guard, ANYONE));
+    app.post("/charge", (_request, reply) => {
+      if (++runs === 1) reply.hijack().raw.destroy();
+      else reply.send("ok");
+    });
+    const send = await served();
+    await expect(send()).rejects.toThrow("fetch failed");
+    expect((await send()).text).toBe("ok");
+  });
+
+  test("the first answer is on the wire what it is without the layer", async () => {
+    const make = async (isOurs: boolean) => {
+      const made = fastify({ forceCloseConnections: true });
+      if (isOurs) await made.register(idempotency(guard, ANYONE));
+      made.post("/json", async (_request, reply) => reply.code(201).send({ ok: true }));
+      made.post("/text", async () => "ok");
+      made.post("/bytes", async () => Buffer.from([1, 2, 3]));
+      made.post("/nothing", async (_request, reply) => reply.code(204).send());
+      made.post("/raw", (_request, reply) => {
+        reply.hijack();
+        reply.raw.writeHead(299, "Fine", { "x-a": ["1", "2"] });
+        reply.raw.end("raw");
+      });
+      made.post("/error", async () => {
+        throw Object.assign(new Error("no"), { statusCode: 418 });
+      });
+      return { made, address: await made.listen({ port: 0, host: "127.0.0.1" }) };
+    };
+    const [bare, ours] = [await make(false), await make(true)];
+    for (const path of ["/json", "/text", "/bytes", "/nothing", "/raw", "/error"]) {
+      const [expected, got] = await Promise.all(
+        [bare, ours].map(async ({ address }) => {
+          const response = await fetch(address + path, {
+            method: "POST",
+            headers: { "idempotency-key": '"k"' },
+          });
+          const { status, statusText, headers } = response;
+          const lines = [...headers].filter(([name]) => name !== "date");
+          return [path, status, statusText, lines, await response.text()];
+        }),
+      );
+      expect(got).toEqual(expected);
+    }
+    await Promise.all([bare.made.close(), ours.made.close()]);
+  });
+});
+
+test("over HTTP/2 a route runs once, and answers the same again", async () => {
+  let runs = 0;
+  const app2 = fastify({ http2: true });
+  await app2.register(idempotency(guard, ANYONE));
+  app2.post("/charge", async ({ body }, reply) => reply.code(201).send({ run: ++runs, body }));
+  await app2.listen({ port: 0, host: "127.0.0.1" });
+  const session = http2.connect(`http://127.0.0.1:${(app2.server.address() as AddressInfo).port}`);
+  const send = async (body: string) => {
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/charge",
+      "content-type": "application/json",
+      "idempotency-key": '"k"',
+    });
+    stream.end(body);
+    const [headers] = await once(stream, "response");
+    let text = "";
+    for await (const chunk of stream) text += chunk;
+    return [headers[":status"], headers["idempotent-replayed"], text];
+  };
+  expect(await send('{"a":1}')).toEqual([201, undefined, '{"run":1,"body":{"a":1}}']);
+  expect(await send('{"a":1}')).toEqual([201, "true", '{"run":1,"body":{"a":1}}']);
+  expect((await send('{"a":2,"a":1}'))[0]).toBe(422);
+  session.close();
+  await app2.close();
+});
+
+test("a mistake in a route's options is told when it is declared", async () => {
+  await app.register(idempotency(guard, ANYONE));
+  const declare = (given: unknown) =>
+    app.post("/x", { config: { idempotency: given as RouteIdempotency } }, async () => ({}));
+  expect(() => declare({ requird: true })).toThrow('called "requird"');
+  expect(() => declare(true)).toThrow("config.idempotency must be options, or false");
+  expect(() => idempotency(guard, {} as typeof ANYONE)).toThrow("scope is missing");
+});
+
+declare module "fastify" {
+  interface FastifyRequest {
+    user: string;
+  }
+}
+
+test("its types are the app's own", () => {
+  app.register(idempotency(guard, { scope: (request) => request.user }));
+  app.post("/x", { config: { idempotency: { operation: ({ url }) => url } } }, async (request) => {
+    expectTypeOf(request.idempotency).toEqualTypeOf<HttpAttempt | undefined>();
+  });
+  app.post("/y", { config: { idempotency: false } }, async () => ({}));
+  fastify({ http2: true }).register(idempotency(guard, ANYONE));
+});

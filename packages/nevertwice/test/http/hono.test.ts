@@ -1,0 +1,521 @@
+/** The Hono adapter, over real sockets on Hono's server for Node, and without a server as other runtimes call it. */
+import { once } from "node:events";
+import type { Server } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { serve } from "@hono/node-server";
+import { Hono } from "hono";
+import { compress } from "hono/compress";
+import { cors } from "hono/cors";
+import { HTTPException } from "hono/http-exception";
+import { requestId } from "hono/request-id";
+import { streamSSE } from "hono/streaming";
+import { validator } from "hono/validator";
+import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
+import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import type { HttpAttempt } from "../../src/http/exchange.ts";
+import { idempotency } from "../../src/http/hono.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { manualClock } from "../../src/testing/manual-clock.ts";
+
+let guard: Guard;
+const closing: (() => Promise<unknown>)[] = [];
+beforeEach(() => {
+  guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
+});
+afterEach(async () => {
+  await Promise.all(closing.splice(0).map((close) => close()));
+  await guard.close();
+});
+
+const ANYONE = { scope: "anyone" } as const;
+
+interface App {
+  fetch(request: Request): Response | Promise<Response>;
+}
+type Send = (path: string, init?: RequestInit & { key?: string; duplex?: "half" }) => Promise<Response>;
+
+/** As every other runtime calls it. */
+async function direct(app: App): Promise<Send> {
+  return async (path, init) => app.fetch(new Request(`http://shop.example${path}`, keyed(init)));
+}
+
+/** On a socket. */
+async function served(app: App): Promise<Send> {
+  const server = serve({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" }) as Server;
+  await once(server, "listening");
+  closing.push(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  const { port } = server.address() as AddressInfo;
+  return (path, init) => fetch(`http://127.0.0.1:${port}${path}`, { redirect: "manual", ...keyed(init) });
+}
+
+function keyed({ key = "k", headers, ...init }: RequestInit & { key?: string } = {}): RequestInit {
+  return {
+    method: "POST",
+    body: '{"amount":1}',
+    ...init,
+    headers: { "content-type": "application/json", "idempotency-key": `"${key}"`, ...(headers as object) },
+  };
+}
+
+const bytesOf = async (response: Response) => [...new Uint8Array(await response.arrayBuffer())];
+
+describe.each([
+  ["without a server", direct],
+  ["on Hono's server for Node", served],
+])("%s, a route", (_, open) => {
+  test("IK-01, IK-02 runs once, and answers the same again", async () => {
+    let runs = 0;
+    const app = new Hono();
+    app.use(idempotency(guard, ANYONE));
+    app.post("/charge", async (c) =>
+      c.json({ run: ++runs, body: await c.req.json() }, 201, { location: "/1" }),
+    );
+    const send = await open(app);
+    const first = await send("/charge");
+    expect([first.status, await first.json()]).toEqual([201, { run: 1, body: { amount: 1 } }]);
+    expect(first.headers.get("idempotent-replayed")).toBeNull();
+    const again = await send("/charge");
+    expect([again.status, await again.json()]).toEqual([201, { run: 1, body: { amount: 1 } }]);
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect([again.headers.get("location"), again.headers.get("content-type")]).toEqual([
+      "/1",
+      "application/json",
+    ]);
+    expect(runs).toBe(1);
+  });
+
+  test("has the layer to itself if it is mounted there alone", async () => {
+    const attempts: (HttpAttempt | undefined)[] = [];
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, { ...ANYONE, required: true }), (c) => {
+      attempts.push(c.get("idempotency"));
+      return c.text("charged");
+    });
+    app.post("/other", (c) => {
+      attempts.push(c.get("idempotency"));
+      return c.text("other");
+    });
+    const send = await open(app);
+    expect(await (await send("/charge")).text()).toBe("charged");
+    expect(await (await send("/other")).text()).toBe("other");
+    expect(attempts).toEqual([expect.objectContaining({ key: "k", operation: "POST /charge" }), undefined]);
+    const missing = await send("/charge", { headers: { "idempotency-key": "" } });
+    expect(missing.status).toBe(400);
+  });
+
+  test.each([
+    ["json", (c: { req: { json(): Promise<unknown> } }) => c.req.json()],
+    ["text", (c: { req: { text(): Promise<string> } }) => c.req.text()],
+    ["raw", (c: { req: { raw: Request } }) => c.req.raw.json()],
+    ["a copy of raw", (c: { req: { raw: Request } }) => c.req.raw.clone().json()],
+    ["a stream", async (c: { req: { raw: Request } }) => new Response(c.req.raw.body).json()],
+  ])("reads its body as %s as if nobody had read it before", async (_how, read) => {
+    const app = new Hono();
+    app.use(idempotency(guard, ANYONE));
+    app.post("/charge", async (c) => c.json({ body: await read(c) }));
+    const send = await open(app);
+    const chunked = new ReadableStream({
+      start(controller) {
+        for (const part of ['{"amo', 'unt":', "1}"]) controller.enqueue(Buffer.from(part));
+        controller.close();
+      },
+    });
+    for (const init of [{ key: "k1" }, { key: "k2", body: chunked, duplex: "half" } as const]) {
+      const { body } = (await (await send("/charge", init)).json()) as { body: unknown };
+      expect(typeof body === "string" ? JSON.parse(body) : body).toEqual({ amount: 1 });
+    }
+  });
+
+  test("IK-06 is not run for another body, whether or not a validator read it before the layer", async () => {
+    let runs = 0;
+    const app = new Hono();
+    const json = validator("json", (value) => value);
+    app.post("/after", json, idempotency(guard, ANYONE), (c) =>
+      c.json({ run: ++runs, body: c.req.valid("json") }),
+    );
+    app.post("/before", idempotency(guard, ANYONE), json, (c) =>
+      c.json({ run: ++runs, body: c.req.valid("json") }),
+    );
+    const send = await open(app);
+    for (const path of ["/after", "/before"]) {
+      runs = 0;
+      expect(await (await send(path)).json()).toEqual({ run: 1, body: { amount: 1 } });
+      expect((await send(path, { body: '{"amount":2}' })).status).toBe(422);
+      expect((await send(path, { body: '{ "amount": 1 }' })).headers.get("idempotent-replayed")).toBe("true");
+      expect(runs).toBe(1);
+    }
+  });
+
+  test("takes a form that was parsed before the layer, and refuses one with files, which are gone then", async () => {
+    const app = new Hono();
+    app.use(async (c, next) => {
+      await c.req.formData();
+      await next();
+    });
+    app.post("/charge", idempotency(guard, ANYONE), (c) => c.text("ok"));
+    const send = await open(app);
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    expect((await send("/charge", { headers, body: "a=1&b=2" })).status).toBe(200);
+    expect((await send("/charge", { headers, body: "a=1&b=2" })).headers.get("idempotent-replayed")).toBe(
+      "true",
+    );
+    expect((await send("/charge", { headers, body: "a=1&b=3" })).status).toBe(422);
+    const multipart = '--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n1\r\n--x--\r\n';
+    const type = { "content-type": "multipart/form-data; boundary=x" };
+    const refused = await send("/charge", { key: "k2", headers: type, body: multipart });
+    expect([refused.status, await refused.json()]).toMatchObject([500, { code: "options-invalid" }]);
+  });
+
+  test("refuses a body that was read around Hono's cache", async () => {
+    const app = new Hono();
+    app.use(async (c, next) => {
+      await c.req.raw.text();
+      await next();
+    });
+    app.post("/charge", idempotency(guard, ANYONE), (c) => c.text("ok"));
+    const refused = await (await open(app))("/charge");
+    expect([refused.status, await refused.json()]).toMatchObject([500, { code: "options-invalid" }]);
+  });
+
+  test("refuses a body over the limit by its length, by its bytes, and where it was read before", async () => {
+    let runs = 0;
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, { ...ANYONE, maxBodyBytes: 100 }), (c) => c.text(String(++runs)));
+    app.use("/read", async (c, next) => {
+      await c.req.text();
+      await next();
+    });
+    app.post("/read", idempotency(guard, { ...ANYONE, maxBodyBytes: 100 }), (c) => c.text(String(++runs)));
+    const send = await open(app);
+    const body = JSON.stringify("x".repeat(100));
+    const chunked = new Blob([body]).stream();
+    const answers = [
+      await send("/charge", { body }),
+      await send("/charge", { body: chunked, duplex: "half" }),
+      await send("/read", { body }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([413, 413, 413]);
+    expect(runs).toBe(0);
+  });
+
+  test("IK-17 is free again after what app.onError answers as a failure, and that is the answer", async () => {
+    let runs = 0;
+    const app = new Hono();
+    app.use(idempotency(guard, ANYONE));
+    app.post("/charge", () => {
+      if (++runs === 1) throw new RangeError("no");
+      throw new HTTPException(402, { message: "no money" });
+    });
+    app.onError((error, c) =>
+      error instanceof HTTPException
+        ? error.getResponse()
+        : c.json({ error: error.message }, 500, { "x-e": "1" }),
+    );
+    const send = await open(app);
+    const first = await send("/charge");
+    expect([first.status, await first.json(), first.headers.get("x-e")]).toEqual([500, { error: "no" }, "1"]);
+    for (const _ of [1, 2]) {
+      const second = await send("/charge");
+      expect([second.status, await second.text()]).toEqual([402, "no money"]);
+    }
+    expect(runs).toBe(2);
+  });
+
+  test("IK-18 hands what is no Error on, and is free again", async () => {
+    let runs = 0;
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, ANYONE), (c) => {
+      if (++runs > 1) return c.text("ok");
+      throw null;
+    });
+    const outer = {
+      fetch: async (request: Request) => {
+        try {
+          return await app.fetch(request);
+        } catch (thrown) {
+          return new Response(`thrown ${thrown}`, { status: 500 });
+        }
+      },
+    };
+    const send = await open(outer);
+    expect(await (await send("/charge")).text()).toBe("thrown null");
+    expect(await (await send("/charge")).text()).toBe("ok");
+  });
+
+  test("that is none is found neither time, and runs nothing", async () => {
+    const app = new Hono();
+    app.use(idempotency(guard, ANYONE));
+    app.get("/", (c) => c.text("ok"));
+    const send = await open(app);
+    const answers = [await send("/nowhere"), await send("/nowhere")];
+    expect(answers.map(({ status }) => status)).toEqual([404, 404]);
+    expect(await answers[1]?.text()).toBe("404 Not Found");
+  });
+
+  test.each([
+    ["bytes that are no text", new Uint8Array([0xff, 0xfe, 0x00, 0x89]), [0xff, 0xfe, 0x00, 0x89]],
+    ["nothing", null, []],
+    ["an empty text", "", []],
+    ["text", "grüße", [...Buffer.from("grüße")]],
+  ])("RP-06 that answers with %s does so to the byte, at first and again", async (_what, body, expected) => {
+    const app = new Hono();
+    app.use(idempotency(guard, ANYONE));
+    app.post("/charge", (c) => c.body(body as never, 200, { "content-type": "x/y" }));
+    const send = await open(app);
+    for (const response of [await send("/charge"), await send("/charge")]) {
+      expect([response.headers.get("content-type"), await bytesOf(response)]).toEqual(["x/y", expected]);
+    }
+  });
+
+  test.each([
+    [
+      "c.redirect",
+      (c: { redirect(to: string, status: 303): Response }) => c.redirect("https://a.example/", 303),
+    ],
+    ["Response.redirect", () => Response.redirect("https://a.example/", 303)],
+  ])("RP-06 that answers with %s does so again", async (_how, answer) => {
+    let runs = 0;
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, ANYONE), (c) => {
+      runs++;
+      return answer(c);
+    });
+    const send = await open(app);
+    for (const response of [
+      await send("/charge", { headers: { origin: "https://p.example" } }),
+      await send("/charge", { headers: { origin: "https://p.example" } }),
+    ]) {
+      expect([response.status, response.headers.get("location")]).toEqual([303, "https://a.example/"]);
+      expect(response.headers.get("access-control-expose-headers")).toBe("Idempotent-Replayed, Retry-After");
+    }
+    expect(runs).toBe(1);
+  });
+
+  test("RP-06 that answers 204 has no body, at first and again", async () => {
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, ANYONE), (c) => c.body(null, 204));
+    const send = await open(app);
+    for (const response of [await send("/charge"), await send("/charge")]) {
+      expect([response.status, await response.text()]).toEqual([204, ""]);
+    }
+  });
+
+  test("RP-07 sets all of its cookies at first, and none again", async () => {
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, ANYONE), (c) => {
+      c.header("set-cookie", "a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT", { append: true });
+      c.header("set-cookie", "b=2", { append: true });
+      return c.json({ ok: true });
+    });
+    const send = await open(app);
+    expect((await send("/charge")).headers.getSetCookie()).toEqual([
+      "a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT",
+      "b=2",
+    ]);
+    expect((await send("/charge")).headers.getSetCookie()).toEqual([]);
+  });
+
+  test("has the headers of middleware around it on replays and refusals too", async () => {
+    let requests = 0;
+    const app = new Hono();
+    app.use(cors({ origin: "https://p.example", exposeHeaders: ["X-Request-Id"] }));
+    app.use(requestId({ generator: () => `r${++requests}` }));
+    app.use(idempotency(guard, { ...ANYONE, replayHeaders: ["x-mine"] }));
+    app.post("/charge", (c) => c.json({ ok: true }, 201, { "x-mine": "1" }));
+    const send = await open(app);
+    const headers = { origin: "https://p.example" };
+    const first = await send("/charge", { headers });
+    const again = await send("/charge", { headers });
+    const refused = await send("/charge", { headers, body: "[]" });
+    expect([first.status, again.status, refused.status]).toEqual([201, 201, 422]);
+    expect(again.headers.get("x-mine")).toBe("1");
+    expect(refused.headers.get("content-type")).toBe("application/problem+json");
+    for (const [i, response] of [first, again, refused].entries()) {
+      expect(response.headers.get("access-control-allow-origin")).toBe("https://p.example");
+      expect(response.headers.get("access-control-expose-headers")).toBe(
+        "X-Request-Id, Idempotent-Replayed, Retry-After",
+      );
+      expect(response.headers.get("x-request-id")).toBe(`r${i + 1}`);
+    }
+  });
+
+  test("RP-06 is the same to the byte behind and around compression", async () => {
+    const text = "charged ".repeat(1_000);
+    for (const isInside of [true, false]) {
+      const app = new Hono();
+      if (!isInside) app.use(compress());
+      app.use(idempotency(guard, { ...ANYONE, operation: `inside ${isInside}` }));
+      if (isInside) app.use(compress());
+      app.post("/charge", (c) => c.text(text));
+      const send = await open(app);
+      for (const response of [
+        await send("/charge", { headers: { "accept-encoding": "gzip" } }),
+        await send("/charge", { headers: { "accept-encoding": "gzip" } }),
+      ]) {
+        expect(response.headers.get("content-encoding")).toBe("gzip");
+        const bytes = Buffer.from(await response.arrayBuffer());
+        // What came over a socket was unpacked on its way.
+        const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+        expect(bytes[0] === 0x1f ? await new Response(stream).text() : bytes.toString()).toBe(text);
+      }
+    }
+  });
+
+  test("RP-08 over the limit arrives whole, and is answered for without its body", async () => {
+    let runs = 0;
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, { ...ANYONE, maxOutcomeBytes: 1_000 }), (c) => {
+      runs++;
+      return runs === 1 ? c.text("x".repeat(50_000)) : c.text("never");
+    });
+    app.post("/stream", idempotency(guard, { ...ANYONE, maxOutcomeBytes: 1_000 }), (c) => {
+      const parts = Array.from({ length: 50 }, () => Buffer.alloc(1_000, "y"));
+      const body = new ReadableStream({
+        pull(controller) {
+          const part = parts.shift();
+          if (part === undefined) controller.close();
+          else controller.enqueue(part);
+        },
+      });
+      return c.body(body);
+    });
+    const send = await open(app);
+    for (const [path, letter] of [["/charge", "x"] as const, ["/stream", "y"] as const]) {
+      expect(await (await send(path)).text()).toBe(letter.repeat(50_000));
+      const again = await send(path);
+      expect([again.status, await again.text(), again.headers.get("nevertwice-outcome")]).toEqual([
+        200,
+        "",
+        "not-kept",
+      ]);
+    }
+    expect(runs).toBe(1);
+  });
+
+  test("that streams events is done before its first one leaves", async () => {
+    const app = new Hono();
+    let end: () => void = () => {};
+    const ending = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    app.post("/charge", idempotency(guard, ANYONE), (c) =>
+      streamSSE(c, async (stream) => {
+        await stream.writeSSE({ data: "one" });
+        await ending;
+        await stream.writeSSE({ data: "two" });
+      }),
+    );
+    const send = await open(app);
+    const first = await send("/charge");
+    const reader = (first.body as ReadableStream<Uint8Array>).getReader();
+    expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe("data: one\n\n");
+    expect((await send("/charge")).headers.get("nevertwice-outcome")).toBe("not-kept");
+    end();
+    expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe("data: two\n\n");
+  });
+
+  test("whose answer another attempt's replaces sends nothing of its own", async () => {
+    const clock = manualClock();
+    const own = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
+    closing.push(() => own.close());
+    const other = new Hono();
+    other.post("/charge", idempotency(own, ANYONE), (c) => c.text("theirs"));
+    const app = new Hono();
+    app.post("/charge", idempotency(own, ANYONE), async (c) => {
+      clock.advance(30_000);
+      await other.fetch(new Request(`http://shop.example${c.req.path}`, keyed()));
+      c.header("x-ours", "1");
+      return c.text("ours");
+    });
+    const answer = await (await open(app))("/charge");
+    expect([await answer.text(), answer.headers.get("x-ours")]).toEqual(["theirs", null]);
+  });
+});
+
+describe("on Hono's server for Node", () => {
+  test("IK-20 a client that goes away while the handler runs finds its answer when it comes back", async () => {
+    let runs = 0;
+    let answer: () => void = () => {};
+    const answering = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, ANYONE), async (c) => {
+      runs++;
+      leaving.abort();
+      await answering;
+      return c.text("charged");
+    });
+    const leaving = new AbortController();
+    const send = await served(app);
+    await expect(send("/charge", { signal: leaving.signal })).rejects.toThrow();
+    expect((await send("/charge")).status).toBe(409);
+    answer();
+    await expect.poll(async () => (await send("/charge")).status).toBe(200);
+    expect(runs).toBe(1);
+  });
+
+  test("SF-12 two keys in two lines are refused", async () => {
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, ANYONE), (c) => c.text("ok"));
+    const server = serve({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" }) as Server;
+    await once(server, "listening");
+    closing.push(() => new Promise((resolve) => server.close(resolve)));
+    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+    socket.end(
+      'POST /charge HTTP/1.1\r\nHost: a\r\nConnection: close\r\nIdempotency-Key: "a"\r\nIdempotency-Key: "b"\r\nContent-Length: 0\r\n\r\n',
+    );
+    const [data] = await once(socket, "data");
+    expect(String(data)).toMatch(/^HTTP\/1.1 400 /);
+  });
+
+  test("the first answer is on the wire what it is without the layer, length included", async () => {
+    const make = (isOurs: boolean) => {
+      const app = new Hono();
+      if (isOurs) app.use(idempotency(guard, ANYONE));
+      app.post("/json", (c) => c.json({ ok: true }, 201));
+      app.post("/text", (c) => c.text("ok"));
+      app.post("/bytes", () => new Response(new Uint8Array([1, 2, 3])));
+      app.post("/nothing", (c) => c.body(null));
+      app.post("/status", () => new Response("x", { status: 299, statusText: "Fine" }));
+      return app;
+    };
+    const [bare, ours] = [await served(make(false)), await served(make(true))];
+    for (const path of ["/json", "/text", "/bytes", "/nothing", "/status"]) {
+      const [expected, got] = [await bare(path), await ours(path)];
+      const head = ({ status, statusText, headers }: Response) => [
+        status,
+        statusText,
+        [...headers].filter(([name]) => name !== "date"),
+      ];
+      expect([path, ...head(got)]).toEqual([path, ...head(expected)]);
+      expect(await bytesOf(got)).toEqual(await bytesOf(expected));
+    }
+  });
+});
+
+test("its types are the app's own", () => {
+  interface AppEnv {
+    Variables: { user: { id: string } };
+    Bindings: { DATABASE: string };
+  }
+  const app = new Hono<AppEnv>();
+  app.use(idempotency(guard, { scope: (c) => c.get("user").id }));
+  app.post(
+    "/:id",
+    idempotency<AppEnv>(guard, { scope: (c) => c.get("user").id, operation: (c) => c.env.DATABASE }),
+    (c) => {
+      expectTypeOf(c.get("idempotency")).toEqualTypeOf<HttpAttempt | undefined>();
+      expectTypeOf(c.var.idempotency).toEqualTypeOf<HttpAttempt | undefined>();
+      expectTypeOf(c.get("user")).toEqualTypeOf<{ id: string }>();
+      expectTypeOf(c.req.param("id")).toEqualTypeOf<string>();
+      return c.json({ ok: true });
+    },
+  );
+  // @ts-expect-error: there is no such variable.
+  idempotency<AppEnv>(guard, { scope: (c) => c.get("person") });
+  new Hono().post("/", idempotency(guard, { scope: (c) => c.req.header("x-user") }), (c) => c.text("ok"));
+});

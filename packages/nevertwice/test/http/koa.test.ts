@@ -1,0 +1,311 @@
+import { createReadStream } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import type { Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { setImmediate as turn } from "node:timers/promises";
+import Koa, { type Context, type Middleware } from "koa";
+import { describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
+import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import { idempotency, type KoaContext } from "../../src/http/koa.ts";
+import type { HttpOptions } from "../../src/http/options.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
+
+function guarded(): Guard {
+  const guard = createGuard({ store: memoryStore(), drainMs: 0 });
+  onTestFinished(async () => void (await guard.close()));
+  return guard;
+}
+
+const layer = (options: Partial<HttpOptions<KoaContext>> = {}) =>
+  idempotency(guarded(), { scope: "anyone", ...options });
+
+const JSON_KEY = { "Idempotency-Key": '"key-1"', "Content-Type": "application/json" };
+const KEYED = requestText('{"item":"book"}', JSON_KEY);
+
+function appOf(...middleware: Middleware[]): Promise<number> {
+  const app = new Koa();
+  app.silent = true;
+  for (const each of middleware) app.use(each);
+  return listen(app.callback());
+}
+
+async function twice(port: number, request = KEYED) {
+  const first = parsed(await exchange(port, request));
+  const second = parsed(await exchange(port, request));
+  return { first, second, isReplay: second.headers.includes("Idempotent-Replayed: true") };
+}
+
+/** What body parsers of Koa do. */
+const parser: Middleware = async (ctx, next) => {
+  const body = await text(ctx.req);
+  Object.assign(ctx.request, { body: JSON.parse(body), rawBody: body });
+  await next();
+};
+
+/** What a handler finds, wherever the parser stands. */
+type Parsed = Context & { request: { body: { item: string } } };
+
+describe("an answer under a key", () => {
+  it.each(["before", "after"])("IK-02 is given again, with a parser %s the layer", async (place) => {
+    let runs = 0;
+    const chain = [parser, layer()];
+    if (place === "after") chain.reverse();
+    const port = await appOf(...chain, (ctx) => {
+      runs++;
+      ctx.status = 201;
+      ctx.set("Location", "/orders/1");
+      ctx.body = { runs, item: (ctx as unknown as Parsed).request.body.item };
+    });
+    const { first, second, isReplay } = await twice(port);
+    expect(first).toMatchObject({ line: "HTTP/1.1 201 Created", body: '{"runs":1,"item":"book"}' });
+    expect(second).toMatchObject({ line: first.line, body: first.body });
+    expect([isReplay, runs]).toEqual([true, 1]);
+    const other = requestText('{"item":"pen"}', JSON_KEY);
+    expect(parsed(await exchange(port, other)).line).toBe("HTTP/1.1 422 Unprocessable Entity");
+  });
+
+  it("has its attempt in the state; without a key there is none", async () => {
+    const seen: unknown[] = [];
+    const port = await appOf(layer(), (ctx) => {
+      seen.push(ctx.state.idempotency?.operation, Object.hasOwn(ctx.res, "end"));
+      ctx.body = "ok";
+    });
+    await exchange(port, KEYED);
+    await exchange(port, requestText("{}"));
+    expect(seen).toEqual(["POST /orders", true, undefined, false]);
+  });
+
+  const WAYS: Record<string, Middleware> = {
+    json: (ctx) => {
+      ctx.body = { a: 1 };
+    },
+    text: (ctx) => {
+      ctx.body = "text";
+    },
+    bytes: (ctx) => {
+      ctx.body = Buffer.from([0, 255]);
+    },
+    nothing: (ctx) => {
+      ctx.status = 204;
+    },
+    null: (ctx) => {
+      ctx.body = null;
+    },
+    "no body": (ctx) => {
+      ctx.status = 202;
+    },
+    nowhere: () => {},
+    redirect: (ctx) => ctx.redirect("/elsewhere"),
+    stream: (ctx) => {
+      ctx.body = Readable.from([Buffer.from("one,"), Buffer.from("two")], { objectMode: false });
+    },
+    cookies: (ctx) => {
+      ctx.cookies.set("a", "1");
+      ctx.cookies.set("b", "2");
+      ctx.body = "text";
+    },
+    "the response itself": (ctx) => {
+      ctx.respond = false;
+      ctx.res.writeHead(200, { "X-One": "1" }).end("raw");
+    },
+    "an error that shows": (ctx) => ctx.throw(409, "taken"),
+    "an error": () => {
+      throw new Error("hidden");
+    },
+  };
+
+  it.each(Object.keys(WAYS))("is what the bare app sends: %s", async (way) => {
+    const handler = WAYS[way] as Middleware;
+    const [bare, held] = await Promise.all([appOf(handler), appOf(layer(), handler)]);
+    expect(parsed(await exchange(held, KEYED))).toEqual(parsed(await exchange(bare, KEYED)));
+  });
+
+  it.each(["json", "bytes", "nothing", "null", "no body", "redirect", "stream", "the response itself"])(
+    "RP-06 is given again: %s",
+    async (way) => {
+      let runs = 0;
+      const port = await appOf(layer(), (ctx, next) => {
+        runs++;
+        return (WAYS[way] as Middleware)(ctx, next);
+      });
+      const { first, second, isReplay } = await twice(port);
+      expect([second.line, second.body, isReplay, runs]).toEqual([first.line, first.body, true, 1]);
+    },
+  );
+
+  it("RP-08 that is longer than what can be kept is not made again", async () => {
+    let runs = 0;
+    const folder = await mkdtemp(join(tmpdir(), "nevertwice-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    await writeFile(join(folder, "file"), Buffer.alloc(300_000, 7));
+    const port = await appOf(layer({ maxOutcomeBytes: 10_000 }), (ctx) => {
+      runs++;
+      ctx.body = createReadStream(join(folder, "file"));
+    });
+    const { first, second } = await twice(port);
+    expect([first.body.length, second.body, runs]).toEqual([300_000, "", 1]);
+    expect(second.headers).toContain("nevertwice-outcome: not-kept");
+  });
+
+  it("is what outer middleware made of it, and that is given again", async () => {
+    const outer: Middleware = async (ctx, next) => {
+      await next();
+      ctx.set("X-Outer", "1");
+      if (typeof ctx.body === "string") ctx.body = ctx.body.toUpperCase();
+    };
+    const port = await appOf(outer, layer(), (ctx) => {
+      ctx.body = "done";
+    });
+    const { first, second } = await twice(port);
+    expect([first.body, second.body]).toEqual(["DONE", "DONE"]);
+    expect(first.headers).toContain("X-Outer: 1");
+  });
+
+  it("IK-17 with status 500 frees its key, also if outer middleware makes it of an error", async () => {
+    let runs = 0;
+    const outer: Middleware = async (ctx, next) => {
+      try {
+        await next();
+      } catch (error) {
+        ctx.status = 500;
+        ctx.body = (error as Error).message;
+      }
+    };
+    const port = await appOf(outer, layer(), () => {
+      runs++;
+      throw new Error(`run ${runs}`);
+    });
+    const { first, second } = await twice(port);
+    expect([first.body, second.body]).toEqual(["run 1", "run 2"]);
+  });
+
+  it("IK-18 of an error that nobody catches frees its key", async () => {
+    let runs = 0;
+    const port = await appOf(layer(), () => {
+      runs++;
+      throw new Error("mine");
+    });
+    const { second } = await twice(port);
+    expect([second.line, runs]).toEqual(["HTTP/1.1 500 Internal Server Error", 2]);
+  });
+
+  it("hands on what the options' own functions throw", async () => {
+    const scope = () =>
+      Promise.reject(Object.assign(new Error("who is this?"), { status: 401, expose: true }));
+    const port = await appOf(layer({ scope }), (ctx) => {
+      ctx.body = "never";
+    });
+    expect((await twice(port)).first).toMatchObject({
+      line: "HTTP/1.1 401 Unauthorized",
+      body: "who is this?",
+    });
+  });
+});
+
+describe("a path that is changed on its way", () => {
+  it("is still the one that was sent", async () => {
+    const seen: unknown[] = [];
+    const mount: Middleware = async (ctx, next) => {
+      ctx.path = "/inner";
+      await next();
+    };
+    const port = await appOf(mount, layer(), (ctx) => {
+      seen.push(ctx.state.idempotency?.operation);
+      ctx.body = "ok";
+    });
+    await exchange(port, KEYED);
+    expect(seen).toEqual(["POST /orders"]);
+  });
+});
+
+describe("a client that goes away", () => {
+  const LEAVING: Record<string, (socket: Socket) => void> = {
+    "cuts the connection": (socket) => socket.destroy(),
+    "resets it": (socket) => socket.resetAndDestroy(),
+    "closes its half": (socket) => socket.end(),
+  };
+  const ANSWERS: Record<string, Middleware> = {
+    json: (ctx) => {
+      ctx.body = { a: 1 };
+    },
+    "a stream": (ctx) => {
+      ctx.body = Readable.from([Buffer.from('{"a"'), Buffer.from(":1}")], { objectMode: false });
+    },
+  };
+  const cases = Object.keys(LEAVING).flatMap((leave) =>
+    Object.keys(ANSWERS).flatMap((way) => [
+      [leave, "while the handler runs", way],
+      [leave, "while outer middleware runs", way],
+    ]),
+  );
+
+  it.each(cases)("IK-20 finds its answer when it comes back: %s %s, %s", async (leave, when, way) => {
+    let runs = 0;
+    const started = deferred();
+    const left = deferred();
+    const waiting = async (ctx: Koa.ParameterizedContext) => {
+      ctx.req.socket.on("end", () => left.resolve());
+      ctx.req.socket.on("close", () => left.resolve());
+      started.resolve();
+      await left.promise;
+    };
+    const outer: Middleware = async (ctx, next) => {
+      await next();
+      if (when !== "while the handler runs") await waiting(ctx);
+    };
+    const port = await appOf(outer, layer(), async (ctx, next) => {
+      runs++;
+      if (when === "while the handler runs") await waiting(ctx);
+      ctx.status = 201;
+      await (ANSWERS[way as string] as Middleware)(ctx, next);
+    });
+    const wire = await open(port);
+    wire.send(KEYED);
+    await started.promise;
+    LEAVING[leave as string]?.(wire.socket);
+    await left.promise;
+    await turn();
+    // Koa itself stops a stream whose reader has gone.
+    const isStopped = when !== "while the handler runs" && way === "a stream";
+    await expect
+      .poll(async () => parsed(await exchange(port, KEYED)), { timeout: 5_000 })
+      .toMatchObject({ line: "HTTP/1.1 201 Created", ...(isStopped ? {} : { body: '{"a":1}' }) });
+    expect(runs).toBe(1);
+  });
+
+  it("while its answer is a stream that has not begun finds that it was carried out", async () => {
+    let runs = 0;
+    const started = deferred();
+    const port = await appOf(layer(), (ctx) => {
+      runs++;
+      ctx.status = 201;
+      ctx.body = new Readable({ read() {} });
+      setImmediate(started.resolve);
+    });
+    const wire = await open(port);
+    wire.send(KEYED);
+    await started.promise;
+    wire.socket.resetAndDestroy();
+    await expect
+      .poll(async () => parsed(await exchange(port, KEYED)), { timeout: 5_000 })
+      .toMatchObject({ line: "HTTP/1.1 201 Created", body: "" });
+    expect(runs).toBe(1);
+  });
+});
+
+it("is typed as the app's own middleware, with the app's own context", () => {
+  interface Own {
+    readonly user: { readonly id: string };
+  }
+  const guard = guarded();
+  const app = new Koa();
+  app.use(idempotency(guard, { scope: (ctx) => ctx.state.user.id }));
+  app.use(idempotency(guard, { scope: (ctx: Context) => ctx.get("x-user") }));
+  const own = new Koa<Own>();
+  own.use(idempotency(guard, { scope: (ctx: Koa.ParameterizedContext<Own>) => ctx.state.user.id }));
+  expectTypeOf(idempotency(guard, { scope: "anyone" })).returns.resolves.toEqualTypeOf<void>();
+});

@@ -1,0 +1,351 @@
+/** The Lambda adapter: events and results of both versions, of function URLs and of load balancers. */
+import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
+import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import { attemptOf, idempotency, type LambdaEvent, type LambdaReply } from "../../src/http/lambda.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { manualClock } from "../../src/testing/manual-clock.ts";
+
+let guard: Guard;
+beforeEach(() => {
+  guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
+});
+afterEach(() => guard.close());
+
+const ANYONE = { scope: "anyone" } as const;
+const BODY = '{"amount":1}';
+
+/** As API Gateway sends it for an HTTP API, and a function URL likewise. */
+function version2(key: string, more: Partial<LambdaEvent> = {}) {
+  return {
+    version: "2.0",
+    routeKey: "POST /charge",
+    rawPath: "/charge",
+    rawQueryString: "a=1&a=2",
+    headers: { "content-type": "application/json", "idempotency-key": `"${key}"` },
+    requestContext: { http: { method: "POST", path: "/charge" }, stage: "$default" },
+    body: BODY,
+    isBase64Encoded: false,
+    ...more,
+  };
+}
+
+/** As API Gateway sends it for a REST API. */
+function version1(key: string, more: Partial<LambdaEvent> = {}) {
+  return {
+    resource: "/charge",
+    httpMethod: "POST",
+    path: "/charge",
+    headers: { "Content-Type": "application/json", "Idempotency-Key": `"${key}"` },
+    multiValueHeaders: { "Content-Type": ["application/json"], "Idempotency-Key": [`"${key}"`] },
+    queryStringParameters: { a: "2" },
+    multiValueQueryStringParameters: { a: ["1", "2"] },
+    requestContext: { stage: "prod" },
+    body: BODY,
+    isBase64Encoded: false,
+    ...more,
+  };
+}
+
+/** As a load balancer sends it to a target group without multi-value headers. */
+function balancer(key: string, more: Partial<LambdaEvent> = {}) {
+  return {
+    httpMethod: "POST",
+    path: "/charge",
+    headers: { "content-type": "application/json", "idempotency-key": `"${key}"` },
+    queryStringParameters: { a: "2" },
+    requestContext: { elb: { targetGroupArn: "arn" } },
+    body: BODY,
+    isBase64Encoded: false,
+    ...more,
+  };
+}
+
+/** A handler that counts its runs, wrapped. */
+function counted(answer: (run: number, event: LambdaEvent) => unknown, options: object = {}) {
+  const noted = { runs: 0 };
+  const handler = idempotency(guard, { ...ANYONE, ...options })(async (event: LambdaEvent) =>
+    answer(++noted.runs, event),
+  );
+  return { noted, handler };
+}
+
+describe.each([
+  ["version 2", version2, { headers: { "idempotent-replayed": "true" } }],
+  ["version 1", version1, { multiValueHeaders: { "idempotent-replayed": ["true"] } }],
+  ["a load balancer", balancer, { headers: { "idempotent-replayed": "true" } }],
+])("with events of %s, a handler", (_, event, marked) => {
+  test("IK-01, IK-02 runs once; its own result is returned, and then replayed in the event's shape", async () => {
+    const own = { statusCode: 201, headers: { Location: "/charges/1" }, body: '{"id":1}' };
+    const { noted, handler } = counted(() => own);
+    expect(await handler(event("k"))).toBe(own);
+    const again = (await handler(event("k"))) as LambdaReply;
+    expect(again).toMatchObject({ statusCode: 201, body: '{"id":1}', isBase64Encoded: false, ...marked });
+    expect(again.headers?.location ?? again.multiValueHeaders?.location?.[0]).toBe("/charges/1");
+    expect(noted.runs).toBe(1);
+  });
+
+  test("IK-06 is not run for another body under its key", async () => {
+    const { noted, handler } = counted(() => ({ statusCode: 200 }));
+    await handler(event("k"));
+    const refused = (await handler(event("k", { body: '{"amount":2}' }))) as LambdaReply;
+    expect([refused.statusCode, JSON.parse(refused.body).code, noted.runs]).toEqual([422, "conflict", 1]);
+  });
+
+  test("IK-08 runs once while a duplicate comes in", async () => {
+    let answer: (result: object) => void = () => {};
+    const running = new Promise<object>((resolve) => {
+      answer = resolve;
+    });
+    const { noted, handler } = counted(() => running);
+    const first = handler(event("k"));
+    const second = (await handler(event("k"))) as LambdaReply;
+    answer({ statusCode: 204 });
+    expect([second.statusCode, ((await first) as LambdaReply).statusCode, noted.runs]).toEqual([409, 204, 1]);
+    expect(second.headers?.["retry-after"] ?? second.multiValueHeaders?.["retry-after"]?.[0]).toBe("1");
+  });
+
+  test("IK-17, IK-18 runs again if it failed", async () => {
+    const { noted, handler } = counted((run) => {
+      if (run === 1) throw new RangeError("no");
+      return { statusCode: run === 2 ? 500 : 200 };
+    });
+    await expect(handler(event("k"))).rejects.toThrow(new RangeError("no"));
+    expect(await handler(event("k"))).toEqual({ statusCode: 500 });
+    expect(await handler(event("k"))).toEqual({ statusCode: 200 });
+    expect(noted.runs).toBe(3);
+  });
+
+  test("RP-06 answers bytes as base64, at first and again", async () => {
+    const own = {
+      statusCode: 200,
+      headers: { "content-type": "image/png" },
+      body: Buffer.from([0x89, 0x50, 0xff, 0x00]).toString("base64"),
+      isBase64Encoded: true,
+    };
+    const { handler } = counted(() => own);
+    expect(await handler(event("k"))).toBe(own);
+    expect(await handler(event("k"))).toMatchObject({ body: own.body, isBase64Encoded: true });
+  });
+
+  test("RP-06 answers 204 without a body, at first and again", async () => {
+    const { handler } = counted(() => ({ statusCode: 204 }));
+    expect(await handler(event("k"))).toEqual({ statusCode: 204 });
+    expect(await handler(event("k"))).toMatchObject({ statusCode: 204, body: "", isBase64Encoded: false });
+  });
+
+  test("is given a body in base64 as it came, and its bytes are what counts", async () => {
+    const { noted, handler } = counted((_run, { body }) => ({ statusCode: 200, body }));
+    const encoded = { body: Buffer.from(BODY).toString("base64"), isBase64Encoded: true };
+    expect(await handler(event("k", encoded))).toEqual({ statusCode: 200, body: encoded.body });
+    expect(await handler(event("k"))).toMatchObject({ statusCode: 200 });
+    expect(noted.runs).toBe(1);
+  });
+
+  test("is not run for a body over the limit", async () => {
+    const { noted, handler } = counted(() => ({ statusCode: 200 }), { maxBodyBytes: 11 });
+    expect(await handler(event("k"))).toMatchObject({ statusCode: 413 });
+    expect(noted.runs).toBe(0);
+  });
+
+  test("counts another query as another request", async () => {
+    const { handler } = counted(() => ({ statusCode: 200 }));
+    await handler(event("k"));
+    const other = event("k", {
+      ...("rawQueryString" in event("k") ? { rawQueryString: "a=1&a=3" } : {}),
+      queryStringParameters: { a: "3" },
+      multiValueQueryStringParameters: { a: ["1", "3"] },
+    });
+    expect(await handler(other)).toMatchObject({ statusCode: 422 });
+  });
+
+  test("that said no status did not fail, and is not run again", async () => {
+    const { noted, handler } = counted(() => undefined);
+    expect(await handler(event("k"))).toBeUndefined();
+    expect(await handler(event("k"))).toMatchObject({ statusCode: 200, body: "" });
+    expect(noted.runs).toBe(1);
+  });
+
+  test("finds its attempt by the event, and is passed its other arguments", async () => {
+    const context = { getRemainingTimeInMillis: () => 3_000, awsRequestId: "r" };
+    const seen: unknown[] = [];
+    const handler = idempotency(
+      guard,
+      ANYONE,
+    )(async (given: LambdaEvent, { awsRequestId }: typeof context) => {
+      seen.push(attemptOf(given)?.key, awsRequestId);
+      return { statusCode: 200 };
+    });
+    await handler(event("k"), context);
+    const { "idempotency-key": _key, ...headers } = event("k").headers as Record<string, string>;
+    await handler({ ...event("k"), headers, multiValueHeaders: {}, httpMethod: "GET" }, context);
+    expect(seen).toEqual(["k", "r", undefined, "r"]);
+  });
+});
+
+describe("with events of version 2", () => {
+  test.each([
+    ["an object", { id: 7 }, '{"id":7}'],
+    ["a string", "hello", "hello"],
+  ])("%s alone means a 200 of JSON", async (_, own, body) => {
+    const { handler } = counted(() => own);
+    expect(await handler(version2("k"))).toBe(own);
+    expect(await handler(version2("k"))).toMatchObject({
+      statusCode: 200,
+      headers: { "content-type": "application/json" },
+      body,
+    });
+  });
+
+  test("what is added to such an answer does not change what it means", async () => {
+    const { handler } = counted(() => ({ id: 7 }));
+    const event = version2("k");
+    expect(await handler({ ...event, headers: { ...event.headers, origin: "https://p.example" } })).toEqual({
+      statusCode: 200,
+      headers: {
+        "content-type": "application/json",
+        "access-control-expose-headers": "Idempotent-Replayed, Retry-After",
+      },
+      body: '{"id":7}',
+    });
+  });
+
+  test("RP-07 cookies are the handler's own at first, and are not replayed", async () => {
+    const own = { statusCode: 200, cookies: ["a=1", "b=2"], body: "x" };
+    const { handler } = counted(() => own);
+    expect(await handler(version2("k"))).toBe(own);
+    expect(await handler(version2("k"))).not.toHaveProperty("cookies");
+  });
+
+  test("SF-12 two keys, which come joined by a comma, are refused", async () => {
+    const { noted, handler } = counted(() => ({ statusCode: 200 }));
+    const refused = await handler(version2("k", { headers: { "idempotency-key": '"k1","k2"' } }));
+    expect([(refused as LambdaReply).statusCode, noted.runs]).toEqual([400, 0]);
+  });
+});
+
+describe("with events of version 1", () => {
+  test("SF-12 two keys are refused, though `headers` shows the last one alone", async () => {
+    const { noted, handler } = counted(() => ({ statusCode: 200 }));
+    const two = { "Idempotency-Key": ['"k1"', '"k2"'] };
+    const refused = (await handler(version1("k2", { multiValueHeaders: two }))) as LambdaReply;
+    expect([refused.statusCode, noted.runs]).toEqual([400, 0]);
+  });
+
+  test("headers with several values are kept as several, whichever way they were given", async () => {
+    const own = {
+      statusCode: 200,
+      headers: { Link: "</a>", "content-language": "en" },
+      multiValueHeaders: { Link: ["</a>", "</b>"] },
+      body: "x",
+    };
+    const { handler } = counted(() => own);
+    expect(await handler(version1("k"))).toBe(own);
+    expect((await handler(version1("k"))) as LambdaReply).toMatchObject({
+      multiValueHeaders: { link: ["</a>", "</b>"], "content-language": ["en"] },
+    });
+  });
+
+  test("what is added joins the values that the handler gave", async () => {
+    const { handler } = counted((run) =>
+      run === 1
+        ? { statusCode: 200, multiValueHeaders: { "Access-Control-Expose-Headers": ["X-A"] } }
+        : { statusCode: 200, headers: { "Access-Control-Expose-Headers": "X-A" } },
+    );
+    const from = (key: string) => {
+      const event = version1(key);
+      return { ...event, multiValueHeaders: { ...event.multiValueHeaders, Origin: ["https://p.example"] } };
+    };
+    expect(await handler(from("k1"))).toEqual({
+      statusCode: 200,
+      multiValueHeaders: { "Access-Control-Expose-Headers": ["X-A", "Idempotent-Replayed, Retry-After"] },
+    });
+    expect(await handler(from("k2"))).toEqual({
+      statusCode: 200,
+      headers: { "Access-Control-Expose-Headers": "X-A, Idempotent-Replayed, Retry-After" },
+    });
+  });
+});
+
+describe("the lease", () => {
+  /** What is left of the lease when a handler with so much time begins. */
+  async function leaseOf(remainingMs: number | undefined, options: object = {}): Promise<number> {
+    const clock = manualClock();
+    const timed = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
+    const handler = idempotency(timed, { ...ANYONE, operation: "o", ...options })(
+      async (_event: LambdaEvent, _context: unknown) => {
+        const record = await timed.read({ operation: "o", key: "k" });
+        return { statusCode: 200, body: String(record?.leaseLeftMs) };
+      },
+    );
+    const context = remainingMs === undefined ? {} : { getRemainingTimeInMillis: () => remainingMs };
+    return Number(((await handler(version2("k"), context)) as { body: string }).body);
+  }
+
+  test("is no longer than the function may run", async () => {
+    expect(await leaseOf(2_999.4)).toBe(3_000);
+  });
+
+  test("is never so short that it could not be renewed", async () => {
+    expect(await leaseOf(12)).toBe(1_000);
+  });
+
+  test("is as ever where the function may run longer, or does not say", async () => {
+    expect(await leaseOf(900_000)).toBe(30_000);
+    expect(await leaseOf(undefined)).toBe(30_000);
+    expect(await leaseOf(900_000, { leaseMs: 5_000 })).toBe(5_000);
+  });
+});
+
+test("a handler that takes a callback is refused, since what it calls back with cannot be awaited", () => {
+  const wrap = idempotency(guard, ANYONE);
+  expect(() => wrap((_event: LambdaEvent, _context: unknown, _callback: unknown) => {})).toThrow("callback");
+});
+
+test("its types are the handler's own", () => {
+  // As the types of AWS have them, as far as they could be in the way.
+  interface EventV2 {
+    version: string;
+    rawPath: string;
+    rawQueryString: string;
+    headers: { [name: string]: string | undefined };
+    requestContext: { http: { method: string }; authorizer?: { jwt: { claims: { sub: string } } } };
+    body?: string;
+    isBase64Encoded: boolean;
+  }
+  interface EventV1 {
+    httpMethod: string;
+    path: string;
+    headers: { [name: string]: string | undefined };
+    multiValueHeaders: { [name: string]: string[] | undefined };
+    queryStringParameters: { [name: string]: string | undefined } | null;
+    multiValueQueryStringParameters: { [name: string]: string[] | undefined } | null;
+    requestContext: { accountId: string; stage: string };
+    body: string | null;
+    isBase64Encoded: boolean;
+  }
+  interface Result {
+    statusCode: number;
+    headers?: { [name: string]: boolean | number | string };
+    multiValueHeaders?: { [name: string]: (boolean | number | string)[] };
+    body: string;
+    isBase64Encoded?: boolean;
+  }
+  interface Context {
+    getRemainingTimeInMillis(): number;
+    functionName: string;
+  }
+
+  const v2 = idempotency(guard, {
+    scope: ({ requestContext }: EventV2) => requestContext.authorizer?.jwt.claims.sub,
+  })(async (event, context: Context) => {
+    expectTypeOf(event).toEqualTypeOf<EventV2>();
+    return { statusCode: 200, body: context.functionName };
+  });
+  expectTypeOf(v2).parameters.toEqualTypeOf<[event: EventV2, context: Context]>();
+  const v1 = idempotency(
+    guard,
+    ANYONE,
+  )(async (_event: EventV1): Promise<Result> => ({ statusCode: 200, body: "" }));
+  expectTypeOf(v1).toExtend<(event: EventV1, context: Context) => Promise<Result>>();
+  expectTypeOf(v1).returns.toEqualTypeOf<Promise<Result | LambdaReply>>();
+});

@@ -1,0 +1,121 @@
+/** Servers on real sockets until the test ends, and a client that writes and reads the very bytes. */
+import { once } from "node:events";
+import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** The port it listens on. */
+export async function listen(listener: RequestListener, options: ServerOptions = {}): Promise<number> {
+  return portOf(createServer(options, listener));
+}
+
+export async function portOf(server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+export interface Wire {
+  readonly socket: Socket;
+  /** All that came so far. */
+  text(): string;
+  send(text: string): void;
+  /** Resolves with all that came as soon as it passes; rejects if the connection ends before. */
+  until(isEnough: (text: string) => boolean): Promise<string>;
+  /** Resolves with all that came when the other side has closed. */
+  closed(): Promise<string>;
+}
+
+export async function open(port: number): Promise<Wire> {
+  const socket = connect(port, "127.0.0.1");
+  let text = "";
+  socket.setEncoding("latin1");
+  socket.on("error", () => {});
+  const closed = once(socket, "close").then(() => text);
+  await once(socket, "connect");
+  onTestFinished(() => void socket.destroy());
+  socket.on("data", (chunk: string) => {
+    text += chunk;
+  });
+  return {
+    socket,
+    text: () => text,
+    send: (more) => void socket.write(more, "latin1"),
+    closed: () => closed,
+    async until(isEnough) {
+      while (!isEnough(text)) {
+        await Promise.race([
+          once(socket, "data"),
+          closed.then(() => Promise.reject(new Error(`closed after: ${text}`))),
+        ]);
+      }
+      return text;
+    },
+  };
+}
+
+/** A request as it goes over the wire. Its connection is closed afterwards, unless it says otherwise. */
+export function requestText(
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+  line = "POST /orders HTTP/1.1",
+): string {
+  const all = { Host: "localhost", Connection: "close", "Content-Length": String(body.length), ...headers };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  return `${[line, ...lines].join("\r\n")}\r\n\r\n${body}`;
+}
+
+export async function exchange(port: number, request: string): Promise<string> {
+  const wire = await open(port);
+  wire.send(request);
+  return wire.closed();
+}
+
+export interface WireAnswer {
+  readonly line: string;
+  /** As they came, in their order; without the date. */
+  readonly headers: readonly string[];
+  readonly body: string;
+  readonly trailers: readonly string[];
+}
+
+/** Takes an answer apart, and its chunks together. */
+export function parsed(text: string): WireAnswer {
+  const end = text.indexOf("\r\n\r\n");
+  const [line = "", ...lines] = text.slice(0, end).split("\r\n");
+  const headers = lines.filter((header) => !header.startsWith("Date:"));
+  const rest = text.slice(end + 4);
+  if (!headers.includes("Transfer-Encoding: chunked")) return { line, headers, body: rest, trailers: [] };
+  let body = "";
+  let at = 0;
+  for (;;) {
+    const stop = rest.indexOf("\r\n", at);
+    const size = Number.parseInt(rest.slice(at, stop), 16);
+    at = stop + 2;
+    if (!(size > 0)) break;
+    body += rest.slice(at, at + size);
+    at += size + 2;
+  }
+  const trailers = rest
+    .slice(at)
+    .split("\r\n")
+    .filter((trailer) => trailer !== "");
+  return { line, headers, body, trailers };
+}
+
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  resolve(value: T): void;
+}
+
+export function deferred<T = void>(): Deferred<T> {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((given) => {
+    resolve = given;
+  });
+  return { promise, resolve };
+}

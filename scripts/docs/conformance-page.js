@@ -1,0 +1,180 @@
+/** docs/conformance.md has every row once, and what it says is proven is proven by a test of that name in the file it names. */
+import { readdir, readFile } from "node:fs/promises";
+import ts from "typescript";
+import { ROOT } from "../command.js";
+import { nameDifferences, tableRowsOf } from "./markdown.js";
+
+const PAGE = "docs/conformance.md";
+
+/** How many rows each group has. */
+export const GROUPS = {
+  SF: 20,
+  IK: 21,
+  PD: 10,
+  RP: 11,
+  FP: 13,
+  CC: 11,
+  EX: 9,
+  SC: 12,
+  ST: 10,
+  OA: 11,
+  AG: 18,
+  AY: 2,
+  GC: 1,
+  AP: 2,
+  ZA: 1,
+  FH: 5,
+  IS: 4,
+  FW: 9,
+  CL: 15,
+  EV: 20,
+  RS: 12,
+};
+const SECURITY_RULES = 20;
+
+const ID = /^(?:[A-Z]{2}-\d{2}|security rule \d+)$/;
+/** What a title begins with: an id, or several. */
+const IDS = /^(?:security rule \d+|[A-Z]{2}-\d{2}(?:, [A-Z]{2}-\d{2})*)(?=[ :,])/;
+const NOT_CLAIMED = /^not claimed: \S/;
+
+/** @typedef {{ ids: readonly string[], paths: readonly string[], isClaimed: boolean }} Row */
+/** @typedef {{ path: string, text: string }} TestFile `path` is relative to the repository */
+
+/** The files of tests of the packages. */
+export async function readTestFiles() {
+  const names = await readdir(`${ROOT}packages`, { recursive: true });
+  const paths = names
+    .map((name) => `packages/${name.replaceAll("\\", "/")}`)
+    .filter((path) => /^packages\/[^/]+\/test\/.*\.test\.ts$/.test(path));
+  return Promise.all(paths.map(async (path) => ({ path, text: await readFile(ROOT + path, "utf8") })));
+}
+
+/**
+ * @param {string} markdown
+ * @param {readonly TestFile[]} tests
+ * @param {Readonly<Record<string, number>>} [groups]
+ * @param {number} [securityRules]
+ */
+export function conformancePageProblems(markdown, tests, groups = GROUPS, securityRules = SECURITY_RULES) {
+  const rows = rowsOf(markdown);
+  const proven = new Map(tests.map(({ path, text }) => [path, provenIn(text)]));
+  const claimed = new Set(rows.filter(({ isClaimed }) => isClaimed).flatMap(({ ids }) => ids));
+  return [
+    ...nameDifferences(
+      PAGE,
+      "row",
+      rows.flatMap(({ ids }) => ids),
+      meantIds(groups, securityRules),
+    ),
+    ...rows.flatMap((row) => rowProblems(row, proven)),
+    ...[...proven].flatMap(([path, ids]) =>
+      [...ids]
+        .filter((id) => !claimed.has(id))
+        .map((id) => `${path}: a test is called ${id}, which ${PAGE} does not claim`),
+    ),
+  ];
+}
+
+/**
+ * @param {Row} row
+ * @param {ReadonlyMap<string, ReadonlySet<string>>} proven
+ */
+function rowProblems({ ids, paths, isClaimed }, proven) {
+  if (!isClaimed) return [];
+  const [id = ""] = ids;
+  if (ids.length > 1) return [`${PAGE}: ${id} and more are claimed in one row; give each its own`];
+  if (paths.length === 0) return [`${PAGE}: ${id} names neither a test nor why it is not claimed`];
+  return paths.flatMap((path) => {
+    const titles = proven.get(path);
+    if (titles === undefined) return [`${PAGE}: ${id} names ${path}, which is no file of tests`];
+    return titles.has(id) ? [] : [`${PAGE}: no test in ${path} begins with ${id}`];
+  });
+}
+
+/**
+ * @param {string} markdown
+ * @returns {readonly Row[]}
+ */
+function rowsOf(markdown) {
+  return tableRowsOf(markdown).flatMap(([first = "", , proof = ""]) => {
+    const ids = idsOf(first);
+    if (ids.length === 0) return [];
+    const links = [...proof.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+    const paths = links.map((target) => new URL(target, `file:///${PAGE}`).pathname.slice(1));
+    return [{ ids, paths, isClaimed: !NOT_CLAIMED.test(proof) }];
+  });
+}
+
+/**
+ * One id, or all from the first to the last of a range.
+ *
+ * @param {string} cell
+ */
+function idsOf(cell) {
+  const [first = "", last, ...more] = cell.split(" … ");
+  if (!ID.test(first) || more.length > 0) return [];
+  if (last === undefined) return [first];
+  const group = first.slice(0, 3);
+  const count = Number(last.slice(3)) - Number(first.slice(3)) + 1;
+  return Array.from({ length: count }, (_, index) => idOf(group, Number(first.slice(3)) + index));
+}
+
+/**
+ * @param {Readonly<Record<string, number>>} groups
+ * @param {number} securityRules
+ */
+function meantIds(groups, securityRules) {
+  const ids = Object.entries(groups).flatMap(([group, count]) =>
+    Array.from({ length: count }, (_, index) => idOf(`${group}-`, index + 1)),
+  );
+  return [...ids, ...Array.from({ length: securityRules }, (_, index) => `security rule ${index + 1}`)];
+}
+
+/**
+ * @param {string} group with its hyphen
+ * @param {number} number
+ */
+function idOf(group, number) {
+  return group + String(number).padStart(2, "0");
+}
+
+/**
+ * The ids that the titles of a file's tests begin with.
+ *
+ * @param {string} text
+ * @returns {ReadonlySet<string>}
+ */
+function provenIn(text) {
+  /** @type {Set<string>} */
+  const ids = new Set();
+  // Most files have none, and need not be taken apart.
+  if (!/[A-Z]{2}-\d{2}|security rule \d/.test(text)) return ids;
+  /** @param {ts.Node} node */
+  const into = (node) => {
+    if (ts.isCallExpression(node) && ["test", "it"].includes(rootOf(node.expression)))
+      for (const id of IDS.exec(titleOf(node.arguments[0]))?.[0].split(", ") ?? []) ids.add(id);
+    ts.forEachChild(node, into);
+  };
+  into(ts.createSourceFile("test.ts", text, ts.ScriptTarget.ESNext));
+  return ids;
+}
+
+/**
+ * `test` of `test.each(rows)` and of `test.concurrent`.
+ *
+ * @param {ts.Expression} expression
+ * @returns {string}
+ */
+function rootOf(expression) {
+  if (ts.isIdentifier(expression)) return expression.text;
+  if (ts.isPropertyAccessExpression(expression) || ts.isCallExpression(expression))
+    return rootOf(expression.expression);
+  return "";
+}
+
+/** @param {ts.Expression | undefined} argument */
+function titleOf(argument) {
+  if (argument === undefined) return "";
+  if (ts.isStringLiteralLike(argument)) return argument.text;
+  return ts.isTemplateExpression(argument) ? argument.head.text : "";
+}
