@@ -1,4 +1,18 @@
-/** The proof kit: cases for stores, faults to put before them, a clock to move, and the engine under virtual time. */
+/** The proof kit: cases for stores and for HTTP adapters, faults to put before them, a clock to move, and the engine under virtual time. */
+export {
+  type AdapterCase,
+  type AdapterHarness,
+  type AdapterSubject,
+  adapterCases,
+  type HandledRequest,
+  type Need,
+  type ReceivedResponse,
+  type ScriptedAnswer,
+  type ScriptedApp,
+  type ScriptedBody,
+  type SentRequest,
+  type Served,
+} from "./adapter-cases.ts";
 export {
   type Fault,
   type FaultRates,

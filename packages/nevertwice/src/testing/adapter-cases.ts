@@ -1,0 +1,98 @@
+/**
+ * What every HTTP adapter must keep, as plain objects that need no test runner: `nevertwice/testing` publishes them, so
+ * that whoever writes an adapter for another framework holds it to the same exchanges as ours.
+ */
+import { disconnects } from "./adapter-cases/disconnects.ts";
+import { duplicates } from "./adapter-cases/duplicates.ts";
+import { failures } from "./adapter-cases/failures.ts";
+import { firstAnswers } from "./adapter-cases/first-answers.ts";
+import type { AdapterHarness } from "./adapter-cases/harness.ts";
+import { keys } from "./adapter-cases/keys.ts";
+import { replays } from "./adapter-cases/replays.ts";
+import { requestBodies } from "./adapter-cases/request-bodies.ts";
+import { type Case, type Cases, startStage } from "./adapter-cases/stage.ts";
+import { storeFaults } from "./adapter-cases/store-faults.ts";
+import { streams } from "./adapter-cases/streams.ts";
+import { isUnexpected } from "./cases/expect.ts";
+
+export type {
+  AdapterHarness,
+  HandledRequest,
+  Need,
+  ReceivedResponse,
+  ScriptedAnswer,
+  ScriptedApp,
+  ScriptedBody,
+  SentRequest,
+  Served,
+} from "./adapter-cases/harness.ts";
+
+const CASES = {
+  "first-answer": firstAnswers,
+  replay: replays,
+  stream: streams,
+  "request-body": requestBodies,
+  key: keys,
+  duplicate: duplicates,
+  failure: failures,
+  disconnect: disconnects,
+  "store-fault": storeFaults,
+} as const satisfies Readonly<Record<string, Cases>>;
+
+/** What a case is about. */
+export type AdapterSubject = keyof typeof CASES;
+
+export interface AdapterCase {
+  /** A sentence about behaviour. */
+  readonly name: string;
+  readonly subject: AdapterSubject;
+  /** Why it cannot be asked of this framework, if so. */
+  readonly skip: string | undefined;
+  /**
+   * Resolves if the adapter keeps it, or if it cannot be asked. Fails with an error that says what was expected, what
+   * came, and why it matters; also where nothing comes at all.
+   */
+  run(): Promise<void>;
+}
+
+/** The cases of all subjects. Each run serves applications of its own, so cases may run at once. */
+export function adapterCases<Native>(harness: AdapterHarness<Native>): readonly AdapterCase[] {
+  return (Object.entries(CASES) as [AdapterSubject, Cases][]).flatMap(([subject, cases]) =>
+    Object.entries(cases).map(([name, asked]) => {
+      const lack = asked.needs?.find((need) => harness.lacks?.[need] !== undefined);
+      const skip = lack && harness.lacks?.[lack];
+      const run = async () =>
+        skip === undefined ? runCase(harness, asked, `${subject}: ${name}`) : undefined;
+      return { name, subject, skip, run };
+    }),
+  );
+}
+
+/** Longer than any case takes on a busy machine: what is not over by then hangs. */
+const PATIENCE_MS = 45_000;
+/** For what is ended, and does not want to. */
+const END_MS = 10_000;
+
+async function runCase<Native>(harness: AdapterHarness<Native>, asked: Case, title: string): Promise<void> {
+  const { stage, end } = startStage(harness);
+  const [failed] = await Promise.allSettled([
+    within(harness.patienceMs ?? PATIENCE_MS, asked.check(stage), "the case"),
+  ]);
+  const [left] = await Promise.allSettled([within(END_MS, end(), "ending the applications")]);
+  // A case that failed says so, even if its applications then failed to end as well.
+  if (failed.status === "rejected") throw failure(title, asked.why, failed.reason);
+  if (left.status === "rejected") throw left.reason;
+}
+
+async function within(ms: number, work: Promise<void>, what: string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} did not end within ${ms} ms: something hangs`)), ms);
+  });
+  await Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
+
+function failure(title: string, why: string, error: unknown): Error {
+  const said = isUnexpected(error) ? error.message : `the exchange failed\n  came:     ${String(error)}`;
+  return new Error(`${title}\n  asked:    ${said}\n  why:      ${why}`, { cause: error });
+}
