@@ -11,9 +11,9 @@ export function decide<Native>(
   response: HttpResponse,
   keep: Keep<Native> | undefined,
   native: Native,
-  failed: FailureDisposition,
+  ifFailed: () => FailureDisposition,
 ): KeepDecision {
-  return chosen(response, keep, native) ?? ruled(response.status, failed);
+  return chosen(response, keep, native) ?? ruled(response.status, ifFailed);
 }
 
 function chosen<Native>(
@@ -37,9 +37,10 @@ export function chosenByStatus(status: number, keep: Keep<never> | undefined): K
   return keep[status] ?? keep[`${Math.floor(status / 100)}xx` as "5xx"];
 }
 
-function ruled(status: number, failed: FailureDisposition): KeepDecision {
+function ruled(status: number, ifFailed: () => FailureDisposition): KeepDecision {
   if (NOTHING_DONE.has(status)) return "release";
   if (status < 500) return "keep";
+  const failed = ifFailed();
   return failed === "remember" ? "keep" : failed;
 }
 

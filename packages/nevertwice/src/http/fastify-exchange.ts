@@ -1,10 +1,10 @@
 /** One exchange on Fastify's request and reply: what the plugin, and Nest on top of Fastify, have in common. */
-import { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Engine } from "../core/engine.ts";
 import type { Answer, HttpAttempt, Reply } from "./exchange.ts";
 import { createExchange } from "./handle.ts";
+import { isOfOrigin, sendReply } from "./node-exchange.ts";
 import { NobodyLeft, NodeRequest } from "./node-request.ts";
 import { isClosed, nodeResponse } from "./node-response.ts";
 import type { HttpOptions } from "./options.ts";
@@ -41,11 +41,12 @@ export function createFastifyExchange(guard: Engine, options: HttpOptions<Fastif
     let answer: Answer;
     try {
       answer = await exchange.handle(incoming, (attempt, added) => {
-        // A timeout of Fastify's own may have answered while the claim was made.
-        if (reply.sent) throw attempt.notDone(new NobodyLeft("the request was answered by somebody else."));
+        // While the claim was made, the client may have gone, or a timeout of Fastify's own may have answered.
+        if (reply.sent || incoming.isGone())
+          throw attempt.notDone(new NobodyLeft("nobody waits for the answer."));
         const held = new ResponseCapture(res, { exchange, added, goneMs });
         capture = held;
-        Promise.resolve(start(attempt)).catch((error: unknown) => held.fail(error));
+        start(attempt)?.catch((error: unknown) => held.fail(error));
         return held.response;
       });
     } catch (error) {
@@ -87,30 +88,14 @@ function giveUp(reply: FastifyReply, capture: ResponseCapture, error: unknown): 
  * Sends it as it was kept: past the hooks that made it what it is, which would do so twice. What hooks before us set for
  * this very request is on it too; of what a handler may have set as well, only what concerns the reader's origin.
  */
-function send(reply: FastifyReply, { status, headers, body }: Reply, isStarted: boolean): void {
+function send(reply: FastifyReply, answer: Reply, isStarted: boolean): void {
   const own = Object.entries(reply.getHeaders());
   reply.hijack();
   const res = reply.raw as ServerResponse;
   if (isClosed(nodeResponse(res))) return;
-  res.statusCode = status;
   for (const [name, value] of own) {
     if (value !== undefined && (!isStarted || isOfOrigin(name) || name === "vary"))
       res.setHeader(name, value);
   }
-  const seen = new Set<string>();
-  for (const [name, value] of headers) {
-    if (seen.has(name) || isOfOrigin(name)) res.appendHeader(name, value);
-    else res.setHeader(name, value);
-    seen.add(name);
-  }
-  if (status === 204 || status === 205 || status === 304) {
-    res.end();
-    return;
-  }
-  res.setHeader("content-length", Buffer.byteLength(body));
-  res.end(body);
-}
-
-function isOfOrigin(name: string): boolean {
-  return name.startsWith("access-control-");
+  sendReply(res, answer);
 }

@@ -106,7 +106,10 @@ function carryOut(served: Served, request: Tapped, reply: FastifyReply, done: Do
     return undefined;
   };
   const bytes = tap instanceof BodyTap ? tap.take() : undefined;
-  served.serve({ request, reply, bytes }, start).catch(done);
+  served.serve({ request, reply, bytes }, start).catch((error: unknown) => {
+    // To Fastify nothing thrown is nothing wrong, and the handler would run.
+    done((error || new Error("rejected without a reason")) as Error);
+  });
 }
 
 /** One for each set of options, made when a route is declared: that is when its mistakes are told. */

@@ -108,16 +108,16 @@ export function createExchange<Native>(guard: Engine, options: HttpOptions<Nativ
       if (request.isGone?.() && !attempt.hasSaidNotDone(thrown)) throw cutOff(thrown);
       throw thrown;
     }
-    const onFailure: FailureDisposition =
-      typeof failed === "function"
-        ? "release"
-        : request.isGone?.() && failed === "release"
-          ? "unknown"
-          : failed;
-    const decision = attempt.decision ?? decide(response, keep, request.native, onFailure);
+    const decision = attempt.decision ?? decide(response, keep, request.native, () => ifFailed(request));
     if (decision === "release" || decision === "unknown") throw new Ended(response, decision, false);
     const until = settings.expired === "refuse" ? clock.now() + retentionMs : undefined;
     return keptOf(response, replayed, decision === "marker", until);
+  }
+
+  /** What an answer from 500 means where nobody says more about it. */
+  function ifFailed(request: HttpRequest<Native>): FailureDisposition {
+    if (typeof failed === "function") return "release";
+    return failed === "release" && request.isGone?.() ? "unknown" : failed;
   }
 
   async function answerTo(result: RunResult<KeptResponse>, request: HttpRequest<Native>): Promise<Answer> {
@@ -238,6 +238,8 @@ class HandedAttempt implements HttpAttempt {
   notDone(cause?: unknown): Error {
     const error = this.#attempt.notDone(cause);
     this.#notDone = error;
+    // Where a framework makes an answer of what is thrown, that answer is about nothing.
+    this.decision ??= "release";
     return error;
   }
 

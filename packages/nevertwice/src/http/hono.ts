@@ -26,6 +26,8 @@ export function idempotency<E extends Env = any>(
 ): MiddlewareHandler<E> {
   const exchange = createExchange(guard, options);
   return async function idempotent(c, next) {
+    // Mounted on the app and on the route: the outer one is at it already.
+    if (c.get("idempotency") !== undefined) return next();
     let held: HeldResponse | undefined;
     try {
       const answer = await exchange.handle(honoRequest(c), async (attempt, added) => {

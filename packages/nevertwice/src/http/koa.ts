@@ -43,17 +43,11 @@ export function idempotency<Context extends KoaContext = KoaContext>(
       const start = (attempt: HttpAttempt | undefined) => {
         isStarted = true;
         ctx.state.idempotency = attempt;
-        const onDone = attempt === undefined ? undefined : answerUnseen(ctx);
-        next().then(
-          () => {
-            onDone?.(true);
-            resolve();
-          },
-          (error: unknown) => {
-            onDone?.(false);
-            reject(error);
-          },
-        );
+        if (attempt !== undefined) answerUnseen(ctx);
+        next().then(() => {
+          if (attempt !== undefined) standByHead(ctx);
+          resolve();
+        }, reject);
       };
       serve(request, ctx.res, start).then(() => {
         if (isStarted) return;
@@ -67,29 +61,27 @@ export function idempotency<Context extends KoaContext = KoaContext>(
 /**
  * Koa asks the connection whether there is anybody to answer, and if not, answers nothing. Whoever comes back for the
  * answer must find it whole, so a response that is held can always be written to. Koa also answers the errors of the
- * connection itself, if it can: those are none of the handler's. What is returned is to be told how the handler ended.
+ * connection itself, if it can: those are none of the handler's.
  */
-function answerUnseen(ctx: KoaContext): (isAnswered: boolean) => void {
+function answerUnseen(ctx: KoaContext): void {
   const { onerror, req, res } = ctx;
-  let isRunning = true;
-  let isTold = false;
+  let isOfConnection = false;
   Object.defineProperty(ctx.response, "writable", {
     configurable: true,
-    get: () => !isTold && !res.writableEnded,
+    get: () => !isOfConnection && !res.writableEnded,
   });
   ctx.onerror = (error) => {
-    isTold = isRunning || error === req.socket.errored;
+    isOfConnection = error === req.socket.errored;
     onerror.call(ctx, error);
-    isTold = false;
+    isOfConnection = false;
   };
-  return (isAnswered) => {
-    isRunning = false;
-    if (!isAnswered) return;
-    const { destroy } = res;
-    // Koa stops a stream whose reader is gone, also before its first byte: the head that was set stands.
-    res.destroy = (error) => {
-      if (req.socket.destroyed && !res.headersSent) res.writeHead(res.statusCode);
-      return destroy.call(res, error);
-    };
+}
+
+/** Koa stops a stream whose reader is gone, also before its first byte: the head that the handler set stands. */
+function standByHead({ req, res }: KoaContext): void {
+  const { destroy } = res;
+  res.destroy = (error) => {
+    if (req.socket.destroyed && !res.headersSent) res.writeHead(res.statusCode);
+    return destroy.call(res, error);
   };
 }

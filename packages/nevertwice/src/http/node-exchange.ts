@@ -2,6 +2,7 @@
  * One exchange on node's own request and response: what every adapter on top of them has in common. They differ in how
  * a handler is started and in where an error goes.
  */
+import { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
 import type { Engine } from "../core/engine.ts";
 import type { Answer, Exchange, HttpAttempt, Reply, Run } from "./exchange.ts";
@@ -97,15 +98,24 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /** What outer layers set stays, as with an answer of the handler; lines that concern the reader's origin add up. */
-function sendReply(res: ServerResponse, { status, headers, body }: Reply): void {
+export function sendReply(res: ServerResponse, { status, headers, body }: Reply): void {
   if (res.headersSent || isClosed(nodeResponse(res))) return;
   res.statusCode = status;
   const seen = new Set<string>();
   for (const [name, value] of headers) {
-    if (seen.has(name) || name.startsWith("access-control-")) res.appendHeader(name, value);
+    if (seen.has(name) || isOfOrigin(name)) res.appendHeader(name, value);
     else res.setHeader(name, value);
     seen.add(name);
   }
-  if (status === 204 || status === 205 || status === 304) res.end();
-  else res.end(body);
+  if (status === 204 || status === 205 || status === 304) {
+    res.end();
+    return;
+  }
+  res.setHeader("Content-Length", Buffer.byteLength(body));
+  res.end(body);
+}
+
+/** Whether a header is about the origin that may read the answer. */
+export function isOfOrigin(name: string): boolean {
+  return name.startsWith("access-control-");
 }

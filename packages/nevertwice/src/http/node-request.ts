@@ -35,6 +35,7 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
   readonly target: string;
   readonly #req: Incoming;
   readonly #parsed: ParsedBody;
+  #headers: IncomingMessage["headers"] | undefined;
 
   constructor(native: Native, req: IncomingMessage, { target, parsed }: NodeRequestHow = {}) {
     const incoming = req as Incoming;
@@ -46,7 +47,8 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
   }
 
   header(name: string): string | undefined {
-    const value = this.#req.headers[name];
+    this.#headers ??= this.#req.headers;
+    const value = this.#headers[name];
     return Array.isArray(value) ? value.join(", ") : value;
   }
 
@@ -56,13 +58,16 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
     if (declaredLength(req) > maxBytes) return tooLarge(req);
     // What came together with the head is there in a moment: no need to listen for it.
     if (!hasAll(req)) await undefined;
-    return hasAll(req) ? readAtOnce(req, maxBytes) : readAsItComes(req, maxBytes);
+    const body = hasAll(req) ? readAtOnce(req, maxBytes) : await readAsItComes(req, maxBytes);
+    // Over HTTP/2 half a body ends like a whole one.
+    if (req.aborted) throw gone();
+    return body;
   }
 
   /** Also a client that has closed its half: node then closes the other, unanswered. */
   isGone(): boolean {
     const { socket } = this.#req;
-    return socket?.destroyed === true || socket?.writable === false;
+    return this.#req.aborted || socket?.destroyed === true || socket?.writable === false;
   }
 
   #readByParser(maxBytes: number): RequestBody | "too-large" {
@@ -80,6 +85,10 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
     if (hasNone(this.#req)) return NO_BODY;
     throw misplaced("nothing is left of it", "before it, or leave what it read in body or rawBody");
   }
+}
+
+function gone(): NobodyLeft {
+  return new NobodyLeft("the client went away before its request was whole.");
 }
 
 const NO_BODY: RequestBody = { kind: "bytes", bytes: new Uint8Array() };
@@ -151,7 +160,7 @@ function readAsItComes(req: Incoming, maxBytes: number): Promise<RequestBody | "
     };
     const onClose = () => {
       stop();
-      reject(new NobodyLeft("the client went away before its request was whole."));
+      reject(gone());
     };
     req.on("readable", onReadable);
     req.on("close", onClose);

@@ -1,5 +1,5 @@
 /** Node's response as we see it: what we replace of it, and what its types do not tell. */
-import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from "node:http";
+import { type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { Callback, Chunk, Encoding } from "./held-body.ts";
 
 /** The forms in which `writeHead` takes headers: by name, in turn, or in pairs. */
@@ -15,8 +15,6 @@ export interface ResponseMethods {
   destroy(error?: Error): unknown;
   emit(event: string, ...args: unknown[]): boolean;
 }
-
-export const METHODS = ["write", "end", "writeHead", "flushHeaders", "destroy", "emit"] as const;
 
 export interface NodeResponse extends ResponseMethods {
   readonly req: { readonly httpVersionMajor: number; readonly method?: string };
@@ -43,6 +41,7 @@ export interface NodeResponse extends ResponseMethods {
   _removedContLen: boolean;
   _removedTE: boolean;
   _trailer: string;
+  _maxListeners: number | undefined;
 }
 
 export function nodeResponse(res: ServerResponse): NodeResponse {
@@ -61,4 +60,44 @@ export function isClosed(res: NodeResponse): boolean {
 /** Whether its status has a body at all; what is written to one without is dropped. */
 export function hasBody(res: NodeResponse): boolean {
   return isHttp2(res) ? ![204, 205, 304].includes(res.statusCode) : res._hasBody;
+}
+
+export function methodsOf({
+  write,
+  end,
+  writeHead,
+  flushHeaders,
+  destroy,
+  emit,
+}: ResponseMethods): ResponseMethods {
+  return { write, end, writeHead, flushHeaders, destroy, emit };
+}
+
+export function putMethods(res: ResponseMethods, methods: ResponseMethods): void {
+  res.write = methods.write;
+  res.end = methods.end;
+  res.writeHead = methods.writeHead;
+  res.flushHeaders = methods.flushHeaders;
+  res.destroy = methods.destroy;
+  res.emit = methods.emit;
+}
+
+/** Puts `before` back wherever nobody has put something else in the place of `after`. */
+export function takeMethods(res: ResponseMethods, after: ResponseMethods, before: ResponseMethods): void {
+  if (res.write === after.write) res.write = before.write;
+  if (res.end === after.end) res.end = before.end;
+  if (res.writeHead === after.writeHead) res.writeHead = before.writeHead;
+  if (res.flushHeaders === after.flushHeaders) res.flushHeaders = before.flushHeaders;
+  if (res.destroy === after.destroy) res.destroy = before.destroy;
+  if (res.emit === after.emit) res.emit = before.emit;
+}
+
+/**
+ * Express changes the prototype of every response. V8 then makes a hidden class for every further property of each, at
+ * microseconds apiece, and nothing that reads them is ever warm. Without hidden classes all that is cheap; an object
+ * loses them with a property, and this one says nothing while it is undefined. Measured: a quarter of a request.
+ */
+export function makeExtensible(res: NodeResponse): void {
+  if (Object.getPrototypeOf(res) === ServerResponse.prototype || res._maxListeners !== undefined) return;
+  Reflect.deleteProperty(res, "_maxListeners");
 }

@@ -177,7 +177,7 @@ function statusesOf<Native>({ keep, guard }: Settings<Native>): IdempotencyPolic
   const failed = typeof onFailure === "function" ? "release" : onFailure;
   const ruled = typeof keep === "function" ? undefined : keep;
   const decisionFor = (status: number) =>
-    decide<unknown>({ status, headers: [], body: undefined }, ruled, undefined, failed);
+    decide<unknown>({ status, headers: [], body: undefined }, ruled, undefined, () => failed);
   return CLASSES.flatMap((first) => {
     const all = Array.from({ length: 100 }, (_, i) => {
       const status = first * 100 + i;

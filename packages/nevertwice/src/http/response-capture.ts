@@ -15,10 +15,13 @@ import {
   hasBody,
   isClosed,
   isHttp2,
-  METHODS,
+  makeExtensible,
+  methodsOf,
   type NodeResponse,
   nodeResponse,
+  putMethods,
   type ResponseMethods,
+  takeMethods,
 } from "./node-response.ts";
 import { GoneClient } from "./response-gone.ts";
 import {
@@ -79,10 +82,10 @@ export class ResponseCapture {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    const { write, end, writeHead, flushHeaders, destroy, emit } = captured;
-    this.#theirs = { write, end, writeHead, flushHeaders, destroy, emit };
+    this.#theirs = methodsOf(captured);
     this.#ours = this.#methods();
-    Object.assign(captured, this.#ours);
+    makeExtensible(captured);
+    putMethods(captured, this.#ours);
     if (isClosed(captured)) this.#onGone();
   }
 
@@ -99,15 +102,13 @@ export class ResponseCapture {
     const res = this.#res;
     const theirs = this.#theirs;
     this.#stepAside();
-    if (!(this.#isHttp2 && this.#client.isGone)) {
-      if (this.#isHttp2) theirs.writeHead.call(res, res.statusCode);
-      const isWanted = this.#body.flush({
-        write: (...args) => theirs.write.apply(res, args),
-        end: (...args) => theirs.end.apply(res, args),
-      });
-      if (this.#isFlushed && this.#body.size === 0) theirs.flushHeaders.call(res);
-      if (isWanted && this.#needsDrain && !this.#body.isEnded) res.emit("drain");
-    }
+    if (this.#isHttp2) theirs.writeHead.call(res, res.statusCode);
+    const isWanted = this.#body.flush({
+      write: (...args) => theirs.write.apply(res, args),
+      end: (...args) => theirs.end.apply(res, args),
+    });
+    if (this.#isFlushed && this.#body.size === 0) theirs.flushHeaders.call(res);
+    if (isWanted && this.#needsDrain && !this.#body.isEnded) res.emit("drain");
     this.#client.tell();
     if (this.isDestroyed) theirs.destroy.call(res, this.#destroyedBy);
   }
@@ -284,7 +285,7 @@ export class ResponseCapture {
     const res = this.#res;
     this.#isAside = true;
     clearTimeout(this.#timer);
-    for (const name of METHODS) if (res[name] === this.#ours[name]) res[name] = this.#theirs[name] as never;
+    takeMethods(res, this.#ours, this.#theirs);
     if (!this.#isHttp2) {
       res.finished = false;
       res.destroyed = false;

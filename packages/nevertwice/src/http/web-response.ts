@@ -28,13 +28,15 @@ export async function holdBack(response: Response, { maxHeldBytes, holds }: Hold
     release: () => response,
     discard: () => cancel(response.body),
   });
+  if (!holds(status, (name) => headers.find(([line]) => line.toLowerCase() === name)?.[1])) {
+    return untouched(undefined);
+  }
   if (made !== undefined) {
     const body = bytesIn(made.body ?? "");
     return untouched(body.length > maxHeldBytes ? undefined : body);
   }
   if (response.body === null) return untouched(EMPTY);
   if (response.bodyUsed) throw new TypeError("the handler answered with a body that was read before.");
-  if (!holds(status, (name) => response.headers.get(name) ?? undefined)) return untouched(undefined);
 
   const reader = response.body.getReader();
   const chunks: Uint8Array[] = [];

@@ -290,6 +290,23 @@ describe.each([
     expect(runs).toBe(1);
   });
 
+  test("is not run if the options reject, even with nothing", async () => {
+    let runs = 0;
+    await app.register(
+      idempotency(guard, {
+        scope: ({ headers }) => Promise.reject(headers["x-none"] ? null : new Error("who?")),
+      }),
+    );
+    app.post("/charge", async () => ({ run: ++runs }));
+    const send = await open();
+    const answers = [await send(), await send({ headers: { "x-none": "1" } })];
+    expect(answers.map(({ status, json }) => [status, json().message])).toEqual([
+      [500, "who?"],
+      [500, "rejected without a reason"],
+    ]);
+    expect(runs).toBe(0);
+  });
+
   test("takes its own options, and can take no part", async () => {
     await app.register(idempotency(guard, ANYONE));
     let runs = 0;

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vit
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import type { HttpAttempt } from "../../src/http/exchange.ts";
 import { attemptOf, withIdempotency } from "../../src/http/fetch.ts";
+import { current } from "../../src/http/replay.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
@@ -205,6 +206,14 @@ describe("an answer", () => {
     expect(noted.runs).toBe(1);
   });
 
+  test.each([204, 205, 304])("RP-04 made anew with status %d has no body either", async (status) => {
+    const replay = current<Request>(() => ({ status, body: "unfit" }));
+    const wrapped = withIdempotency(guard, { ...ANYONE, replay }, () => new Response("x"));
+    await wrapped(post("k"));
+    const again = await wrapped(post("k"));
+    expect([again.status, again.body]).toEqual([status, null]);
+  });
+
   test("RP-07 keeps each of its cookies at first, and replays none", async () => {
     const { handler } = counting(() => {
       const headers = new Headers({ location: "/charges/1" });
@@ -304,6 +313,7 @@ describe("a streamed answer", () => {
     expect(read.pulled).toBe(3);
     const reader = (first.body as ReadableStream<Uint8Array>).getReader();
     for (let i = 1; i <= 4; i++) expect((await reader.read()).value?.[0]).toBe(i);
+    await new Promise((resolve) => setImmediate(resolve));
     expect(read.pulled).toBe(4);
     let size = 4_000;
     for (;;) {

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { Server } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { serve } from "@hono/node-server";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { compress } from "hono/compress";
 import { cors } from "hono/cors";
 import { HTTPException } from "hono/http-exception";
@@ -32,7 +32,10 @@ const ANYONE = { scope: "anyone" } as const;
 interface App {
   fetch(request: Request): Response | Promise<Response>;
 }
-type Send = (path: string, init?: RequestInit & { key?: string; duplex?: "half" }) => Promise<Response>;
+type Send = (
+  path: string,
+  init?: RequestInit & { key?: string | null; duplex?: "half" },
+) => Promise<Response>;
 
 /** As every other runtime calls it. */
 async function direct(app: App): Promise<Send> {
@@ -51,12 +54,16 @@ async function served(app: App): Promise<Send> {
   return (path, init) => fetch(`http://127.0.0.1:${port}${path}`, { redirect: "manual", ...keyed(init) });
 }
 
-function keyed({ key = "k", headers, ...init }: RequestInit & { key?: string } = {}): RequestInit {
+function keyed({ key = "k", headers, ...init }: RequestInit & { key?: string | null } = {}): RequestInit {
   return {
     method: "POST",
     body: '{"amount":1}',
     ...init,
-    headers: { "content-type": "application/json", "idempotency-key": `"${key}"`, ...(headers as object) },
+    headers: {
+      "content-type": "application/json",
+      ...(key !== null && { "idempotency-key": `"${key}"` }),
+      ...(headers as object),
+    },
   };
 }
 
@@ -106,6 +113,19 @@ describe.each([
     expect(missing.status).toBe(400);
   });
 
+  test("below two of them is served by the outer one, once", async () => {
+    let runs = 0;
+    const app = new Hono();
+    app.use(idempotency(guard, ANYONE));
+    app.post("/charge", idempotency(guard, { ...ANYONE, required: true }), (c) => c.text(String(++runs)));
+    const send = await open(app);
+    for (const response of [await send("/charge"), await send("/charge")]) {
+      expect([response.status, await response.text()]).toEqual([200, "1"]);
+    }
+    const unkeyed = await send("/charge", { key: null });
+    expect(unkeyed.status).toBe(400);
+  });
+
   test.each([
     ["json", (c: { req: { json(): Promise<unknown> } }) => c.req.json()],
     ["text", (c: { req: { text(): Promise<string> } }) => c.req.text()],
@@ -147,6 +167,23 @@ describe.each([
       expect((await send(path, { body: '{ "amount": 1 }' })).headers.get("idempotent-replayed")).toBe("true");
       expect(runs).toBe(1);
     }
+  });
+
+  test("reads its body as ever where a copy of it was read before the layer", async () => {
+    let runs = 0;
+    const app = new Hono();
+    app.use(async (c, next) => {
+      await c.req.raw.clone().text();
+      await next();
+    });
+    app.post("/charge", idempotency(guard, ANYONE), async (c) =>
+      c.json({ run: ++runs, body: await c.req.json() }),
+    );
+    const send = await open(app);
+    for (const response of [await send("/charge"), await send("/charge")]) {
+      expect(await response.json()).toEqual({ run: 1, body: { amount: 1 } });
+    }
+    expect((await send("/charge", { body: "[]" })).status).toBe(422);
   });
 
   test("takes a form that was parsed before the layer, and refuses one with files, which are gone then", async () => {
@@ -224,12 +261,37 @@ describe.each([
     expect(runs).toBe(2);
   });
 
+  test("is not run if the options reject, even with nothing", async () => {
+    let runs = 0;
+    const app = new Hono();
+    const scope = (c: Context) => Promise.reject(c.req.header("x-none") ? null : new Error("who?"));
+    app.post("/charge", idempotency(guard, { scope }), (c) => c.text(String(++runs)));
+    app.onError((error, c) => c.text(error.message, 500));
+    const send = await open({
+      fetch: async (request) =>
+        Promise.resolve(app.fetch(request)).catch(() => new Response("", { status: 500 })),
+    });
+    expect(await (await send("/charge")).text()).toBe("who?");
+    expect((await send("/charge", { headers: { "x-none": "1" } })).status).toBe(500);
+    expect(runs).toBe(0);
+  });
+
+  test("of events in one piece is answered for by the fact alone, as a stream of them is", async () => {
+    const app = new Hono();
+    app.post("/charge", idempotency(guard, ANYONE), (c) =>
+      c.body("data: 1\n\n", 200, { "Content-Type": "text/event-stream" }),
+    );
+    const send = await open(app);
+    expect(await (await send("/charge")).text()).toBe("data: 1\n\n");
+    expect((await send("/charge")).headers.get("nevertwice-outcome")).toBe("not-kept");
+  });
+
   test("IK-18 hands what is no Error on, and is free again", async () => {
     let runs = 0;
     const app = new Hono();
     app.post("/charge", idempotency(guard, ANYONE), (c) => {
       if (++runs > 1) return c.text("ok");
-      throw null;
+      return Promise.reject(null);
     });
     const outer = {
       fetch: async (request: Request) => {

@@ -1,6 +1,8 @@
+import { once } from "node:events";
 import { createReadStream } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import type { Socket } from "node:net";
+import { connect, constants, createServer as createServer2, type Http2ServerRequest } from "node:http2";
+import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -165,6 +167,23 @@ describe("an answer under a key", () => {
     expect(first.headers).toContain("X-Outer: 1");
   });
 
+  it("is not asked of Koa if the layer gives it", async () => {
+    const seen: unknown[] = [];
+    const outer: Middleware = async (ctx, next) => {
+      await next();
+      seen.push([ctx.respond, ctx.status]);
+    };
+    const port = await appOf(outer, layer(), (ctx) => {
+      ctx.status = 201;
+      ctx.body = "made";
+    });
+    await twice(port);
+    expect(seen).toEqual([
+      [undefined, 201],
+      [false, 201],
+    ]);
+  });
+
   it("IK-17 with status 500 frees its key, also if outer middleware makes it of an error", async () => {
     let runs = 0;
     const outer: Middleware = async (ctx, next) => {
@@ -293,6 +312,45 @@ describe("a client that goes away", () => {
     await expect
       .poll(async () => parsed(await exchange(port, KEYED)), { timeout: 5_000 })
       .toMatchObject({ line: "HTTP/1.1 201 Created", body: "" });
+    expect(runs).toBe(1);
+  });
+
+  it("over HTTP/2, with an error of its own, finds its answer when it comes back", async () => {
+    let runs = 0;
+    const started = deferred();
+    const left = deferred();
+    const app = new Koa();
+    app.silent = true;
+    app.use(layer());
+    app.use(async (ctx) => {
+      runs++;
+      (ctx.req as unknown as Http2ServerRequest).stream.on("close", () => left.resolve());
+      started.resolve();
+      await left.promise;
+      await turn();
+      ctx.status = 201;
+      ctx.body = "made";
+    });
+    const server = createServer2({}, app.callback());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    onTestFinished(() => {
+      session.destroy();
+      server.close();
+    });
+    const send = () => {
+      const stream = session.request({ ":method": "POST", "idempotency-key": '"key-1"' });
+      stream.on("error", () => {});
+      stream.end("{}");
+      return stream;
+    };
+    const first = send();
+    await started.promise;
+    first.close(constants.NGHTTP2_INTERNAL_ERROR);
+    await left.promise;
+    const status = async () => (await once(send(), "response"))[0][":status"];
+    await expect.poll(status, { timeout: 5_000 }).toBe(201);
     expect(runs).toBe(1);
   });
 });

@@ -386,6 +386,17 @@ describe.each([
     });
   });
 
+  test("is not run if the options reject, even with nothing", async () => {
+    let runs = 0;
+    const Charges = controller({ charge: { on: [Post("charge")], handler: () => ({ run: ++runs }) } });
+    const scope = ({ headers }: { headers: Record<string, string> }) =>
+      Promise.reject(headers["x-none"] ? null : new Error("who?"));
+    const send = await open(platform, { controllers: [Charges], options: { scope } });
+    const answers = [await send(), await send({ headers: { "x-none": "1" } })];
+    expect(answers.map(({ status }) => status)).toEqual([500, 500]);
+    expect(runs).toBe(0);
+  });
+
   test("FP-13 is told from one whose members are named twice where raw bodies are kept", async () => {
     const Charges = controller({ charge: { on: [Post("charge")], handler: () => "ok" } });
     const send = await open(platform, { controllers: [Charges], rawBody: true });
@@ -422,6 +433,41 @@ describe.each([
     }
     expect((await send({ body: "[]" })).status).toBe(422);
     await expect.poll(() => noted).toEqual(["complete", "complete", "complete"]);
+  });
+
+  test("is replayed without anything going wrong behind it, for an exception filter or a log to tell of", async () => {
+    const told: unknown[] = [];
+    class All {
+      catch(error: unknown) {
+        told.push(error);
+      }
+    }
+    Catch()(All);
+    const Charges = controller({
+      charge: { on: [Post("charge")], handler: () => ({ id: 1 }) },
+      text: { on: [Post("text"), Header("content-type", "text/plain")], handler: () => "text" },
+      moved: { on: [Post("moved"), Redirect("/done", 303)], handler: () => undefined },
+      own: {
+        on: [Post("own")],
+        parameters: [Res()],
+        handler: (res: { send(body: string): void }) => res.send("own"),
+      },
+    });
+    const configure = (nest: INestApplication) => nest.useGlobalFilters(new All());
+    const logging = { write: (line: string) => told.push(line) };
+    const quiet: Platform = {
+      create: () =>
+        platform === EXPRESS
+          ? new ExpressAdapter()
+          : new FastifyAdapter({ forceCloseConnections: true, logger: { level: "warn", stream: logging } }),
+    };
+    const send = await open(quiet, { controllers: [Charges], configure });
+    for (const path of ["/charge", "/text", "/moved", "/own"]) {
+      const [first, again] = [await send({ path }), await send({ path })];
+      expect([await again.text(), replayedOf(again)]).toEqual([await first.text(), "true"]);
+      expect((await send({ path, body: "[]" })).status).toBe(422);
+    }
+    expect(told).toEqual([]);
   });
 
   test("has the headers that the app sets for every request on replays too", async () => {

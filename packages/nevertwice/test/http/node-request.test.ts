@@ -1,8 +1,9 @@
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
-import type { Socket } from "node:net";
+import { connect, createServer as createServer2, type Http2ServerRequest } from "node:http2";
+import type { AddressInfo, Socket } from "node:net";
 import { text } from "node:stream/consumers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import type { RequestBody } from "../../src/http/exchange.ts";
 import { NobodyLeft, NodeRequest, type ParsedBody } from "../../src/http/node-request.ts";
 import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
@@ -145,6 +146,9 @@ describe("an unread body", () => {
 });
 
 describe("a body that is too large", () => {
+  /** More than the buffers of a connection take. */
+  const LONG = 20_000_000;
+
   it("is refused by what it says of its length, before it has come", async () => {
     const port = await listen(async (req, res) => {
       res.end(shown(await new NodeRequest(req, req).readBody(MAX)));
@@ -160,7 +164,7 @@ describe("a body that is too large", () => {
   });
 
   it.each([
-    ["said", `${MAX * 50}`],
+    ["said", `${LONG}`],
     ["not said", undefined],
   ])("flows away, so that its connection can be used again; its length is %s", async (_name, length) => {
     const port = await listen(async (req, res) => {
@@ -168,7 +172,7 @@ describe("a body that is too large", () => {
       res.end(`${body.length} bytes;`);
     });
     const wire = await open(port);
-    const long = "x".repeat(MAX * 50);
+    const long = "x".repeat(LONG);
     const headers = { Connection: "keep-alive" };
     wire.send(
       length === undefined
@@ -199,6 +203,44 @@ describe("a client that goes away", () => {
     expect(await failed.promise).toBeInstanceOf(NobodyLeft);
   });
 
+  it("leaves nobody to answer over HTTP/2 either, where half a body ends like a whole one", async () => {
+    const failed = deferred<unknown>();
+    const seen = deferred<boolean>();
+    const arrived = deferred();
+    const server = createServer2({}, (req: Http2ServerRequest) => {
+      req.stream.once("data", () => setImmediate(arrived.resolve));
+      const node = new NodeRequest(req, req as unknown as IncomingMessage);
+      req.on("aborted", () => seen.resolve(node.isGone()));
+      node.readBody(MAX).then(failed.resolve, failed.resolve);
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    onTestFinished(() => {
+      session.destroy();
+      server.close();
+    });
+    session.on("error", () => {});
+    const stream = session.request({ ":method": "POST" });
+    stream.on("error", () => {});
+    stream.write("half");
+    await arrived.promise;
+    session.destroy();
+    expect(await seen.promise).toBe(true);
+    expect(await failed.promise).toBeInstanceOf(NobodyLeft);
+  });
+
+  it("leaves nobody to answer also if it was sent away", async () => {
+    const failed = deferred<unknown>();
+    const port = await listen((req) => {
+      new NodeRequest(req, req).readBody(MAX).then(failed.resolve, failed.resolve);
+      setImmediate(() => req.destroy());
+    });
+    const wire = await open(port);
+    wire.send(requestText("", { "Content-Length": "7" }));
+    expect(await failed.promise).toBeInstanceOf(NobodyLeft);
+  });
+
   it("before its body is asked for leaves nobody to answer", async () => {
     const failed = deferred<unknown>();
     const port = await listen(async (req) => {
@@ -211,10 +253,10 @@ describe("a client that goes away", () => {
     expect(await failed.promise).toBeInstanceOf(NobodyLeft);
   });
 
-  it.each<[string, (socket: Socket) => void]>([
-    ["and resets its connection", (socket) => socket.resetAndDestroy()],
-    ["and closes its half", (socket) => socket.end()],
-  ])("%s is seen to be gone, and not before", async (_name, leave) => {
+  it.each<[string, "close" | "end", (socket: Socket) => void]>([
+    ["resets its connection", "close", (socket) => socket.resetAndDestroy()],
+    ["closes its half", "end", (socket) => socket.end()],
+  ])("is seen to be gone when it %s, and not before", async (_name, event, leave) => {
     const isRead = deferred();
     const seen = deferred<boolean[]>();
     const port = await listen(async (req, res) => {
@@ -222,7 +264,7 @@ describe("a client that goes away", () => {
       await node.readBody(MAX);
       const before = node.isGone();
       isRead.resolve();
-      await new Promise((resolve) => req.socket.on("close", resolve));
+      await new Promise((resolve) => req.socket.on(event, resolve));
       seen.resolve([before, node.isGone(), res.headersSent]);
     });
     const wire = await open(port);
@@ -267,6 +309,23 @@ describe("a body that was read before", () => {
       parser(() => ({})),
     );
     expect(result.body).toMatch(/^options-invalid: .*Put this layer before it/);
+  });
+
+  it("by whoever is about to read it is refused too, and that one reads it once", async () => {
+    const result = deferred<string>();
+    let read = "";
+    const port = await listen(async (req, res) => {
+      req.on("data", (chunk) => {
+        read += chunk;
+      });
+      const body = new NodeRequest(req, req).readBody(MAX);
+      result.resolve(await body.then(shown, (error: Error) => error.message));
+      await once(req, "end");
+      res.end();
+    });
+    await exchange(port, requestText("whole"));
+    expect(await result.promise).toMatch(/^options-invalid: /);
+    expect(read).toBe("whole");
   });
 
   it("by whoever still reads it is refused too", async () => {

@@ -418,19 +418,46 @@ describe("a response that somebody else has given before the handler could start
     await done.promise;
     expect(runs).toBe(0);
   });
+
+  it("stands, also if the layer has an answer of its own by then", async () => {
+    const asked = deferred();
+    const goOn = deferred();
+    const authorize = async ({ url }: IncomingMessage) => {
+      if (url !== "/orders?slow") return true;
+      asked.resolve();
+      await goOn.promise;
+      return false;
+    };
+    const listener = idempotency(guarded(), { scope: "anyone", authorize })(() => {});
+    const served = deferred<unknown>();
+    const port = await listen(async (req, res) => {
+      listener(req, res).then(() => served.resolve("resolved"), served.resolve);
+      await asked.promise;
+      res.writeHead(503).end("too slow");
+      goOn.resolve();
+    });
+    const slow = requestText("{}", KEY, "POST /orders?slow HTTP/1.1");
+    expect(parsed(await exchange(port, slow))).toMatchObject({ body: "too slow" });
+    expect(await served.promise).toBe("resolved");
+  });
 });
 
 describe("over HTTP/2", () => {
   async function serving2(
     handler: (req: Http2ServerRequest, res: Http2ServerResponse) => unknown,
+    onRequest: (req: Http2ServerRequest) => void = () => {},
   ): Promise<ClientHttp2Session> {
     const listener = idempotency<Http2ServerRequest>(guarded(), {
-      scope: (req) => req.headers["x-user"] as string,
+      scope(req) {
+        onRequest(req);
+        return req.headers["x-user"] as string;
+      },
     })(handler);
     const server = createServer2({}, listener);
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    await once(session, "connect");
     onTestFinished(() => {
       session.destroy();
       server.close();
@@ -488,6 +515,28 @@ describe("over HTTP/2", () => {
       headers: { "nevertwice-outcome": "not-kept" },
       body: "",
     });
+  });
+
+  it("forgets a client that went away before its body was whole", async () => {
+    const arrived = deferred<Http2ServerRequest>();
+    let runs = 0;
+    const session = await serving2((_req, res) => {
+      runs++;
+      res.end("done");
+    }, arrived.resolve);
+    const again = connect(`http://127.0.0.1:${session.socket.remotePort}`);
+    onTestFinished(() => again.destroy());
+    const stream = session.request({ ":method": "POST", "x-user": "ada", "idempotency-key": '"key-1"' });
+    stream.on("error", () => {});
+    stream.write("half");
+    const req = await arrived.promise;
+    await turn();
+    const closed = once(req.stream, "close");
+    session.destroy();
+    await closed;
+    for (let i = 0; i < 5; i++) await turn();
+    expect(runs).toBe(0);
+    expect(await send(again, "{}")).toMatchObject({ body: "done" });
   });
 
   it("keeps the answer for a client that went away", async () => {

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { type IncomingMessage, type RequestListener, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setImmediate as turn } from "node:timers/promises";
@@ -355,6 +355,12 @@ describe("what is streamed", () => {
     expect((await (await capture()).response).body).toHaveLength(1_000);
   });
 
+  it("is one text that is longer than that, too", async () => {
+    const { port, capture } = await holding((res) => res.end("x".repeat(1_001)));
+    void exchange(port, requestText("")).catch(() => {});
+    expect((await (await capture()).response).body).toBeUndefined();
+  });
+
   it("is known at its head for events, and when the handler flushes its head", async () => {
     for (const handler of [
       (res: ServerResponse) => res.writeHead(200, { "Content-Type": "text/event-stream" }),
@@ -421,6 +427,37 @@ describe("what is streamed", () => {
     held.release();
     expect(parsed(await answered).body).toBe(`${"x".repeat(2_000)}rest`);
     expect(told.sort()).toEqual(["drain", "first false", "first gone"]);
+  });
+
+  it("tells a blocked writer that its piece has gone, also if it was the last", async () => {
+    const told = deferred();
+    const { port, capture } = await holding((res) => {
+      res.write("x".repeat(2_000), () => told.resolve());
+      res.end();
+    });
+    const answered = exchange(port, requestText(""));
+    (await capture()).release();
+    await told.promise;
+    expect(parsed(await answered).body).toHaveLength(2_000);
+  });
+
+  it("is not in our hands any more once it is let go", async () => {
+    const { promise, resolve } = deferred<ServerResponse>();
+    const { port, capture } = await holding((res) => {
+      res.flushHeaders();
+      resolve(res);
+    });
+    void exchange(port, requestText("")).catch(() => {});
+    (await capture()).release();
+    const { write, end, writeHead, flushHeaders, destroy, emit } = await promise;
+    expect({ write, end, writeHead, flushHeaders, destroy, emit }).toEqual({
+      write: ServerResponse.prototype.write,
+      end: ServerResponse.prototype.end,
+      writeHead: ServerResponse.prototype.writeHead,
+      flushHeaders: ServerResponse.prototype.flushHeaders,
+      destroy: ServerResponse.prototype.destroy,
+      emit: ServerResponse.prototype.emit,
+    });
   });
 
   it("goes through what others put on the response after us, to its end", async () => {
@@ -530,6 +567,26 @@ describe("an answer that is replaced", () => {
     );
     expect(parsed(first)).toEqual(parsed(second));
     expect(parsed(first).headers).toContain("X-Before: 1");
+    expect(first).toMatch(/\r\nDate: /);
+  });
+
+  it("leaves nothing in an answer that comes in pieces", async () => {
+    const port = await listen(async (_req, res) => {
+      const held = new ResponseCapture(res, HOLD);
+      res.addTrailers({ "X-Sum": "1" });
+      res.end("the handler's");
+      await held.response;
+      held.discard();
+      res.write("one,");
+      res.end("two");
+    });
+    const answer = parsed(await exchange(port, requestText("")));
+    expect(answer).toEqual({
+      line: "HTTP/1.1 200 OK",
+      headers: ["Connection: close", "Transfer-Encoding: chunked"],
+      body: "one,two",
+      trailers: [],
+    });
   });
 });
 
