@@ -41,8 +41,13 @@ export function idempotency<Req extends IncomingMessage = ExpressRequest>(
 ): Middleware {
   const { serve } = createNodeExchange(guard, options);
   return function idempotent(req, res, next) {
+    // Mounted on the app and on the route: the outer one is at it already.
+    if ((req as IncomingMessage & Express.Request).idempotency !== undefined) {
+      next();
+      return;
+    }
     const start = (attempt: HttpAttempt | undefined) => {
-      (req as IncomingMessage & Express.Request).idempotency = attempt;
+      if (attempt !== undefined) (req as IncomingMessage & Express.Request).idempotency = attempt;
       next();
     };
     serve(new NodeRequest(req as Req, req), res, start).catch((error: unknown) => {

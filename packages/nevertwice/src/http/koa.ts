@@ -33,6 +33,8 @@ export function idempotency<Context extends KoaContext = KoaContext>(
 ): Middleware {
   const { serve } = createNodeExchange(guard, options);
   return function idempotent(ctx, next) {
+    // Mounted on the app and on the route: the outer one is at it already.
+    if (ctx.state.idempotency !== undefined) return next().then(() => {});
     const request = new NodeRequest(ctx as Context, ctx.req, {
       target: ctx.originalUrl,
       parsed: ctx.request as ParsedBody,
@@ -42,10 +44,14 @@ export function idempotency<Context extends KoaContext = KoaContext>(
       // What it throws goes up to Koa, which answers it on the response like anything else.
       const start = (attempt: HttpAttempt | undefined) => {
         isStarted = true;
+        if (attempt === undefined) {
+          next().then(() => resolve(), reject);
+          return;
+        }
         ctx.state.idempotency = attempt;
-        if (attempt !== undefined) answerUnseen(ctx);
+        answerUnseen(ctx);
         next().then(() => {
-          if (attempt !== undefined) standByHead(ctx);
+          standByHead(ctx);
           resolve();
         }, reject);
       };
@@ -64,18 +70,28 @@ export function idempotency<Context extends KoaContext = KoaContext>(
  * connection itself, if it can: those are none of the handler's.
  */
 function answerUnseen(ctx: KoaContext): void {
-  const { onerror, req, res } = ctx;
-  let isOfConnection = false;
-  Object.defineProperty(ctx.response, "writable", {
-    configurable: true,
-    get: () => !isOfConnection && !res.writableEnded,
-  });
+  const { onerror } = ctx;
+  Object.defineProperty(ctx.response, "writable", WRITABLE);
   ctx.onerror = (error) => {
-    isOfConnection = error === req.socket.errored;
-    onerror.call(ctx, error);
-    isOfConnection = false;
+    if (error === ctx.req.socket.errored) cutOff = ctx;
+    try {
+      onerror.call(ctx, error);
+    } finally {
+      cutOff = undefined;
+    }
   };
 }
+
+/** The context that is being told of an error of its connection. */
+let cutOff: KoaContext | undefined;
+
+/** One getter for all: with one of its own, each response would have a hidden class of its own, and nothing be warm. */
+const WRITABLE: PropertyDescriptor = {
+  configurable: true,
+  get(this: { readonly ctx: KoaContext; readonly res: ServerResponse }) {
+    return this.ctx !== cutOff && !this.res.writableEnded;
+  },
+};
 
 /** Koa stops a stream whose reader is gone, also before its first byte: the head that the handler set stands. */
 function standByHead({ req, res }: KoaContext): void {

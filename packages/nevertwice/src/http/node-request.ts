@@ -72,7 +72,8 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
 
   #readByParser(maxBytes: number): RequestBody | "too-large" {
     const { body, rawBody } = this.#parsed;
-    const bytes = [rawBody, body].find((value) => value instanceof Uint8Array);
+    const raw = typeof rawBody === "string" ? Buffer.from(rawBody) : rawBody;
+    const bytes = [raw, body].find((value) => value instanceof Uint8Array);
     if (bytes !== undefined) return bytes.length > maxBytes ? "too-large" : { kind: "bytes", bytes };
     if (declaredLength(this.#req) > maxBytes) return "too-large";
     if (this.header("content-type")?.toLowerCase().startsWith("multipart/")) {

@@ -86,6 +86,15 @@ describe.each([
     expect(seen).toEqual(["POST /orders/1", "POST /orders/2"]);
   });
 
+  it("is one layer where it is mounted on the app and on the route", async () => {
+    const app = framework();
+    const mounted = layer();
+    app.use(mounted);
+    app.post("/orders", mounted, (_req: Request, res: Response) => void res.send("made"));
+    const { first, second, isReplay } = await twice(app);
+    expect([first.line, second.body, isReplay]).toEqual(["HTTP/1.1 200 OK", "made", true]);
+  });
+
   it("hands a request without a key on, untouched", async () => {
     let runs = 0;
     const app = framework();
@@ -182,6 +191,20 @@ describe.each([
       const { second } = await twice(app);
       expect([second.body, runs]).toEqual(['{"message":"thrown at once"}', expected]);
     }
+  });
+
+  it("frees the key of work that says it was not done, whatever an error handler answers", async () => {
+    let runs = 0;
+    const app = framework();
+    app.post("/orders", layer(), (req: Request, res: Response, next: NextFunction) => {
+      if (++runs > 1) res.send("done");
+      else next(req.idempotency?.notDone(new Error("the card was not even asked")));
+    });
+    app.use((_error: unknown, _req: Request, res: Response, _next: NextFunction) => {
+      res.status(400).send("try again");
+    });
+    const { first, second, isReplay } = await twice(app);
+    expect([first.body, second.body, isReplay]).toEqual(["try again", "done", false]);
   });
 
   it("IK-18 frees the key of what nobody handles, with Express's own answer", async () => {

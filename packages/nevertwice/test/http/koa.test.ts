@@ -70,6 +70,15 @@ describe("an answer under a key", () => {
     expect(parsed(await exchange(port, other)).line).toBe("HTTP/1.1 422 Unprocessable Entity");
   });
 
+  it("is given by one layer where two are mounted", async () => {
+    const mounted = layer();
+    const port = await appOf(mounted, mounted, (ctx) => {
+      ctx.body = "made";
+    });
+    const { first, second, isReplay } = await twice(port);
+    expect([first.line, second.body, isReplay]).toEqual(["HTTP/1.1 200 OK", "made", true]);
+  });
+
   it("has its attempt in the state; without a key there is none", async () => {
     const seen: unknown[] = [];
     const port = await appOf(layer(), (ctx) => {

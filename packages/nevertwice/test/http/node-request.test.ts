@@ -291,6 +291,8 @@ describe("a body that was read before", () => {
   it("is its bytes, where they were kept", async () => {
     const raw = parser((body) => ({ body: {}, rawBody: Buffer.from(body) }));
     expect((await read(requestText('{"a": 1}'), undefined, raw)).body).toBe('{"a": 1}');
+    const rawText = parser((body) => ({ body: {}, rawBody: body }));
+    expect((await read(requestText('{"a": 1}'), undefined, rawText)).body).toBe('{"a": 1}');
     const bytes = parser((body) => ({ body: Buffer.from(body) }));
     expect((await read(requestText('{"a": 1}'), undefined, bytes)).body).toBe('{"a": 1}');
   });
