@@ -16,6 +16,12 @@ export async function startServer(name, settings) {
   return (startRedis ?? startPostgres)({ settings });
 }
 
+/** What puts the load on an application behind HTTP. */
+export async function installLoad() {
+  const { installMissing } = await load("packages.ts");
+  await installMissing(["wrk"]);
+}
+
 /** @param {string} file */
 async function load(file) {
   const { module } = await runnerImport(`${SERVICES}${file}`);

@@ -7,10 +7,13 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { hotSpotsText, page, resultsText } from "../bench/document.js";
+import { http } from "../bench/grounds/http.js";
 import { grounds } from "../bench/grounds.js";
+import { httpPage, layerSpotsText, layersText } from "../bench/http/document.js";
+import { compareLayers } from "../bench/http/rounds.js";
 import { isInstalled } from "../bench/installed.js";
 import { compare } from "../bench/rounds.js";
-import { startServer } from "../bench/servers.js";
+import { installLoad, startServer } from "../bench/servers.js";
 import { ROOT } from "./command.js";
 
 const BENCH = `${ROOT}bench/`;
@@ -19,19 +22,22 @@ const { values: flags, positionals } = parseArgs({
   options: { quick: { type: "boolean", default: false } },
   allowPositionals: true,
 });
-const chosen = grounds.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
-const unknown = positionals.find((word) => !grounds.some(({ name }) => name === word));
+const names = [...grounds, http].map(({ name }) => name);
+const unknown = positionals.find((word) => !names.includes(word));
 if (unknown !== undefined) {
-  console.error(`There is no ${unknown}; choose from ${grounds.map(({ name }) => name).join(", ")}.`);
+  console.error(`There is no ${unknown}; choose from ${names.join(", ")}.`);
   process.exit(2);
 }
+const chosen = positionals.length === 0 ? names : positionals;
 
 npm(ROOT, "run", "--silent", "build");
 installPeers();
-for (const ground of chosen) await bench(ground);
+for (const ground of grounds) if (chosen.includes(ground.name)) await bench(ground);
+if (chosen.includes(http.name)) await benchHttp();
 
 /** @param {import("../bench/grounds.js").Ground} ground */
 async function bench(ground) {
+  /** @type {import("../bench/rounds.js").Results[]} */
   const all = [];
   for (const table of ground.tables) {
     console.error(`\n${ground.title}. ${table.durability}`);
@@ -40,10 +46,41 @@ async function bench(ground) {
     console.log(hotSpotsText(ground, results));
     all.push(results);
   }
+  keep(ground.name, (measurement) => page(ground, all, measurement));
+}
+
+async function benchHttp() {
+  await installLoad();
+  const size = flags.quick ? { ...http.size, runs: 1, keys: 2_000, warmup: 1_000 } : http.size;
+  /** @type {(readonly import("../bench/http/rounds.js").Row[])[]} */
+  const all = [];
+  for (const table of http.tables) {
+    console.error(`\n${http.title}. ${table.title}`);
+    const server = table.store === "redis" ? await startServer("redis", http.settings) : undefined;
+    try {
+      const rows = await compareLayers(table, { size, url: server?.url }, (round) =>
+        console.error(`run ${round} of ${size.runs} done`),
+      );
+      console.log(`\n${layersText(rows)}\n\n${layerSpotsText(table, rows)}`);
+      all.push(rows);
+    } finally {
+      await server?.stop();
+    }
+  }
+  keep(http.name, (measurement) => httpPage(all, measurement));
+}
+
+/**
+ * Writes the page of a whole measurement.
+ *
+ * @param {string} name
+ * @param {(measurement: { versionOf: (name: string) => string, platform: string }) => string} pageOf
+ */
+function keep(name, pageOf) {
   if (flags.quick) return;
   const platform = `Node ${process.versions.node}, ${process.platform} ${process.arch}, ${availableParallelism()} logical processors`;
-  writeFileSync(`${BENCH}results/${ground.name}.md`, page(ground, all, { versionOf, platform }));
-  console.log(`\nWritten to bench/results/${ground.name}.md.`);
+  writeFileSync(`${BENCH}results/${name}.md`, pageOf({ versionOf, platform }));
+  console.log(`\nWritten to bench/results/${name}.md.`);
 }
 
 /**

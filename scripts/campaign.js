@@ -1,10 +1,11 @@
 /**
  * `npm run campaign`: what a test run has no time for. `-- simulation` simulates ten million schedules
- * (`--schedules N --seed S` for others), `-- stores` puts the real stores to their trials at full size; without a name
- * it does both.
+ * (`--schedules N --seed S` for others), `-- stores` puts the real stores to their trials at full size, `-- next` installs
+ * Next and runs its example; without a name it does all.
  */
 import { execFileSync } from "node:child_process";
 import { parseArgs } from "node:util";
+import { campaignOfNext } from "./campaign/next.js";
 import { campaignOfSimulation } from "./campaign/simulation.js";
 import { campaignOfStores } from "./campaign/stores.js";
 
@@ -17,6 +18,7 @@ const { values, positionals } = parseArgs({
 const CAMPAIGNS = {
   simulation: () => campaignOfSimulation({ schedules: Number(values.schedules), seed: Number(values.seed) }),
   stores: campaignOfStores,
+  next: campaignOfNext,
 };
 
 const unknown = positionals.filter((name) => !Object.hasOwn(CAMPAIGNS, name));

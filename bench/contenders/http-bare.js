@@ -1,0 +1,5 @@
+/** The application alone. */
+
+export async function create() {
+  return { layer: undefined, async close() {} };
+}

@@ -1,0 +1,60 @@
+/** The process that runs one application, seen from outside. */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+
+const SERVE = fileURLToPath(new URL("serve.js", import.meta.url));
+
+/** @typedef {{ ran: number, processorMicroseconds: number, profiles?: import("../profile.js").Profile[] }} Counted */
+
+/** @param {object} plan as `serve.js` takes it */
+export async function startApp(plan) {
+  const child = fork(SERVE, [JSON.stringify(plan)], {
+    execArgv: ["--expose-gc"],
+    serialization: "advanced",
+    env: { ...process.env, NODE_ENV: "production" },
+    // Express writes every error that a middleware passes on; only those of a layer that fails are of interest.
+    stdio: ["ignore", "inherit", "pipe", "ipc"],
+  });
+  let said = "";
+  child.stderr?.on("data", (chunk) => {
+    said = (said + chunk).slice(-4_000);
+  });
+  const died = once(child, "exit").then(([code]) => {
+    throw new Error(`the application ended with code ${code}\n${said}`);
+  });
+  // Whoever waits for it is told; nobody waits after the end.
+  died.catch(() => {});
+
+  /** @returns {Promise<any>} */
+  const message = async () => (await Promise.race([once(child, "message"), died]))[0];
+  const { port } = await message();
+
+  return {
+    /** @type {number} */
+    port,
+
+    /**
+     * @template T
+     * @param {() => Promise<T>} requests
+     * @param {boolean} isProfiled
+     * @returns {Promise<Counted & { answer: T }>}
+     */
+    async during(requests, isProfiled = false) {
+      const begun = message();
+      child.send({ kind: "begin", isProfiled });
+      await begun;
+      const answer = await Promise.race([requests(), died]);
+      const ended = message();
+      child.send({ kind: "end" });
+      return { ...(await ended), answer };
+    },
+
+    async stop() {
+      if (child.exitCode !== null) return;
+      const exited = once(child, "exit");
+      child.send({ kind: "stop" });
+      await exited;
+    },
+  };
+}
