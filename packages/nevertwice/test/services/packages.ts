@@ -15,6 +15,7 @@ const PACKAGES = {
   "mariadb-install-db": "mariadb-server",
   cc: "gcc libc6-dev",
   chromium: "chromium",
+  wrk: "wrk",
 } as const;
 
 export type Program = keyof typeof PACKAGES;
