@@ -1,6 +1,7 @@
 /** steadykey's middleware for Express and its plugin for Fastify. */
-import { IdempotencyManager, InMemoryIdempotencyStore, RedisIdempotencyStore } from "steadykey";
+import { IdempotencyManager } from "steadykey";
 import { createIdempotencyMiddleware, fastifyIdempotency } from "steadykey/middleware";
+import { STORES } from "./steadykey.js";
 
 const LAYERS = { express: createIdempotencyMiddleware, fastify: fastifyIdempotency };
 
@@ -14,15 +15,3 @@ export async function create({ framework, store: storeName, place }) {
     },
   };
 }
-
-const STORES = {
-  async memory() {
-    return { store: new InMemoryIdempotencyStore() };
-  },
-
-  async redis({ url }) {
-    const { createClient } = await import("redis");
-    const client = await createClient({ url }).connect();
-    return { store: new RedisIdempotencyStore(client), close: () => client.close() };
-  },
-};

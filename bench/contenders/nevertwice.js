@@ -16,7 +16,7 @@ export async function create({ ground, place, hasFingerprint, capacity }) {
   };
 }
 
-const STORES = {
+export const STORES = {
   async memory(_place, capacity) {
     const { memoryStore } = await import("nevertwice/stores/memory");
     // The default limit would refuse the last keys of a long run; the limit itself costs nothing.

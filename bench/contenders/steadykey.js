@@ -24,7 +24,7 @@ export async function create({ ground, place, hasFingerprint }) {
   };
 }
 
-const STORES = {
+export const STORES = {
   async memory() {
     return { store: new InMemoryIdempotencyStore() };
   },
