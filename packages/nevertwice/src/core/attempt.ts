@@ -17,6 +17,8 @@ export interface Attempt {
   readonly signal: AbortSignal;
   /** A key for another system, the same on every attempt. Throws `lease-lost` once the claim is lost. */
   deriveKey(name: string): string;
+  /** Renews the claim at once, beside the renewals that are made by themselves. False if it is lost; rejects if the store does not answer. */
+  renew(): Promise<boolean>;
   /** `throw attempt.notDone(cause)` says that nothing happened: the key is free again, and the caller gets `cause`. */
   notDone(cause?: unknown): Error;
 }
@@ -34,6 +36,12 @@ export type Ending =
       readonly content: { readonly value: unknown } | { readonly thrown: unknown };
     }
   | { readonly kind: "abandon"; readonly as: AbandonAs; readonly thrown: unknown };
+
+/** How an outcome is to be kept: how much of it, and with what its observer says of where it came from. */
+export interface Keeping {
+  readonly maxOutcomeBytes: number;
+  readonly origin?: string | undefined;
+}
 
 /** Errors made by `notDone`, and the attempt that made each. */
 const notDoneBy = new WeakMap<object, Attempt>();
@@ -65,6 +73,10 @@ class HandedAttempt implements Attempt {
   get signal(): AbortSignal {
     return this.#lease.signal();
   }
+
+  renew(): Promise<boolean> {
+    return this.#lease.renew();
+  }
 }
 
 export function createAttempt(call: Call, lease: Lease, fence: number, number: number): Attempt {
@@ -72,16 +84,20 @@ export function createAttempt(call: Call, lease: Lease, fence: number, number: n
 }
 
 /** The work returned. What cannot be kept is still done: it is completed without its value, never run again. */
-export function endingOfValue(value: unknown, maxOutcomeBytes: number, shorten?: Call["shorten"]): Ending {
-  const ending = completion("value", value, maxOutcomeBytes);
+export function endingOfValue(value: unknown, keeping: Keeping, shorten?: Call["shorten"]): Ending {
+  const ending = completion("value", value, keeping);
   if (ending.notKept === undefined || shorten === undefined) return ending;
-  return { ...ending, outcome: shortened(value, shorten, maxOutcomeBytes) ?? ending.outcome };
+  return { ...ending, outcome: shortened(value, shorten, keeping) ?? ending.outcome };
 }
 
 /** What is kept instead of a value that cannot be, if that can. */
-function shortened(value: unknown, shorten: (value: never) => unknown, maxBytes: number): string | undefined {
+function shortened(
+  value: unknown,
+  shorten: (value: never) => unknown,
+  { maxOutcomeBytes, origin }: Keeping,
+): string | undefined {
   try {
-    const encoded = encodeOutcome("value", shorten(value as never), maxBytes);
+    const encoded = encodeOutcome("value", shorten(value as never), maxOutcomeBytes, origin);
     return encoded.kept ? encoded.text : undefined;
   } catch {
     // Whoever was to shorten it failed; that it is done is kept all the same.
@@ -95,7 +111,7 @@ export function endingOfThrow(
   call: Call,
   attempt: Attempt,
   lease: Lease,
-  maxOutcomeBytes: number,
+  keeping: Keeping,
 ): Ending {
   if (typeof thrown === "object" && thrown !== null && notDoneBy.get(thrown) === attempt) {
     return { kind: "abandon", as: "released", thrown: (thrown as Error).cause ?? thrown };
@@ -104,7 +120,7 @@ export function endingOfThrow(
   if (lease.isLost() || call.signal?.aborted) return { kind: "abandon", as: "unknown", thrown };
   switch (dispositionOf(thrown, call)) {
     case "remember":
-      return completion("thrown", thrown, maxOutcomeBytes);
+      return completion("thrown", thrown, keeping);
     case "release":
       return { kind: "abandon", as: "released", thrown };
     default:
@@ -119,9 +135,9 @@ export function endingOfDecision(
 ): Ending {
   switch (decision?.status) {
     case "done":
-      return completion("value", decision.value, maxOutcomeBytes);
+      return completion("value", decision.value, { maxOutcomeBytes });
     case "failed":
-      return completion("thrown", decision.error, maxOutcomeBytes);
+      return completion("thrown", decision.error, { maxOutcomeBytes });
     case "not-done":
       return { kind: "abandon", as: "released", thrown: undefined };
     default:
@@ -143,9 +159,9 @@ function dispositionOf(thrown: unknown, call: Call): FailureDisposition {
 function completion(
   kind: "value" | "thrown",
   content: unknown,
-  maxOutcomeBytes: number,
+  { maxOutcomeBytes, origin }: Keeping,
 ): Ending & { kind: "complete" } {
-  const encoded = encodeOutcome(kind, content, maxOutcomeBytes);
+  const encoded = encodeOutcome(kind, content, maxOutcomeBytes, origin);
   // What the first caller gets is what a replay gives, if there is one.
   const given = encoded.kept ? encoded.content : content;
   return {

@@ -28,7 +28,7 @@ export interface Caller {
 
 /** Answers as `send` does, or rejects with `TimedOut` after `ms`; an answer that comes after that goes to `onLate`. */
 export function bounded<T>(
-  { store, timer }: Caller,
+  { store, timer }: { readonly store: Pick<Store, "usesSignal">; readonly timer: Timer },
   ms: number,
   send: (bound: Bound) => Promise<T>,
   onLate?: (answer: T) => void,

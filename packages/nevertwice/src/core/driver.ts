@@ -9,11 +9,13 @@ import {
   endingOfDecision,
   endingOfThrow,
   endingOfValue,
+  type Keeping,
   type Work,
 } from "./attempt.ts";
 import { abandonUnrun, claimRound, mayProceed, type Round, type RoundAnswer, sendRenew } from "./claiming.ts";
 import { Lease } from "./lease.ts";
 import { about } from "./observer.ts";
+import { decodeOutcome } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
 import type { Call } from "./request.ts";
@@ -64,7 +66,7 @@ export function createDriver(ports: Ports): Driver {
   }
 
   async function drive<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
-    const { identity, policy } = call;
+    const { identity } = call;
     const claim = await claimUntilAnswered(call);
     if (claim === undefined) return refused(closed());
     const { round, answer } = claim;
@@ -74,8 +76,7 @@ export function createDriver(ports: Ports): Driver {
         abandonUnrun(ports, call, round);
         return refused(closed());
       case "completed":
-        emit?.({ ...about(identity), kind: "replayed", refused: policy.onCompleted === "reject" });
-        return policy.onCompleted === "reject" ? { status: "already-done" } : replay(answer.outcome);
+        return answerDuplicate(call, answer.outcome);
       case "conflict":
         emit?.({ ...about(identity), kind: "conflict", state: answer.state });
         return answer;
@@ -88,8 +89,17 @@ export function createDriver(ports: Ports): Driver {
       case "too-late":
         return refused(new Error("the claim was answered after its lease had ended"));
       case "pending":
+        emit?.({ ...about(identity), kind: "pending", leaseLeftMs: answer.leaseLeftMs });
         return answer;
     }
+  }
+
+  function answerDuplicate<T>({ identity, policy }: Call, text: string): RunResult<T> {
+    const isRefused = policy.onCompleted === "reject";
+    if (isRefused && emit === undefined) return { status: "already-done" };
+    const outcome = decodeOutcome(text);
+    emit?.({ ...about(identity), kind: "replayed", refused: isRefused, origin: outcome.origin });
+    return isRefused ? { status: "already-done" } : replay(outcome);
   }
 
   /** Nobody is left to work for: the guard closes, or the caller has gone. */
@@ -156,14 +166,17 @@ export function createDriver(ports: Ports): Driver {
     settlement: Settlement,
     number: number,
   ): Promise<RunResult<T>> {
-    const limit = outcomeLimit(ports, call.policy);
     const { handed, lease, end } = begin(settlement, number);
+    const keeping = (): Keeping => ({
+      maxOutcomeBytes: outcomeLimit(ports, call.policy),
+      origin: ports.origin?.(),
+    });
     let ending: Ending;
     try {
       // Keeping the value never throws: what cannot be kept is an ending too.
-      ending = endingOfValue(await work(handed), limit, call.shorten);
+      ending = endingOfValue(await work(handed), keeping(), call.shorten);
     } catch (thrown) {
-      ending = endingOfThrow(thrown, call, handed, lease, limit);
+      ending = endingOfThrow(thrown, call, handed, lease, keeping());
     }
     end();
     if (ending.kind === "complete")

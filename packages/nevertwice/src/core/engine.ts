@@ -5,7 +5,7 @@ import { systemTimer, type Timer } from "./clock.ts";
 import { createDriver, type Driver, type LeftRunning } from "./driver.ts";
 import { NevertwiceError } from "./errors.ts";
 import { checkedPart } from "./identity.ts";
-import { createEmit, type Observer } from "./observer.ts";
+import { about, createAround, createEmit, createOrigin, type Observer, observersIn } from "./observer.ts";
 import {
   createOperator,
   type ForgetReport,
@@ -18,7 +18,6 @@ import {
   checkOptions,
   type Decision,
   isFunction,
-  mergePolicy,
   oneOf,
   POLICY_CHECKS,
   POLICY_DEFAULTS,
@@ -28,18 +27,20 @@ import {
 } from "./policy.ts";
 import { outcomeLimit } from "./ports.ts";
 import { startPurging } from "./purging.ts";
-import { prepareCall, type RunRequest, type Subject } from "./request.ts";
+import { type Call, prepareCall, type RunRequest, type Subject } from "./request.ts";
 import { createRequirement } from "./requirement.ts";
 import { closed, type RunResult, toError } from "./result.ts";
 import { FAULTS, type Fault } from "./settings.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
+import { type Tuning, tuningOf, type Windows } from "./tuning.ts";
 
 export interface GuardOptions extends PolicyOptions {
   readonly store: Store;
   /** Which application the keys belong to: two guards share records only within one namespace. Default "default". */
   readonly namespace?: string | undefined;
-  readonly observer?: Observer | undefined;
+  /** Who is told what happens: one, or several. */
+  readonly observer?: Observer | readonly Observer[] | undefined;
   readonly purgeEveryMs?: number | undefined;
   readonly drainMs?: number | undefined;
   /** The fault that an acknowledged claim must survive, with all before it: our-crash, store-crash, power-loss, failover. */
@@ -53,6 +54,8 @@ export interface Engine {
   readonly policy: Policy;
   /** The same guard with other policies: what rides beside a request, said once. Closing either closes both. */
   with(options: PolicyOptions): Engine;
+  /** Changes how long things take, for calls from now on: of this guard, and of those made of it that say nothing else. */
+  retune(windows: Windows): void;
   /** Runs `work` once for this key and answers the same every time; throws what it threw, or a `NevertwiceError`. */
   run<T>(request: RunRequest, work: Work<T>): Promise<T>;
   /** Like `run`, but every expected ending is a value; throws what the work threw, and for a request that is itself wrong. */
@@ -69,6 +72,8 @@ export interface Engine {
   /** Removes one record (true if there was one that is not under way), or all of a scope. */
   forget(subject: Subject): Promise<boolean>;
   forget(all: { readonly scope: string }): Promise<ForgetReport>;
+  /** Says that what is completed is not done after all, so that it may be done again. False if it is not completed. */
+  reopen(subject: Subject): Promise<boolean>;
   /** Resolves when the store answers and survives what is required of it. */
   ready(): Promise<void>;
   /** Takes no new work, waits `drainMs` for what runs, then fires its signals and answers what is left to lapse. The store stays open. */
@@ -88,7 +93,9 @@ const GUARD_CHECKS: Readonly<Record<string, Check>> = {
   ...POLICY_CHECKS,
   store: isStore,
   namespace: (name, value) => void checkedPart(value, name, "options-invalid"),
-  observer: isFunction,
+  observer(name, value) {
+    for (const observer of observersIn(value)) isFunction(name, observer);
+  },
   purgeEveryMs: wholeFrom(0),
   drainMs: wholeFrom(0),
   require: oneOf(...FAULTS),
@@ -105,32 +112,43 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     purgeEveryMs = GUARD_DEFAULTS.purgeEveryMs,
     drainMs = GUARD_DEFAULTS.drainMs,
   } = options;
-  const base = mergePolicy(POLICY_DEFAULTS, options);
   const { timer, random } = enginePorts;
+  const observers = observersIn(options.observer);
   const ports = {
     ...enginePorts,
     store,
-    emit: createEmit(options.observer),
+    emit: createEmit(observers),
+    origin: createOrigin(observers),
     background: createBackground({ store, timer }, random),
     requirement: options.require === undefined ? undefined : createRequirement(store, options.require),
   };
   const driver = createDriver(ports);
-  const stopPurging = startPurging(ports, purgeEveryMs, base.storeTimeoutMs);
+  const fit = (policy: Policy) => ({ ...policy, maxOutcomeBytes: outcomeLimit(ports, policy) });
+  const base = tuningOf(() => POLICY_DEFAULTS, options, fit);
+  const stopPurging = startPurging(ports, purgeEveryMs, base.policy().storeTimeoutMs);
   const close = () => {
     stopPurging();
     return driver.close(drainMs);
   };
 
-  function engineWith(given: Policy): Engine {
-    const policy = { ...given, maxOutcomeBytes: outcomeLimit(ports, given) };
-    const operator = createOperator(ports, namespace, policy);
+  const around = createAround(observers);
+  function execute<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
+    const run = () => driver.execute(call, work);
+    return around === undefined ? run() : around(about(call.identity), run);
+  }
+
+  function engineWith(tuning: Tuning): Engine {
+    const operator = () => {
+      if (driver.isClosed()) throw closed();
+      return createOperator(ports, namespace, tuning.policy());
+    };
     return {
-      ...callsOf(driver, operator, namespace, policy),
-      policy,
-      with(more) {
-        checkOptions(more, POLICY_CHECKS);
-        return engineWith(mergePolicy(policy, more));
+      ...callsOf(execute, operator, namespace, tuning.policy),
+      get policy() {
+        return tuning.policy();
       },
+      with: (more) => engineWith(tuning.with(more)),
+      retune: tuning.retune,
       close,
     };
   }
@@ -138,28 +156,23 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
   return engineWith(base);
 }
 
-/** The calls of callers and operators, under one policy. */
+/** The calls of callers and operators, under the policy that holds when they are made. */
 function callsOf(
-  driver: Driver,
-  operator: Operator,
+  execute: Driver["execute"],
+  open: () => Operator,
   namespace: string,
-  policy: Policy,
-): Omit<Engine, "policy" | "with" | "close"> {
+  policy: () => Policy,
+): Omit<Engine, "policy" | "with" | "retune" | "close"> {
   function tryRun<T>(request: RunRequest, work: Work<T>): Promise<RunResult<T>> {
     try {
-      const call = prepareCall(request, namespace, policy);
+      const call = prepareCall(request, namespace, policy());
       isFunction("the work", work);
-      if (call.signal === undefined) return driver.execute(call, work);
+      if (call.signal === undefined) return execute(call, work);
       call.signal.throwIfAborted();
-      return unlessAborted(driver.execute(call, work), call.signal);
+      return unlessAborted(execute(call, work), call.signal);
     } catch (error) {
       return Promise.reject(error);
     }
-  }
-
-  function open(): Operator {
-    if (driver.isClosed()) throw closed();
-    return operator;
   }
 
   function forget(subject: Subject): Promise<boolean>;
@@ -188,6 +201,7 @@ function callsOf(
     listUnknown: async (page = {}) => open().listUnknown(page),
     resolve: async (subject, decision) => open().resolve(subject, decision),
     forget,
+    reopen: async (subject) => open().reopen(subject),
     ready: async () => open().probe(),
   };
 }

@@ -22,6 +22,7 @@ export const ERROR_CODES = {
   "scope-missing": { status: 500, retryable: false },
   "lease-lost": { status: 500, retryable: true },
   "not-kept": { status: 500, retryable: false },
+  "sealing-failed": { status: 500, retryable: false },
   "options-invalid": { status: 500, retryable: false },
   "driver-missing": { status: 500, retryable: false },
   "store-unsafe": { status: 500, retryable: false },

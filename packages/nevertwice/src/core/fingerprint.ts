@@ -4,6 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { NevertwiceError } from "./errors.ts";
+import { kindOf } from "./identity.ts";
 
 const VERSION = "1";
 const MAX_DEPTH = 128;
@@ -51,7 +52,7 @@ function canonical(value: unknown, path: (string | number)[]): string {
         throw invalid(path, `nested deeper than ${MAX_DEPTH} levels (or circular)`);
       return Array.isArray(value) ? canonicalArray(value, path) : canonicalObject(value, path);
     default:
-      throw invalid(path, value === undefined ? "undefined" : `a ${typeof value}`);
+      throw invalid(path, kindOf(value));
   }
 }
 
@@ -93,10 +94,17 @@ function canonicalObject(object: object, path: (string | number)[]): string {
   return `${text}}`;
 }
 
-/** By UTF-16 code units. Names mostly come sorted, or few: then this is cheaper than a call to sort. */
+/** So many names are sorted in place: a call to `sort` copies them first. */
+const FEW_NAMES = 32;
+
+/** By UTF-16 code units. */
 function sorted(names: string[]): string[] {
+  if (names.length > FEW_NAMES) return names.sort();
   for (let i = 1; i < names.length; i++) {
-    if ((names[i - 1] as string) > (names[i] as string)) return names.sort();
+    const name = names[i] as string;
+    let at = i;
+    for (; at > 0 && (names[at - 1] as string) > name; at--) names[at] = names[at - 1] as string;
+    names[at] = name;
   }
   return names;
 }

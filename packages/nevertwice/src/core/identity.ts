@@ -69,8 +69,10 @@ function lengthPrefixed(part: string): string {
   return `${utf8Length(part)}:${part}`;
 }
 
-function kindOf(value: unknown): string {
-  return value === null ? "null" : value === undefined ? "missing" : `a ${typeof value}`;
+/** What a value is, in words, for messages that say what it should have been. */
+export function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
 /** Bytes of the text in UTF-8, or -1 if a surrogate stands alone. */

@@ -5,6 +5,7 @@
  */
 import { hash } from "node:crypto";
 import { NevertwiceError } from "./errors.ts";
+import { kindOf } from "./identity.ts";
 
 export type KeyPart = string | number | bigint | boolean | null;
 
@@ -68,7 +69,7 @@ function partText(part: KeyPart, index: number): string {
       return `?${part}`;
     default:
       if (part === null) return "~";
-      throw invalid(index, part === undefined ? "undefined" : `a ${typeof part}`);
+      throw invalid(index, kindOf(part));
   }
 }
 

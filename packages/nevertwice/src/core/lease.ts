@@ -69,6 +69,27 @@ export class Lease {
     this.#controller?.abort(reason);
   }
 
+  /** Renews at once. False if the claim is lost, or if there never was one; rejects if the store does not answer. */
+  async renew(): Promise<boolean> {
+    const { timer, sentAt, renew } = this.#options;
+    if (this.#isStopped || sentAt === undefined || this.isLost()) return false;
+    const now = timer.now();
+    this.#answered(now, await renew());
+    return !this.isLost();
+  }
+
+  #answered(sentAt: number, isRenewed: boolean): void {
+    if (!isRenewed) {
+      this.lose("overtaken");
+      return;
+    }
+    const { leaseMs } = this.#options;
+    // Two renewals under way may be answered in any order.
+    this.#endsAt = Math.max(this.#endsAt, leaseEnd(sentAt, leaseMs));
+    this.#renewAt = sentAt + leaseMs * RENEW_AT;
+    this.#rearm();
+  }
+
   /** The work is over: no more renewals, and the signal stays as it is. */
   stop(): void {
     this.#isStopped = true;
@@ -99,12 +120,7 @@ export class Lease {
     // Nothing more is sent until this one is answered; `endsAt` still guards it.
     this.#renewAt = Number.POSITIVE_INFINITY;
     renew().then(
-      (isRenewed) => {
-        if (!isRenewed) return this.lose("overtaken");
-        this.#endsAt = leaseEnd(sentAt, leaseMs);
-        this.#renewAt = sentAt + leaseMs * RENEW_AT;
-        this.#rearm();
-      },
+      (isRenewed) => this.#answered(sentAt, isRenewed),
       () => {
         this.#renewAt = timer.now() + leaseMs * RETRY_AT;
         this.#rearm();

@@ -51,6 +51,7 @@ export interface Operator {
   resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
   forgetOne(subject: Subject): Promise<boolean>;
   forgetScope(scope: string): Promise<ForgetReport>;
+  reopen(subject: Subject): Promise<boolean>;
   probe(): Promise<void>;
 }
 
@@ -75,9 +76,9 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
     }
   }
 
-  async function forgetRecord(id: string, fence: number): Promise<boolean> {
+  async function forgetRecord({ id, fence }: StoreRecord, reopen = false): Promise<boolean> {
     const forget = needed(store, "forget");
-    return ask(({ signal }) => forget({ id, fence, signal }));
+    return ask(({ signal }) => forget({ id, fence, reopen, signal }));
   }
 
   return {
@@ -137,7 +138,13 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
     async forgetOne(subject) {
       const { id } = checkedSubject(subject, namespace);
       const record = await ask((bound) => store.read(id, bound));
-      return record !== undefined && forgetRecord(id, record.fence);
+      return record !== undefined && forgetRecord(record);
+    },
+
+    async reopen(subject) {
+      const { id } = checkedSubject(subject, namespace);
+      const record = await ask((bound) => store.read(id, bound));
+      return record?.state === "completed" && forgetRecord(record, true);
     },
 
     async forgetScope(scope) {
@@ -148,7 +155,7 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
       do {
         const page = await ask(({ signal }) => list({ namespace, scope, limit: PAGE, after, signal }));
         for (const record of page.records) {
-          if (await forgetRecord(record.id, record.fence)) forgotten++;
+          if (await forgetRecord(record)) forgotten++;
           else if ((await ask((bound) => store.read(record.id, bound))) !== undefined) inFlight++;
         }
         after = page.next;

@@ -1,24 +1,34 @@
 /**
- * What the work returned or threw, as text: a JSON array of a header (format, kind and shape, one character each) and the
- * content. Text can be read by people where it is stored, and shared without copying.
+ * What the work returned or threw, as text: a JSON array of a header (format, kind and shape, one character each, then the
+ * origin if there is one) and the content. Text can be read by people where it is stored, and shared without copying. A list that ends in a long text, as
+ * an answer over HTTP does, has that text behind a line break, as it is: nothing in it is escaped and unescaped.
  */
 import { utf8Bytes } from "./bytes.ts";
 import { type Budget, fromTagged, MAX_DEPTH, spend, TAG, TooLarge, toTagged } from "./tagged.ts";
 
 /** What a kept outcome says. `not-kept`: the work is done, but what it returned could not be kept. */
-export type Outcome =
+export type Outcome = (
   | { readonly kind: "value"; readonly value: unknown }
   | { readonly kind: "thrown"; readonly error: unknown }
-  | { readonly kind: "not-kept"; readonly reason: NotKeptReason };
+  | { readonly kind: "not-kept"; readonly reason: NotKeptReason }
+) & {
+  /** What the observer of the attempt that ran said of where it ran: a trace and span, say. */
+  readonly origin?: string | undefined;
+};
 
-/** `unreadable`: kept by a format that this version does not know. */
+/** `unreadable`: kept by a format that this version does not know, or sealed with a key that is not at hand. */
 export type NotKeptReason = "not-encodable" | "too-large" | "forgotten" | "unreadable";
 
 const FORMAT = "1";
+const HEADER_LENGTH = 3;
 const KINDS = { value: "v", thrown: "t", "not-kept": "n" } as const;
 /** JSON as it is, or JSON with tags for what JSON cannot say. */
 const PLAIN = "p";
 const TAGGED = "t";
+/** JSON of all but the last, a line break, the last. */
+const TRAILING = "r";
+/** Shorter texts are not worth a shape of their own. */
+const LONG_TEXT = 128;
 
 /** The text and what it reads back as, or why there is no text. */
 export type Encoded =
@@ -26,28 +36,45 @@ export type Encoded =
   | { readonly kept: false; readonly reason: "not-encodable" | "too-large"; readonly detail: string };
 
 /** Encodes JSON values, `undefined`, bytes, Date, bigint, Map, Set and errors; anything else is not encodable. */
-export function encodeOutcome(kind: "value" | "thrown", content: unknown, maxBytes: number): Encoded {
-  const encoded = encode(kind, content, maxBytes);
+export function encodeOutcome(
+  kind: "value" | "thrown",
+  content: unknown,
+  maxBytes: number,
+  origin = "",
+): Encoded {
+  const encoded = encode(kind, content, maxBytes, origin);
   if (encoded.kept || kind !== "thrown" || !(content instanceof Error)) return encoded;
   // The error itself matters more than what caused it.
-  return encode(kind, withoutCause(content), maxBytes);
+  return encode(kind, withoutCause(content), maxBytes, origin);
 }
 
-function encode(kind: "value" | "thrown", content: unknown, maxBytes: number): Encoded {
+function encode(kind: "value" | "thrown", content: unknown, maxBytes: number, origin: string): Encoded {
+  const start = FORMAT + KINDS[kind];
   try {
     // Each part takes at least a byte, so no value that fits has more parts than bytes.
     const plain = copyOfPlain(content, { partsLeft: maxBytes }, 0);
     if (plain !== NOT_PLAIN) {
       // The copy is what is written: a value that reads differently every time is read once.
-      return sized(JSON.stringify([FORMAT + KINDS[kind] + PLAIN, plain]), plain, maxBytes);
+      const text =
+        trailing(start + TRAILING + origin, plain) ?? JSON.stringify([start + PLAIN + origin, plain]);
+      return sized(text, plain, maxBytes);
     }
     const tagged = toTagged(content, { partsLeft: maxBytes });
-    return sized(JSON.stringify([FORMAT + KINDS[kind] + TAGGED, tagged]), fromTagged(tagged), maxBytes);
+    return sized(JSON.stringify([start + TAGGED + origin, tagged]), fromTagged(tagged), maxBytes);
   } catch (error) {
     // Also what the value itself throws while it is read: the work is done, so nothing may make it look undone.
     const reason = error instanceof TooLarge ? "too-large" : "not-encodable";
     return { kept: false, reason, detail: error instanceof Error ? error.message : textOf(error) };
   }
+}
+
+/** Undefined for a value of another form, and for a text that not every store can keep as it is. */
+function trailing(header: string, value: unknown): string | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const last: unknown = value.at(-1);
+  if (typeof last !== "string" || last.length < LONG_TEXT) return undefined;
+  if (!last.isWellFormed() || last.includes("\0")) return undefined;
+  return `${JSON.stringify([header, ...value.slice(0, -1)])}\n${last}`;
 }
 
 /** Anything may be thrown, also what has no text. */
@@ -83,19 +110,35 @@ export function decodeOutcome(text: string): Outcome {
 }
 
 function decode(text: string): Outcome {
-  const [header, json] = JSON.parse(text) as [header: string, content: unknown];
+  // JSON has no line break of its own as we write it.
+  const end = text.indexOf("\n");
+  const [header, ...rest] = JSON.parse(end === -1 ? text : text.slice(0, end)) as [string, ...unknown[]];
   const shape = header[2];
-  if (header[0] !== FORMAT || (shape !== PLAIN && shape !== TAGGED)) throw new TypeError("unknown format");
-  const content = shape === TAGGED ? fromTagged(json) : json;
+  if (header[0] !== FORMAT || (shape === TRAILING) === (end === -1)) throw new TypeError("unknown format");
+  const content = contentIn(shape, rest, text.slice(end + 1));
+  const origin = header.length > HEADER_LENGTH ? { origin: header.slice(HEADER_LENGTH) } : undefined;
   switch (header[1]) {
     case KINDS.value:
-      return { kind: "value", value: content };
+      return { kind: "value", value: content, ...origin };
     case KINDS.thrown:
-      return { kind: "thrown", error: content };
+      return { kind: "thrown", error: content, ...origin };
     case KINDS["not-kept"]:
       return { kind: "not-kept", reason: (content as { reason: NotKeptReason }).reason };
     default:
       throw new TypeError("unknown kind");
+  }
+}
+
+function contentIn(shape: string | undefined, rest: unknown[], last: string): unknown {
+  switch (shape) {
+    case PLAIN:
+      return rest[0];
+    case TAGGED:
+      return fromTagged(rest[0]);
+    case TRAILING:
+      return [...rest, last];
+    default:
+      throw new TypeError("unknown shape");
   }
 }
 

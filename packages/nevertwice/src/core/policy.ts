@@ -34,6 +34,7 @@ export interface Policy {
     | undefined;
   readonly retentionFrom: "completion" | "claim";
   readonly retentionMs: number;
+  readonly markRetentionMs: number;
   readonly leaseMs: number;
   readonly maxRunMs: number;
   readonly storeTimeoutMs: number;
@@ -53,6 +54,7 @@ export const POLICY_DEFAULTS: Policy = {
   reconcile: undefined,
   retentionFrom: "completion",
   retentionMs: 86_400_000,
+  markRetentionMs: 60_000,
   leaseMs: 30_000,
   maxRunMs: 900_000,
   storeTimeoutMs: 5_000,
@@ -73,6 +75,7 @@ export const POLICY_CHECKS: { readonly [Name in keyof Policy]: Check } = {
   reconcile: isFunction,
   retentionFrom: oneOf("completion", "claim"),
   retentionMs: wholeFrom(1),
+  markRetentionMs: wholeFrom(1),
   leaseMs: wholeFrom(10),
   maxRunMs: wholeFrom(1),
   storeTimeoutMs: wholeFrom(1),

@@ -14,6 +14,8 @@ export interface Ports {
   /** Unguessable and never repeated: whoever knows a claim's token owns the claim. */
   readonly newToken: () => string;
   readonly emit: Emit | undefined;
+  /** What the observer says of where the work runs, kept with its outcome. */
+  readonly origin?: (() => string | undefined) | undefined;
   readonly background: Background;
   /** What the store must survive before it is given a claim. */
   readonly requirement: Requirement | undefined;

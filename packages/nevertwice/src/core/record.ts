@@ -10,6 +10,7 @@ import type {
   ClaimAnswer,
   ClaimRequest,
   CompleteRequest,
+  ForgetRequest,
   Parts,
   RecordState,
   StoreRecord,
@@ -179,12 +180,22 @@ export function renewRecord(found: Kept | undefined, token: string, leaseMs: num
 }
 
 /** `write: undefined` with a true answer means that the record goes. */
-export function forgetRecord(found: Kept | undefined, fence: number, now: number): Step {
+export function forgetRecord(
+  found: Kept | undefined,
+  { fence, reopen = false }: Pick<ForgetRequest, "fence" | "reopen">,
+  now: number,
+): Step {
   if (found === undefined || isExpired(found, now) || found.fence !== fence) return { answer: false };
   const state = stateOf(found, now);
   if (state === "pending") return { answer: false };
   if (state !== "completed") return { answer: true };
+  if (reopen) return { answer: true, write: reopened(found) };
   return { answer: true, write: { ...found, parts: undefined, fingerprint: undefined, outcome: FORGOTTEN } };
+}
+
+/** Its numbers stay: the next attempt's fence must be above it, and a late claim of its token must not have it back. */
+function reopened(record: Kept): Kept {
+  return { ...record, state: "released", spent: true, completedAt: undefined, outcome: undefined };
 }
 
 /** The record as `read` and `list` show it. */

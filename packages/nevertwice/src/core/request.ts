@@ -17,6 +17,8 @@ import {
 export interface Subject {
   /** What the key is for: a label of your own, the same wherever the same work is guarded. */
   readonly operation: string;
+  /** The operation's first part, for those who keep their operations in families: "billing" and "charge" are "billing:charge". */
+  readonly domain?: string | undefined;
   /** Who the key belongs to: a tenant, a customer. Without it, the key belongs to the whole namespace. */
   readonly scope?: string | undefined;
   readonly key: string | Key;
@@ -45,6 +47,7 @@ const anything: Check = () => {};
 /** The identity is checked where it is made. */
 const IDENTITY_CHECKS: Readonly<Record<string, Check>> = {
   operation: anything,
+  domain: isDomain,
   scope: anything,
   key: anything,
 };
@@ -79,7 +82,13 @@ export function checkedSubject(subject: Subject, namespace: string): Identity {
   return identifySubject(subject, namespace);
 }
 
-function identifySubject({ operation, scope, key }: Subject, namespace: string): Identity {
+/** No part of a family's name may look like the seam: so two pairs of domain and operation never make one text. */
+export function isDomain(name: string, value: unknown): void {
+  if (typeof value === "string" && value !== "" && !value.includes(":")) return;
+  throw new NevertwiceError("options-invalid", `${name} must be text without a colon, and not empty.`);
+}
+
+function identifySubject({ operation, domain, scope, key }: Subject, namespace: string): Identity {
   if (operation === undefined || operation === "") {
     throw new NevertwiceError(
       "options-invalid",
@@ -92,7 +101,12 @@ function identifySubject({ operation, scope, key }: Subject, namespace: string):
       "scope is empty: give the tenant or principal, or leave scope out.",
     );
   }
-  return identityOf({ namespace, scope: scope ?? "", operation, key: keyText(key) });
+  return identityOf({
+    namespace,
+    scope: scope ?? "",
+    operation: domain === undefined ? operation : `${domain}:${operation}`,
+    key: keyText(key),
+  });
 }
 
 function keyText(key: unknown): string {

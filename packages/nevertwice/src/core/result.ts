@@ -1,7 +1,7 @@
 /** What became of a call: the values that `tryRun` answers, and the errors that `run` throws for them. */
 import type { Ending } from "./attempt.ts";
 import { isNevertwiceError, NevertwiceError } from "./errors.ts";
-import { decodeOutcome, type NotKeptReason } from "./outcome.ts";
+import { decodeOutcome, type NotKeptReason, type Outcome } from "./outcome.ts";
 import type { Settlement, Verdict } from "./settling.ts";
 import type { RecordState } from "./store.ts";
 
@@ -29,15 +29,14 @@ export function toResult<T>(
   verdict: Verdict,
   { isUnclaimed }: Settlement,
 ): RunResult<T> {
-  if (verdict.status === "superseded" && !isUnclaimed) return replay(verdict.outcome);
+  if (verdict.status === "superseded" && !isUnclaimed) return replay(decodeOutcome(verdict.outcome));
   if ("thrown" in ending.content) throw ending.content.thrown;
   const value = ending.content.value as T;
   if (verdict.status === "overtaken" && !isUnclaimed) return { status: "lease-lost", value };
   return { status: "ran", value, recorded: verdict.status === "recorded" };
 }
 
-export function replay<T>(text: string): RunResult<T> {
-  const outcome = decodeOutcome(text);
+export function replay<T>(outcome: Outcome): RunResult<T> {
   switch (outcome.kind) {
     case "value":
       return { status: "replayed", value: outcome.value as T };

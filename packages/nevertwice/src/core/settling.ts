@@ -5,6 +5,7 @@
 import type { Ending } from "./attempt.ts";
 import { type Bound, bounded } from "./calls.ts";
 import { grantedLate, type Round, sendAbandon, sendClaim } from "./claiming.ts";
+import { isNevertwiceError } from "./errors.ts";
 import { fingerprintsDiffer } from "./fingerprint.ts";
 import { about } from "./observer.ts";
 import type { Ports } from "./ports.ts";
@@ -145,7 +146,7 @@ function claimThen(
     isSuspected = true;
   };
   return async (bound) => {
-    const answer = await sendClaim(ports, call, round.token, undefined, bound);
+    const answer = await sendClaim(ports, call, round.token, undefined, bound).catch(completedIfSealed);
     if (answer.status === "new" && answer.number !== 1) suspect(`it was attempt ${answer.number}`);
     if (answer.status === "new" && bound.isOver) {
       grantedLate(round);
@@ -157,4 +158,10 @@ function claimThen(
     if (verdict.status !== "recorded") suspect(`the key was ${answer.status}`);
     return verdict;
   };
+}
+
+/** An outcome that does not open is kept all the same: the key is completed, by us or by another, and completing tells. */
+function completedIfSealed(error: unknown): { readonly status: "completed" } {
+  if (isNevertwiceError(error, "sealing-failed")) return { status: "completed" };
+  throw error;
 }

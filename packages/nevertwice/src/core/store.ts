@@ -96,6 +96,13 @@ export interface RenewRequest extends Cancellable {
   readonly leaseMs: number;
 }
 
+export interface ForgetRequest extends Cancellable {
+  readonly id: string;
+  readonly fence: number;
+  /** Over a completed record: releases it, so that the work may be done again. */
+  readonly reopen?: boolean | undefined;
+}
+
 export interface WatchRequest {
   readonly id: string;
   /** Called after the record was completed, abandoned or forgotten; may be called more often. */
@@ -140,9 +147,10 @@ export interface Store {
   list?(request: ListRequest): Promise<ListPage>;
   /**
    * Removes the record that has this fence. False on a pending one with lease left, and where there is none. Over a
-   * completed one it leaves a not-kept marker until its retention ends, so that the work is still not repeated.
+   * completed one it leaves a not-kept marker until its retention ends, so that the work is still not repeated; with
+   * `reopen` it leaves the key released, without its outcome: the next claim is new, and its fence higher.
    */
-  forget?(request: { readonly id: string; readonly fence: number } & Cancellable): Promise<boolean>;
+  forget?(request: ForgetRequest): Promise<boolean>;
   /** Reads the live settings, for the doctor. */
   settings?(): Promise<StoreSettings>;
   /** The store ends calls when their `signal` fires. Most have nothing to end, and a signal for each call is not free. */

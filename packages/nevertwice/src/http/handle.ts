@@ -26,6 +26,7 @@ import { carriersOf } from "./profile.ts";
 import { createQuota } from "./quota.ts";
 import { currentReply, type KeptResponse, keptOf, readKept, replayReply, withoutBody } from "./replay.ts";
 import { settingsOf } from "./settings.ts";
+import { endOfTurn } from "./turn.ts";
 
 const HELD: Answer = { kind: "held" };
 const NOTHING: readonly HeaderLine[] = [];
@@ -70,6 +71,7 @@ export function createExchange<Native>(guard: Engine, options: HttpOptions<Nativ
     } catch (error) {
       return refused(error, request);
     }
+    await endOfTurn();
     return carryOut(request, admitted, run);
   }
 
@@ -233,6 +235,10 @@ class HandedAttempt implements HttpAttempt {
 
   deriveKey(name: string): string {
     return this.#attempt.deriveKey(name);
+  }
+
+  renew(): Promise<boolean> {
+    return this.#attempt.renew();
   }
 
   notDone(cause?: unknown): Error {

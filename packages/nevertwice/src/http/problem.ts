@@ -18,6 +18,7 @@ export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
   "scope-missing": "The owner of the Idempotency-Key is not known",
   "lease-lost": "Another attempt took this request over",
   "not-kept": "The request was carried out, but its answer was not kept",
+  "sealing-failed": "The kept answer cannot be opened",
   "options-invalid": "The service is not set up properly",
   "driver-missing": "The service is not set up properly",
   "store-unsafe": "The service is not set up properly",

@@ -146,8 +146,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return matching.length > limit ? { records: page, next: page.at(-1)?.id } : { records: page };
     },
 
-    async forget({ id, fence }) {
-      const step = machine.forgetRecord(records.get(id), fence, clock.now());
+    async forget(request) {
+      const { id } = request;
+      const step = machine.forgetRecord(records.get(id), request, clock.now());
       if (!step.answer) return false;
       if (step.write === undefined) records.delete(id);
       else records.set(id, step.write);

@@ -119,7 +119,7 @@ async function openRedis(address: Address): Promise<Store> {
 async function openRedisCluster(address: Address): Promise<Store> {
   const { Cluster } = await importDriver<IoredisModule>("ioredis", "ioredis", address.shown);
   const ours = redisParameters(address);
-  const parsed = /^(rediss?)\+cluster:\/\/(?:([^:@]*)(?::([^@]*))?@)?([^/?]+)\/?$/.exec(address.rest());
+  const parsed = /^(rediss?)\+cluster:\/\/(?:([^:@]*)(?::([^@]*))?@)?([^/?@]+)\/?$/.exec(address.rest());
   if (parsed === null)
     throw wrong(address, "is no cluster's URL: redis+cluster://user:password@host:7000,host:7001");
   const [, scheme, username, password, hosts = ""] = parsed;
@@ -162,6 +162,9 @@ type MysqlPool = Parameters<typeof import("./mysql.ts").mysqlStore>[0]["client"]
 async function openMysql(address: Address, { migrate = true }: OpenStoreOptions): Promise<Store> {
   const { mysqlStore } = await import("./mysql.ts");
   const mysql = await importDriver<Mysql2Module>("mysql2/promise", "mysql2", address.shown);
+  // The driver's own error would tell the whole URL.
+  if (!URL.canParse(address.rest()))
+    throw wrong(address, "is malformed; it looks like mysql://user:password@host:3306/database");
   const client = mysql.createPool({ uri: address.rest() });
   const store = mysqlStore({ client });
   return opened(store, () => client.end(), migrate && store.migrate);
@@ -241,9 +244,10 @@ function addressOf(url: string): Address {
   };
 }
 
-/** The scheme and the host: what is enough to tell which URL it was. */
+/** The scheme and the host: what is enough to tell which URL it was. A password may hold what it should not, raw. */
 function withoutSecrets(url: string): string {
-  return JSON.stringify(url.replace(/\/\/[^/@]*@/, "//…@").replace(/\?.*$/s, ""));
+  const shown = url.replace(/\/\/.*@/s, "//…@").replace(/\?.*$/s, "");
+  return JSON.stringify(shown.includes("@") && !shown.includes("//") ? shown.replace(/:.*$/s, ":…") : shown);
 }
 
 function flag(address: Address, name: string): boolean | undefined {

@@ -313,8 +313,17 @@ function view(records: string, where: string): string {
   ) AS view ON true`;
 }
 
-/** The record with the id `$1`. */
-const READ = "id = ($1::text)";
+/** The record with the one id of the array `$1`. */
+const READ = "id = (($1::text)::text[])[1]";
+
+/** The same for all ids of the array `$1`: a row for each, as `view` has it, in any order. */
+function readTogether(records: string): string {
+  return `WITH ${input({ id: "text" })}
+  SELECT pg_is_in_recovery()::text, view.* FROM input LEFT JOIN LATERAL (
+    SELECT ${VIEW} FROM (SELECT *, input.started AS now FROM ${records}) AS look
+    WHERE NOT ${IS_EXPIRED} AND id = input.id LIMIT 1
+  ) AS view ON true`;
+}
 
 /**
  * At most `$4` records whose parts begin with `$1`, in the order of their ids, after the id `$2`, in the state `$3` if
@@ -324,7 +333,10 @@ const READ = "id = ($1::text)";
 const LIST = `starts_with(parts, ($1::text)) AND id > ($2::text) AND (($3::text) = '' OR ${STATE_SEEN} = ($3::text))
     ORDER BY id LIMIT ($4::text)::bigint`;
 
-/** Removes the record that has the id `$1` and the fence `$2`, or blanks it if it is completed. A row if it did. */
+/**
+ * Removes the record that has the id `$1` and the fence `$2`. If it is completed, blanks it, with `$3` for its outcome;
+ * or, where `$4` is true, releases it. A row if it did.
+ */
 function forget(records: string): string {
   return `WITH locked AS MATERIALIZED (
     SELECT *, ${CLOCK} AS now FROM (
@@ -333,15 +345,19 @@ function forget(records: string): string {
       FOR UPDATE
     ) AS r
   ), decided AS MATERIALIZED (
-    SELECT id, ${STATE_SEEN} AS state_seen FROM locked WHERE fence = ($2::text)::bigint AND NOT ${IS_EXPIRED}
+    SELECT id, ${STATE_SEEN} AS state_seen, ($4::text)::boolean AS reopen FROM locked
+    WHERE fence = ($2::text)::bigint AND NOT ${IS_EXPIRED}
   ), removed AS (
     DELETE FROM ${records} AS r USING decided AS d
     WHERE r.id = d.id AND d.state_seen IN ('lapsed', 'released') RETURNING r.id
   ), blanked AS (
     UPDATE ${records} AS r SET parts = NULL, fingerprint = NULL, outcome = ($3::text) FROM decided AS d
-    WHERE r.id = d.id AND d.state_seen = 'completed' RETURNING r.id
+    WHERE r.id = d.id AND d.state_seen = 'completed' AND NOT d.reopen RETURNING r.id
+  ), reopened AS (
+    UPDATE ${records} AS r SET state = 'released', spent = true, completed_at = NULL, outcome = NULL FROM decided AS d
+    WHERE r.id = d.id AND d.state_seen = 'completed' AND d.reopen RETURNING r.id
   )
-  SELECT id FROM removed UNION ALL SELECT id FROM blanked`;
+  SELECT id FROM removed UNION ALL SELECT id FROM blanked UNION ALL SELECT id FROM reopened`;
 }
 
 /**
@@ -413,7 +429,10 @@ export function statementsOf(
     complete: step("complete", (lock) => settle(records, lock, COMPLETE)),
     abandon: step("abandon", (lock) => settle(records, lock, ABANDON)),
     renew: step("renew", (lock) => settle(records, lock, RENEW)),
-    read: statement("read", view(records, READ)),
+    read: {
+      together: statement("read", readTogether(records)),
+      alone: statement("read_alone", view(records, READ)),
+    },
     list: statement("list", view(records, LIST)),
     forget: statement("forget", forget(records)),
     purge: statement("purge", purge(records)),

@@ -13,7 +13,15 @@ import { createLane, persist } from "./postgres/lane.ts";
 import { isSchemaName, migrationText, tablesIn } from "./postgres/migrations.ts";
 import { createReady } from "./postgres/ready.ts";
 import { judgeSettings, settingsOf } from "./postgres/settings.ts";
-import { abandonStep, claimStep, completeStep, recordOf, renewStep } from "./postgres/steps.ts";
+import {
+  abandonStep,
+  claimStep,
+  completeStep,
+  fromPrimary,
+  readStep,
+  recordOf,
+  renewStep,
+} from "./postgres/steps.ts";
 import { createSubscription, type PostgresSubscriber } from "./postgres/subscription.ts";
 import { createTelling } from "./postgres/telling.ts";
 import { type Statement, statementsOf } from "./postgres-sql.ts";
@@ -71,11 +79,12 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     });
   const settled = (ids: readonly string[]) => telling?.tell(ids);
 
-  const { claim, complete, abandon, renew } = statements;
+  const { claim, complete, abandon, renew, read } = statements;
   const claims = createLane(ask, { ...claimStep, step: claim });
   const completions = createLane(ask, { ...completeStep, step: complete, settled });
   const abandons = createLane(ask, { ...abandonStep, step: abandon, settled });
   const renewals = createLane(ask, { ...renewStep, step: renew });
+  const reads = createLane(ask, { ...readStep, step: read });
 
   return {
     claim: (request) => claims.run(request),
@@ -83,10 +92,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     abandon: (request) => abandons.run(request),
     renew: (request) => renewals.run(request),
 
-    async read(id) {
-      const [row = []] = fromPrimary(await ask(statements.read, [id]));
-      return recordOf(row);
-    },
+    read: async (id) => (await reads.run({ id })).record,
 
     async purge(limit) {
       const [row] = await ask(statements.purge, [String(limit)]);
@@ -101,8 +107,8 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
       return found.length > limit ? { records, next: records.at(-1)?.id } : { records };
     },
 
-    async forget({ id, fence }) {
-      const parameters = [id, String(fence), FORGOTTEN];
+    async forget({ id, fence, reopen = false }) {
+      const parameters = [id, String(fence), FORGOTTEN, String(reopen)];
       const isForgotten = await persist(async () => (await ask(statements.forget, parameters)).length > 0);
       if (isForgotten) settled([id]);
       return isForgotten;
@@ -124,12 +130,6 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
 
     ...(subscription && { watch: subscription.watch }),
   };
-}
-
-/** The first column says whether a replica answered, which may not know of the last claims. */
-function fromPrimary(rows: readonly Row[]): readonly Row[] {
-  if (rows[0]?.[0] !== "true") return rows;
-  throw new NevertwiceError("store-unsafe", "Postgres: it is a replica; connect to the primary.");
 }
 
 /** The same name means the same text on every connection, which the tables of another schema would break. */

@@ -213,20 +213,25 @@ ${WRITE_LEASE}
 return 1`,
 );
 
-/** Removes the record, or leaves a marker over an outcome. Answers 1, or 0 and writes nothing. */
+/** Removes the record; over an outcome leaves a marker, or with `reopen` 1 the key released. Answers 1, or 0 and writes nothing. */
 export const FORGET: Script = steps(
-  ["ourFence"],
+  ["ourFence", "reopen"],
   `
 local text = redis.call('HGET', key, 'record')
 if not text then ${REFUSED} end
 ${PARSE}${REFUSE_UNREADABLE}${JUDGE}
 if isExpired or fence ~= ourFence then ${REFUSED} end
 if state == 'pending' and now < leaseEndsAt + 0 then ${REFUSED} end
-if state == 'completed' then
+if state ~= 'completed' then
+  redis.call('DEL', key)
+elseif reopen == '1' then
+  -- Kept for as long as it was: what is released counts from the end of its lease.
+  state, leaseEndsAt, completedAt = 'released', completedAt, '0'
+  redis.call('HSET', key, 'record', ${JOINED})
+  redis.call('HDEL', key, 'outcome')
+else
   redis.call('HSET', key, 'outcome', '${FORGOTTEN}')
   redis.call('HDEL', key, 'parts', 'fingerprint')
-else
-  redis.call('DEL', key)
 end
 ${WAKE}
 return 1`,
@@ -270,6 +275,6 @@ end
 return answers`);
 }
 
-function script(text: string): Script {
+export function script(text: string): Script {
   return { text, sha: hash("sha1", text, "hex") };
 }

@@ -107,7 +107,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
     abandon: ({ id, token, as }) => ask(["abandon", id, token, as]),
     renew: ({ id, token, leaseMs }) => ask(["renew", id, token, leaseMs]),
     read: (id) => ask<StoreRecord | undefined>(["read", id]),
-    forget: ({ id, fence }) => ask(["forget", id, fence]),
+    forget: ({ id, fence, reopen = false }) => ask(["forget", id, fence, reopen]),
 
     async purge(limit) {
       const removed = await ask<number>(["purge", limit]);

@@ -69,5 +69,5 @@ test("a store that lacks a single method is no store, and is told which", () => 
 });
 
 test("where nobody watches no event is made", () => {
-  expect(createEmit(undefined)).toBeUndefined();
+  expect(createEmit([])).toBeUndefined();
 });

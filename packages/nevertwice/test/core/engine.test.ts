@@ -140,7 +140,7 @@ test("a waiter that runs out of time is told pending, and the owner is not distu
   });
   expect(world.now()).toBe(100);
   expect(await settle(first)).toBe("mine");
-  expect(kinds()).toEqual(["claimed", "waited", "completed"]);
+  expect(kinds()).toEqual(["claimed", "waited", "pending", "completed"]);
 });
 
 test("onFailure release: the key is free, the caller gets the very error, and the next attempt is number 2", async () => {

@@ -18,6 +18,7 @@ const TABLE: readonly [code: ErrorCode, status: number, retryable: boolean][] = 
   ["scope-missing", 500, false],
   ["lease-lost", 500, true],
   ["not-kept", 500, false],
+  ["sealing-failed", 500, false],
   ["options-invalid", 500, false],
   ["driver-missing", 500, false],
   ["store-unsafe", 500, false],

@@ -178,15 +178,15 @@ describe("a part", () => {
   });
 
   test.each([
-    [undefined, "missing"],
+    [undefined, "undefined"],
     [null, "null"],
     [7, "a number"],
     [7n, "a bigint"],
     [true, "a boolean"],
     [Symbol("key"), "a symbol"],
     [() => "key", "a function"],
-    [{ text: "key" }, "a object"],
-    [new Object("key"), "a object"],
+    [{ text: "key" }, "an object"],
+    [new Object("key"), "an object"],
   ])("must be a string: not %o", (value, found) => {
     expect(() => checkedPart(value, "key", "key-invalid")).toThrow(
       failure("key-invalid", `key is ${found}; it must be a string`),

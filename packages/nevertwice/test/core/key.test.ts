@@ -133,10 +133,10 @@ describe("a composite key", () => {
     ["-Infinity", Number.NEGATIVE_INFINITY, "part 1 of the key is -Infinity;"],
     ["a symbol", Symbol("s"), "part 1 of the key is a symbol;"],
     ["a function", () => "x", "part 1 of the key is a function;"],
-    ["an object", {}, "part 1 of the key is a object;"],
-    ["an array", ["x"], "part 1 of the key is a object;"],
-    ["a Date", new Date(0), "part 1 of the key is a object;"],
-    ["another key", compositeKey("x"), "part 1 of the key is a object;"],
+    ["an object", {}, "part 1 of the key is an object;"],
+    ["an array", ["x"], "part 1 of the key is an object;"],
+    ["a Date", new Date(0), "part 1 of the key is an object;"],
+    ["another key", compositeKey("x"), "part 1 of the key is an object;"],
     ["a lone surrogate", "\ud83d", "part 1 of the key is text with a lone surrogate;"],
   ])("refuses %s, and says which part it is", (_, bad, found) => {
     expect(() => compositeKey("order", bad as KeyPart)).toThrow(

@@ -77,28 +77,28 @@ const STATES: Readonly<Record<string, Kept | undefined>> = {
 
 /**
  * `new 4@8`: attempt 4 with fence 8; `+`: over a lapsed record; `pending 400`: so much lease is left; `unknown 7`: with
- * that fence. `!`: something is written. A record that is forgotten is `gone`, or leaves a `marker`.
+ * that fence. `!`: something is written. A record that is forgotten is `gone`, leaves a `marker`, or is `open`.
  */
 const TABLE = `
-| the record is           | claim      | claim, hold | takeover 7 | takeover 6  | complete | renew  | released | unknown | unrun  | forget 7 | forget 6 |
-| absent                  | new 1@1 !  | new 1@1 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | false    | false    |
-| expired, was lapsed     | new 1@8 !  | new 1@8 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | false    | false    |
-| expired, was released   | new 1@8 !  | new 1@8 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | false    | false    |
-| expired, was completed  | new 1@8 !  | new 1@8 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | false    | false    |
-| released, other         | new 4@8 !  | new 4@8 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | gone     | false    |
-| released, own           | pending 0  | pending 0   | pending 0  | pending 0   | false    | false  | true     | true    | true   | gone     | false    |
-| pending, own            | new 3@7 !  | new 3@7 !   | new 3@7 !  | new 3@7 !   | true !   | true ! | true !   | true !  | true ! | false    | false    |
-| pending, other          | pending 400| pending 400 | pending 400| pending 400 | false    | false  | false    | false   | false  | false    | false    |
-| pending, held, other    | pending 400| pending 400 | pending 400| pending 400 | false    | false  | false    | false   | false  | false    | false    |
-| lapsed, own             | new 3@7 !  | new 3@7 !   | new 3@7 !  | new 3@7 !   | true !   | true ! | true !   | true !  | true ! | gone     | false    |
-| lapsed, other           | new 4@8+ ! | unknown 7   | new 4@8+ ! | unknown 7   | false    | false  | false    | false   | false  | gone     | false    |
-| lapsed, given up, own   | pending 0  | pending 0   | pending 0  | pending 0   | true !   | false  | true     | true    | true   | gone     | false    |
-| lapsed, given up, other | new 4@8+ ! | unknown 7   | new 4@8+ ! | unknown 7   | false    | false  | false    | false   | false  | gone     | false    |
-| lapsed, held, own       | new 3@7 !  | new 3@7 !   | new 3@7 !  | new 3@7 !   | true !   | true ! | true !   | true !  | true ! | gone     | false    |
-| lapsed, held, other     | unknown 7  | unknown 7   | new 4@8+ ! | unknown 7   | false    | false  | false    | false   | false  | gone     | false    |
-| lapsed, held, old       | unknown 7  | unknown 7   | new 4@8+ ! | unknown 7   | false    | false  | false    | false   | false  | gone     | false    |
-| completed, own          | completed  | completed   | completed  | completed   | true     | false  | false    | false   | false  | marker ! | false    |
-| completed, other        | completed  | completed   | completed  | completed   | false    | false  | false    | false   | false  | marker ! | false    |
+| the record is           | claim      | claim, hold | takeover 7 | takeover 6  | complete | renew  | released | unknown | unrun  | forget 7 | forget 6 | reopen 7 | reopen 6 |
+| absent                  | new 1@1 !  | new 1@1 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | false    | false    | false    | false    |
+| expired, was lapsed     | new 1@8 !  | new 1@8 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | false    | false    | false    | false    |
+| expired, was released   | new 1@8 !  | new 1@8 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | false    | false    | false    | false    |
+| expired, was completed  | new 1@8 !  | new 1@8 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | false    | false    | false    | false    |
+| released, other         | new 4@8 !  | new 4@8 !   | pending 0  | pending 0   | false    | false  | false    | false   | false  | gone     | false    | gone     | false    |
+| released, own           | pending 0  | pending 0   | pending 0  | pending 0   | false    | false  | true     | true    | true   | gone     | false    | gone     | false    |
+| pending, own            | new 3@7 !  | new 3@7 !   | new 3@7 !  | new 3@7 !   | true !   | true ! | true !   | true !  | true ! | false    | false    | false    | false    |
+| pending, other          | pending 400| pending 400 | pending 400| pending 400 | false    | false  | false    | false   | false  | false    | false    | false    | false    |
+| pending, held, other    | pending 400| pending 400 | pending 400| pending 400 | false    | false  | false    | false   | false  | false    | false    | false    | false    |
+| lapsed, own             | new 3@7 !  | new 3@7 !   | new 3@7 !  | new 3@7 !   | true !   | true ! | true !   | true !  | true ! | gone     | false    | gone     | false    |
+| lapsed, other           | new 4@8+ ! | unknown 7   | new 4@8+ ! | unknown 7   | false    | false  | false    | false   | false  | gone     | false    | gone     | false    |
+| lapsed, given up, own   | pending 0  | pending 0   | pending 0  | pending 0   | true !   | false  | true     | true    | true   | gone     | false    | gone     | false    |
+| lapsed, given up, other | new 4@8+ ! | unknown 7   | new 4@8+ ! | unknown 7   | false    | false  | false    | false   | false  | gone     | false    | gone     | false    |
+| lapsed, held, own       | new 3@7 !  | new 3@7 !   | new 3@7 !  | new 3@7 !   | true !   | true ! | true !   | true !  | true ! | gone     | false    | gone     | false    |
+| lapsed, held, other     | unknown 7  | unknown 7   | new 4@8+ ! | unknown 7   | false    | false  | false    | false   | false  | gone     | false    | gone     | false    |
+| lapsed, held, old       | unknown 7  | unknown 7   | new 4@8+ ! | unknown 7   | false    | false  | false    | false   | false  | gone     | false    | gone     | false    |
+| completed, own          | completed  | completed   | completed  | completed   | true     | false  | false    | false   | false  | marker ! | false    | open !   | false    |
+| completed, other        | completed  | completed   | completed  | completed   | false    | false  | false    | false   | false  | marker ! | false    | open !   | false    |
 `;
 
 /** The same claims, for a request that means something else. */
@@ -150,6 +150,8 @@ const STEPS: Readonly<Record<string, Step>> = {
   unrun: (record) => told(abandonRecord(record, "own", "unrun", NOW)),
   "forget 7": (record) => forgetting(record, 7),
   "forget 6": (record) => forgetting(record, 6),
+  "reopen 7": (record) => forgetting(record, 7, true),
+  "reopen 6": (record) => forgetting(record, 6, true),
 };
 
 function claiming(request: Partial<ClaimRequest>): Step {
@@ -178,10 +180,11 @@ function told({ answer, write }: { readonly answer: boolean; readonly write?: Ke
   return `${answer}${write === undefined ? "" : " !"}`;
 }
 
-function forgetting(record: Kept | undefined, fence: number): string {
-  const { answer, write } = forgetRecord(record, fence, NOW);
+function forgetting(record: Kept | undefined, fence: number, reopen = false): string {
+  const { answer, write } = forgetRecord(record, { fence, reopen }, NOW);
   if (!answer) return told({ answer, ...(write && { write }) });
-  return write === undefined ? "gone" : "marker !";
+  if (write === undefined) return "gone";
+  return write.state === "released" ? "open !" : "marker !";
 }
 
 /** Every cell of a written table: its row, its column and what stands there. */
@@ -203,7 +206,7 @@ describe("the contract", () => {
     const cells = cellsOf(TABLE);
     expect([...new Set(cells.map(([row]) => row))]).toEqual(Object.keys(STATES));
     expect([...new Set(cells.map(([, column]) => column))]).toEqual(Object.keys(STEPS));
-    expect(cells.length).toBe(18 * 11);
+    expect(cells.length).toBe(18 * 13);
   });
 
   test.each(cellsOf(TABLE))("%s: %s answers %s", (row, column, cell) => {
@@ -360,11 +363,21 @@ describe("the other steps write", () => {
   );
 
   test("forget over completed: a marker without a word of what it was, until the same day", () => {
-    expect(forgetRecord(COMPLETED, 7, NOW).write).toEqual({
+    expect(forgetRecord(COMPLETED, { fence: 7 }, NOW).write).toEqual({
       ...COMPLETED,
       parts: undefined,
       fingerprint: undefined,
       outcome: '["1np",{"reason":"forgotten"}]',
+    });
+  });
+
+  test("reopen over completed: released, its token spent, without its outcome, until the same day", () => {
+    expect(forgetRecord(COMPLETED, { fence: 7, reopen: true }, NOW).write).toEqual({
+      ...COMPLETED,
+      state: "released",
+      spent: true,
+      completedAt: undefined,
+      outcome: undefined,
     });
   });
 });

@@ -26,6 +26,7 @@ export const NO_WATCH: Without = {
   "a waiter is woken by abandon as unknown": WAITERS_POLL,
   "a waiter is woken by abandon as unrun": WAITERS_POLL,
   "a waiter is woken by forget": WAITERS_POLL,
+  "a waiter is woken by reopen": WAITERS_POLL,
   "every waiter of a key is woken": WAITERS_POLL,
   "a key may be watched before anybody claims it": WAITERS_POLL,
   "a woken waiter finds what it was woken for": WAITERS_POLL,

@@ -93,6 +93,11 @@ test.each([
   ["dynamodb://eu-west-1", /names no table/],
   ["redis+cluster://", /no cluster's URL/],
   ["postgres://user:secret@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],
+  ["postgres://user:p@secret/w@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],
+  ["postgres://user:a/secret?b@127.0.0.1:1/db?prepare=maybe", /prepare=maybe|no store/],
+  ["user:secret@host", /no store's URL/],
+  ["mysql://root:secret@host:port/x", /is malformed/],
+  ["redis+cluster://user:secret@", /no cluster's URL/],
 ])("%j is refused with what is wrong about it, and never with its password", async (url, why) => {
   const error = await openStore(url).catch((thrown) => thrown);
   expect(error).toMatchObject({ code: "options-invalid" });

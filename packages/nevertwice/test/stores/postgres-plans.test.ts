@@ -2,7 +2,13 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { migrationText, tablesIn } from "../../src/stores/postgres/migrations.ts";
-import { abandonStep, claimStep, completeStep, renewStep } from "../../src/stores/postgres/steps.ts";
+import {
+  abandonStep,
+  claimStep,
+  completeStep,
+  readStep,
+  renewStep,
+} from "../../src/stores/postgres/steps.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
 import { type Statement, statementsOf } from "../../src/stores/postgres-sql.ts";
 import { sharedUrl } from "../services/services.ts";
@@ -24,8 +30,9 @@ const ASKED: readonly (readonly [Statement, readonly string[]])[] = [
   [complete.alone, completeStep.parametersOf(calls.slice(0, 1))],
   [abandon.together, abandonStep.parametersOf(calls)],
   [renew.together, renewStep.parametersOf(calls)],
-  [read, ["x"]],
-  [forget, ["x", "1", "gone"]],
+  [read.together, readStep.parametersOf(calls)],
+  [read.alone, readStep.parametersOf(calls.slice(0, 1))],
+  [forget, ["x", "1", "gone", "true"]],
   [purge, ["100"]],
 ];
 

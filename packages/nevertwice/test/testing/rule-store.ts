@@ -40,7 +40,7 @@ export interface Rules {
     now: number,
   ) => Promise<void> | undefined;
   /** Whether and whom a step wakes, once it is written. */
-  readonly wake: (wakers: Wakers, step: "complete" | "forget" | AbandonAs) => void;
+  readonly wake: (wakers: Wakers, step: "complete" | "forget" | "reopen" | AbandonAs) => void;
   /** Called before a step is written. */
   readonly beforeWrite: (wakers: Wakers) => Promise<void> | undefined;
 }
@@ -155,13 +155,14 @@ export function ruleStore(clock: Clock, broken: Partial<Rules> = {}): Store {
     async list(request) {
       return rules.list([...records.values()], request, clock.now());
     },
-    async forget({ id, fence }) {
+    async forget(request) {
+      const { id, reopen } = request;
       const key = rules.keyOf(id);
-      const step = rules.forget(records.get(key), fence, clock.now());
+      const step = rules.forget(records.get(key), request, clock.now());
       if (!step.answer) return false;
       if (step.write === undefined) records.delete(key);
       else records.set(key, step.write);
-      rules.wake(wakersOf(id), "forget");
+      rules.wake(wakersOf(id), reopen ? "reopen" : "forget");
       return true;
     },
   };

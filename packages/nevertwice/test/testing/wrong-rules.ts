@@ -103,8 +103,10 @@ export function abandoning(change: (write: Kept, now: number) => Kept): WrongRul
 
 export function forgetting(change: (marker: Kept, found: Kept, now: number) => Kept): WrongRules {
   return () => ({
-    forget: (found, fence, now) =>
-      rewritten(forgetRecord(found, fence, now), (marker) => change(marker, found ?? marker, now)),
+    forget: (found, request, now) =>
+      rewritten(forgetRecord(found, request, now), (write) =>
+        write.state === "completed" ? change(write, found ?? write, now) : write,
+      ),
   });
 }
 

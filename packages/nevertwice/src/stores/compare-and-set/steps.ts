@@ -85,9 +85,9 @@ export function createSteps(shelf: Shelf): Steps {
     renew: ({ id, token, leaseMs }) =>
       settle(id, ({ record, now }) => machine.renewRecord(record, token, leaseMs, now)),
 
-    forget: ({ id, fence }) =>
-      settle(id, ({ record, now }) => {
-        const step = machine.forgetRecord(record, fence, now);
+    forget: (request) =>
+      settle(request.id, ({ record, now }) => {
+        const step = machine.forgetRecord(record, request, now);
         return { ...step, removes: step.answer && step.write === undefined };
       }),
 

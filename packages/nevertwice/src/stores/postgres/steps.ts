@@ -1,4 +1,5 @@
 /** Calls as a statement's parameters, and its rows as their answers. */
+import { NevertwiceError } from "../../core/errors.ts";
 import { partsFrom, partsText } from "../../core/parts.ts";
 import type {
   AbandonRequest,
@@ -22,6 +23,14 @@ export interface StepCalls<Call, Answer> {
   readonly sizeOf?: (call: Call) => number;
   /** Calls of one id do not share a statement. */
   readonly idOf?: (call: Call) => string;
+}
+
+interface ReadCall {
+  readonly id: string;
+}
+
+interface ReadAnswer {
+  readonly record: StoreRecord | undefined;
 }
 
 function claimParameters(calls: readonly ClaimRequest[]): readonly string[] {
@@ -114,6 +123,18 @@ function settleAnswers(calls: readonly unknown[], rows: readonly Row[]): Answers
   return answers;
 }
 
+/** The first column says whether a replica answered, which may not know of the last claims. */
+export function fromPrimary(rows: readonly Row[]): readonly Row[] {
+  if (rows[0]?.[0] !== "true") return rows;
+  throw new NevertwiceError("store-unsafe", "Postgres: it is a replica; connect to the primary.");
+}
+
+/** A row says whose it is only where there is a record. */
+function readAnswers(calls: readonly ReadCall[], rows: readonly Row[]): Answers<ReadAnswer> {
+  const found = new Map(fromPrimary(rows).map((row) => [row[1], row]));
+  return calls.map(({ id }) => ({ record: recordOf(found.get(id) ?? []) }));
+}
+
 /** A record as it was read, or undefined where there is none. */
 export function recordOf(row: Row): StoreRecord | undefined {
   const [, id, parts, fingerprint, state, token, fence, number, hold] = row;
@@ -162,4 +183,9 @@ export const renewStep: StepCalls<RenewRequest, boolean> = {
   parametersOf: renewParameters,
   answersOf: settleAnswers,
   idOf,
+};
+
+export const readStep: StepCalls<ReadCall, ReadAnswer> = {
+  parametersOf: (calls) => [textArray(new Set(calls.map(({ id }) => id)))],
+  answersOf: readAnswers,
 };

@@ -35,7 +35,7 @@ export type Call =
   | readonly [kind: "complete", id: string, token: string, outcome: string, retentionMs: number]
   | readonly [kind: "abandon", id: string, token: string, as: AbandonAs]
   | readonly [kind: "renew", id: string, token: string, leaseMs: number]
-  | readonly [kind: "forget", id: string, fence: number]
+  | readonly [kind: "forget", id: string, fence: number, reopen: boolean]
   | readonly [kind: "read", id: string]
   | readonly [kind: "purge", limit: number]
   | readonly [kind: "settings"];

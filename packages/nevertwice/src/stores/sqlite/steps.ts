@@ -137,9 +137,9 @@ function startTurn({ table, clock, readFacts }: Ground): Turn {
     return answer;
   }
 
-  function forget(id: string, fence: number): boolean {
+  function forget(id: string, fence: number, reopen: boolean): boolean {
     const found = find(id);
-    const step = machine.forgetRecord(found?.kept, fence, clock.now());
+    const step = machine.forgetRecord(found?.kept, { fence, reopen }, clock.now());
     if (!step.answer || found === undefined) return false;
     if (step.write !== undefined) write(found, step.write);
     else {
@@ -196,7 +196,7 @@ function startTurn({ table, clock, readFacts }: Ground): Turn {
         case "renew":
           return settle(call[1], (kept) => machine.renewRecord(kept, call[2], call[3], clock.now()));
         case "forget":
-          return forget(call[1], call[2]);
+          return forget(call[1], call[2], call[3]);
         case "read":
           return ["read", read(call[1])];
         case "purge":

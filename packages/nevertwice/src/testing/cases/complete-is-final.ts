@@ -1,4 +1,4 @@
-/** Once kept, an outcome answers everyone who asks, and nothing reopens the key. */
+/** Once kept, an outcome answers everyone who asks, and nothing reopens the key but who asks for just that. */
 import { decodeOutcome } from "../../core/outcome.ts";
 import { between, expect } from "./expect.ts";
 import type { Case, Cases } from "./trial.ts";
@@ -102,6 +102,41 @@ export const completeIsFinal: Cases = {
       await owner.complete();
       await work.forget(owner.fence);
       expect("the record", await work.record(), { state: "completed", parts: undefined });
+    },
+  },
+  "reopen frees a completed key": {
+    needs: ["forget"],
+    why: "Whoever takes a mark back wants the work done again, and nothing of the first time in its way.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      const { keptUntil } = await work.record();
+      expect("reopen of a completed record", await work.reopen(owner.fence), true);
+      const left = { state: "released", completedAt: undefined, outcome: undefined, keptUntil };
+      expect("the record", await work.record(), left);
+      expect("another token's claim", await work.attempt().claim(), { status: "new" });
+    },
+  },
+  "reopen frees a key whose outcome was forgotten": {
+    needs: ["forget"],
+    why: "The marker that an erasure leaves has a fence too, and is all that stands in the way of doing it again.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      await work.forget(owner.fence);
+      expect("reopen of a forgotten outcome", await work.reopen(owner.fence), true);
+      expect("another token's claim", await work.attempt().claim(), { status: "new" });
+    },
+  },
+  "reopen by another fence changes nothing": {
+    needs: ["forget"],
+    why: "The work was done again since somebody looked: what they saw is gone already, and this is another's outcome.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      expect("reopen by a fence that is not there", await work.reopen(owner.fence - 1), false);
+      const answer = await work.attempt().claim();
+      expect("another token's claim", answer, { status: "completed", outcome: DONE });
     },
   },
 };

@@ -82,6 +82,17 @@ export const fenceGrows: Cases = {
       expect("the next claim", answer, { status: "new", fence: above(owner.fence) });
     },
   },
+  "a fence grows over a record that was reopened": {
+    needs: ["forget"],
+    why: "What was done before the key was reopened may have writes on the way that must not pass for the new attempt's.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      await work.reopen(owner.fence);
+      const answer = await work.attempt().claim();
+      expect("the next claim", answer, { status: "new", fence: above(owner.fence) });
+    },
+  },
   "a fence grows though the clock went back": {
     needs: ["clock"],
     why: "As long as the record is kept, its last fence is known, whatever the clock says.",

@@ -80,4 +80,13 @@ export const oneOwner: Cases = {
       expect("another token's claim", await work.attempt().claim(), { status: "pending" });
     },
   },
+  "reopen does not take a key from its owner": {
+    needs: ["forget"],
+    why: "Work that is under way is not done: whoever has it done again meanwhile has it done twice.",
+    async check({ work }) {
+      const { fence } = await work.begin();
+      expect("reopen of a pending record with lease left", await work.reopen(fence), false);
+      expect("another token's claim", await work.attempt().claim(), { status: "pending" });
+    },
+  },
 };

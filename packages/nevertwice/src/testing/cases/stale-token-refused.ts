@@ -141,6 +141,17 @@ export const staleTokenRefused: Cases = {
       expect("the record", await work.record(), { outcome: DONE });
     },
   },
+  "a token whose outcome was reopened claims no more": {
+    needs: ["forget"],
+    why: "A late duplicate of its claim, still on the way, would have the key again, and nobody would do its work.",
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      await work.reopen(owner.fence);
+      expect("the claim repeated", await owner.claim(), { status: "pending", leaseLeftMs: 0 });
+      expect("another token's claim", await work.attempt().claim(), { status: "new" });
+    },
+  },
   "the token of a forgotten attempt completes nothing": {
     needs: ["forget"],
     why: "What was erased must not come back with a late completion.",

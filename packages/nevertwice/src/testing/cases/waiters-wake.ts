@@ -91,6 +91,17 @@ export const waitersWake: Cases = {
       expect("whether the waiter is woken", await waiter.wakes(), true);
     },
   },
+  "a waiter is woken by reopen": {
+    needs: ["watch", "forget"],
+    why,
+    async check({ work }) {
+      const owner = await work.begin();
+      await owner.complete();
+      const waiter = await watching(work);
+      await work.reopen(owner.fence);
+      expect("whether the waiter is woken", await waiter.wakes(), true);
+    },
+  },
   "every waiter of a key is woken": {
     needs: ["watch"],
     why,

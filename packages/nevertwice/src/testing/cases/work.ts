@@ -48,6 +48,8 @@ export interface Work {
   /** As `read`, for a record that must be there. */
   record(): Promise<StoreRecord>;
   forget(fence: number): Promise<boolean>;
+  /** As `forget`, but a completed record is released. */
+  reopen(fence: number): Promise<boolean>;
   watch(wake: () => void): Promise<() => void>;
 }
 
@@ -82,8 +84,9 @@ export function workOn(store: Store, parts: Parts = partsOf(), id: string = iden
       if (record === undefined) expect("the record that is read", record, { id });
       return record as StoreRecord;
     },
-    // The cases that use these two say so in `needs`, and are skipped where the store has them not.
+    // The cases that use these say so in `needs`, and are skipped where the store has them not.
     forget: (fence) => (store.forget as NonNullable<Store["forget"]>)({ id, fence }),
+    reopen: (fence) => (store.forget as NonNullable<Store["forget"]>)({ id, fence, reopen: true }),
     watch: (wake) => (store.watch as NonNullable<Store["watch"]>)({ id, wake }),
   };
 }

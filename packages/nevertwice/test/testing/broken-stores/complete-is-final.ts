@@ -1,5 +1,5 @@
 /** Stores that reopen what is completed, or do not answer with it. */
-import { abandonRecord, claimRecord, renewRecord } from "../../../src/core/record.ts";
+import { abandonRecord, claimRecord, forgetRecord, renewRecord } from "../../../src/core/record.ts";
 import { answering, deciding, type Fault, forgetting, judging, living, reading } from "../wrong-rules.ts";
 
 export const completeIsFinal: readonly Fault[] = [
@@ -101,5 +101,38 @@ export const completeIsFinal: readonly Fault[] = [
     fault: "keeps the parts of what is forgotten",
     rules: forgetting((marker, found) => ({ ...marker, parts: found.parts })),
     caught: ["a forgotten record shows nobody's parts"],
+  },
+  {
+    fault: "leaves the outcome in what is reopened",
+    rules: () => ({
+      forget: (found, request, now) => {
+        const step = forgetRecord(found, request, now);
+        if (step.write?.state !== "released") return step;
+        return { ...step, write: { ...step.write, outcome: found?.outcome } };
+      },
+    }),
+    caught: ["reopen frees a completed key"],
+  },
+  {
+    fault: "keeps the marker of what was forgotten, whoever reopens it",
+    rules: () => ({
+      forget: (found, request, now) =>
+        found?.state === "completed" && found.parts === undefined
+          ? { answer: false }
+          : forgetRecord(found, request, now),
+    }),
+    caught: ["reopen frees a key whose outcome was forgotten"],
+  },
+  {
+    fault: "reopens what is completed, whatever the fence",
+    rules: () => ({
+      forget: (found, request, now) =>
+        forgetRecord(
+          found,
+          request.reopen && found?.state === "completed" ? { ...request, fence: found.fence } : request,
+          now,
+        ),
+    }),
+    caught: ["reopen by another fence changes nothing"],
   },
 ];

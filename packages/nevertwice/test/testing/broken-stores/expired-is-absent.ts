@@ -76,7 +76,7 @@ export const expiredIsAbsent: readonly Fault[] = [
   },
   {
     fault: "says that it forgot what was past its time",
-    rules: () => ({ forget: (found, fence, now) => forgetRecord(undying(found, now), fence, now) }),
+    rules: () => ({ forget: (found, request, now) => forgetRecord(undying(found, now), request, now) }),
     caught: ["past its time a record is not there to be forgotten"],
   },
   {

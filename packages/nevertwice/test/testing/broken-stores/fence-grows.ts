@@ -19,6 +19,7 @@ export const fenceGrows: readonly Fault[] = [
     caught: [
       "a fence grows each time a released key is claimed",
       "a fence grows each time a lapsed key is taken over",
+      "a fence grows over a record that was reopened",
       "a fence grows though the clock went back",
     ],
   },

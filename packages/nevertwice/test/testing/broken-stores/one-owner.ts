@@ -59,11 +59,23 @@ export const oneOwner: readonly Fault[] = [
   {
     fault: "forgets a key that is being worked on",
     rules: () => ({
-      forget: (found, fence, now) =>
-        found?.state === "pending" && found.fence === fence
+      forget: (found, request, now) =>
+        found?.state === "pending" && found.fence === request.fence && !request.reopen
           ? { answer: true }
-          : forgetRecord(found, fence, now),
+          : forgetRecord(found, request, now),
     }),
     caught: ["forget does not take a key from its owner"],
+  },
+  {
+    fault: "reopens a key that is being worked on",
+    rules: () => ({
+      forget: (found, request, now) =>
+        forgetRecord(
+          found?.state === "pending" && request.reopen ? { ...found, state: "completed" } : found,
+          request,
+          now,
+        ),
+    }),
+    caught: ["reopen does not take a key from its owner"],
   },
 ];

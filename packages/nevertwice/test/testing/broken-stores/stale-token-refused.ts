@@ -129,11 +129,26 @@ export const staleTokenRefused: readonly Fault[] = [
       "a token that abandoned as released claims no more",
       "a token that abandoned as unknown claims no more",
       "a token that abandoned as unrun claims no more",
+      "a token whose outcome was reopened claims no more",
     ],
   },
   {
     fault: "forgets whatever the fence",
-    rules: () => ({ forget: (found, _fence, now) => forgetRecord(found, found?.fence ?? 0, now) }),
+    rules: () => ({
+      forget: (found, request, now) =>
+        forgetRecord(found, request.reopen ? request : { fence: found?.fence ?? 0 }, now),
+    }),
     caught: ["forget by a fence that is no more is refused"],
+  },
+  {
+    fault: "lets a token have its key again once it is reopened",
+    rules: () => ({
+      forget: (found, request, now) => {
+        const step = forgetRecord(found, request, now);
+        if (step.write?.state !== "released") return step;
+        return { ...step, write: { ...step.write, spent: false } };
+      },
+    }),
+    caught: ["a token whose outcome was reopened claims no more"],
   },
 ];

@@ -36,6 +36,7 @@ export const waitersWake: readonly Fault[] = [
     caught: ["a waiter is woken by abandon as unrun"],
   },
   { fault: "wakes nobody on forget", rules: silentOn("forget"), caught: ["a waiter is woken by forget"] },
+  { fault: "wakes nobody on reopen", rules: silentOn("reopen"), caught: ["a waiter is woken by reopen"] },
   {
     fault: "wakes one waiter of many",
     rules: () => ({
@@ -64,7 +65,11 @@ export const waitersWake: readonly Fault[] = [
         return soon();
       },
     }),
-    caught: ["a waiter is woken by forget", "a woken waiter finds what it was woken for"],
+    caught: [
+      "a waiter is woken by forget",
+      "a waiter is woken by reopen",
+      "a woken waiter finds what it was woken for",
+    ],
   },
   {
     fault: "wakes who stopped watching",
