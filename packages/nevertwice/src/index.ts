@@ -26,6 +26,11 @@ export type {
   StoreRecord,
   WatchRequest,
 } from "./core/store.ts";
+export type { Windows } from "./core/tuning.ts";
+export type { BatchOptions } from "./functions/batch.ts";
+export type { Claimed, Completion, HeldRequest, Refusal } from "./functions/claim.ts";
 export { idempotent } from "./functions/decorator.ts";
+export type { ExclusiveOptions, Lock } from "./functions/exclusive.ts";
 export { createGuard, type Guard } from "./functions/guard.ts";
+export type { MarkOptions, SeenOptions } from "./functions/mark.ts";
 export type { WrapOptions } from "./functions/wrap.ts";

@@ -1,7 +1,7 @@
 /** `@idempotent(guard, options)` for methods that return a promise: standard decorators, and the legacy call shape. */
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { requestFrom, type WrapOptions } from "./wrap.ts";
+import { checkPositions, requestFrom, type WrapOptions } from "./wrap.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a decorator must accept methods of any signature.
 type Method = (...args: any[]) => Promise<any>;
@@ -34,6 +34,7 @@ export function idempotent<Args extends readonly unknown[]>(
         "options-invalid",
         `@idempotent stands on ${String(name)}, which is no method.`,
       );
+    checkPositions(options.keyFrom, `the method ${String(name)}`, method as Method);
     return async function (this: unknown, ...args: unknown[]) {
       const found = typeof guard === "function" ? guard(this) : guard;
       if (typeof found?.run !== "function")

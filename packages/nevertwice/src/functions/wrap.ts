@@ -12,6 +12,7 @@ import {
   POLICY_CHECKS,
   type PolicyOptions,
 } from "../core/policy.ts";
+import { isDomain } from "../core/request.ts";
 
 /** `0` is the first argument; `"1.orderId"` the member `orderId` of the second. */
 export type KeyPath = number | `${number}` | `${number}.${string}`;
@@ -19,6 +20,8 @@ export type KeyPath = number | `${number}` | `${number}.${string}`;
 export interface WrapOptions<Args extends readonly unknown[]> extends PolicyOptions {
   /** What the key is for. Always given: a function's name changes with a rename or a minifier. */
   readonly operation: string;
+  /** The operation's first part, for those who keep their operations in families: "billing" and "charge" are "billing:charge". */
+  readonly domain?: string | undefined;
   /** The key, from the arguments. Give this or `keyFrom`. */
   readonly key?: ((...args: Args) => string | Key) | undefined;
   /** The key, made of these arguments or members of them, which must be primitive. */
@@ -36,6 +39,7 @@ export function wrap<Args extends readonly unknown[], T>(
 ): (...args: Args) => Promise<T> {
   isFunction("the function to wrap", work);
   const requestOf = requestFrom(options as WrapOptions<Args>);
+  checkPositions(options.keyFrom, "the function", work);
   return async (...args) => guard.run(requestOf(args), async () => work(...args));
 }
 
@@ -62,10 +66,30 @@ function given<T>(code: "scope-missing" | "fingerprint-invalid", name: string, v
 }
 
 function keyFromPaths(paths: readonly KeyPath[], args: readonly unknown[]): Key {
-  return compositeKey(...paths.map((path) => argumentAt(args, path) as KeyPart));
+  return compositeKey(...paths.map((path) => keyPartAt(args, path)));
 }
 
-function argumentAt(args: readonly unknown[], path: KeyPath): unknown {
+function keyPartAt(args: readonly unknown[], path: KeyPath): KeyPart {
+  const value = argumentAt(args, path);
+  if (isKeyPart(value)) return value;
+  throw new NevertwiceError(
+    "key-invalid",
+    `the value at ${JSON.stringify(path)} cannot be part of a key; it must be well-formed text, a finite number, a bigint or a boolean. A key function can make one of anything else.`,
+  );
+}
+
+export function isKeyPart(value: unknown): value is KeyPart {
+  switch (typeof value) {
+    case "string":
+      return value.isWellFormed();
+    case "number":
+      return Number.isFinite(value);
+    default:
+      return typeof value === "bigint" || typeof value === "boolean";
+  }
+}
+
+export function argumentAt(args: readonly unknown[], path: KeyPath): unknown {
   const [position, ...members] = String(path).split(".");
   let value = args[Number(position)];
   for (const member of members) {
@@ -86,6 +110,7 @@ function checkWrapOptions(options: WrapOptions<never>): void {
   checkOptions(options, {
     ...POLICY_CHECKS,
     operation: isPart,
+    domain: isDomain,
     key: isFunction,
     keyFrom: isKeyPaths,
     scope: (name, value) => typeof value === "function" || isPart(name, value),
@@ -96,6 +121,8 @@ function checkWrapOptions(options: WrapOptions<never>): void {
       "options-invalid",
       'operation is missing: name what the key is for, e.g. "charge".',
     );
+  if (options.domain !== undefined)
+    isPart("operation with its domain", `${options.domain}:${options.operation}`);
   if ((options.key === undefined) === (options.keyFrom === undefined)) {
     throw new NevertwiceError(
       "options-invalid",
@@ -107,7 +134,7 @@ function checkWrapOptions(options: WrapOptions<never>): void {
 
 const isPart: Check = (name, value) => void checkedPart(value, name, "options-invalid");
 
-function isKeyPaths(name: string, value: unknown): void {
+export function isKeyPaths(name: string, value: unknown): void {
   if (Array.isArray(value) && value.length > 0 && value.every(isKeyPath)) return;
   throw new NevertwiceError(
     "options-invalid",
@@ -118,4 +145,31 @@ function isKeyPaths(name: string, value: unknown): void {
 function isKeyPath(path: unknown): boolean {
   if (typeof path === "number") return Number.isSafeInteger(path) && path >= 0;
   return typeof path === "string" && /^\d+(\.[^.]+)*$/.test(path);
+}
+
+/** A parameter list of names alone, as a function's own text begins with it; or the one name before an arrow. */
+const PLAIN_PARAMETERS = /^[\w$\s*#]*\(([\w$\s,]*)\)/;
+const BARE_PARAMETER = /^(?:async\s+)?([\w$]+)\s*=>/;
+
+/**
+ * Refuses a position past the function's last parameter. It judges only what is plain to see: a function that names no
+ * parameter at all, or has a default, a rest, a pattern or `arguments`, or is bound or native, may be called with more
+ * than it shows, and is let pass.
+ */
+export function checkPositions(
+  keyFrom: readonly KeyPath[] | undefined,
+  what: string,
+  work: (...args: never[]) => unknown,
+): void {
+  if (keyFrom === undefined) return;
+  const text = Function.prototype.toString.call(work);
+  const names = (PLAIN_PARAMETERS.exec(text) ?? BARE_PARAMETER.exec(text))?.[1];
+  if (names === undefined || /\barguments\b|\[native code\]/.test(text)) return;
+  const count = names.split(",").filter((name) => name.trim() !== "").length;
+  const beyond = keyFrom.find((path) => Number.parseInt(String(path), 10) >= count);
+  if (count === 0 || beyond === undefined) return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `keyFrom has ${JSON.stringify(beyond)}, but ${what} has ${count} parameter${count === 1 ? "" : "s"}; positions count from 0.`,
+  );
 }

@@ -148,6 +148,55 @@ describe.each([
     expect(await open?.("a")).toEqual({ id: "a", at: new Date(5) });
   });
 
+  test("has its keys in its domain", async () => {
+    const options = '{ operation: "charge", domain: "billing", keyFrom: [0] }';
+    const Shop = (await compiled<ShopClass>(SHOP(`@idempotent(guard, ${options})`), isLegacy))(guard);
+    expect(await new Shop("corner").charge("42")).toBe("corner charged 42");
+    expect((await guard.read({ operation: "charge", domain: "billing", key: "42" }))?.state).toBe(
+      "completed",
+    );
+    expect(await guard.read({ operation: "charge", key: "42" })).toBeUndefined();
+  });
+
+  test("may take its key from an argument that its parameters do not show", async () => {
+    const body = `
+      class Till {
+        @idempotent(guard, { operation: "open", keyFrom: ["1.id"] })
+        async open(drawer: string, { id } = { id: "default" }, ...notes: string[]) { return drawer + id + notes; }
+      }
+      return Till;`;
+    interface Till {
+      open(drawer: string, order?: { id: string }): Promise<string>;
+    }
+    const till = new ((await compiled<new () => Till>(body, isLegacy))(guard))();
+    expect([await till.open("a", { id: "1" }), await till.open("b", { id: "1" })]).toEqual(["a1", "a1"]);
+    // The default is the method's own: the call has no value there.
+    await expect(till.open("a")).rejects.toEqual(failure("key-missing", '"1.id"'));
+  });
+
+  test("stands with another decorator, on either side", async () => {
+    const body = `
+      const loud = (target: any, _name: unknown, descriptor?: any) => {
+        const method = descriptor?.value ?? target;
+        const louder = async function (this: unknown, ...args: unknown[]) {
+          return (await method.apply(this, args)) + "!";
+        };
+        return descriptor === undefined ? louder : { ...descriptor, value: louder };
+      };
+      class Till {
+        count = 0;
+        @loud @idempotent(guard, { operation: "inner", keyFrom: [0] })
+        async inner(id: string) { return id + ++this.count; }
+        @idempotent(guard, { operation: "outer", keyFrom: [0] }) @loud
+        async outer(id: string) { return id + ++this.count; }
+      }
+      return Till;`;
+    type Tills = new () => Record<"inner" | "outer", (id: string) => Promise<string>>;
+    const till = new ((await compiled<Tills>(body, isLegacy))(guard))();
+    expect([await till.inner("a"), await till.inner("a")]).toEqual(["a1!", "a1!"]);
+    expect([await till.outer("a"), await till.outer("a")]).toEqual(["a2!", "a2!"]);
+  });
+
   test("is inherited, and reached by super", async () => {
     const body = `
       ${PLAIN_SHOP.replace("return Shop;", "")}
@@ -176,6 +225,18 @@ describe.each([
     ["a bad policy", '{ operation: "charge", keyFrom: [0], leaseMs: 1 }', "leaseMs is 1"],
     ["an option that nobody knows", '{ operation: "charge", keyFrom: [0], tries: 3 }', '"tries"'],
     ["no options", "undefined", ""],
+    ["both key sources", '{ operation: "charge", keyFrom: [0], key: (id) => id }', "exactly one of key"],
+    ["an empty operation", '{ operation: "", keyFrom: [0] }', "operation is empty"],
+    ["a long operation", '{ operation: "o".repeat(1_025), keyFrom: [0] }', "operation has 1025 bytes"],
+    ["a bad domain", '{ operation: "charge", domain: "a:b", keyFrom: [0] }', "domain must be text"],
+    ["a window of 0", '{ operation: "charge", keyFrom: [0], retentionMs: 0 }', "retentionMs is 0"],
+    ["a fraction of a window", '{ operation: "charge", keyFrom: [0], leaseMs: 10.5 }', "leaseMs is 10.5"],
+    ["a window that is no number", '{ operation: "charge", keyFrom: [0], waitMs: NaN }', "waitMs is NaN"],
+    [
+      "a position that it has no parameter for",
+      '{ operation: "charge", keyFrom: ["0.id", "2.id"] }',
+      'keyFrom has "2.id", but the method charge has 2 parameters',
+    ],
   ])("with %s fails when its class is defined", async (_what, options, words) => {
     const define = await compiled(SHOP(`@idempotent(guard, ${options})`), isLegacy);
     expect(() => define(guard)).toThrow(failure("options-invalid", words));
@@ -208,11 +269,23 @@ describe("what is no method is refused when its class is defined", () => {
     );
   });
 
-  // Fails for standard decorators: a class is a function, so it is replaced by an async one.
   test.each([false, true])("a class (legacy: %s)", async (isLegacy) => {
     const define = await compiled(`@${guarded} class Shop {} return Shop;`, isLegacy);
     expect(() => define(guard)).toThrow(failure("options-invalid", "which is no method."));
   });
+});
+
+test("a private method can be static too, with standard decorators", async () => {
+  const body = `
+    class Till {
+      static count = 0;
+      static open(id: string) { return this.#open(id); }
+      @idempotent(guard, { operation: "open", keyFrom: [0] })
+      static async #open(id: string) { return \`\${id} \${++this.count}\`; }
+    }
+    return Till;`;
+  const Till = (await compiled<{ open(id: string): Promise<string> }>(body, false))(guard);
+  expect([await Till.open("a"), await Till.open("a")]).toEqual(["a 1", "a 1"]);
 });
 
 test("a private method can be guarded, with standard decorators", async () => {

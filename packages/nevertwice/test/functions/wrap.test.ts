@@ -41,7 +41,7 @@ function noting(): { guard: Pick<Engine, "run">; requests: RunRequest[] } {
 /** The text of the key that a call with these arguments has. */
 async function keyFor(options: object, ...args: unknown[]): Promise<string> {
   const { guard: notes, requests } = noting();
-  const wrapped = wrap<unknown[], number>(notes, () => 1, untyped({ operation: "charge", ...options }));
+  const wrapped = wrap(notes, (..._: unknown[]) => 1, untyped({ operation: "charge", ...options }));
   await wrapped(...args);
   return String(requests[0]?.key);
 }
@@ -105,8 +105,11 @@ describe("the key", () => {
     ["a member that is inherited", "0.toString", [{}]],
     ["the prototype", "0.__proto__", [{}]],
   ])("is missing at %s, and the call is refused", async (_, path, args) => {
-    const calls = guard.wrap(() => "not run", { operation: "charge", keyFrom: [path] as never });
-    await expect((calls as (...all: unknown[]) => Promise<string>)(...args)).rejects.toEqual(
+    const charge = guard.wrap((..._: unknown[]) => "not run", {
+      operation: "charge",
+      keyFrom: [path] as never,
+    });
+    await expect(charge(...args)).rejects.toEqual(
       failure("key-missing", `the call has no value at ${JSON.stringify(path)}`),
     );
   });
@@ -115,13 +118,31 @@ describe("the key", () => {
     ["an object", {}],
     ["an array", ["a"]],
     ["a Date", new Date(0)],
+    ["bytes", new Uint8Array(1)],
+    ["a boxed text", new Object("a")],
     ["a function", () => "a"],
     ["a symbol", Symbol("a")],
     ["NaN", Number.NaN],
+    ["Infinity", Number.POSITIVE_INFINITY],
     ["a lone surrogate", "\ud800"],
-  ])("cannot be made of %s", async (_, value) => {
-    const charge = guard.wrap((id: unknown) => id, { operation: "charge", keyFrom: [0] });
-    await expect(charge(value)).rejects.toEqual(failure("key-invalid", "part 0 of the key is "));
+  ])("cannot be made of %s, and the error says where it stood", async (_, value) => {
+    const charge = guard.wrap((id: unknown, order: { id: unknown }) => [id, order], {
+      operation: "charge",
+      keyFrom: [0, "1.id"],
+    });
+    const words = (path: string) => `the value at ${path} cannot be part of a key`;
+    await expect(charge(value, { id: 1 })).rejects.toEqual(failure("key-invalid", words("0")));
+    await expect(charge(1, { id: value })).rejects.toEqual(failure("key-invalid", words('"1.id"')));
+  });
+
+  test("is missing if all that it is made of is empty text", async () => {
+    const charge = guard.wrap((id: string) => id, { operation: "charge", keyFrom: [0] });
+    await expect(charge("")).rejects.toEqual(failure("key-missing"));
+  });
+
+  test("that is longer than a key may be is refused", async () => {
+    const charge = guard.wrap((id: string) => id, { operation: "charge", keyFrom: [0] });
+    await expect(charge("k".repeat(1_025))).rejects.toEqual(failure("key-invalid", "1025 bytes"));
   });
 
   test.each([undefined, null, ""])("is missing if its function gives %o", async (nothing) => {
@@ -132,9 +153,15 @@ describe("the key", () => {
     await expect(charge()).rejects.toEqual(failure("key-missing"));
   });
 
-  test("is refused if its function gives no text", async () => {
-    const charge = guard.wrap(() => "not run", { operation: "charge", key: () => 42 as unknown as string });
-    await expect(charge()).rejects.toEqual(failure("key-invalid", "key is a number"));
+  test.each<[what: string, key: unknown, words: string]>([
+    ["a number", 42, "key is a number"],
+    ["an object that is no key", { id: "42" }, "key is an object"],
+    ["a key whose text is none", { text: 42 }, "key is a number"],
+    ["a list", ["42"], "key is an object"],
+    ["a promise", Promise.resolve("42"), "key is an object"],
+  ])("is refused if its function gives %s", async (_, key, words) => {
+    const charge = guard.wrap(() => "not run", { operation: "charge", key: () => key as string });
+    await expect(charge()).rejects.toEqual(failure("key-invalid", words));
   });
 
   test("function that throws rejects the call, and nothing runs", async () => {
@@ -227,6 +254,29 @@ describe("options are refused at once", () => {
       "fingerprint is an object",
     ],
     ["with a policy that is wrong", { operation: "charge", keyFrom: [0], waitMs: "1s" }, 'waitMs is "1s"'],
+    ...["leaseMs", "maxRunMs", "retentionMs", "storeTimeoutMs", "waitMs"].flatMap((name) =>
+      [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, "1s", null].map((value): [string, object, string] => [
+        `with ${JSON.stringify(value)} for ${name}`,
+        { operation: "charge", keyFrom: [0], [name]: value },
+        `${name} is `,
+      ]),
+    ),
+    ["with no lease", { operation: "charge", keyFrom: [0], leaseMs: 0 }, "leaseMs is 0"],
+    ["with no retention", { operation: "charge", keyFrom: [0], retentionMs: 0 }, "retentionMs is 0"],
+    ["with an option that nobody knows", { operation: "charge", keyFrom: [0], ttl: 1 }, '"ttl"'],
+    ["with an empty domain", { operation: "charge", domain: "", keyFrom: [0] }, "domain must be text"],
+    [
+      "with a colon in its domain",
+      { operation: "charge", domain: "a:b", keyFrom: [0] },
+      "domain must be text without a colon",
+    ],
+    ["with a number for a domain", { operation: "charge", domain: 7, keyFrom: [0] }, "domain must be text"],
+    [
+      "with a domain and an operation of 1,025 bytes together",
+      { operation: "o".repeat(1_000), domain: "d".repeat(24), keyFrom: [0] },
+      "operation with its domain has 1025 bytes",
+    ],
+    ["with a domain and no operation", { domain: "billing", keyFrom: [0] }, "operation is missing"],
     [
       "with an operation of 1,025 bytes",
       { operation: "o".repeat(1_025), keyFrom: [0] },
@@ -269,6 +319,54 @@ describe("options are refused at once", () => {
     expect(() => guard.wrap(() => 1, untyped({ operation: "charge", keyFrom }))).toThrow(
       failure("options-invalid", 'keyFrom must list argument positions and paths, e.g. [0, "1.orderId"].'),
     );
+  });
+
+  const bound = function (this: unknown, a: string, b: string) {
+    return a + b;
+  }.bind(undefined);
+
+  test.each<[what: string, work: (...args: never[]) => unknown, count: string]>([
+    ["an arrow", (a: unknown) => a, "1 parameter"],
+    ["an arrow with two parameters", new Function("return (a, b) => a")(), "2 parameters"],
+    ["a bare arrow", new Function("return a => a")(), "1 parameter"],
+    ["a bare async arrow", new Function("return async a=>a")(), "1 parameter"],
+    ["an async arrow", async (a: unknown) => a, "1 parameter"],
+    [
+      "a function",
+      function charge(a: unknown) {
+        return a;
+      },
+      "1 parameter",
+    ],
+    ["an async function", new Function("return async function charge(a,) {}")(), "1 parameter"],
+    ["a method", { charge: (a: unknown) => a }.charge, "1 parameter"],
+    ["an async method", new Function("return { async charge($a) {} }.charge")(), "1 parameter"],
+    ["a generated function", new Function("a", "return a") as never, "1 parameter"],
+  ])("with a position that %s has no parameter for", (_, work, count) => {
+    for (const path of [2, "2", "2.id", "12.id", ...(count === "1 parameter" ? [1, "1.id"] : [])])
+      expect(() => wrap(guard, work, untyped({ operation: "charge", keyFrom: [path] }))).toThrow(
+        failure("options-invalid", `keyFrom has ${JSON.stringify(path)}, but the function has ${count}`),
+      );
+    wrap(guard, work, untyped({ operation: "charge", keyFrom: [0, "0.id"] }));
+  });
+
+  test.each<[what: string, work: (...args: never[]) => unknown]>([
+    ["no name for any of its arguments", () => 1],
+    ["a default", (a: string, b = "b") => a + b],
+    ["a default that is a list of names", new Function("return (a, b = (c, d)) => a")()],
+    ["a rest", (a: string, ...more: string[]) => a + more],
+    ["a pattern", ({ id }: Order) => id],
+    ["a pattern with a default", new Function("return ({ id } = { id: 1 }) => id")()],
+    ["its arguments", new Function("return function (a) { return arguments[1] }")()],
+    ["a comment", new Function("return (a /* , b) */, b = 1) => a")()],
+    ["a computed name", new Function('return { ["f(a)"](a, b = 1) {} }["f(a)"]')()],
+    ["a name in quotes", new Function('return { "f(a)"(a, b = 1) {} }["f(a)"]')()],
+    ["letters beyond ASCII", new Function("return (é, b = 1) => é")()],
+    ["nothing to show, being bound", bound],
+    ["nothing to show, being native", Math.max],
+    ["nothing to show behind a proxy", new Proxy((a: string) => a, {})],
+  ])("but not with a position that may be there: %s", (_, work) => {
+    wrap(guard, work, untyped({ operation: "charge", keyFrom: [1, "9.id"] }));
   });
 
   test.each([undefined, null, "fn", {}])("and so is %o to wrap", (work) => {

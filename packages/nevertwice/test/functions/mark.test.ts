@@ -1,0 +1,313 @@
+/** Checking and marking in two steps: what counts as done, for how long, and what stands between the two steps. */
+import { describe, expect, test } from "vitest";
+import type { Subject } from "../../src/core/request.ts";
+import { marksOf } from "../../src/functions/mark.ts";
+import { createScene } from "../core/scene.ts";
+
+const subject = { operation: "bill", scope: "alice", key: "invoice-1" };
+const many = (count: number) =>
+  Array.from({ length: count }, (_, i) => ({ ...subject, key: `invoice-${i}` }));
+const untyped = (value: unknown) => value as never;
+
+function createMarks(options: Parameters<typeof createScene>[0] = {}) {
+  const scene = createScene(options);
+  const told: unknown[][] = [];
+  const marks = marksOf(scene.guard, (...what) => told.push(what));
+  return { ...scene, scene, marks, told };
+}
+
+describe("a mark", () => {
+  test("is seen from then on, and the second to mark is told that it was done before", async () => {
+    const { marks } = createMarks();
+    expect(await marks.seen(subject)).toBe(false);
+    expect(await marks.mark(subject)).toBe(true);
+    expect(await marks.seen(subject)).toBe(true);
+    expect(await marks.mark(subject)).toBe(false);
+    expect(await marks.seen({ ...subject, scope: "bob" })).toBe(false);
+  });
+
+  test("counts for a minute unless said otherwise, and marking again does not lengthen that", async () => {
+    const { marks, advance } = createMarks();
+    await marks.mark(subject);
+    await marks.mark({ ...subject, key: "long", retentionMs: 600_000 });
+    await advance(59_000);
+    expect(await marks.mark(subject)).toBe(false);
+    expect(await marks.seen(subject)).toBe(true);
+    await advance(1_500);
+    expect(await marks.seen(subject)).toBe(false);
+    expect(await marks.seen({ ...subject, key: "long" })).toBe(true);
+    expect(await marks.mark(subject)).toBe(true);
+  });
+
+  test("counts for as long as the guard says", async () => {
+    const { marks, advance } = createMarks({ markRetentionMs: 5_000 });
+    await marks.mark(subject);
+    await advance(4_000);
+    expect(await marks.seen(subject)).toBe(true);
+    await advance(1_500);
+    expect(await marks.seen(subject)).toBe(false);
+  });
+
+  test("is one with what a run did: each sees the other, and the mark's value answers the run", async () => {
+    const { marks, guard } = createMarks();
+    await guard.run(subject, () => "billed");
+    expect(await marks.seen(subject)).toBe(true);
+    expect(await marks.mark(subject)).toBe(false);
+    const other = { ...subject, key: "invoice-2" };
+    await marks.mark({ ...other, value: { receipt: 7 } });
+    expect(await guard.run(other, () => "not again")).toEqual({ receipt: 7 });
+  });
+
+  test("is refused while a run is under way, which is not done yet", async () => {
+    const { marks, guard, sleep, advance, settle } = createMarks();
+    const run = guard.run(subject, () => sleep(100));
+    await advance(10);
+    const asked: Subject[] = [];
+    expect(await marks.seen({ ...subject, lookup: (one) => asked.push(one) })).toBe(false);
+    expect(asked).toEqual([]);
+    await expect(marks.mark(subject)).rejects.toMatchObject({ code: "pending" });
+    await settle(run);
+    expect(await marks.seen(subject)).toBe(true);
+  });
+
+  test("is refused over what nobody knows, where the guard holds that back", async () => {
+    const { marks, guard } = createMarks({ onLapsed: "hold", onFailure: "unknown" });
+    await guard.run(subject, () => Promise.reject(new Error("cut off"))).catch(() => {});
+    expect(await marks.seen(subject)).toBe(false);
+    await expect(marks.mark(subject)).rejects.toMatchObject({ code: "unknown", fence: expect.any(Number) });
+  });
+
+  test("is seen in one trip", async () => {
+    const { marks, store } = createMarks();
+    await marks.seen(subject);
+    await marks.mark(subject);
+    await marks.seen(subject);
+    expect(store.calls).toMatchObject({ read: 2, claim: 1, complete: 1 });
+  });
+});
+
+test("the race: two who check before either marks both do the work, and one of them is told at the mark", async () => {
+  const { marks, scene } = createMarks();
+  const other = marksOf(scene.another(), () => {});
+  let billed = 0;
+  async function job({ seen, mark }: typeof marks): Promise<boolean> {
+    if (await seen(subject)) return false;
+    await scene.sleep(10);
+    billed++;
+    return mark(subject);
+  }
+  const both = await scene.settle(Promise.all([job(marks), job(other)]));
+  expect(billed).toBe(2);
+  expect(both.toSorted()).toEqual([false, true]);
+});
+
+describe("release", () => {
+  test("takes a mark back, so that the work may be done again", async () => {
+    const { marks } = createMarks();
+    await marks.mark(subject);
+    expect(await marks.release(subject)).toBe(true);
+    expect(await marks.seen(subject)).toBe(false);
+    expect(await marks.mark(subject)).toBe(true);
+  });
+
+  test("takes back what a run did, with its outcome", async () => {
+    const { marks, guard } = createMarks();
+    expect(await guard.run(subject, () => 1)).toBe(1);
+    expect(await marks.release(subject)).toBe(true);
+    expect(await guard.run({ ...subject, fingerprint: "another" }, () => 2)).toBe(2);
+  });
+
+  test("does nothing to what is absent, under way, given up or unknown", async () => {
+    const { marks, guard, sleep, advance, settle } = createMarks({ onFailure: () => "unknown" });
+    expect(await marks.release(subject)).toBe(false);
+    const run = guard.run(subject, () => sleep(100));
+    await advance(10);
+    expect(await marks.release(subject)).toBe(false);
+    await settle(run);
+    await guard.run({ ...subject, key: "lost" }, () => Promise.reject(new Error("cut off"))).catch(() => {});
+    expect(await marks.release({ ...subject, key: "lost" })).toBe(false);
+    expect(await marks.release(subject)).toBe(true);
+    expect(await marks.release(subject)).toBe(false);
+  });
+});
+
+describe("a lookup", () => {
+  test("is asked only where the store knows nothing, and a yes is marked again", async () => {
+    const { marks, store } = createMarks();
+    const asked: Subject[] = [];
+    const lookup = (one: Subject) => {
+      asked.push(one);
+      return { row: 1 };
+    };
+    expect(await marks.seen({ ...subject, lookup })).toBe(true);
+    expect(asked).toEqual([subject]);
+    expect(await marks.seen({ ...subject, lookup })).toBe(true);
+    expect(asked.length).toBe(1);
+    expect(await marks.seen(subject)).toBe(true);
+    expect(store.calls.claim).toBe(1);
+  });
+
+  test("is asked about what was given up or lost too, since the store does not know", async () => {
+    const { marks, guard } = createMarks({ onFailure: () => "unknown" });
+    await guard.run(subject, () => Promise.reject(new Error("cut off"))).catch(() => {});
+    expect(await marks.seen({ ...subject, lookup: async () => true })).toBe(true);
+    expect(await marks.seen(subject)).toBe(true);
+  });
+
+  test("that finds nothing leaves nothing behind", async () => {
+    const { marks, store } = createMarks();
+    for (const nothing of [false, null, undefined, 0, ""])
+      expect(await marks.seen({ ...subject, lookup: async () => nothing })).toBe(false);
+    expect(store.calls.claim).toBe(0);
+  });
+
+  test("that fails fails the check", async () => {
+    const { marks } = createMarks();
+    const down = new Error("no database");
+    await expect(marks.seen({ ...subject, lookup: () => Promise.reject(down) })).rejects.toBe(down);
+  });
+
+  test("is believed though its mark cannot be written", async () => {
+    const { marks, store, settle } = createMarks({ storeTimeoutMs: 50 });
+    const lookup = () => {
+      store.setRates({ refuse: 1 });
+      return true;
+    };
+    expect(await settle(marks.seen({ ...subject, lookup }))).toBe(true);
+    expect(store.calls.claim).toBeGreaterThan(0);
+    store.setRates({});
+    expect(await marks.seen(subject)).toBe(false);
+  });
+});
+
+describe("a store that does not answer", () => {
+  const down = (options: Parameters<typeof createScene>[0] = {}) => {
+    const made = createMarks({ storeTimeoutMs: 50, ...options });
+    made.store.setRates({ refuse: 1 });
+    return made;
+  };
+
+  test("fails the check, and whoever watches is told", async () => {
+    const { marks, told, settle } = down();
+    await expect(settle(marks.seen({ ...subject, lookup: () => true }))).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    expect(told).toEqual([["unavailable", subject, expect.objectContaining({ code: "unavailable" })]]);
+  });
+
+  test.each([
+    ["the guard", { onUnavailable: "proceed" }, {}],
+    ["the call", {}, { onUnavailable: "proceed" }],
+  ] as const)(
+    "does not where %s says to proceed: then the lookup answers, or no",
+    async (_, ofGuard, ofCall) => {
+      const { marks, told, settle } = down(ofGuard);
+      expect(await settle(marks.seen({ ...subject, ...ofCall }))).toBe(false);
+      expect(told.map(([kind]) => kind)).toEqual(["unavailable", "proceeded"]);
+      expect(await settle(marks.seen({ ...subject, ...ofCall, lookup: () => true }))).toBe(true);
+      expect(await settle(marks.seen({ ...subject, ...ofCall, lookup: () => null }))).toBe(false);
+      expect(told.length).toBe(6);
+    },
+  );
+
+  test("fails the mark, or lets it go on by itself where it is to proceed", async () => {
+    const { marks, store, advance, settle } = down();
+    await expect(settle(marks.mark(subject))).rejects.toMatchObject({ code: "unavailable" });
+    expect(await settle(marks.mark({ ...subject, key: "later", onUnavailable: "proceed" }))).toBe(true);
+    store.setRates({});
+    await advance(20_000);
+    expect(await marks.seen({ ...subject, key: "later" })).toBe(true);
+    expect(await marks.seen(subject)).toBe(false);
+  });
+
+  test("is not asked for the rest of a batch", async () => {
+    const { marks, store, settle } = down();
+    await expect(settle(marks.seenBatch(many(100), { concurrency: 4 }))).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    expect(store.calls.read).toBeLessThanOrEqual(4);
+  });
+
+  test("is another matter than one that says no, which no policy goes past", async () => {
+    const { marks, guard } = createMarks({ onUnavailable: "proceed" });
+    await guard.close();
+    await expect(marks.seen(subject)).rejects.toMatchObject({ code: "guard-closed" });
+  });
+});
+
+describe("a batch", () => {
+  test("answers in order", async () => {
+    const { marks } = createMarks();
+    const subjects = many(600);
+    const even = subjects.filter((_, i) => i % 2 === 0);
+    expect(await marks.markBatch(even)).toEqual(even.map(() => true));
+    expect(await marks.seenBatch(subjects)).toEqual(subjects.map((_, i) => i % 2 === 0));
+    expect(await marks.markBatch(subjects)).toEqual(subjects.map((_, i) => i % 2 === 1));
+    expect(await marks.releaseBatch(even)).toEqual(even.map(() => true));
+    expect(await marks.seenBatch(subjects, { concurrency: 1 })).toEqual(subjects.map((_, i) => i % 2 === 1));
+    expect(await marks.seenBatch([])).toEqual([]);
+  });
+
+  test("has options for all, which one may say otherwise", async () => {
+    const { marks, advance, guard } = createMarks();
+    const [first, second] = many(2) as [Subject, Subject];
+    await marks.markBatch(
+      [
+        { ...first, value: 1 },
+        { ...second, retentionMs: 5_000 },
+      ],
+      {
+        retentionMs: 600_000,
+        value: "all",
+      },
+    );
+    await advance(60_500);
+    expect(await marks.seenBatch([first, second])).toEqual([true, false]);
+    expect(await guard.run(first, () => 0)).toBe(1);
+    expect(await marks.seenBatch([first, second], { lookup: ({ key }) => key === second.key })).toEqual([
+      true,
+      true,
+    ]);
+  });
+
+  test("has only so many under way at once", async () => {
+    const { marks, sleep, settle } = createMarks();
+    let underWay = 0;
+    let most = 0;
+    const lookup = async () => {
+      most = Math.max(most, ++underWay);
+      await sleep(10);
+      underWay--;
+    };
+    await settle(marks.seenBatch(many(20), { lookup, concurrency: 3 }));
+    expect(most).toBe(3);
+  });
+
+  test("does the others though one fails, and then fails as that one did", async () => {
+    const { marks, guard, sleep, advance, settle } = createMarks();
+    const subjects = many(5);
+    const run = guard.run(subjects[1] as Subject, () => sleep(1_000));
+    await advance(10);
+    await expect(marks.markBatch(subjects, { concurrency: 1 })).rejects.toMatchObject({ code: "pending" });
+    expect(await marks.seenBatch(subjects)).toEqual([true, false, true, true, true]);
+    await settle(run);
+  });
+});
+
+test("what is misspelt or wrong is refused by name", async () => {
+  const { marks, store } = createMarks({ onLapsed: "hold" });
+  const refused = (code: string, words: string) => ({ code, message: expect.stringContaining(words) });
+  const invalid = (words: string) => refused("options-invalid", words);
+  await expect(marks.seen(untyped({ ...subject, lookUp: () => 1 }))).rejects.toMatchObject(invalid("lookUp"));
+  await expect(marks.seen(untyped({ ...subject, lookup: "sql" }))).rejects.toMatchObject(invalid("lookup"));
+  await expect(marks.seen({ ...subject, onUnavailable: "proceed" })).rejects.toMatchObject(invalid("hold"));
+  await expect(marks.seen(untyped({ scope: "alice", key: "k" }))).rejects.toMatchObject(invalid("operation"));
+  await expect(marks.mark({ ...subject, retentionMs: 0 })).rejects.toMatchObject(invalid("retentionMs"));
+  await expect(marks.mark(untyped({ ...subject, ttl: 60 }))).rejects.toMatchObject(invalid("ttl"));
+  await expect(marks.mark({ ...subject, key: "" })).rejects.toMatchObject(refused("key-missing", "key"));
+  await expect(marks.release(untyped({ ...subject, force: true }))).rejects.toMatchObject(invalid("force"));
+  await expect(marks.seenBatch(untyped(subject))).rejects.toMatchObject(invalid("array"));
+  await expect(marks.seenBatch([], { concurrency: 0 })).rejects.toMatchObject(invalid("concurrency"));
+  await expect(marks.releaseBatch([], untyped({ lookup: () => 1 }))).rejects.toMatchObject(invalid("lookup"));
+  expect(store.calls).toMatchObject({ read: 0, claim: 0 });
+});
