@@ -1,0 +1,217 @@
+/**
+ * Anti-flapping: a value that keeps being set again within a short sliding window is a duplicate too. Ask before an
+ * automated adjustment is made; the answer says whether it is one change too many of its kind.
+ */
+import { bounded, isRefusal } from "../core/calls.ts";
+import { type Clock, systemClock, systemTimer } from "../core/clock.ts";
+import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { checkedPart } from "../core/identity.ts";
+import { harmless } from "../core/observer.ts";
+import { type Check, checkOptions, isClock, isFunction, oneOf, wholeFrom } from "../core/policy.ts";
+import { randomToken } from "../core/token.ts";
+import {
+  MOST_CHANGES,
+  memoryWindow,
+  type Window,
+  type WindowAnswer,
+  type WindowRequest,
+} from "../core/window.ts";
+
+export type { Window, WindowAnswer, WindowRequest, WindowRule } from "../core/window.ts";
+
+/** docs/options.md explains each. Durations are milliseconds. */
+export interface FlappingOptions {
+  readonly windowMs?: number | undefined;
+  readonly similarity?: number | undefined;
+  readonly maxChanges?: number | undefined;
+  /** Shared by all processes that make the same adjustments; default: this process's own. */
+  readonly window?: Window | undefined;
+  readonly onUnavailable?: "refuse" | "proceed" | undefined;
+  readonly storeTimeoutMs?: number | undefined;
+  readonly observer?: FlappingObserver | undefined;
+  /** Judges this process's own window; a shared one has the clock of its server. */
+  readonly clock?: Clock | undefined;
+  readonly maxParameters?: number | undefined;
+}
+
+export type FlappingEvent =
+  | {
+      readonly kind: "flapping";
+      readonly parameter: string;
+      readonly value: number;
+      readonly similar: number;
+      readonly reason: string;
+    }
+  /** The window did not answer. */
+  | { readonly kind: "unavailable"; readonly parameter: string; readonly cause: unknown }
+  /** The change was judged by this process's own window instead. */
+  | { readonly kind: "proceeded"; readonly parameter: string };
+
+/** May be async. Whatever it throws is dropped: watching must not break what is watched. */
+export type FlappingObserver = (event: FlappingEvent) => unknown;
+
+/** `similar`: how many similar changes were in the window before this one. */
+export type FlappingVerdict =
+  | {
+      readonly flapping: false;
+      readonly similar: number;
+      readonly reason?: undefined;
+      readonly leftMs?: undefined;
+    }
+  | {
+      readonly flapping: true;
+      readonly similar: number;
+      /** For people: which parameter, how many changes, which window. */
+      readonly reason: string;
+      /** When such a change passes again, if none is recorded until then. */
+      readonly leftMs: number;
+    };
+
+export interface Flapping {
+  /**
+   * Judges a change before it is made, and records it unless it is flapping: one atomic step. Fails with
+   * `options-invalid` on a bad parameter or value, with `unavailable` if the window cannot answer.
+   */
+  check(parameter: string, value: number): Promise<FlappingVerdict>;
+  /** Forgets the changes of one parameter, or of all. */
+  clear(parameter?: string): Promise<void>;
+}
+
+export const FLAPPING_DEFAULTS = {
+  windowMs: 60_000,
+  similarity: 0.01,
+  maxChanges: 3,
+  onUnavailable: "refuse",
+  storeTimeoutMs: 5_000,
+  maxParameters: 10_000,
+} as const;
+
+const CHECKS: Readonly<Record<string, Check>> = {
+  windowMs: wholeFrom(1),
+  similarity: isSimilarity,
+  maxChanges: isMaxChanges,
+  window: isWindow,
+  onUnavailable: oneOf("refuse", "proceed"),
+  storeTimeoutMs: wholeFrom(1),
+  observer: isFunction,
+  clock: isClock,
+  maxParameters: wholeFrom(1),
+};
+
+const CALLER = { store: {}, timer: systemTimer };
+
+/** Fails with `options-invalid` on a bad option, by name. */
+export function createFlapping(options: FlappingOptions = {}): Flapping {
+  checkOptions(options, CHECKS);
+  const {
+    windowMs = FLAPPING_DEFAULTS.windowMs,
+    similarity = FLAPPING_DEFAULTS.similarity,
+    maxChanges = FLAPPING_DEFAULTS.maxChanges,
+    onUnavailable = FLAPPING_DEFAULTS.onUnavailable,
+    storeTimeoutMs = FLAPPING_DEFAULTS.storeTimeoutMs,
+    maxParameters = FLAPPING_DEFAULTS.maxParameters,
+    clock = systemClock,
+    observer,
+  } = options;
+  const own = memoryWindow(clock, maxParameters);
+  const window = options.window ?? own;
+  const tell = (event: FlappingEvent) => harmless(() => observer?.(event));
+  const hasSubstitute = window !== own && onUnavailable === "proceed";
+
+  async function judge(request: WindowRequest): Promise<WindowAnswer> {
+    try {
+      const answer = await bounded(CALLER, storeTimeoutMs, () => window.record(request));
+      // So that an outage does not begin with an empty window. What does not fit into it is not worth an error here.
+      if (hasSubstitute && !answer.flapping) await own.record(request).catch(() => {});
+      return answer;
+    } catch (cause) {
+      if (isRefusal(cause)) throw cause;
+      const { parameter } = request;
+      tell({ kind: "unavailable", parameter, cause });
+      if (!hasSubstitute) throw unavailable(cause, "do not make the change, and try again");
+      tell({ kind: "proceeded", parameter });
+      return own.record(request);
+    }
+  }
+
+  return {
+    async check(parameter, value) {
+      checkedPart(parameter, "parameter", "options-invalid");
+      checkValue(parameter, value);
+      const request = { parameter, value, windowMs, similarity, maxChanges, token: randomToken() };
+      const answer = await judge(request);
+      const { flapping, similar } = answer;
+      if (!flapping) return { flapping, similar };
+      const reason = reasonOf(request, answer);
+      tell({ kind: "flapping", parameter, value, similar, reason });
+      return { flapping, similar, reason, leftMs: answer.leftMs };
+    },
+    async clear(parameter) {
+      if (parameter !== undefined) checkedPart(parameter, "parameter", "options-invalid");
+      await own.clear(parameter);
+      if (window === own) return;
+      try {
+        await bounded(CALLER, storeTimeoutMs, () => window.clear(parameter));
+      } catch (cause) {
+        throw unavailable(cause, "try again");
+      }
+    },
+  };
+}
+
+function unavailable(cause: unknown, advice: string): NevertwiceError {
+  if (isNevertwiceError(cause)) return cause;
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new NevertwiceError("unavailable", `the window cannot answer: ${reason}; ${advice}.`, { cause });
+}
+
+function reasonOf(
+  { parameter, value, windowMs, maxChanges }: WindowRequest,
+  { similar, leftMs }: WindowAnswer & { flapping: true },
+): string {
+  const changes = similar === 1 ? "1 change" : `${similar} changes`;
+  return `${JSON.stringify(parameter)} had ${changes} to about ${value} within ${duration(windowMs)} and may have ${maxChanges}: it is flapping. Such a change passes again in ${duration(leftMs)}.`;
+}
+
+function duration(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`;
+}
+
+function checkValue(parameter: string, value: unknown): void {
+  if (Number.isFinite(value)) return;
+  const found =
+    typeof value === "number" ? value : value === null ? "null" : `a value of type ${typeof value}`;
+  throw new NevertwiceError(
+    "options-invalid",
+    `the value for ${JSON.stringify(parameter)} is ${found}; it must be a finite number.`,
+  );
+}
+
+/** From above 0: of values that were computed, hardly two are the very same. */
+function isSimilarity(name: string, value: unknown): void {
+  if (typeof value === "number" && value > 0 && value <= 0.5) return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `${name} is ${String(value)}; it must be a number above 0 and at most 0.5 (0.01 is one per cent).`,
+  );
+}
+
+function isMaxChanges(name: string, value: unknown): void {
+  if (Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= MOST_CHANGES) return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `${name} is ${String(value)}; it must be a whole number from 1 to ${MOST_CHANGES}.`,
+  );
+}
+
+function isWindow(name: string, value: unknown): void {
+  const methods = ["record", "clear"] as const;
+  const missing = methods.filter(
+    (method) => typeof (value as Partial<Window> | null)?.[method] !== "function",
+  );
+  if (missing.length > 0)
+    throw new NevertwiceError(
+      "options-invalid",
+      `${name} is no window: it lacks ${missing.join(", ")}. redisWindow({ client }) makes one.`,
+    );
+}
