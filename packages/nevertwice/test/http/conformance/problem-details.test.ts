@@ -5,6 +5,7 @@ import { ERROR_CODES, type ErrorCode } from "../../../src/core/errors.ts";
 import { fingerprintOf } from "../../../src/core/fingerprint.ts";
 import { identityOf } from "../../../src/core/identity.ts";
 import type { Parts, Store } from "../../../src/core/store.ts";
+import { sealed } from "../../../src/sealing/index.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { gate, type Received, type ServiceOptions, serve } from "./service.ts";
 
@@ -76,6 +77,12 @@ const REFUSALS: Readonly<Record<string, () => Promise<Received>>> = {
   },
   async "scope-missing"() {
     return (await serve({ options: { scope: () => undefined } })).send({ key: KEY });
+  },
+  async "sealing-failed"() {
+    const store = memoryStore();
+    const under = (key: string) => sealed(store, { keys: { k: key.repeat(64) }, current: "k" });
+    await (await serve({ store: under("a") })).send({ key: KEY });
+    return (await serve({ store: under("b") })).send({ key: KEY });
   },
   async unavailable() {
     return (await serve({ store: unreachable() })).send({ key: KEY });

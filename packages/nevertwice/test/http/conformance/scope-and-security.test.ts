@@ -1,5 +1,5 @@
 /** Whose keys are whose, who may see an answer, and what an attacker, a flood or a curious log gets to see. */
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
@@ -13,6 +13,7 @@ import type { GuardEvent } from "../../../src/core/observer.ts";
 import type { Store } from "../../../src/core/store.ts";
 import type { HeaderLine } from "../../../src/http/exchange.ts";
 import { idempotency } from "../../../src/http/express.ts";
+import { sealed } from "../../../src/sealing/index.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { sqliteStore } from "../../../src/stores/sqlite.ts";
 import { seededRandom } from "../../../src/testing/random.ts";
@@ -314,7 +315,7 @@ describe("what leaks and what holds", () => {
     const { file, database } = await sqliteFile();
     const secret = "the medical report of Ann";
     const service = await serve({
-      store: encrypting(sqliteStore({ database }), randomBytes(32)),
+      store: sealed(sqliteStore({ database }), { keys: { k: randomBytes(32) }, current: "k" }),
       handler: ({ res }) => res.writeHead(201, { "Content-Type": "text/plain" }).end(secret),
     });
     await service.send({ key: "k" });
@@ -380,36 +381,6 @@ function failing(inner: Store, methods: readonly (keyof Store)[]): Store {
 async function bytesAt(file: string): Promise<Buffer> {
   const parts = [file, `${file}-wal`].map((path) => readFile(path).catch(() => Buffer.alloc(0)));
   return Buffer.concat(await Promise.all(parts));
-}
-
-/** Seals outcomes with AES-256-GCM, bound to their record, and opens them again. */
-function encrypting(inner: Store, key: Buffer): Store {
-  const seal = (text: string, id: string) => {
-    const nonce = randomBytes(12);
-    const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(Buffer.from(id));
-    const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
-    return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64");
-  };
-  const open = (text: string, id: string) => {
-    const bytes = Buffer.from(text, "base64");
-    const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, 12)).setAAD(Buffer.from(id));
-    decipher.setAuthTag(bytes.subarray(12, 28));
-    return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString("utf8");
-  };
-  return {
-    ...inner,
-    complete: (request) => inner.complete({ ...request, outcome: seal(request.outcome, request.id) }),
-    async claim(request) {
-      const answer = await inner.claim(request);
-      return answer.status === "completed"
-        ? { ...answer, outcome: open(answer.outcome, request.id) }
-        : answer;
-    },
-    async read(id, options) {
-      const record = await inner.read(id, options);
-      return record?.outcome === undefined ? record : { ...record, outcome: open(record.outcome, id) };
-    },
-  };
 }
 
 /** What a call looks like but for what must differ: ids, tokens, keys and owners by their length alone. */

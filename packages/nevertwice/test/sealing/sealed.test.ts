@@ -1,0 +1,423 @@
+/** A sealed store seals every outcome on its way in, opens it on its way out, and is otherwise the store inside it. */
+import { randomBytes } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { createEngine, type GuardOptions } from "../../src/core/engine.ts";
+import type { Store, StoreRecord } from "../../src/core/store.ts";
+import { type SealingOptions, sealed } from "../../src/sealing/index.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { faultyStore } from "../../src/testing/faulty-store.ts";
+import { createScene } from "../core/scene.ts";
+
+const A = randomBytes(32);
+const B = randomBytes(32);
+const ONLY_A: SealingOptions = { keys: { a: A }, current: "a" };
+const ONLY_B: SealingOptions = { keys: { b: B }, current: "b" };
+const BOTH: SealingOptions = { keys: { a: A, b: B }, current: "b" };
+
+const REQUEST = { operation: "charge", scope: "ann", key: "order-1" };
+
+function guardOn(store: Store, options: Partial<GuardOptions> = {}) {
+  return createEngine({ store, purgeEveryMs: 0, ...options });
+}
+
+async function recordsOf(store: Store): Promise<readonly StoreRecord[]> {
+  const page = await store.list?.({ namespace: "default", limit: 100 });
+  return page?.records ?? [];
+}
+
+async function onlyRecordOf(store: Store): Promise<StoreRecord> {
+  const [record] = await recordsOf(store);
+  return record as StoreRecord;
+}
+
+function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve = (_value: T) => {};
+  const promise = new Promise<T>((end) => {
+    resolve = end;
+  });
+  return { promise, resolve: (value) => resolve(value) };
+}
+
+/** Writes this over the outcome that a memory store keeps, as whoever can write to the database could. */
+function tampering(inner: Store, outcomeOf: (id: string) => string | undefined): Store {
+  const changed = (record: StoreRecord): StoreRecord => ({
+    ...record,
+    outcome: outcomeOf(record.id) ?? record.outcome,
+  });
+  return {
+    ...inner,
+    async claim(request) {
+      const answer = await inner.claim(request);
+      if (answer.status !== "completed") return answer;
+      return { ...answer, outcome: outcomeOf(request.id) ?? answer.outcome };
+    },
+    async read(id) {
+      const record = await inner.read(id);
+      return record && changed(record);
+    },
+  };
+}
+
+describe("an outcome", () => {
+  test("is sealed in the store, and replayed, read and listed as it was", async () => {
+    const inner = memoryStore();
+    const store = sealed(inner, ONLY_A);
+    const guard = guardOn(store);
+    const work = async () => ({ report: "the medical report of Ann", pages: 3n });
+    const first = await guard.run(REQUEST, work);
+    const kept = await onlyRecordOf(inner);
+    expect(kept.outcome).toMatch(/^sealed\.1\.a\.[A-Za-z0-9_-]+$/);
+    expect(Buffer.from(kept.outcome?.slice(11) ?? "", "base64url").toString("latin1")).not.toContain("Ann");
+    expect(await guard.tryRun(REQUEST, work)).toEqual({ status: "replayed", value: first });
+    const outcome = { kind: "value", value: { report: "the medical report of Ann", pages: 3n } };
+    expect(await guard.read(REQUEST)).toMatchObject({ state: "completed", outcome });
+    expect((await onlyRecordOf(store)).outcome).toContain("the medical report of Ann");
+  });
+
+  test("is sealed if it is an error that is remembered, or a marker of what cannot be kept", async () => {
+    const inner = memoryStore();
+    const guard = guardOn(sealed(inner, ONLY_A), { onFailure: "remember", maxOutcomeBytes: 300 });
+    const declined = guard.run(REQUEST, async () => {
+      throw new Error("card of Ann declined");
+    });
+    await expect(declined).rejects.toThrow("card of Ann declined");
+    await expect(guard.run(REQUEST, async () => 1)).rejects.toThrow("card of Ann declined");
+    const large = { ...REQUEST, key: "order-2" };
+    await guard.run(large, async () => "x".repeat(1_000));
+    expect(await guard.tryRun(large, async () => "again")).toEqual({
+      status: "not-kept",
+      reason: "too-large",
+    });
+    const kept = (await recordsOf(inner)).map(({ outcome }) => outcome?.slice(0, 11));
+    expect(kept).toEqual(["sealed.1.a.", "sealed.1.a."]);
+  });
+
+  test("of an old key opens as long as that key is there, while new ones are sealed with the current one", async () => {
+    const inner = memoryStore();
+    await guardOn(sealed(inner, ONLY_A)).run(REQUEST, async () => "first");
+    const guard = guardOn(sealed(inner, BOTH));
+    expect(await guard.run(REQUEST, async () => "again")).toBe("first");
+    await guard.run({ ...REQUEST, key: "order-2" }, async () => "second");
+    const ids = (await recordsOf(inner)).map(({ outcome }) => outcome?.split(".")[2]);
+    expect(ids.sort()).toEqual(["a", "b"]);
+  });
+
+  test("may be sealed with a key that was added while the guard was in use", async () => {
+    let options = ONLY_A;
+    const inner = memoryStore();
+    const guard = guardOn(sealed(inner, () => options));
+    await guard.run(REQUEST, async () => "first");
+    options = BOTH;
+    await guard.run({ ...REQUEST, key: "order-2" }, async () => "second");
+    expect(await guard.run(REQUEST, async () => "again")).toBe("first");
+    const ids = (await recordsOf(inner)).map(({ outcome }) => outcome?.split(".")[2]);
+    expect(ids.sort()).toEqual(["a", "b"]);
+  });
+
+  test("that was forgotten says so, although the store wrote that over it unsealed", async () => {
+    const inner = memoryStore();
+    const guard = guardOn(sealed(inner, ONLY_A));
+    await guard.run(REQUEST, async () => "first");
+    expect(await guard.forget(REQUEST)).toBe(true);
+    expect((await guard.read(REQUEST))?.outcome).toEqual({ kind: "not-kept", reason: "forgotten" });
+    expect(await guard.tryRun(REQUEST, async () => "again")).toEqual({
+      status: "not-kept",
+      reason: "forgotten",
+    });
+  });
+
+  test("from before sealing is refused, and replayed under acceptUnsealed", async () => {
+    const inner = memoryStore();
+    await guardOn(inner).run(REQUEST, async () => "first");
+    const strict = guardOn(sealed(inner, ONLY_A));
+    await expect(strict.run(REQUEST, async () => "again")).rejects.toMatchObject({ code: "sealing-failed" });
+    const lenient = guardOn(sealed(inner, { ...ONLY_A, acceptUnsealed: true }));
+    expect(await lenient.run(REQUEST, async () => "again")).toBe("first");
+    await lenient.run({ ...REQUEST, key: "order-2" }, async () => "second");
+    const kept = (await recordsOf(inner)).map(({ outcome }) => outcome?.startsWith("sealed."));
+    expect(kept.sort()).toEqual([false, true]);
+  });
+});
+
+describe("an outcome that does not open", () => {
+  const elsewhere = async (): Promise<string> => {
+    const inner = memoryStore();
+    await guardOn(sealed(inner, ONLY_A)).run({ ...REQUEST, scope: "bob" }, async () => "the report of Bob");
+    return (await onlyRecordOf(inner)).outcome as string;
+  };
+
+  const WAYS: readonly [string, (inner: Store) => Promise<Store> | Store][] = [
+    ["its key is missing", (inner) => sealed(inner, ONLY_B)],
+    ["its key is another one", (inner) => sealed(inner, { keys: { a: B }, current: "a" })],
+    [
+      "it was copied from another record",
+      async (inner) => {
+        const copied = await elsewhere();
+        return sealed(
+          tampering(inner, () => copied),
+          ONLY_A,
+        );
+      },
+    ],
+    [
+      "it was written by somebody without a key",
+      (inner) =>
+        sealed(
+          tampering(inner, () => '["1vp","free"]'),
+          ONLY_A,
+        ),
+    ],
+    [
+      "its keys cannot be had",
+      (inner) => {
+        let asked = 0;
+        return sealed(inner, () => {
+          if (asked++ > 0) throw new Error("the vault is closed");
+          return ONLY_A;
+        });
+      },
+    ],
+  ];
+
+  for (const onUnavailable of ["refuse", "proceed"] as const)
+    test.each(WAYS)(
+      `as %s is sealing-failed and never a second run, under onUnavailable "${onUnavailable}"`,
+      async (_why, wrong) => {
+        const inner = memoryStore();
+        await guardOn(sealed(inner, ONLY_A)).run(REQUEST, async () => "first");
+        const before = await onlyRecordOf(inner);
+        let runs = 0;
+        const again = async () => ++runs;
+        const guard = guardOn(await wrong(inner), { onUnavailable });
+        await expect(guard.run(REQUEST, again)).rejects.toMatchObject({ code: "sealing-failed" });
+        expect(await guard.tryRun(REQUEST, again)).toMatchObject({
+          status: "unavailable",
+          error: { code: "sealing-failed", status: 500, retryable: false },
+        });
+        await guard.close();
+        expect(runs).toBe(0);
+        expect(await onlyRecordOf(inner)).toEqual(before);
+        expect(await guardOn(sealed(inner, ONLY_A)).tryRun(REQUEST, again)).toEqual({
+          status: "replayed",
+          value: "first",
+        });
+      },
+    );
+
+  test("is shown as unreadable to whoever looks, and can be reopened or forgotten", async () => {
+    const inner = memoryStore();
+    await guardOn(sealed(inner, ONLY_A)).run(REQUEST, async () => "first");
+    const guard = guardOn(sealed(inner, ONLY_B));
+    expect(await guard.read(REQUEST)).toMatchObject({
+      state: "completed",
+      key: "order-1",
+      outcome: { kind: "not-kept", reason: "unreadable" },
+    });
+    expect(await guard.reopen(REQUEST)).toBe(true);
+    expect(await guard.run(REQUEST, async () => "second")).toBe("second");
+    const lost = guardOn(sealed(inner, ONLY_A));
+    expect(await lost.forget(REQUEST)).toBe(true);
+    expect(await guard.tryRun(REQUEST, async () => "again")).toEqual({
+      status: "not-kept",
+      reason: "forgotten",
+    });
+  });
+
+  test("does not keep the rest of its page from being listed, nor its scope from being forgotten", async () => {
+    const inner = memoryStore();
+    await guardOn(sealed(inner, ONLY_A)).run(REQUEST, async () => "old");
+    const store = sealed(inner, ONLY_B);
+    const guard = guardOn(store);
+    await guard.run({ ...REQUEST, key: "order-2" }, async () => "new");
+    const outcomes = (await recordsOf(store)).map(({ outcome }) => outcome);
+    expect(outcomes.sort()).toEqual(['["1np",{"reason":"unreadable"}]', '["1vp","new"]']);
+    expect(await guard.forget({ scope: "ann" })).toEqual({ forgotten: 2, inFlight: 0 });
+  });
+
+  test("wakes whoever waits for it at once, and tells it", async () => {
+    const inner = memoryStore();
+    const waiting = guardOn(sealed(inner, ONLY_A));
+    const { promise, resolve } = deferred<string>();
+    const running = guardOn(sealed(inner, BOTH)).run(REQUEST, () => promise);
+    await expect.poll(() => recordsOf(inner)).toHaveLength(1);
+    const waiter = waiting.run({ ...REQUEST, waitMs: 60_000 }, async () => "again");
+    resolve("first");
+    expect(await running).toBe("first");
+    await expect(waiter).rejects.toMatchObject({ code: "sealing-failed" });
+  });
+});
+
+describe("work that was overtaken", () => {
+  test("by an attempt whose outcome does not open here is told so once, and nothing is repeated for ever", async () => {
+    const scene = createScene();
+    const faulty = faultyStore(scene.inner, { timer: scene.world });
+    const slow = scene.another({ store: sealed(faulty, ONLY_A), leaseMs: 1_000 });
+    const other = scene.another({ store: sealed(scene.inner, BOTH) });
+    const first = slow.tryRun(REQUEST, async () => {
+      scene.jump(60_000);
+      await other.run(REQUEST, async () => "of the other");
+      return "of the slow one";
+    });
+    expect(await scene.settle(first)).toEqual({ status: "not-kept", reason: "unreadable" });
+    const { complete, read } = faulty.calls;
+    expect([complete, read]).toEqual([1, 1]);
+    expect(scene.events.filter(({ kind }) => kind === "lease-lost")).toMatchObject([{ reason: "overtaken" }]);
+    expect(scene.kinds()).not.toContain("unavailable");
+    await scene.advance(600_000);
+    expect(faulty.calls).toMatchObject({ complete: 1, read: 1 });
+  });
+
+  test("while it proceeded without a claim is told as a possible duplicate, and nothing is repeated for ever", async () => {
+    const scene = createScene();
+    const faulty = faultyStore(scene.inner, { timer: scene.world });
+    for (let tries = 0; tries < 3; tries++) faulty.plan("claim", "refuse");
+    const one = scene.another({ store: sealed(faulty, ONLY_A), onUnavailable: "proceed" });
+    const other = scene.another({ store: sealed(scene.inner, BOTH) });
+    const ran = one.tryRun(REQUEST, async () => {
+      await other.run(REQUEST, async () => "of the other");
+      return "mine";
+    });
+    expect(await scene.settle(ran)).toEqual({ status: "ran", value: "mine", recorded: false });
+    expect(scene.kinds()).toContain("possible-duplicate");
+    await scene.advance(600_000);
+    expect(faulty.calls).toMatchObject({ claim: 4, complete: 1, read: 1 });
+  });
+});
+
+describe("keys that cannot be had for a while", () => {
+  test("refuse new work before it runs, and what ran before is kept once they are back", async () => {
+    const scene = createScene();
+    let isVaultOpen = true;
+    const guard = scene.another({
+      store: sealed(scene.inner, () => {
+        if (!isVaultOpen) throw new Error("the vault is closed");
+        return ONLY_A;
+      }),
+    });
+    const ran = guard.tryRun(REQUEST, async () => {
+      isVaultOpen = false;
+      return "first";
+    });
+    expect(await scene.settle(ran)).toEqual({ status: "ran", value: "first", recorded: false });
+    let runs = 0;
+    const refused = guard.tryRun({ ...REQUEST, key: "order-2" }, async () => ++runs);
+    expect(await scene.settle(refused)).toMatchObject({ error: { code: "sealing-failed" } });
+    expect(runs).toBe(0);
+    isVaultOpen = true;
+    await scene.advance(10_000);
+    const again = guard.tryRun(REQUEST, async () => "again");
+    expect(await scene.settle(again)).toEqual({ status: "replayed", value: "first" });
+  });
+});
+
+describe("everything else", () => {
+  /** A store as somebody else may write one: a class, with private state and a getter. */
+  class ClassStore implements Store {
+    readonly #inner: Store = memoryStore();
+    #limit: number | undefined = 1_000;
+    readonly collectsItself = true;
+    isMigrated = false;
+    get maxOutcomeBytes(): number {
+      return this.#limit as number;
+    }
+    setLimit(limit: number | undefined): void {
+      this.#limit = limit;
+    }
+    async migrate(): Promise<void> {
+      this.isMigrated = true;
+    }
+    claim: Store["claim"] = (request) => this.#inner.claim(request);
+    complete(request: Parameters<Store["complete"]>[0]): Promise<boolean> {
+      return this.#inner.complete(request);
+    }
+    abandon(request: Parameters<Store["abandon"]>[0]): Promise<boolean> {
+      return this.#inner.abandon(request);
+    }
+    renew(request: Parameters<Store["renew"]>[0]): Promise<boolean> {
+      return this.#inner.renew(request);
+    }
+    read(id: string): Promise<StoreRecord | undefined> {
+      return this.#inner.read(id);
+    }
+    purge(limit: number): ReturnType<Store["purge"]> {
+      return this.#inner.purge(limit);
+    }
+    close(): Promise<void> {
+      return this.#inner.close();
+    }
+  }
+
+  test("of a store passes through, from its class too, and what it lacks stays absent", async () => {
+    const inner = new ClassStore();
+    const store = sealed(inner, ONLY_A);
+    await store.migrate();
+    expect([inner.isMigrated, store.isMigrated, store.collectsItself]).toEqual([true, true, true]);
+    for (const name of ["usesSignal", "watch", "list", "forget", "settings"])
+      expect(name in store).toBe(false);
+    const guard = guardOn(store);
+    await guard.run(REQUEST, async () => "first");
+    expect(await guard.run(REQUEST, async () => "again")).toBe("first");
+  });
+
+  test("of the memory store is there as it was", async () => {
+    const inner = memoryStore();
+    const store = sealed(inner, ONLY_A);
+    expect(Object.keys(store).sort()).toEqual(Object.keys(inner).sort());
+    expect(await store.settings?.()).toEqual(await inner.settings?.());
+  });
+
+  test("is sealed in a copy of the store as well", async () => {
+    const inner = memoryStore();
+    const store = sealed(inner, ONLY_A);
+    const copies = [
+      { ...store },
+      Object.defineProperties({} as Store, Object.getOwnPropertyDescriptors(store)),
+    ];
+    for (const [index, copy] of copies.entries())
+      await guardOn(copy).run({ ...REQUEST, key: `order-${index}` }, async () => "secret");
+    for (const { outcome } of await recordsOf(inner)) expect(outcome).toMatch(/^sealed\./);
+  });
+
+  test("leaves room for the seal within the limit of the store, as that limit stands", async () => {
+    const inner = new ClassStore();
+    const store = sealed(inner, ONLY_A);
+    const before = store.maxOutcomeBytes;
+    expect(before).toBe(690);
+    inner.setLimit(100_000);
+    expect(store.maxOutcomeBytes).toBe(74_940);
+    inner.setLimit(undefined);
+    expect(store.maxOutcomeBytes).toBeUndefined();
+    expect("maxOutcomeBytes" in sealed(memoryStore(), ONLY_A)).toBe(false);
+    inner.setLimit(1_000);
+    const guard = guardOn(store);
+    expect(guard.policy.maxOutcomeBytes).toBe(690);
+    await guard.run(REQUEST, async () => "x".repeat(900));
+    expect(await guard.tryRun(REQUEST, async () => 1)).toEqual({ status: "not-kept", reason: "too-large" });
+  });
+
+  test("counts the policy's own limit in the plain text", async () => {
+    const inner = memoryStore();
+    const guard = guardOn(sealed(inner, ONLY_A), { maxOutcomeBytes: 100 });
+    const text = "x".repeat(100 - '["1vp",""]'.length);
+    await guard.run(REQUEST, async () => text);
+    expect(await guard.run(REQUEST, async () => "again")).toBe(text);
+  });
+});
+
+describe("sealed", () => {
+  test("refuses a store that is sealed already, or a copy of one", () => {
+    const store = sealed(memoryStore(), ONLY_A);
+    for (const each of [store, { ...store }])
+      expect(() => sealed(each, ONLY_B)).toThrow(expect.objectContaining({ code: "options-invalid" }));
+  });
+
+  test("refuses what is no store, and options that are wrong", () => {
+    for (const wrong of [undefined, null, {}, "memory:"])
+      expect(() => sealed(wrong as unknown as Store, ONLY_A)).toThrow(
+        expect.objectContaining({ code: "options-invalid" }),
+      );
+    expect(() => sealed(memoryStore(), { keys: { a: A }, current: "b" })).toThrow(
+      expect.objectContaining({ code: "options-invalid" }),
+    );
+  });
+});
