@@ -1,11 +1,14 @@
 /** Docs equal code: error codes, options and their defaults, guarantees; and the examples run. */
 import { readdir, readFile } from "node:fs/promises";
 import { ROOT } from "./command.js";
-import { conformancePageProblems, readTestFiles } from "./docs/conformance-page.js";
+import { baldurPageProblems } from "./docs/baldur-page.js";
+import { conformancePageProblems } from "./docs/conformance-page.js";
+import { environmentProblems } from "./docs/environment.js";
 import { errorsPageProblems } from "./docs/errors-page.js";
 import { exampleProblems, examplesOf } from "./docs/examples.js";
 import { codeHeadingsOf, nameDifferences } from "./docs/markdown.js";
 import { defaultCell, interfaceMembers, optionsPageProblems } from "./docs/options-page.js";
+import { readTestFiles } from "./docs/test-titles.js";
 
 const PACKAGE = `${ROOT}packages/nevertwice`;
 
@@ -13,22 +16,31 @@ export async function docsProblems() {
   const pages = await readPages();
   const { ERROR_CODES } = await import("../packages/nevertwice/dist/core/errors.js");
   const { GUARANTEES } = await import("../packages/nevertwice/dist/testing/index.js");
+  const { VARIABLES } = await import("../packages/nevertwice/dist/env/variables.js");
   const sections = await optionSections();
   const tests = await readTestFiles();
 
   /** @type {Readonly<Record<string, (markdown: string) => readonly string[]>>} */
   const judges = {
     "docs/errors.md": (markdown) => errorsPageProblems(markdown, ERROR_CODES),
-    "docs/options.md": (markdown) => optionsPageProblems(markdown, sections),
+    "docs/options.md": (markdown) => [
+      ...optionsPageProblems("docs/options.md", markdown, sections),
+      ...environmentProblems(markdown, VARIABLES),
+    ],
     "docs/guarantees.md": (markdown) => guaranteesPageProblems(markdown, GUARANTEES),
     "docs/conformance.md": (markdown) => conformancePageProblems(markdown, tests),
+    "docs/moving-from-baldur.md": (markdown) => baldurPageProblems(markdown, tests),
   };
   const untrue = Object.entries(judges).flatMap(([path, judge]) => {
     const page = pages.find((candidate) => candidate.path === path);
     return page === undefined ? [`${path} is missing`] : judge(page.markdown);
   });
+  const doors = await doorSections();
+  const misstated = pages.flatMap(({ path, markdown }) =>
+    optionsPageProblems(path, markdown, doors[path] ?? []),
+  );
   const examples = pages.flatMap(({ path, markdown }) => examplesOf(path, markdown));
-  return [...untrue, ...(await exampleProblems(examples))];
+  return [...untrue, ...misstated, ...(await exampleProblems(examples))];
 }
 
 /**
@@ -62,11 +74,63 @@ async function optionSections() {
     section("A wrapped function", interfaceMembers(await source("functions/wrap.ts"), "WrapOptions"), {}),
     section("The HTTP layer", interfaceMembers(await source("http/options.ts"), "HttpOptions"), {
       ...HTTP_DEFAULTS,
-      clock: "the system clock",
+      clock: SYSTEM_CLOCK,
     }),
     ...(await storeSections()),
   ];
 }
+
+/**
+ * The options of doors that have a page of their own.
+ *
+ * @returns {Promise<Readonly<Record<string, readonly import("./docs/options-page.js").Section[]>>>}
+ */
+async function doorSections() {
+  const { FLAPPING_DEFAULTS } = await import("../packages/nevertwice/dist/functions/flapping.js");
+  const protect = await source("functions/protect/options.ts");
+  const window = await source("stores/redis/window.ts");
+  const batch = await source("functions/batch.ts");
+  const guards = { text: "as the guard" };
+  return {
+    "docs/protect.md": [
+      section(
+        "Options of `protect` and `tryProtect`",
+        [...interfaceMembers(protect, "ProtectOptions"), ...interfaceMembers(protect, "Protection")],
+        {},
+      ),
+    ],
+    "docs/jobs.md": [
+      section("Many at once", interfaceMembers(batch, "BatchOptions"), {
+        concurrency: constantOf(batch, "CONCURRENCY"),
+      }),
+    ],
+    "docs/locks.md": [
+      section("Options", interfaceMembers(await source("functions/exclusive.ts"), "ExclusiveOptions"), {
+        waitMs: guards,
+        leaseMs: guards,
+        maxRunMs: guards,
+        storeTimeoutMs: guards,
+      }),
+    ],
+    "docs/flapping.md": [
+      section("Options", interfaceMembers(await source("functions/flapping.ts"), "FlappingOptions"), {
+        ...FLAPPING_DEFAULTS,
+        window: { text: "this process's own" },
+        clock: SYSTEM_CLOCK,
+      }),
+      section("One window for many processes", interfaceMembers(window, "RedisWindowOptions"), {
+        prefix: constantOf(window, "PREFIX"),
+      }),
+    ],
+    "docs/sealing.md": [
+      section("Options", interfaceMembers(await source("sealing/keyring.ts"), "SealingOptions"), {
+        acceptUnsealed: false,
+      }),
+    ],
+  };
+}
+
+const SYSTEM_CLOCK = { text: "the system clock" };
 
 /** Each store's options, with the defaults that its own file names. */
 async function storeSections() {
@@ -74,7 +138,7 @@ async function storeSections() {
   const sqlite = await source("stores/sqlite.ts");
   const redis = await source("stores/redis.ts");
   const dynamodb = await source("stores/dynamodb.ts");
-  const clock = "the system clock";
+  const clock = SYSTEM_CLOCK;
   return [
     section("The memory store", interfaceMembers(memory, "MemoryStoreOptions"), {
       clock,

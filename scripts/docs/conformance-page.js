@@ -1,8 +1,6 @@
 /** docs/conformance.md has every row once, and what it says is proven is proven by a test of that name in the file it names. */
-import { readdir, readFile } from "node:fs/promises";
-import ts from "typescript";
-import { ROOT } from "../command.js";
-import { nameDifferences, tableRowsOf } from "./markdown.js";
+import { linkedPaths, nameDifferences, tableRowsOf } from "./markdown.js";
+import { titlesOf } from "./test-titles.js";
 
 const PAGE = "docs/conformance.md";
 
@@ -38,16 +36,7 @@ const IDS = /^(?:security rule \d+|[A-Z]{2}-\d{2}(?:, [A-Z]{2}-\d{2})*)(?=[ :,])
 const NOT_CLAIMED = /^not claimed: \S/;
 
 /** @typedef {{ ids: readonly string[], paths: readonly string[], isClaimed: boolean }} Row */
-/** @typedef {{ path: string, text: string }} TestFile `path` is relative to the repository */
-
-/** The files of tests of the packages. */
-export async function readTestFiles() {
-  const names = await readdir(`${ROOT}packages`, { recursive: true });
-  const paths = names
-    .map((name) => `packages/${name.replaceAll("\\", "/")}`)
-    .filter((path) => /^packages\/[^/]+\/test\/.*\.test\.ts$/.test(path));
-  return Promise.all(paths.map(async (path) => ({ path, text: await readFile(ROOT + path, "utf8") })));
-}
+/** @typedef {import("./test-titles.js").TestFile} TestFile */
 
 /**
  * @param {string} markdown
@@ -99,9 +88,7 @@ function rowsOf(markdown) {
   return tableRowsOf(markdown).flatMap(([first = "", , proof = ""]) => {
     const ids = idsOf(first);
     if (ids.length === 0) return [];
-    const links = [...proof.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
-    const paths = links.map((target) => new URL(target, `file:///${PAGE}`).pathname.slice(1));
-    return [{ ids, paths, isClaimed: !NOT_CLAIMED.test(proof) }];
+    return [{ ids, paths: linkedPaths(PAGE, proof), isClaimed: !NOT_CLAIMED.test(proof) }];
   });
 }
 
@@ -145,36 +132,7 @@ function idOf(group, number) {
  * @returns {ReadonlySet<string>}
  */
 function provenIn(text) {
-  /** @type {Set<string>} */
-  const ids = new Set();
   // Most files have none, and need not be taken apart.
-  if (!/[A-Z]{2}-\d{2}|security rule \d/.test(text)) return ids;
-  /** @param {ts.Node} node */
-  const into = (node) => {
-    if (ts.isCallExpression(node) && ["test", "it"].includes(rootOf(node.expression)))
-      for (const id of IDS.exec(titleOf(node.arguments[0]))?.[0].split(", ") ?? []) ids.add(id);
-    ts.forEachChild(node, into);
-  };
-  into(ts.createSourceFile("test.ts", text, ts.ScriptTarget.ESNext));
-  return ids;
-}
-
-/**
- * `test` of `test.each(rows)` and of `test.concurrent`.
- *
- * @param {ts.Expression} expression
- * @returns {string}
- */
-function rootOf(expression) {
-  if (ts.isIdentifier(expression)) return expression.text;
-  if (ts.isPropertyAccessExpression(expression) || ts.isCallExpression(expression))
-    return rootOf(expression.expression);
-  return "";
-}
-
-/** @param {ts.Expression | undefined} argument */
-function titleOf(argument) {
-  if (argument === undefined) return "";
-  if (ts.isStringLiteralLike(argument)) return argument.text;
-  return ts.isTemplateExpression(argument) ? argument.head.text : "";
+  if (!/[A-Z]{2}-\d{2}|security rule \d/.test(text)) return new Set();
+  return new Set(titlesOf(text).flatMap((title) => IDS.exec(title)?.[0].split(", ") ?? []));
 }

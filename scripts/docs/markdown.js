@@ -24,6 +24,17 @@ export function tableRowsOf(markdown) {
 }
 
 /**
+ * What a cell links to, as paths of the repository.
+ *
+ * @param {string} page
+ * @param {string} cell
+ */
+export function linkedPaths(page, cell) {
+  const links = [...cell.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+  return links.map((target) => new URL(target, `file:///${page}`).pathname.slice(1));
+}
+
+/**
  * From the `##` heading of that name to the next one.
  *
  * @param {string} markdown

@@ -1,20 +1,19 @@
-/** docs/options.md has a row for every option, with the default that the code has. */
+/** A page has a row for every option of each of its sections, with the default that the code has. */
 import ts from "typescript";
 import { nameDifferences, sectionOf, tableRowsOf } from "./markdown.js";
-
-const PAGE = "docs/options.md";
 
 /** @typedef {{ name: string, default: string }} Option `default` is the text of its cell */
 /** @typedef {{ heading: string, options: readonly Option[] }} Section */
 
 /**
+ * @param {string} page
  * @param {string} markdown
  * @param {readonly Section[]} sections
  */
-export function optionsPageProblems(markdown, sections) {
+export function optionsPageProblems(page, markdown, sections) {
   return sections.flatMap(({ heading, options }) => {
     const section = sectionOf(markdown, heading);
-    if (section === undefined) return [`${PAGE}: no section "${heading}"`];
+    if (section === undefined) return [`${page}: no section "${heading}"`];
     const rows = tableRowsOf(section).flatMap(([first = "", written = ""]) => {
       const name = /^`(\w+)`$/.exec(first)?.[1];
       return name === undefined ? [] : [{ name, written }];
@@ -22,10 +21,10 @@ export function optionsPageProblems(markdown, sections) {
     const untrue = rows.flatMap(({ name, written }) => {
       const option = options.find((candidate) => candidate.name === name);
       if (option === undefined || option.default === written) return [];
-      return [`${PAGE}: the default of ${name} is ${option.default}, not ${written}`];
+      return [`${page}: the default of ${name} is ${option.default}, not ${written}`];
     });
     const named = nameDifferences(
-      `${PAGE}, ${heading}`,
+      `${page}, ${heading}`,
       "row",
       rows.map(({ name }) => name),
       options.map(({ name }) => name),
@@ -54,14 +53,14 @@ export function interfaceMembers(source, name) {
 }
 
 /**
- * How the page writes a default: as one writes it in code, and for people where it has a unit.
+ * How a page writes a default: as one writes it in code, and for people where it has a unit. `{ text }` is written so.
  *
  * @param {string} name
  * @param {unknown} value
  */
 export function defaultCell(name, value) {
   if (value === undefined) return "none";
-  if (name === "clock") return String(value);
+  if (typeof value === "object" && value !== null && "text" in value) return String(value.text);
   if (typeof value !== "number") return `\`${JSON.stringify(value)}\``;
   const written = `\`${String(value).replace(/\B(?=(\d{3})+$)/g, "_")}\``;
   if (name.endsWith("Ms")) return `${written} (${inUnits(value, DURATIONS)})`;

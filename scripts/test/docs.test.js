@@ -59,7 +59,7 @@ describe("the page of options", () => {
 `;
 
   test("passes when it says what the code does", () => {
-    expect(optionsPageProblems(page, sections)).toEqual([]);
+    expect(optionsPageProblems("docs/options.md", page, sections)).toEqual([]);
   });
 
   test.each([
@@ -77,7 +77,9 @@ describe("the page of options", () => {
     ],
     ["a section left out", page.replace("## Policies", "## Politics"), 'no section "Policies"'],
   ])("fails on %s", (_, markdown, problem) => {
-    expect(optionsPageProblems(markdown, sections)).toEqual([expect.stringContaining(problem)]);
+    expect(optionsPageProblems("docs/options.md", markdown, sections)).toEqual([
+      expect.stringContaining(problem),
+    ]);
   });
 
   test.each([
@@ -89,6 +91,7 @@ describe("the page of options", () => {
     ["maxRecords", 100_000, "`100_000`"],
     ["onPending", "wait", '`"wait"`'],
     ["reconcile", undefined, "none"],
+    ["clock", { text: "the system clock" }, "the system clock"],
   ])("the default of %s is written so that people can read it", (name, value, cell) => {
     expect(defaultCell(name, value)).toBe(cell);
   });

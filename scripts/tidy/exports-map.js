@@ -9,6 +9,9 @@ const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/batch\.ts$/;
 /** One file a framework; the rest of the folder is what they share. */
 const ADAPTER = /^http\/(express|fastify|fetch|hono|koa|lambda|nest|node)\.ts$/;
 
+/** Doors for functions that stand beside the guard; the rest of the folder is the guard's own. */
+const FUNCTION_DOOR = /^functions\/(protect|flapping)\.ts$/;
+
 /** @param {readonly import("./source.js").File[]} files */
 export function exportsProblems(files) {
   const manifest = files.find(({ path }) => path === MANIFEST);
@@ -32,13 +35,13 @@ export function exportsProblems(files) {
 }
 
 /**
- * `index.ts` of the package or of a folder, every store and every adapter.
+ * `index.ts` of the package or of a folder, every store, every adapter and every door for functions.
  *
  * @param {string} path
  */
 export function isFrontDoor(path) {
   const inside = path.slice(SRC.length);
-  if (/^([^/]+\/)?index\.ts$/.test(inside) || ADAPTER.test(inside)) return true;
+  if (/^([^/]+\/)?index\.ts$/.test(inside) || ADAPTER.test(inside) || FUNCTION_DOOR.test(inside)) return true;
   return /^stores\/[^/]+\.ts$/.test(inside) && !PART_OF_A_STORE.test(inside);
 }
 

@@ -22,6 +22,14 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "an edited form is refused until that is known",
     "try again: order 3, and the submission is ready",
   ],
+  "config-tuner.js": [
+    "set 20",
+    'kept 10: "pool.size" had 2 changes to about 20 within 60 s and may have 2: it is flapping.',
+    'kept 10: "pool.size" had 2 changes to about 20.1 within 60 s',
+    "set 15",
+    "set 20",
+    "3 changes were refused",
+  ],
   "express-payments.js": [
     "no key: 400 key-missing",
     "20 clicks: 1 receipt, 1 charge",
@@ -45,13 +53,43 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "reservation: 409, 201, 201 replayed",
     "a bug: 500, and the key is free",
   ],
+  "nightly-batch.js": [
+    "first night: 499 invoices billed once, 1 failed",
+    "once more: 499 done before, 1 billed",
+    "after one was taken back: 1 billed",
+  ],
   "observer.js": ["claimed    3", "completed  2", "replayed   5"],
+  "one-at-a-time.js": [
+    "5 callers, at most 1 at a time",
+    "the paused holder's write was refused by its fence",
+    "and it was told lease-lost: it was not alone",
+    "three repairs asked for, 2 done: clear search, restart search",
+    "nine minutes later: not again",
+    "ten minutes later: again",
+  ],
+  "protected-charge.js": [
+    "ran: receipt-1 after 3 tries, charged once",
+    "failed: order-2 is a dead letter, and the breaker is open",
+    "replayed through the open breaker: receipt-1",
+    "two operators: ran and replayed, charged once",
+  ],
+  "sealed.js": [
+    "at rest: sealed.1.2025.",
+    "and replayed: report 1: all is well",
+    "rotated: sealed with 2025 and 2026, and visit 1 is still report 1: all is well",
+    "without the old key: sealing-failed, and still 2 reports",
+  ],
   "storm.js": [
     "ok      all 400 callers hold the same receipt",
     "ok      it was taken over as attempt 2",
     "ok      the ledger refused the late writer by its fence",
     "ok      callers get the receipt that was found",
     "All 16 promises kept, in ",
+  ],
+  "telemetry.js": [
+    "span: nevertwice charge, replayed, linked to span 1",
+    "nevertwice.claims: 1 new",
+    "nevertwice.claims: 1 conflict",
   ],
   "wrap-and-decorate.js": [
     "wrap: two calls, 1 mail",

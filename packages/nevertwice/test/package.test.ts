@@ -15,8 +15,11 @@ const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 const WORKSPACE = fileURLToPath(new URL("../../..", import.meta.url));
 /** Sources, build, declarations and the maps between them. */
 const MAX_UNPACKED_BYTES = 3_500_000;
-/** It is made of Nest's own parts, which whoever uses it has. */
-const NEEDS_A_PEER = "nevertwice/http/nest";
+/** They are made of parts of another package, which whoever uses them has. */
+const NEED_A_PEER: Readonly<Record<string, string>> = {
+  "nevertwice/http/nest": "@nestjs/common",
+  "nevertwice/opentelemetry": "@opentelemetry/api",
+};
 const COMPILERS = ["typescript", "typescript7"];
 
 let home: string;
@@ -43,7 +46,7 @@ beforeAll(async () => {
   subpaths = Object.keys(manifest.exports)
     .filter((subpath) => subpath !== "./package.json")
     .map((subpath) => subpath.replace(/^\./, "nevertwice"))
-    .filter((subpath) => subpath !== NEEDS_A_PEER);
+    .filter((subpath) => !(subpath in NEED_A_PEER));
 }, 120_000);
 
 afterAll(() => rm(home, { recursive: true, force: true }));
@@ -107,10 +110,11 @@ describe("what is in the tarball", () => {
 });
 
 describe("every subpath", { timeout: 60_000 }, () => {
-  test("but the one for Nest needs no other package", async () => {
-    await expect(runProgram("nest.mjs", `await import("${NEEDS_A_PEER}")`)).rejects.toThrow(
-      /Cannot find package '@nestjs\/common'/,
-    );
+  test("but those for Nest and OpenTelemetry needs no other package", async () => {
+    for (const [subpath, peer] of Object.entries(NEED_A_PEER))
+      await expect(runProgram("peer.mjs", `await import("${subpath}")`)).rejects.toThrow(
+        `Cannot find package '${peer}'`,
+      );
   });
 
   test("can be imported", async () => {

@@ -8,8 +8,8 @@ import { checkOptions, isText, wholeFrom } from "../core/policy.ts";
 import { isExpired, viewOf } from "../core/record.ts";
 import type { ClaimAnswer, ClaimRequest, RecordState, Store, StoreRecord } from "../core/store.ts";
 import { type Batch, createBatch } from "./batch.ts";
+import { evaluated, settled } from "./redis/evaluation.ts";
 import { readFacts } from "./redis/facts.ts";
-import { failureOf, isNoScript } from "./redis/failures.ts";
 import { type Evaluation, linkTo, type RedisClient } from "./redis/link.ts";
 import { type Ground, listRecords } from "./redis/records.ts";
 import { evaluateReplicated } from "./redis/replicas.ts";
@@ -19,6 +19,7 @@ import { wakesBy } from "./redis/wakes.ts";
 import { ABANDON, CLAIM, COMPLETE, FORGET, READ, RENEW, type Script, UNREADABLE } from "./redis-lua.ts";
 
 export type { RedisClient } from "./redis/link.ts";
+export { type RedisWindowOptions, redisWindow } from "./redis/window.ts";
 
 export interface RedisStoreOptions {
   /** `Redis` or `Cluster` of ioredis, or what `createClient` or `createCluster` of node-redis makes, connected. */
@@ -65,34 +66,40 @@ export function redisStore(options: RedisStoreOptions): Store {
 
   const keyOf = (id: string): string => `${sent}{${id}}`;
 
-  /** Calls of one step, together where one server has all keys: the answer is a script's, or why there is none. */
-  function lane(script: Script): Batch<Call, unknown> {
-    const send = async (calls: readonly Call[]): Promise<readonly unknown[]> => {
-      const keys = calls.map(({ id }) => keyOf(id));
-      const args: Evaluation = [
-        script.sha,
-        String(calls.length),
-        ...keys,
-        ...calls.flatMap(({ asked }) => asked),
-      ];
+  /** Calls that go together where one server has all keys: each is answered by `ask`, or with why there is no answer. */
+  function together<Asked>(
+    ask: (calls: readonly Asked[]) => Promise<readonly unknown[]>,
+    bytesOf?: (call: Asked) => number,
+  ): Batch<Asked, unknown> {
+    const send = async (calls: readonly Asked[]): Promise<readonly unknown[]> => {
       try {
-        return (await evaluated(evaluate, script, args)) as readonly unknown[];
+        return await ask(calls);
       } catch (error) {
         // What is wrong with Redis is so for all of them; what may be wrong with one is found out one by one.
         if (isNevertwiceError(error)) return calls.map(() => error);
         throw error;
       }
     };
-    const alone = async (call: Call): Promise<unknown> => (await send([call]))[0];
+    const alone = async (call: Asked): Promise<unknown> => (await send([call]))[0];
     if (link.isCluster) return { run: alone };
     return createBatch({
       send,
       alone,
-      sizeOf,
+      sizeOf: bytesOf,
       maxCalls: MAX_CALLS,
       maxBytes: MAX_BYTES,
       maxFlights: MAX_FLIGHTS,
     });
+  }
+
+  /** Calls of one step. */
+  function lane(script: Script): Batch<Call, unknown> {
+    return together(async (calls) => {
+      const keys = calls.map(({ id }) => keyOf(id));
+      const asked = calls.flatMap((call) => call.asked);
+      const args: Evaluation = [script.sha, String(calls.length), ...keys, ...asked];
+      return (await evaluated(evaluate, script, args)) as readonly unknown[];
+    }, sizeOf);
   }
 
   const claims = lane(CLAIM);
@@ -107,6 +114,12 @@ export function redisStore(options: RedisStoreOptions): Store {
     run: (script, ids, ...args) =>
       evaluated(link.evaluate, script, [script.sha, String(ids.length), ...ids.map(keyOf), ...args]),
   };
+
+  /** Each with the time that judges it. */
+  const reads = together(async (ids: readonly string[]) => {
+    const [time, ...found] = (await ground.run(READ, ids, "")) as readonly unknown[];
+    return ids.map((_, index) => [time, found[index]]);
+  });
 
   async function checkSafety(): Promise<void> {
     try {
@@ -133,10 +146,9 @@ export function redisStore(options: RedisStoreOptions): Store {
     abandon: async ({ id, token, as }) => isDone(await abandons.run({ id, asked: [token, as] })),
     renew: async ({ id, token, leaseMs }) =>
       isDone(await renewals.run({ id, asked: [token, whole(leaseMs)] })),
-    forget: async ({ id, fence }) => isDone(await erasures.run({ id, asked: [String(fence)] })),
-    async read(id) {
-      return recordFrom(id, await ground.run(READ, [id], ""));
-    },
+    forget: async ({ id, fence, reopen = false }) =>
+      isDone(await erasures.run({ id, asked: [String(fence), reopen ? "1" : "0"] })),
+    read: async (id) => recordFrom(id, told(await reads.run(id))),
     async purge() {
       return { removed: 0, more: false };
     },
@@ -165,29 +177,6 @@ function checkTogether({ client, subscriber, replicas = 0 }: RedisStoreOptions, 
 
 function sizeOf({ asked }: Call): number {
   return asked.reduce((sum, text) => sum + text.length, 0);
-}
-
-/** Where the server does not have the script yet, it is sent the whole of it. */
-async function evaluated(
-  evaluate: Ground["link"]["evaluate"],
-  script: Script,
-  args: Evaluation,
-): Promise<unknown> {
-  try {
-    return await evaluate("EVALSHA", args);
-  } catch (error) {
-    if (!isNoScript(error)) throw failureOf(error);
-  }
-  const [, keyCount, ...rest] = args;
-  return settled(evaluate("EVAL", [script.text, keyCount, ...rest]));
-}
-
-async function settled<T>(reply: Promise<T>): Promise<T> {
-  try {
-    return await reply;
-  } catch (error) {
-    throw failureOf(error);
-  }
 }
 
 /** The scripts keep whole milliseconds. Rounded up: nothing ends sooner than was asked for. */

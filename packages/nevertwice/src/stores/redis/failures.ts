@@ -30,7 +30,7 @@ const REPLIES: Readonly<Record<string, Row>> = {
   WRONGPASS: AUTHENTICATE,
   NOPERM: {
     code: "store-unsafe",
-    says: "this Redis user may not do what the store needs (EVALSHA, EVAL, TIME, HMGET, HGET, HSET, HDEL, DEL, PEXPIREAT, PERSIST, PUBLISH)",
+    says: "this Redis user may not do what is needed (a store: EVALSHA, EVAL, TIME, HMGET, HGET, HSET, HDEL, DEL, PEXPIREAT, PERSIST, PUBLISH; a window: EVALSHA, EVAL, TIME, ZADD, ZRANGE, ZREMRANGEBYSCORE, PEXPIRE, DEL)",
   },
   LOADING: { code: "unavailable", says: "Redis is loading its data" },
   BUSY: { code: "unavailable", says: "Redis is busy with somebody's script" },
