@@ -90,6 +90,7 @@ async function doorSections() {
   const protect = await source("functions/protect/options.ts");
   const window = await source("stores/redis/window.ts");
   const batch = await source("functions/batch.ts");
+  const telemetry = await source("telemetry/index.ts");
   const guards = { text: "as the guard" };
   return {
     "docs/protect.md": [
@@ -120,6 +121,16 @@ async function doorSections() {
       }),
       section("One window for many processes", interfaceMembers(window, "RedisWindowOptions"), {
         prefix: constantOf(window, "PREFIX"),
+      }),
+    ],
+    "docs/telemetry.md": [
+      section("Options", interfaceMembers(telemetry, "TelemetryOptions"), {
+        meterProvider: { text: "the registered one" },
+        meter: { text: "the provider's `nevertwice`" },
+        tracerProvider: { text: "the registered one" },
+        tracer: { text: "the provider's `nevertwice`" },
+        operation: { text: "as it is" },
+        maxOperations: constantOf(telemetry, "MAX_OPERATIONS"),
       }),
     ],
     "docs/sealing.md": [

@@ -88,7 +88,7 @@ async function openPostgres(address: Address, { migrate = true }: OpenStoreOptio
   const { postgresStore } = await import("./postgres.ts");
   const { default: pg } = await importDriver<PgModule>("pg", "pg", address.shown);
   const prepare = flag(address, "prepare");
-  const connectionString = address.rest();
+  const connectionString = serverUrl(address);
   const client = tolerant(new pg.Pool({ connectionString }));
   const subscriber = async () => {
     const connection = tolerant(new pg.Client({ connectionString }));
@@ -113,7 +113,7 @@ type Ioredis = RedisOptions["client"] & Emitter & { duplicate(): Ioredis; discon
 async function openRedis(address: Address): Promise<Store> {
   const { Redis } = await importDriver<IoredisModule>("ioredis", "ioredis", address.shown);
   const ours = redisParameters(address);
-  return redisStoreOn(new Redis(address.rest(), {}), ours);
+  return redisStoreOn(new Redis(serverUrl(address), {}), ours);
 }
 
 async function openRedisCluster(address: Address): Promise<Store> {
@@ -162,10 +162,7 @@ type MysqlPool = Parameters<typeof import("./mysql.ts").mysqlStore>[0]["client"]
 async function openMysql(address: Address, { migrate = true }: OpenStoreOptions): Promise<Store> {
   const { mysqlStore } = await import("./mysql.ts");
   const mysql = await importDriver<Mysql2Module>("mysql2/promise", "mysql2", address.shown);
-  // The driver's own error would tell the whole URL.
-  if (!URL.canParse(address.rest()))
-    throw wrong(address, "is malformed; it looks like mysql://user:password@host:3306/database");
-  const client = mysql.createPool({ uri: address.rest() });
+  const client = mysql.createPool({ uri: serverUrl(address) });
   const store = mysqlStore({ client });
   return opened(store, () => client.end(), migrate && store.migrate);
 }
@@ -242,6 +239,13 @@ function addressOf(url: string): Address {
     },
     rest: () => (parameters.size === 0 ? path : `${path}?${parameters}`),
   };
+}
+
+/** The URL for the driver, whose own error about a malformed one would tell all of it. */
+function serverUrl(address: Address): string {
+  const url = address.rest();
+  if (URL.canParse(url)) return url;
+  throw wrong(address, "is malformed; what is special in a user or password is written %40, %2F, %3F, %23");
 }
 
 /** The scheme and the host: what is enough to tell which URL it was. A password may hold what it should not, raw. */

@@ -257,7 +257,7 @@ describe("a replay", () => {
 
   test("that was cut off may be tried again, also where claims are held", async () => {
     const entry = await failedEntry();
-    const record = { operation: "dead-letter", key: compositeKey(entry.id, entry.replays) };
+    const record = { operation: "nevertwice:dead-letter", key: compositeKey(entry.id, entry.replays) };
     await guard.run({ ...record, onFailure: "unknown" }, down).catch(() => {});
     const careful = guard.with({ onLapsed: "hold" });
     expect(await replay(careful, entry, () => "receipt")).toMatchObject({ outcome: "ran" });

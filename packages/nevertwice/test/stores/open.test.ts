@@ -94,7 +94,7 @@ test.each([
   ["redis+cluster://", /no cluster's URL/],
   ["postgres://user:secret@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],
   ["postgres://user:p@secret/w@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],
-  ["postgres://user:a/secret?b@127.0.0.1:1/db?prepare=maybe", /prepare=maybe|no store/],
+  ["postgres://user:a/secret?b@127.0.0.1:1/db?prepare=maybe", /is malformed/],
   ["user:secret@host", /no store's URL/],
   ["mysql://root:secret@host:port/x", /is malformed/],
   ["redis+cluster://user:secret@", /no cluster's URL/],

@@ -62,11 +62,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "a waiter that gives up deletes the claim it waited for",
     file: "core/driver.js",
-    find: 'case "pending":\n                return answer;',
+    find: 'case "pending":\n                emit?.({ ...about(identity), kind: "pending", leaseLeftMs: answer.leaseLeftMs });',
     replace: `case "pending": {
                 const owner = await ports.store.read(identity.id);
                 if (owner) await ports.store.abandon({ id: identity.id, token: owner.token, as: "released" });
-                return answer;
             }`,
   },
   {

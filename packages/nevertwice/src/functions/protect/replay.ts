@@ -59,7 +59,7 @@ async function once(
   let own: Protected<unknown, unknown> | undefined;
   const answer = await perform(guard, {
     request: {
-      operation: "dead-letter",
+      operation: "nevertwice:dead-letter",
       // Whoever erases a scope erases this too.
       scope: entry.scope,
       key: compositeKey(entry.id, entry.replays),
