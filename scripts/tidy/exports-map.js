@@ -9,6 +9,9 @@ const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/batch\.ts$/;
 /** One file a framework; the rest of the folder is what they share. */
 const ADAPTER = /^http\/(express|fastify|fetch|hono|koa|lambda|nest|node)\.ts$/;
 
+/** One file a store of reservations. */
+const RESERVATIONS = /^reservations\/(memory|sqlite|postgres|mysql|open)\.ts$/;
+
 /** Doors for functions that stand beside the guard; the rest of the folder is the guard's own. */
 const FUNCTION_DOOR = /^functions\/(protect|flapping)\.ts$/;
 
@@ -41,7 +44,8 @@ export function exportsProblems(files) {
  */
 export function isFrontDoor(path) {
   const inside = path.slice(SRC.length);
-  if (/^([^/]+\/)?index\.ts$/.test(inside) || ADAPTER.test(inside) || FUNCTION_DOOR.test(inside)) return true;
+  if ([/^([^/]+\/)?index\.ts$/, ADAPTER, FUNCTION_DOOR, RESERVATIONS].some((door) => door.test(inside)))
+    return true;
   return /^stores\/[^/]+\.ts$/.test(inside) && !PART_OF_A_STORE.test(inside);
 }
 

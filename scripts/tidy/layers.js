@@ -3,8 +3,18 @@ import { importsOf, resolveRelative, SRC, sourcesOf } from "./source.js";
 
 const ANYTHING = "*";
 
+/** What stores know about databases and nothing about claims: reservations have transactions of their own. */
+const PLUMBING = [
+  "stores/batch",
+  "stores/open",
+  "stores/open/",
+  "stores/postgres/",
+  "stores/sqlite/",
+  "stores/mysql/",
+];
+
 /**
- * What a folder may import besides itself; `stores/open` allows that one file.
+ * What a folder may import besides itself; `stores/open` allows that one file, `stores/open/` what is in the folder.
  *
  * @type {Readonly<Record<string, readonly string[]>>}
  */
@@ -16,7 +26,7 @@ const MAY_IMPORT = {
   client: ["core"],
   events: ["core"],
   pipeline: ["core"],
-  reservations: ["core"],
+  reservations: ["core", ...PLUMBING],
   sealing: ["core"],
   telemetry: ["core"],
   env: ["core", "functions", "stores/open"],
@@ -63,8 +73,17 @@ function refusal(path, layer, specifier) {
   if (targetLayer === layer) return undefined;
   const allowed = MAY_IMPORT[layer] ?? [];
   const inside = target.slice(SRC.length).replace(/\.ts$/, "");
-  if (allowed.some((name) => name === ANYTHING || name === targetLayer || name === inside)) return undefined;
+  if (allowed.some((name) => name === ANYTHING || name === targetLayer || isWithin(inside, name)))
+    return undefined;
   return `${layer} imports ${inside}; it may import ${["itself", ...allowed].join(", ")}`;
+}
+
+/**
+ * @param {string} inside
+ * @param {string} name
+ */
+function isWithin(inside, name) {
+  return name.endsWith("/") ? inside.startsWith(name) : inside === name;
 }
 
 /** @param {string} path */

@@ -11,7 +11,7 @@ export interface Diagnosis extends StoreSettings {
   toString(): string;
 }
 
-export async function diagnose(store: Store): Promise<Diagnosis> {
+export async function diagnose(store: Pick<Store, "settings">): Promise<Diagnosis> {
   const settings = (await store.settings?.()) ?? UNREADABLE;
   return { ...settings, rung: rungOf(settings), toString: () => textOf(settings) };
 }

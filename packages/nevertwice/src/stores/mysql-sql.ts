@@ -1,40 +1,18 @@
 /**
- * The statements of the MySQL store, for MySQL 8 and MariaDB alike, and its tables. Values stand in the text as digits
- * or as hexadecimal bytes and in no other way, so neither the character set of a connection nor its SQL mode nor its
- * driver's settings can change them. Times are microseconds since the epoch, by the server's clock.
+ * The statements of the MySQL store, for MySQL 8 and MariaDB alike, and its tables. Times are microseconds since the
+ * epoch, by the server's clock.
  */
-import { NevertwiceError } from "../core/errors.ts";
 import type { Kept } from "../core/record.ts";
 import type { ListRequest, RecordState } from "../core/store.ts";
-
-/** The server's clock when the statement began. The same for the whole statement, so an index can be used with it. */
-const STATEMENT_US = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
-/**
- * The server's clock when it is evaluated: in a SET, after the row's lock. SYSDATE() alone is local time, which the end
- * of summer time gives twice; as a distance from NOW() it has no time zone, and is never negative.
- */
-const NOW_US = `(${STATEMENT_US} + GREATEST(0, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))))`;
-
-/** Ids, tokens, fingerprints and marks. A server that is not strict would cut a longer one and call it stored. */
-const MAX_SHORT_BYTES = 255;
-
-function bytes(text: string | undefined): string {
-  return text === undefined ? "NULL" : `X'${Buffer.from(text, "utf8").toString("hex")}'`;
-}
-
-function short(text: string | undefined): string {
-  const literal = bytes(text);
-  if (literal.length - "X''".length <= MAX_SHORT_BYTES * 2) return literal;
-  throw new NevertwiceError(
-    "options-invalid",
-    `${text?.slice(0, 20)}… is longer than the ${MAX_SHORT_BYTES} bytes that the MySQL store takes.`,
-  );
-}
-
-function whole(value: number): string {
-  if (Number.isSafeInteger(value)) return String(value);
-  throw new NevertwiceError("options-invalid", `${value} is no whole number.`);
-}
+import {
+  bytes,
+  MAX_SHORT_BYTES,
+  NOW_US,
+  STATEMENT_US,
+  short,
+  TABLE_OPTIONS,
+  whole,
+} from "./mysql/literals.ts";
 
 const micros = (ms: number) => whole(Math.round(ms * 1_000));
 const flag = (value: boolean) => (value ? "1" : "0");
@@ -158,8 +136,6 @@ export function listSql({ namespace, scope, state, limit, after }: ListRequest):
   );
 }
 
-const TABLE_OPTIONS = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC";
-
 /** Text is kept as its UTF-8 bytes: a collation would call different keys equal, and a character set lose some. */
 const RECORDS_TABLE = `CREATE TABLE IF NOT EXISTS nevertwice_records (
   id VARBINARY(${MAX_SHORT_BYTES}) NOT NULL PRIMARY KEY,
@@ -204,13 +180,13 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 2, sql: KEPT_UNTIL_INDEX },
 ];
 
-export const VERSION = MIGRATIONS.length;
-
 export function versionReachedSql(version: number): string {
   return `INSERT IGNORE INTO nevertwice_versions (version) VALUES (${whole(version)})`;
 }
 
-export const VERSION_SQL = "SELECT MAX(version) AS version FROM nevertwice_versions";
+const VERSION_SQL = "SELECT MAX(version) AS version FROM nevertwice_versions";
+
+export const TABLES = { VERSIONS_TABLE, VERSION_SQL, versionReachedSql, MIGRATIONS } as const;
 
 /** One migration at a time in one database; the name of a lock has 64 characters at most. */
 const LOCK_NAME = "CONCAT('nevertwice ', LEFT(SHA2(DATABASE(), 256), 40))";
@@ -227,6 +203,9 @@ export const SETTINGS_SQL =
   "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format', 'innodb_doublewrite', " +
   "'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'sync_binlog', 'version', 'wsrep_on')";
 
-export const ENGINE_SQL =
-  "SELECT engine AS engine FROM information_schema.tables " +
-  "WHERE table_schema = DATABASE() AND table_name = 'nevertwice_records'";
+export function enginesSql(tables: readonly string[]): string {
+  return (
+    "SELECT table_name AS name, engine AS engine FROM information_schema.tables " +
+    `WHERE table_schema = DATABASE() AND table_name IN (${tables.map((name) => `'${name}'`).join(", ")})`
+  );
+}

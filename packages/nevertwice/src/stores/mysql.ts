@@ -13,14 +13,13 @@ import { randomToken } from "../core/token.ts";
 import { createSteps, type Found, type Written } from "./compare-and-set/steps.ts";
 import { change, isClient, type MysqlClient, rowsOf } from "./mysql/client.ts";
 import { failure, isOvertaken } from "./mysql/failures.ts";
-import { checkVersion, migrate } from "./mysql/migration.ts";
+import { checkVersion, migrate, migrationSqlOf } from "./mysql/migration.ts";
 import { foundIn, millisOf, recordOf, textOf } from "./mysql/row.ts";
-import { checkSession, variablesOf } from "./mysql/session.ts";
-import { judge } from "./mysql/settings.ts";
+import { checkSession } from "./mysql/session.ts";
+import { settingsOf } from "./mysql/settings.ts";
 import * as sql from "./mysql-sql.ts";
 
 export type { MysqlClient } from "./mysql/client.ts";
-export { migrationSql } from "./mysql/migration.ts";
 
 export interface MysqlStoreOptions {
   /** A pool of mysql2/promise. It stays its owner's: closing the store does not end it. */
@@ -30,6 +29,11 @@ export interface MysqlStoreOptions {
 export interface MysqlStore extends Store {
   /** Makes the tables, or brings them up to this version. Any number of processes may call it at once. */
   migrate(): Promise<void>;
+}
+
+/** What `migrate` runs, for whoever lets no application change tables: every statement, on a database without them. */
+export function migrationSql(): string {
+  return migrationSqlOf(sql.TABLES);
 }
 
 /** More at once would make a long statement; whoever purges asks again. */
@@ -45,7 +49,7 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
 
   async function check(): Promise<void> {
     maxOutcomeBytes = await checkSession(client);
-    await checkVersion(client);
+    await checkVersion(client, sql.TABLES);
   }
 
   /** Once; after a failure, again with the next call. */
@@ -130,14 +134,10 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
       return rows.length > request.limit ? { records, next: records.at(-1)?.id } : { records };
     },
 
-    async settings() {
-      const variables = variablesOf(await rowsOf(client, sql.SETTINGS_SQL));
-      const [row] = await rowsOf(client, sql.ENGINE_SQL);
-      return judge(variables, row && textOf(row, "engine"));
-    },
+    settings: () => settingsOf(client, ["nevertwice_records"]),
 
     async migrate() {
-      await migrate(client);
+      await migrate(client, sql.TABLES);
       await ready();
     },
 

@@ -1,22 +1,22 @@
 /** A store by its URL, with a client of its own: for servers, scripts, and whoever configures by environment. */
-import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isBoolean, isText } from "../core/policy.ts";
 import type { Store } from "../core/store.ts";
+import {
+  type Address,
+  addressOf,
+  byScheme,
+  flag,
+  oneOf,
+  serverUrl,
+  sqliteFile,
+  wrong,
+} from "./open/address.ts";
+import { type Emitter, mysqlPool, opened, postgresClients, tolerant } from "./open/clients.ts";
 import { importDriver } from "./open/driver.ts";
 
 export interface OpenStoreOptions {
   /** Whether to create or upgrade the tables of Postgres and MySQL first; default true. */
   readonly migrate?: boolean;
-}
-
-/** What a URL says, taken apart. Errors show `shown`, which has no password in it. */
-interface Address {
-  readonly url: string;
-  readonly shown: string;
-  /** Parameters of ours, taken out of the URL; all others are the driver's. */
-  take(name: string): string | undefined;
-  /** The URL without what was taken. */
-  rest(): string;
 }
 
 type Open = (address: Address, options: OpenStoreOptions) => Promise<Store>;
@@ -42,15 +42,7 @@ const SCHEMES: Readonly<Record<string, Open>> = {
 export async function openStore(url: string, options: OpenStoreOptions = {}): Promise<Store> {
   checkOptions(options, { migrate: isBoolean });
   isText("the store's URL", url);
-  const scheme = /^([a-z+]+):/.exec(url)?.[1] ?? "";
-  const open = Object.hasOwn(SCHEMES, scheme) ? SCHEMES[scheme] : undefined;
-  if (open === undefined) {
-    throw new NevertwiceError(
-      "options-invalid",
-      `${withoutSecrets(url)} is no store's URL: it must begin with ${Object.keys(SCHEMES).join(":, ")}:`,
-    );
-  }
-  return open(addressOf(url), options);
+  return byScheme(SCHEMES, url, "store's")(addressOf(url), options);
 }
 
 async function openMemory(): Promise<Store> {
@@ -62,39 +54,19 @@ async function openSqlite(address: Address): Promise<Store> {
   const { sqliteStore } = await import("./sqlite.ts");
   const synchronous = oneOf(address, "synchronous", ["full", "normal"] as const);
   const exclusive = flag(address, "exclusive");
-  const file = decodeURIComponent(address.rest().replace(/^sqlite:(\/\/(?=\/))?/, ""));
-  if (file === "" || file.includes("?")) throw wrong(address, "names no file: sqlite:./nevertwice.db");
   return sqliteStore({
-    file,
+    file: sqliteFile(address),
     ...(synchronous !== undefined && { synchronous }),
     ...(exclusive !== undefined && { exclusive }),
   });
 }
 
-interface PgModule {
-  readonly default: {
-    readonly Pool: new (config: object) => PgPool;
-    readonly Client: new (config: object) => PgClient;
-  };
-}
 type PostgresOptions = Parameters<typeof import("./postgres.ts").postgresStore>[0];
-type PgPool = PostgresOptions["client"] & Emitter & { end(): Promise<void> };
-type PgClient = Emitter & { connect(): Promise<unknown>; end(): Promise<void> };
-interface Emitter {
-  on(event: "error", listener: () => void): unknown;
-}
 
 async function openPostgres(address: Address, { migrate = true }: OpenStoreOptions): Promise<Store> {
   const { postgresStore } = await import("./postgres.ts");
-  const { default: pg } = await importDriver<PgModule>("pg", "pg", address.shown);
   const prepare = flag(address, "prepare");
-  const connectionString = serverUrl(address);
-  const client = tolerant(new pg.Pool({ connectionString }));
-  const subscriber = async () => {
-    const connection = tolerant(new pg.Client({ connectionString }));
-    await connection.connect();
-    return connection;
-  };
+  const { pool: client, connect: subscriber } = await postgresClients(address);
   const store = postgresStore({
     client,
     subscriber: subscriber as unknown as NonNullable<PostgresOptions["subscriber"]>,
@@ -154,15 +126,9 @@ async function redisStoreOn(
   });
 }
 
-interface Mysql2Module {
-  createPool(config: object): MysqlPool;
-}
-type MysqlPool = Parameters<typeof import("./mysql.ts").mysqlStore>[0]["client"] & { end(): Promise<void> };
-
 async function openMysql(address: Address, { migrate = true }: OpenStoreOptions): Promise<Store> {
   const { mysqlStore } = await import("./mysql.ts");
-  const mysql = await importDriver<Mysql2Module>("mysql2/promise", "mysql2", address.shown);
-  const client = mysql.createPool({ uri: serverUrl(address) });
+  const client = await mysqlPool(address);
   const store = mysqlStore({ client });
   return opened(store, () => client.end(), migrate && store.migrate);
 }
@@ -195,76 +161,4 @@ async function openDynamodb(address: Address): Promise<Store> {
   const client = new DynamoDBClient({ region, ...(endpoint !== undefined && { endpoint }) });
   const store = dynamodbStore({ client: DynamoDBDocumentClient.from(client), table });
   return opened(store, () => client.destroy());
-}
-
-/** The store with its own client: ready to use, and closed with it. */
-async function opened(
-  store: Store,
-  end: () => unknown,
-  migrate: (() => Promise<void>) | false = false,
-): Promise<Store> {
-  const close = async () => {
-    await store.close();
-    await end();
-  };
-  try {
-    if (migrate) await migrate();
-  } catch (error) {
-    await close().catch(() => {});
-    throw error;
-  }
-  // With its getters as they are: what a store can say of itself may change.
-  return Object.defineProperties({} as Store, {
-    ...Object.getOwnPropertyDescriptors(store),
-    close: { value: close, enumerable: true },
-  });
-}
-
-/** A connection that breaks is told to the call that needs it; as an event that nobody hears it would end the process. */
-function tolerant<T extends Emitter>(client: T): T {
-  client.on("error", () => {});
-  return client;
-}
-
-function addressOf(url: string): Address {
-  const [path = "", query = ""] = url.split(/\?(.*)/s);
-  const parameters = new URLSearchParams(query);
-  return {
-    url,
-    shown: withoutSecrets(url),
-    take(name) {
-      const value = parameters.get(name);
-      parameters.delete(name);
-      return value ?? undefined;
-    },
-    rest: () => (parameters.size === 0 ? path : `${path}?${parameters}`),
-  };
-}
-
-/** The URL for the driver, whose own error about a malformed one would tell all of it. */
-function serverUrl(address: Address): string {
-  const url = address.rest();
-  if (URL.canParse(url)) return url;
-  throw wrong(address, "is malformed; what is special in a user or password is written %40, %2F, %3F, %23");
-}
-
-/** The scheme and the host: what is enough to tell which URL it was. A password may hold what it should not, raw. */
-function withoutSecrets(url: string): string {
-  const shown = url.replace(/\/\/.*@/s, "//…@").replace(/\?.*$/s, "");
-  return JSON.stringify(shown.includes("@") && !shown.includes("//") ? shown.replace(/:.*$/s, ":…") : shown);
-}
-
-function flag(address: Address, name: string): boolean | undefined {
-  const value = oneOf(address, name, ["true", "false"] as const);
-  return value === undefined ? undefined : value === "true";
-}
-
-function oneOf<const T extends string>(address: Address, name: string, allowed: readonly T[]): T | undefined {
-  const value = address.take(name);
-  if (value === undefined || allowed.includes(value as T)) return value as T | undefined;
-  throw wrong(address, `has ${name}=${value}; it must be ${allowed.join(" or ")}`);
-}
-
-function wrong(address: Address, what: string): NevertwiceError {
-  return new NevertwiceError("options-invalid", `${address.shown} ${what}.`);
 }

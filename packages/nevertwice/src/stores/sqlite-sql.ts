@@ -3,6 +3,7 @@
  * write of one transaction: no statement here knows the rules, except that purge repeats the deadline it removes by.
  * Values are bound by plain question marks, since better-sqlite3 takes a numbered one for a name.
  */
+import type { Schema } from "./sqlite/schema.ts";
 
 /**
  * The columns of a record, in the order in which they are read and written. `parts` and `outcome` come last: a row is
@@ -65,16 +66,7 @@ export const MIGRATIONS: readonly string[] = [
 ];
 
 /** A table of ours, not `user_version`: that belongs to whoever owns the file, and the file may be the application's. */
-export const HAS_SCHEMA = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'nevertwice_store'";
-export const SCHEMA_VERSION = "SELECT schema_version FROM nevertwice_store";
-export const SET_SCHEMA_VERSION = "UPDATE nevertwice_store SET schema_version = ?";
-
-/** Takes no lock: a transaction that only reads never waits for a writer, and its COMMIT flushes nothing. */
-export const BEGIN = "BEGIN";
-/** Takes the write lock, and waits for it as long as the connection was told to. */
-export const BEGIN_WRITING = "BEGIN IMMEDIATE";
-export const COMMIT = "COMMIT";
-export const ROLLBACK = "ROLLBACK";
+export const SCHEMA: Schema = { table: "nevertwice_store", migrations: MIGRATIONS };
 
 /** The row of one id: where it is, when it may be purged, and its columns. */
 export const FIND = `SELECT rowid, purge_at, ${COLUMNS.join(", ")} FROM nevertwice_records WHERE id = ?`;
@@ -112,31 +104,3 @@ export const IS_PENDING = "SELECT state = 'pending' AND spent = 0 FROM nevertwic
 
 /** Moves when another connection has committed, and not by our own commits. */
 export const DATA_VERSION = "PRAGMA data_version";
-
-export const VERSION = "SELECT sqlite_version()";
-export const JOURNAL_MODE = "PRAGMA journal_mode";
-export const SYNCHRONOUS = "PRAGMA synchronous";
-export const FULL_FSYNC = "PRAGMA fullfsync";
-export const LOCKING_MODE = "PRAGMA locking_mode";
-export const DATABASE_LIST = "PRAGMA database_list";
-
-/** Must be set before the file is first read; then nobody else can open it. */
-export const LOCK_FOR_ONE = "PRAGMA locking_mode = EXCLUSIVE";
-export const USE_WAL = "PRAGMA journal_mode = WAL";
-
-/**
- * `fullfsync` means something on macOS alone, where a plain fsync leaves the data in the drive's cache. A checkpoint
- * copies the log back with flushes of its own: every 4,000 pages (16 MiB) rather than 1,000 makes it cheaper, since pages
- * written many times are copied once. After a burst the log shrinks again.
- */
-export function settle(synchronous: "full" | "normal"): string {
-  return `PRAGMA synchronous = ${synchronous === "full" ? "FULL" : "NORMAL"};
-    PRAGMA fullfsync = ON;
-    PRAGMA checkpoint_fullfsync = ON;
-    PRAGMA wal_autocheckpoint = 4000;
-    PRAGMA journal_size_limit = 67108864;
-    PRAGMA cache_size = -16000;`;
-}
-
-/** We wait by ourselves. */
-export const WAIT_FOR_NO_LOCK = "PRAGMA busy_timeout = 0";

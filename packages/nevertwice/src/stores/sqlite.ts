@@ -3,41 +3,20 @@
  * processes of one machine may share it. `{ database }` uses a connection of the caller's, in the caller's thread. Either
  * way, calls that come together are committed together.
  */
-import { resolve } from "node:path";
-import { type Clock, systemClock } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import { type Check, checkOptions, isBoolean, isClock, isText, oneOf } from "../core/policy.ts";
 import type { ClaimAnswer, ListPage, Store, StoreRecord } from "../core/store.ts";
 import { createBatch } from "./batch.ts";
 import { type Answer, type Call, fromAnswer, fromClaim, type Reply } from "./sqlite/calls.ts";
-import type { SqliteDatabase } from "./sqlite/driver.ts";
 import type { Engine } from "./sqlite/engine.ts";
 import { runInThread } from "./sqlite/in-thread.ts";
 import { runInWorker } from "./sqlite/in-worker.ts";
 import { isFailed } from "./sqlite/messages.ts";
+import { type SqliteDatabaseOptions, type SqliteFileOptions, sourceOf } from "./sqlite/options.ts";
 import { type Facts, judge } from "./sqlite/settings.ts";
 import { createWatchers } from "./sqlite/watchers.ts";
 
 export type { SqliteDatabase, SqliteStatement, SqlValue } from "./sqlite/driver.ts";
-
-export interface SqliteFileOptions {
-  /**
-   * Where the file is or shall be; its folder must exist. Opened by the first call, which is told if it fails. Other
-   * processes may open it with any SQLite, this one with the same copy alone: two in one process do not see each other's locks.
-   */
-  readonly file: string;
-  /** `full` (default): what was answered survives a power loss. `normal`: the last commits may not; a crash loses none. */
-  readonly synchronous?: "full" | "normal";
-  /** This process alone uses the file, and others are locked out of it. Needed below SQLite 3.51.3. Default false. */
-  readonly exclusive?: boolean;
-}
-
-export interface SqliteDatabaseOptions {
-  /** An open connection: `DatabaseSync` of `node:sqlite` or `@photostructure/sqlite`, or better-sqlite3. */
-  readonly database: SqliteDatabase;
-  /** Judges leases and retention; default: the system's. Everybody who shares the file needs the same. */
-  readonly clock?: Clock;
-}
+export type { SqliteDatabaseOptions, SqliteFileOptions } from "./sqlite/options.ts";
 
 export type SqliteStoreOptions = SqliteFileOptions | SqliteDatabaseOptions;
 
@@ -143,15 +122,8 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
 }
 
 function engineFor(options: SqliteStoreOptions, wake: (ids: Iterable<string>) => void): Engine {
-  if (typeof options === "object" && options !== null && "database" in options) {
-    checkOptions(options, { database: isDatabase, clock: isClock });
-    const { database, clock = systemClock } = options;
-    return runInThread({ database, clock, wake });
-  }
-  checkOptions(options, { file: isFile, synchronous: oneOf("full", "normal"), exclusive: isBoolean });
-  isFile("file", options.file);
-  const { file, synchronous = "full", exclusive = false } = options;
-  return runInWorker({ settings: { file: resolve(file), synchronous, exclusive }, wake });
+  const source = sourceOf(options, "for records in memory use memoryStore()");
+  return "database" in source ? runInThread({ ...source, wake }) : runInWorker({ ...source, wake });
 }
 
 /** A store that cannot be used says so to every call at once; what may be the fault of one call is told by repeating each. */
@@ -168,20 +140,4 @@ function settledBy(calls: readonly Call[], answers: Reply["answers"]): ReadonlyS
     if (call[0] === "complete" || call[0] === "abandon" || call[0] === "forget") ids.add(call[1]);
   }
   return ids;
-}
-
-const isFile: Check = (name, value) => {
-  isText(name, value);
-  if (value === ":memory:")
-    throw invalid(`${name} must name a file; for records in memory use memoryStore().`);
-};
-
-const isDatabase: Check = (name, value) => {
-  const { exec, prepare } = (value ?? {}) as Partial<SqliteDatabase>;
-  if (typeof exec !== "function" || typeof prepare !== "function")
-    throw invalid(`${name} must be an open connection with exec() and prepare().`);
-};
-
-function invalid(message: string): NevertwiceError {
-  return new NevertwiceError("options-invalid", message);
 }

@@ -1,6 +1,7 @@
 /** Finds the programs that the tests run servers with, and installs those that are missing where that is possible. */
 import { execFile } from "node:child_process";
 import { accessSync, constants, readdirSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 
@@ -16,6 +17,7 @@ const PACKAGES = {
   cc: "gcc libc6-dev",
   chromium: "chromium",
   wrk: "wrk",
+  spin: "spin",
 } as const;
 
 export type Program = keyof typeof PACKAGES;
@@ -72,7 +74,10 @@ export async function installMissing(programs: readonly Program[]): Promise<void
   console.log(`Installing ${names.join(", ")} for the tests.`);
   // At run level 1 the packages' own scripts start no service: the tests only ever use servers of their own.
   const env = { ...process.env, RUNLEVEL: "1", DEBIAN_FRONTEND: "noninteractive" };
-  const aptGet = (...args: string[]) => promisify(execFile)("apt-get", args, { env, maxBuffer: 64 << 20 });
+  // Two workers of the tests may want something at once, and apt-get does not wait for its lists.
+  const lock = join(tmpdir(), "nevertwice-apt.lock");
+  const aptGet = (...args: string[]) =>
+    promisify(execFile)("flock", [lock, "apt-get", ...args], { env, maxBuffer: 64 << 20 });
   try {
     await aptGet("update", "-qq");
     await aptGet("install", "-y", "-o", "DPkg::Lock::Timeout=120", "--no-install-recommends", ...names);

@@ -23,6 +23,8 @@ test("the doctor reads the settings of a live server as they change", async (con
   expect((await diagnose(store)).refused).toContain("ENGINE = InnoDB");
 });
 
+const INNODB = [{ name: "nevertwice_records", engine: "InnoDB" }];
+
 const SAFE = {
   version: "8.4.3",
   innodb_flush_log_at_trx_commit: "1",
@@ -34,7 +36,7 @@ const SAFE = {
 };
 
 test("a server that flushes every commit survives power loss, and no server survives failover", () => {
-  const { title, survives, refused, notes } = judge(SAFE, "InnoDB");
+  const { title, survives, refused, notes } = judge(SAFE, INNODB);
   expect(title).toBe("MySQL 8.4.3, innodb_flush_log_at_trx_commit = 1");
   expect(Object.values(survives).map((finding) => finding.survives)).toEqual(["yes", "yes", "yes", "no"]);
   expect(refused).toBeUndefined();
@@ -42,7 +44,7 @@ test("a server that flushes every commit survives power loss, and no server surv
 });
 
 test("each setting that loses commits is named, with what to set", () => {
-  const powerLoss = (change: object) => judge({ ...SAFE, ...change }, "InnoDB").survives["power-loss"];
+  const powerLoss = (change: object) => judge({ ...SAFE, ...change }, INNODB).survives["power-loss"];
   expect(powerLoss({ innodb_flush_log_at_trx_commit: "3" }).survives).toBe("yes");
   expect(powerLoss({ innodb_doublewrite: "OFF" })).toMatchObject({
     survives: "no",
@@ -57,9 +59,9 @@ test("each setting that loses commits is named, with what to set", () => {
 });
 
 test("Galera is told to lose commits, and replication by statement to disagree", () => {
-  expect(judge({ ...SAFE, wsrep_on: "ON" }, "InnoDB").survives.failover).toMatchObject({
+  expect(judge({ ...SAFE, wsrep_on: "ON" }, INNODB).survives.failover).toMatchObject({
     survives: "no",
     because: expect.stringContaining("Galera"),
   });
-  expect(judge({ ...SAFE, binlog_format: "STATEMENT" }, "InnoDB").notes.join()).toContain("STATEMENT");
+  expect(judge({ ...SAFE, binlog_format: "STATEMENT" }, INNODB).notes.join()).toContain("STATEMENT");
 });

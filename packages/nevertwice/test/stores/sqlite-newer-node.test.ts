@@ -30,7 +30,9 @@ async function installed(folder: string, install: string, inside: string): Promi
   return path;
 }
 
-test("every case holds on node:sqlite and on better-sqlite3", { timeout: 240_000 }, async ({ skip }) => {
+test("every case, and reservations, hold on node:sqlite and on better-sqlite3", { timeout: 240_000 }, async ({
+  skip,
+}) => {
   const found = await Promise.all([
     installed("runtimes/node22", `node-${platform}-${arch}@22`, "bin/node"),
     installed("better-sqlite3", "better-sqlite3@13.0.3", "package.json"),

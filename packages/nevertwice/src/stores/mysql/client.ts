@@ -20,6 +20,8 @@ export interface MysqlClient extends Queryable {
 
 export interface MysqlConnection extends Queryable {
   release(): void;
+  /** It is closed and not used again. */
+  destroy(): void;
 }
 
 /** Columns by name, as the bytes that the server sent. */

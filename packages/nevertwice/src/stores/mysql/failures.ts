@@ -6,6 +6,8 @@ const CREDENTIALS =
   "The server refused the pool's user: check its name, password and grants on this database.";
 const READ_ONLY = "The server is read-only, as a replica is: hand in a pool of the primary.";
 const TABLES = `The tables are not there, or not as this version needs them. ${MIGRATE}`;
+const ROW_LOGGING =
+  "The server's binary log has binlog_format = STATEMENT, which takes no transaction at READ COMMITTED: set it to ROW or MIXED.";
 const FULL = "The server has no room left, on disk or in memory.";
 const UNREACHABLE = "The server cannot be reached.";
 
@@ -23,6 +25,7 @@ const UNSAFE: Readonly<Record<number, string>> = {
   1054: TABLES,
   1146: TABLES,
   1290: READ_ONLY,
+  1665: ROW_LOGGING,
   1792: READ_ONLY,
   1836: READ_ONLY,
 };
@@ -66,6 +69,12 @@ const OVERTAKEN_NUMBERS = [1020, 1062, 1205, 1213];
 
 export function isOvertaken(error: unknown): boolean {
   return OVERTAKEN_NUMBERS.includes(Number((error as DriverError | null)?.errno));
+}
+
+/** The server rolled back all of the transaction, so that another one could go on: it may be tried again at once. */
+export function isDeadlock(error: unknown): boolean {
+  const { errno, cause } = (error ?? {}) as DriverError & { readonly cause?: unknown };
+  return errno === 1213 || (cause !== undefined && isDeadlock(cause));
 }
 
 /** The index is there already: a migration crashed after it had made it. */

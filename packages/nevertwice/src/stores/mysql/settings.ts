@@ -1,18 +1,42 @@
 /** What a MySQL or MariaDB server survives, judged by its live settings. */
 import type { Finding, StoreSettings } from "../../core/settings.ts";
-import { isOn, type Variables } from "./session.ts";
+import { enginesSql, SETTINGS_SQL } from "../mysql-sql.ts";
+import { type MysqlClient, rowsOf } from "./client.ts";
+import { textOf } from "./row.ts";
+import { isOn, type Variables, variablesOf } from "./session.ts";
 
 const NOTES = [
   "after a failover or a restored backup, fences are as good as the server's clock",
   "hand in a pool of the primary: replicas, and proxies that send reads to them, answer with what was",
 ];
 
-/** `engine` is that of the table of records. */
-export function judge(found: Variables, engine: string | undefined): StoreSettings {
+/** Reads the live settings; all of these tables must be there. `refuse` is what else must not be. */
+export async function settingsOf(
+  client: MysqlClient,
+  tables: readonly string[],
+  refuse: (found: Variables) => string | undefined = () => undefined,
+): Promise<StoreSettings> {
+  const variables = variablesOf(await rowsOf(client, SETTINGS_SQL));
+  const rows = await rowsOf(client, enginesSql(tables));
+  const found = new Map(rows.map((row) => [textOf(row, "name"), textOf(row, "engine")]));
+  const settings = judge(
+    variables,
+    tables.map((name) => ({ name, engine: found.get(name) })),
+  );
+  const refused = settings.refused ?? refuse(variables);
+  return refused === undefined ? settings : { ...settings, refused };
+}
+
+export interface TableEngine {
+  readonly name: string;
+  /** Undefined where the table is not there. */
+  readonly engine: string | undefined;
+}
+
+export function judge(found: Variables, tables: readonly TableEngine[]): StoreSettings {
   const flush = found.innodb_flush_log_at_trx_commit ?? "?";
   const isGalera = isOn(found.wsrep_on);
-  const isStatement = isOn(found.log_bin) && found.binlog_format === "STATEMENT";
-  const refused = refusalOf(found, engine);
+  const refused = refusalOf(found, tables);
   return {
     title: `${titleOf(found)}, innodb_flush_log_at_trx_commit = ${flush}`,
     survives: {
@@ -26,22 +50,29 @@ export function judge(found: Variables, engine: string | undefined): StoreSettin
     ...(refused !== undefined && { refused }),
     notes: [
       ...NOTES,
-      ...(isStatement
+      ...(isLoggedByStatement(found)
         ? ["binlog_format = STATEMENT: replicas write deadlines of their own; set it to ROW or MIXED"]
         : []),
     ],
   };
 }
 
+export function isLoggedByStatement({ log_bin, binlog_format }: Variables): boolean {
+  return isOn(log_bin) && binlog_format === "STATEMENT";
+}
+
 function titleOf({ version = "" }: Variables): string {
   return /mariadb/i.test(version) ? `MariaDB ${version.split("-")[0]}` : `MySQL ${version}`;
 }
 
-function refusalOf(found: Variables, engine: string | undefined): string | undefined {
+function refusalOf(found: Variables, tables: readonly TableEngine[]): string | undefined {
   if (isOn(found.read_only)) return "the server is read-only: hand in a pool of the primary.";
-  if (engine === undefined) return "the tables are not there: run migrate() once.";
-  if (engine.toLowerCase() === "innodb") return undefined;
-  return `nevertwice_records is kept by ${engine}, which commits nothing: ALTER TABLE nevertwice_records ENGINE = InnoDB`;
+  for (const { name, engine } of tables) {
+    if (engine === undefined) return "the tables are not there: run migrate() once.";
+    if (engine.toLowerCase() !== "innodb")
+      return `${name} is kept by ${engine}, which commits nothing: ALTER TABLE ${name} ENGINE = InnoDB`;
+  }
+  return undefined;
 }
 
 function ofStoreCrash(flush: string): Finding {

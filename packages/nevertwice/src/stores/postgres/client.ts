@@ -1,7 +1,9 @@
 /** The user's own client, `pg` or postgres.js, typed by what is needed of it: one way to ask for both. */
 import { NevertwiceError } from "../../core/errors.ts";
 import type { Statement } from "../postgres-sql.ts";
-import { toFailure } from "./failure.ts";
+import { isConnectionOver, toFailure } from "./failure.ts";
+
+export type { Statement } from "../postgres-sql.ts";
 
 /** What is asked of a `pg` Client, or of one that a Pool hands out. */
 export interface PgClient {
@@ -15,6 +17,7 @@ export interface PgClient {
 }
 
 export interface PgPoolClient extends PgClient {
+  off(event: "error", listener: () => void): unknown;
   /** With an error, the connection is closed and not used again. */
   release(error?: Error | boolean): void;
 }
@@ -56,11 +59,18 @@ export type PostgresClient = PgPool | PostgresJs;
 /** A row of the answer: every column is text. */
 export type Row = readonly (string | null)[];
 
+export type Ask = (statement: Statement, parameters: readonly string[]) => Promise<readonly Row[]>;
+
 export interface Asking {
   /** One statement in a transaction of its own, at the isolation that the server has for it. One round trip. */
-  ask(statement: Statement, parameters: readonly string[]): Promise<readonly Row[]>;
+  readonly ask: Ask;
   /** The same in an explicit READ COMMITTED transaction, whatever the server's default is. */
-  askReadCommitted(statement: Statement, parameters: readonly string[]): Promise<readonly Row[]>;
+  readonly askReadCommitted: Ask;
+  /**
+   * Several statements in one READ COMMITTED transaction, which is committed when `work` resolves and rolled back when it
+   * rejects. If this fails after `work` resolved, COMMIT failed, and may have come about or not.
+   */
+  transact<T>(work: (ask: Ask) => Promise<T>): Promise<T>;
 }
 
 /** Refuses what would put our commits into a transaction of the application's. */
@@ -95,10 +105,14 @@ export function isPostgresJs(client: unknown): client is PostgresJs {
 
 /** `isPrepared`: name the statements, so that a connection plans each once. */
 export function askingOf(client: PostgresClient, isPrepared: boolean): Asking {
-  const asking = isPgPool(client) ? askingPg(client, isPrepared) : askingPostgresJs(client, isPrepared);
+  const { ask, transact } = isPgPool(client)
+    ? askingPg(client, isPrepared)
+    : askingPostgresJs(client, isPrepared);
   return {
-    ask: (statement, parameters) => understood(asking.ask(statement, parameters)),
-    askReadCommitted: (statement, parameters) => understood(asking.askReadCommitted(statement, parameters)),
+    ask: (statement, parameters) => understood(ask(statement, parameters)),
+    askReadCommitted: (statement, parameters) =>
+      understood(transact((askThere) => askThere(statement, parameters))),
+    transact: (work) => understood(transact(work)),
   };
 }
 
@@ -115,7 +129,9 @@ const AS_TEXT = { getTypeParser: () => (value: string) => value };
 
 const BEGIN = "ISOLATION LEVEL READ COMMITTED";
 
-function askingPg(pool: PgPool, isPrepared: boolean): Asking {
+type Driver = Pick<Asking, "ask" | "transact">;
+
+function askingPg(pool: PgPool, isPrepared: boolean): Driver {
   const queryOf = ({ name, text }: Statement, values: readonly string[]): PgQuery => ({
     ...(isPrepared && { name }),
     text,
@@ -127,24 +143,41 @@ function askingPg(pool: PgPool, isPrepared: boolean): Asking {
     async ask(statement, parameters) {
       return (await pool.query(queryOf(statement, parameters))).rows as Row[];
     },
-    async askReadCommitted(statement, parameters) {
+    async transact(work) {
       const client = await pool.connect();
+      // A pool does not listen to a connection that it has handed out; one that is lost between two statements would
+      // end the process.
+      client.on("error", ignore);
       try {
         await client.query(`BEGIN ${BEGIN}`);
-        const { rows } = await client.query(queryOf(statement, parameters));
+        const done = await work(
+          async (statement, parameters) => (await client.query(queryOf(statement, parameters))).rows as Row[],
+        );
         await client.query("COMMIT");
+        client.off("error", ignore);
         client.release();
-        return rows as Row[];
+        return done;
       } catch (error) {
-        // The connection may be in a transaction that failed, or be lost: nobody is handed it again.
-        client.release(true);
+        await rollBack(client);
         throw error;
       }
     },
   };
 }
 
-function askingPostgresJs(sql: PostgresJs, isPrepared: boolean): Asking {
+/** A connection that cannot even do that may still be in its transaction: nobody is handed it again. */
+async function rollBack(client: PgPoolClient): Promise<void> {
+  const isLost = await client.query("ROLLBACK").then(
+    () => false,
+    () => true,
+  );
+  if (!isLost) client.off("error", ignore);
+  client.release(isLost);
+}
+
+function ignore(): void {}
+
+function askingPostgresJs(sql: PostgresJs, isPrepared: boolean): Driver {
   const asked = async (
     { unsafe }: PostgresJsTransaction,
     { text }: Statement,
@@ -156,8 +189,24 @@ function askingPostgresJs(sql: PostgresJs, isPrepared: boolean): Asking {
   };
   return {
     ask: (statement, parameters) => asked(sql, statement, parameters),
-    async askReadCommitted(statement, parameters) {
-      return (await sql.begin(BEGIN, (transaction) => asked(transaction, statement, parameters))) as Row[];
-    },
+    transact: async <T>(work: (ask: Ask) => Promise<T>) =>
+      (await sql.begin(BEGIN, async (transaction) => {
+        let isOver = false;
+        try {
+          return await work(async (statement, parameters) => {
+            try {
+              return await asked(transaction, statement, parameters);
+            } catch (error) {
+              isOver = isConnectionOver(error);
+              throw error;
+            }
+          });
+        } catch (error) {
+          // The driver would send ROLLBACK down a connection that is gone, and throw where nobody can catch it. It
+          // fails by itself when the connection closes.
+          if (isOver) await new Promise<never>(() => {});
+          throw error;
+        }
+      })) as T,
   };
 }

@@ -4,6 +4,7 @@ import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 interface DriverError {
   readonly code?: unknown;
   readonly message?: unknown;
+  readonly severity?: unknown;
 }
 
 /** By SQLSTATE: of several that begin a code the first counts. */
@@ -63,6 +64,12 @@ function failure(
 function sqlState(error: unknown): string | undefined {
   const code = (error as DriverError | null)?.code;
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) && code !== "EPIPE" ? code : undefined;
+}
+
+/** No statement will be answered on the connection that this came from. */
+export function isConnectionOver(error: unknown): boolean {
+  const { severity } = (error ?? {}) as DriverError;
+  return severity === "FATAL" || severity === "PANIC" || isConnectionLost(error);
 }
 
 function isConnectionLost(error: unknown): boolean {

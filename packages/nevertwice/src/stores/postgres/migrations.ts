@@ -47,16 +47,31 @@ export interface Tables {
 
 /** Checked and quoted names. Without a schema they are found where the connection's search_path says. */
 export function tablesIn(schema: string | undefined): Tables {
-  const prefix = schema === undefined ? "" : `${quoted(schema)}.`;
+  const prefix = prefixOf(schema);
   return { records: `${prefix}nevertwice_records`, migrations: `${prefix}nevertwice_migrations` };
+}
+
+/** What stands before the name of a table. */
+export function prefixOf(schema: string | undefined): string {
+  return schema === undefined ? "" : `${quoted(schema)}.`;
 }
 
 /** The text that `migrate` runs, up to a version. */
 export function migrationText(schema: string | undefined, upTo = SCHEMA_VERSION): string {
   const { records, migrations } = tablesIn(schema);
-  const steps = STEPS.slice(0, upTo).map(
+  const steps = STEPS.slice(0, upTo).map((step) => step(records));
+  return migrationOf(schema, migrations, steps);
+}
+
+/** The steps that are not in the table `migrations` yet, each written down there when it is done. */
+export function migrationOf(
+  schema: string | undefined,
+  migrations: string,
+  steps: readonly string[],
+): string {
+  const texts = steps.map(
     (step, index) => `  IF NOT EXISTS (SELECT FROM ${migrations} WHERE version = ${index + 1}) THEN
-    ${step(records)}
+    ${step}
     INSERT INTO ${migrations} (version) VALUES (${index + 1});
   END IF;`,
   );
@@ -68,7 +83,7 @@ ${schema === undefined ? "" : schemaText(schema)}  IF to_regclass('${literal(mig
       applied_at timestamptz NOT NULL DEFAULT now()
     );
   END IF;
-${steps.join("\n")}
+${texts.join("\n")}
 END $nevertwice$;
 `;
 }

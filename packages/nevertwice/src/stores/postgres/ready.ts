@@ -15,14 +15,18 @@ export interface Ready {
 /** An answer that takes longer is waited for no longer by those who come later: its connection may be dead. */
 const STUCK_MS = 1_000;
 
-/** Asks once, and again only after it failed. */
-export function createReady(asking: Asking, check: Statement): () => Ready | Promise<Ready> {
+/** Asks once, and again only after it failed. `needed` is the version that the tables must have. */
+export function createReady(
+  asking: Asking,
+  check: Statement,
+  needed: number = SCHEMA_VERSION,
+): () => Ready | Promise<Ready> {
   let ready: Ready | undefined;
   let asked: Promise<Ready> | undefined;
 
   async function look(): Promise<Ready> {
     const [row] = await asking.ask(check, []);
-    ready = judge(row ?? [], asking);
+    ready = judge(row ?? [], asking, needed);
     return ready;
   }
 
@@ -41,7 +45,7 @@ export function createReady(asking: Asking, check: Statement): () => Ready | Pro
   };
 }
 
-function judge(row: Row, { ask, askReadCommitted }: Asking): Ready {
+function judge(row: Row, { ask, askReadCommitted }: Asking, needed: number): Ready {
   const [version, schema, isolation, isReplica, isReadOnly, encoding] = row;
   if (isReplica === "true") throw unsafe("it is a replica; connect to the primary");
   if (isReadOnly === "on")
@@ -51,13 +55,11 @@ function judge(row: Row, { ask, askReadCommitted }: Asking): Ready {
   if (encoding !== "UTF8")
     throw unsafe(`the database's encoding is ${encoding}, which cannot keep every text; it must be UTF8`);
   const found = Number(version ?? 0);
-  if (found < SCHEMA_VERSION)
+  if (found < needed)
+    throw unsafe(`its tables are of version ${found}, and this library needs ${needed}; run migrate()`);
+  if (found > needed)
     throw unsafe(
-      `its tables are of version ${found}, and this library needs ${SCHEMA_VERSION}; run migrate()`,
-    );
-  if (found > SCHEMA_VERSION)
-    throw unsafe(
-      `its tables are of version ${found}, and this library knows only ${SCHEMA_VERSION}; upgrade nevertwice`,
+      `its tables are of version ${found}, and this library knows only ${needed}; upgrade nevertwice`,
     );
   return {
     ask: isolation === "read committed" ? ask : askReadCommitted,

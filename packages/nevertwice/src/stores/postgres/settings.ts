@@ -31,9 +31,9 @@ export function settingsOf(rows: readonly Row[]): PostgresSettings {
   };
 }
 
-export function judgeSettings(settings: PostgresSettings): StoreSettings {
+export function judgeSettings(settings: PostgresSettings, table = "nevertwice_records"): StoreSettings {
   const { version, fsync, synchronousCommit, synchronousStandbyNames } = settings;
-  const storeCrash = judgeStoreCrash(settings);
+  const storeCrash = judgeStoreCrash(settings, table);
   const powerLoss = judgePowerLoss(settings, storeCrash);
   return {
     title: `Postgres ${version}, synchronous_commit ${synchronousCommit}, fsync ${fsync}, ${
@@ -52,12 +52,12 @@ export function judgeSettings(settings: PostgresSettings): StoreSettings {
   };
 }
 
-function judgeStoreCrash({ isUnlogged, synchronousCommit }: PostgresSettings): Finding {
+function judgeStoreCrash({ isUnlogged, synchronousCommit }: PostgresSettings, table: string): Finding {
   if (isUnlogged) {
     return {
       survives: "no",
-      because: "nevertwice_records is UNLOGGED: a crash empties it",
-      raise: "ALTER TABLE nevertwice_records SET LOGGED",
+      because: `${table} is UNLOGGED: a crash empties it`,
+      raise: `ALTER TABLE ${table} SET LOGGED`,
     };
   }
   if (synchronousCommit === "off") {

@@ -2,7 +2,7 @@
  * What we need of a SQLite connection, typed by shape: `DatabaseSync` of `node:sqlite` and of `@photostructure/sqlite`,
  * and better-sqlite3. What they do differently ends here.
  */
-import { ROLLBACK } from "../sqlite-sql.ts";
+import { ROLLBACK } from "./session-sql.ts";
 
 export type SqlValue = string | number | Uint8Array | null;
 

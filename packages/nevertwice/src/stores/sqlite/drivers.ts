@@ -1,8 +1,8 @@
 /** Finds a SQLite for files: the one built into the runtime, else a package that answers to the same names. */
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import { importDriver } from "../open/driver.ts";
-import * as sql from "../sqlite-sql.ts";
 import { lookUp, type OwnDatabase } from "./driver.ts";
+import * as sql from "./session-sql.ts";
 import { isSafeToShare } from "./settings.ts";
 
 const PACKAGE: string = "@photostructure/sqlite";

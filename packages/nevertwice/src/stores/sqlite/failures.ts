@@ -3,6 +3,7 @@ import { type ErrorCode, NevertwiceError } from "../../core/errors.ts";
 
 const ERROR = 1;
 const BUSY = 5;
+const FULL = 13;
 const TOO_BIG = 18;
 const CONSTRAINT = 19;
 const MISMATCH = 20;
@@ -17,7 +18,7 @@ const NUMBERS: Readonly<Record<string, number>> = {
   READONLY: 8,
   IOERR: 10,
   CORRUPT: 11,
-  FULL: 13,
+  FULL,
   CANTOPEN: 14,
   PROTOCOL: 15,
   TOOBIG: TOO_BIG,
@@ -40,7 +41,7 @@ const MEANINGS: Readonly<Record<number, readonly [code: ErrorCode, message: stri
     "the SQLite file is read-only; give this process the right to write it and its folder, or give another file.",
   ],
   11: ["store-unsafe", "the SQLite file is damaged; restore it from a backup."],
-  13: ["store-full", "the disk of the SQLite file, or the file's own limit, is full."],
+  [FULL]: ["store-full", "the disk of the SQLite file, or the file's own limit, is full."],
   14: [
     "store-unsafe",
     "the SQLite file cannot be opened; its folder must exist, and this process must have the right to use both.",
@@ -58,7 +59,7 @@ const MESSAGES: readonly (readonly [pattern: RegExp, code: ErrorCode, message: s
   [
     /within a transaction/,
     "store-unsafe",
-    "the connection has an open transaction, and a claim that a ROLLBACK can undo is none; end it first, or give the store a connection of its own.",
+    "the connection has an open transaction, and its ROLLBACK would undo what was answered; end it first, or give the store a connection of its own.",
   ],
   [
     /no such (table|column)/,
@@ -78,6 +79,12 @@ function resultCodeOf(error: unknown): number | undefined {
 
 export function isBusy(error: unknown): boolean {
   return resultCodeOf(error) === BUSY;
+}
+
+/** A COMMIT that failed like this has written nothing. Of any other, such as a flush that failed, nobody knows. */
+export function isUndone(error: unknown): boolean {
+  const result = resultCodeOf(error);
+  return result === BUSY || result === FULL;
 }
 
 /** An error of this one call: its statement changed nothing, and the transaction around it goes on. */

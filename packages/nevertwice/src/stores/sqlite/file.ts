@@ -1,10 +1,10 @@
 /** Opens the store's own connection to a file, with the settings that its promises rest on. */
 import { NevertwiceError } from "../../core/errors.ts";
-import * as sql from "../sqlite-sql.ts";
 import { lookUp, type OwnDatabase } from "./driver.ts";
 import type { Driver } from "./drivers.ts";
 import { toStoreError } from "./failures.ts";
 import { patiently } from "./patience.ts";
+import * as sql from "./session-sql.ts";
 
 export interface FileSettings {
   readonly file: string;

@@ -4,6 +4,7 @@ import { partsFrom, partsText } from "../../core/parts.ts";
 import type { Kept } from "../../core/record.ts";
 import * as sql from "../sqlite-sql.ts";
 import { prepareQuery, type Row, rollBack, type SqliteDatabase, type SqlValue } from "./driver.ts";
+import { BEGIN, BEGIN_WRITING, COMMIT } from "./session-sql.ts";
 
 /** A record and where it is kept. */
 export interface Found {
@@ -33,9 +34,9 @@ export interface Table {
 }
 
 export function createTable(database: SqliteDatabase, waiting: (step: () => void) => void): Table {
-  const begin = database.prepare(sql.BEGIN);
-  const beginWriting = database.prepare(sql.BEGIN_WRITING);
-  const commit = database.prepare(sql.COMMIT);
+  const begin = database.prepare(BEGIN);
+  const beginWriting = database.prepare(BEGIN_WRITING);
+  const commit = database.prepare(COMMIT);
   const find = prepareQuery(database, sql.FIND);
   const insert = database.prepare(sql.INSERT);
   const update = database.prepare(sql.UPDATE);
