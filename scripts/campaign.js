@@ -1,11 +1,12 @@
 /**
  * `npm run campaign`: what a test run has no time for. `-- simulation` simulates ten million schedules
- * (`--schedules N --seed S` for others), `-- stores` puts the real stores to their trials at full size, `-- next` installs
- * Next and runs its example; without a name it does all.
+ * (`--schedules N --seed S` for others), `-- stores` puts the real stores to their trials at full size, `-- reservations`
+ * the reservations, `-- next` installs Next and runs its example; without a name it does all.
  */
 import { execFileSync } from "node:child_process";
 import { parseArgs } from "node:util";
 import { campaignOfNext } from "./campaign/next.js";
+import { campaignOfReservations } from "./campaign/reservations.js";
 import { campaignOfSimulation } from "./campaign/simulation.js";
 import { campaignOfStores } from "./campaign/stores.js";
 
@@ -18,6 +19,7 @@ const { values, positionals } = parseArgs({
 const CAMPAIGNS = {
   simulation: () => campaignOfSimulation({ schedules: Number(values.schedules), seed: Number(values.seed) }),
   stores: campaignOfStores,
+  reservations: campaignOfReservations,
   next: campaignOfNext,
 };
 

@@ -12,7 +12,7 @@ export interface Figures {
   readonly figures: string;
 }
 
-export async function report(store: Store, { trial, figures }: Figures): Promise<void> {
+export async function report(store: Pick<Store, "settings">, { trial, figures }: Figures): Promise<void> {
   // The one DynamoDB that the trials know is an emulator, and its table has a name that nobody needs.
   const title = ((await store.settings?.())?.title ?? "").replace(
     /^DynamoDB table.*/,

@@ -29,6 +29,10 @@ const SIZES = {
     share: { few: 10_000, many: 200_000, windows: 6, worst: 3 },
     full: { few: 10_000, many: 10_000_000, windows: 20, worst: 1.5 },
   },
+  reservations: {
+    share: { processes: 4, actions: 10_000, kills: 6 },
+    full: { processes: 8, actions: 100_000, kills: 24 },
+  },
   outage: {
     share: { seeds: 1, keys: 20, callers: 4 },
     full: { seeds: 5, keys: 100, callers: 8 },

@@ -1,8 +1,9 @@
 /**
  * Every store case on what Node 20 cannot run: `node on-newer-node.js <build> <better-sqlite3>`, with a newer Node. Runs
- * them for a file on `node:sqlite`, and for a connection of `node:sqlite` and of better-sqlite3 on a clock that is moved.
- * Prints one line of JSON.
+ * them for a file on `node:sqlite`, and for a connection of `node:sqlite` and of better-sqlite3 on a clock that is moved,
+ * and a hold's way through reservations on the same. Prints one line of JSON.
  */
+import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -10,6 +11,8 @@ import { join } from "node:path";
 
 const [build = "", betterSqlite3 = ""] = process.argv.slice(2);
 const { sqliteStore } = await import(`${build}stores/sqlite.js`);
+const { createReservations } = await import(`${build}reservations/index.js`);
+const { sqliteReservations } = await import(`${build}reservations/sqlite.js`);
 const { manualClock, storeCases } = await import(`${build}testing/index.js`);
 // Named so that a compiler without its types does not look for them.
 const builtIn = "node:sqlite";
@@ -26,18 +29,23 @@ const onConnection = (connect) => () => {
 };
 
 /** @type {Readonly<Record<string, () => object>>} */
-const STORES = {
-  "a file on node:sqlite": () => ({ store: shared, dispose() {} }),
-  "a connection of node:sqlite": onConnection(() => new DatabaseSync(":memory:")),
-  "a connection of node:sqlite that reads bigints": onConnection(
-    () => new DatabaseSync(":memory:", { readBigInts: true }),
-  ),
-  "a connection of better-sqlite3": onConnection(() => new BetterSqlite3(":memory:")),
-  "a connection of better-sqlite3 that reads bigints": onConnection(() => {
+const CONNECTIONS = {
+  "a connection of node:sqlite": () => new DatabaseSync(":memory:"),
+  "a connection of node:sqlite that reads bigints": () => new DatabaseSync(":memory:", { readBigInts: true }),
+  "a connection of better-sqlite3": () => new BetterSqlite3(":memory:"),
+  "a connection of better-sqlite3 that reads bigints": () => {
     const database = new BetterSqlite3(":memory:");
     database.defaultSafeIntegers(true);
     return database;
-  }),
+  },
+};
+
+/** @type {Readonly<Record<string, () => object>>} */
+const STORES = {
+  "a file on node:sqlite": () => ({ store: shared, dispose() {} }),
+  ...Object.fromEntries(
+    Object.entries(CONNECTIONS).map(([title, connect]) => [title, onConnection(connect)]),
+  ),
 };
 
 /** @type {string[]} */
@@ -73,6 +81,51 @@ async function refusesOpenTransactions() {
   }
 }
 await refusesOpenTransactions();
+
+/** A text that some drivers end at U+0000 is held, confirmed, given back, found and read again. */
+async function takesReservations(/** @type {object} */ options) {
+  const store = sqliteReservations(options);
+  const seats = createReservations({ store, windowMs: 60_000, purgeEveryMs: 0 });
+  const request = { resource: "1\u0000A", requester: "ann", durationMs: 60_000, key: "hold\u0000" };
+  const { id, ...placed } = await seats.placeHold(request);
+  const confirmed = await seats.confirm({ id, key: "confirm" });
+  const givenBack = await seats.giveBack({ id, key: "give back" });
+  const again = await seats.placeHold(request);
+  const got = await seats.get(id);
+  const { rows } = await seats.byResource("1\u0000A");
+  const keys = await store.keys({ namespace: "default", commitment: id, limit: 2 });
+  const history = await seats.history(id);
+  const purged = await store.purge(10);
+  await seats.close();
+  await store.close();
+  assert.deepEqual(
+    [placed, confirmed, givenBack, again],
+    [{ ok: true }, { ok: true }, { ok: true }, { ok: true, id }],
+  );
+  assert.deepEqual(rows, [got]);
+  assert.deepEqual(
+    [got.resource, got.state, got.units, got.occupied, keys.rows.length],
+    ["1\u0000A", "confirmed", 1, 0, 2],
+  );
+  assert.deepEqual(
+    history.map((/** @type {{ kind: string }} */ { kind }) => kind),
+    ["placed", "confirmed", "given-back"],
+  );
+  assert.deepEqual(purged, { removed: 0, more: false });
+}
+
+/** @type {Readonly<Record<string, object>>} */
+const RESERVATIONS = {
+  "a file on node:sqlite": { file: join(folder, "reservations.db") },
+  ...Object.fromEntries(
+    Object.entries(CONNECTIONS).map(([name, connect]) => [name, { database: connect() }]),
+  ),
+};
+for (const [name, options] of Object.entries(RESERVATIONS))
+  await takesReservations(options).then(
+    () => passed++,
+    (error) => failed.push(`reservations on ${name}: ${error}`),
+  );
 
 const { title } = await shared.settings();
 await shared.close();

@@ -1,0 +1,142 @@
+/** All that a store has of one application, and the same as the model would have it. */
+import type {
+  JournalEvent,
+  KeptCommitment,
+  KeptResource,
+  KeyRecord,
+  Page,
+  PageQuery,
+  ReservationStore,
+} from "../../src/reservations/index.ts";
+import { asGiven, type Model, nameOf, occupied, poolOf, taken } from "./model.ts";
+
+export interface Records {
+  readonly commitments: readonly KeptCommitment[];
+  readonly resources: readonly KeptResource[];
+  readonly keys: readonly KeyRecord[];
+  readonly events: readonly JournalEvent[];
+}
+
+export const NO_RECORDS: Records = { commitments: [], resources: [], keys: [], events: [] };
+
+export async function readRecords(store: ReservationStore, namespace: string): Promise<Records> {
+  const [commitments, resources, keys, events] = await Promise.all([
+    allOf((page) => store.commitments(page), namespace),
+    allOf((page) => store.resources(page), namespace),
+    allOf((page) => store.keys(page), namespace),
+    allOf((page) => store.events(page), namespace),
+  ]);
+  return { commitments, resources, keys, events };
+}
+
+export async function allOf<Row>(
+  read: (query: PageQuery) => Promise<Page<Row>>,
+  namespace: string,
+): Promise<Row[]> {
+  const rows: Row[] = [];
+  let after: string | undefined;
+  do {
+    const page = await read({ namespace, limit: 1_000, after });
+    rows.push(...page.rows);
+    after = page.next;
+  } while (after !== undefined);
+  return rows;
+}
+
+/** What can be compared: without what only the records know, like hashes. */
+export function seenIn({ commitments, resources, keys, events }: Records): object {
+  return {
+    commitments: byName(
+      commitments.map(
+        ({
+          id,
+          resource,
+          requester,
+          units,
+          placedAt,
+          expiresAt,
+          state,
+          endedAt,
+          confirmedUnits,
+          occupied,
+        }) => [
+          id,
+          {
+            resource,
+            requester,
+            units,
+            placedAt,
+            expiresAt,
+            state,
+            endedAt: endedAt ?? null,
+            confirmed: confirmedUnits ?? null,
+            occupied,
+          },
+        ],
+      ),
+    ),
+    resources: byName(
+      resources.map(({ name, capacity, taken, state, isDeclared }) => [
+        name,
+        { capacity, taken, state, isDeclared },
+      ]),
+    ),
+    keys: byName(
+      keys.map((row) => {
+        const { action, parameters, answer, recordedAt, windowEndsAt, keptUntil } = row;
+        return [nameOf(row), { action, parameters, answer, recordedAt, windowEndsAt, keptUntil }];
+      }),
+    ),
+    events: bySubject(events),
+  };
+}
+
+export function expectedOf(model: Model): object {
+  const names = new Set([...model.pools.keys(), ...model.holds.map(({ resource }) => resource)]);
+  return {
+    commitments: byName(
+      model.holds.map((hold) => {
+        const { id, resource, requester, units, placedAt, expiresAt, state, endedAt } = hold;
+        const confirmed = state === "confirmed" ? hold.confirmed : null;
+        return [
+          id,
+          {
+            resource,
+            requester,
+            units,
+            placedAt,
+            expiresAt,
+            state,
+            endedAt: endedAt ?? null,
+            confirmed,
+            occupied: occupied(hold),
+          },
+        ];
+      }),
+    ),
+    resources: byName(
+      [...names].map((name) => {
+        const { capacity, state, isDeclared } = poolOf(model, name);
+        return [name, { capacity, taken: taken(model, name), state, isDeclared }];
+      }),
+    ),
+    keys: byName(
+      [...model.keys.values()].map(({ call, answer, recordedAt, windowEndsAt, keptUntil }) => [
+        nameOf(call),
+        { action: call.action, parameters: asGiven(call), answer, recordedAt, windowEndsAt, keptUntil },
+      ]),
+    ),
+    events: bySubject(model.log),
+  };
+}
+
+function bySubject(events: readonly { subject: string; kind: string; at: number }[]): object {
+  const stories = new Map<string, string[]>();
+  for (const { subject, kind, at } of events)
+    stories.set(subject, [...(stories.get(subject) ?? []), `${kind} at ${at}`]);
+  return byName([...stories]);
+}
+
+function byName(entries: readonly (readonly [string, unknown])[]): object {
+  return Object.fromEntries([...entries].sort(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,236 @@
+/** Holds and their ends, on any store. */
+import { expect, test } from "vitest";
+import { fresh, HOUR_MS, MOMENT_MS, OK, type Opened, PLACED, rejected } from "./scene.ts";
+
+export function lifecycleTests(open: Opened): void {
+  test("a hold is placed, read back, and confirmed once", async ({ skip }) => {
+    const { reservations, hold } = open(skip);
+    const rooms = reservations();
+    const id = await hold(rooms, "room", { requester: "ann" });
+    const held = await rooms.get(id);
+    expect(held).toMatchObject({
+      id,
+      resource: "room",
+      requester: "ann",
+      units: 1,
+      occupied: 1,
+      state: "held",
+    });
+    expect(held).toMatchObject({ isElapsed: false, expiresAt: (held?.placedAt ?? 0) + HOUR_MS });
+    expect([held?.endedAt, held?.confirmedUnits]).toEqual([undefined, undefined]);
+    expect(await rooms.confirm({ id, key: fresh() })).toEqual(OK);
+    const confirmed = await rooms.get(id);
+    expect(confirmed).toMatchObject({
+      state: "confirmed",
+      confirmedUnits: 1,
+      occupied: 1,
+      placedAt: held?.placedAt,
+    });
+    expect(confirmed?.endedAt).toBeGreaterThanOrEqual(confirmed?.placedAt ?? Number.NaN);
+    for (const again of [rooms.confirm, rooms.release, rooms.expire])
+      expect(await again({ id, key: fresh() })).toEqual(rejected("not-held"));
+    expect(await rooms.get(id)).toEqual(confirmed);
+  });
+
+  test("a released hold frees its resource and is released once", async ({ skip }) => {
+    const { reservations, hold } = open(skip);
+    const rooms = reservations();
+    const id = await hold(rooms, "room");
+    expect(await rooms.release({ id, key: fresh() })).toEqual(OK);
+    expect(await rooms.get(id)).toMatchObject({ state: "released", occupied: 0, confirmedUnits: undefined });
+    for (const again of [rooms.confirm, rooms.release, rooms.expire])
+      expect(await again({ id, key: fresh() })).toEqual(rejected("not-held"));
+    expect(await hold(rooms, "room")).not.toBe(id);
+  });
+
+  test("an expired hold frees its resource and is expired once", async ({ skip }) => {
+    const { reservations, hold, pass } = open(skip);
+    const rooms = reservations();
+    const id = await hold(rooms, "room", { durationMs: MOMENT_MS });
+    await pass(MOMENT_MS);
+    expect(await rooms.expire({ id, key: fresh() })).toEqual(OK);
+    const expired = await rooms.get(id);
+    expect(expired).toMatchObject({ state: "expired", occupied: 0, isElapsed: false });
+    expect(expired?.endedAt).toBeGreaterThanOrEqual(expired?.expiresAt ?? Number.NaN);
+    for (const again of [rooms.confirm, rooms.release, rooms.expire])
+      expect(await again({ id, key: fresh() })).toEqual(rejected("not-held"));
+    expect(await hold(rooms, "room")).not.toBe(id);
+  });
+
+  test("a hold whose time is not over cannot be expired", async ({ skip }) => {
+    const { reservations, hold } = open(skip);
+    const rooms = reservations();
+    const id = await hold(rooms, "room");
+    expect(await rooms.expire({ id, key: fresh() })).toEqual(rejected("window-not-elapsed"));
+    expect(await rooms.get(id)).toMatchObject({ state: "held" });
+  });
+
+  test("a hold past its time reads as elapsed, can no longer be confirmed, and can be released", async ({
+    skip,
+  }) => {
+    const { reservations, hold, pass } = open(skip);
+    const rooms = reservations();
+    const id = await hold(rooms, "room", { durationMs: MOMENT_MS });
+    await pass(MOMENT_MS);
+    expect(await rooms.get(id)).toMatchObject({ state: "held", isElapsed: true });
+    expect((await rooms.listHeld()).rows).toMatchObject([{ id, isElapsed: true }]);
+    expect(await rooms.confirm({ id, key: fresh() })).toEqual(rejected("window-elapsed"));
+    expect(await rooms.release({ id, key: fresh() })).toEqual(OK);
+  });
+
+  test("at the very instant of a hold's end confirm is refused and expire allowed, and one before it is the other way round", async ({
+    skip,
+  }) => {
+    const { reservations, hold, pass, advance } = open(skip);
+    const rooms = reservations();
+    const [early, late] = [
+      await hold(rooms, "early", { durationMs: MOMENT_MS }),
+      await hold(rooms, "late", { durationMs: MOMENT_MS }),
+    ];
+    if (advance !== undefined) {
+      await advance(MOMENT_MS - 1);
+      expect(await rooms.expire({ id: late, key: fresh() })).toEqual(rejected("window-not-elapsed"));
+      expect(await rooms.confirm({ id: early, key: fresh() })).toEqual(OK);
+    }
+    await pass(advance === undefined ? MOMENT_MS : 1);
+    expect(await rooms.confirm({ id: late, key: fresh() })).toEqual(rejected("window-elapsed"));
+    expect(await rooms.expire({ id: late, key: fresh() })).toEqual(OK);
+  });
+
+  test("what nobody placed is not known, whatever its id looks like", async ({ skip }) => {
+    const { reservations } = open(skip);
+    const rooms = reservations();
+    for (const id of [fresh(), "no such", "' OR 1 = 1", "1", "x".repeat(1_000)]) {
+      expect(await rooms.get(id)).toBeUndefined();
+      expect(await rooms.history(id)).toEqual([]);
+      for (const act of [rooms.confirm, rooms.release, rooms.expire, rooms.giveBack])
+        expect(await act({ id, key: fresh() })).toEqual(rejected("not-known"));
+    }
+    for (const act of [rooms.confirm, rooms.release, rooms.expire, rooms.giveBack])
+      expect(await act({ id: "", key: fresh() })).toEqual(rejected("invalid-request"));
+  });
+
+  test("a request that makes no sense is invalid, and stays so under its key", async ({ skip }) => {
+    const { reservations } = open(skip);
+    const rooms = reservations({ maxDurationMs: HOUR_MS });
+    const good = { resource: "room", requester: "ann", durationMs: HOUR_MS, units: 1 };
+    const bad = [
+      { resource: "" },
+      { resource: " \t" },
+      { resource: "\ud800" },
+      { resource: 7 },
+      { requester: "" },
+      { requester: null },
+      { durationMs: 0 },
+      { durationMs: 1.5 },
+      { durationMs: HOUR_MS + 1 },
+      { durationMs: "1000" },
+      { durationMs: Number.NaN },
+      { units: 0 },
+      { units: 1.5 },
+      { units: {} },
+    ];
+    for (const wrong of bad) {
+      const request = { ...good, ...wrong, key: fresh() } as Parameters<typeof rooms.placeHold>[0];
+      const answer = await rooms.placeHold(request);
+      expect(answer, JSON.stringify(wrong)).toEqual(rejected("invalid-request"));
+      expect(await rooms.placeHold(request)).toEqual(answer);
+      expect(await rooms.placeHold({ ...good, key: request.key })).toEqual(rejected("token-collision"));
+    }
+    expect((await rooms.listHeld()).rows).toEqual([]);
+  });
+
+  test("what is held by one is unavailable to another, also when it was confirmed", async ({ skip }) => {
+    const { reservations, hold } = open(skip);
+    const rooms = reservations();
+    const id = await hold(rooms, "room");
+    const other = { resource: "room", requester: "bob", durationMs: HOUR_MS };
+    expect(await rooms.placeHold({ ...other, key: fresh() })).toEqual(rejected("resource-unavailable"));
+    await rooms.confirm({ id, key: fresh() });
+    expect(await rooms.placeHold({ ...other, key: fresh() })).toEqual(rejected("resource-unavailable"));
+    expect(await rooms.giveBack({ id, key: fresh() })).toEqual(OK);
+    expect(await rooms.placeHold({ ...other, key: fresh() })).toEqual(PLACED);
+  });
+
+  test("holds past their time make room for a new one, the oldest first and no more than it needs", async ({
+    skip,
+  }) => {
+    const { reservations, hold, pass } = open(skip);
+    const rooms = reservations();
+    await rooms.resources.declare({ resource: "room", capacity: 3, key: fresh() });
+    const ids: string[] = [];
+    for (const ms of [40, 0, 20]) ids.push(await hold(rooms, "room", { durationMs: MOMENT_MS + ms }));
+    await pass(MOMENT_MS + 40);
+    const id = await hold(rooms, "room", { units: 2 });
+    const byAge = (await rooms.byResource("room")).rows
+      .filter((row) => ids.includes(row.id))
+      .sort((a, b) => a.expiresAt - b.expiresAt || (a.state < b.state ? -1 : 1));
+    expect(byAge.map(({ state }) => state)).toEqual(["expired", "expired", "held"]);
+    expect((await rooms.resource("room"))?.taken).toBe(3);
+    const last = (await rooms.history(byAge[0]?.id as string)).at(-1);
+    expect(last).toMatchObject({ kind: "expired", keyId: undefined });
+    expect((await rooms.get(id))?.placedAt).toBe(last?.at);
+  });
+
+  test("a new hold that cannot be had even so leaves the books in order", async ({ skip }) => {
+    const { reservations, hold, pass } = open(skip);
+    const rooms = reservations();
+    await rooms.resources.declare({ resource: "room", capacity: 2, key: fresh() });
+    await hold(rooms, "room");
+    const id = await hold(rooms, "room", { durationMs: MOMENT_MS });
+    await pass(MOMENT_MS);
+    const request = { resource: "room", requester: "bob", durationMs: HOUR_MS, units: 2, key: fresh() };
+    expect(await rooms.placeHold(request)).toEqual(rejected("resource-unavailable"));
+    const { state, occupied } = (await rooms.get(id)) ?? {};
+    const taken = (await rooms.resource("room"))?.taken;
+    expect([
+      ["held", 1, 2],
+      ["expired", 0, 1],
+    ]).toContainEqual([state, occupied, taken]);
+    expect(await rooms.confirm({ id, key: fresh() })).toMatchObject({ ok: false });
+  });
+
+  test("what is past its time is found the oldest first, and swept once", async ({ skip }) => {
+    const { store, namespace, reservations, hold, pass } = open(skip);
+    const rooms = reservations();
+    const ids: string[] = [];
+    for (const ms of [60, 0, 40, 20])
+      ids.push(await hold(rooms, `room-${ms}`, { durationMs: MOMENT_MS + ms }));
+    const long = await hold(rooms, "another");
+    await pass(MOMENT_MS + 60);
+    const endsOf = async (found: readonly string[]) =>
+      Promise.all(found.map(async (id) => (await rooms.get(id))?.expiresAt as number));
+    const ends = (await endsOf(ids)).sort((a, b) => a - b);
+    expect(await endsOf(await store.elapsed(namespace, 2))).toEqual(ends.slice(0, 2));
+    expect(await endsOf(await store.elapsed(namespace, 9))).toEqual(ends);
+    expect(await rooms.sweep(3)).toBe(3);
+    expect(await endsOf(await store.elapsed(namespace, 9))).toEqual(ends.slice(3));
+    expect([await rooms.sweep(), await rooms.sweep()]).toEqual([1, 0]);
+    for (const id of ids) expect(await rooms.get(id)).toMatchObject({ state: "expired", occupied: 0 });
+    expect(await rooms.get(long)).toMatchObject({ state: "held" });
+  });
+
+  test("each thing that happens is one more link of a chain, dated by one reading of the clock", async ({
+    skip,
+  }) => {
+    const { store, namespace, reservations, hold } = open(skip);
+    const rooms = reservations();
+    const id = await hold(rooms, "room");
+    const key = fresh();
+    await rooms.confirm({ id, key });
+    await rooms.giveBack({ id, key: fresh() });
+    const events = await rooms.history(id);
+    const commitment = await rooms.get(id);
+    expect(events.map(({ number, kind }) => [number, kind])).toEqual([
+      [1, "placed"],
+      [2, "confirmed"],
+      [3, "given-back"],
+    ]);
+    expect(events.map(({ previous }) => previous)).toEqual(["", events[0]?.hash, events[1]?.hash]);
+    expect(commitment).toMatchObject({ events: 3, lastHash: events[2]?.hash, placedAt: events[0]?.at });
+    expect(commitment?.endedAt).toBe(events[1]?.at);
+    const { rows } = await store.keys({ namespace, commitment: id, limit: 9 });
+    const confirmed = rows.find((row) => row.key === key);
+    expect(confirmed).toMatchObject({ id: events[1]?.keyId, recordedAt: events[1]?.at, answer: OK });
+  });
+}

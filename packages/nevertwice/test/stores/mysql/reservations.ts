@@ -1,0 +1,96 @@
+/** Reservations on databases of the tests' own, asked as `createReservations` would ask them. */
+import { randomUUID } from "node:crypto";
+import type { Pool, RowDataPacket } from "mysql2/promise";
+import { type TestContext, vi } from "vitest";
+import { type ActionName, type Asked, digestOf, type Parameters } from "../../../src/reservations/asked.ts";
+import type { Rules } from "../../../src/reservations/ledger.ts";
+import { type MysqlReservations, mysqlReservations } from "../../../src/reservations/mysql.ts";
+import { newDatabase, poolOn } from "./pools.ts";
+
+export const HOUR_MS = 3_600_000;
+export const RULES: Rules = {
+  namespace: "n",
+  windowMs: HOUR_MS,
+  historyMs: 0,
+  maxDurationMs: HOUR_MS,
+  available: undefined,
+};
+
+export async function newReservations(
+  context: TestContext,
+): Promise<{ url: string; pool: Pool; store: MysqlReservations }> {
+  const url = await newDatabase(context);
+  const pool = poolOn(context, url);
+  const store = mysqlReservations({ client: pool });
+  await store.migrate();
+  return { url, pool, store };
+}
+
+export function asked(action: ActionName, parameters: Parameters, key: string = randomUUID()): Asked {
+  const digest = digestOf(action, parameters);
+  return {
+    action,
+    parameters,
+    digest,
+    keyId: `key-${key}`,
+    namespace: "n",
+    scope: "",
+    key,
+    newId: randomUUID(),
+  };
+}
+
+export function holdOf(resource: string, more: Parameters = {}, key?: string): Asked {
+  return asked("placeHold", { resource, requester: "ann", durationMs: HOUR_MS, units: 1, ...more }, key);
+}
+
+/** A transaction of somebody else's that has locked these rows, until it is ended. */
+export async function locking(pool: Pool, ...statements: readonly string[]) {
+  const connection = await pool.getConnection();
+  await connection.query("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+  await connection.beginTransaction();
+  for (const sql of statements) await connection.query(sql);
+  return {
+    query: (sql: string) => connection.query(sql),
+    async end() {
+      await connection.rollback();
+      connection.release();
+    },
+  };
+}
+
+/** Resolves once this many statements of the database that begin so wait for something; answers whose they are. */
+export async function waiting(pool: Pool, beginning: string, count = 1): Promise<readonly number[]> {
+  return vi.waitFor(
+    async () => {
+      const [rows] = await pool.query<RowDataPacket[]>(
+        "SELECT id FROM information_schema.processlist JOIN information_schema.innodb_trx ON id = trx_mysql_thread_id " +
+          "WHERE db = DATABASE() AND trx_state = 'LOCK WAIT' AND info LIKE ?",
+        [`${beginning}%`],
+      );
+      if (rows.length !== count) throw new Error(`${rows.length} wait, not ${count}`);
+      return rows.map(({ id }) => Number(id));
+    },
+    // The server keeps what it says of its transactions until nobody has asked for a tenth of a second.
+    { timeout: 15_000, interval: 150 },
+  );
+}
+
+/** How many rows each table has, placeholders included. */
+export async function countRows(pool: Pool): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const name of [
+    "nevertwice_reservation_keys",
+    "nevertwice_resources",
+    "nevertwice_commitments",
+    "nevertwice_reservation_events",
+    "nevertwice_checkpoints",
+  ]) {
+    const [[row]] = await pool.query<RowDataPacket[]>(`SELECT COUNT(*) AS count FROM ${name}`);
+    counts[name.replace(/^nevertwice_(reservation_)?/, "")] = Number(row?.count);
+  }
+  return counts;
+}
+
+export const NOTHING = { keys: 0, resources: 0, commitments: 0, events: 0, checkpoints: 0 };
+export const ONE_HOLD = { keys: 1, resources: 1, commitments: 1, events: 1, checkpoints: 1 };

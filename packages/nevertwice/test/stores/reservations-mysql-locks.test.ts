@@ -1,0 +1,208 @@
+/** Reservations on MariaDB when many processes ask at once: who waits for whom, and that nobody waits for ever. */
+import { randomUUID } from "node:crypto";
+import type { RowDataPacket } from "mysql2/promise";
+import { expect, test } from "vitest";
+import type { Asked } from "../../src/reservations/asked.ts";
+import { NotWritten } from "../../src/reservations/ledger.ts";
+import { changeCommitted } from "../../src/reservations/mysql/transaction.ts";
+import { mysqlReservations } from "../../src/reservations/mysql.ts";
+import { purgeSql } from "../../src/reservations/mysql-sql.ts";
+import { startProxy } from "../services/proxy.ts";
+import { startFor } from "../services/services.ts";
+import { poolOn } from "./mysql/pools.ts";
+import {
+  asked,
+  countRows,
+  HOUR_MS,
+  holdOf,
+  locking,
+  NOTHING,
+  newReservations,
+  ONE_HOLD,
+  RULES,
+  waiting,
+} from "./mysql/reservations.ts";
+
+const KEYS = "INSERT INTO nevertwice_reservation_keys";
+const RESOURCES = "INSERT INTO nevertwice_resources";
+const lockOf = (name: string) => `SELECT * FROM nevertwice_resources WHERE name = '${name}' FOR UPDATE`;
+
+test("a duplicate in another process waits for the first, and has its answer", async (context) => {
+  const { url, pool, store } = await newReservations(context);
+  await store.transact([asked("declare", { resource: "room", capacity: 5 })], RULES);
+  const other = mysqlReservations({ client: poolOn(context, url) });
+  const blocker = await locking(pool, lockOf("room"));
+  const first = holdOf("room", {}, "k");
+  const answers = [store.transact([first], RULES)];
+  await waiting(pool, RESOURCES);
+  answers.push(other.transact([holdOf("room", {}, "k")], RULES));
+  answers.push(other.transact([holdOf("room", { units: 2 }, "k")], RULES));
+  await waiting(pool, KEYS, 2);
+  await blocker.end();
+  expect(await Promise.all(answers)).toEqual([
+    [{ ok: true, id: first.newId }],
+    [{ ok: true, id: first.newId }],
+    [expect.objectContaining({ reason: "token-collision" })],
+  ]);
+  expect(await countRows(pool)).toEqual({ ...ONE_HOLD, keys: 2, events: 2, checkpoints: 2 });
+});
+
+test("duplicates of one that was killed go on without it, and have one answer", async (context) => {
+  const { url, pool, store } = await newReservations(context);
+  await store.transact([asked("declare", { resource: "room", capacity: 5 })], RULES);
+  const others = mysqlReservations({ client: poolOn(context, url) });
+  const blocker = await locking(pool, lockOf("room"));
+  const first = store.transact([holdOf("room", {}, "k")], RULES).catch((error: unknown) => error);
+  const [id] = await waiting(pool, RESOURCES);
+  const answers = Array.from({ length: 8 }, () => others.transact([holdOf("room", {}, "k")], RULES));
+  await waiting(pool, KEYS, 8);
+  await pool.query(`KILL CONNECTION ${id}`);
+  expect(await first).toBeInstanceOf(NotWritten);
+  await blocker.end();
+  expect(new Set((await Promise.all(answers)).map((answer) => JSON.stringify(answer))).size).toBe(1);
+  expect(await countRows(pool)).toEqual({ ...ONE_HOLD, keys: 2, events: 2, checkpoints: 2 });
+});
+
+test("two who want a resource that nobody had yet wait for each other, and one has it", async (context) => {
+  const { url, store } = await newReservations(context);
+  const other = mysqlReservations({ client: poolOn(context, url) });
+  for (let i = 0; i < 20; i++) {
+    const answers = await Promise.all(
+      [store, other, store, other].map((each) => each.transact([holdOf(`room-${i}`)], RULES)),
+    );
+    expect(answers.flat().filter(({ ok }) => ok)).toHaveLength(1);
+  }
+});
+
+test("who has other rows is not waited for, however few rows there are", async (context) => {
+  const { pool, store } = await newReservations(context);
+  const holds = ["a", "b", "c"].map((name) => holdOf(name, {}, name));
+  const past = holdOf("p", { durationMs: 1 });
+  await store.transact([...holds, past], RULES);
+  const blocker = await locking(
+    pool,
+    lockOf("b"),
+    "SELECT * FROM nevertwice_reservation_keys WHERE id = 'key-b' FOR UPDATE",
+    `SELECT * FROM nevertwice_commitments WHERE namespace = 'n' AND id = '${holds[1]?.newId}' FOR UPDATE`,
+  );
+  const ends = [asked("confirm", { id: holds[0]?.newId }), asked("release", { id: holds[2]?.newId })];
+  const answers = await store.transact([...ends, holdOf("p"), holdOf("0"), holdOf("z")], RULES);
+  expect(answers.map(({ ok }) => ok)).toEqual([true, true, true, true, true]);
+  expect(await store.transact([holdOf("a", {}, "a")], RULES)).toEqual([{ ok: true, id: holds[0]?.newId }]);
+  await blocker.end();
+});
+
+test("the clock is read after the locks: who waited past the end of a hold comes too late", async (context) => {
+  const { pool, store } = await newReservations(context);
+  const hold = holdOf("room", { durationMs: 1_500 });
+  await store.transact([hold], RULES);
+  const { commitment } = await store.get("n", hold.newId);
+  const blocker = await locking(pool, lockOf("room"));
+  const confirmed = store.transact([asked("confirm", { id: hold.newId })], RULES);
+  await waiting(pool, RESOURCES);
+  while ((await store.now()) < (commitment?.expiresAt ?? 0))
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  await blocker.end();
+  expect(await confirmed).toMatchObject([{ reason: "window-elapsed" }]);
+});
+
+test("groups that cross each other over keys, resources and commitments all end, and nothing is oversold", async (context) => {
+  const { url, pool, store } = await newReservations(context);
+  const stores = [store, ...[1, 2, 3].map(() => mysqlReservations({ client: poolOn(context, url) }))];
+  const names = ["a", "b", "c", "d", "e", "f"];
+  await store.transact(
+    names.slice(0, 3).map((resource) => asked("declare", { resource, capacity: 4 })),
+    RULES,
+  );
+  const ids: string[] = [];
+  const any = <T>(list: readonly T[]) => list[Math.floor(Math.random() * list.length)] as T;
+  const one = (): Asked => {
+    const roll = Math.random();
+    if (roll < 0.5 || ids.length === 0)
+      return holdOf(any(names), { durationMs: roll < 0.1 ? 1 : HOUR_MS }, `k${Math.floor(roll * 400)}`);
+    const action = any(["confirm", "release", "expire", "giveBack"] as const);
+    return asked(action, { id: any(ids) });
+  };
+  const client = async (i: number) => {
+    for (let round = 0; round < 12; round++) {
+      const group = Array.from({ length: 1 + Math.floor(Math.random() * 8) }, one);
+      for (const answer of await (stores[i % 4] ?? store).transact(group, RULES))
+        if (answer.ok && "id" in answer) ids.push(answer.id);
+    }
+  };
+  await Promise.all(Array.from({ length: 12 }, (_, i) => client(i)));
+  const commitments = (await store.commitments({ namespace: "n", limit: 10_000 })).rows;
+  const resources = (await store.resources({ namespace: "n", limit: 100 })).rows;
+  expect(resources.length).toBeGreaterThan(3);
+  for (const { name, taken, capacity } of resources) {
+    const occupied = commitments
+      .filter(({ resource }) => resource === name)
+      .reduce((sum, row) => sum + row.occupied, 0);
+    expect([name, taken]).toEqual([name, occupied]);
+    expect(taken).toBeLessThanOrEqual(capacity);
+  }
+  const { rows: events } = await store.events({ namespace: "n", limit: 10_000 });
+  const ends = events.filter(({ kind }) => ["confirmed", "released", "expired"].includes(kind));
+  expect(new Set(ends.map(({ subject }) => subject)).size).toBe(ends.length);
+  const [[placeholders]] = await pool.query<RowDataPacket[]>(
+    "SELECT COUNT(*) AS count FROM nevertwice_resources WHERE state IS NULL",
+  );
+  expect(Number(placeholders?.count)).toBe(0);
+});
+
+test("a group that loses a deadlock is tried again", async (context) => {
+  const { pool, store } = await newReservations(context);
+  await store.transact([holdOf("a"), holdOf("b")], RULES);
+  const weight = Array.from({ length: 200 }, () => `('${randomUUID()}', 'w')`).join(", ");
+  const blocker = await locking(
+    pool,
+    `INSERT INTO nevertwice_reservation_keys (id, namespace) VALUES ${weight}`,
+    lockOf("b"),
+  );
+  const answers = store.transact([holdOf("b"), holdOf("a")], RULES);
+  await waiting(pool, RESOURCES);
+  await blocker.query(lockOf("a"));
+  await waiting(pool, RESOURCES);
+  await blocker.end();
+  expect(await answers).toMatchObject([
+    { reason: "resource-unavailable" },
+    { reason: "resource-unavailable" },
+  ]);
+});
+
+test("what was only asked about leaves no resource behind", async (context) => {
+  const { pool, store } = await newReservations(context);
+  const group = [asked("suspend", { resource: "room" }), holdOf("hall", { units: 2 })];
+  expect(await store.transact(group, RULES)).toMatchObject([
+    { reason: "not-known" },
+    { reason: "resource-unavailable" },
+  ]);
+  expect(await countRows(pool)).toEqual({ ...NOTHING, keys: 2 });
+});
+
+test("a group takes as many round trips as one action", async (context) => {
+  const { url } = await newReservations(context);
+  const proxy = await startFor(context, () => startProxy(url));
+  const store = mysqlReservations({ client: poolOn(context, proxy.url, { connectionLimit: 1 }) });
+  await store.now();
+  const tripsOf = async (group: readonly Asked[]) => {
+    const before = proxy.countRequests("mysql");
+    await store.transact(group, RULES);
+    return before.count;
+  };
+  const holds = Array.from({ length: 64 }, (_, i) => holdOf(`room-${i}`));
+  expect(await tripsOf([holdOf("room")])).toBe(13);
+  expect(await tripsOf(holds)).toBe(13);
+  expect(await tripsOf(holds)).toBe(8);
+  expect(await tripsOf(holds.map(({ newId: id }) => asked("confirm", { id })))).toBe(14);
+});
+
+test("a key that was recorded anew since it was found past its time is not purged", async (context) => {
+  const { pool, store } = await newReservations(context);
+  const short = { ...RULES, windowMs: 1 };
+  const hold = holdOf("room", {}, "k");
+  await store.transact([hold], short);
+  await store.transact([{ ...hold, newId: randomUUID() }], RULES);
+  expect(await changeCommitted(pool, purgeSql([hold.keyId]))).toBe(0);
+  expect(await store.purge(10)).toEqual({ removed: 0, more: false });
+});

@@ -1,0 +1,60 @@
+/**
+ * What other processes do to reservations in a SQLite file: `node reservations-child.js <act> <build> <file> …`. Each line
+ * that it prints is JSON. Plain JavaScript on the build, so that any Node runs it.
+ */
+import { once } from "node:events";
+
+const [act = "", build = "", file = "", ...rest] = process.argv.slice(2);
+const { createReservations } = await import(`${build}reservations/index.js`);
+const { sqliteReservations } = await import(`${build}reservations/sqlite.js`);
+const store = sqliteReservations({ file });
+const seats = createReservations({ store, namespace: "air", windowMs: 3_600_000, actionMs: 60_000 });
+
+/** @param {unknown} said */
+const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
+const told = async () => {
+  await once(process.stdin, "data");
+  process.stdin.pause();
+};
+
+/** @type {Readonly<Record<string, () => Promise<void>>>} */
+const ACTS = {
+  /** Asks for the same holds under the same keys as another process at the same time, and says what it was answered. */
+  async contend() {
+    const [count = "0"] = rest;
+    say("ready");
+    await told();
+    const keys = Array.from({ length: Number(count) }, (_, i) => `key ${i}`);
+    const answers = await Promise.all(
+      keys.map((key) =>
+        seats.placeHold({ resource: `seat of ${key}`, requester: "ann", durationMs: 60_000, key }),
+      ),
+    );
+    say(answers);
+    await seats.close();
+    await store.close();
+  },
+
+  /** Holds, and confirms or releases, without an end; says each hold that it was told of. */
+  async flood() {
+    const [who = ""] = rest;
+    for (let i = 0; ; i++) {
+      const asked = Array.from({ length: 40 }, async (_, j) => {
+        const key = `${who} ${i} ${j}`;
+        const answer = await seats.placeHold({ resource: "pool", requester: who, durationMs: 60_000, key });
+        if (!answer.ok) return;
+        say(answer.id);
+        if (j % 2 === 0) await seats.confirm({ id: answer.id, key: `confirm ${key}` });
+        else await seats.release({ id: answer.id, key: `release ${key}` });
+      });
+      await Promise.all(asked);
+    }
+  },
+
+  /** Never closes anything, and has nothing else to do. */
+  async leave() {
+    say(await seats.placeHold({ resource: "1A", requester: "ann", durationMs: 60_000, key: "left" }));
+  },
+};
+
+await ACTS[act]?.();
