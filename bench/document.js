@@ -53,11 +53,13 @@ export function hotSpotsText(ground, { rows }) {
 }
 
 /**
+ * What one thread's time goes into.
+ *
  * @param {number} index 0 for the main thread
  * @param {import("./rounds.js").Explanation} explanation
  * @param {number} microseconds that one operation takes
  */
-function threadText(index, { waiting, hotSpots }, microseconds) {
+export function threadText(index, { waiting, hotSpots }, microseconds) {
   const busy = microseconds * (1 - waiting);
   const table = formatTable(
     ["self time", "share", "µs"],

@@ -1,6 +1,6 @@
 /** Runs the contenders of one ground, each run in a process of its own, and puts their numbers side by side. */
-import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { runForked } from "./forked.js";
 import { contendersOf, RAW_RATIO_MEANT } from "./grounds.js";
 import { costliest, waitingShare } from "./profile.js";
 import { ratioToBest, summarise } from "./report.js";
@@ -124,21 +124,6 @@ export async function compare(ground, { fingerprints, size, url }, onRound) {
  * @param {Size & { ground: string, url: string | undefined, contender: string, hasFingerprint: boolean, profile?: Phase }} plan
  * @returns {Promise<Run>}
  */
-function measureOnce(plan) {
-  const child = fork(MEASURE, [JSON.stringify(plan)], {
-    execArgv: ["--expose-gc"],
-    serialization: "advanced",
-  });
-  return new Promise((resolve, reject) => {
-    /** @type {Run | undefined} */
-    let run;
-    child.once("message", (message) => {
-      run = /** @type {Run} */ (message);
-    });
-    child.once("error", reject);
-    child.once("exit", (code) => {
-      if (code === 0 && run !== undefined) resolve(run);
-      else reject(new Error(`${plan.contender} did not do its job (exit code ${code}); it says why above`));
-    });
-  });
+async function measureOnce(plan) {
+  return /** @type {Run} */ (await runForked(MEASURE, plan));
 }

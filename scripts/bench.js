@@ -8,10 +8,13 @@ import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { hotSpotsText, page, resultsText } from "../bench/document.js";
 import { http } from "../bench/grounds/http.js";
+import { reservations } from "../bench/grounds/reservations.js";
 import { grounds } from "../bench/grounds.js";
 import { httpPage, layerSpotsText, layersText } from "../bench/http/document.js";
 import { compareLayers } from "../bench/http/rounds.js";
 import { isInstalled } from "../bench/installed.js";
+import { holdSpotsText, holdsText, reservationsPage } from "../bench/reservations/document.js";
+import { compareReservations } from "../bench/reservations/rounds.js";
 import { compare } from "../bench/rounds.js";
 import { installLoad, startServer } from "../bench/servers.js";
 import { ROOT } from "./command.js";
@@ -22,7 +25,7 @@ const { values: flags, positionals } = parseArgs({
   options: { quick: { type: "boolean", default: false } },
   allowPositionals: true,
 });
-const names = [...grounds, http].map(({ name }) => name);
+const names = [...grounds, http, reservations].map(({ name }) => name);
 const unknown = positionals.find((word) => !names.includes(word));
 if (unknown !== undefined) {
   console.error(`There is no ${unknown}; choose from ${names.join(", ")}.`);
@@ -34,6 +37,7 @@ npm(ROOT, "run", "--silent", "build");
 installPeers();
 for (const ground of grounds) if (chosen.includes(ground.name)) await bench(ground);
 if (chosen.includes(http.name)) await benchHttp();
+if (chosen.includes(reservations.name)) await benchReservations();
 
 /** @param {import("../bench/grounds.js").Ground} ground */
 async function bench(ground) {
@@ -68,6 +72,26 @@ async function benchHttp() {
     }
   }
   keep(http.name, (measurement) => httpPage(all, measurement));
+}
+
+async function benchReservations() {
+  /** @type {import("../bench/reservations/rounds.js").Results[]} */
+  const all = [];
+  for (const table of reservations.tables) {
+    console.error(`\n${table.title}. ${table.durability}`);
+    const size = flags.quick ? { ...table.size, runs: 2, holds: 1_000, warmup: 200 } : table.size;
+    const server = table.server && (await startServer(table.server, table.settings));
+    try {
+      const results = await compareReservations(table, { size, url: server?.url }, (round) =>
+        console.error(`run ${round} of ${size.runs} done`),
+      );
+      console.log(`\n${holdsText(table, results)}\n\n${holdSpotsText(table, results)}`);
+      all.push(results);
+    } finally {
+      await server?.stop();
+    }
+  }
+  keep(reservations.name, (measurement) => reservationsPage(all, measurement));
 }
 
 /**

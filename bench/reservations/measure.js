@@ -1,0 +1,99 @@
+/**
+ * One run of one contender, in a process of its own: a JIT that has seen another library measures something else. It is
+ * forked with a plan as its argument and sends one message back. It rejects, and so fails the whole benchmark, if the
+ * contender did not do its job: every hold placed and confirmed once, a retry answered as before, nothing held twice.
+ */
+import { deepEqual, equal } from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { startProfiles } from "../inspect.js";
+import { PHASES } from "./phases.js";
+
+const DURATION_MS = 600_000;
+const POOL = "the pool";
+
+const { store, url, contender, holds, warmup, inFlight, profile } = JSON.parse(process.argv[2]);
+const { openPlace } = await import(`../places/${store}.js`);
+const { create } = await import(`../contenders/${contender}.js`);
+
+await run(warmup, undefined);
+process.send(await run(holds, profile));
+
+async function run(count, profiled) {
+  const place = await openPlace({ url });
+  const books = await create({ store, place });
+  await openConnections(books);
+  await books.declare(POOL, count);
+  const requests = {
+    own: Array.from({ length: count }, (_, i) => holdOf(`seat ${i}`, i)),
+    pool: Array.from({ length: count }, (_, i) => holdOf(POOL, i)),
+  };
+  const ids = {};
+  const perSecond = {};
+  let profiles;
+
+  const before = await place.bytes();
+  for (const { name, action, resource } of PHASES) {
+    const asked =
+      action === "placeHold" ? requests[resource] : ids[resource].map((id) => ({ key: randomUUID(), id }));
+    const timed = await time(asked, books[action], name === profiled);
+    if (action === "placeHold") ids[resource] = timed.answers.map(({ id }) => id);
+    perSecond[name] = timed.perSecond;
+    profiles ??= timed.profiles;
+  }
+  const bytesPerHold = ((await place.bytes()) - before) / (2 * count);
+
+  equal(new Set([...ids.own, ...ids.pool]).size, 2 * count, "two holds have one id");
+  await answersAsBefore(books, requests.own[0], ids.own[0]);
+  await holdsNothingTwice(books, ids.own[0]);
+  await books.close();
+  await place.close();
+  return { perSecond, bytesPerHold, profiles };
+}
+
+function holdOf(resource, i) {
+  return { key: randomUUID(), resource, requester: `guest ${i % 1_000}`, durationMs: DURATION_MS };
+}
+
+/** Does all that is asked with `inFlight` under way at any time. Every answer must be a good one. */
+async function time(asked, act, isProfiled) {
+  const answers = [];
+  let next = 0;
+  async function lane() {
+    while (next < asked.length) {
+      const n = next++;
+      const answer = await act(asked[n]);
+      if (!answer.ok) throw new Error(`request ${n} was refused: ${JSON.stringify(answer)}`);
+      answers[n] = answer;
+    }
+  }
+  global.gc();
+  const stopProfiles = isProfiled ? await startProfiles() : undefined;
+  const startedAt = performance.now();
+  await Promise.all(Array.from({ length: inFlight }, lane));
+  const seconds = (performance.now() - startedAt) / 1_000;
+  return { perSecond: asked.length / seconds, answers, profiles: await stopProfiles?.() };
+}
+
+async function openConnections({ placeHold }) {
+  await Promise.all(Array.from({ length: inFlight }, (_, i) => placeHold(holdOf(`early seat ${i}`, i))));
+}
+
+async function answersAsBefore({ placeHold }, request, id) {
+  deepEqual(await placeHold({ ...request }), { ok: true, id }, "a retry was not answered as before");
+  const other = await placeHold({ ...request, durationMs: DURATION_MS + 1 });
+  equal(other.reason, "token-collision", "a key was answered for another request");
+}
+
+async function holdsNothingTwice({ placeHold, confirm }, confirmed) {
+  const one = holdOf("a late seat", 0);
+  const same = await Promise.all(Array.from({ length: inFlight }, () => placeHold({ ...one })));
+  for (const answer of same) deepEqual(answer, same[0], "callers of one key were answered differently");
+  equal(same[0].ok, true);
+  const others = Array.from({ length: inFlight }, (_, i) => placeHold(holdOf("the last seat", i)));
+  const placed = (await Promise.all(others)).filter(({ ok }) => ok);
+  equal(placed.length, 1, `${placed.length} hold the last seat`);
+  const { reason } = await placeHold(holdOf(POOL, 0));
+  equal(reason, "resource-unavailable", "the pool was oversold");
+  const again = await confirm({ key: randomUUID(), id: confirmed });
+  equal(again.reason, "not-held", "a hold was confirmed twice");
+}
