@@ -1,7 +1,7 @@
 /** Docs equal code: error codes, options and their defaults, guarantees; and the examples run. */
 import { readdir, readFile } from "node:fs/promises";
 import { ROOT } from "./command.js";
-import { baldurPageProblems } from "./docs/baldur-page.js";
+import { BALDUR, capabilitiesPageProblems, GRACE } from "./docs/capabilities-page.js";
 import { conformancePageProblems } from "./docs/conformance-page.js";
 import { environmentProblems } from "./docs/environment.js";
 import { errorsPageProblems } from "./docs/errors-page.js";
@@ -29,7 +29,8 @@ export async function docsProblems() {
     ],
     "docs/guarantees.md": (markdown) => guaranteesPageProblems(markdown, GUARANTEES),
     "docs/conformance.md": (markdown) => conformancePageProblems(markdown, tests),
-    "docs/moving-from-baldur.md": (markdown) => baldurPageProblems(markdown, tests),
+    "docs/moving-from-baldur.md": (markdown) => capabilitiesPageProblems(BALDUR, markdown, tests),
+    "docs/reservations.md": (markdown) => capabilitiesPageProblems(GRACE, markdown, tests),
   };
   const untrue = Object.entries(judges).flatMap(([path, judge]) => {
     const page = pages.find((candidate) => candidate.path === path);
@@ -87,6 +88,8 @@ async function optionSections() {
  */
 async function doorSections() {
   const { FLAPPING_DEFAULTS } = await import("../packages/nevertwice/dist/functions/flapping.js");
+  const { AUDIT_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/audit.js");
+  const { RESERVATION_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/index.js");
   const protect = await source("functions/protect/options.ts");
   const window = await source("stores/redis/window.ts");
   const batch = await source("functions/batch.ts");
@@ -133,6 +136,19 @@ async function doorSections() {
         maxOperations: constantOf(telemetry, "MAX_OPERATIONS"),
       }),
     ],
+    "docs/reservations.md": [
+      section(
+        "Options",
+        interfaceMembers(await source("reservations/index.ts"), "ReservationsOptions"),
+        RESERVATION_DEFAULTS,
+      ),
+    ],
+    "docs/audit.md": [
+      section("Options", interfaceMembers(await source("reservations/audit.ts"), "AuditOptions"), {
+        ...AUDIT_DEFAULTS,
+        windowsMs: { text: "the configured `windowMs`" },
+      }),
+    ],
     "docs/sealing.md": [
       section("Options", interfaceMembers(await source("sealing/keyring.ts"), "SealingOptions"), {
         acceptUnsealed: false,
@@ -146,7 +162,7 @@ const SYSTEM_CLOCK = { text: "the system clock" };
 /** Each store's options, with the defaults that its own file names. */
 async function storeSections() {
   const memory = await source("stores/memory.ts");
-  const sqlite = await source("stores/sqlite.ts");
+  const sqlite = await source("stores/sqlite/options.ts");
   const redis = await source("stores/redis.ts");
   const dynamodb = await source("stores/dynamodb.ts");
   const clock = SYSTEM_CLOCK;

@@ -63,6 +63,7 @@ export function defaultCell(name, value) {
   if (typeof value === "object" && value !== null && "text" in value) return String(value.text);
   if (typeof value !== "number") return `\`${JSON.stringify(value)}\``;
   const written = `\`${String(value).replace(/\B(?=(\d{3})+$)/g, "_")}\``;
+  if (value === 0) return written;
   if (name.endsWith("Ms")) return `${written} (${inUnits(value, DURATIONS)})`;
   if (name.endsWith("Bytes")) return `${written} (${inUnits(value, BYTES)})`;
   return written;

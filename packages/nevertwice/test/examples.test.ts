@@ -8,6 +8,19 @@ const FOLDER = fileURLToPath(new URL("../../../examples/", import.meta.url));
 
 /** Lines that each must print, in this order; an example also asserts its own claims, and fails by its exit code. */
 const EXPECTED: Readonly<Record<string, readonly string[]>> = {
+  "airline-seat.js": [
+    "an hour of requests: 40 held, 20 refused",
+    "sent again: 34 got the id they had, 20 the refusal they had",
+    "past the window: seat 1 was free and is held anew, 5 are taken already",
+    "40 seats held, none of them twice",
+  ],
+  "card-authorisation.js": [
+    "three tries, one hold: 750 of 1000 free",
+    "token-collision: this key was used with another value of units",
+    "captured 230, and again: 770 of 1000 free",
+    "a second capture: not-held, it is confirmed already",
+    "audit: 1 commitment, 4 keys, nothing wrong",
+  ],
   "charge.js": [
     "ran once: receipt-1, and the retry got receipt-1",
     "conflict: order-1 was charged with another amount before",
@@ -53,6 +66,12 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "reservation: 409, 201, 201 replayed",
     "a bug: 500, and the key is free",
   ],
+  "hospital-bed.js": [
+    "two clicks, one assignment: 1 entry in the log",
+    "another ward: resource-unavailable",
+    "after the discharge: patient 52 has bed 307",
+    "patient 41: placed, confirmed, given-back",
+  ],
   "nightly-batch.js": [
     "first night: 499 invoices billed once, 1 failed",
     "once more: 499 done before, 1 billed",
@@ -66,6 +85,12 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "three repairs asked for, 2 done: clear search, restart search",
     "nine minutes later: not again",
     "ten minutes later: again",
+  ],
+  "one-of-one.js": [
+    "200 requests of 50 shoppers: 1 has it, 49 were told so",
+    "the shop has 1 reservation",
+    "an old key: resource-unavailable",
+    "a new key: reserved",
   ],
   "protected-charge.js": [
     "ran: receipt-1 after 3 tries, charged once",

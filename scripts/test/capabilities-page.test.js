@@ -1,8 +1,8 @@
-/** The comparison of Baldur's page with the tests, on a page and on tests that no longer agree. */
+/** The comparison of a page of capabilities with the tests, on a page and on tests that no longer agree. */
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { ROOT } from "../command.js";
-import { baldurPageProblems, CAPABILITIES } from "../docs/baldur-page.js";
+import { BALDUR, capabilitiesPageProblems, GRACE } from "../docs/capabilities-page.js";
 import { readTestFiles } from "../docs/test-titles.js";
 
 const path = "packages/nevertwice/test/baldur/keys.test.ts";
@@ -31,9 +31,9 @@ const claimed = `[keys](../${path})`;
 
 /** @param {string} markdown @param {string} [source] @param {number} [capabilities] */
 const problemsOf = (markdown, source = text, capabilities = 4) =>
-  baldurPageProblems(markdown, [{ path, text: source }], capabilities);
+  capabilitiesPageProblems({ ...BALDUR, capabilities }, markdown, [{ path, text: source }]);
 
-describe("the page of Baldur's capabilities", () => {
+describe("a page of capabilities", () => {
   test("passes when every row has its test or its reason", () => {
     expect(problemsOf(page)).toEqual([]);
   });
@@ -97,9 +97,9 @@ describe("the page of Baldur's capabilities", () => {
       path: "packages/nevertwice/test/other.test.ts",
       text: 'test("Baldur: duplicate", f);',
     };
-    expect(baldurPageProblems(page, [{ path, text }, elsewhere], 4)).toEqual([
-      expect.stringContaining(`the row "duplicate" does not name ${elsewhere.path}`),
-    ]);
+    expect(
+      capabilitiesPageProblems({ ...BALDUR, capabilities: 4 }, page, [{ path, text }, elsewhere]),
+    ).toEqual([expect.stringContaining(`the row "duplicate" does not name ${elsewhere.path}`)]);
   });
 
   test("fails when more than five are not claimed", () => {
@@ -107,15 +107,22 @@ describe("the page of Baldur's capabilities", () => {
     expect(problemsOf(page + more, text, 9)).toEqual([expect.stringContaining("6 are not claimed")]);
   });
 
-  test("is true of this repository, and fails there too when a test is renamed", async () => {
-    const markdown = await readFile(`${ROOT}docs/moving-from-baldur.md`, "utf8");
-    const tests = await readTestFiles();
-    expect(baldurPageProblems(markdown, tests)).toEqual([]);
-    const renamed = tests.map(({ path: at, text: source }) => ({
-      path: at,
-      text: source.replace('"Baldur: in-memory', '"in memory'),
-    }));
-    expect(baldurPageProblems(markdown, renamed)).toEqual([expect.stringContaining("Baldur: in-memory")]);
-    expect(CAPABILITIES).toBe(81);
-  });
+  test.each([
+    [BALDUR, "in-memory"],
+    [GRACE, "injectable clock"],
+  ])(
+    "is true of this repository on %o, and fails there too when a test is renamed",
+    async (listing, name) => {
+      const markdown = await readFile(ROOT + listing.page, "utf8");
+      const tests = await readTestFiles();
+      expect(capabilitiesPageProblems(listing, markdown, tests)).toEqual([]);
+      const renamed = tests.map(({ path: at, text: source }) => ({
+        path: at,
+        text: source.replace(`"${listing.title}${name}`, `"${name}`),
+      }));
+      expect(capabilitiesPageProblems(listing, markdown, renamed)).toEqual([
+        expect.stringContaining(listing.title + name),
+      ]);
+    },
+  );
 });

@@ -1,0 +1,121 @@
+/** A page has every capability of another system once, and each is proven by a test that has its name. */
+import { linkedPaths, nameDifferences, sectionOf, tableRowsOf } from "./markdown.js";
+import { titlesOf } from "./test-titles.js";
+
+/**
+ * `title` is what the title of a test begins with; the capability follows, and after a colon what the test shows of it.
+ * `capabilities` is how many there are, and `mostNotClaimed` how many of them may have a reason instead of a test.
+ *
+ * @typedef {{ page: string, section: string, title: string, capabilities: number, mostNotClaimed: number }} Listing
+ */
+
+/** @type {Listing} */
+export const BALDUR = {
+  page: "docs/moving-from-baldur.md",
+  section: "What Baldur can do",
+  title: "Baldur: ",
+  capabilities: 81,
+  mostNotClaimed: 5,
+};
+
+/** @type {Listing} */
+export const GRACE = {
+  page: "docs/reservations.md",
+  section: "What the specification asks for",
+  title: "Grace: ",
+  capabilities: 71,
+  mostNotClaimed: 8,
+};
+
+/** @typedef {{ capability: string, paths: readonly string[], isClaimed: boolean }} Row */
+
+/**
+ * @param {Listing} listing
+ * @param {string} markdown
+ * @param {readonly import("./test-titles.js").TestFile[]} tests
+ */
+export function capabilitiesPageProblems(listing, markdown, tests) {
+  const { page, title: prefix, capabilities, mostNotClaimed } = listing;
+  const rows = rowsOf(listing, markdown);
+  const names = rows.map(({ capability }) => capability);
+  const notClaimed = rows.filter(({ isClaimed }) => !isClaimed).map(({ capability }) => capability);
+  // By path, the names of its tests; of a test that is no row's, the whole title.
+  const proven = new Map(tests.map(({ path, text }) => [path, provenIn(prefix, text, names)]));
+  return [
+    ...(names.length === capabilities ? [] : [`${page}: ${names.length} capabilities, not ${capabilities}`]),
+    ...(notClaimed.length > mostNotClaimed ? [`${page}: ${notClaimed.length} are not claimed`] : []),
+    ...nameDifferences(page, "row", names, [...new Set(names)]),
+    ...rows.flatMap((row) => rowProblems(listing, row, proven)),
+    ...[...proven].flatMap(([path, titles]) => nameDifferences(path, "test", titles, [...new Set(titles)])),
+    ...[...proven].flatMap(([path, titles]) =>
+      titles.flatMap((title) => titleProblems(listing, path, title, rows)),
+    ),
+  ];
+}
+
+/**
+ * @param {Listing} listing
+ * @param {Row} row
+ * @param {ReadonlyMap<string, readonly string[]>} proven
+ */
+function rowProblems({ page, title: prefix }, { capability, paths, isClaimed }, proven) {
+  if (!isClaimed) return [];
+  if (paths.length === 0) return [`${page}: "${capability}" names neither a test nor why it is not claimed`];
+  return paths.flatMap((path) => {
+    const titles = proven.get(path);
+    if (titles === undefined) return [`${page}: "${capability}" names ${path}, which is no file of tests`];
+    return titles.includes(capability)
+      ? []
+      : [`${page}: no test in ${path} is called "${prefix}${capability}"`];
+  });
+}
+
+/**
+ * @param {Listing} listing
+ * @param {string} path
+ * @param {string} title
+ * @param {readonly Row[]} rows
+ */
+function titleProblems({ page, title: prefix }, path, title, rows) {
+  const row = rows.find(({ capability }) => capability === title);
+  if (row === undefined) return [`${path}: "${prefix}${title}" is no row of ${page}`];
+  if (!row.isClaimed) return [`${path}: "${prefix}${title}" is proven, and ${page} does not claim it`];
+  return row.paths.includes(path) ? [] : [`${page}: the row "${title}" does not name ${path}`];
+}
+
+/**
+ * @param {Listing} listing
+ * @param {string} markdown
+ * @returns {readonly Row[]}
+ */
+function rowsOf({ page, section }, markdown) {
+  const [, ...rows] = tableRowsOf(sectionOf(markdown, section) ?? "");
+  return rows.map(([capability = "", , proof = ""]) => ({
+    capability,
+    paths: linkedPaths(page, proof),
+    isClaimed: !/^not claimed: \S/.test(proof),
+  }));
+}
+
+/**
+ * @param {string} prefix
+ * @param {string} text
+ * @param {readonly string[]} names
+ */
+function provenIn(prefix, text, names) {
+  // Most files have none, and need not be taken apart.
+  if (!text.includes(prefix)) return [];
+  const titles = titlesOf(text).filter((title) => title.startsWith(prefix));
+  return titles.map((title) => nameIn(title.slice(prefix.length), names));
+}
+
+/**
+ * The longest of the names that the title is, or begins with before a colon: names have colons too.
+ *
+ * @param {string} title
+ * @param {readonly string[]} names
+ */
+function nameIn(title, names) {
+  const found = names.filter((name) => title === name || title.startsWith(`${name}: `));
+  return found.sort((a, b) => b.length - a.length)[0] ?? title;
+}
