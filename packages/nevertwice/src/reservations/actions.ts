@@ -71,7 +71,7 @@ export const MAX_KEY_BYTES = 256;
 /** Of every key of a reservation: they never meet those of guarded work. */
 export const OPERATION = "nevertwice:reservation";
 /** Of one transaction. */
-const MAX_GROUP = 32;
+const MAX_GROUP = 64;
 const MAX_FLIGHTS = 2;
 /** How often a transaction that was not written, or may not have been, is tried again under its keys. */
 const TRIES = 3;

@@ -84,12 +84,12 @@ describe("a store that fails", () => {
 });
 
 describe("what is asked together", () => {
-  test("goes to the store together, up to 32 in a transaction", async () => {
+  test("goes to the store together, up to 64 in a transaction", async () => {
     const { store, rooms } = open();
     await Promise.all(
       Array.from({ length: 200 }, (_, i) => rooms.placeHold({ ...ROOM, resource: `${i}`, key: `${i}` })),
     );
-    expect(store.transactions).toBe(7);
+    expect(store.transactions).toBe(4);
   });
 });
 
