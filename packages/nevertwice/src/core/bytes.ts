@@ -7,6 +7,11 @@ export function utf8Bytes(text: string): number {
   return hasBuffer ? Buffer.byteLength(text) : encoder.encode(text).length;
 }
 
+/** A length before each text, so that no two lists of texts make the same one. */
+export function lengthPrefixed(text: string): string {
+  return `${utf8Bytes(text)}:${text}`;
+}
+
 export function toBase64(bytes: Uint8Array): string {
   if (hasBuffer) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
   let text = "";

@@ -1,5 +1,6 @@
 /** Who a record belongs to: namespace, scope, operation and key, hashed injectively into one id. */
 import { hash } from "node:crypto";
+import { lengthPrefixed } from "./bytes.ts";
 import { type ErrorCode, NevertwiceError } from "./errors.ts";
 import type { Parts } from "./store.ts";
 
@@ -63,10 +64,6 @@ function prefixed(part: unknown, name: string, code: ErrorCode): string {
     );
   }
   return `${bytes}:${part}`;
-}
-
-function lengthPrefixed(part: string): string {
-  return `${utf8Length(part)}:${part}`;
 }
 
 /** What a value is, in words, for messages that say what it should have been. */

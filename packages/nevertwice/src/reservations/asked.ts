@@ -1,6 +1,6 @@
 /** An action as it is asked for: under which key, with which parameters, and the digest that a retry is known by. */
 import { hash } from "node:crypto";
-import { utf8Bytes } from "../core/bytes.ts";
+import { lengthPrefixed, utf8Bytes } from "../core/bytes.ts";
 import { MAX_PART_BYTES } from "../core/identity.ts";
 
 export type ActionName =
@@ -59,7 +59,7 @@ export function digestOf(action: ActionName, parameters: Parameters): string {
     .filter((name) => parameters[name] !== undefined)
     .sort()
     .flatMap((name) => [name, typedText(parameters[name])]);
-  const text = ["nevertwice/reservation", DIGEST_VERSION, action, ...named].map(prefixed).join("");
+  const text = ["nevertwice/reservation", DIGEST_VERSION, action, ...named].map(lengthPrefixed).join("");
   return `${DIGEST_VERSION}:${hash("sha256", text, "hex")}`;
 }
 
@@ -72,8 +72,4 @@ export function differences(a: Parameters, b: Parameters): string[] {
 /** `1` and `"1"` are two things. */
 function typedText(value: unknown): string {
   return `${typeof value} ${typeof value === "object" ? JSON.stringify(value) : String(value)}`;
-}
-
-function prefixed(text: string): string {
-  return `${Buffer.byteLength(text)}:${text}`;
 }

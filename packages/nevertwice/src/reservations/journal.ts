@@ -4,6 +4,7 @@
  * altered, taken out or cut off at the end is found.
  */
 import { hash } from "node:crypto";
+import { lengthPrefixed } from "../core/bytes.ts";
 
 export type EventKind =
   | "placed"
@@ -88,7 +89,7 @@ export function hashOf(event: Omit<JournalEvent, "hash">): string {
     previous,
     checkpoint,
   ];
-  return hash("sha256", parts.map((part) => prefixed(String(part))).join(""), "hex");
+  return hash("sha256", parts.map((part) => lengthPrefixed(String(part))).join(""), "hex");
 }
 
 export function checkpointOf(
@@ -109,8 +110,4 @@ export function checkpointOf(
 /** In any order: rows come back as the database likes. */
 export function digestOfHashes(hashes: readonly string[]): string {
   return hash("sha256", [...hashes].sort().join(","), "hex");
-}
-
-function prefixed(text: string): string {
-  return `${Buffer.byteLength(text)}:${text}`;
 }

@@ -72,14 +72,23 @@ export interface Rules {
   readonly available: Availability | undefined;
 }
 
+export interface Place {
+  readonly resource: string;
+  /**
+   * So many of its elapsed holds, the oldest, make all the room that they can be asked for: each gives back a unit at
+   * least, and each other action may first have ended one of them, whose room was then taken away.
+   */
+  readonly most: number;
+}
+
 /** Which rows a group of actions needs, all of one namespace. A resource of a commitment is found through the commitment, and locked before it. */
 export interface Needs {
   readonly keyIds: readonly string[];
   readonly commitmentIds: readonly string[];
   /** Resources that are named by an action. */
   readonly resources: readonly string[];
-  /** Of these, where something is to be placed: their elapsed holds are needed too. */
-  readonly placements: readonly string[];
+  /** Of these, where something is to be placed, in the same order: their elapsed holds are needed too. */
+  readonly placements: readonly Place[];
 }
 
 export interface Page<Row> {

@@ -61,7 +61,9 @@ export function memoryReservations(options: MemoryReservationsOptions = {}): Res
     async transact(group, rules) {
       const now = clock.now();
       const shelf = shelfOf(rules.namespace);
-      const elapsed = new Map(needsOf(group).placements.map((name) => [name, elapsedOf(shelf, name, now)]));
+      const elapsed = new Map(
+        needsOf(group).placements.map(({ resource }) => [resource, elapsedOf(shelf, resource, now)]),
+      );
       const { answers, writes } = decide(group, { ...shelf, elapsed }, now, rules, randomUUID());
       for (const key of writes.keys) shelf.keys.set(key.id, key);
       for (const resource of writes.resources) shelf.resources.set(resource.name, resource);

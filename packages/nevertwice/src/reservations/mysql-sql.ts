@@ -4,7 +4,7 @@
  * transactions come from the same side.
  */
 import { bytes, NOW_US, STATEMENT_US, short, whole } from "../stores/mysql/literals.ts";
-import type { CommitmentQuery, PageQuery } from "./ledger.ts";
+import type { CommitmentQuery, PageQuery, Place } from "./ledger.ts";
 import type { Columns } from "./mysql/rows.ts";
 
 /** The clock when the statement began, the same for all of it. Asked after the locks, it is a clock after the locks. */
@@ -15,9 +15,6 @@ export const READ_COMMITTED_SQL = "SET TRANSACTION ISOLATION LEVEL READ COMMITTE
 export const BEGIN_SQL = "START TRANSACTION";
 export const COMMIT_SQL = "COMMIT";
 export const ROLLBACK_SQL = "ROLLBACK";
-
-/** Of one resource: what more than that is left of its elapsed holds waits for the next placement, or for a sweeper. */
-const MAX_ELAPSED = 1_000;
 
 /**
  * Locks keys one after the other in the order given, whether there is such a row or not: a placeholder stands for one that
@@ -66,13 +63,13 @@ export function resourcesOfSql(namespace: string, ids: readonly string[]): strin
  * The clock, and the elapsed holds of these resources by it. Always one row at least. It locks nothing: whoever changes a
  * commitment has locked its resource, and these are ours; a locking read of an index would also lock its neighbours.
  */
-export function clockSql(namespace: string, placements: readonly string[]): string {
+export function clockSql(namespace: string, placements: readonly Place[]): string {
   if (placements.length === 0) return `SELECT ${STATEMENT_MS} AS now_ms`;
   const elapsed = placements.map(
-    (name) =>
+    ({ resource, most }) =>
       "(SELECT * FROM nevertwice_commitments FORCE INDEX (nevertwice_commitments_held_of) " +
-      `WHERE namespace = ${bytes(namespace)} AND resource = ${bytes(name)} AND held_until <= ${STATEMENT_MS} ` +
-      `ORDER BY held_until, id LIMIT ${MAX_ELAPSED})`,
+      `WHERE namespace = ${bytes(namespace)} AND resource = ${bytes(resource)} AND held_until <= ${STATEMENT_MS} ` +
+      `ORDER BY held_until, id LIMIT ${most})`,
   );
   return (
     `SELECT clock.now_ms, elapsed.* FROM (SELECT ${STATEMENT_MS} AS now_ms) AS clock ` +

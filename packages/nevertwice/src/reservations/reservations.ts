@@ -32,20 +32,23 @@ export interface Decided {
 
 /** The rows that a store must lock for these actions. */
 export function needsOf(group: readonly Asked[]): Needs {
-  const placements = new Set<string>();
+  const placements = new Map<string, number>();
   const resources = new Set<string>();
   const commitmentIds = new Set<string>();
   for (const { action, parameters } of group) {
-    const { id, resource } = parameters;
+    const { id, resource, units } = parameters;
     if (isName(resource)) resources.add(resource);
-    if (isName(resource) && action === "placeHold") placements.add(resource);
+    if (isName(resource) && isUnits(units) && action === "placeHold")
+      placements.set(resource, (placements.get(resource) ?? group.length) + units);
     if (typeof id === "string") commitmentIds.add(id);
   }
   return {
     keyIds: [...new Set(group.map(({ keyId }) => keyId))].sort(),
     commitmentIds: [...commitmentIds].sort(),
     resources: [...resources].sort(),
-    placements: [...placements].sort(),
+    placements: [...placements]
+      .map(([resource, most]) => ({ resource, most: Math.min(most, Number.MAX_SAFE_INTEGER) }))
+      .sort((a, b) => (a.resource < b.resource ? -1 : 1)),
   };
 }
 

@@ -171,7 +171,10 @@ function foundFor(group: Parameters<typeof needsOf>[0], state: State, at: number
     held
       .filter(({ resource }) => resource === name)
       .sort((a, b) => a.expiresAt - b.expiresAt || (a.id < b.id ? -1 : 1));
-  return { ...state, elapsed: new Map(needsOf(group).placements.map((name) => [name, old(name)])) };
+  return {
+    ...state,
+    elapsed: new Map(needsOf(group).placements.map(({ resource }) => [resource, old(resource)])),
+  };
 }
 
 /** The rows as a mistaken store would show them. */

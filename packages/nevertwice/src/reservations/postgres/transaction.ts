@@ -15,9 +15,6 @@ import type { Statements } from "../postgres-sql.ts";
 import { type Decided, decide, needsOf } from "../reservations.ts";
 import { commitmentOf, keyOf, keysText, loaded, resourceOf, rowsText, stored } from "./rows.ts";
 
-/** How many elapsed holds of one resource a transaction expires. */
-const MAX_ELAPSED = 1_000;
-
 export interface Ledger {
   /** Makes sure that the tables are there, the first time. */
   ready(): unknown;
@@ -60,14 +57,13 @@ async function carryOut(ask: Ask, statements: Statements, { id, group, rules }: 
   const commitmentIds = namesArray(needs.commitmentIds);
   const locked = await ask(statements.lock, [namespace, keyIds, namesArray(needs.resources), commitmentIds]);
   const names = locked.map(([name]) => loaded(name as string));
-  const placements = needs.placements.filter((name) => name.isWellFormed());
   const rows = await ask(statements.read, [
     namespace,
     keyIds,
     namesArray(names),
     commitmentIds,
-    namesArray(placements),
-    plainArray(placements.map((name) => elapsedNeeded(group, name))),
+    namesArray(needs.placements.map(({ resource }) => resource)),
+    plainArray(needs.placements.map(({ most }) => most)),
   ]);
   const { found, now } = foundIn(rows, names);
   const decided = decide(group, found, now, rules, id);
@@ -90,15 +86,6 @@ async function carryOut(ask: Ask, statements: Statements, { id, group, rules }: 
 /** Text with half a surrogate pair is in no table. */
 function namesArray(names: readonly string[]): string {
   return textArray(names.filter((name) => name.isWellFormed()).map(stored));
-}
-
-/** Each elapsed hold gives back a unit or more, so this many are enough. */
-function elapsedNeeded(group: readonly Asked[], name: string): number {
-  let units = 0;
-  for (const { action, parameters } of group)
-    if (action === "placeHold" && parameters.resource === name && Number.isSafeInteger(parameters.units))
-      units += Math.max(0, parameters.units as number);
-  return Math.min(units, MAX_ELAPSED);
 }
 
 function foundIn(rows: readonly Row[], names: readonly string[]): { found: Found; now: number } {

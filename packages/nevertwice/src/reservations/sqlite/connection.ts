@@ -11,7 +11,6 @@ import { BEGIN_WRITING, COMMIT } from "../../stores/sqlite/session-sql.ts";
 import type { Facts } from "../../stores/sqlite/settings.ts";
 import type { Answer } from "../answer.ts";
 import type { Asked } from "../asked.ts";
-import { isUnits } from "../commitment.ts";
 import type { Found, KeptCommitment, Rules } from "../ledger.ts";
 import { type Decided, decide, needsOf } from "../reservations.ts";
 import { SCHEMA } from "./sql.ts";
@@ -98,7 +97,9 @@ function lookUp(tables: Tables, group: readonly Asked[], namespace: string, now:
     keys,
     commitments,
     resources: mapOf(named, (name) => tables.resource(namespace, name)),
-    elapsed: mapOf(placements, (name) => tables.elapsedOf(namespace, name, now, mostNeeded(group, name))),
+    elapsed: new Map(
+      placements.map(({ resource, most }) => [resource, tables.elapsedOf(namespace, resource, now, most)]),
+    ),
   };
 }
 
@@ -112,19 +113,4 @@ function mapOf<Value>(
     if (value !== undefined) found.set(name, value);
   }
   return found;
-}
-
-/** Of more elapsed holds than this a database has no room to tell. */
-const MOST = 1_000_000_000;
-
-/**
- * How many elapsed holds of a resource these actions can need to make room: each gives back a unit at least, and each
- * action may first have ended one of them otherwise.
- */
-function mostNeeded(group: readonly Asked[], resource: string): number {
-  let most = group.length;
-  for (const { action, parameters } of group)
-    if (action === "placeHold" && parameters.resource === resource && isUnits(parameters.units))
-      most += parameters.units;
-  return Math.min(most, MOST);
 }

@@ -172,6 +172,38 @@ export function lifecycleTests(open: Opened): void {
     expect((await rooms.get(id))?.placedAt).toBe(last?.at);
   });
 
+  test("a large hold has the room of all the small ones whose time is over, however many they are", {
+    timeout: 60_000,
+  }, async ({ skip }) => {
+    const { reservations, hold, pass } = open(skip);
+    const rooms = reservations({ actionMs: 30_000 });
+    const many = 1_100;
+    await rooms.resources.declare({ resource: "room", capacity: many, key: fresh() });
+    await Promise.all(Array.from({ length: many }, () => hold(rooms, "room", { durationMs: MOMENT_MS })));
+    await pass(MOMENT_MS);
+    await hold(rooms, "room", { units: many });
+    expect((await rooms.resource("room"))?.taken).toBe(many);
+    expect((await rooms.listHeld({ resource: "room" })).rows).toHaveLength(1);
+  });
+
+  test("a hold has the room of an elapsed one, though another was released and its room taken away in the same group", async ({
+    skip,
+  }) => {
+    const { reservations, hold, pass } = open(skip);
+    const rooms = reservations();
+    await rooms.resources.declare({ resource: "room", capacity: 2, key: fresh() });
+    const id = await hold(rooms, "room", { durationMs: MOMENT_MS });
+    await hold(rooms, "room", { durationMs: MOMENT_MS + 1 });
+    await pass(MOMENT_MS + 1);
+    const request = { resource: "room", requester: "bob", durationMs: HOUR_MS, key: fresh() };
+    const answers = await Promise.all([
+      rooms.release({ id, key: fresh() }),
+      rooms.resources.adjust({ resource: "room", capacity: 1, key: fresh() }),
+      rooms.placeHold(request),
+    ]);
+    expect(answers).toEqual([OK, OK, PLACED]);
+  });
+
   test("a new hold that cannot be had even so leaves the books in order", async ({ skip }) => {
     const { reservations, hold, pass } = open(skip);
     const rooms = reservations();
