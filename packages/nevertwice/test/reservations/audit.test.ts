@@ -18,6 +18,26 @@ describe("audit", () => {
     expect(data.open.count).toBe(0);
   });
 
+  test("tells where a clock that was turned back has left its mark, and finds nothing else", async () => {
+    let now = 1_000_000;
+    const desk = openReservations(memoryReservations({ clock: { now: () => now } }));
+    const hold = { requester: "ann", durationMs: 60_000 };
+    const ids: string[] = [];
+    for (const resource of ["a", "b", "c"]) {
+      const held = await desk.placeHold({ ...hold, resource, key: resource });
+      if (held.ok) ids.push(held.id);
+    }
+    now -= 5_000;
+    expect(await desk.confirm({ id: ids[0] as string, key: "confirm" })).toEqual({ ok: true });
+    expect(await desk.giveBack({ id: ids[0] as string, key: "give back" })).toEqual({ ok: true });
+    expect(await desk.release({ id: ids[1] as string, key: "release" })).toEqual({ ok: true });
+    now += 10_000;
+    const { invariants } = await desk.audit();
+    const told = invariants.filter(({ ok }) => !ok);
+    expect(told.map(({ id }) => id)).toEqual(["C8", "D2", "R5", "R6", "J3"]);
+    expect(told.filter(({ broken: count }) => count === 0).map(({ id }) => id)).toEqual(["R5", "R6"]);
+  });
+
   test("finds nothing in an empty store, and says that there was nothing to see", async () => {
     const desk = openReservations(memoryReservations());
     const { data, page } = await desk.auditReport();
