@@ -2,11 +2,12 @@
 export type { Attempt, Work } from "./core/attempt.ts";
 export type { Clock } from "./core/clock.ts";
 export type { LeftRunning } from "./core/driver.ts";
+export type { BatchOptions } from "./core/each.ts";
 export type { GuardOptions } from "./core/engine.ts";
-export { type ErrorCode, isNevertwiceError, NevertwiceError } from "./core/errors.ts";
+export { ERROR_CODES, type ErrorCode, isNevertwiceError, NevertwiceError } from "./core/errors.ts";
 export { actionKey, compositeKey, eventKey, type Key, type KeyPart, operationKey } from "./core/key.ts";
 export type { GuardEvent, Observer } from "./core/observer.ts";
-export type { ForgetReport, RecordView, UnknownPage } from "./core/operator.ts";
+export type { ForgetReport, ListOptions, RecordPage, RecordView } from "./core/operator.ts";
 export type { Outcome } from "./core/outcome.ts";
 export type { Decision, LapsedClaim, Policy, PolicyOptions } from "./core/policy.ts";
 export type { RunRequest, Subject } from "./core/request.ts";
@@ -27,7 +28,6 @@ export type {
   WatchRequest,
 } from "./core/store.ts";
 export type { Windows } from "./core/tuning.ts";
-export type { BatchOptions } from "./functions/batch.ts";
 export type { Claimed, Completion, HeldRequest, Refusal } from "./functions/claim.ts";
 export { idempotent } from "./functions/decorator.ts";
 export type { ExclusiveOptions, Lock } from "./functions/exclusive.ts";

@@ -14,7 +14,7 @@ import {
 } from "./attempt.ts";
 import { abandonUnrun, claimRound, mayProceed, type Round, type RoundAnswer, sendRenew } from "./claiming.ts";
 import { Lease } from "./lease.ts";
-import { about } from "./observer.ts";
+import { about, harmless } from "./observer.ts";
 import { decodeOutcome } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
@@ -224,7 +224,7 @@ export function createDriver(ports: Ports): Driver {
       leaseMs,
       maxRunMs,
       sentAt: isUnclaimed ? undefined : round.sentAt,
-      renew: () => sendRenew(ports, call, round),
+      renew: () => renewed(call, sendRenew(ports, call, round)),
       onLost: (reason) => emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason }),
     });
     const entry: Running = { call, fence, lease };
@@ -234,6 +234,13 @@ export function createDriver(ports: Ports): Driver {
       running.delete(entry);
     };
     return { handed: createAttempt(call, lease, fence, number), lease, end };
+  }
+
+  /** Whoever asked to be told of renewals is. */
+  async function renewed({ onRenewed }: Call, sent: Promise<boolean>): Promise<boolean> {
+    const isRenewed = await sent;
+    if (isRenewed && onRenewed !== undefined) harmless(onRenewed);
+    return isRenewed;
   }
 
   async function drain(drainMs: number): Promise<readonly LeftRunning[]> {

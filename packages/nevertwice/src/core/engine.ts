@@ -5,13 +5,23 @@ import { systemTimer, type Timer } from "./clock.ts";
 import { createDriver, type Driver, type LeftRunning } from "./driver.ts";
 import { NevertwiceError } from "./errors.ts";
 import { checkedPart } from "./identity.ts";
-import { about, createAround, createEmit, createOrigin, type Observer, observersIn } from "./observer.ts";
+import {
+  type About,
+  about,
+  createAround,
+  createEmit,
+  createOrigin,
+  type Observer,
+  observersIn,
+} from "./observer.ts";
 import {
   createOperator,
   type ForgetReport,
+  type ListOptions,
   type Operator,
+  type RecordPage,
   type RecordView,
-  type UnknownPage,
+  type Seen,
 } from "./operator.ts";
 import {
   type Check,
@@ -27,7 +37,7 @@ import {
 } from "./policy.ts";
 import { outcomeLimit } from "./ports.ts";
 import { startPurging } from "./purging.ts";
-import { type Call, prepareCall, type RunRequest, type Subject } from "./request.ts";
+import { type Call, checkedSubject, prepareCall, type RunRequest, type Subject } from "./request.ts";
 import { createRequirement } from "./requirement.ts";
 import { closed, type RunResult, toError } from "./result.ts";
 import { FAULTS, type Fault } from "./settings.ts";
@@ -60,20 +70,20 @@ export interface Engine {
   run<T>(request: RunRequest, work: Work<T>): Promise<T>;
   /** Like `run`, but every expected ending is a value; throws what the work threw, and for a request that is itself wrong. */
   tryRun<T>(request: RunRequest, work: Work<T>): Promise<RunResult<T>>;
+  /** What observers are told of a subject: the name that its events have. */
+  about(subject: Subject): About;
   read(subject: Subject): Promise<RecordView | undefined>;
   /** Lapsed claims, whose outcome nobody knows: page by page, `after` being the `next` of the page before. */
-  listUnknown(options?: {
-    readonly scope?: string;
-    readonly limit?: number;
-    readonly after?: string | undefined;
-  }): Promise<UnknownPage>;
+  listUnknown(options?: Omit<ListOptions, "state">): Promise<RecordPage>;
+  /** Records for people to look at, page by page. One that moves meanwhile may be missed, or seen twice. */
+  list(options?: ListOptions): Promise<RecordPage>;
   /** Decides a lapsed claim. False if it is no longer the one that had this fence: somebody else was there first. */
   resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
-  /** Removes one record (true if there was one that is not under way), or all of a scope. */
-  forget(subject: Subject): Promise<boolean>;
+  /** Removes one record (true if there was one that is not under way), or all of a scope. With a fence, only what has it. */
+  forget(subject: Seen): Promise<boolean>;
   forget(all: { readonly scope: string }): Promise<ForgetReport>;
-  /** Says that what is completed is not done after all, so that it may be done again. False if it is not completed. */
-  reopen(subject: Subject): Promise<boolean>;
+  /** Says that what is completed is not done after all, so that it may be done again. False if it is not completed, or has another fence than is given. */
+  reopen(subject: Seen): Promise<boolean>;
   /** Resolves when the store answers and survives what is required of it. */
   ready(): Promise<void>;
   /** Takes no new work, waits `drainMs` for what runs, then fires its signals and answers what is left to lapse. The store stays open. */
@@ -175,11 +185,11 @@ function callsOf(
     }
   }
 
-  function forget(subject: Subject): Promise<boolean>;
+  function forget(subject: Seen): Promise<boolean>;
   function forget(all: { readonly scope: string }): Promise<ForgetReport>;
-  async function forget(what: Subject | { readonly scope: string }): Promise<boolean | ForgetReport> {
+  async function forget(what: Seen | { readonly scope: string }): Promise<boolean | ForgetReport> {
     const isScope = typeof what === "object" && what !== null && !("operation" in what || "key" in what);
-    if (!isScope) return open().forgetOne(what as Subject);
+    if (!isScope) return open().forgetOne(what as Seen);
     checkOptions(what, { scope: () => {} });
     if (what.scope === undefined || what.scope === "") {
       throw new NevertwiceError(
@@ -197,7 +207,9 @@ function callsOf(
       if (result.status === "ran" || result.status === "replayed") return result.value;
       throw toError(result);
     },
+    about: (subject) => about(checkedSubject(subject, namespace)),
     read: async (subject) => open().read(subject),
+    list: async (page = {}) => open().list(page),
     listUnknown: async (page = {}) => open().listUnknown(page),
     resolve: async (subject, decision) => open().resolve(subject, decision),
     forget,

@@ -5,7 +5,7 @@ import { claimRound } from "./claiming.ts";
 import { NevertwiceError } from "./errors.ts";
 import { checkedPart, shortHash } from "./identity.ts";
 import { decodeOutcome, type Outcome } from "./outcome.ts";
-import { type Check, checkOptions, type Decision, isText, type Policy, wholeFrom } from "./policy.ts";
+import { type Check, checkOptions, type Decision, isText, oneOf, type Policy, wholeFrom } from "./policy.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
 import { checkedSubject, type Subject } from "./request.ts";
 import { unavailable } from "./result.ts";
@@ -14,6 +14,8 @@ import type { RecordState, Store, StoreRecord } from "./store.ts";
 
 /** A record as people see it: everything but the token. Times are the store's clock. */
 export interface RecordView {
+  /** The whole hash of the identity, by which the store knows the record. */
+  readonly id: string;
   readonly keyHash: string;
   /** Absent once the record was forgotten. */
   readonly operation: string | undefined;
@@ -30,7 +32,15 @@ export interface RecordView {
   readonly outcome: Outcome | undefined;
 }
 
-export interface UnknownPage {
+export interface ListOptions {
+  readonly scope?: string | undefined;
+  readonly state?: RecordState | undefined;
+  readonly limit?: number | undefined;
+  /** The `next` of the page before. */
+  readonly after?: string | undefined;
+}
+
+export interface RecordPage {
   readonly records: readonly RecordView[];
   readonly next: string | undefined;
 }
@@ -41,28 +51,33 @@ export interface ForgetReport {
   readonly inFlight: number;
 }
 
+/** A subject as somebody saw it: with a fence, only if the record still has that. */
+export type Seen = Subject & { readonly fence?: number | undefined };
+
 export interface Operator {
   read(subject: Subject): Promise<RecordView | undefined>;
-  listUnknown(options: {
-    readonly scope?: string | undefined;
-    readonly limit?: number;
-    readonly after?: string | undefined;
-  }): Promise<UnknownPage>;
+  list(options: ListOptions): Promise<RecordPage>;
+  listUnknown(options: Omit<ListOptions, "state">): Promise<RecordPage>;
   resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
-  forgetOne(subject: Subject): Promise<boolean>;
+  forgetOne(subject: Seen): Promise<boolean>;
   forgetScope(scope: string): Promise<ForgetReport>;
-  reopen(subject: Subject): Promise<boolean>;
+  reopen(subject: Seen): Promise<boolean>;
   probe(): Promise<void>;
 }
 
 const PAGE = 100;
 const MAX_PAGE = 1_000;
 
-const LIST_CHECKS: Readonly<Record<string, Check>> = {
+const UNKNOWN_CHECKS: Readonly<Record<string, Check>> = {
   scope: (name, value) =>
     void checkedPart(value, name, value === "" || value === null ? "scope-missing" : "options-invalid"),
   limit: wholeFrom(1),
   after: isText,
+};
+
+const LIST_CHECKS: Readonly<Record<string, Check>> = {
+  ...UNKNOWN_CHECKS,
+  state: oneOf("pending", "lapsed", "completed", "released"),
 };
 
 export function createOperator(ports: Ports, namespace: string, policy: Policy): Operator {
@@ -74,6 +89,30 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
     } catch (error) {
       throw unavailable(error);
     }
+  }
+
+  async function pageOf(
+    options: ListOptions,
+    checks: typeof LIST_CHECKS,
+    state?: RecordState,
+  ): Promise<RecordPage> {
+    checkOptions(options, checks);
+    const { scope, limit = PAGE, after } = options;
+    if (limit > MAX_PAGE) {
+      throw new NevertwiceError(
+        "options-invalid",
+        `limit is ${limit}; it must be a whole number from 1 to ${MAX_PAGE}.`,
+      );
+    }
+    const list = needed(store, "list");
+    const page = await ask(({ signal }) => list({ namespace, scope, state, limit, after, signal }));
+    return { records: page.records.map(toView), next: page.next };
+  }
+
+  async function recordOf(subject: Seen): Promise<StoreRecord | undefined> {
+    const { id } = checkedSubject(subject, namespace);
+    const record = await ask((bound) => store.read(id, bound));
+    return subject.fence === undefined || subject.fence === record?.fence ? record : undefined;
   }
 
   async function forgetRecord({ id, fence }: StoreRecord, reopen = false): Promise<boolean> {
@@ -88,20 +127,12 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
       return record && toView(record);
     },
 
-    async listUnknown(options) {
-      checkOptions(options, LIST_CHECKS);
-      const { scope, limit = PAGE, after } = options;
-      if (limit > MAX_PAGE) {
-        throw new NevertwiceError(
-          "options-invalid",
-          `limit is ${limit}; it must be a whole number from 1 to ${MAX_PAGE}.`,
-        );
-      }
-      const list = needed(store, "list");
-      const page = await ask(({ signal }) =>
-        list({ namespace, scope, state: "lapsed", limit, after, signal }),
-      );
-      return { records: page.records.map(toView), next: page.next };
+    list(options) {
+      return pageOf(options, LIST_CHECKS, options.state);
+    },
+
+    listUnknown(options) {
+      return pageOf(options, UNKNOWN_CHECKS, "lapsed");
     },
 
     async resolve(subject, decision) {
@@ -122,7 +153,14 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
       if (ending.kind === "complete" && ending.notKept !== undefined) {
         throw new NevertwiceError("options-invalid", `the decision cannot be kept: ${ending.notKept}.`);
       }
-      const call = { identity, fingerprint: undefined, policy, signal: undefined, shorten: undefined };
+      const call = {
+        identity,
+        fingerprint: undefined,
+        policy,
+        signal: undefined,
+        shorten: undefined,
+        onRenewed: undefined,
+      };
       const { round, answer } = await claimRound(ports, call, subject.fence);
       if (answer.status === "unavailable") throw unavailable(answer.error);
       if (answer.status !== "new") return false;
@@ -136,14 +174,12 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
     },
 
     async forgetOne(subject) {
-      const { id } = checkedSubject(subject, namespace);
-      const record = await ask((bound) => store.read(id, bound));
+      const record = await recordOf(subject);
       return record !== undefined && forgetRecord(record);
     },
 
     async reopen(subject) {
-      const { id } = checkedSubject(subject, namespace);
-      const record = await ask((bound) => store.read(id, bound));
+      const record = await recordOf(subject);
       return record?.state === "completed" && forgetRecord(record, true);
     },
 
@@ -188,10 +224,11 @@ function needed<Name extends "list" | "forget">(store: Store, name: Name): NonNu
   return method.bind(store) as NonNullable<Store[Name]>;
 }
 
-function toView(record: StoreRecord): RecordView {
+export function toView(record: StoreRecord): RecordView {
   const { parts, state, fence, number, hold, claimedAt, leaseLeftMs, completedAt, keptUntil, outcome } =
     record;
   return {
+    id: record.id,
     keyHash: shortHash(record.id),
     operation: parts?.operation,
     scope: parts?.scope,

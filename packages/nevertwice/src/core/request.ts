@@ -29,6 +29,8 @@ export interface RunRequest extends Subject, PolicyOptions {
   readonly fingerprint?: unknown;
   /** What to keep of a value that is too large to be kept or cannot be encoded, so that a duplicate gets at least that. */
   readonly shorten?: ((value: never) => unknown) | undefined;
+  /** Told after each renewal of the claim, so that whoever delivered the work can be told that it is still being done. */
+  readonly onRenewed?: (() => unknown) | undefined;
   /** The caller's own: it ends the wait for an answer, never the work. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -40,6 +42,7 @@ export interface Call {
   readonly policy: Policy;
   readonly signal: AbortSignal | undefined;
   readonly shorten: ((value: never) => unknown) | undefined;
+  readonly onRenewed: (() => unknown) | undefined;
 }
 
 const anything: Check = () => {};
@@ -59,6 +62,7 @@ const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
   ...IDENTITY_CHECKS,
   fingerprint: anything,
   shorten: isFunction,
+  onRenewed: isFunction,
   signal(name, value) {
     if (value instanceof AbortSignal) return;
     throw new NevertwiceError("options-invalid", `${name} must be an AbortSignal.`);
@@ -73,6 +77,7 @@ export function prepareCall(request: RunRequest, namespace: string, policy: Poli
     policy: mergePolicy(policy, request),
     signal: request.signal,
     shorten: request.shorten,
+    onRenewed: request.onRenewed,
   };
 }
 

@@ -19,6 +19,7 @@ import {
 } from "./variables.ts";
 import { warnOnce } from "./warning.ts";
 
+export { durationMs } from "../core/duration.ts";
 export type { Environment, EnvWindows } from "./variables.ts";
 
 /** What the application's code says; where the environment says something else, that holds. */

@@ -4,12 +4,12 @@
  * after `maxRunMs`, and is drained when the guard closes, as with any run.
  */
 import type { Attempt } from "../core/attempt.ts";
+import { answersOf, BATCH_CHECKS, type BatchOptions, isList, settleEach } from "../core/each.ts";
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
 import type { RunResult } from "../core/result.ts";
-import { answersOf, BATCH_CHECKS, type BatchOptions, isList, settleEach } from "./batch.ts";
 
 /** `onPending` is "reject" unless it is given: a batch waits for nobody. */
 export type HeldRequest = Omit<RunRequest, "signal">;

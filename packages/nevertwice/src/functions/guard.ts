@@ -1,9 +1,8 @@
 /** The guard that users hold: the engine, and what functions, jobs and locks need of it. */
-import { createEngine, type Engine, GUARD_DEFAULTS, type GuardOptions } from "../core/engine.ts";
+import { createEngine, type Engine, type GuardOptions } from "../core/engine.ts";
 import type { Key } from "../core/key.ts";
-import { about, createEmit, observersIn } from "../core/observer.ts";
+import { createEmit, observersIn } from "../core/observer.ts";
 import type { PolicyOptions } from "../core/policy.ts";
-import { checkedSubject } from "../core/request.ts";
 import { type Claims, claimsOf } from "./claim.ts";
 import { type ExclusiveOptions, exclusive, type Lock } from "./exclusive.ts";
 import { type Marks, marksOf, type TellMark } from "./mark.ts";
@@ -28,9 +27,8 @@ export interface Guard extends Engine, Marks, Claims {
 export function createGuard(options: GuardOptions): Guard {
   const engine = createEngine(options);
   const emit = createEmit(observersIn(options.observer));
-  const namespace = options.namespace ?? GUARD_DEFAULTS.namespace;
   return guardOf(engine, (kind, subject, cause) => {
-    const who = about(checkedSubject(subject, namespace));
+    const who = engine.about(subject);
     emit?.(kind === "proceeded" ? { ...who, kind } : { ...who, kind, during: "read", cause });
   });
 }

@@ -7,6 +7,8 @@
  *
  * Where that must not happen, claim.ts and `run` are the way: they check and take in one step.
  */
+
+import { answersOf, BATCH_CHECKS, type BatchOptions, isList, settleEach } from "../core/each.ts";
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError } from "../core/errors.ts";
 import {
@@ -19,7 +21,6 @@ import {
 } from "../core/policy.ts";
 import type { Subject } from "../core/request.ts";
 import { type RunResult, toError } from "../core/result.ts";
-import { answersOf, BATCH_CHECKS, type BatchOptions, isList, settleEach } from "./batch.ts";
 
 interface OnUnavailable {
   /** What to do when the store does not answer; default: as the guard does. */

@@ -118,8 +118,8 @@ export function createExchange<Native>(guard: Engine, options: HttpOptions<Nativ
 
   /** What an answer from 500 means where nobody says more about it. */
   function ifFailed(request: HttpRequest<Native>): FailureDisposition {
-    if (typeof failed === "function") return "release";
-    return failed === "release" && request.isGone?.() ? "unknown" : failed;
+    const disposition = typeof failed === "function" ? "release" : failed;
+    return disposition === "release" && request.isGone?.() ? "unknown" : disposition;
   }
 
   async function answerTo(result: RunResult<KeptResponse>, request: HttpRequest<Native>): Promise<Answer> {

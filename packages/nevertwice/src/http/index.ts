@@ -5,6 +5,7 @@ export type {
   HttpResponse,
   KeepDecision,
 } from "./exchange.ts";
+export { type ParsedKey, parseKeyHeader } from "./key-header.ts";
 export {
   type JsonSchema,
   type OpenApiFragments,
@@ -15,5 +16,6 @@ export {
 } from "./openapi.ts";
 export type { FingerprintHow, HttpOptions, JudgedResponse, Keep } from "./options.ts";
 export { type IdempotencyPolicy, idempotencyPolicy, type PolicyError } from "./policy-document.ts";
+export { problemAnswer } from "./problem.ts";
 export type { ProfileName } from "./profile-names.ts";
 export { type Current, type CurrentResponse, current } from "./replay.ts";

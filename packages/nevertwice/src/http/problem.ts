@@ -7,11 +7,16 @@ export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
   "key-missing": "Idempotency-Key is missing",
   "key-invalid": "Idempotency-Key is not valid",
   "fingerprint-invalid": "The request cannot be fingerprinted",
+  "request-invalid": "The request is not valid",
+  "not-authenticated": "An access token is needed",
+  "signature-invalid": "The signature is not valid",
   "not-authorized": "Not allowed to use this Idempotency-Key",
+  "not-found": "There is nothing here",
   pending: "A request is outstanding for this Idempotency-Key",
   "already-done": "This request was carried out before",
   unknown: "The outcome of an earlier attempt is unknown",
   expired: "The answer for this Idempotency-Key has expired",
+  "concurrent-modification": "What was to be changed has been changed by another",
   "body-too-large": "The request body is too large",
   conflict: "Idempotency-Key is already used",
   "quota-exceeded": "Too many Idempotency-Keys are in use",
@@ -20,8 +25,13 @@ export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
   "not-kept": "The request was carried out, but its answer was not kept",
   "sealing-failed": "The kept answer cannot be opened",
   "options-invalid": "The service is not set up properly",
+  "manifest-invalid": "The service is not set up properly",
   "driver-missing": "The service is not set up properly",
   "store-unsafe": "The service is not set up properly",
+  "internal-error": "The service failed",
+  "not-supported": "The service is not set up for this",
+  "upstream-lost": "The service behind this one was lost",
+  "upstream-unreachable": "The service behind this one cannot be reached",
   unavailable: "Idempotency cannot be ensured at the moment",
   "store-full": "Idempotency cannot be ensured at the moment",
   "guard-closed": "The service is shutting down",
@@ -34,6 +44,7 @@ export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
 const DETAILS: Partial<Record<ErrorCode, string>> = {
   "scope-missing": "The service could not tell whom this request belongs to. Nothing was done.",
   "options-invalid": "The service refused the request because of its own settings. Nothing was done.",
+  "manifest-invalid": "The service refused the request because of its own settings. Nothing was done.",
   "driver-missing": "The service refused the request because of its own settings. Nothing was done.",
   "store-unsafe": "The service refused the request because of its own settings. Nothing was done.",
   unavailable:
@@ -124,4 +135,13 @@ export function problemReply(
 function detailOf({ code, message }: NevertwiceError): string {
   const text = message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message;
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** A problem as the layer itself would answer it: for a service that answers its own refusals in the same way. */
+export function problemAnswer(
+  error: NevertwiceError,
+  { problemBase, documentation }: Omit<ProblemSettings, "style">,
+): { readonly status: number; readonly headers: readonly HeaderLine[]; readonly body: string } {
+  const { status, headers, body } = problemReply(error, { problemBase, documentation, style: {} });
+  return { status, headers, body: body as string };
 }

@@ -85,7 +85,7 @@ type Ioredis = RedisOptions["client"] & Emitter & { duplicate(): Ioredis; discon
 async function openRedis(address: Address): Promise<Store> {
   const { Redis } = await importDriver<IoredisModule>("ioredis", "ioredis", address.shown);
   const ours = redisParameters(address);
-  return redisStoreOn(new Redis(serverUrl(address), {}), ours);
+  return redisStoreOn(tolerant(new Redis(serverUrl(address), {})), ours);
 }
 
 async function openRedisCluster(address: Address): Promise<Store> {
@@ -101,7 +101,7 @@ async function openRedisCluster(address: Address): Promise<Store> {
     ...(scheme === "rediss" && { tls: {} }),
   };
   const nodes = hosts.split(",").map((host) => `${scheme}://${host}`);
-  return redisStoreOn(new Cluster(nodes, { redisOptions }), ours);
+  return redisStoreOn(tolerant(new Cluster(nodes, { redisOptions })), ours);
 }
 
 function redisParameters(address: Address): Pick<RedisOptions, "prefix" | "replicas"> {
@@ -119,7 +119,7 @@ async function redisStoreOn(
 ): Promise<Store> {
   const { redisStore } = await import("./redis.ts");
   const subscriber = tolerant(client.duplicate());
-  const store = redisStore({ client: tolerant(client), subscriber, ...ours });
+  const store = redisStore({ client, subscriber, ...ours });
   return opened(store, () => {
     subscriber.disconnect();
     client.disconnect();

@@ -80,3 +80,11 @@ test("claimed and completed tell fence, number and how long the work ran", async
     },
   ]);
 });
+
+test("guard.about names a subject as its events do", async () => {
+  const { guard, events } = createScene();
+  const subject = { operation: "charge", scope: "anna", key: "order-1" };
+  await guard.run(subject, () => 1);
+  expect(events[0]).toMatchObject(guard.about(subject));
+  expect(guard.about({ ...subject, scope: "bert" }).keyHash).not.toBe(guard.about(subject).keyHash);
+});

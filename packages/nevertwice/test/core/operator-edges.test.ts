@@ -11,6 +11,7 @@ test("read shows the whole of a record, and nothing else", async () => {
   const scene = createScene({ leaseMs: 1_000, retentionMs: 5_000, onLapsed: "hold" });
   await scene.settle(scene.guard.run(request, () => scene.sleep(100).then(() => "value")));
   expect(await scene.guard.read(request)).toEqual({
+    id: expect.stringMatching(/^[0-9a-f]{64}$/),
     keyHash: expect.stringMatching(/^[0-9a-f]{16}$/),
     operation: "charge",
     scope: "alice",

@@ -192,3 +192,20 @@ test("close leaves the store open", async () => {
   await scene.settle(scene.guard.close());
   expect(await scene.another().run(request, () => "again")).toBe("kept");
 });
+
+test("list pages through the records of a namespace, all of them or those of one state or scope", async () => {
+  const { guard } = createScene();
+  for (const key of ["a", "b", "c"]) await guard.run({ operation: "charge", scope: "anna", key }, () => key);
+  await guard.run({ operation: "charge", scope: "bert", key: "a" }, () => 1);
+  const failing = guard.run({ operation: "charge", scope: "bert", key: "b" }, () => Promise.reject("no"));
+  await failing.catch(() => {});
+  const keys = async (options: Parameters<typeof guard.list>[0]) =>
+    (await guard.list(options)).records.map(({ scope, key }) => `${scope}/${key}`).sort();
+  expect(await keys({})).toEqual(["anna/a", "anna/b", "anna/c", "bert/a", "bert/b"]);
+  expect(await keys({ state: "released" })).toEqual(["bert/b"]);
+  expect(await keys({ scope: "bert", state: "completed" })).toEqual(["bert/a"]);
+  const first = await guard.list({ limit: 3 });
+  const second = await guard.list({ limit: 3, after: first.next });
+  expect(new Set([...first.records, ...second.records].map(({ id }) => id)).size).toBe(5);
+  await expect(guard.list({ state: "done" as never })).rejects.toThrow('state is "done"');
+});

@@ -86,3 +86,24 @@ test("work that proceeds without a claim has none to renew", async () => {
   );
   expect(store.calls.renew).toBe(0);
 });
+
+test("onRenewed is told after each renewal that the store granted, and only then", async () => {
+  const { guard, sleep, settle, store } = createScene({ leaseMs: 300 });
+  store.plan("renew", "refuse");
+  let told = 0;
+  const onRenewed = () => {
+    told++;
+    throw new Error("whoever is told cannot break what it is told of");
+  };
+  const work = () => sleep(1_000).then(() => "done");
+  expect(await settle(guard.run({ operation: "charge", key: "order-1", onRenewed }, work))).toBe("done");
+  expect(told).toBe(store.calls.renew - 1);
+  expect(told).toBeGreaterThan(3);
+});
+
+test("what is no function is refused as onRenewed", async () => {
+  const { guard } = createScene();
+  await expect(
+    guard.run({ operation: "charge", key: "order-1", onRenewed: true as never }, () => 1),
+  ).rejects.toThrow("onRenewed is true; it must be a function");
+});

@@ -64,6 +64,7 @@ export function createThread<Request, Reply, News = never>(
 ): Thread<Request, Reply> {
   const { start, greet, hear, onEnd } = options;
   let running: Running | undefined;
+  let isClosing = false;
 
   function begin(): Running {
     const gate = createGate();
@@ -76,7 +77,8 @@ export function createThread<Request, Reply, News = never>(
       if (kind === "closed") return void worker.terminate();
       if (kind !== "done" && kind !== "failed") return hear?.(message as News);
       const { resolve, reject } = awaited.shift() as Awaited;
-      if (awaited.length === 0) worker.unref();
+      // Whoever closes it awaits its end, and nothing else may keep the process alive until then.
+      if (awaited.length === 0 && !isClosing) worker.unref();
       if (kind === "done") resolve(body as never);
       else reject(fromFailure(body as Failure));
     });
@@ -125,6 +127,7 @@ export function createThread<Request, Reply, News = never>(
     async close() {
       if (running === undefined) return;
       const { worker, ended } = running;
+      isClosing = true;
       worker.ref();
       send(running, ["close"]);
       await ended;

@@ -1,6 +1,6 @@
 /** Many calls with so many at a time, answered in the order in which they were asked for. */
-import { NevertwiceError } from "../core/errors.ts";
-import { type Check, wholeFrom } from "../core/policy.ts";
+import { NevertwiceError } from "./errors.ts";
+import { type Check, wholeFrom } from "./policy.ts";
 
 export interface BatchOptions {
   /** How many are under way at once; default 256. */
