@@ -4,6 +4,7 @@ import { defineConfig } from "vitest/config";
 /** They run against real servers, which are started once for all of them. */
 const STORES = [
   "packages/nevertwice/test/stores/**/*.test.ts",
+  "packages/nevertwice/test/brokers/**/*.test.ts",
   "packages/nevertwice/test/services/**/*.test.ts",
 ];
 
@@ -26,7 +27,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "tests",
-          include: ["packages/*/test/**/*.test.ts", "scripts/test/**/*.test.js"],
+          include: ["packages/nevertwice/test/**/*.test.ts", "scripts/test/**/*.test.js"],
           exclude: ["**/node_modules/**", ...STORES, SCALE, SIMULATION],
           sequence: { groupOrder: 0 },
         },
@@ -48,6 +49,21 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "server",
+          include: ["packages/server/test/**/*.test.ts"],
+          // It uses the library as its users do: built.
+          globalSetup: [
+            "packages/nevertwice/test/scale/build.ts",
+            "packages/nevertwice/test/services/setup.ts",
+          ],
+          testTimeout: 30_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "scale",
           include: [SCALE],
           globalSetup: [
@@ -59,12 +75,12 @@ export default defineConfig({
           maxConcurrency: 50,
           testTimeout: SCALE_TIMEOUT_MS,
           hookTimeout: SCALE_TIMEOUT_MS,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
         },
       },
       {
         extends: true,
-        test: { name: "simulation", include: [SIMULATION], sequence: { groupOrder: 3 } },
+        test: { name: "simulation", include: [SIMULATION], sequence: { groupOrder: 4 } },
       },
     ],
   },

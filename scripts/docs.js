@@ -1,7 +1,7 @@
 /** Docs equal code: error codes, options and their defaults, guarantees; and the examples run. */
 import { readdir, readFile } from "node:fs/promises";
 import { ROOT } from "./command.js";
-import { BALDUR, capabilitiesPageProblems, GRACE } from "./docs/capabilities-page.js";
+import { BALDUR, BLOCCS, capabilitiesPageProblems, GRACE, SKILL } from "./docs/capabilities-page.js";
 import { conformancePageProblems } from "./docs/conformance-page.js";
 import { environmentProblems } from "./docs/environment.js";
 import { errorsPageProblems } from "./docs/errors-page.js";
@@ -31,6 +31,8 @@ export async function docsProblems() {
     "docs/conformance.md": (markdown) => conformancePageProblems(markdown, tests),
     "docs/moving-from-baldur.md": (markdown) => capabilitiesPageProblems(BALDUR, markdown, tests),
     "docs/reservations.md": (markdown) => capabilitiesPageProblems(GRACE, markdown, tests),
+    "docs/pipeline.md": (markdown) => capabilitiesPageProblems(BLOCCS, markdown, tests),
+    "docs/stateless-handlers.md": (markdown) => capabilitiesPageProblems(SKILL, markdown, tests),
   };
   const untrue = Object.entries(judges).flatMap(([path, judge]) => {
     const page = pages.find((candidate) => candidate.path === path);
@@ -88,11 +90,14 @@ async function optionSections() {
  */
 async function doorSections() {
   const { FLAPPING_DEFAULTS } = await import("../packages/nevertwice/dist/functions/flapping.js");
+  const { CONSUMER_DEFAULTS } = await import("../packages/nevertwice/dist/events/consumer-settings.js");
+  const { WEBHOOK_DEFAULTS } = await import("../packages/nevertwice/dist/events/webhook.js");
+  const { PIPELINE_DEFAULTS } = await import("../packages/nevertwice/dist/pipeline/pipeline-options.js");
   const { AUDIT_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/audit.js");
   const { RESERVATION_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/index.js");
   const protect = await source("functions/protect/options.ts");
   const window = await source("stores/redis/window.ts");
-  const batch = await source("functions/batch.ts");
+  const batch = await source("core/each.ts");
   const telemetry = await source("telemetry/index.ts");
   const guards = { text: "as the guard" };
   return {
@@ -135,6 +140,41 @@ async function doorSections() {
         operation: { text: "as it is" },
         maxOperations: constantOf(telemetry, "MAX_OPERATIONS"),
       }),
+    ],
+    "docs/events.md": [
+      section("Options", interfaceMembers(await source("events/consumer-settings.ts"), "ConsumerOptions"), {
+        ...CONSUMER_DEFAULTS,
+        operation: { text: "the name" },
+        fingerprint: { text: "not compared" },
+        retry: { text: "`{ max: 0 }`" },
+        isPermanent: { text: "never" },
+        maxAttempts: { text: "no end" },
+      }),
+    ],
+    "docs/webhooks.md": [
+      section(
+        "Options",
+        [
+          ...interfaceMembers(await source("events/webhook.ts"), "WebhookOptions"),
+          ...interfaceMembers(await source("events/http-answer.ts"), "AnswerOptions"),
+        ],
+        {
+          ...WEBHOOK_DEFAULTS,
+          key: { text: "where the scheme says" },
+          toleranceMs: { text: "the scheme's" },
+          url: { text: "the request's own" },
+          respond: { text: "204" },
+          onRejected: { text: '`"refuse"`' },
+          clock: SYSTEM_CLOCK,
+        },
+      ),
+    ],
+    "docs/pipeline.md": [
+      section(
+        "Options of `start`",
+        interfaceMembers(await source("pipeline/pipeline-options.ts"), "PipelineOptions"),
+        { ...PIPELINE_DEFAULTS, fetch: { text: "the platform's" }, clock: SYSTEM_CLOCK },
+      ),
     ],
     "docs/reservations.md": [
       section(

@@ -27,6 +27,24 @@ export const GRACE = {
   mostNotClaimed: 8,
 };
 
+/** @type {Listing} */
+export const BLOCCS = {
+  page: "docs/pipeline.md",
+  section: "What Bloccs can do",
+  title: "Bloccs: ",
+  capabilities: 51,
+  mostNotClaimed: 3,
+};
+
+/** @type {Listing} */
+export const SKILL = {
+  page: "docs/stateless-handlers.md",
+  section: "What the guide asks for",
+  title: "Skill: ",
+  capabilities: 46,
+  mostNotClaimed: 2,
+};
+
 /** @typedef {{ capability: string, paths: readonly string[], isClaimed: boolean }} Row */
 
 /**

@@ -9,6 +9,10 @@ const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/batch\.ts$/;
 /** One file a framework; the rest of the folder is what they share. */
 const ADAPTER = /^http\/(express|fastify|fetch|hono|koa|lambda|nest|node)\.ts$/;
 
+/** One file a broker, a kind of event, or a protocol of agents. */
+const EVENTS =
+  /^events\/(a2a|bullmq|cloudevents|kafka|lambda-batch|mcp|nats|rabbitmq|redis-streams|sqs|webhook)\.ts$/;
+
 /** One file a store of reservations. */
 const RESERVATIONS = /^reservations\/(memory|sqlite|postgres|mysql|open)\.ts$/;
 
@@ -44,7 +48,9 @@ export function exportsProblems(files) {
  */
 export function isFrontDoor(path) {
   const inside = path.slice(SRC.length);
-  if ([/^([^/]+\/)?index\.ts$/, ADAPTER, FUNCTION_DOOR, RESERVATIONS].some((door) => door.test(inside)))
+  if (
+    [/^([^/]+\/)?index\.ts$/, ADAPTER, EVENTS, FUNCTION_DOOR, RESERVATIONS].some((door) => door.test(inside))
+  )
     return true;
   return /^stores\/[^/]+\.ts$/.test(inside) && !PART_OF_A_STORE.test(inside);
 }

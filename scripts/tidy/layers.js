@@ -23,6 +23,7 @@ const MAY_IMPORT = {
   stores: ["core"],
   functions: ["core"],
   http: ["core"],
+  claims: ["core"],
   client: ["core"],
   events: ["core"],
   pipeline: ["core"],

@@ -72,6 +72,14 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "after the discharge: patient 52 has bed 307",
     "patient 41: placed, confirmed, given-back",
   ],
+  "mcp-tool.js": [
+    "called twice: receipt 1 for 42, and receipt 1 for 42",
+    "planned anew: conflict: this key was used for a different request",
+    "no key: key-missing: this tool needs an idempotency key",
+    "declined: card declined, and nothing is kept",
+    "may it be repeated? true; if we do not trust the server: false",
+    "charged 2 times in all",
+  ],
   "nightly-batch.js": [
     "first night: 499 invoices billed once, 1 failed",
     "once more: 499 done before, 1 billed",
@@ -92,6 +100,13 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "an old key: resource-unavailable",
     "a new key: reserved",
   ],
+  "pipeline.js": [
+    "six deliveries: 1 charge, 1 receipt",
+    "asked again: replied receipt-1",
+    "busy: 1 retry, then charged",
+    "no customer: reject, key-missing",
+    "on the list: r-3: 180000 is a lot",
+  ],
   "protected-charge.js": [
     "ran: receipt-1 after 3 tries, charged once",
     "failed: order-2 is a dead letter, and the breaker is open",
@@ -104,6 +119,12 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "rotated: sealed with 2025 and 2026, and visit 1 is still report 1: all is well",
     "without the old key: sealing-failed, and still 2 reports",
   ],
+  "stateless-lambda.js": [
+    "registered, on two instances: version 1",
+    "five adjustments at once, and all of them again: the load is 50",
+    "one event on both at once: done once",
+    "an unknown type: an error, for whoever looks after the dead letters",
+  ],
   "storm.js": [
     "ok      all 400 callers hold the same receipt",
     "ok      it was taken over as attempt 2",
@@ -115,6 +136,22 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "span: nevertwice charge, replayed, linked to span 1",
     "nevertwice.claims: 1 new",
     "nevertwice.claims: 1 conflict",
+  ],
+  "upsert-dynamodb.js": [
+    "upsert: two deliveries, version 1",
+    "out of order: offline, as the latest event says",
+    "10 writers of version 2: 1 wrote version 3, 9 were told concurrent-modification",
+    "10 that add one, reading again when told to: 10 more",
+  ],
+  // With a database it is run in test/stores/upsert-postgres.test.ts.
+  "upsert-postgres.js": ["This one needs a database"],
+  "webhook.js": [
+    "sent twice: 204 and 204, shipped 1",
+    "forged: 401 signature-invalid",
+    "failed: 500, come back in 1 s; then 204",
+    "stripe: done",
+    "stripe: done-before",
+    "a day of memory for Stripe: refused",
   ],
   "wrap-and-decorate.js": [
     "wrap: two calls, 1 mail",

@@ -40,10 +40,13 @@ export interface Plan {
   readonly user?: string;
   /** What the server itself logs once it takes connections: nobody else who has its port says this. */
   readonly ready: RegExp;
+  /** How long that may take on a busy machine. */
+  readonly readyMs?: number;
   readonly stopSignal?: NodeJS.Signals;
   /** Give it a clock that `stepClock` moves. */
   readonly clock?: boolean | undefined;
-  url(place: Place): string;
+  /** `said` is what it has logged until it was ready. */
+  url(place: Place, said: string): string;
   command(place: Place): readonly [file: string, ...args: string[]];
   /** Called once, before the first start. `run` runs a program as the server's user. */
   prepare?(place: Place, run: (file: string, ...args: string[]) => Promise<unknown>): Promise<void>;
@@ -66,6 +69,8 @@ interface User {
 interface Running {
   readonly child: ChildProcess;
   readonly hasEnded: Promise<void>;
+  /** What it has logged until it was ready. */
+  readonly said: string;
 }
 
 const READY_MS = 30_000;
@@ -126,7 +131,7 @@ async function launch(given: Launch): Promise<Server> {
 
   return {
     ...place,
-    url: plan.url(place),
+    url: plan.url(place, running.said),
     async stop() {
       await end(plan.stopSignal ?? "SIGTERM");
       await guardian.end();
@@ -163,6 +168,7 @@ async function run({ plan, place, user, guardian, clock }: Launch): Promise<Runn
       resolve();
     });
   });
+  const { readyMs = READY_MS } = plan;
   let output = "";
   await new Promise<void>((resolve, reject) => {
     const fail = (how: string): void => {
@@ -171,8 +177,8 @@ async function run({ plan, place, user, guardian, clock }: Launch): Promise<Runn
     };
     const late = setTimeout(() => {
       signalAll(family(child.pid ?? 0), "SIGKILL");
-      fail(`was not ready after ${READY_MS} ms`);
-    }, READY_MS);
+      fail(`was not ready after ${readyMs} ms`);
+    }, readyMs);
     const hear = (chunk: Buffer): void => {
       output = (output + chunk).slice(-20_000);
       if (!plan.ready.test(output)) return;
@@ -185,7 +191,7 @@ async function run({ plan, place, user, guardian, clock }: Launch): Promise<Runn
     child.once("error", (error) => fail(`could not be run (${error.message})`));
     child.once("close", () => fail("ended before it was ready"));
   });
-  return { child, hasEnded };
+  return { child, hasEnded, said: output };
 }
 
 interface Guardian {

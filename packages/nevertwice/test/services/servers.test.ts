@@ -1,7 +1,7 @@
 /** The servers that the other tests stand on: they answer, die, come back, and are gone afterwards. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
 import {
@@ -10,14 +10,21 @@ import {
   DynamoDBClient,
   ListTablesCommand,
 } from "@aws-sdk/client-dynamodb";
+import { jetstreamManager } from "@nats-io/jetstream";
+import { connect as connectNats } from "@nats-io/transport-node";
+import amqplib from "amqplib";
 import { Cluster, Redis } from "ioredis";
+import { Kafka, logLevel } from "kafkajs";
 import mysql from "mysql2/promise";
 import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { startDynalite } from "./dynalite.ts";
+import { startKafkaMock } from "./kafka.ts";
 import { startMariadb } from "./mariadb.ts";
+import { startNats } from "./nats.ts";
 import { startPgbouncer } from "./pgbouncer.ts";
 import { startPostgres } from "./postgres.ts";
+import { startRabbitmq } from "./rabbitmq.ts";
 import { startRedis } from "./redis.ts";
 import { startRedisCluster } from "./redis-cluster.ts";
 import { sharedUrl, startFor } from "./services.ts";
@@ -56,6 +63,18 @@ async function knock(port: number): Promise<void> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
   socket.destroy();
+}
+
+/** Those that work in this folder. */
+function processesIn(folder: string): readonly string[] {
+  const isThere = (pid: string): boolean => {
+    try {
+      return readFileSync(`/proc/${pid}/environ`, "utf8").includes(folder);
+    } catch {
+      return false;
+    }
+  };
+  return readdirSync("/proc").filter((name) => /^\d+$/.test(name) && isThere(name));
 }
 
 function dynamodbAt(endpoint: string): DynamoDBClient {
@@ -122,6 +141,23 @@ describe("the shared servers", () => {
       const { Table } = await client.send(new DescribeTableCommand({ TableName }));
       expect(Table?.TableStatus).toBe("ACTIVE");
     });
+  });
+
+  test("RabbitMQ hands out what was put in", async (context) => {
+    const connection = await amqplib.connect(sharedUrl(context, "rabbitmq"));
+    context.onTestFinished(() => connection.close());
+    const channel = await connection.createConfirmChannel();
+    const { queue } = await channel.assertQueue("", { exclusive: true });
+    channel.sendToQueue(queue, Buffer.from("hello"));
+    await channel.waitForConfirms();
+    const message = await channel.get(queue, { noAck: true });
+    expect(message !== false && message.content.toString()).toBe("hello");
+  });
+
+  test("NATS has JetStream", async (context) => {
+    const connection = await connectNats({ servers: sharedUrl(context, "nats") });
+    context.onTestFinished(() => connection.close());
+    expect(await (await jetstreamManager(connection)).getAccountInfo()).toHaveProperty("streams");
   });
 });
 
@@ -223,6 +259,51 @@ describe("a server of one's own", () => {
     await server.kill();
     await server.restart();
     expect((await client.send(new ListTablesCommand({}))).TableNames).toEqual(["kept"]);
+  });
+
+  test("RabbitMQ that was killed comes back with what it acknowledged, and stopped takes its epmd along", async (context) => {
+    const server = await startFor(context, () => startRabbitmq());
+    const first = await amqplib.connect(server.url);
+    first.on("error", () => {});
+    const channel = await first.createConfirmChannel();
+    channel.on("error", () => {});
+    await channel.assertQueue("kept", { durable: true });
+    channel.sendToQueue("kept", Buffer.from("hello"), { persistent: true });
+    await channel.waitForConfirms();
+    await server.kill();
+    await expect(knock(server.port)).rejects.toThrow("ECONNREFUSED");
+    await server.restart();
+    const second = await amqplib.connect(server.url);
+    const message = await (await second.createChannel()).get("kept", { noAck: true });
+    expect(message !== false && message.content.toString()).toBe("hello");
+    await second.close();
+    expect(processesIn(server.folder)).not.toEqual([]);
+    await server.stop();
+    expect(processesIn(server.folder)).toEqual([]);
+  }, 180_000);
+
+  test("NATS that was killed comes back with its streams", async (context) => {
+    const server = await startFor(context, () => startNats());
+    const first = await connectNats({ servers: server.url, reconnect: false });
+    await (await jetstreamManager(first)).streams.add({ name: "KEPT", subjects: ["kept"] });
+    await server.kill();
+    await first.closed();
+    await server.restart();
+    const second = await connectNats({ servers: server.url });
+    expect(await (await jetstreamManager(second)).streams.names().next()).toEqual(["KEPT"]);
+    await second.close();
+  });
+
+  test("the mock of Kafka takes messages, and is gone when it is stopped", async (context) => {
+    const server = await startFor(context, () => startKafkaMock());
+    const kafka = new Kafka({ brokers: [server.url], logLevel: logLevel.NOTHING });
+    const producer = kafka.producer();
+    await producer.connect();
+    const [sent] = await producer.send({ topic: "letters", messages: [{ value: "hello" }] });
+    expect(sent).toMatchObject({ topicName: "letters", errorCode: 0 });
+    await producer.disconnect();
+    await server.stop();
+    expect(existsSync(server.folder)).toBe(false);
   });
 
   test("stop ends a server that is paused, and removes its folder", async (context) => {

@@ -11,6 +11,8 @@ export const SERVICES = {
   pgbouncer: "NEVERTWICE_TEST_PGBOUNCER_URL",
   mysql: "NEVERTWICE_TEST_MYSQL_URL",
   dynamodb: "NEVERTWICE_TEST_DYNAMODB_URL",
+  rabbitmq: "NEVERTWICE_TEST_RABBITMQ_URL",
+  nats: "NEVERTWICE_TEST_NATS_URL",
 } as const;
 
 export type ServiceName = keyof typeof SERVICES;

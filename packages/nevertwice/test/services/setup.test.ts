@@ -21,5 +21,7 @@ test("a URL in the environment is used; a server that is not installed is a reas
     pgbouncer: "given by NEVERTWICE_TEST_PGBOUNCER_URL",
     mysql: "given by NEVERTWICE_TEST_MYSQL_URL",
     dynamodb: "given by NEVERTWICE_TEST_DYNAMODB_URL",
+    rabbitmq: "given by NEVERTWICE_TEST_RABBITMQ_URL",
+    nats: "given by NEVERTWICE_TEST_NATS_URL",
   });
 });

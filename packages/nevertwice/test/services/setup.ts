@@ -2,9 +2,11 @@
 import type { TestProject } from "vitest/node";
 import { startDynalite } from "./dynalite.ts";
 import { startMariadb } from "./mariadb.ts";
+import { startNats } from "./nats.ts";
 import { installMissing, NotInstalled, type Program } from "./packages.ts";
 import { startPgbouncer } from "./pgbouncer.ts";
 import { startPostgres } from "./postgres.ts";
+import { startRabbitmq } from "./rabbitmq.ts";
 import { startRedis } from "./redis.ts";
 import { startRedisCluster } from "./redis-cluster.ts";
 import type { Server } from "./server.ts";
@@ -19,6 +21,8 @@ const PROGRAMS: Readonly<Record<ServiceName, readonly Program[]>> = {
   pgbouncer: ["pgbouncer"],
   mysql: ["mariadb-install-db", "mariadbd"],
   dynamodb: [],
+  rabbitmq: ["rabbitmq-server", "epmd"],
+  nats: ["nats-server"],
 };
 
 type UrlOf = (name: ServiceName) => Promise<string>;
@@ -30,12 +34,14 @@ const START: Readonly<Record<ServiceName, (urlOf: UrlOf) => Promise<Shared>>> = 
   pgbouncer: async (urlOf) => startPgbouncer({ postgresUrl: await urlOf("postgres") }),
   mysql: () => startMariadb(),
   dynamodb: () => startDynalite(),
+  rabbitmq: () => startRabbitmq(),
+  nats: () => startNats(),
 };
 
 export async function setup({ provide }: Pick<TestProject, "provide">): Promise<() => Promise<void>> {
   const names = Object.keys(SERVICES) as ServiceName[];
   const ours = names.filter((name) => !process.env[SERVICES[name]]);
-  await installMissing([...ours.flatMap((name) => PROGRAMS[name]), "cc"]);
+  await installMissing([...ours.flatMap((name) => PROGRAMS[name]), "cc", "kcat"]);
 
   const started: Shared[] = [];
   const stop = async (): Promise<void> => {

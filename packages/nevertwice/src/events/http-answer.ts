@@ -1,0 +1,70 @@
+/** What a sender over HTTP is told of a delivery: a status that makes it stop, or one that makes it send again. */
+import { isNevertwiceError, type NevertwiceError } from "../core/errors.ts";
+import { type Check, oneOf } from "../core/policy.ts";
+import type { Delivery } from "./delivery.ts";
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array<ArrayBuffer>;
+}
+
+export interface AnswerOptions {
+  /**
+   * What the sender is told of a message that sending again cannot help: `refuse` it, so that it shows as failed
+   * there, and is sent again as the sender's schedule has it; or `accept` it, so that it is not. Default `refuse`.
+   */
+  readonly onRejected?: "refuse" | "accept" | undefined;
+}
+
+export const ANSWER_CHECKS: { readonly onRejected: Check } = { onRejected: oneOf("refuse", "accept") };
+
+export const ACCEPTED: HttpAnswer = { status: 204, headers: {}, body: "" };
+
+const LATER_STATUS = {
+  pending: 409,
+  conflict: 409,
+  unknown: 409,
+  unavailable: 503,
+  "lease-lost": 500,
+  failed: 500,
+} as const;
+
+export function answerOf(delivery: Delivery, { onRejected = "refuse" }: AnswerOptions): HttpAnswer {
+  switch (delivery.verdict) {
+    case "acknowledge":
+      return ACCEPTED;
+    case "later": {
+      // Never zero: a sender that heeds it would be back at once.
+      const seconds = Math.max(1, Math.ceil(delivery.afterMs / 1_000));
+      const { status } = delivery;
+      return problem(LATER_STATUS[status], status, { "retry-after": String(seconds) });
+    }
+    case "reject":
+      if (onRejected === "accept") return ACCEPTED;
+      if (delivery.status === "refused" && isNevertwiceError(delivery.error)) return refusal(delivery.error);
+      return problem(delivery.status === "refused" ? 400 : 422, delivery.status);
+  }
+}
+
+/** The messages of our own errors hold no key and nothing of the body. */
+export function refusal({ status, code, message }: NevertwiceError): HttpAnswer {
+  return problem(status, code, {}, message.slice(code.length + 2));
+}
+
+function problem(
+  status: number,
+  code: string,
+  headers: Readonly<Record<string, string>> = {},
+  detail?: string,
+): HttpAnswer {
+  return {
+    status,
+    headers: { "content-type": "application/json", "cache-control": "no-store", ...headers },
+    body: JSON.stringify({ code, ...(detail === undefined ? {} : { detail }) }),
+  };
+}
+
+export function toResponse({ status, headers, body }: HttpAnswer): Response {
+  return new Response(body.length === 0 ? null : body, { status, headers });
+}

@@ -1,0 +1,98 @@
+/**
+ * Where a tool call carries its key, and what the call means without it. The id of the JSON-RPC request is no key: a
+ * retry has another one.
+ */
+import { NevertwiceError } from "../../core/errors.ts";
+import { fingerprintOf } from "../../core/fingerprint.ts";
+import type { Key } from "../../core/key.ts";
+
+export type ToolArguments = Readonly<Record<string, unknown>>;
+
+/** A member of the arguments, by its path (`"meta.idempotency-key"`), or of the request's `_meta`. */
+export type KeyPlace = { readonly argument: string } | { readonly meta: string };
+
+/** `"arguments"`: all of them together are the key, so that the same arguments are the same call. */
+export type ToolKey<Context> =
+  | "arguments"
+  | KeyPlace
+  | ((args: ToolArguments, context: Context) => string | Key | undefined);
+
+/** The names that are met in the field: in `_meta`, among the arguments, or in an argument called `meta`. */
+export const KEY_NAMES = ["idempotency_key", "idempotency-key", "idempotencyKey"] as const;
+
+const ANYWHERE: readonly KeyPlace[] = [
+  ...KEY_NAMES.map((meta) => ({ meta })),
+  ...KEY_NAMES.map((argument) => ({ argument })),
+  ...KEY_NAMES.map((name) => ({ argument: `meta.${name}` })),
+];
+
+export function isToolKey(name: string, value: unknown): void {
+  if (value === "arguments" || typeof value === "function") return;
+  isKeyPlace(name, value);
+}
+
+export function isKeyPlace(name: string, value: unknown): void {
+  const [[place, path] = [], ...more] = Object.entries(value ?? {});
+  const isPath = typeof path === "string" && path.split(".").every((part) => part !== "");
+  if (more.length === 0 && isPath && (place === "argument" || place === "meta")) return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `${name} must say where the key is: { argument: "idempotency_key" } or { meta: "idempotency_key" }.`,
+  );
+}
+
+/** Undefined if there is none. What is there and cannot be a key is refused, and so are two that differ. */
+export function readKey<Context>(
+  key: ToolKey<Context> | undefined,
+  args: ToolArguments,
+  meta: ToolArguments,
+  context: Context,
+): string | undefined {
+  if (key === "arguments") return fingerprintOf(args);
+  if (typeof key === "function") return checkedKey(key(args, context));
+  const [first, ...others] = placesOf(key).flatMap((place) => {
+    const found = "meta" in place ? member(meta, [place.meta]) : member(args, place.argument.split("."));
+    return found === undefined ? [] : [checkedKey(found)];
+  });
+  if (others.every((other) => other === first)) return first;
+  throw new NevertwiceError(
+    "key-invalid",
+    "the call carries two different keys; send one, or the same twice.",
+  );
+}
+
+/** The arguments without the key: sent in another place, or not at all, it changes nothing of what the call means. */
+export function withoutKey<Context>(key: ToolKey<Context> | undefined, args: ToolArguments): ToolArguments {
+  if (key === "arguments" || typeof key === "function") return args;
+  return placesOf(key).reduce(
+    (rest, place) => ("meta" in place ? rest : without(rest, place.argument.split("."))),
+    args,
+  );
+}
+
+function placesOf(key: KeyPlace | undefined): readonly KeyPlace[] {
+  return key === undefined ? ANYWHERE : [key];
+}
+
+function checkedKey(found: unknown): string | undefined {
+  const text = typeof found === "object" && found !== null && "text" in found ? found.text : found;
+  if (text === undefined || (typeof text === "string" && text !== "")) return text;
+  throw new NevertwiceError("key-invalid", "the key of this call must be a string that is not empty.");
+}
+
+function member(object: ToolArguments, path: readonly string[]): unknown {
+  let value: unknown = object;
+  for (const name of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = (value as ToolArguments)[name];
+  }
+  return value;
+}
+
+function without(object: ToolArguments, [name, ...rest]: readonly string[]): ToolArguments {
+  if (name === undefined || !Object.hasOwn(object, name)) return object;
+  const { [name]: inner, ...others } = object;
+  if (rest.length === 0) return others;
+  if (typeof inner !== "object" || inner === null || Array.isArray(inner)) return object;
+  return { ...others, [name]: without(inner as ToolArguments, rest) };
+}

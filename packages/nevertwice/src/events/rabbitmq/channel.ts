@@ -1,0 +1,34 @@
+/** What is used of a channel and of a message of amqplib, which are handed in. */
+import { NevertwiceError } from "../../core/errors.ts";
+
+export interface RabbitmqMessage {
+  readonly content: Uint8Array;
+  readonly fields: { readonly deliveryTag: number; readonly redelivered: boolean };
+  readonly properties: {
+    readonly messageId?: unknown;
+    readonly headers?: Readonly<Record<string, unknown>> | undefined;
+  };
+}
+
+export interface RabbitmqChannel<Message extends RabbitmqMessage = RabbitmqMessage> {
+  prefetch(count: number): Promise<unknown>;
+  consume(
+    queue: string,
+    onMessage: (message: Message | null) => void,
+    options: { noAck: false },
+  ): Promise<{ readonly consumerTag: string }>;
+  cancel(consumerTag: string): Promise<unknown>;
+  ack(message: Message): void;
+  nack(message: Message, allUpTo: boolean, requeue: boolean): void;
+}
+
+const METHODS = ["prefetch", "consume", "cancel", "ack", "nack"] as const;
+
+export function isChannel(name: string, value: unknown): void {
+  const channel = value as Partial<RabbitmqChannel> | null;
+  if (METHODS.every((method) => typeof channel?.[method] === "function")) return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `${name} must be a channel of amqplib: await connection.createChannel().`,
+  );
+}

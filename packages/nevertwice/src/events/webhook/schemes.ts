@@ -1,0 +1,86 @@
+/** The schemes of senders that many people have. Each is what its sender documents; write your own likewise. */
+import type { WebhookScheme } from "./scheme.ts";
+
+/** Standard Webhooks 1.0, signed with a shared secret (`whsec_…`). */
+export const standardWebhooks: WebhookScheme = {
+  sender: "standard-webhooks",
+  id: { header: "webhook-id" },
+  timestamp: { header: "webhook-timestamp" },
+  signature: {
+    header: "webhook-signature",
+    prefix: "v1,",
+    separator: " ",
+    digest: "hmac-sha256",
+    encoding: "base64",
+  },
+  signed: "{id}.{timestamp}.{body}",
+  secret: { encoding: "base64", prefix: "whsec_" },
+};
+
+/** Standard Webhooks 1.0, signed with a private key: give the public one (`whpk_…`) as the secret. */
+export const standardWebhooksEd25519: WebhookScheme = {
+  ...standardWebhooks,
+  signature: { ...standardWebhooks.signature, prefix: "v1a,", digest: "ed25519" },
+  secret: { encoding: "base64", prefix: "whpk_" },
+};
+
+/** The secret is the whole text, `whsec_` included. */
+export const stripe: WebhookScheme = {
+  sender: "stripe",
+  id: { json: "id" },
+  timestamp: { header: "stripe-signature", prefix: "t=", separator: "," },
+  signature: {
+    header: "stripe-signature",
+    prefix: "v1=",
+    separator: ",",
+    digest: "hmac-sha256",
+    encoding: "hex",
+  },
+  signed: "{timestamp}.{body}",
+};
+
+/** The id is not signed: whoever captures a request can send it again under another one. */
+export const github: WebhookScheme = {
+  sender: "github",
+  id: { header: "x-github-delivery" },
+  signature: {
+    header: "x-hub-signature-256",
+    prefix: "sha256=",
+    digest: "hmac-sha256",
+    encoding: "hex",
+  },
+  signed: "{body}",
+};
+
+/** The id is not signed, as with GitHub. */
+export const shopify: WebhookScheme = {
+  sender: "shopify",
+  id: { header: "x-shopify-webhook-id" },
+  signature: { header: "x-shopify-hmac-sha256", digest: "hmac-sha256", encoding: "base64" },
+  signed: "{body}",
+};
+
+/** Events API: the id is the event's, since a retry carries none of its own. */
+export const slack: WebhookScheme = {
+  sender: "slack",
+  id: { json: "event_id" },
+  timestamp: { header: "x-slack-request-timestamp" },
+  signature: { header: "x-slack-signature", prefix: "v0=", digest: "hmac-sha256", encoding: "hex" },
+  signed: "v0:{timestamp}:{body}",
+};
+
+/** Signs the address that it was given, so say it in `url` where a proxy changes it. */
+export const square: WebhookScheme = {
+  sender: "square",
+  id: { json: "event_id" },
+  signature: { header: "x-square-hmacsha256-signature", digest: "hmac-sha256", encoding: "base64" },
+  signed: "{url}{body}",
+};
+
+/** Webhooks with a form as their body. The address is signed as with Square, the id is not. */
+export const twilio: WebhookScheme = {
+  sender: "twilio",
+  id: { header: "i-twilio-idempotency-token" },
+  signature: { header: "x-twilio-signature", digest: "hmac-sha1", encoding: "base64" },
+  signed: "{url}{form}",
+};

@@ -1,0 +1,182 @@
+/** Whether a request is its sender's own: one verifier, driven by the scheme's description. */
+import { createHmac, createPublicKey, type KeyObject, timingSafeEqual, verify } from "node:crypto";
+import type { Clock } from "../../core/clock.ts";
+import { NevertwiceError } from "../../core/errors.ts";
+import type { Received } from "../incoming.ts";
+import { type Field, type SignedPart, signedParts, TOLERANCE_MS, type WebhookScheme } from "./scheme.ts";
+
+export type Secret = string | Uint8Array;
+
+export interface Verified {
+  /** Undefined if the sender gave none. */
+  readonly id: string | undefined;
+  readonly sentAtMs: number | undefined;
+}
+
+interface Claims {
+  readonly id: string | undefined;
+  readonly timestamp: string | undefined;
+}
+
+/** Enough for any rotation, and not enough to keep us busy with. */
+const MAX_SIGNATURES = 20;
+
+const SECONDS = /^\d{1,12}$/;
+
+/** Fails with `options-invalid` on a secret that cannot be one. The answer throws `signature-invalid`. */
+export function createVerifier(
+  scheme: WebhookScheme,
+  secrets: readonly Secret[],
+  { clock, toleranceMs = scheme.toleranceMs ?? TOLERANCE_MS }: { clock: Clock; toleranceMs?: number },
+): (received: Received) => Verified {
+  const { id: place, timestamp: timestampField, signature, signed } = scheme;
+  const parts = signedParts(signed);
+  const matches = matcherOf(scheme, secrets);
+
+  return (received) => {
+    const id = "header" in place ? idOf(scheme, received) : undefined;
+    const timestamp = timestampField && elementsOf(received, timestampField)[0];
+    if (timestampField !== undefined) checkTime(timestamp, clock.now(), toleranceMs);
+    const given = elementsOf(received, signature).slice(0, MAX_SIGNATURES);
+    if (given.length === 0) throw invalid("the request has no signature of the kind that was agreed on.");
+    if (!matches(signedBytes(parts, received, { id, timestamp }), given))
+      throw invalid("no signature matches what was received.");
+    return {
+      id: id ?? idOf(scheme, received),
+      sentAtMs: timestamp === undefined ? undefined : Number(timestamp) * 1_000,
+    };
+  };
+}
+
+/** What follows the prefix in those elements of the header that have it. */
+function elementsOf(received: Received, { header, prefix = "", separator }: Field): readonly string[] {
+  const value = received.header(header) ?? "";
+  const elements = separator === undefined ? [value] : value.split(separator);
+  return elements
+    .map((element) => element.trim())
+    .filter((element) => element.startsWith(prefix) && element.length > prefix.length)
+    .map((element) => element.slice(prefix.length));
+}
+
+function checkTime(timestamp: string | undefined, now: number, toleranceMs: number): void {
+  if (timestamp === undefined || !SECONDS.test(timestamp))
+    throw invalid("the request does not say when it was sent.");
+  const awayMs = Math.abs(Math.floor(now / 1_000) - Number(timestamp)) * 1_000;
+  if (awayMs > toleranceMs) throw invalid("the request was sent too long ago, or its clock is ahead.");
+}
+
+function signedBytes(parts: readonly SignedPart[], received: Received, claims: Claims): Uint8Array {
+  const pieces = parts.map((part, index) => {
+    switch (part.kind) {
+      case "text":
+        return part.text;
+      case "body":
+        return received.body;
+      case "form":
+        return formText(received);
+      case "url":
+        if (received.url === undefined) throw invalid("the address that was called is not known.");
+        return received.url;
+      default: {
+        const value = claims[part.kind] ?? "";
+        const next = parts[index + 1];
+        // With the text that ends it inside, two requests could have one signature.
+        if (value === "" || (next?.kind === "text" && value.includes(next.text)))
+          throw invalid(`the ${part.kind} is missing, or has what is to follow it inside.`);
+        return value;
+      }
+    }
+  });
+  return Buffer.concat(pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)));
+}
+
+/** Each name and each of its values, sorted, without anything between them. */
+function formText(received: Received): string {
+  if (received.body.byteLength === 0) return "";
+  const type = received.header("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
+  // Of any other body the signature would say nothing.
+  if (type !== "application/x-www-form-urlencoded") throw invalid("the body is not the form that is signed.");
+  const pairs = [...new URLSearchParams(received.text())].map(([name, value]) => ({ name, value }));
+  return pairs
+    .sort((a, b) => compare(a.name, b.name) || compare(a.value, b.value))
+    .map(({ name, value }) => name + value)
+    .join("");
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** The sender's name for the event. One in the body is read only after that has been verified. */
+export function idOf({ id }: WebhookScheme, received: Received): string | undefined {
+  return "header" in id ? received.header(id.header) : memberOf(received, id.json);
+}
+
+function memberOf(received: Received, name: string): string | undefined {
+  try {
+    const body = received.json();
+    if (typeof body !== "object" || body === null || !Object.hasOwn(body, name)) return undefined;
+    const found = (body as Readonly<Record<string, unknown>>)[name];
+    return typeof found === "string" || typeof found === "number" ? String(found) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+type Matcher = (signed: Uint8Array, given: readonly string[]) => boolean;
+
+/** Whether any of the signatures is right under any of the secrets. */
+function matcherOf(scheme: WebhookScheme, secrets: readonly Secret[]): Matcher {
+  const { digest, encoding } = scheme.signature;
+  const keys = secrets.map((secret) => secretBytes(scheme, secret));
+  if (digest === "ed25519") {
+    const publicKeys = keys.map(publicKeyOf);
+    return (signed, given) =>
+      given.some((text) => publicKeys.some((key) => verify(null, signed, key, Buffer.from(text, encoding))));
+  }
+  const algorithm = digest.slice("hmac-".length);
+  return (signed, given) =>
+    keys.some((key) => {
+      const expected = createHmac(algorithm, key).update(signed).digest();
+      return given.some((text) => isEqual(expected, Buffer.from(text, encoding)));
+    });
+}
+
+function isEqual(expected: Uint8Array, given: Uint8Array): boolean {
+  return expected.length === given.length && timingSafeEqual(expected, given);
+}
+
+function secretBytes({ secret: form }: WebhookScheme, secret: Secret): Uint8Array {
+  const { encoding = "text", prefix = "" } = form ?? {};
+  const bytes = typeof secret === "string" ? decoded(secret, encoding, prefix) : secret;
+  if (bytes instanceof Uint8Array && bytes.length > 0) return bytes;
+  throw new NevertwiceError(
+    "options-invalid",
+    `secret must be ${encoding === "text" ? "text" : `${encoding} text`} or bytes, and not empty.`,
+  );
+}
+
+const WRITTEN = { hex: /^([0-9a-f]{2})+$/i, base64: /^[A-Za-z0-9+/]+={0,2}$/ } as const;
+
+function decoded(
+  secret: string,
+  encoding: "text" | "hex" | "base64",
+  prefix: string,
+): Uint8Array | undefined {
+  const text = secret.startsWith(prefix) ? secret.slice(prefix.length) : secret;
+  if (encoding === "text") return Buffer.from(text);
+  return WRITTEN[encoding].test(text) ? Buffer.from(text, encoding) : undefined;
+}
+
+/** What stands before the 32 bytes of an Ed25519 key in the form that node reads (RFC 8410). */
+const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
+
+function publicKeyOf(bytes: Uint8Array): KeyObject {
+  if (bytes.length === 32)
+    return createPublicKey({ key: Buffer.concat([SPKI_HEAD, bytes]), format: "der", type: "spki" });
+  throw new NevertwiceError("options-invalid", "secret must be a public key of 32 bytes for ed25519.");
+}
+
+export function invalid(why: string): NevertwiceError {
+  return new NevertwiceError("signature-invalid", why);
+}

@@ -1,0 +1,368 @@
+/** SQS by fauxqs: what becomes of a message for each verdict, in which order, and what sending twice leads to. */
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { consumer } from "../../src/events/index.ts";
+import {
+  attribute,
+  consumeSqs,
+  deduplicationId,
+  messageId,
+  type SqsClient,
+  type SqsMessage,
+  sendOnce,
+  sentKey,
+} from "../../src/events/sqs.ts";
+import { createGuard } from "../../src/functions/guard.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { advance, createScene } from "./sqs/scene.ts";
+
+/** Work that goes on until the test ends it. */
+function held() {
+  let finish = (_: string) => {};
+  const end = new Promise<string>((resolve) => {
+    finish = resolve;
+  });
+  return { work: vi.fn(() => end), finish };
+}
+
+/** The machine may be slow. */
+const eventually = (check: () => unknown) => vi.waitFor(check, 15_000);
+
+const EMPTY = { waiting: 0, hidden: 0 };
+const bodies = (work: { mock: { calls: [SqsMessage, ...unknown[]][] } }) =>
+  work.mock.calls.map(([{ Body }]) => Body);
+
+describe("a message", () => {
+  test("is done once and deleted, however often it is sent under one key", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const queueUrl = queue();
+    const work = vi.fn(async ({ Body }: SqsMessage) => Body);
+    for (const [key, MessageBody] of [
+      ["1", "a"],
+      ["1", "a"],
+      ["2", "b"],
+      ["1", "a"],
+    ] as const)
+      await sendOnce(client, key, { QueueUrl: queueUrl, MessageBody });
+    // One at a time: a second copy never meets the first at work.
+    consume({ work }, { queueUrl, concurrency: 1 });
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    expect(bodies(work)).toEqual(["a", "b"]);
+  });
+
+  test("that fails is hidden for as long as the consumer says, and then comes again", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const queueUrl = queue();
+    const work = vi.fn().mockRejectedValueOnce(new Error("busy")).mockResolvedValue("done");
+    await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "a" });
+    const visibility = vi.spyOn(client, "changeMessageVisibility");
+    consume({ work, laterMs: 7_000 }, { queueUrl });
+    await eventually(() => expect(visibility.mock.calls[0]?.[0].VisibilityTimeout).toBe(7));
+    await eventually(() => expect(visibility.mock.settledResults[0]?.type).toBe("fulfilled"));
+    expect(count(queueUrl)).toEqual({ waiting: 0, hidden: 1 });
+    advance(7_000);
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    expect(work).toHaveBeenCalledTimes(2);
+  });
+
+  test("that sending again cannot help is moved to the dead-letter queue as it was", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const [queueUrl, deadLetterQueueUrl] = [queue(), queue()];
+    const MessageAttributes = { kind: { DataType: "String", StringValue: "order" } };
+    await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "bad", MessageAttributes });
+    const work = vi.fn().mockRejectedValue(new RangeError("no such item"));
+    consume({ work, isPermanent: () => true }, { queueUrl, deadLetterQueueUrl });
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    const names = { MessageAttributeNames: ["All"] };
+    const { Messages = [] } = await client.receiveMessage({ QueueUrl: deadLetterQueueUrl, ...names });
+    const [dead] = Messages as [SqsMessage];
+    expect([dead.Body, attribute(dead, "kind"), sentKey(dead)]).toEqual(["bad", "order", "1"]);
+  });
+
+  test("is not lost if the dead-letter queue is", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const queueUrl = queue();
+    await client.sendMessage({ QueueUrl: queueUrl, MessageBody: "keyless" });
+    const onError = vi.fn();
+    const work = vi.fn();
+    consume({ work }, { queueUrl, deadLetterQueueUrl: `${queueUrl}-gone`, onError });
+    await eventually(() => expect(onError).toHaveBeenCalled());
+    expect(onError.mock.calls[0]?.[1]).toMatchObject({ during: "dead-letter", message: { Body: "keyless" } });
+    expect(count(queueUrl)).toEqual({ waiting: 0, hidden: 1 });
+    expect(work).not.toHaveBeenCalled();
+  });
+
+  test("without a dead-letter queue of ours is left to the queue's own", async () => {
+    const { client, server, queue, consume, count } = await createScene();
+    const dead = queue();
+    const deadLetterTargetArn = server.inspectQueue(dead.split("/").at(-1) ?? "")?.arn;
+    const RedrivePolicy = JSON.stringify({ deadLetterTargetArn, maxReceiveCount: 2 });
+    const queueUrl = queue({ attributes: { RedrivePolicy } });
+    await client.sendMessage({ QueueUrl: queueUrl, MessageBody: "keyless" });
+    const receive = vi.spyOn(client, "receiveMessage");
+    const told = vi.fn();
+    consume({ work: () => {}, onEvent: told }, { queueUrl, visibilityMs: 5_000 });
+    for (const times of [1, 2]) {
+      await eventually(() => expect(told).toHaveBeenCalledTimes(times));
+      expect(told).toHaveBeenLastCalledWith(expect.objectContaining({ kind: "refused", verdict: "reject" }));
+      advance(5_000);
+    }
+    await eventually(() => expect(count(dead)).toEqual({ waiting: 1, hidden: 0 }));
+    expect(receive.mock.calls.length).toBeLessThan(10);
+  });
+
+  test("stays hidden for as long as its claim is renewed", async () => {
+    const { client, server, queue, consume, count } = await createScene();
+    const queueUrl = queue();
+    await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "slow" });
+    const hiddenUntil = () =>
+      server.inspectQueue(queueUrl.split("/").at(-1) ?? "")?.messages.inflight[0]?.visibilityDeadline ?? 0;
+    const { work, finish } = held();
+    consume({ work, leaseMs: 150 }, { queueUrl, visibilityMs: 10_000 });
+    await eventually(() => expect(work).toHaveBeenCalled());
+    for (const _ of [1, 2, 3]) {
+      advance(9_000);
+      await eventually(() => expect(hiddenUntil()).toBeGreaterThan(Date.now() + 9_000));
+    }
+    finish("done");
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+
+  test("whose deletion fails comes again, is known, and is deleted then", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const queueUrl = queue();
+    await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "a" });
+    vi.spyOn(client, "deleteMessageBatch").mockImplementationOnce(() => Promise.reject(new Error("reset")));
+    const [work, onError] = [vi.fn(async () => "done"), vi.fn()];
+    consume({ work }, { queueUrl, visibilityMs: 5_000, onError });
+    await eventually(() => expect(onError).toHaveBeenCalledWith(expect.any(Error), { during: "delete" }));
+    advance(5_000);
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe("the loop", () => {
+  test("has no more under way than it is told, and deletes together what ends together", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const queueUrl = queue();
+    const Entries = Array.from({ length: 10 }, (_, index) => ({ Id: `${index}`, MessageBody: `${index}` }));
+    for (const _ of [1, 2]) await client.sendMessageBatch({ QueueUrl: queueUrl, Entries });
+    const deletes = vi.spyOn(client, "deleteMessageBatch");
+    let [now, most] = [0, 0];
+    const work = async () => {
+      most = Math.max(most, ++now);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      now--;
+    };
+    consume({ key: messageId, work }, { queueUrl, concurrency: 4 });
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    expect(most).toBe(4);
+    expect(deletes.mock.calls.length).toBeLessThan(20);
+  });
+
+  test("outlives a queue that cannot be reached, and tells of it", async () => {
+    const { server, client, queue, consume, count } = await createScene();
+    const queueUrl = `${queue()}-late`;
+    const [work, onError] = [vi.fn(async () => "done"), vi.fn()];
+    consume({ work, key: messageId }, { queueUrl, onError });
+    await eventually(() => expect(onError).toHaveBeenCalledWith(expect.any(Error), { during: "receive" }));
+    server.createQueue(queueUrl.split("/").at(-1) ?? "");
+    await client.sendMessage({ QueueUrl: queueUrl, MessageBody: "a" });
+    await eventually(() => expect(work).toHaveBeenCalled());
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+  });
+
+  test("closes when what is under way has ended and is deleted, and takes nothing more", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const queueUrl = queue();
+    await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "a" });
+    const { work, finish } = held();
+    const consumption = consume({ work }, { queueUrl, concurrency: 1 });
+    await eventually(() => expect(work).toHaveBeenCalled());
+    const closed = vi.fn();
+    const closing = consumption.close().then(closed);
+    await sendOnce(client, "2", { QueueUrl: queueUrl, MessageBody: "b" });
+    expect(closed).not.toHaveBeenCalled();
+    finish("done");
+    await closing;
+    expect(count(queueUrl)).toEqual({ waiting: 1, hidden: 0 });
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+
+  test("refuses a client, or options, that it cannot work with", async () => {
+    const { client, queue, guard } = await createScene();
+    const queueUrl = queue();
+    const consume = consumer<SqsMessage>(guard, { name: "shop", key: sentKey, work: () => {} });
+    const wrong = [
+      {},
+      { client },
+      { client: { send() {} }, queueUrl },
+      { client, queueUrl: "" },
+      { client, queueUrl, waitMs: 20_001 },
+      { client, queueUrl, visibilityMs: 999 },
+      { client, queueUrl, concurrency: 0 },
+      { client, queueUrl, batchSize: 10 },
+    ];
+    for (const options of wrong)
+      expect(() => consumeSqs(consume, options as never)).toThrow("options-invalid");
+  });
+});
+
+describe("a FIFO queue", () => {
+  test("keeps the order of a group over failures, and other groups do not wait for it", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const queueUrl = queue({ fifo: true });
+    for (const body of ["a1", "a2", "b1", "a3", "b2"])
+      await sendOnce(client, body, {
+        QueueUrl: queueUrl,
+        MessageBody: body,
+        MessageGroupId: body[0] as string,
+      });
+    let failures = 0;
+    const work = vi.fn(async ({ Body }: SqsMessage) => {
+      if (Body === "a2" && failures++ === 0) throw new Error("busy");
+    });
+    consume({ work }, { queueUrl });
+    await eventually(() => expect([...bodies(work)].sort()).toEqual(["a1", "a2", "b1", "b2"]));
+    advance(1_000);
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    expect(bodies(work).filter((body) => body?.startsWith("a"))).toEqual(["a1", "a2", "a2", "a3"]);
+  });
+
+  test("hands out several of one group: those behind a failure are given back, the last one first", async () => {
+    // fauxqs hands out one message of a group at a time; SQS hands out as many as there are.
+    const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
+    onTestFinished(async () => void (await guard.close()));
+    const message = (Body: string): SqsMessage => ({
+      MessageId: Body,
+      ReceiptHandle: `receipt ${Body}`,
+      Body,
+      Attributes: { MessageGroupId: "a" },
+    });
+    const calls: string[] = [];
+    const batches = [["a1", "a2", "a3", "a4"].map(message)];
+    const client: SqsClient = {
+      async receiveMessage(_, { abortSignal }) {
+        const Messages = batches.shift();
+        if (Messages === undefined)
+          await new Promise((resolve) => abortSignal.addEventListener("abort", resolve));
+        return { Messages };
+      },
+      async deleteMessageBatch({ Entries }) {
+        for (const { ReceiptHandle } of Entries) calls.push(`delete ${ReceiptHandle}`);
+        return {};
+      },
+      async changeMessageVisibility({ ReceiptHandle, VisibilityTimeout }) {
+        calls.push(`${ReceiptHandle} for ${VisibilityTimeout}`);
+      },
+      sendMessage: () => Promise.reject(new Error("nothing is sent")),
+    };
+    const work = async ({ Body }: SqsMessage) => {
+      if (Body === "a2") throw new Error("busy");
+    };
+    const consume = consumer(guard, { name: "shop", key: messageId, work, laterMs: 30_000 });
+    const consumption = consumeSqs(consume, { client, queueUrl: "https://sqs/orders.fifo" });
+    await eventually(() => expect(calls).toHaveLength(4));
+    expect(calls).toEqual(["delete receipt a1", "receipt a2 for 30", "receipt a4 for 0", "receipt a3 for 0"]);
+    await consumption.close();
+  });
+
+  test("moves what is hopeless to a dead-letter queue and goes on with its group", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const [queueUrl, deadLetterQueueUrl] = [queue({ fifo: true }), queue({ fifo: true })];
+    for (const body of ["bad", "good"])
+      await sendOnce(client, body, { QueueUrl: queueUrl, MessageBody: body, MessageGroupId: "a" });
+    const work = vi.fn(async ({ Body }: SqsMessage) => {
+      if (Body === "bad") throw new RangeError("no such item");
+    });
+    consume({ work, isPermanent: (error) => error instanceof RangeError }, { queueUrl, deadLetterQueueUrl });
+    await eventually(() => expect(bodies(work)).toEqual(["bad", "good"]));
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    const { Messages } = await client.receiveMessage({ QueueUrl: deadLetterQueueUrl });
+    expect(Messages?.map(({ Body }) => Body)).toEqual(["bad"]);
+  });
+});
+
+describe("sending", () => {
+  test("EV-11 SQS FIFO: a duplicate send is one delivery within five minutes, two after, and one execution in all", async () => {
+    const { client, queue, consume, count } = await createScene();
+    const queueUrl = queue({ fifo: true });
+    const message = { QueueUrl: queueUrl, MessageBody: "order 7 paid", MessageGroupId: "orders" };
+    const told = vi.fn();
+    const work = vi.fn(async () => "shipped");
+    consume({ work, onEvent: ({ kind }) => void told(kind) }, { queueUrl });
+    const first = await sendOnce(client, "order 7", message);
+    const again = await sendOnce(client, "order 7", message);
+    expect(again.MessageId).toBe(first.MessageId);
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    await eventually(() => expect(told.mock.calls).toEqual([["done"]]));
+    advance(5 * 60_000 + 1);
+    await sendOnce(client, "order 7", message);
+    await eventually(() => expect(told.mock.calls).toEqual([["done"], ["done-before"]]));
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+
+  test("EV-12 SQS content mode: the same body with other attributes is a duplicate, unless it is sent under keys", async () => {
+    const { client, queue, count } = await createScene();
+    const queueUrl = queue({ fifo: true, attributes: { ContentBasedDeduplication: "true" } });
+    const message = { QueueUrl: queueUrl, MessageBody: "ping", MessageGroupId: "a" };
+    const attributed = (StringValue: string) => ({
+      ...message,
+      MessageAttributes: { try: { DataType: "String", StringValue } },
+    });
+    await client.sendMessage(attributed("first"));
+    await client.sendMessage(attributed("second"));
+    expect(count(queueUrl).waiting).toBe(1);
+    for (const key of ["1", "2", "2"]) await sendOnce(client, key, message);
+    expect(count(queueUrl).waiting).toBe(3);
+  });
+
+  test("EV-20 a producer that crashed after publishing publishes again under the same id, and it is one event", async () => {
+    const { client, queue, guard, clock, consume, count } = await createScene();
+    const queueUrl = queue({ fifo: true });
+    const ids: (string | undefined)[] = [];
+    const keyOf = (message: SqsMessage) => {
+      ids.push(deduplicationId(message));
+      return sentKey(message);
+    };
+    const order = { operation: "ship", key: "order 7" };
+    const publish = (deriveKey: (name: string) => string) =>
+      sendOnce(client, deriveKey("shipped"), {
+        QueueUrl: queueUrl,
+        MessageBody: "order 7 shipped",
+        MessageGroupId: "orders",
+      });
+    const crashed = new Promise<void>((resolve) => {
+      void guard.tryRun(order, async ({ deriveKey }) => {
+        await publish(deriveKey);
+        resolve();
+        return new Promise<never>(() => {});
+      });
+    });
+    await crashed;
+    clock.advance(guard.policy.leaseMs);
+    // By then the queue has forgotten: only the consumer still knows.
+    advance(5 * 60_000 + 1);
+    await guard.run(order, ({ number, deriveKey }) => {
+      expect(number).toBe(2);
+      return publish(deriveKey);
+    });
+    const work = vi.fn(async () => "seen");
+    consume({ work, key: keyOf }, { queueUrl, concurrency: 1 });
+    await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
+    await eventually(() => expect(ids).toHaveLength(2));
+    expect(new Set(ids).size).toBe(1);
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+
+  test("takes keys that SQS would not take, and no empty one", async () => {
+    const { client, queue, count } = await createScene();
+    const queueUrl = queue({ fifo: true });
+    const message = { QueueUrl: queueUrl, MessageBody: "a", MessageGroupId: "a" };
+    const long = "Bestellung für Müller ".repeat(20);
+    for (const key of [long, long, `${long}!`]) await sendOnce(client, key, message);
+    expect(count(queueUrl).waiting).toBe(2);
+    await expect(sendOnce(client, "", message)).rejects.toMatchObject({ code: "key-missing" });
+  });
+});
