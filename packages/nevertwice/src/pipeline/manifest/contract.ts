@@ -1,0 +1,148 @@
+/** The `[contract]` of a node: its two functions, how long a try may take, what is tried again, and what makes its key. */
+import { BACKOFF_DEFAULTS, backoffMs, STRATEGIES } from "../../core/backoff.ts";
+import type { Contract, EffectShell, PureCore, Retry } from "../model.ts";
+import { type Document, isFault } from "./document.ts";
+import { isText, shown, type Table } from "./table.ts";
+
+/** Reasons that another try does not change. */
+const NEVER_RETRIED: readonly string[] = ["effect-denied", "key-missing", "key-invalid"];
+
+/** What stands in for a function that is not there; a model that has it is never run, since that was reported. */
+const noCode = () => undefined;
+
+export function readContract(document: Document, node: Table, isSource: boolean): Contract {
+  const contract = node.table("contract");
+  if (contract === undefined) {
+    if (!node.has("contract"))
+      node.missing("contract", 'add [contract] with effect_shell = "./file.js#name"');
+    return { pureCore: noCode, effectShell: noCode };
+  }
+  const hasCore = contract.has("pure_core");
+  const pureCore = isSource && !hasCore ? passOn : codeIn(document, contract, "pure_core");
+  const effectShell = codeIn(document, contract, "effect_shell");
+  const timeoutMs = contract.duration("timeout", "5s");
+  const retry = readRetry(contract, timeoutMs);
+  const longestMs = longestRunMs(timeoutMs, retry);
+  const idempotency = readIdempotency(contract, longestMs);
+  contract.done({
+    timeout_ms: 'write timeout = "5s"',
+    on_lapsed: "write it in idempotency = { … }",
+    retention: "write it in idempotency = { … }",
+  });
+  return {
+    pureCore: pureCore as PureCore,
+    effectShell: effectShell as EffectShell,
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(retry && { retry }),
+    ...(idempotency && { idempotency }),
+  };
+}
+
+/** What a source brings stays as it is, unless it says otherwise. */
+function passOn(payload: unknown): unknown {
+  return payload;
+}
+
+function codeIn(document: Document, contract: Table, key: string): unknown {
+  const value = contract.value(key);
+  if (value === undefined) {
+    contract.missing(key, `add ${key} = "./file.js#name"`);
+    return noCode;
+  }
+  const found = document.codeOf(value);
+  if (isFault(found)) contract.wrong(key, found.problem, found.fix);
+  else if (typeof found.code === "function") return found.code;
+  else contract.wrong(key, `${shown(value)} is ${shown(found.code)}`, "name a function");
+  return noCode;
+}
+
+function readRetry(contract: Table, timeoutMs: number | undefined): Retry | undefined {
+  const table = contract.table("retry");
+  if (table === undefined) return undefined;
+  const strategy = table.oneOf("strategy", STRATEGIES) ?? BACKOFF_DEFAULTS.strategy;
+  const max = table.whole("max", 1);
+  if (!table.has("max")) table.missing("max", "add max = 3 for up to four tries");
+  const baseMs = table.duration("base", "100ms") ?? BACKOFF_DEFAULTS.baseMs;
+  const capMs = table.duration("cap", "30s") ?? Math.max(BACKOFF_DEFAULTS.capMs, baseMs);
+  if (baseMs > capMs)
+    table.wrong("base", "contract.retry.base is longer than its cap", "make base the shorter of the two");
+  const jitter = table.share("jitter") ?? BACKOFF_DEFAULTS.jitter;
+  const on = table.texts("on", '["timeout"]') ?? [];
+  if (on.includes("timeout") && timeoutMs === undefined && !contract.has("timeout"))
+    table.wrong(
+      "on",
+      "contract.retry.on has a timeout, and there is none",
+      'add timeout = "5s" to [contract]',
+    );
+  const permanent = on.find((reason) => NEVER_RETRIED.includes(reason));
+  if (permanent !== undefined)
+    table.wrong("on", `${shown(permanent)} is never tried again`, "take it out: it would fail the same way");
+  table.done({
+    base_ms: 'write base = "100ms"',
+    cap_ms: 'write cap = "30s"',
+    attempts: "write max, which counts retries: 3 is up to four tries",
+    tries: "write max, which counts retries: 3 is up to four tries",
+  });
+  return { strategy, max: max ?? 1, baseMs, capMs, jitter, on };
+}
+
+/** How long one message can be worked on, as far as that is known. */
+function longestRunMs(timeoutMs = 0, retry?: Retry): number {
+  const max = retry?.max ?? 0;
+  // The waits of a long list are all the cap, and the sum of a thousand says enough.
+  const waits = Array.from({ length: Math.min(max, 1_000) }, (_, index) =>
+    retry === undefined ? 0 : backoffMs(retry, index + 1, 0),
+  );
+  return timeoutMs * (max + 1) + waits.reduce((sum, waitMs) => sum + waitMs, 0);
+}
+
+function shownMs(ms: number): string {
+  return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${ms}ms`;
+}
+
+function readIdempotency(contract: Table, longestMs: number): Contract["idempotency"] {
+  const table = contract.table("idempotency");
+  if (table === undefined) return undefined;
+  const fields = readFields(table);
+  const retentionMs = table.duration("retention", "30d");
+  if (retentionMs !== undefined && retentionMs < longestMs)
+    table.wrong(
+      "retention",
+      `contract.idempotency.retention is shorter than the ${shownMs(longestMs)} that all tries of one message may take`,
+      `write at least "${shownMs(longestMs)}"`,
+    );
+  const onLapsed = table.oneOf("on_lapsed", ["takeover", "hold"]);
+  table.done({
+    fields: 'write key = ["a", "b"]',
+  });
+  return {
+    fields,
+    ...(retentionMs !== undefined && { retentionMs }),
+    ...(onLapsed !== undefined && { onLapsed }),
+  };
+}
+
+/** One field as text, several as a list. */
+function readFields(table: Table): readonly string[] {
+  const value = table.value("key");
+  if (value === undefined) table.missing("key", 'add key = "request_id"');
+  if (value === undefined || Array.isArray(value))
+    return table.texts("key", '["tenant", "request_id"]') ?? [];
+  const listed = typeof value === "string" ? value.replace(/^fields:/, "").split(",") : [];
+  if (listed.length > 1 || (typeof value === "string" && value.startsWith("fields:"))) {
+    const list = listed.map((field) => JSON.stringify(field.trim())).join(", ");
+    table.wrong(
+      "key",
+      `contract.idempotency.key is ${shown(value)}, which would be one field`,
+      `write key = [${list}]`,
+    );
+    return [];
+  }
+  if (isText(value)) return [value];
+  table.wrong(
+    "key",
+    `contract.idempotency.key is ${shown(value)}`,
+    'write the name of a field, e.g. key = "request_id"',
+  );
+  return [];
+}

@@ -1,0 +1,204 @@
+/** A network's manifest, read and checked by itself; the nodes and networks that it uses are read elsewhere. */
+import type { Schema, Supervision } from "../model.ts";
+import { type Document, isFault, isTable } from "./document.ts";
+import type { Report } from "./problem.ts";
+import { schemaOf } from "./schema.ts";
+import { isName, NAME_FIX, readTable, shown, type Table } from "./table.ts";
+import type { Path } from "./toml-lines.ts";
+
+export interface NetworkDraft {
+  readonly id: string;
+  readonly version: string;
+  /** Undefined for one that is named and cannot be had. */
+  readonly schemas: ReadonlyMap<string, SchemaDraft | undefined>;
+  /** Names of nodes, in their order. */
+  readonly nodes: readonly string[];
+  readonly edges: readonly EdgeDraft[];
+  readonly exposed: { readonly in: readonly ExposedDraft[]; readonly out: readonly ExposedDraft[] };
+  readonly supervision: Supervision;
+  readonly concurrency: readonly { readonly node: string; readonly count: number; readonly path: Path }[];
+}
+
+export interface SchemaDraft {
+  readonly schema: Schema;
+  /** What it was made of: one schema in two networks is one if this is. */
+  readonly code: unknown;
+}
+
+/** A port as a network names it, `charge.in`, and where that is written. */
+export interface Address {
+  readonly node: string;
+  readonly port: string;
+  readonly path: Path;
+}
+
+export interface EdgeDraft {
+  readonly from: Address;
+  readonly to: Address;
+}
+
+export interface ExposedDraft {
+  readonly name: string;
+  readonly address: Address;
+}
+
+const SUPERVISION: Supervision = { strategy: "one-for-one", restarts: 3, withinMs: 5_000 };
+
+export function readNetwork(document: Document, report: Report): NetworkDraft {
+  const manifest = readTable(report, document.table);
+  const { id, version } = readHead(manifest);
+  const draft: NetworkDraft = {
+    id,
+    version,
+    schemas: readSchemas(document, manifest),
+    nodes: readNodes(document, manifest),
+    edges: readEdges(manifest, report),
+    exposed: readExposed(manifest),
+    supervision: readSupervision(manifest),
+    concurrency: readConcurrency(manifest),
+  };
+  manifest.done({
+    edge: "write [[edges]]",
+    contract: "write it in the file of the node",
+    node: "a file is a node or a network, not both",
+  });
+  return draft;
+}
+
+function readHead(manifest: Table): { id: string; version: string } {
+  const network = manifest.table("network");
+  if (network === undefined) return { id: "", version: "" };
+  const id = network.text("id");
+  const version = network.text("version");
+  if (!network.has("id")) network.missing("id", 'add id = "billing"; claims are kept under it');
+  if (!network.has("version")) network.missing("version", 'add version = "1.0.0"');
+  network.done({ name: "write id" });
+  return { id: id ?? "", version: version ?? "" };
+}
+
+function readSchemas(document: Document, manifest: Table): ReadonlyMap<string, SchemaDraft | undefined> {
+  const schemas = new Map<string, SchemaDraft | undefined>();
+  const table = manifest.table("schemas");
+  for (const name of table?.keys() ?? []) {
+    const value = table?.value(name);
+    const found = document.codeOf(value);
+    if (isFault(found)) {
+      table?.wrong(name, found.problem, found.fix);
+      schemas.set(name, undefined);
+      continue;
+    }
+    const schema = schemaOf(name, found.code);
+    schemas.set(name, schema && { schema, code: found.code });
+    if (schema === undefined)
+      table?.wrong(
+        name,
+        `${shown(value)} is ${shown(found.code)}, which checks nothing`,
+        'name a Standard Schema (an object with "~standard") or a function',
+      );
+  }
+  return schemas;
+}
+
+function readNodes(document: Document, manifest: Table): readonly string[] {
+  const nodes = manifest.named("nodes");
+  if (nodes.length === 0 && !isTable(manifest.value("nodes")))
+    manifest.missing("nodes", 'add [nodes] with charge = { use = "./charge.node.toml" }');
+  else if (isTable(manifest.value("nodes")) && Object.keys(manifest.value("nodes") as object).length === 0)
+    manifest.wrong("nodes", "the network has no nodes", 'add e.g. charge = { use = "./charge.node.toml" }');
+  for (const [name, node] of nodes) {
+    const use = node.value("use");
+    const used = document.uses.get(name);
+    if (use === undefined) node.missing("use", 'add use = "./charge.node.toml"');
+    else if (used !== undefined && isFault(used)) node.wrong("use", used.problem, used.fix);
+    node.done({
+      concurrency: "write it in [deploy]",
+      contract: "write it in the file that is used",
+      file: "write use",
+    });
+  }
+  return nodes.map(([name]) => name);
+}
+
+function readEdges(manifest: Table, report: Report): readonly EdgeDraft[] {
+  const value = manifest.value("edges");
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) {
+    manifest.wrong(
+      "edges",
+      `edges is ${shown(value)}`,
+      "write [[edges]], with two brackets, once for each edge",
+    );
+    return [];
+  }
+  return value.flatMap((item, index) => {
+    if (!isTable(item)) {
+      report(["edges", index], `edges[${index}] is ${shown(item)}`, 'write { from = "a.out", to = "b.in" }');
+      return [];
+    }
+    const edge = readTable(report, item, ["edges", index]);
+    const from = readAddress(edge, "from", edge.value("from"), []);
+    const to = edge.value("to");
+    const ends = Array.isArray(to)
+      ? to.map((end, place) => readAddress(edge, "to", end, [place]))
+      : [readAddress(edge, "to", to, [])];
+    if (Array.isArray(to) && to.length === 0)
+      edge.wrong("to", `edges[${index}].to is empty`, 'name a port, e.g. "b.in"');
+    edge.done();
+    return ends.flatMap((end) => (from === undefined || end === undefined ? [] : [{ from, to: end }]));
+  });
+}
+
+function readAddress(table: Table, key: string, value: unknown, within: Path): Address | undefined {
+  if (value === undefined) {
+    table.missing(key, `add ${key} = "charge.${key === "from" ? "out" : "in"}"`);
+    return undefined;
+  }
+  const [, node, port] = typeof value === "string" ? (/^([^.]+)\.([^.]+)$/.exec(value) ?? []) : [];
+  if (node !== undefined && port !== undefined) return { node, port, path: [...table.path, key, ...within] };
+  table.wrong(
+    key,
+    `${shown(value)} is no port of a node`,
+    'write the node, a dot, and its port, e.g. "charge.in"',
+  );
+  return undefined;
+}
+
+function readExposed(manifest: Table): NetworkDraft["exposed"] {
+  const table = manifest.table("expose");
+  const side = (name: "in" | "out"): readonly ExposedDraft[] => {
+    const ports = table?.table(name);
+    return (ports?.keys() ?? []).flatMap((key) => {
+      if (!isName(key)) ports?.wrong(key, `${shown(key)} is no name`, NAME_FIX);
+      const address = ports && readAddress(ports, key, ports.value(key), []);
+      return address === undefined ? [] : [{ name: key, address }];
+    });
+  };
+  const exposed = { in: side("in"), out: side("out") };
+  table?.done({ input: "write in", output: "write out" });
+  return exposed;
+}
+
+function readSupervision(manifest: Table): Supervision {
+  const table = manifest.table("supervision");
+  if (table === undefined) return SUPERVISION;
+  const strategy = table.oneOf("strategy", ["one-for-one", "one-for-all"]);
+  const restarts = table.whole("restarts", 0);
+  const withinMs = table.duration("within", "5s");
+  table.done({ max_restarts: "write restarts", max_seconds: 'write within = "5s"' });
+  return {
+    strategy: strategy ?? SUPERVISION.strategy,
+    restarts: restarts ?? SUPERVISION.restarts,
+    withinMs: withinMs ?? SUPERVISION.withinMs,
+  };
+}
+
+function readConcurrency(manifest: Table): NetworkDraft["concurrency"] {
+  const deploy = manifest.table("deploy");
+  const table = deploy?.table("concurrency");
+  const read = (table?.keys() ?? []).flatMap((node) => {
+    const count = table?.whole(node, 1);
+    return count === undefined ? [] : [{ node, count, path: ["deploy", "concurrency", node] }];
+  });
+  deploy?.done();
+  return read;
+}

@@ -1,0 +1,2 @@
+/** A file that cannot be loaded. */
+throw new Error("no such setting");

@@ -1,0 +1,165 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isNevertwiceError } from "../../src/core/errors.ts";
+import type { NodeModel } from "../../src/pipeline/model.ts";
+import type { PipelineOptions } from "../../src/pipeline/pipeline-options.ts";
+import { createPipelineScene, type Shell } from "./scene.ts";
+
+type EffectsMap = NodeModel["effects"];
+
+/** What a shell answers with these effects, or the failure that it came to. */
+async function shellWith(effects: EffectsMap, shell: Shell, options: PipelineOptions = {}) {
+  let answer: unknown;
+  let tries = 0;
+  const scene = createPipelineScene(
+    {
+      nodes: {
+        call: {
+          kind: "sink",
+          effects,
+          retry: { max: 2, baseMs: 1 },
+          shell: (async (decided, context) => {
+            tries++;
+            answer = await shell(decided, context);
+          }) satisfies Shell,
+        },
+      },
+      in: { orders: "call.in" },
+    },
+    options,
+  );
+  let outcome: Awaited<ReturnType<typeof scene.pipeline.push>> | undefined;
+  // Real sockets take real time: virtual time only moves when it is asked to.
+  const push = scene.pipeline.push("orders", { id: "o-1" }).then((settled) => {
+    outcome = settled;
+  });
+  while (outcome === undefined) {
+    await Promise.race([push, new Promise((resolve) => setTimeout(resolve, 2))]);
+    await scene.advance(10);
+  }
+  return { answer, tries, outcome };
+}
+
+const all = (axis: "http" | "db" | "time" | "random"): EffectsMap => new Map([[axis, { allow: [] }]]);
+
+describe("effects that are not declared", () => {
+  it.each([
+    ["http", ((_, { effects }) => effects.http("http://127.0.0.1/")) as Shell],
+    ["db", ((_, { effects }) => effects.db("orders")) as Shell],
+    ["time", ((_, { effects }) => effects.time.now()) as Shell],
+    ["random", ((_, { effects }) => effects.random.uuid()) as Shell],
+  ])("are denied, and never tried again: %s", async (axis, shell) => {
+    const { outcome, tries } = await shellWith(new Map(), shell, { databases: { orders: {} } });
+    expect(outcome).toMatchObject({
+      verdict: "reject",
+      failures: [{ phase: "execute", reason: "effect-denied" }],
+    });
+    expect(isNevertwiceError(outcome.failures[0]?.error, "not-authorized")).toBe(true);
+    expect(String(outcome.failures[0]?.error)).toContain(`the node call may not use ${axis}`);
+    expect(tries).toBe(1);
+  });
+
+  it("are denied by name: a database that the manifest does not list, or that nobody handed in", async () => {
+    const orders = { name: "orders" };
+    const listed: EffectsMap = new Map([["db", { allow: ["orders"] }]]);
+    const shell =
+      (name: string): Shell =>
+      (_, { effects }) =>
+        effects.db(name);
+    expect((await shellWith(listed, shell("orders"), { databases: { orders } })).answer).toBe(orders);
+    const other = await shellWith(listed, shell("ledger"), { databases: { orders, ledger: {} } });
+    expect(other.outcome.failures).toMatchObject([{ reason: "effect-denied" }]);
+    const nobody = await shellWith(all("db"), shell("toString"), { databases: {} });
+    expect(nobody.outcome.failures).toMatchObject([{ reason: "effect-denied" }]);
+  });
+
+  it("a database that a manifest lists must be handed in at the start", () => {
+    const start = () =>
+      createPipelineScene({
+        nodes: { call: { kind: "sink", effects: new Map([["db", { allow: ["orders"] }]]) } },
+        in: { orders: "call.in" },
+      });
+    expect(start).toThrow(/databases has no "orders", which the node call needs/);
+  });
+
+  it("time and random answer from what the pipeline was given", async () => {
+    const effects: EffectsMap = new Map([...all("time"), ...all("random")]);
+    const { answer } = await shellWith(
+      effects,
+      (_, context) => [
+        context.effects.time.now(),
+        context.effects.random.number(),
+        context.effects.random.uuid().length,
+      ],
+      { clock: { now: () => 42 } },
+    );
+    expect(answer).toEqual([42, 0.5, 36]);
+  });
+});
+
+describe("http", () => {
+  let server: Server;
+  let port = 0;
+  const got: { url: string; method: string; body: string; authorization: string | undefined }[] = [];
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      let body = "";
+      request.on("data", (chunk) => {
+        body += String(chunk);
+      });
+      request.on("end", () => {
+        const { url = "", method = "" } = request;
+        got.push({ url, method, body, authorization: request.headers.authorization });
+        const [, status, location] = /^\/(30\d)\?to=(.*)$/.exec(url) ?? [];
+        if (status === undefined || location === undefined) return response.end("fine");
+        return response.writeHead(Number(status), { location: decodeURIComponent(location) }).end();
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, resolve));
+    port = (server.address() as AddressInfo).port;
+  });
+  afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+  const only: EffectsMap = new Map([["http", { allow: ["127.0.0.1"] }]]);
+  const at = (path: string, host = "127.0.0.1") => `http://${host}:${port}${path}`;
+  const get =
+    (url: string, init: RequestInit = {}): Shell =>
+    async (_, { effects }) =>
+      (await effects.http(url, init)).text();
+
+  it("reaches hosts that are allowed, also by a redirect to one", async () => {
+    expect((await shellWith(only, get(at("/a")))).answer).toBe("fine");
+    const redirect = at(`/302?to=${encodeURIComponent("/b")}`);
+    expect((await shellWith(only, get(redirect))).answer).toBe("fine");
+    expect(got.at(-1)).toMatchObject({ url: "/b" });
+  });
+
+  it("reaches no other host, not by a redirect either", async () => {
+    got.length = 0;
+    for (const url of [at("/a", "localhost"), at(`/302?to=${encodeURIComponent(at("/b", "localhost"))}`)]) {
+      const { outcome, tries } = await shellWith(only, get(url));
+      expect(outcome).toMatchObject({ verdict: "reject", failures: [{ reason: "effect-denied" }] });
+      expect(tries).toBe(1);
+    }
+    expect(got.map(({ url }) => url)).toEqual([expect.stringMatching(/^\/302/)]);
+  });
+
+  it("keeps body and method over 307, and makes it a GET over 303", async () => {
+    for (const [status, method, body] of [
+      [307, "POST", "hello"],
+      [303, "GET", ""],
+    ] as const) {
+      await shellWith(only, get(at(`/${status}?to=%2Fc`), { method: "POST", body: "hello" }));
+      expect(got.at(-1)).toMatchObject({ url: "/c", method, body });
+    }
+  });
+
+  it("gives credentials to the host they were meant for, and to no other", async () => {
+    const both: EffectsMap = new Map([["http", { allow: ["127.0.0.1", "localhost"] }]]);
+    const init = { headers: { authorization: "Bearer x" } };
+    await shellWith(both, get(at(`/302?to=${encodeURIComponent(at("/d", "localhost"))}`), init));
+    expect(got.slice(-2).map(({ authorization }) => authorization)).toEqual(["Bearer x", undefined]);
+  });
+});
