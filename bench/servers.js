@@ -5,15 +5,15 @@ import { runnerImport } from "vite";
 const SERVICES = fileURLToPath(new URL("../packages/nevertwice/test/services/", import.meta.url));
 
 /**
- * @param {"redis" | "postgres"} name
+ * @param {"redis" | "postgres" | "nats"} name
  * @param {Readonly<Record<string, string>>} settings
  * @returns {Promise<{ url: string, stop(): Promise<void> }>}
  */
 export async function startServer(name, settings) {
   const { installMissing } = await load("packages.ts");
-  await installMissing(["redis-server", "initdb", "postgres"]);
-  const { startRedis, startPostgres } = await load(`${name}.ts`);
-  return (startRedis ?? startPostgres)({ settings });
+  await installMissing(["redis-server", "initdb", "postgres", "nats-server"]);
+  const { startRedis, startPostgres, startNats } = await load(`${name}.ts`);
+  return (startRedis ?? startPostgres ?? startNats)({ settings });
 }
 
 /** What puts the load on an application behind HTTP. */

@@ -7,12 +7,21 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { hotSpotsText, page, resultsText } from "../bench/document.js";
+import { deliveriesText, eventsPage } from "../bench/events/document.js";
+import { compareConsumers } from "../bench/events/rounds.js";
+import { gatewayPage, gatewaySpotsText, gatewayText } from "../bench/gateway/document.js";
+import { compareGateway } from "../bench/gateway/rounds.js";
+import { events } from "../bench/grounds/events.js";
+import { gateway } from "../bench/grounds/gateway.js";
 import { http } from "../bench/grounds/http.js";
+import { pipeline } from "../bench/grounds/pipeline.js";
 import { reservations } from "../bench/grounds/reservations.js";
 import { grounds } from "../bench/grounds.js";
 import { httpPage, layerSpotsText, layersText } from "../bench/http/document.js";
 import { compareLayers } from "../bench/http/rounds.js";
 import { isInstalled } from "../bench/installed.js";
+import { messagesText, pipelinePage } from "../bench/pipeline/document.js";
+import { comparePipelines } from "../bench/pipeline/rounds.js";
 import { holdSpotsText, holdsText, reservationsPage } from "../bench/reservations/document.js";
 import { compareReservations } from "../bench/reservations/rounds.js";
 import { compare } from "../bench/rounds.js";
@@ -25,7 +34,7 @@ const { values: flags, positionals } = parseArgs({
   options: { quick: { type: "boolean", default: false } },
   allowPositionals: true,
 });
-const names = [...grounds, http, reservations].map(({ name }) => name);
+const names = [...grounds, http, reservations, events, pipeline, gateway].map(({ name }) => name);
 const unknown = positionals.find((word) => !names.includes(word));
 if (unknown !== undefined) {
   console.error(`There is no ${unknown}; choose from ${names.join(", ")}.`);
@@ -38,6 +47,9 @@ installPeers();
 for (const ground of grounds) if (chosen.includes(ground.name)) await bench(ground);
 if (chosen.includes(http.name)) await benchHttp();
 if (chosen.includes(reservations.name)) await benchReservations();
+if (chosen.includes(events.name)) await benchEvents();
+if (chosen.includes(pipeline.name)) await benchPipeline();
+if (chosen.includes(gateway.name)) await benchGateway();
 
 /** @param {import("../bench/grounds.js").Ground} ground */
 async function bench(ground) {
@@ -92,6 +104,62 @@ async function benchReservations() {
     }
   }
   keep(reservations.name, (measurement) => reservationsPage(all, measurement));
+}
+
+async function benchEvents() {
+  /** @type {(readonly import("../bench/events/rounds.js").Row[])[]} */
+  const all = [];
+  const nats = await startServer("nats", {});
+  try {
+    for (const table of events.tables) {
+      console.error(`\n${events.title}. ${table.title}. ${table.durability}`);
+      const size = flags.quick ? { ...table.size, runs: 2, messages: 2_000, warmup: 500 } : table.size;
+      const server = table.server && (await startServer(table.server, table.settings));
+      try {
+        const conditions = { size, url: server?.url, natsUrl: nats.url };
+        const rows = await compareConsumers({ ...table, bare: events.bare }, conditions, (round) =>
+          console.error(`run ${round} of ${size.runs} done`),
+        );
+        console.log(`\n${deliveriesText(table, rows)}`);
+        all.push(rows);
+      } finally {
+        await server?.stop();
+      }
+    }
+  } finally {
+    await nats.stop();
+  }
+  keep(events.name, (measurement) => eventsPage(all, measurement));
+}
+
+async function benchPipeline() {
+  /** @type {(readonly import("../bench/paired.js").Row[])[]} */
+  const all = [];
+  for (const table of pipeline.tables) {
+    console.error(`\n${pipeline.title}. ${table.title}. ${table.durability}`);
+    const size = flags.quick ? { ...table.size, runs: 2, messages: 1_000, warmup: 200 } : table.size;
+    const server = table.server && (await startServer(table.server, table.settings));
+    try {
+      const conditions = { size, url: server?.url };
+      const rows = await comparePipelines({ ...table, bare: pipeline.bare }, conditions, (round) =>
+        console.error(`run ${round} of ${size.runs} done`),
+      );
+      console.log(`\n${messagesText(table, rows)}`);
+      all.push(rows);
+    } finally {
+      await server?.stop();
+    }
+  }
+  keep(pipeline.name, (measurement) => pipelinePage(all, measurement));
+}
+
+async function benchGateway() {
+  await installLoad();
+  const size = flags.quick ? { ...gateway.size, runs: 1, keys: 4_000, warmup: 2_000 } : gateway.size;
+  console.error(`\n${gateway.title}. ${gateway.durability}`);
+  const rows = await compareGateway(size, (round) => console.error(`run ${round} of ${size.runs} done`));
+  console.log(`\n${gatewayText(rows)}\n\n${gatewaySpotsText(rows)}`);
+  keep(gateway.name, (measurement) => gatewayPage(rows, measurement));
 }
 
 /**

@@ -1,12 +1,14 @@
 /**
  * `npm run campaign`: what a test run has no time for. `-- simulation` simulates ten million schedules
  * (`--schedules N --seed S` for others), `-- stores` puts the real stores to their trials at full size, `-- reservations`
- * the reservations, `-- next` installs Next and runs its example; without a name it does all.
+ * the reservations, `-- events` sends a storm of deliveries, `-- server` kills and fuzzes the server, `-- next` installs Next and runs its example; without a name it does all.
  */
 import { execFileSync } from "node:child_process";
 import { parseArgs } from "node:util";
+import { campaignOfEvents } from "./campaign/events.js";
 import { campaignOfNext } from "./campaign/next.js";
 import { campaignOfReservations } from "./campaign/reservations.js";
+import { campaignOfServer } from "./campaign/server.js";
 import { campaignOfSimulation } from "./campaign/simulation.js";
 import { campaignOfStores } from "./campaign/stores.js";
 
@@ -20,6 +22,8 @@ const CAMPAIGNS = {
   simulation: () => campaignOfSimulation({ schedules: Number(values.schedules), seed: Number(values.seed) }),
   stores: campaignOfStores,
   reservations: campaignOfReservations,
+  events: campaignOfEvents,
+  server: campaignOfServer,
   next: campaignOfNext,
 };
 

@@ -8,7 +8,10 @@ import { tidyProblems } from "./tidy.js";
 /** @typedef {{ name: string, problems: () => Promise<readonly string[]> }} Step no problems: the step passed */
 
 /** @type {Step} */
-const build = { name: "build", problems: tool("typescript/bin/tsc", ["-b", "packages/nevertwice"]) };
+const build = {
+  name: "build",
+  problems: tool("typescript/bin/tsc", ["-b", "packages/nevertwice", "packages/server"]),
+};
 
 /** @type {readonly Step[]} */
 const checks = [

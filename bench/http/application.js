@@ -7,9 +7,12 @@ const SERVE = fileURLToPath(new URL("serve.js", import.meta.url));
 
 /** @typedef {{ ran: number, processorMicroseconds: number, profiles?: import("../profile.js").Profile[] }} Counted */
 
-/** @param {object} plan as `serve.js` takes it */
-export async function startApp(plan) {
-  const child = fork(SERVE, [JSON.stringify(plan)], {
+/**
+ * @param {object} plan as the script takes it
+ * @param {string} [script]
+ */
+export async function startApp(plan, script = SERVE) {
+  const child = fork(script, [JSON.stringify(plan)], {
     execArgv: ["--expose-gc"],
     serialization: "advanced",
     env: { ...process.env, NODE_ENV: "production" },

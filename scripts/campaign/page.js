@@ -7,11 +7,14 @@
  * @property {string} figures
  */
 
+/** @typedef {{ title: string, campaign: string }} Head */
+
 /**
+ * @param {Head} head
  * @param {readonly Figures[]} collected in the order in which they were measured
  * @param {string} platform
  */
-export function pageOf(collected, platform) {
+export function pageOf({ title, campaign }, collected, platform) {
   const trials = [...new Set(collected.map(({ trial }) => trial))];
   const sections = trials.map((trial) => {
     const rows = collected
@@ -20,8 +23,8 @@ export function pageOf(collected, platform) {
     return `## ${trial}\n\n${rows.join("\n")}`;
   });
   return `${[
-    "# The stores at scale",
-    "Written by `npm run campaign -- stores`; do not edit. Each trial runs on real servers, in processes that are killed, paused and cut off where it says so, and fails if a promise is broken. Beside each store stand the settings it ran with: what they survive is for the doctor to say.",
+    `# ${title}`,
+    `Written by \`npm run campaign -- ${campaign}\`; do not edit. Each trial runs on real servers, in processes that are killed, paused and cut off where it says so, and fails if a promise is broken. Beside each store stand the settings it ran with: what they survive is for the doctor to say.`,
     ...sections,
     `${platform}; servers, clients and trials on one machine.`,
   ].join("\n\n")}\n`;

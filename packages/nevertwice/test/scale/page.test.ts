@@ -4,6 +4,7 @@ import { pageOf } from "../../../../scripts/campaign/page.js";
 
 test("a campaign's page has a section for each trial, and each store's line in it", () => {
   const page = pageOf(
+    { title: "The stores at scale", campaign: "stores" },
     [
       { trial: "One owner", store: "Redis 7", figures: "80,000 claims" },
       { trial: "Waiters", store: "Redis 7", figures: "the last after 300 ms" },
@@ -11,6 +12,7 @@ test("a campaign's page has a section for each trial, and each store's line in i
     ],
     "Node 20, two processors",
   );
+  expect(page).toMatch(/^# The stores at scale\n\nWritten by `npm run campaign -- stores`; do not edit\./);
   expect(page).toContain(
     "## One owner\n\n- **Redis 7**: 80,000 claims.\n- **Postgres 15**: 90,000 claims.\n\n## Waiters\n\n- **Redis 7**: the last after 300 ms.\n\nNode 20, two processors",
   );

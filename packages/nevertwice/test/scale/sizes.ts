@@ -33,6 +33,19 @@ const SIZES = {
     share: { processes: 4, actions: 10_000, kills: 6 },
     full: { processes: 8, actions: 100_000, kills: 24 },
   },
+  deliveries: {
+    share: { deliveries: 10_000, processes: 4, prefetch: 256, lanes: 16, workMs: 50, killEveryMs: 1_000 },
+    full: { deliveries: 100_000, processes: 4, prefetch: 256, lanes: 16, workMs: 50, killEveryMs: 1_000 },
+  },
+  /** What is unknown comes back until it is decided: few lanes and many places, so that it does not crowd out all others. */
+  "deliveries-held": {
+    share: { deliveries: 10_000, processes: 4, prefetch: 256, lanes: 6, workMs: 6, killEveryMs: 1_000 },
+    full: { deliveries: 100_000, processes: 4, prefetch: 1_000, lanes: 6, workMs: 6, killEveryMs: 1_000 },
+  },
+  pipeline: {
+    share: { rounds: 1, processes: 2, messages: 6 },
+    full: { rounds: 20, processes: 3, messages: 12 },
+  },
   outage: {
     share: { seeds: 1, keys: 20, callers: 4 },
     full: { seeds: 5, keys: 100, callers: 8 },

@@ -1,0 +1,113 @@
+/**
+ * One part of the measurement in a process of its own, forked with a plan: the service, the proxy before it with or
+ * without its layer, or the server whose API is asked. It says on which port it listens, and answers `begin`, `end` and
+ * `stop` as the applications of the HTTP benchmark do.
+ */
+import { createServer as createHttpServer } from "node:http";
+import { BlockList } from "node:net";
+import { createProxy } from "../../packages/server/dist/src/gateway/proxy.js";
+import { createServer } from "../../packages/server/dist/src/index.js";
+import { startProfiles } from "../inspect.js";
+import { makeOperations } from "../payload.js";
+import { openPlace } from "../places/sqlite.js";
+
+const HOST = "127.0.0.1";
+const { role, upstream } = JSON.parse(process.argv[2]);
+const [{ outcome: pattern }] = makeOperations(1);
+let ran = 0;
+let startedAt = process.cpuUsage();
+let stopProfiles;
+
+const { port, close } = await { service, plain, gateway: () => server({ upstream }), api: () => server({}) }[
+  role
+]();
+process.on("message", (message) => answers[message.kind](message));
+process.send({ kind: "ready", port });
+
+/** Answers with a thousand bytes of JSON, and does nothing else. */
+async function service() {
+  return listening(
+    createHttpServer((req, res) => {
+      const chunks = [];
+      req.on("data", (chunk) => chunks.push(chunk));
+      req.on("end", () => {
+        ran++;
+        const { order } = JSON.parse(Buffer.concat(chunks).toString());
+        const body = JSON.stringify({ ...pattern, order });
+        res.writeHead(201, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) });
+        res.end(body);
+      });
+    }),
+  );
+}
+
+async function plain() {
+  const proxy = createProxy({
+    upstream,
+    timeoutMs: 60_000,
+    host: "client",
+    trusted: new BlockList(),
+    kept: new Set(),
+  });
+  return listening(
+    createHttpServer((req, res) => void proxy.forward(req, res)),
+    () => proxy.close(),
+  );
+}
+
+/** Where nobody else can call it, it needs no access token. */
+async function server(more) {
+  const place = await openPlace();
+  const made = await createServer({
+    store: `sqlite:${place.file}`,
+    listen: { host: HOST, port: 0 },
+    gatewayListen: { host: HOST, port: 0 },
+    logLevel: "silent",
+    ...(more.upstream !== undefined && { ...more, gatewayScope: { header: "Authorization" } }),
+  });
+  const { url, gatewayUrl } = await made.listen();
+  return {
+    port: Number(new URL(gatewayUrl ?? url).port),
+    async close() {
+      await made.close();
+      await place.close();
+    },
+  };
+}
+
+async function listening(made, ended = () => {}) {
+  await new Promise((resolve) => void made.listen(0, HOST, resolve));
+  return {
+    port: made.address().port,
+    async close() {
+      const closed = new Promise((resolve) => void made.close(resolve));
+      made.closeAllConnections();
+      ended();
+      await closed;
+    },
+  };
+}
+
+const answers = {
+  async begin({ isProfiled }) {
+    stopProfiles = isProfiled ? await startProfiles() : undefined;
+    ran = 0;
+    startedAt = process.cpuUsage();
+    process.send({ kind: "begun" });
+  },
+
+  async end() {
+    const { user, system } = process.cpuUsage(startedAt);
+    process.send({
+      kind: "ended",
+      ran,
+      processorMicroseconds: user + system,
+      profiles: await stopProfiles?.(),
+    });
+  },
+
+  async stop() {
+    await close();
+    process.disconnect();
+  },
+};
