@@ -1,6 +1,6 @@
 /**
- * The storm: several real processes, one store, and everything that goes wrong between them. Run it with `npm start`, or
- * on a store of yours with `npm start -- redis://localhost`.
+ * The storm: several real processes, one store, and everything that goes wrong between them. Run it with `npm run storm`, or
+ * on a store of yours with `npm run storm -- redis://localhost`.
  *
  * The records are in one SQLite file that all processes share, each with a guard of its own (storm/worker.js). What must
  * never happen twice is a charge at the provider (storm/outside.js). It exits with 1 if a promise was broken.

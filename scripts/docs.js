@@ -6,7 +6,7 @@ import { conformancePageProblems } from "./docs/conformance-page.js";
 import { environmentProblems } from "./docs/environment.js";
 import { errorsPageProblems } from "./docs/errors-page.js";
 import { exampleProblems, examplesOf } from "./docs/examples.js";
-import { codeHeadingsOf, nameDifferences } from "./docs/markdown.js";
+import { codeHeadingsOf, nameDifferences, sectionOf, tableRowsOf } from "./docs/markdown.js";
 import { defaultCell, interfaceMembers, optionsPageProblems } from "./docs/options-page.js";
 import { readTestFiles } from "./docs/test-titles.js";
 
@@ -17,6 +17,7 @@ export async function docsProblems() {
   const { ERROR_CODES } = await import("../packages/nevertwice/dist/core/errors.js");
   const { GUARANTEES } = await import("../packages/nevertwice/dist/testing/index.js");
   const { VARIABLES } = await import("../packages/nevertwice/dist/env/variables.js");
+  const settings = await import("../packages/server/dist/src/settings.js");
   const sections = await optionSections();
   const tests = await readTestFiles();
 
@@ -33,6 +34,7 @@ export async function docsProblems() {
     "docs/reservations.md": (markdown) => capabilitiesPageProblems(GRACE, markdown, tests),
     "docs/pipeline.md": (markdown) => capabilitiesPageProblems(BLOCCS, markdown, tests),
     "docs/stateless-handlers.md": (markdown) => capabilitiesPageProblems(SKILL, markdown, tests),
+    "docs/server-access.md": (markdown) => serverSettingsProblems(markdown, settings),
   };
   const untrue = Object.entries(judges).flatMap(([path, judge]) => {
     const page = pages.find((candidate) => candidate.path === path);
@@ -52,6 +54,25 @@ export async function docsProblems() {
  */
 export function guaranteesPageProblems(markdown, guarantees) {
   return nameDifferences("docs/guarantees.md", "heading", codeHeadingsOf(markdown), guarantees);
+}
+
+/**
+ * Every setting of the server has a row with its flag and its variable, and with the question that its usage asks.
+ *
+ * @param {string} markdown
+ * @param {typeof import("../packages/server/src/settings.ts")} settings
+ */
+function serverSettingsProblems(markdown, { flagOf, lineOf, SETTINGS, variableOf }) {
+  const rows = tableRowsOf(sectionOf(markdown, "Settings") ?? "").flatMap(
+    ([name = "", flag, variable, , what]) => {
+      const line = /^`(\w+)`$/.exec(name)?.[1];
+      return line === undefined ? [] : [`${line} ${flag} ${variable} ${what}`];
+    },
+  );
+  const meant = Object.entries(SETTINGS).map(
+    ([name, { what }]) => `${lineOf(name)} \`--${flagOf(name)}\` \`${variableOf(name)}\` ${what}`,
+  );
+  return nameDifferences("docs/server-access.md, Settings", "row", rows, meant);
 }
 
 /** The page's sections, each from the interface that the option belongs to and the defaults that the build has. */

@@ -10,12 +10,16 @@ import { tidyProblems } from "./tidy.js";
 /** @type {Step} */
 const build = {
   name: "build",
-  problems: tool("typescript/bin/tsc", ["-b", "packages/nevertwice", "packages/server"]),
+  async problems() {
+    const { code, output } = await run("npm", ["run", "--silent", "build"]);
+    return code === 0 ? [] : [output.trim()];
+  },
 };
 
 /** @type {readonly Step[]} */
 const checks = [
   { name: "types", problems: tool("typescript7/bin/tsc", ["-p", "tsconfig.check.json"]) },
+  { name: "pages", problems: tool("typescript/bin/tsc", ["-p", "packages/server/dashboard"]) },
   { name: "biome", problems: tool("@biomejs/biome/bin/biome", ["check", "--error-on-warnings"]) },
   { name: "tidy", problems: tidyProblems },
   { name: "docs", problems: docsProblems },

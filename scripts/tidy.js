@@ -39,12 +39,13 @@ export async function tidyProblems() {
 export async function repositoryFiles(folder = "") {
   const entries = await readdir(ROOT + folder, { withFileTypes: true });
   const nested = entries
-    .filter(({ name }) => !NOT_OURS.has(name) && !BINARY.test(name))
+    .filter(({ name }) => !NOT_OURS.has(name))
     .map(async (entry) => {
       const path = folder + entry.name;
       if (entry.isDirectory()) return repositoryFiles(`${path}/`);
       if (!entry.isFile()) return [];
-      return [{ path, text: await readFile(ROOT + path, "utf8") }];
+      // There is nothing to read in a picture, but it may be linked to.
+      return [{ path, text: BINARY.test(entry.name) ? "" : await readFile(ROOT + path, "utf8") }];
     });
   return (await Promise.all(nested)).flat();
 }

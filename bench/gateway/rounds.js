@@ -26,6 +26,7 @@ import { median, summarise } from "../report.js";
 const SERVE = fileURLToPath(new URL("serve.js", import.meta.url));
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const HOT_SPOTS = 25;
+const TOKEN = "the-access-token-of-the-benchmark-and-of-nobody-else";
 
 /** @type {readonly (readonly [Subject, Phase])[]} */
 const LINES = [
@@ -90,7 +91,10 @@ export async function compareGateway(size, onRound) {
  */
 async function measureOnce(subject, { keys: count, warmup, connections }, profiled) {
   const service = await startApp({ role: "service" }, SERVE);
-  const front = await startApp({ role: subject.role, upstream: `http://127.0.0.1:${service.port}` }, SERVE);
+  const front = await startApp(
+    { role: subject.role, upstream: `http://127.0.0.1:${service.port}`, accessToken: TOKEN },
+    SERVE,
+  );
   try {
     await measure(freshKeys(), Math.min(warmup, count), "first");
     const keys = freshKeys();
@@ -108,10 +112,14 @@ async function measureOnce(subject, { keys: count, warmup, connections }, profil
    * @param {Phase} phase
    */
   async function measure(keys, total, phase) {
-    /** @type {{ path?: string, body?: readonly [string, string] }} */
+    /** @type {{ path?: string, body?: readonly [string, string], account?: string }} */
     const asked =
       subject === api
-        ? { path: "/v1/claims", body: [`{"operation":"charge","key":"${keys.prefix}`, '"}'] }
+        ? {
+            path: "/v1/claims",
+            account: `Bearer ${TOKEN}`,
+            body: [`{"operation":"charge","key":"${keys.prefix}`, '"}'],
+          }
         : {};
     const plan = { port: front.port, keys, keyCount: total, total, connections, ...asked };
     const { answer, ran } = await service.during(async () =>

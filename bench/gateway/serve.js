@@ -12,7 +12,7 @@ import { makeOperations } from "../payload.js";
 import { openPlace } from "../places/sqlite.js";
 
 const HOST = "127.0.0.1";
-const { role, upstream } = JSON.parse(process.argv[2]);
+const { role, upstream, accessToken } = JSON.parse(process.argv[2]);
 const [{ outcome: pattern }] = makeOperations(1);
 let ran = 0;
 let startedAt = process.cpuUsage();
@@ -22,6 +22,8 @@ const { port, close } = await { service, plain, gateway: () => server({ upstream
   role
 ]();
 process.on("message", (message) => answers[message.kind](message));
+// Whoever asked for it is gone.
+process.on("disconnect", () => process.exit());
 process.send({ kind: "ready", port });
 
 /** Answers with a thousand bytes of JSON, and does nothing else. */
@@ -50,12 +52,11 @@ async function plain() {
     kept: new Set(),
   });
   return listening(
-    createHttpServer((req, res) => void proxy.forward(req, res)),
+    createHttpServer((req, res) => void proxy.forward(req, res).catch(() => res.destroy())),
     () => proxy.close(),
   );
 }
 
-/** Where nobody else can call it, it needs no access token. */
 async function server(more) {
   const place = await openPlace();
   const made = await createServer({
@@ -63,6 +64,7 @@ async function server(more) {
     listen: { host: HOST, port: 0 },
     gatewayListen: { host: HOST, port: 0 },
     logLevel: "silent",
+    accessToken,
     ...(more.upstream !== undefined && { ...more, gatewayScope: { header: "Authorization" } }),
   });
   const { url, gatewayUrl } = await made.listen();

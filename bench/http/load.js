@@ -41,7 +41,7 @@ export function bodyOf(n) {
  * Sends `total` requests, the first `keys` of which are first calls and the others their retries. Rejects if one of them
  * was not answered with success.
  *
- * @param {{ port: number, keys: Keys, keyCount: number, total: number, connections: number, path?: string, body?: readonly [string, string] }} plan
+ * @param {{ port: number, keys: Keys, keyCount: number, total: number, connections: number, path?: string, body?: readonly [string, string], account?: string }} plan
  * `body` is what stands before and after a request's number, if not the usual
  * @returns {Promise<Measured>}
  */
@@ -53,10 +53,11 @@ export async function load({
   connections,
   path = "/charges",
   body = [bodyHead, bodyTail],
+  account = ACCOUNT,
 }) {
   const longest = `${LONGEST_SECONDS}s`;
   const options = ["-t", "1", "-c", String(connections), "-d", longest, "--timeout", longest, "-s", SCRIPT];
-  const words = [path, ACCOUNT, keys.prefix, ...body, String(keyCount), String(total)];
+  const words = [path, account, keys.prefix, ...body, String(keyCount), String(total)];
   const { stdout } = await promisify(execFile)("wrk", [
     ...options,
     `http://127.0.0.1:${port}`,

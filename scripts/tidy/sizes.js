@@ -1,6 +1,6 @@
 /** A file past 300 lines has a second noun in it; a function past 70 has a second meaning. */
 import ts from "typescript";
-import { lineAt, sourcesOf, walk } from "./source.js";
+import { allSourcesOf, lineAt, walk } from "./source.js";
 
 const MAX_FILE_LINES = 300;
 const MAX_FUNCTION_LINES = 70;
@@ -14,7 +14,7 @@ const LONG_FILES = [{ pattern: /-(sql|lua)\.ts$/, reason: "statements are texts 
 
 /** @param {readonly import("./source.js").File[]} files */
 export function sizeProblems(files) {
-  return sourcesOf(files).flatMap((file) => [...fileProblems(file), ...functionProblems(file)]);
+  return allSourcesOf(files).flatMap((file) => [...fileProblems(file), ...functionProblems(file)]);
 }
 
 /** @param {import("./source.js").File} file */

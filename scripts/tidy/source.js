@@ -11,6 +11,16 @@ export function sourcesOf(files) {
   return files.filter(({ path }) => path.startsWith(SRC) && path.endsWith(".ts"));
 }
 
+/**
+ * The library's and the server's: style is one, whatever their layers are.
+ *
+ * @param {readonly File[]} files
+ */
+export function allSourcesOf(files) {
+  const server = files.filter(({ path }) => /^packages\/server\/(src|cli|dashboard)\/.*\.tsx?$/.test(path));
+  return [...sourcesOf(files), ...server];
+}
+
 /** @type {WeakMap<File, ts.SourceFile>} */
 const parsed = new WeakMap();
 

@@ -46,7 +46,7 @@ export type {
   PageQuery,
   ReservationStore,
 } from "./ledger.ts";
-export type { CommitmentView, HeldQuery, Paging } from "./reads.ts";
+export type { CommitmentsQuery, CommitmentView, HeldQuery, Paging } from "./reads.ts";
 export type { Resource, ResourceState } from "./registry.ts";
 
 /** How long a key answers, by who retries: a network layer, an application that replays, a slow payment rail. */

@@ -2,8 +2,8 @@
 
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
-import { type Check, checkOptions, isText, wholeFrom } from "../core/policy.ts";
-import { isElapsed } from "./commitment.ts";
+import { type Check, checkOptions, isText, oneOf, wholeFrom } from "../core/policy.ts";
+import { type CommitmentState, isElapsed } from "./commitment.ts";
 import { commitmentSubject, type JournalEvent } from "./journal.ts";
 import type { CommitmentQuery, KeptCommitment, KeptResource, Page, ReservationStore } from "./ledger.ts";
 
@@ -19,6 +19,10 @@ export interface HeldQuery extends Paging {
   readonly requester?: string | undefined;
 }
 
+export interface CommitmentsQuery extends HeldQuery {
+  readonly state?: CommitmentState | undefined;
+}
+
 /** A commitment as people see it. */
 export interface CommitmentView extends KeptCommitment {
   /** Held, and its time is over: it can no longer be confirmed, whether or not somebody has written that it expired. */
@@ -27,6 +31,8 @@ export interface CommitmentView extends KeptCommitment {
 
 export interface Reads {
   get(id: string): Promise<CommitmentView | undefined>;
+  /** Commitments in every state, or in one. */
+  list(query?: CommitmentsQuery): Promise<Page<CommitmentView>>;
   /** What is held: all of it, or of one resource or requester. */
   listHeld(query?: HeldQuery): Promise<Page<CommitmentView>>;
   byResource(resource: string, page?: Paging): Promise<Page<CommitmentView>>;
@@ -34,6 +40,8 @@ export interface Reads {
   /** All that happened to a commitment, from its first event on. */
   history(id: string): Promise<readonly JournalEvent[]>;
   resource(name: string): Promise<KeptResource | undefined>;
+  /** Resources that were declared, or that something was held of, by their names. */
+  listResources(page?: Paging): Promise<Page<KeptResource>>;
 }
 
 const PAGE = 100;
@@ -41,6 +49,7 @@ const MAX_PAGE = 1_000;
 
 const PAGING_CHECKS: Readonly<Record<string, Check>> = { limit: isLimit, after: isText };
 const HELD_CHECKS = { ...PAGING_CHECKS, resource: isText, requester: isText };
+const STATES = ["held", "confirmed", "released", "expired"] as const satisfies readonly CommitmentState[];
 
 export function readsOf(store: ReservationStore, namespace: string): Reads {
   async function view(
@@ -66,6 +75,10 @@ export function readsOf(store: ReservationStore, namespace: string): Reads {
       const { commitment, now } = await store.get(namespace, checkedPart(id, "id", "options-invalid"));
       return commitment && viewOf(commitment, now);
     },
+    async list(query = {}) {
+      checkOptions(query, { ...HELD_CHECKS, state: oneOf(...STATES) });
+      return view(query);
+    },
     async listHeld(query = {}) {
       checkOptions(query, HELD_CHECKS);
       return view({ ...query, state: "held" });
@@ -86,6 +99,11 @@ export function readsOf(store: ReservationStore, namespace: string): Reads {
     async resource(name) {
       checkedPart(name, "name", "options-invalid");
       return (await store.resources({ namespace, name, limit: 1 })).rows[0];
+    },
+    async listResources(page = {}) {
+      checkOptions(page, PAGING_CHECKS);
+      const { limit = PAGE, after } = page;
+      return store.resources({ namespace, limit, after });
     },
   };
 }

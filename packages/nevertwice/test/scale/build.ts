@@ -5,8 +5,5 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("../../../..", import.meta.url));
 
 export function setup(): void {
-  execFileSync(process.execPath, ["node_modules/typescript/bin/tsc", "-b", "packages/nevertwice"], {
-    cwd: ROOT,
-    stdio: "inherit",
-  });
+  execFileSync("npm", ["run", "--silent", "build"], { cwd: ROOT, stdio: "inherit" });
 }

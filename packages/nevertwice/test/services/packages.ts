@@ -22,6 +22,7 @@ const PACKAGES = {
   chromium: "chromium",
   wrk: "wrk",
   spin: "spin",
+  openssl: "openssl",
 } as const;
 
 export type Program = keyof typeof PACKAGES;

@@ -41,7 +41,7 @@ const START: Readonly<Record<ServiceName, (urlOf: UrlOf) => Promise<Shared>>> = 
 export async function setup({ provide }: Pick<TestProject, "provide">): Promise<() => Promise<void>> {
   const names = Object.keys(SERVICES) as ServiceName[];
   const ours = names.filter((name) => !process.env[SERVICES[name]]);
-  await installMissing([...ours.flatMap((name) => PROGRAMS[name]), "cc", "kcat"]);
+  await installMissing([...ours.flatMap((name) => PROGRAMS[name]), "cc", "kcat", "openssl"]);
 
   const started: Shared[] = [];
   const stop = async (): Promise<void> => {

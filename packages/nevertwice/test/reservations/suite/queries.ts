@@ -48,6 +48,8 @@ export function queryTests(open: Opened): void {
     expect((await rooms.listHeld({ requester: "ann" })).rows.map(({ id }) => id).sort()).toEqual(
       [ids[2], ids[4]].sort(),
     );
+    expect((await rooms.list({ state: "released" })).rows.map(({ id }) => id)).toEqual([second]);
+    expect(await inPages((after) => rooms.list({ resource: "hall", limit: 2, after }))).toHaveLength(4);
     const page = await rooms.byResource("hall", { limit: 3 });
     const rest = await rooms.byResource("hall", { limit: 3, after: page.next });
     expect([page.rows.length, rest.rows.length, rest.next]).toEqual([3, 1, undefined]);
@@ -55,7 +57,7 @@ export function queryTests(open: Opened): void {
 
   test("resources are read in pages, and one by its name", async ({ skip }) => {
     const { store, namespace, reservations } = open(skip);
-    const { resources } = reservations();
+    const { resources, listResources } = reservations();
     const names = ["a", "B", "c", "é"];
     for (const [capacity, resource] of names.entries())
       await resources.declare({ resource, capacity, key: fresh() });
@@ -64,6 +66,7 @@ export function queryTests(open: Opened): void {
       new Map(names.map((name, capacity) => [name, capacity])),
     );
     expect((await store.resources({ namespace, name: "b", limit: 2 })).rows).toEqual([]);
+    expect(await inPages((after) => listResources({ limit: 2, after }))).toEqual(rows);
   });
 
   test("keys are read in pages, one by its id, and all of a commitment", async ({ skip }) => {

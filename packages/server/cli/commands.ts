@@ -1,0 +1,27 @@
+/** Every command, by its name. */
+import { accessCommand } from "./access.ts";
+import { auditCommand } from "./audit.ts";
+import { checkStoreCommand } from "./check-store.ts";
+import type { Commands } from "./command.ts";
+import { completionCommand } from "./completion.ts";
+import { demoCommand } from "./demo.ts";
+import { doctorCommand } from "./doctor.ts";
+import { holdsCommand } from "./holds.ts";
+import { keysCommand } from "./keys.ts";
+import { migrateCommand } from "./migrate.ts";
+import { pipelineCommand } from "./pipeline.ts";
+import { serveCommand } from "./serve.ts";
+
+export const COMMANDS: Commands = {
+  serve: serveCommand,
+  demo: demoCommand,
+  access: accessCommand,
+  keys: keysCommand,
+  holds: holdsCommand,
+  audit: auditCommand,
+  doctor: doctorCommand,
+  "check-store": checkStoreCommand,
+  migrate: migrateCommand,
+  pipeline: pipelineCommand,
+  completion: completionCommand(() => COMMANDS),
+};

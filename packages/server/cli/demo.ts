@@ -1,0 +1,160 @@
+/** `nevertwice demo`: the server, a shop behind its gateway, and customers who do everything wrong. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import type { NevertwiceServer } from "../src/server.ts";
+import { type Call, type Command, EXIT, type Exit, JSON_FLAG, print, wholeNumber } from "./command.ts";
+import { createCustomers } from "./demo/customers.ts";
+import { openShop } from "./demo/shop.ts";
+import { createTally, type Figures, type Tally } from "./demo/tally.ts";
+import { closed, firstSignal, portTaken } from "./serve.ts";
+import { configFrom, settingsFlags } from "./settings-flags.ts";
+import { paint } from "./terminal.ts";
+
+export const demoCommand: Command = {
+  summary: "starts the server and a shop with flaky customers, and counts what happens twice",
+  actions: {
+    "": {
+      summary:
+        "Sends orders through drops, double clicks, crashes and slow handlers, and shows them on the dashboard.",
+      flags: {
+        seconds: { value: "N", what: "how long; without it, until Ctrl-C" },
+        rate: { value: "N", what: "customers a second", default: "12" },
+        store: { value: "URL", what: "where; without it, a file that is removed at the end" },
+        ...settingsFlags(["listen"]),
+        ...JSON_FLAG,
+      },
+      notes: ["Ends with code 1 if anything was done twice."],
+      run: demo,
+    },
+  },
+};
+
+async function demo(call: Call): Promise<Exit> {
+  const seconds = wholeNumber(call, "seconds", 1);
+  const rate = wholeNumber(call, "rate", 1) as number;
+  const folder = mkdtempSync(join(tmpdir(), "nevertwice-demo-"));
+  const tally = createTally();
+  const shop = await openShop(tally);
+  try {
+    const store = call.text("store") ?? `sqlite:${encodeURI(join(folder, "demo.db"))}`;
+    const server = await openServer(call, store, shop.url);
+    const isWhole = await business(server, { call, tally, rate, seconds });
+    await closed(server, DRAIN_MS);
+    return report(call, tally.figures, isWhole);
+  } finally {
+    await shop.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const DRAIN_MS = 10_000;
+const LEASE_MS = 3_000;
+
+async function openServer(call: Call, store: string, upstream: string): Promise<NevertwiceServer> {
+  const { createServer } = await import("../src/server.ts");
+  return createServer({
+    store,
+    upstream,
+    namespace: `demo-${Date.now()}`,
+    listen: configFrom(call).listen,
+    gatewayListen: { host: "127.0.0.1", port: 0 },
+    lease: LEASE_MS,
+    drain: DRAIN_MS,
+    logLevel: "silent",
+    routes: [
+      {
+        path: "/charges",
+        methods: ["POST"],
+        required: true,
+        scope: { header: "x-customer" },
+        onLapsed: "takeover",
+        onUpstreamLost: "unknown",
+      },
+    ],
+  });
+}
+
+interface Business {
+  readonly call: Call;
+  readonly tally: Tally;
+  readonly rate: number;
+  readonly seconds: number | undefined;
+}
+
+/** Until the time is over or a signal comes; then those who are in the shop are served. Whether the audit holds. */
+async function business(
+  server: NevertwiceServer,
+  { call, tally, rate, seconds }: Business,
+): Promise<boolean> {
+  try {
+    const { url, gatewayUrl = "" } = await server.listen();
+    if (await server.context.access.isRequired())
+      throw new Error("this store has access tokens: the demo's customers have none; give another --store.");
+    if (call.has("json")) print(JSON.stringify({ msg: "the demo runs", url, gatewayUrl }));
+    else for (const line of welcome(url, gatewayUrl, seconds)) print(line);
+    const customers = createCustomers({ gateway: gatewayUrl, api: url }, tally);
+    const visits = new Set<Promise<void>>();
+    const closing = new AbortController();
+    const ended = [firstSignal(), ...(seconds === undefined ? [] : [setTimeout(seconds * 1_000)])];
+    void Promise.race(ended).then(() => closing.abort());
+    while (!closing.signal.aborted) {
+      const visit = customers.visit().finally(() => visits.delete(visit));
+      visits.add(visit);
+      showProgress(tally.figures);
+      await setTimeout((1_000 / rate) * (0.5 + Math.random()), undefined, { signal: closing.signal }).catch(
+        () => {},
+      );
+    }
+    endProgress();
+    if (!call.has("json")) print("The shop closes; those who are in it are served.");
+    await Promise.all(visits);
+    const { namespace } = server.context.settings;
+    return (await server.context.holds(namespace)?.audit())?.ok ?? true;
+  } catch (error) {
+    await server.close();
+    throw portTaken(error);
+  }
+}
+
+function welcome(url: string, gatewayUrl: string, seconds: number | undefined): readonly string[] {
+  return [
+    paint("bold", "A shop is open, and its customers do everything wrong."),
+    "",
+    `  dashboard  ${paint("cyan", `${url}/`)}`,
+    `  gateway    ${paint("cyan", gatewayUrl)}`,
+    "",
+    seconds === undefined ? "Ctrl-C closes it and counts." : `It closes in ${seconds} s.`,
+    "",
+  ];
+}
+
+function showProgress({ requestsSent, effectsMade, duplicates }: Figures): void {
+  if (!process.stderr.isTTY) return;
+  process.stderr.write(
+    `\r\x1b[K${requestsSent} requests sent · ${effectsMade} effects made · ${duplicates} duplicates`,
+  );
+}
+
+function endProgress(): void {
+  if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
+}
+
+function report(call: Call, figures: Figures, isWhole: boolean): Exit {
+  const { requestsSent, effectsMade, duplicates, secondTries, conflictsRefused, gaveUp } = figures;
+  if (call.has("json")) print(JSON.stringify({ ...figures, auditHolds: isWhole }));
+  else {
+    print("");
+    print(`requests sent: ${requestsSent}`);
+    print(`effects made: ${effectsMade}`);
+    print(paint(duplicates === 0 ? "green" : "red", `duplicates: ${duplicates}`));
+    print("");
+    print(`Tried again because the shop died in the middle: ${secondTries}; its provider knew the key.`);
+    print(
+      `Keys used for something else, and refused: ${conflictsRefused}. Customers who gave up: ${gaveUp}.`,
+    );
+    print(`The audit of the seats: ${isWhole ? "every invariant holds" : paint("red", "broken")}.`);
+  }
+  return duplicates === 0 && isWhole ? EXIT.ok : EXIT.failed;
+}

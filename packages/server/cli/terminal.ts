@@ -1,0 +1,103 @@
+/** How the command line looks to people: colour and a bar that moves on a terminal, plain lines anywhere else. */
+import { styleText } from "node:util";
+
+type Style = "green" | "red" | "yellow" | "cyan" | "bold" | "dim";
+
+/** On a terminal that can, unless `NO_COLOR` is set. */
+function hasColour({ isTTY }: NodeJS.WriteStream): boolean {
+  const { NO_COLOR, TERM } = process.env;
+  return isTTY === true && !NO_COLOR && TERM !== "dumb";
+}
+
+export function paint(style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string {
+  return hasColour(stream) ? styleText(style, text, { validateStream: false }) : text;
+}
+
+/** What a terminal would obey: a key or a name may hold anything. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for.
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+export function plain(value: unknown): string {
+  if (value === undefined || value === null) return "";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.replace(CONTROLS, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** Columns as wide as what is in them, under their names. */
+export function table(
+  columns: readonly string[],
+  rows: readonly (readonly unknown[])[],
+  style: (column: string, text: string) => Style | undefined = () => undefined,
+): readonly string[] {
+  const cells = rows.map((row) => row.map(plain));
+  const widths = columns.map((column, index) =>
+    Math.max(column.length, ...cells.map((row) => row[index]?.length ?? 0)),
+  );
+  const padded = (row: readonly string[]) => row.map((text, index) => text.padEnd(widths[index] ?? 0));
+  const shown = cells.map((row) =>
+    padded(row)
+      .map((text, index) => {
+        const found = style(columns[index] ?? "", text.trim());
+        return found === undefined ? text : paint(found, text);
+      })
+      .join("  ")
+      .trimEnd(),
+  );
+  return [paint("dim", padded(columns).join("  ").trimEnd()), ...shown];
+}
+
+/** `name  value`, one a line. */
+export function fields(values: Readonly<Record<string, unknown>>): readonly string[] {
+  const known = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
+  const width = Math.max(0, ...known.map(([name]) => name.length));
+  return known.map(([name, value]) => `${paint("dim", name.padEnd(width))}  ${plain(value)}`);
+}
+
+export interface Bar {
+  step(label: string): void;
+  /** Takes it off the screen. */
+  end(): void;
+}
+
+const WIDTH = 24;
+
+/** Drawn on standard error, and only on a terminal. */
+export function progressBar(total: number): Bar {
+  const stream = process.stderr;
+  let done = 0;
+  return {
+    step(label) {
+      done += 1;
+      if (!stream.isTTY) return;
+      const filled = Math.round((WIDTH * done) / total);
+      const bar = `${"█".repeat(filled)}${"░".repeat(WIDTH - filled)}`;
+      const line = `${paint("cyan", bar, stream)} ${done}/${total} ${label}`;
+      const room = Math.max(0, (stream.columns || 80) - WIDTH - `${total}`.length * 2 - 3);
+      stream.write(`\r\x1b[K${line.slice(0, line.length - Math.max(0, label.length - room))}`);
+    },
+    end() {
+      if (stream.isTTY) stream.write("\r\x1b[K");
+    },
+  };
+}
+
+const UNITS = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1_000],
+] as const;
+
+/** `30s`: as durations are written in flags. */
+export function durationText(ms: number): string {
+  const [unit, size] = UNITS.find(([, each]) => ms >= each && ms % each === 0) ?? ["ms", 1];
+  return `${ms / size}${unit}`;
+}
+
+/** `3m ago`, `in 20s`: one unit, which is enough to see what is old. */
+export function agoText(at: number, now: number): string {
+  const ms = Math.abs(now - at);
+  const [unit, size] = UNITS.find(([, each]) => ms >= each) ?? ["s", 1_000];
+  const text = `${Math.floor(ms / size)}${unit}`;
+  return at > now ? `in ${text}` : `${text} ago`;
+}

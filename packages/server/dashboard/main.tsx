@@ -1,0 +1,7 @@
+/** Where the dashboard starts. */
+import { render } from "preact";
+import { App } from "./app.tsx";
+import { applyTheme } from "./theme.ts";
+
+applyTheme();
+render(<App />, document.getElementById("app") as HTMLElement);

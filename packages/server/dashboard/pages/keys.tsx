@@ -1,0 +1,142 @@
+/** All keys: searched, filtered, a page at a time. */
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { useLoaded } from "../loading.ts";
+import { Head } from "../parts/head.tsx";
+import { ICONS } from "../parts/icons.tsx";
+import { KeyTable } from "../parts/key-table.tsx";
+import { Empty, Shown } from "../parts/states.tsx";
+import { go } from "../place.ts";
+import { listKeys } from "../records.ts";
+import { type KeyRecord, STATES } from "../shapes.ts";
+
+const TYPING_MS = 250;
+const EVERY_MS = 5_000;
+
+export function KeysPage({ query }: { readonly query: URLSearchParams }): JSX.Element {
+  const filters = {
+    state: query.get("state") ?? "",
+    search: query.get("search") ?? "",
+    scope: query.get("scope") ?? "",
+  };
+  const asked = JSON.stringify(filters);
+  const [older, setOlder] = useState<{
+    readonly asked: string;
+    readonly rows: readonly KeyRecord[];
+    readonly next?: string | undefined;
+  }>();
+  const [problem, setProblem] = useState<string>();
+  const more = older?.asked === asked ? older : undefined;
+  const loaded = useLoaded(() => listKeys(filters), asked, more === undefined ? EVERY_MS : undefined);
+  const isFiltered = Object.values(filters).some((value) => value !== "");
+
+  async function loadMore(after: string): Promise<void> {
+    try {
+      const page = await listKeys(filters, after);
+      setOlder({ asked, rows: [...(more?.rows ?? []), ...page.rows], next: page.next });
+      setProblem(undefined);
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+  }
+
+  return (
+    <div class="page">
+      <Head title="Keys">Every piece of work that must not happen twice, and how it stands.</Head>
+      <Filters filters={filters} />
+      <section class="card table-box" aria-label="Keys">
+        <Shown loaded={loaded}>
+          {(page) => {
+            const rows = [...page.rows, ...(more?.rows ?? [])];
+            const next = more === undefined ? page.next : more.next;
+            if (rows.length === 0) return <NoKeys isFiltered={isFiltered} />;
+            return (
+              <>
+                <KeyTable rows={rows} at={loaded.at} />
+                {problem !== undefined && <p class="notice is-bad">{problem}</p>}
+                {next !== undefined && (
+                  <div class="more">
+                    <button type="button" class="button" onClick={() => void loadMore(next)}>
+                      Show more
+                    </button>
+                  </div>
+                )}
+              </>
+            );
+          }}
+        </Shown>
+      </section>
+    </div>
+  );
+}
+
+interface FilterValues {
+  readonly state: string;
+  readonly search: string;
+  readonly scope: string;
+}
+
+function Filters({ filters }: { readonly filters: FilterValues }): JSX.Element {
+  const [typed, setTyped] = useState(filters.search);
+  useEffect(() => {
+    if (typed === filters.search) return undefined;
+    const timer = setTimeout(() => choose({ ...filters, search: typed }), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [typed, filters]);
+  return (
+    <search class="row">
+      <label class="search">
+        <span class="unseen">Search keys, operations and scopes</span>
+        {ICONS.search}
+        <input
+          class="input"
+          type="search"
+          placeholder="Search keys, operations and scopes"
+          value={typed}
+          onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+        />
+      </label>
+      <fieldset class="choices">
+        <legend class="unseen">State</legend>
+        {["", ...STATES].map((state) => (
+          <button
+            key={state}
+            type="button"
+            aria-pressed={filters.state === state}
+            onClick={() => choose({ ...filters, state })}
+          >
+            {state === "" ? "All" : state.charAt(0).toUpperCase() + state.slice(1)}
+          </button>
+        ))}
+      </fieldset>
+      {filters.scope !== "" && (
+        <button type="button" class="button" onClick={() => choose({ ...filters, scope: "" })}>
+          Scope {filters.scope} {ICONS.no}
+        </button>
+      )}
+    </search>
+  );
+}
+
+function choose(filters: FilterValues): void {
+  const given = Object.entries(filters).filter(([, value]) => value !== "");
+  const search = new URLSearchParams(given).toString();
+  go(search === "" ? "/keys" : `/keys?${search}`, "replace");
+}
+
+function NoKeys({ isFiltered }: { readonly isFiltered: boolean }): JSX.Element {
+  if (isFiltered)
+    return (
+      <Empty icon="search" title="Nothing fits">
+        <p>No key is in this state or holds these characters.</p>
+        <button type="button" class="button" onClick={() => go("/keys", "replace")}>
+          Show all keys
+        </button>
+      </Empty>
+    );
+  return (
+    <Empty icon="keys" title="No keys yet">
+      <p>Send a request through the gateway, or claim a key, and it is here at once.</p>
+    </Empty>
+  );
+}

@@ -1,0 +1,221 @@
+/** What happens now: rates, latency, and what the store would survive. */
+import type { JSX } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { useFeed } from "../live.ts";
+import { Chart, type Series, Spark } from "../parts/chart.tsx";
+import { Head } from "../parts/head.tsx";
+import { Empty, Loading } from "../parts/states.tsx";
+import { StoreCard } from "../parts/store-card.tsx";
+import type { Rate, Second, Snapshot } from "../shapes.ts";
+import { numberWords, plural, tookWords } from "../words.ts";
+
+const RATE_SERIES: readonly (Series & { readonly rate: Rate })[] = [
+  { rate: "first", name: "First runs", colour: "--accent", isFilled: true },
+  { rate: "replay", name: "Replays", colour: "--busy", isFilled: true },
+  { rate: "conflict", name: "Conflicts", colour: "--bad" },
+  { rate: "unknown", name: "Unknown", colour: "--warn" },
+];
+
+const LATENCY_SERIES: readonly Series[] = [
+  { name: "p50", colour: "--accent", isFilled: true },
+  { name: "p99", colour: "--muted" },
+];
+
+const TILES: readonly {
+  readonly rate: Rate;
+  readonly name: string;
+  readonly tone: string;
+  readonly hint: string;
+}[] = [
+  { rate: "first", name: "First runs", tone: "good", hint: "Work that was done" },
+  { rate: "replay", name: "Replays", tone: "busy", hint: "Answered from a kept outcome" },
+  { rate: "conflict", name: "Conflicts", tone: "bad", hint: "A key used for something else" },
+  { rate: "wait", name: "Waits", tone: "plain", hint: "Waited for a first run to end" },
+  { rate: "unknown", name: "Unknown", tone: "warn", hint: "Met work that nobody finished" },
+];
+
+/** What would have been done again. Whoever waited was answered by one of these in the end. */
+const STOPPED: readonly Rate[] = ["replay", "conflict", "pending"];
+const RECENT_SECONDS = 10;
+const TOLD_EVERY_MS = 30_000;
+
+export function OverviewPage(): JSX.Element {
+  const { snapshot, isConnected } = useFeed();
+  return (
+    <div class="page">
+      <Head title="Overview">Everything this server saw in the last minute, as it happens.</Head>
+      {snapshot === undefined ? (
+        <section class="card">
+          {isConnected ? (
+            <Loading />
+          ) : (
+            <Empty icon="overview" title="No figures yet">
+              <p>They appear as soon as the server answers.</p>
+            </Empty>
+          )}
+        </section>
+      ) : (
+        <Figures snapshot={snapshot} />
+      )}
+      <StoreCard />
+    </div>
+  );
+}
+
+function Figures({ snapshot }: { readonly snapshot: Snapshot }): JSX.Element {
+  const { seconds, inFlight } = snapshot;
+  const stopped = STOPPED.reduce((sum, rate) => sum + total(seconds, rate), 0);
+  return (
+    <>
+      <Spoken snapshot={snapshot} stopped={stopped} />
+      <section class="tiles" aria-label="Numbers">
+        <div class="tile is-hero">
+          <h2>Duplicates stopped</h2>
+          <p class="tile-number figure">{numberWords(stopped)}</p>
+          <p class="tile-hint">in the last {plural(seconds.length, "second")}</p>
+        </div>
+        {TILES.map(({ rate, name, tone, hint }) => (
+          <div class="tile" key={rate}>
+            <h2>{name}</h2>
+            <p class="tile-number figure">
+              {numberWords(perSecond(seconds, rate))}
+              <small>/s</small>
+            </p>
+            <p class="tile-hint">{hint}</p>
+            <Spark values={seconds.map(({ counts }) => counts[rate])} tone={tone} />
+          </div>
+        ))}
+        <div class="tile">
+          <h2>In flight</h2>
+          <p class="tile-number figure">{numberWords(inFlight)}</p>
+          <p class="tile-hint">Work that runs here now</p>
+        </div>
+      </section>
+      <div class="split">
+        <RatesCard seconds={seconds} />
+        <LatencyCard seconds={seconds} />
+      </div>
+    </>
+  );
+}
+
+function RatesCard({ seconds }: { readonly seconds: readonly Second[] }): JSX.Element {
+  const whole = seconds.slice(0, -1);
+  const rows = useMemo(
+    () => [
+      whole.map(({ at }) => at),
+      ...RATE_SERIES.map(({ rate }) => whole.map(({ counts }) => counts[rate])),
+    ],
+    [whole.at(-1)?.at],
+  );
+  return (
+    <section class="card" aria-labelledby="rates">
+      <div class="card-head">
+        <h2 id="rates">Rates</h2>
+        <Legend series={RATE_SERIES} />
+      </div>
+      <Chart
+        label="First runs, replays, conflicts and unknown outcomes by the second"
+        series={RATE_SERIES}
+        rows={rows}
+        height={260}
+      />
+    </section>
+  );
+}
+
+function LatencyCard({ seconds }: { readonly seconds: readonly Second[] }): JSX.Element {
+  const whole = seconds.slice(0, -1);
+  const rows = useMemo(
+    () => [
+      whole.map(({ at }) => at),
+      whole.map(({ ranMs }) => ranMs.p50),
+      whole.map(({ ranMs }) => ranMs.p99),
+    ],
+    [whole.at(-1)?.at],
+  );
+  const { p50, p99 } = latency(seconds.slice(-RECENT_SECONDS));
+  return (
+    <section class="card" aria-labelledby="latency">
+      <div class="card-head">
+        <h2 id="latency">Latency of first runs</h2>
+        <Legend series={LATENCY_SERIES} />
+      </div>
+      <dl class="pair">
+        <div>
+          <dt>p50</dt>
+          <dd>{p50 === undefined ? "–" : tookWords(p50)}</dd>
+        </div>
+        <div>
+          <dt>p99</dt>
+          <dd>{p99 === undefined ? "–" : tookWords(p99)}</dd>
+        </div>
+      </dl>
+      <Chart
+        label="Half of the first runs, and 99 in 100 of them, took no longer than this"
+        series={LATENCY_SERIES}
+        rows={rows}
+        height={192}
+        unit=" ms"
+      />
+    </section>
+  );
+}
+
+function Legend({ series }: { readonly series: readonly Series[] }): JSX.Element {
+  return (
+    <ul class="legend">
+      {series.map(({ name, colour }) => (
+        <li key={name}>
+          <span class="legend-line" style={{ background: `var(${colour})` }} aria-hidden="true" /> {name}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** For whoever listens: the numbers now and then, not every second. */
+function Spoken({
+  snapshot,
+  stopped,
+}: {
+  readonly snapshot: Snapshot;
+  readonly stopped: number;
+}): JSX.Element {
+  const [told, setTold] = useState({ at: 0, text: "" });
+  useEffect(() => {
+    const now = Date.now();
+    if (now - told.at < TOLD_EVERY_MS) return;
+    const runs = total(snapshot.seconds, "first");
+    setTold({
+      at: now,
+      text: `Last minute: ${plural(runs, "first run")}, ${plural(stopped, "duplicate")} stopped.`,
+    });
+  }, [snapshot, stopped, told.at]);
+  return (
+    <p class="unseen" aria-live="polite">
+      {told.text}
+    </p>
+  );
+}
+
+function total(seconds: readonly Second[], rate: Rate): number {
+  return seconds.reduce((sum, { counts }) => sum + counts[rate], 0);
+}
+
+/** Of the last whole seconds: the present one has only begun. */
+function perSecond(seconds: readonly Second[], rate: Rate): number {
+  const recent = seconds.slice(-RECENT_SECONDS - 1, -1);
+  return total(recent, rate) / Math.max(1, recent.length);
+}
+
+/** The middle by how many ran in each second; the worst second's p99. */
+function latency(seconds: readonly Second[]): { readonly p50?: number; readonly p99?: number } {
+  const busy = seconds.map(({ ranMs }) => ranMs).filter(({ count }) => count > 0);
+  const count = busy.reduce((sum, own) => sum + own.count, 0);
+  if (count === 0) return {};
+  return {
+    p50: busy.reduce((sum, own) => sum + own.p50 * own.count, 0) / count,
+    p99: Math.max(...busy.map(({ p99 }) => p99)),
+  };
+}

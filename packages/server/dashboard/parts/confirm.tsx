@@ -1,0 +1,82 @@
+/** A question before what cannot be taken back: the answer has to be typed. */
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+
+export interface ConfirmProps {
+  readonly title: string;
+  /** What has to be typed. */
+  readonly phrase: string;
+  readonly action: string;
+  readonly isDangerous?: boolean;
+  readonly children: ComponentChildren;
+  /** What it rejects with is shown, and the question stays. */
+  readonly onConfirm: () => Promise<void>;
+  readonly onClose: () => void;
+}
+
+export function Confirm(props: ConfirmProps): JSX.Element {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [typed, setTyped] = useState("");
+  const [problem, setProblem] = useState<string>();
+  const [isBusy, setBusy] = useState(false);
+  const id = useId();
+  useEffect(() => dialog.current?.showModal(), []);
+
+  async function submit(event: Event): Promise<void> {
+    event.preventDefault();
+    if (typed !== props.phrase || isBusy) return;
+    setBusy(true);
+    try {
+      await props.onConfirm();
+      dialog.current?.close();
+    } catch (error) {
+      setProblem((error as Error).message);
+      setBusy(false);
+    }
+  }
+
+  return (
+    <dialog ref={dialog} class="dialog" aria-labelledby={`${id}-title`} onClose={props.onClose}>
+      <form onSubmit={submit}>
+        <h2 id={`${id}-title`}>{props.title}</h2>
+        {props.children}
+        <label class="field">
+          <span>
+            Type <code>{props.phrase}</code> to go on
+          </span>
+          <input
+            class="input is-code"
+            value={typed}
+            autocomplete="off"
+            autocapitalize="off"
+            spellcheck={false}
+            onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+          />
+        </label>
+        {problem !== undefined && (
+          <p class="notice is-bad" role="alert">
+            {problem}
+          </p>
+        )}
+        <div class="row is-end">
+          <button type="button" class="button" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+          <button
+            type="submit"
+            class={props.isDangerous === true ? "button is-danger" : "button is-main"}
+            disabled={typed !== props.phrase || isBusy}
+          >
+            {props.action}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+/** The key's first characters if they can be typed, else the word. */
+export function phraseOf(key: string | undefined, word: string): string {
+  const start = key?.slice(0, 6) ?? "";
+  return /^[\w.:/-]{4,6}$/.test(start) ? start : word;
+}

@@ -1,0 +1,70 @@
+/** Records as rows. On a phone each row is a small card. */
+import type { ComponentChildren, JSX } from "preact";
+import type { KeyRecord } from "../shapes.ts";
+import { Badge } from "./badge.tsx";
+import { Age, Countdown } from "./countdown.tsx";
+
+export function KeyTable(props: {
+  readonly rows: readonly KeyRecord[];
+  /** When the rows came, by the browser's clock: leases are told as what was left then. */
+  readonly at: number;
+  /** What can be done with a row. */
+  readonly actions?: (row: KeyRecord) => ComponentChildren;
+}): JSX.Element {
+  return (
+    <table class="table is-stacking">
+      <thead>
+        <tr>
+          <th scope="col">Key</th>
+          <th scope="col">State</th>
+          <th scope="col">Operation</th>
+          <th scope="col">Scope</th>
+          <th scope="col" class="is-number">
+            Attempts
+          </th>
+          <th scope="col" class="is-number">
+            Lease left
+          </th>
+          <th scope="col" class="is-number">
+            Age
+          </th>
+          {props.actions !== undefined && (
+            <th scope="col">
+              <span class="unseen">Actions</span>
+            </th>
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        {props.rows.map((row) => (
+          <tr key={row.id}>
+            <td data-name="Key" title={row.key ?? undefined}>
+              <a class="is-code" href={`/keys/${row.id}`}>
+                {row.key ?? `forgotten ${row.keyHash}`}
+              </a>
+            </td>
+            <td data-name="State">
+              <Badge state={row.state} />
+            </td>
+            <td data-name="Operation" title={row.operation ?? undefined}>
+              {row.operation ?? "–"}
+            </td>
+            <td data-name="Scope" title={row.scope ?? undefined}>
+              {row.scope || "–"}
+            </td>
+            <td data-name="Attempts" class="is-number">
+              {row.number}
+            </td>
+            <td data-name="Lease left" class={row.state === "pending" ? "is-number" : "is-number is-blank"}>
+              {row.state === "pending" ? <Countdown until={props.at + row.leaseLeftMs} over="lapsed" /> : "–"}
+            </td>
+            <td data-name="Age" class="is-number">
+              <Age at={row.claimedAt} />
+            </td>
+            {props.actions !== undefined && <td class="table-actions">{props.actions(row)}</td>}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

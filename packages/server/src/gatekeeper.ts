@@ -1,0 +1,91 @@
+/**
+ * Who is let in: the Host and the Origin of every request are checked first, so that no page of a stranger reaches a
+ * server on somebody's own machine; then its access token, or the dashboard's session.
+ */
+import type { IncomingMessage } from "node:http";
+import { isIP } from "node:net";
+import { NevertwiceError } from "nevertwice";
+import type { Access, Caller, Role } from "./access.ts";
+import { ROLES } from "./access.ts";
+import type { Sessions } from "./sessions.ts";
+
+export interface Gatekeeper {
+  /** Throws `not-authorized` for a Host or Origin that is not ours. */
+  checkAddress(request: Pick<IncomingMessage, "headers" | "rawHeaders">): void;
+  /** Throws `not-authenticated` if somebody has to be told from others and cannot be. */
+  callerOf(request: Pick<IncomingMessage, "headers" | "method">): Promise<Caller>;
+  checkRole(caller: Caller, roles: readonly Role[]): void;
+}
+
+export interface GatekeeperOptions {
+  readonly access: Access;
+  readonly sessions: Sessions;
+  readonly namespace: string;
+  /** Names by which the server may be called, without their ports. */
+  readonly hosts: readonly string[];
+}
+
+export const LOOPBACK = ["127.0.0.1", "localhost", "[::1]"];
+const SAFE = ["GET", "HEAD", "OPTIONS"];
+
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}
+
+export function createGatekeeper({ access, sessions, namespace, hosts }: GatekeeperOptions): Gatekeeper {
+  const names = hosts.map((host) => (isIP(host) === 6 ? `[${host}]` : host).toLowerCase());
+  const allowed = new Set([...LOOPBACK, ...names]);
+  const isAllowed = (host: string) => allowed.has(host.toLowerCase());
+
+  return {
+    checkAddress({ headers, rawHeaders }) {
+      const host = hostname(headers.host ?? "");
+      if (!isAllowed(host) || countOf("host", rawHeaders) !== 1) {
+        throw new NevertwiceError(
+          "not-authorized",
+          "the Host of the request is none of this server's names; start it with --allow-host NAME if it is.",
+        );
+      }
+      const { origin } = headers;
+      if (origin === undefined) return;
+      const from = URL.canParse(origin) ? new URL(origin) : undefined;
+      if (from !== undefined && isAllowed(from.hostname) && from.host === (headers.host ?? "").toLowerCase())
+        return;
+      throw new NevertwiceError("not-authorized", "the request comes from a page of another origin.");
+    },
+
+    async callerOf({ headers, method = "GET" }) {
+      const bearer = /^Bearer\b *(.*)$/i.exec(headers.authorization ?? "")?.[1];
+      if (bearer !== undefined) {
+        const caller = await access.verify(bearer);
+        if (caller !== undefined) return caller;
+        throw new NevertwiceError("not-authenticated", "the access token is not known, or was revoked.");
+      }
+      if (!(await access.isRequired())) return { name: "local", roles: ROLES, namespace, scope: "local" };
+      const session = await sessions.callerOf(headers, SAFE.includes(method));
+      if (session !== undefined) return session;
+      throw new NevertwiceError(
+        "not-authenticated",
+        "an access token is needed: send Authorization: Bearer with one that `nevertwice access create` made.",
+      );
+    },
+
+    checkRole({ roles }, wanted) {
+      if (wanted.length === 0 || wanted.some((role) => roles.includes(role))) return;
+      throw new NevertwiceError(
+        "not-authorized",
+        `the access token's role is ${roles.join(", ")}; this needs ${wanted.join(" or ")}.`,
+      );
+    },
+  };
+}
+
+/** Of two, one would be believed here and the other elsewhere. */
+function countOf(name: string, rawHeaders: readonly string[]): number {
+  return rawHeaders.filter((text, index) => index % 2 === 0 && text.toLowerCase() === name).length;
+}
+
+/** Without its port; empty if it is no host. */
+function hostname(host: string): string {
+  return /^(\[[0-9a-f:.]+\]|[^:@/\s]+)(?::\d{1,5})?$/i.exec(host)?.[1] ?? "";
+}

@@ -1,0 +1,77 @@
+/** What people see in a browser: the dashboard, the pages of the errors, and the session behind them. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ERROR_CODES, NevertwiceError } from "nevertwice";
+import type { Context } from "../context.ts";
+import type { Gatekeeper } from "../gatekeeper.ts";
+import { sendProblem } from "../problems.ts";
+import type { Sessions } from "../sessions.ts";
+import { type Asset, type Dashboard, readDashboard } from "./assets.ts";
+import { registerSession } from "./session.ts";
+
+export interface PagesParts {
+  readonly context: Context;
+  readonly gatekeeper: Gatekeeper;
+  readonly sessions: Sessions;
+}
+
+/** The dashboard's own addresses: the same page is behind each, and shows what its address says. */
+const PATHS = ["/", "/keys", "/keys/:id", "/unknown", "/holds", "/audit"];
+
+/** Nothing but the server's own files runs, is shown or is asked, and no other page may frame it. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'none'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const HEADERS = {
+  "content-security-policy": POLICY,
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+};
+
+/** Their names change with their content. */
+const FOR_EVER = "public, max-age=31536000, immutable";
+
+export function registerPages(app: FastifyInstance, parts: PagesParts): void {
+  registerSession(app, parts);
+  const dashboard = readDashboard();
+  for (const path of PATHS) app.get(path, (request, reply) => sendPage(request, reply, dashboard));
+  app.get<{ Params: { readonly code: string } }>("/errors/:code", (request, reply) => {
+    if (Object.hasOwn(ERROR_CODES, request.params.code)) return sendPage(request, reply, dashboard);
+    return sendProblem(reply, new NevertwiceError("not-found", "there is no error with this code."));
+  });
+  app.get<{ Params: { readonly name: string } }>("/assets/:name", (request, reply) => {
+    const asset = dashboard?.files.get(request.params.name);
+    if (asset === undefined)
+      return sendProblem(reply, new NevertwiceError("not-found", "the dashboard has no such file."));
+    return send(request, reply.header("cache-control", FOR_EVER), asset);
+  });
+}
+
+function sendPage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  dashboard: Dashboard | undefined,
+): FastifyReply {
+  if (dashboard !== undefined)
+    return send(request, reply.header("cache-control", "no-cache"), dashboard.page);
+  return sendProblem(
+    reply,
+    new NevertwiceError("not-supported", "the dashboard was not built; `npm run build` builds it."),
+  );
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, { type, bytes, gzipped }: Asset): FastifyReply {
+  reply.headers({ ...HEADERS, "content-type": type, vary: "accept-encoding" });
+  const takesGzip = /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
+  if (gzipped === undefined || !takesGzip) return reply.send(bytes);
+  return reply.header("content-encoding", "gzip").send(gzipped);
+}

@@ -1,0 +1,264 @@
+/**
+ * Every setting of the server: one row each, from which come its flag, its variable, its line in a configuration file,
+ * its default and what `--print-config` shows. A flag stands above the environment, and that above the file.
+ */
+import { isIP } from "node:net";
+import { durationMs } from "nevertwice/env";
+import { SERVER_NAMESPACE } from "./access.ts";
+import { ConfigError } from "./config-error.ts";
+import { readScopeText, type ScopeRule } from "./gateway-rules.ts";
+import { withoutPassword } from "./shown-url.ts";
+
+type Read<T> = (name: string, text: string) => T;
+
+export interface Setting<T> {
+  readonly default: T;
+  readonly read: Read<T>;
+  /** What stands for the value in the usage: `URL`. Absent for a switch. */
+  readonly value?: string;
+  /** The question that it answers. */
+  readonly what: string;
+  /** What it must be, wherever it was set. */
+  readonly check?: { readonly wanted: string; is(value: NonNullable<T>): boolean };
+  /** Shown as `(hidden)`, or without its password if it is a URL. */
+  readonly secret?: "all" | "password";
+  /** May be given several times. */
+  readonly many?: true;
+}
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+const isGiven = { wanted: "the URL of a store", is: (url: string) => url.trim() !== "" };
+const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
+
+/** How long an action on a hold may take: its key has to answer for longer. */
+const HOLD_ACTION_MS = 5_000;
+const MIN_TOKEN_LENGTH = 16;
+
+const duration: Read<number> = (name, text) => durationMs(name, text);
+const plain: Read<string | undefined> = (_, value) => value;
+
+export const SETTINGS = {
+  store: {
+    default: "sqlite:./nevertwice.db",
+    read: (_, value) => value,
+    value: "URL",
+    what: "Where do the records live?",
+    secret: "password",
+    check: isGiven,
+  } as Setting<string>,
+  holdsStore: {
+    default: undefined,
+    read: plain,
+    value: "URL",
+    what: "Where do holds live, if not in the same database?",
+    secret: "password",
+    check: isGiven,
+  } as Setting<string | undefined>,
+  namespace: {
+    default: "default",
+    read: (_, value) => value,
+    value: "NAME",
+    what: "Which application do keys belong to that come without an access token?",
+    check: {
+      wanted: `text of 1 to 255 bytes, and not ${SERVER_NAMESPACE}, which is the server's own`,
+      is: (text) => text.trim() !== "" && Buffer.byteLength(text) <= 255 && text !== SERVER_NAMESPACE,
+    },
+  } as Setting<string>,
+  listen: {
+    default: { host: "127.0.0.1", port: 4747 },
+    read: readAddress,
+    value: "HOST:PORT",
+    what: "Where are the HTTP API and the dashboard?",
+  } as Setting<Address>,
+  allowHost: {
+    default: [],
+    read: (_, value) => splitList(value),
+    value: "NAME",
+    what: "By which other names may a browser or client call the server?",
+    many: true,
+    check: {
+      wanted: 'names or addresses without a scheme or a port, e.g. "nevertwice.example.com"',
+      is: (names) => names.every((name) => isIP(name) !== 0 || /^[a-z0-9._-]+$/i.test(name)),
+    },
+  } as Setting<readonly string[]>,
+  tlsCert: {
+    default: undefined,
+    read: plain,
+    value: "FILE",
+    what: "Which certificate does it show?",
+  } as Setting<string | undefined>,
+  tlsKey: {
+    default: undefined,
+    read: plain,
+    value: "FILE",
+    what: "Which key belongs to the certificate?",
+  } as Setting<string | undefined>,
+  accessToken: {
+    default: undefined,
+    read: plain,
+    value: "TOKEN",
+    what: "Which token may do everything, beside those that `access create` made?",
+    secret: "all",
+    check: {
+      wanted: `at least ${MIN_TOKEN_LENGTH} characters of visible ASCII, e.g. what \`openssl rand -hex 32\` prints`,
+      is: (token) => token.length >= MIN_TOKEN_LENGTH && /^[!-~]+$/.test(token),
+    },
+  } as Setting<string | undefined>,
+  upstream: {
+    default: undefined,
+    read: readUpstream,
+    value: "URL",
+    what: "Which service is the gateway before?",
+    secret: "password",
+  } as Setting<string | undefined>,
+  gatewayListen: {
+    default: { host: "127.0.0.1", port: 8080 },
+    read: readAddress,
+    value: "HOST:PORT",
+    what: "Where is the gateway?",
+  } as Setting<Address>,
+  gatewayScope: {
+    default: undefined,
+    read: readScopeText,
+    value: "SCOPE",
+    what: "Whose are the keys of requests that no route of the file is about?",
+  } as Setting<ScopeRule | undefined>,
+  gatewayClientCa: {
+    default: undefined,
+    read: plain,
+    value: "FILE",
+    what: "Who signed the certificates that the gateway's clients show?",
+  } as Setting<string | undefined>,
+  upstreamTimeout: {
+    default: 60_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long may the service take until it begins to answer?",
+  } as Setting<number>,
+  upstreamHost: {
+    default: "client",
+    read: readUpstreamHost,
+    value: "client|upstream",
+    what: "Which Host does the service see: the one that the client called, or its own?",
+  } as Setting<"client" | "upstream">,
+  trustProxy: {
+    default: [],
+    read: readAddresses,
+    value: "ADDRESS",
+    what: "Which proxies before the gateway are believed when they say for whom they call?",
+    many: true,
+  } as Setting<readonly string[]>,
+  lease: {
+    default: 30_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long does a claim hold if its owner goes silent?",
+    check: atLeast(10, "10ms or more"),
+  } as Setting<number>,
+  retention: {
+    default: 86_400_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long does an outcome answer for its key?",
+    check: atLeast(1, "1ms or more"),
+  } as Setting<number>,
+  holdsWindow: {
+    default: 600_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long does the key of a hold answer?",
+    check: atLeast(HOLD_ACTION_MS + 1, "more than 5s, which an action may take"),
+  } as Setting<number>,
+  drain: {
+    default: 30_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long is running work waited for when the server is told to stop?",
+  } as Setting<number>,
+  logLevel: {
+    default: "info",
+    read: readLogLevel,
+    value: LOG_LEVELS.join("|"),
+    what: "What is logged?",
+  } as Setting<(typeof LOG_LEVELS)[number]>,
+} as const;
+
+export type SettingName = keyof typeof SETTINGS;
+
+export type Settings = { readonly [Name in SettingName]: (typeof SETTINGS)[Name]["default"] };
+
+/** `holdsStore` is `--holds-store`, `NEVERTWICE_SERVER_HOLDS_STORE` and `holds_store`. */
+export function flagOf(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+export function variableOf(name: string): string {
+  return `NEVERTWICE_SERVER_${flagOf(name).replaceAll("-", "_").toUpperCase()}`;
+}
+
+export function lineOf(name: string): string {
+  return flagOf(name).replaceAll("-", "_");
+}
+
+function splitList(value: string): readonly string[] {
+  return value
+    .split(",")
+    .map((part) => part.trim())
+    .filter(Boolean);
+}
+
+function atLeast(least: number, wanted: string): NonNullable<Setting<number>["check"]> {
+  return { wanted, is: (ms) => Number.isSafeInteger(ms) && ms >= least };
+}
+
+function readAddress(name: string, value: string): Address {
+  const parts = /^(?:\[([0-9a-fA-F:]+)\]|([^:[\]]*)):(\d{1,5})$/.exec(value);
+  const port = Number(parts?.[3]);
+  if (parts === null || port > 65_535)
+    throw new ConfigError(name, value, 'an address with its port, e.g. "127.0.0.1:4747" or "[::1]:4747"');
+  return { host: parts[1] ?? (parts[2] || "127.0.0.1"), port };
+}
+
+function readUpstream(name: string, value: string): string {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (
+    url === undefined ||
+    !["http:", "https:"].includes(url.protocol) ||
+    url.search !== "" ||
+    url.hash !== ""
+  )
+    throw new ConfigError(
+      name,
+      withoutPassword(value),
+      'the address of a service, e.g. "http://127.0.0.1:3000"',
+    );
+  return value;
+}
+
+function readUpstreamHost(name: string, value: string): "client" | "upstream" {
+  if (value === "client" || value === "upstream") return value;
+  throw new ConfigError(name, value, "client or upstream");
+}
+
+function readAddresses(name: string, value: string): readonly string[] {
+  const entries = splitList(value);
+  const isFit = (entry: string) => {
+    const [address = "", bits, ...more] = entry.split("/");
+    const most = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+    return (
+      more.length === 0 && most > 0 && (bits === undefined || (/^\d+$/.test(bits) && Number(bits) <= most))
+    );
+  };
+  if (entries.every(isFit)) return entries;
+  throw new ConfigError(name, value, 'addresses or networks, e.g. "10.0.0.0/8, ::1"');
+}
+
+function readLogLevel(name: string, value: string): (typeof LOG_LEVELS)[number] {
+  const level = LOG_LEVELS.find((candidate) => candidate === value);
+  if (level === undefined) throw new ConfigError(name, value, `one of ${LOG_LEVELS.join(", ")}`);
+  return level;
+}

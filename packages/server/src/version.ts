@@ -1,0 +1,8 @@
+/** Which version this is, as its package says. */
+import { createRequire } from "node:module";
+
+const manifest = createRequire(import.meta.url)("@nevertwice/server/package.json") as {
+  readonly version: string;
+};
+
+export const VERSION = manifest.version;

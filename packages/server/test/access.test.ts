@@ -1,0 +1,281 @@
+import { memoryStore } from "nevertwice/stores/memory";
+import { manualClock } from "nevertwice/testing";
+import { describe, expect, test } from "vitest";
+import { CACHE_MS, createAccess, SERVER_NAMESPACE } from "../src/access.ts";
+import { createSessions } from "../src/sessions.ts";
+import { sceneOf } from "./calling.ts";
+
+const RIGHT = { name: "shop", role: "service" } as const;
+
+/** Copies of one server: each with its own memory, on one store. */
+function copies(count = 2) {
+  const store = memoryStore();
+  const clock = manualClock();
+  const now = () => clock.now();
+  const made = Array.from({ length: count }, () => createAccess({ store, namespace: "default", now }));
+  return {
+    store,
+    clock,
+    now,
+    copies: made as [ReturnType<typeof createAccess>, ReturnType<typeof createAccess>],
+  };
+}
+
+async function dump(store: ReturnType<typeof memoryStore>): Promise<string> {
+  const page = await store.list?.({ namespace: SERVER_NAMESPACE, limit: 1_000 });
+  return JSON.stringify(page, (_, value) =>
+    value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
+  );
+}
+
+describe("tokens", () => {
+  test("a token is known by every copy of the server, with its role, namespace and scope", async () => {
+    const {
+      copies: [one, two],
+    } = copies();
+    const { token, id } = await one.create({ ...RIGHT, namespace: "orders", scope: "tenant-1" });
+    expect(token).toMatch(/^nt_[0-9a-z]{16}_[A-Za-z0-9_-]{43}$/);
+    const caller = { name: "shop", roles: ["service"], namespace: "orders", scope: "tenant-1", tokenId: id };
+    expect(await two.verify(token)).toEqual(caller);
+    expect(await two.recall(id)).toEqual(caller);
+  });
+
+  test("what is stored is a hash: neither the token nor its secret is anywhere in the store", async () => {
+    const {
+      store,
+      copies: [access],
+    } = copies();
+    const { token } = await access.create(RIGHT);
+    const stored = await dump(store);
+    expect(stored).toContain("shop");
+    expect(stored).not.toContain(token.split("_").slice(2).join("_"));
+    expect(JSON.stringify(await access.list())).not.toContain("hash");
+  });
+
+  test("a token with one character changed is none", async () => {
+    const {
+      copies: [access],
+    } = copies();
+    const { token } = await access.create(RIGHT);
+    const other = token.at(-1) === "A" ? "B" : "A";
+    for (const wrong of [
+      token.slice(0, -1) + other,
+      token.slice(0, -1),
+      `${token}A`,
+      "",
+      "nt__",
+      token.toUpperCase(),
+    ])
+      expect(await access.verify(wrong), wrong).toBeUndefined();
+  });
+
+  test("revoked on one copy, a token is unknown to the others before 5 seconds have passed", async () => {
+    const {
+      clock,
+      copies: [one, two],
+    } = copies();
+    const { token, id } = await one.create(RIGHT);
+    expect(await two.verify(token)).toBeDefined();
+    expect(await one.revoke(id)).toBe(true);
+    expect(await one.verify(token)).toBeUndefined();
+    clock.advance(CACHE_MS);
+    expect(await two.verify(token)).toBeUndefined();
+    expect(CACHE_MS).toBe(5_000);
+    expect(await one.list()).toEqual([]);
+    expect(await one.revoke(id)).toBe(false);
+  });
+
+  test("an answer of the store that took long is not believed for longer", async () => {
+    const { store, clock, now } = copies();
+    const maker = createAccess({ store, namespace: "default", now });
+    const { token, id } = await maker.create(RIGHT);
+    let slowed = false;
+    const slow = {
+      ...store,
+      async read(...args: Parameters<typeof store.read>) {
+        const found = await store.read(...args);
+        if (!slowed) {
+          slowed = true;
+          clock.advance(4_000);
+          await maker.revoke(id);
+        }
+        return found;
+      },
+    };
+    const access = createAccess({ store: slow, namespace: "default", now });
+    expect(await access.verify(token)).toBeDefined();
+    clock.advance(1_000);
+    expect(await access.verify(token)).toBeUndefined();
+  });
+
+  test.each([
+    ["role", { role: "root" as "service" }],
+    ["name", { name: "" }],
+    ["name", { name: "a\u001b[2Jb" }],
+    ["name", { name: "x".repeat(256) }],
+    ["scope", { scope: " " }],
+    ["namespace", { namespace: SERVER_NAMESPACE }],
+  ])("a token whose %s is wrong is not made: %j", async (named, wrong) => {
+    const {
+      copies: [access],
+    } = copies();
+    await expect(access.create({ ...RIGHT, ...wrong })).rejects.toThrow(
+      new RegExp(`request-invalid: ${named}`),
+    );
+    expect(await access.isRequired()).toBe(false);
+  });
+
+  test("the token of the configuration may do everything, and is in no store", async () => {
+    const store = memoryStore();
+    const access = createAccess({ store, namespace: "default", fixed: "correct horse battery" });
+    expect(await access.verify("correct horse battery")).toMatchObject({
+      roles: ["service", "operator", "auditor"],
+    });
+    expect(await access.verify("correct horse batterz")).toBeUndefined();
+    expect(await dump(store)).not.toContain("horse");
+  });
+});
+
+describe("who has to show one", () => {
+  test("nobody on loopback before the first token is made, everybody from then on", async () => {
+    const { call, token } = await sceneOf();
+    expect((await call("GET /v1/holds")).status).toBe(200);
+    const operator = await token({ role: "operator" });
+    expect((await call("GET /v1/holds")).body).toMatchObject({ status: 401, code: "not-authenticated" });
+    expect((await call("GET /v1/holds", { token: operator })).status).toBe(200);
+  });
+
+  test("another copy of the server asks for it too, before 5 seconds have passed", async () => {
+    const {
+      clock,
+      copies: [one, two],
+    } = copies();
+    expect(await two.isRequired()).toBe(false);
+    await one.create(RIGHT);
+    clock.advance(CACHE_MS);
+    expect(await two.isRequired()).toBe(true);
+  });
+
+  test("revoking the last token does not open the server again", async () => {
+    const {
+      clock,
+      copies: [access],
+    } = copies();
+    const { id } = await access.create(RIGHT);
+    await access.revoke(id);
+    clock.advance(CACHE_MS);
+    expect([await access.hasAny(), await access.isRequired()]).toEqual([false, true]);
+  });
+
+  test.each([
+    ["listen", { listen: { host: "0.0.0.0", port: 0 } }],
+    ["listen", { listen: { host: "::", port: 0 } }],
+    ["allow-host", { listen: { host: "127.0.0.1", port: 0 }, allowHost: ["nevertwice.example.com"] }],
+    [
+      "gateway-listen",
+      {
+        listen: { host: "127.0.0.1", port: 0 },
+        upstream: "http://127.0.0.1:1",
+        gatewayScope: "anyone" as const,
+        gatewayListen: { host: "0.0.0.0", port: 0 },
+      },
+    ],
+  ])("a server that others can reach by %s does not start without a token", async (named, config) => {
+    const { server, call } = await sceneOf(config);
+    await expect(server.listen()).rejects.toThrow(new RegExp(`^${named} is .*nevertwice access create`));
+    if (named !== "gateway-listen") expect((await call("GET /v1/holds")).status).toBe(401);
+  });
+
+  test("with a token it starts, and lets nobody in without it", async () => {
+    const { server } = await sceneOf({
+      listen: { host: "0.0.0.0", port: 0 },
+      accessToken: "0123456789abcdef",
+    });
+    const { url } = await server.listen();
+    const at = `http://127.0.0.1:${new URL(url).port}/v1/holds`;
+    expect((await fetch(at)).status).toBe(401);
+    const authorization = "Bearer 0123456789abcdef";
+    expect((await fetch(at, { headers: { authorization } })).status).toBe(200);
+  });
+});
+
+describe("sessions", () => {
+  const cookieOf = (setCookie: string) => ({ cookie: setCookie.split(";")[0] as string });
+
+  function sessionsOf(isSecure = false) {
+    const { store, clock, now, copies: pair } = copies();
+    const [one, two] = pair.map((access) => createSessions({ store, access, isSecure, now }));
+    return {
+      clock,
+      access: pair[0],
+      one: one as NonNullable<typeof one>,
+      two: two as NonNullable<typeof one>,
+    };
+  }
+
+  test("a session that one copy opened is known to the others, and its cookie holds no token", async () => {
+    const { access, one, two } = sessionsOf();
+    const { token } = await access.create({ name: "desk", role: "operator" });
+    const opened = await one.open(token);
+    expect(opened?.cookie).toMatch(
+      /^nevertwice_session=\S+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
+    );
+    expect(opened?.cookie).not.toContain(token.split("_")[2]);
+    const headers = cookieOf(opened?.cookie ?? "");
+    expect(await two.callerOf(headers, true)).toMatchObject({ name: "desk", roles: ["operator"] });
+  });
+
+  test("over TLS the cookie is for this very host alone", async () => {
+    const { access, one } = sessionsOf(true);
+    const { token } = await access.create({ name: "desk", role: "operator" });
+    const opened = await one.open(token);
+    expect(opened?.cookie).toMatch(/^__Host-nevertwice_session=.*; Secure$/);
+    expect(await one.sessionOf(cookieOf(opened?.cookie ?? ""))).toBeDefined();
+  });
+
+  test("a change needs the header that goes with the cookie", async () => {
+    const { access, one } = sessionsOf();
+    const { token } = await access.create({ name: "desk", role: "operator" });
+    const [mine, other] = [await one.open(token), await one.open((await access.create(RIGHT)).token)];
+    const headers = cookieOf(mine?.cookie ?? "");
+    await expect(one.callerOf(headers, false)).rejects.toThrow("not-authorized");
+    await expect(
+      one.callerOf({ ...headers, "x-nevertwice-csrf": other?.session.csrf }, false),
+    ).rejects.toThrow("not-authorized");
+    expect(await one.callerOf({ ...headers, "x-nevertwice-csrf": mine?.session.csrf }, false)).toBeDefined();
+  });
+
+  test("a session ends with its token, and after twelve hours", async () => {
+    const { clock, access, one, two } = sessionsOf();
+    const { token, id } = await access.create({ name: "desk", role: "operator" });
+    const headers = cookieOf((await one.open(token))?.cookie ?? "");
+    clock.advance(12 * 3_600_000 - 1);
+    expect(await one.sessionOf(headers)).toBeDefined();
+    clock.advance(1);
+    expect(await one.sessionOf(headers)).toBeUndefined();
+    const fresh = cookieOf((await one.open(token))?.cookie ?? "");
+    expect(await two.sessionOf(fresh)).toBeDefined();
+    await access.revoke(id);
+    clock.advance(CACHE_MS);
+    expect([await one.sessionOf(fresh), await two.sessionOf(fresh)]).toEqual([undefined, undefined]);
+  });
+
+  test("a cookie that was changed, cut or made up opens nothing", async () => {
+    const { access, one } = sessionsOf();
+    const { token } = await access.create({ name: "desk", role: "operator" });
+    const cookie = (await one.open(token))?.cookie.split(";")[0] ?? "";
+    const [body = "", signature = ""] = cookie.slice("nevertwice_session=".length).split(".");
+    const forged = Buffer.from(JSON.stringify({ tokenId: "x", until: 9e15 })).toString("base64url");
+    for (const value of [
+      body,
+      `${body}.`,
+      `.${signature}`,
+      `${forged}.${signature}`,
+      `${body}.${signature}A`,
+      "a.b.c",
+      "",
+    ])
+      expect(await one.sessionOf({ cookie: `nevertwice_session=${value}` }), value).toBeUndefined();
+    expect(await one.open("nt_0000000000000000_wrong")).toBeUndefined();
+  });
+});

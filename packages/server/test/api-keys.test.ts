@@ -1,0 +1,243 @@
+/** Keys over HTTP: what operators and auditors see, and what operators decide. */
+import { expect, test } from "vitest";
+import { type Call, callerOf, startServer } from "./api-client.ts";
+
+async function scene() {
+  const server = await startServer();
+  const shop = await callerOf(server, "service", { name: "shop" });
+  const operator = await callerOf(server, "operator", { name: "ops" });
+  const auditor = await callerOf(server, "auditor", { name: "audit" });
+  return { server, shop, operator, auditor };
+}
+
+const claim = async (shop: Call, key: string, more: object = {}) =>
+  (await shop("POST", "/v1/claims", { operation: "charge", key, ...more })).body;
+
+async function completed(shop: Call, key: string, value: unknown = "secret-receipt") {
+  const { id, token } = await claim(shop, key);
+  await shop("POST", `/v1/claims/${id}/complete`, { token, value });
+  return id as string;
+}
+
+async function lapsed(shop: Call, key: string) {
+  const { id, token, fence } = await claim(shop, key, { onLapsed: "hold" });
+  await shop("POST", `/v1/claims/${id}/abandon`, { token, as: "unknown" });
+  return { id, fence } as { id: string; fence: number };
+}
+
+test("operators list keys in full, auditors only how they begin; neither lists outcomes", async () => {
+  const { shop, operator, auditor } = await scene();
+  await completed(shop, "order-4711");
+  const [whole] = (await operator("GET", "/v1/keys")).body.records;
+  expect(whole).toMatchObject({
+    key: "order-4711",
+    operation: "charge",
+    scope: "shop",
+    state: "completed",
+    number: 1,
+  });
+  const seen = await auditor("GET", "/v1/keys");
+  expect(seen.body.records[0].key).toBe("orde…");
+  expect(seen.text).not.toContain("4711");
+  for (const answer of [seen, await operator("GET", "/v1/keys")])
+    expect(answer.text).not.toContain("secret-receipt");
+});
+
+test("of a short key no more than half is shown to auditors", async () => {
+  const { shop, auditor } = await scene();
+  await claim(shop, "1234");
+  expect((await auditor("GET", "/v1/keys")).body.records[0].key).toBe("12…");
+});
+
+test("services list no keys", async () => {
+  const { shop } = await scene();
+  expect(await shop("GET", "/v1/keys")).toMatchObject({ status: 403, body: { code: "not-authorized" } });
+});
+
+test("keys are listed by state, by scope, and page by page", async () => {
+  const { shop, operator } = await scene();
+  await completed(shop, "done");
+  for (const key of ["a", "b", "c"]) await claim(shop, key, { scope: "tenant" });
+  const keysAt = async (query: string) =>
+    (await operator("GET", `/v1/keys?${query}`)).body.records.map(({ key }: { key: string }) => key).sort();
+  expect(await keysAt("state=completed")).toEqual(["done"]);
+  expect(await keysAt(`scope=${encodeURIComponent("shop|tenant")}`)).toEqual(["a", "b", "c"]);
+
+  const paged: string[] = [];
+  let after = "";
+  do {
+    const { body } = await operator("GET", `/v1/keys?limit=1${after}`);
+    paged.push(...body.records.map(({ key }: { key: string }) => key));
+    after = body.next === null ? "" : `&after=${encodeURIComponent(body.next)}`;
+  } while (after !== "");
+  expect(paged.sort()).toEqual(["a", "b", "c", "done"]);
+});
+
+test("a search finds every key that has the text, over any number of pages", async () => {
+  const { shop, operator } = await scene();
+  const wanted = Array.from({ length: 30 }, (_, index) => `order-${index}`);
+  for (const key of wanted) await claim(shop, key);
+  for (let index = 0; index < 30; index++) await claim(shop, `refund-${index}`);
+  const found: string[] = [];
+  let after = "";
+  do {
+    const { body } = await operator("GET", `/v1/keys?search=ORDER&limit=7${after}`);
+    expect(body.records.length).toBeLessThanOrEqual(7);
+    found.push(...body.records.map(({ key }: { key: string }) => key));
+    after = body.next === null ? "" : `&after=${encodeURIComponent(body.next)}`;
+  } while (after !== "");
+  expect(found.sort()).toEqual(wanted.sort());
+});
+
+test("an auditor cannot find out a key by searching for it", async () => {
+  const { shop, operator, auditor } = await scene();
+  await claim(shop, "order-4711");
+  const found = async (caller: Call, text: string) =>
+    (await caller("GET", `/v1/keys?search=${text}`)).body.records.length;
+  expect([await found(operator, "4711"), await found(auditor, "4711"), await found(auditor, "orde")]).toEqual(
+    [1, 0, 1],
+  );
+});
+
+test("one key is shown with what this server saw of it, and its outcome to operators alone", async () => {
+  const { shop, operator, auditor } = await scene();
+  const id = await completed(shop, "order-4711");
+  await claim(shop, "order-4711");
+  const { body } = await operator("GET", `/v1/keys/${id}`);
+  expect(body.record).toMatchObject({
+    id,
+    key: "order-4711",
+    outcome: { kind: "value", value: "secret-receipt" },
+  });
+  expect(body.events.map(({ kind }: { kind: string }) => kind)).toEqual(["claimed", "replayed"]);
+  const seen = await auditor("GET", `/v1/keys/${id}`);
+  expect(seen.body.record.outcome).toBeUndefined();
+  expect(seen.text).not.toMatch(/4711|secret-receipt/);
+});
+
+test("an outcome that is more than JSON is told in JSON", async () => {
+  const { server, operator } = await scene();
+  const value = {
+    at: new Date(0),
+    big: 12n,
+    bytes: new Uint8Array([1, 2]),
+    map: new Map([[1, new Set([2])]]),
+    none: undefined,
+  };
+  const guard = server.context.guard("default");
+  await guard.run({ operation: "job", key: "1" }, () => value);
+  await guard
+    .run({ operation: "job", key: "2", onFailure: "remember" }, () => Promise.reject(new RangeError("no")))
+    .catch(() => {});
+  const [{ id: first }] = (await operator("GET", "/v1/keys?search=job")).body.records.filter(
+    (r: { key: string }) => r.key === "1",
+  );
+  const [{ id: second }] = (await operator("GET", "/v1/keys?search=job")).body.records.filter(
+    (r: { key: string }) => r.key === "2",
+  );
+  expect((await operator("GET", `/v1/keys/${first}`)).body.record.outcome).toEqual({
+    kind: "value",
+    value: { at: "1970-01-01T00:00:00.000Z", big: "12", bytes: "AQI=", map: [[1, [2]]], none: null },
+  });
+  expect((await operator("GET", `/v1/keys/${second}`)).body.record.outcome).toEqual({
+    kind: "thrown",
+    error: { name: "RangeError", message: "no" },
+  });
+});
+
+test("an operator of another namespace finds nothing, and can do nothing", async () => {
+  const { server, shop } = await scene();
+  const { id, fence } = await lapsed(shop, "order-1");
+  const other = await callerOf(server, "operator", { name: "other", namespace: "elsewhere" });
+  expect((await other("GET", "/v1/keys")).body.records).toEqual([]);
+  expect((await other("GET", `/v1/keys/${id}`)).status).toBe(404);
+  for (const verb of ["resolve", "release", "forget"]) {
+    const body = { fence, ...(verb === "resolve" && { decision: "done" }) };
+    expect((await other("POST", `/v1/keys/${id}/${verb}`, body)).status).toBe(404);
+  }
+});
+
+test("what an operator decides answers for the key", async () => {
+  const { shop, operator } = await scene();
+  const hold = { onLapsed: "hold" };
+  const ask = (key: string) => shop("POST", "/v1/claims", { operation: "charge", key, ...hold });
+  const decide = async (key: string, decision: object) => {
+    const { id, fence } = await lapsed(shop, key);
+    return operator("POST", `/v1/keys/${id}/resolve`, { fence, ...decision });
+  };
+  expect((await decide("a", { decision: "done", value: 17 })).status).toBe(200);
+  expect((await ask("a")).body.outcome).toEqual({ kind: "value", value: 17 });
+  expect((await decide("b", { decision: "failed", error: "declined" })).status).toBe(200);
+  expect((await ask("b")).body.outcome).toEqual({ kind: "thrown", error: "declined" });
+  expect((await decide("c", { decision: "not-done" })).status).toBe(200);
+  expect(await ask("c")).toMatchObject({ status: 201, body: { tookOver: false } });
+});
+
+test("a decision about what has moved on since is refused", async () => {
+  const { shop, operator } = await scene();
+  const { id, fence } = await lapsed(shop, "order-1");
+  await operator("POST", `/v1/keys/${id}/resolve`, { fence, decision: "not-done" });
+  const next = await claim(shop, "order-1");
+  await shop("POST", `/v1/claims/${id}/complete`, { token: next.token, value: 1 });
+  for (const verb of ["resolve", "release", "forget"]) {
+    const body = { fence, ...(verb === "resolve" && { decision: "done" }) };
+    const answer = await operator("POST", `/v1/keys/${id}/${verb}`, body);
+    expect(answer).toMatchObject({ status: 409, body: { code: "concurrent-modification" } });
+  }
+  expect((await shop("GET", `/v1/claims/${id}`)).body.state).toBe("completed");
+});
+
+test("what is completed is not decided again", async () => {
+  const { shop, operator } = await scene();
+  const id = await completed(shop, "order-1", "first");
+  const { fence } = (await operator("GET", `/v1/keys/${id}`)).body.record;
+  const answer = await operator("POST", `/v1/keys/${id}/resolve`, {
+    fence,
+    decision: "done",
+    value: "second",
+  });
+  expect(answer).toMatchObject({ status: 409, body: { code: "concurrent-modification" } });
+  expect((await shop("GET", `/v1/claims/${id}`)).body.outcome.value).toBe("first");
+});
+
+test("what is under way is neither resolved nor released nor forgotten", async () => {
+  const { shop, operator } = await scene();
+  const { id, fence } = await claim(shop, "order-1");
+  for (const verb of ["resolve", "release", "forget"]) {
+    const body = { fence, ...(verb === "resolve" && { decision: "done" }) };
+    const answer = await operator("POST", `/v1/keys/${id}/${verb}`, body);
+    expect(answer).toMatchObject({ status: 409, body: { code: "pending" } });
+  }
+});
+
+test("release frees what is completed and what is unknown, once and again", async () => {
+  const { shop, operator } = await scene();
+  const id = await completed(shop, "order-1");
+  const unknown = await lapsed(shop, "order-2");
+  const { fence } = (await operator("GET", `/v1/keys/${id}`)).body.record;
+  expect((await operator("POST", `/v1/keys/${id}/release`, { fence })).status).toBe(200);
+  expect((await operator("POST", `/v1/keys/${id}/release`, { fence })).status).toBe(200);
+  expect((await operator("POST", `/v1/keys/${unknown.id}/release`, { fence: unknown.fence })).status).toBe(
+    200,
+  );
+  expect((await claim(shop, "order-1")).number).toBe(2);
+  expect(await claim(shop, "order-2", { onLapsed: "hold" })).toMatchObject({ tookOver: false });
+});
+
+test("what is forgotten is found no more, and its work still not repeated", async () => {
+  const { shop, operator } = await scene();
+  const id = await completed(shop, "order-1");
+  const { fence } = (await operator("GET", `/v1/keys/${id}`)).body.record;
+  expect((await operator("POST", `/v1/keys/${id}/forget`, { fence })).status).toBe(200);
+  expect((await operator("GET", `/v1/keys/${id}`)).status).toBe(404);
+  expect((await operator("GET", "/v1/keys")).body.records).toEqual([]);
+  const { body } = await shop("POST", "/v1/claims", { operation: "charge", key: "order-1" });
+  expect(body.outcome).toEqual({ kind: "not-kept", reason: "forgotten" });
+});
+
+test("auditors and services decide nothing", async () => {
+  const { shop, auditor } = await scene();
+  const { id, fence } = await lapsed(shop, "order-1");
+  for (const caller of [shop, auditor])
+    expect((await caller("POST", `/v1/keys/${id}/forget`, { fence })).status).toBe(403);
+});

@@ -1,0 +1,61 @@
+/** `nevertwice demo`: it counts from outside, and nothing is done twice. */
+import { describe, expect, it } from "vitest";
+import { createTally } from "../cli/demo/tally.ts";
+import { ended, printed, run, start } from "./cli-process.ts";
+
+describe.concurrent("nevertwice demo", { timeout: 90_000 }, () => {
+  it("sends orders through everything that goes wrong, and makes no duplicate", async () => {
+    const { code, out, err } = await run([
+      "demo",
+      "--seconds",
+      "4",
+      "--rate",
+      "20",
+      "--listen",
+      "127.0.0.1:0",
+    ]);
+    expect(code, [...out, ...err].join("\n")).toBe(0);
+    const [sent = 0, made = 0] = ["requests sent", "effects made"].map((name) =>
+      Number(out.find((line) => line.startsWith(`${name}: `))?.split(": ")[1]),
+    );
+    expect(made).toBeGreaterThan(10);
+    expect(sent).toBeGreaterThan(made);
+    expect(out).toContain("duplicates: 0");
+  });
+
+  it("closes on Ctrl-C, serves who is in the shop, and counts", async () => {
+    const child = start("demo", "--listen", "127.0.0.1:0", "--store", "memory:", "--json");
+    const ending = ended(child);
+    const { url } = JSON.parse(await printed(child, "\n")) as { readonly url: string };
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    child.kill("SIGINT");
+    const { code, out } = await ending;
+    expect(code).toBe(0);
+    expect(JSON.parse(out.at(-1) ?? "")).toMatchObject({ duplicates: 0, auditHolds: true });
+  });
+});
+
+describe("the demo's tally", () => {
+  it("counts work that was begun again without a reason, and not what a crash explains", () => {
+    const { figures, ...tally } = createTally();
+    tally.begun("a");
+    tally.cutOff("a");
+    tally.begun("a");
+    expect(figures).toMatchObject({ duplicates: 0, secondTries: 1 });
+    tally.begun("a");
+    expect(figures).toMatchObject({ duplicates: 1, secondTries: 1 });
+  });
+
+  it("counts an effect that was there already, and another answer for the same key", () => {
+    const { figures, ...tally } = createTally();
+    tally.effect("charge", "a");
+    tally.effect("mail", "a");
+    tally.answered("a", "1");
+    tally.answered("a", "1");
+    expect(figures).toMatchObject({ effectsMade: 2, duplicates: 0 });
+    tally.effect("mail", "a");
+    tally.answered("a", "2");
+    expect(figures).toMatchObject({ effectsMade: 3, duplicates: 2 });
+  });
+});

@@ -1,0 +1,235 @@
+/** `nevertwice access`, `keys`, `holds` and `audit`: on a store, and on a server that has it. */
+import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
+import { createClaims } from "nevertwice/claims";
+import { openStore } from "nevertwice/stores/open";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ended, FOLDER, json, run, type Serving, serving, startWith, stop } from "./cli-process.ts";
+
+interface Row {
+  readonly id: string;
+  readonly state: string;
+  readonly fence: number;
+  readonly outcome?: unknown;
+}
+
+interface Listed {
+  readonly records: readonly Row[];
+}
+
+const STORE = `sqlite:${join(FOLDER, "keys.db")}`;
+let server: Serving;
+let reach: readonly string[];
+
+beforeAll(async () => {
+  server = await serving("--store", STORE);
+  reach = ["--server", server.url];
+});
+
+afterAll(async () => {
+  expect((await stop(server)).code).toBe(0);
+});
+
+/** One whose outcome nobody knows. */
+async function unknownKey(key: string): Promise<{ readonly id: string; readonly fence: string }> {
+  const store = await openStore(STORE);
+  const claims = createClaims({ store, namespace: "default" });
+  const claimed = await claims.claim({ operation: "charge", scope: "ada", key });
+  if (claimed.status !== "new") throw new Error("the scene is not set");
+  await claims.abandon({ id: claimed.id, token: claimed.token, as: "unknown" });
+  await store.close();
+  return { id: claimed.id, fence: String(claimed.fence) };
+}
+
+describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
+  it("lists and shows keys, with what to do about one whose outcome is unknown", async () => {
+    const { id, fence } = await unknownKey("order-1");
+    const list = await run(["keys", "list", "--store", STORE, "--state", "lapsed", "--search", "order-1"]);
+    expect(list.code, list.err.join("\n")).toBe(0);
+    expect(list.out[0]).toMatch(/^id +state +operation +scope +key +attempts +claimed$/);
+    expect(list.out[1]).toMatch(new RegExp(`^${id} +lapsed +charge +ada +order-1 +1 +\\S+ ago$`));
+    const shown = await run(["keys", "show", id, ...reach]);
+    expect(shown.out.at(-1)).toBe(
+      `Its outcome is unknown. Decide: nevertwice keys resolve ${id} --fence ${fence} --as done|failed|not-done`,
+    );
+    const none = await run(["keys", "list", ...reach, "--search", "nothing"]);
+    expect(none).toMatchObject({ code: 0, out: ["There is no such key."] });
+  });
+
+  it("decides a key once: a decision about what has moved on is refused with code 1", async () => {
+    const { id, fence } = await unknownKey("resolve-me");
+    const decide = [
+      "keys",
+      "resolve",
+      id,
+      ...reach,
+      "--fence",
+      fence,
+      "--as",
+      "done",
+      "--value",
+      '{"paid":5}',
+    ];
+    expect(await run(decide)).toMatchObject({ code: 0, out: [`done: resolve ${id}`] });
+    const { record } = await json<{ readonly record: Row }>("keys", "show", id, ...reach);
+    expect(record).toMatchObject({ state: "completed", outcome: { kind: "value", value: { paid: 5 } } });
+    const again = await run(decide);
+    expect(again.code).toBe(1);
+    expect(again.err[0]).toContain("concurrent-modification");
+  });
+
+  it("frees a key, and forgets one", async () => {
+    const { id, fence } = await unknownKey("release-me");
+    const free = await run(["keys", "release", id, ...reach, "--fence", fence]);
+    expect(free.code, free.err.join("\n")).toBe(0);
+    const [freed] = (await json<Listed>("keys", "list", "--search", "release-me", ...reach)).records;
+    expect(freed?.state).toBe("released");
+    const forget = await run(["keys", "forget", id, ...reach, "--fence", String(freed?.fence)]);
+    expect(forget.code, forget.err.join("\n")).toBe(0);
+    expect((await json<Listed>("keys", "list", "--search", "release-me", ...reach)).records).toEqual([]);
+    expect((await run(["keys", "show", id, ...reach])).code).toBe(1);
+  });
+
+  it.each([
+    ["no decision", ["resolve", "some-id", "--fence", "1"], "--as is done, failed or not-done"],
+    ["no fence", ["release", "some-id"], "--fence N is missing: `nevertwice keys show some-id` says it."],
+    [
+      "a value that is no JSON",
+      ["resolve", "i", "--as", "done", "--value", "paid", "--fence", "1"],
+      "--value is JSON",
+    ],
+    ["a token for a store", ["list", "--token", "t"], "--token is for --server URL"],
+    ["a server that is no address", ["list", "--server", "here"], "--server is an address"],
+  ])("takes %s for wrong usage", async (_, args, reason) => {
+    const { code, err } = await run(["keys", ...args]);
+    expect(code).toBe(2);
+    expect(err[0]).toContain(reason);
+  });
+
+  it("says that a server does not answer, with code 3", async () => {
+    const { code, err } = await run(["keys", "list", "--server", "http://127.0.0.1:1"]);
+    expect({ code, err }).toEqual({
+      code: 3,
+      err: ["nevertwice keys: http://127.0.0.1:1 does not answer: is `nevertwice serve` running there?"],
+    });
+  });
+
+  it("shows what a terminal would obey as text", async () => {
+    const opened = await openStore(STORE);
+    await createClaims({ store: opened, namespace: "default" }).claim({
+      operation: "o",
+      scope: "s",
+      key: "\u001b[2Jgone",
+    });
+    await opened.close();
+    const { out } = await run(["keys", "list", "--search", "gone", ...reach]);
+    expect(out.join("\n")).toContain("\\u001b[2Jgone");
+    expect(out.join("\n")).not.toContain("\u001b");
+  });
+});
+
+describe.concurrent("nevertwice access", { timeout: 120_000 }, () => {
+  it("makes tokens that a running server knows, and ends them", async () => {
+    const store = `sqlite:${join(FOLDER, "access.db")}`;
+    const empty = await run(["access", "list", "--store", store]);
+    expect(empty).toMatchObject({ code: 0, out: [expect.stringContaining("There is no access token")] });
+    const own = await serving("--store", store);
+    const made = await run(["access", "create", "--name", "ops", "--role", "operator", "--store", store]);
+    expect(made.out).toEqual([expect.stringMatching(/^nt_[0-9a-z]{16}_[\w-]{43}$/)]);
+    const [token = ""] = made.out;
+    const asked = ["keys", "list", "--server", own.url, "--json"];
+    expect((await run([...asked, "--token", token])).code).toBe(0);
+    expect((await ended(startWith({ NEVERTWICE_TOKEN: token }, ...asked), "")).code).toBe(0);
+    const stranger = await run(["keys", "list", "--server", own.url, "--token", "nt_wrong"]);
+    expect(stranger.code).toBe(1);
+    expect(stranger.err[0]).toContain("not-authenticated");
+    const { tokens } = await json<{
+      readonly tokens: readonly { readonly id: string; readonly role: string }[];
+    }>("access", "list", "--store", store);
+    expect(tokens).toMatchObject([{ name: "ops", role: "operator", namespace: "default", scope: "ops" }]);
+    expect(JSON.stringify(tokens)).not.toContain(token.split("_")[2]);
+    const id = tokens[0]?.id as string;
+    expect((await run(["access", "revoke", id, "--store", store])).code).toBe(0);
+    const gone = await run(["access", "revoke", id, "--store", store]);
+    expect(gone.code).toBe(1);
+    expect(gone.err[0]).toContain("`nevertwice access list` says which there are");
+    expect((await stop(own)).code).toBe(0);
+  });
+
+  it.each([
+    ["no name", ["create"], "--name NAME is missing"],
+    [
+      "a role that there is not",
+      ["create", "--name", "a", "--role", "king"],
+      "--role is service, operator or auditor.",
+    ],
+  ])("takes %s for wrong usage", async (_, args, reason) => {
+    const { code, err } = await run(["access", ...args]);
+    expect(code).toBe(2);
+    expect(err[0]).toContain(reason);
+  });
+});
+
+describe.concurrent("nevertwice holds and audit", { timeout: 120_000 }, () => {
+  it("places a hold once for a key, confirms it, refuses what cannot be, and audits it all", async () => {
+    const declared = await run(["holds", "declare", "room", "--capacity", "2", ...reach]);
+    expect(declared.code, declared.err.join("\n")).toBe(0);
+    const place = [
+      "holds",
+      "place",
+      "room",
+      "--requester",
+      "ada",
+      "--for",
+      "10m",
+      "--units",
+      "2",
+      "--key",
+      "k-1",
+      ...reach,
+    ];
+    const { id } = await json<{ readonly id: string }>(...place);
+    expect((await json<{ readonly id: string }>(...place)).id).toBe(id);
+    const full = await run(["holds", "place", "room", "--requester", "bob", "--for", "10m", ...reach]);
+    expect(full.code).toBe(1);
+    expect(full.err[0]).toContain("resource-unavailable");
+    expect((await run(["holds", "list", ...reach])).out[1]).toMatch(
+      new RegExp(`^${id} +room +ada +2 +held +in 9m$`),
+    );
+    expect((await run(["holds", "confirm", id, ...reach])).code).toBe(0);
+    expect((await run(["holds", "release", id, ...reach])).err[0]).toContain("not-held");
+    expect((await run(["holds", "show", id, ...reach])).out.join("\n")).toMatch(/state +confirmed/);
+    expect((await run(["holds", "resources", ...reach])).out[1]).toMatch(/^room +2 +2 +0 +open$/);
+    const audit = await run(["audit", "--store", STORE]);
+    expect(audit.code, audit.err.join("\n")).toBe(0);
+    expect(audit.out.at(-1)).toBe("every invariant holds");
+    expect(await json("audit", "trace", id, ...reach)).toMatchObject({
+      events: [{ kind: "placed" }, { kind: "confirmed" }],
+    });
+    expect((await run(["audit", "doubles", "--within", "1h", ...reach])).out).toEqual([
+      "0 pairs among 1 holds; 0 of one key within its window",
+    ]);
+  });
+
+  it("ends with code 1 if the audit finds something broken", async () => {
+    const file = join(FOLDER, "tampered.db");
+    const placed = await run([
+      "holds",
+      "place",
+      "room",
+      "--requester",
+      "ada",
+      "--for",
+      "1h",
+      "--store",
+      `sqlite:${file}`,
+    ]);
+    expect(placed.code, placed.err.join("\n")).toBe(0);
+    const database = new DatabaseSync(file);
+    database.exec("UPDATE nevertwice_resources SET taken = 0");
+    database.close();
+    const { code, out } = await run(["audit", "--store", `sqlite:${file}`]);
+    expect(code).toBe(1);
+    expect(out.at(-1)).toBe("broken");
+  });
+});

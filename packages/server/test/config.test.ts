@@ -1,0 +1,161 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { configOf, printedConfig, readConfig } from "../src/config.ts";
+import { SETTINGS, variableOf } from "../src/settings.ts";
+import { withoutPassword } from "../src/shown-url.ts";
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "nevertwice-config-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let files = 0;
+function fileWith(text: string): string {
+  const file = join(folder, `${++files}.toml`);
+  writeFileSync(file, text);
+  return file;
+}
+
+const TOKEN = "s3cr3t-s3cr3t-s3cr3t";
+
+describe("where a setting comes from", () => {
+  test("a flag stands above the environment, that above the file, and that above the default", () => {
+    const file = fileWith('lease = "1m"\nretention = "1h"\nnamespace = "from-file"\n');
+    const env = { NEVERTWICE_SERVER_LEASE: "2m", NEVERTWICE_SERVER_RETENTION: "2h" };
+    const config = readConfig({ flags: { lease: "3m" }, env, file });
+    expect(config).toMatchObject({
+      lease: 180_000,
+      retention: 7_200_000,
+      namespace: "from-file",
+      drain: 30_000,
+    });
+  });
+
+  test("a variable that is empty is not set", () => {
+    expect(readConfig({ env: { NEVERTWICE_SERVER_NAMESPACE: " " } }).namespace).toBe("default");
+  });
+
+  test("what may be given several times is a list, from wherever it comes", () => {
+    const file = fileWith('allow_host = ["a.example", "b.example"]\n');
+    expect(readConfig({ file }).allowHost).toEqual(["a.example", "b.example"]);
+    expect(readConfig({ env: { NEVERTWICE_SERVER_ALLOW_HOST: "a.example, b.example" } }).allowHost).toEqual([
+      "a.example",
+      "b.example",
+    ]);
+    expect(readConfig({ flags: { allowHost: ["a.example", "b.example"] } }).allowHost).toEqual([
+      "a.example",
+      "b.example",
+    ]);
+  });
+
+  test("an address has a host and a port, loopback if none is named", () => {
+    expect(readConfig({ flags: { listen: "[::1]:80" } }).listen).toEqual({ host: "::1", port: 80 });
+    expect(readConfig({ flags: { listen: ":4000" } }).listen).toEqual({ host: "127.0.0.1", port: 4_000 });
+  });
+
+  test("without any of them the server is on loopback, on a SQLite file", () => {
+    expect(readConfig()).toMatchObject({
+      store: "sqlite:./nevertwice.db",
+      listen: { host: "127.0.0.1", port: 4_747 },
+    });
+  });
+});
+
+describe("an error names where the setting was set", () => {
+  test.each([
+    [{ flags: { listen: "nowhere" } }, '--listen is "nowhere"; it must be an address'],
+    [{ flags: { listen: "127.0.0.1:99999" } }, "--listen is "],
+    [{ env: { NEVERTWICE_SERVER_LEASE: "30" } }, 'NEVERTWICE_SERVER_LEASE is "30"'],
+    [{ flags: { lease: "5ms" } }, '--lease is "5ms"; it must be 10ms or more'],
+    [{ flags: { holdsWindow: "5s" } }, '--holds-window is "5000ms"; it must be more than 5s'],
+    [{ flags: { namespace: "" } }, '--namespace is ""'],
+    [{ env: { NEVERTWICE_SERVER_NAMESPACE: "nevertwice:server" } }, "NEVERTWICE_SERVER_NAMESPACE is "],
+    [{ flags: { allowHost: ["https://a.example"] } }, '--allow-host is ["https://a.example"]'],
+    [{ flags: { allowHost: "a.example:443" } }, "--allow-host is "],
+    [{ flags: { logLevel: "loud" } }, '--log-level is "loud"; it must be one of silent'],
+    [{ flags: { store: "" } }, '--store is ""'],
+    [{ flags: { tlsCert: "a.pem" } }, "tls-cert is "],
+  ])("%j", (sources, message) => {
+    expect(() => readConfig(sources)).toThrow(message);
+  });
+
+  test("of a file: its line, and the file", () => {
+    const wrong = fileWith("lease = 30\n");
+    expect(() => readConfig({ file: wrong })).toThrow(`lease in ${wrong} is 30; it must be text in quotes`);
+    const unknown = fileWith('leese = "30s"\n');
+    expect(() => readConfig({ file: unknown })).toThrow(
+      `leese in ${unknown} is "30s"; it must be one of store,`,
+    );
+    const broken = fileWith("lease = \n");
+    expect(() => readConfig({ file: broken })).toThrow(/--config is .* a TOML file that can be read/);
+    expect(() => readConfig({ file: join(folder, "none.toml") })).toThrow("ENOENT");
+  });
+
+  test("of code: the setting, and one that does not exist", () => {
+    expect(() => configOf({ holdsWindow: 1_000 })).toThrow('holdsWindow is "1000ms"');
+    expect(() => configOf({ colour: "red" } as object)).toThrow("colour is missing; it must be one of store");
+  });
+});
+
+describe("secrets", () => {
+  test("the configuration for people hides tokens, and passwords in URLs", () => {
+    const config = readConfig({
+      flags: { accessToken: TOKEN, store: "postgres://nt:pa%40ss@db:5432/nt?sslmode=require" },
+      env: { NEVERTWICE_SERVER_HOLDS_STORE: "mysql://root:hunter2@db/nt" },
+    });
+    const printed = printedConfig(config);
+    expect(JSON.stringify(printed)).not.toMatch(/s3cr3t|pa%40ss|hunter2/);
+    expect(printed).toMatchObject({
+      access_token: "(hidden)",
+      store: "postgres://nt:(hidden)@db:5432/nt?sslmode=require",
+      holds_store: "mysql://root:(hidden)@db/nt",
+      listen: "127.0.0.1:4747",
+      lease: "30000ms",
+    });
+  });
+
+  test("every setting is printed, whatever it is", () => {
+    expect(Object.keys(printedConfig(readConfig()))).toHaveLength(Object.keys(SETTINGS).length + 1);
+  });
+
+  test("what was printed can be read again", () => {
+    const { routes: _, ...printed } = printedConfig(readConfig());
+    const lines = Object.entries(printed)
+      .filter(([, value]) => value !== null)
+      .map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+    expect(readConfig({ file: fileWith(lines.join("\n")) })).toEqual(readConfig());
+  });
+
+  test.each([
+    [{ flags: { accessToken: "short-secret" } }, "short-secret"],
+    [{ flags: { accessToken: `${TOKEN} with spaces` } }, TOKEN],
+    [{ env: { [variableOf("accessToken")]: "short-secret" } }, "short-secret"],
+    [{ flags: { upstream: "ftp://u:hunter2@host" } }, "hunter2"],
+    [{ flags: { upstream: "http://u:hunter2@host/?x=1" } }, "hunter2"],
+  ])("an error about a secret does not tell it: %j", (sources, secret) => {
+    expect(() => readConfig(sources)).toThrow(/must be/);
+    expect(() => readConfig(sources)).not.toThrow(secret);
+  });
+
+  test("nor does one about a file's line, or about code", () => {
+    const file = fileWith("access_token = 1234567890123456\n");
+    expect(() => readConfig({ file })).toThrow('is "(hidden)"; it must be text in quotes');
+    expect(() => configOf({ accessToken: "short-secret" })).toThrow('accessToken is "(hidden)"');
+  });
+
+  test.each([
+    ["redis://:pw@host:6379/0", "redis://(hidden)@host:6379/0"],
+    ["redis+cluster://u:pw@a:1,b:2", "redis+cluster://u:(hidden)@a:1,b:2"],
+    ["postgres://u:p@ss@host/db", "postgres://u:(hidden)@host/db"],
+    ["postgres://u:p/w@host/db", "postgres://u:(hidden)@host/db"],
+    ["postgres://host/db?user=u&password=pw", "postgres://host/db?user=u&password=(hidden)"],
+    ["user:pw@host", "user:(hidden)@host"],
+    ["sqlite:./mine@home.db", "sqlite:./mine@home.db"],
+    ["memory:", "memory:"],
+  ])("%s is shown as %s", (url, shown) => {
+    expect(withoutPassword(url)).toBe(shown);
+  });
+});

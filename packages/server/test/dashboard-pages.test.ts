@@ -1,0 +1,143 @@
+/** How the dashboard is served: a policy that lets nothing foreign in, files for ever, and a session that is only its own. */
+import type { InjectOptions, LightMyRequestResponse } from "fastify";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createServer, type NevertwiceServer } from "../src/server.ts";
+import { built } from "./dashboard-stage.ts";
+
+const TOKEN = "a-token-of-the-configuration";
+let server: NevertwiceServer;
+
+beforeAll(async () => {
+  await built();
+  server = await createServer({ store: "memory:", accessToken: TOKEN, logLevel: "silent" });
+});
+
+afterAll(() => server.close());
+
+function ask(url: string, more: Omit<InjectOptions, "url"> = {}): Promise<LightMyRequestResponse> {
+  return server.app.inject({ url, ...more, headers: { host: "localhost:4747", ...more.headers } });
+}
+
+async function signedIn(): Promise<{ readonly cookie: string; readonly csrf: string }> {
+  const opened = await ask("/session", { method: "POST", payload: { token: TOKEN } });
+  const [cookie = ""] = String(opened.headers["set-cookie"]).split(";");
+  return { cookie, csrf: opened.json().csrf };
+}
+
+it.each(["/", "/keys", "/keys/abc", "/unknown", "/holds", "/audit", "/errors/pending"])(
+  "%s is the dashboard's page, under a policy that allows only the server's own files",
+  async (path) => {
+    const { statusCode, headers, body } = await ask(path);
+
+    expect(statusCode).toBe(200);
+    expect(headers["content-type"]).toBe("text/html; charset=utf-8");
+    expect(headers["content-security-policy"]).toBe(
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    );
+    expect(headers["x-content-type-options"]).toBe("nosniff");
+    expect(headers["cache-control"]).toBe("no-cache");
+    expect(body).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\bon\w+=|https?:\/\//);
+  },
+);
+
+it("files are named by their hash, kept for ever, and sent smaller to whoever takes gzip", async () => {
+  const { body: page } = await ask("/");
+  const [path = ""] = /\/assets\/[^"]+\.js/.exec(page) ?? [];
+
+  const plain = await ask(path);
+  const small = await ask(path, { headers: { "accept-encoding": "gzip, br" } });
+
+  expect(plain.headers["cache-control"]).toBe("public, max-age=31536000, immutable");
+  expect(plain.headers["content-type"]).toBe("text/javascript; charset=utf-8");
+  expect(plain.headers.vary).toBe("accept-encoding");
+  expect(small.headers["content-encoding"]).toBe("gzip");
+  expect(small.rawPayload.length).toBeLessThan(plain.rawPayload.length / 2);
+});
+
+it.each([
+  "/assets/none.js",
+  "/assets/..%2findex.html",
+  "/assets/%2e%2e/index.html",
+  "/errors/no-such-code",
+  "/nowhere",
+])("%s is not found, as a problem", async (path) => {
+  const { statusCode, headers } = await ask(path);
+
+  expect(statusCode).toBe(404);
+  expect(headers["content-type"]).toContain("application/problem+json");
+});
+
+it("a session is opened by a token alone, and its cookie is for this site's own requests", async () => {
+  const wrong = await ask("/session", { method: "POST", payload: { token: "another" } });
+  const right = await ask("/session", { method: "POST", payload: { token: TOKEN } });
+
+  expect(wrong.statusCode).toBe(401);
+  expect(wrong.headers["set-cookie"]).toBeUndefined();
+  expect(right.headers["set-cookie"]).toMatch(/; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/);
+  expect(right.headers["cache-control"]).toBe("no-store");
+  expect(right.json()).toEqual({
+    needed: true,
+    caller: { name: "configured", roles: ["service", "operator", "auditor"], namespace: "default" },
+    csrf: expect.any(String),
+  });
+  expect(right.body).not.toContain(TOKEN);
+});
+
+it.each([{}, { token: 5 }, { token: "x".repeat(2_000) }, [], "null"])(
+  "a session is not opened by %j",
+  async (payload) => {
+    const { statusCode } = await ask("/session", {
+      method: "POST",
+      payload: JSON.stringify(payload),
+      headers: { "content-type": "application/json" },
+    });
+
+    expect(statusCode).toBe(400);
+  },
+);
+
+it("the state of a session is told to whoever has its cookie, and nobody is anybody without", async () => {
+  const { cookie, csrf } = await signedIn();
+
+  const own = await ask("/session", { headers: { cookie } });
+  const none = await ask("/session");
+  const forged = await ask("/session", { headers: { cookie: `${cookie}x` } });
+
+  expect(own.json()).toMatchObject({ needed: true, caller: { name: "configured" }, csrf });
+  expect(none.json()).toEqual({ needed: true, caller: null, csrf: null });
+  expect(forged.json()).toEqual({ needed: true, caller: null, csrf: null });
+});
+
+it("a session ends only by a request with its header, and the cookie goes", async () => {
+  const { cookie, csrf } = await signedIn();
+
+  const without = await ask("/session", { method: "DELETE", headers: { cookie } });
+  const withIt = await ask("/session", { method: "DELETE", headers: { cookie, "x-nevertwice-csrf": csrf } });
+
+  expect(without.statusCode).toBe(403);
+  expect(withIt.statusCode).toBe(200);
+  expect(withIt.headers["set-cookie"]).toMatch(/^nevertwice_session=; .*Max-Age=0/);
+});
+
+it("a change by cookie alone is refused, and a page of another origin is not even asked who it is", async () => {
+  const { cookie, csrf } = await signedIn();
+  const url = `/v1/keys/${"0".repeat(64)}/forget`;
+  const forget = { method: "POST", payload: { fence: 1 } } as const;
+
+  const alone = await ask(url, { ...forget, headers: { cookie } });
+  const both = await ask(url, { ...forget, headers: { cookie, "x-nevertwice-csrf": csrf } });
+  const stranger = await ask("/session", { headers: { cookie, origin: "https://elsewhere.example" } });
+
+  expect(alone.statusCode).toBe(403);
+  expect(both.statusCode).toBe(404);
+  expect(stranger.statusCode).toBe(403);
+});
+
+it("a server without tokens needs none here either", async () => {
+  const open = await createServer({ store: "memory:", logLevel: "silent" });
+
+  const { body } = await open.app.inject({ url: "/session", headers: { host: "localhost" } });
+
+  expect(JSON.parse(body)).toMatchObject({ needed: false, caller: { name: "local" }, csrf: null });
+  await open.close();
+});

@@ -1,0 +1,184 @@
+/** The HTTP API under requests that were made from its own document: no failure, no leak, no growth. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import * as fc from "fast-check";
+import { expect, onTestFinished, test } from "vitest";
+import { count, report } from "../../nevertwice/test/scale/figures.ts";
+import type { NevertwiceServer } from "../src/server.ts";
+import { type Answered, checkDocumented, documentOf, startServer } from "./api-client.ts";
+import { type FuzzRequest, type KnownClaim, requestFor, type Target, targetsOf } from "./fuzz-requests.ts";
+
+const REQUESTS = process.env.NEVERTWICE_SCALE === "full" ? 100_000 : 10_000;
+const AT_ONCE = 50;
+const SEED = Number(process.env.NEVERTWICE_FUZZ_SEED ?? 20_260_701);
+const MOST_GROWTH_BYTES = 64 * 1_048_576;
+const TIMEOUT_MS = process.env.NEVERTWICE_SCALE === "full" ? 3_600_000 : 120_000;
+
+interface Sender {
+  readonly name: string;
+  readonly role: string;
+  readonly token: string;
+  readonly namespace: string;
+  /** In every key and value of theirs. */
+  readonly mark: string;
+  /** Whether they may read what others of the namespace keep. */
+  readonly seesAll: boolean;
+}
+
+const SENDERS = [
+  { name: "shop", role: "service", namespace: "one" },
+  { name: "bank", role: "service", namespace: "one" },
+  { name: "far", role: "service", namespace: "two" },
+  { name: "ops", role: "operator", namespace: "one" },
+  { name: "far-ops", role: "operator", namespace: "two" },
+  { name: "audit", role: "auditor", namespace: "one" },
+] as const;
+
+/** What no answer may ever have in it. */
+const INSIDES = /node_modules|\/packages\/|file:\/\/|\.[jt]s:\d+|\n\s+at |SQLITE_|\/tmp\//;
+
+/** Tokens that the server made; those that a request brought along may be anything. */
+const MADE_HERE = /^[\w-]{32}$/;
+
+async function scene() {
+  const folder = mkdtempSync(join(tmpdir(), "nevertwice-fuzz-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  // Records are on the disk, so that what grows in memory is the server's own.
+  const server = await startServer({ store: `sqlite:${join(folder, "fuzz.db")}` });
+  const senders: Sender[] = [];
+  for (const { name, role, namespace } of SENDERS) {
+    const { token } = await server.context.access.create({ name, role, namespace });
+    senders.push({ name, role, token, namespace, mark: `mark-of-${name}-q7x`, seesAll: role === "operator" });
+  }
+  return { server, senders, targets: targetsOf(await documentOf(server)) };
+}
+
+test(`${REQUESTS} requests: no 500, nothing that is another's, and no more memory than at the start`, {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  const { server, senders, targets } = await scene();
+  const known: KnownClaim[] = [];
+  const statuses = new Map<string, number>();
+  let sent = 0;
+  let early = 0;
+
+  const property = fc.asyncProperty(fc.gen(), async (draw) => {
+    const batch = Array.from({ length: AT_ONCE }, () => {
+      const target = draw(fc.constantFrom, ...targets) as Target;
+      // Most often somebody who may.
+      const able = senders.filter(({ role }) => rolesOf(target).includes(role));
+      const sender = draw(fc.constantFrom, ...(draw(fc.nat, 3) > 0 ? able : senders)) as Sender;
+      return { sender, target, request: requestFor(draw, target, sender.mark, known) };
+    });
+    await Promise.all(
+      batch.map(async ({ sender, target, request }) => {
+        const answered = await send(server, sender, request);
+        const name = `${target.operation.operationId} ${answered.status}`;
+        statuses.set(name, (statuses.get(name) ?? 0) + 1);
+        await judge({ server, senders, sender, request, answered, known });
+      }),
+    );
+    sent += AT_ONCE;
+    if (early === 0 && sent >= REQUESTS / 5) early = heapAfterCollection();
+  });
+  const { errorInstance } = await fc.check(property, {
+    seed: SEED,
+    numRuns: REQUESTS / AT_ONCE,
+    endOnFailure: true,
+  });
+  if (errorInstance !== null)
+    throw new Error(`NEVERTWICE_FUZZ_SEED=${SEED} shows it`, { cause: errorInstance });
+
+  expect(sent).toBe(REQUESTS);
+  const growth = heapAfterCollection() - early;
+  expect(growth).toBeLessThan(MOST_GROWTH_BYTES);
+  // The requests were worth sending: each operation did what it is for, and refused too.
+  for (const { operation } of targets) {
+    const met = [...statuses.keys()].filter((name) => name.startsWith(`${operation.operationId} `));
+    expect(met.length, `${operation.operationId} answered only ${met}`).toBeGreaterThan(2);
+  }
+  expect(WORTH_SENDING.filter((name) => !statuses.has(name))).toEqual([]);
+  await report(server.context.store, {
+    trial: "Requests made up from the API's own description",
+    figures: `${count(sent)} requests by ${senders.length} callers to ${targets.length} operations (seed ${SEED}): ${statuses.size} different answers, all as documented, none of them a 500 or another's; ${Math.max(0, Math.round(growth / 1_048_576))} MiB more memory after the last four fifths`,
+  });
+});
+
+/** What only requests meet that belong together. */
+const WORTH_SENDING = [
+  "claim 201",
+  "claim 200",
+  "claim 409",
+  "claim 422",
+  "readClaim 200",
+  "completeClaim 200",
+  "renewClaim 200",
+  "abandonClaim 200",
+  "markEvent 201",
+  "markEvent 200",
+  "showKey 200",
+  "releaseKey 200",
+  "forgetKey 200",
+];
+
+function rolesOf({ operation }: Target): readonly string[] {
+  return operation.security[0]?.accessToken ?? [];
+}
+
+async function send(server: NevertwiceServer, { token }: Sender, request: FuzzRequest): Promise<Answered> {
+  const response = await server.app.inject({
+    method: request.method as "GET",
+    url: request.url,
+    headers: { authorization: `Bearer ${token}`, ...request.headers },
+    ...(request.payload !== undefined && { payload: request.payload }),
+  });
+  const isJson = String(response.headers["content-type"]).includes("json") && response.payload !== "";
+  return {
+    status: response.statusCode,
+    headers: response.headers,
+    text: response.payload,
+    body: isJson ? response.json() : response.payload,
+  };
+}
+
+interface Judged {
+  readonly server: NevertwiceServer;
+  readonly senders: readonly Sender[];
+  readonly sender: Sender;
+  readonly request: FuzzRequest;
+  readonly answered: Answered;
+  readonly known: KnownClaim[];
+}
+
+async function judge({ server, senders, sender, request, answered, known }: Judged): Promise<void> {
+  const { method, url } = request;
+  const { status, text, body } = answered;
+  const what = `${sender.name}: ${method} ${url.slice(0, 200)} ${String(request.payload).slice(0, 300)} → ${status} ${text.slice(0, 300)}`;
+  if (status >= 500 && ![501, 503].includes(status)) throw new Error(`failed: ${what}`);
+  if (["GET", "POST"].includes(method)) await checkDocumented(server, method, url, answered);
+  if (INSIDES.test(text)) throw new Error(`tells of its insides: ${what}`);
+  for (const other of senders) {
+    if (text.includes(other.token)) throw new Error(`tells an access token: ${what}`);
+    const mayRead = other === sender || (sender.seesAll && other.namespace === sender.namespace);
+    if (!mayRead && text.includes(other.mark)) throw new Error(`tells what is ${other.name}'s: ${what}`);
+  }
+  const isClaim = status === 201 && typeof body.token === "string";
+  const asked = String(request.payload);
+  for (const { token } of known)
+    if (!isClaim && MADE_HERE.test(token) && text.includes(token) && !asked.includes(token))
+      throw new Error(`tells a token: ${what}`);
+  if (!isClaim) return;
+  known.push(body);
+  // Older ones are used up.
+  if (known.length > 60) known.shift();
+}
+
+function heapAfterCollection(): number {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  collect();
+  return process.memoryUsage().heapUsed;
+}

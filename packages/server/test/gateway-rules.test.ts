@@ -1,0 +1,183 @@
+/** The rules of the gateway: what a file may say, what is wrong with it otherwise, and which rule fits a request. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { configOf, readConfig } from "../src/config.ts";
+import { firstMatch } from "../src/gateway/route-match.ts";
+import { createGateway } from "../src/gateway.ts";
+import { type GatewayRule, rulesIn } from "../src/gateway-rules.ts";
+import { gatewayBefore, read, serviceOn } from "./gateway/stage.ts";
+
+test("a file's routes are read with all they can say", () => {
+  const folder = mkdtempSync(join(tmpdir(), "nevertwice-rules-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "server.toml");
+  writeFileSync(
+    file,
+    `upstream = "http://127.0.0.1:3000"
+[[routes]]
+path = "/payments"
+methods = ["POST", "PUT"]
+required = true
+scope = { jwt = "sub", key = "env:JWT_SECRET", issuer = "us" }
+profile = "stripe-v1"
+fingerprint = "raw"
+max_body_bytes = 10
+replay_headers = ["x-cost"]
+lease = "10s"
+retention = "2d"
+wait = "5s"
+on_lapsed = "hold"
+on_upstream_lost = "release"
+[[routes]]
+path = "/*"
+scope = "anyone"
+`,
+  );
+  expect(readConfig({ file }).routes).toEqual([
+    {
+      path: "/payments",
+      methods: ["POST", "PUT"],
+      required: true,
+      scope: { jwt: "sub", key: "env:JWT_SECRET", issuer: "us" },
+      profile: "stripe-v1",
+      fingerprint: "raw",
+      maxBodyBytes: 10,
+      replayHeaders: ["x-cost"],
+      leaseMs: 10_000,
+      retentionMs: 172_800_000,
+      waitMs: 5_000,
+      onLapsed: "hold",
+      onUpstreamLost: "release",
+    },
+    { path: "/*", methods: ["POST", "PATCH"], required: false, scope: "anyone", onUpstreamLost: "unknown" },
+  ]);
+});
+
+const GOOD = { path: "/a", scope: "anyone" };
+test.each([
+  [{ path: "/a" }, /^scope of route 1 in f is missing; it must be "anyone", \{ header/],
+  [{ scope: "anyone" }, /^path of route 1 in f is missing/],
+  [{ ...GOOD, scope: "me" }, /^scope of route 1 in f is "me"/],
+  [{ ...GOOD, scope: { header: "a b" } }, /^scope of route 1/],
+  [{ ...GOOD, scope: { header: "a", jwt: "sub" } }, /^scope of route 1/],
+  [{ ...GOOD, scope: { jwt: "sub" } }, /^scope of route 1/],
+  [{ ...GOOD, scope: { certificate: "serial" } }, /^scope of route 1/],
+  [{ ...GOOD, path: "a" }, /^path of route 1 in f is "a"; it must be a path like/],
+  [{ ...GOOD, path: "/a*" }, /^path of route 1/],
+  [{ ...GOOD, path: "/a/*/b" }, /^path of route 1/],
+  [{ ...GOOD, methods: ["GET"] }, /^methods of route 1 in f is \["GET"\]/],
+  [{ ...GOOD, methods: [] }, /^methods of route 1/],
+  [{ ...GOOD, required: "yes" }, /^required of route 1 .* true or false/],
+  [{ ...GOOD, lease: 30 }, /^lease of route 1 in f is 30/],
+  [{ ...GOOD, lease: "30" }, /lease of route 1 in f is "30".*units/],
+  [{ ...GOOD, on_lapsed: "retry" }, /^on_lapsed of route 1 .* takeover, hold/],
+  [{ ...GOOD, on_upstream_lost: "retry" }, /^on_upstream_lost of route 1 .* unknown, release/],
+  [{ ...GOOD, fingerprint: "md5" }, /^fingerprint of route 1/],
+  [{ ...GOOD, max_body_bytes: -1 }, /^max_body_bytes of route 1/],
+  [{ ...GOOD, requierd: true }, /^requierd of route 1 in f is true; it must be one of path, methods/],
+  ["text", /^route 1 in f is "text"/],
+])("%j is refused, and it is said why", (route, message) => {
+  expect(() => rulesIn("f", [route])).toThrow(
+    expect.objectContaining({ message: expect.stringMatching(message) }),
+  );
+});
+
+test("routes that are no list are refused", () => {
+  expect(() => rulesIn("f", {})).toThrow(/\[\[routes\]\]/);
+});
+
+test.each([
+  ["anyone", "anyone"],
+  ["header:x-tenant", { header: "x-tenant" }],
+  ["jwt:sub:env:JWT_SECRET", { jwt: "sub", key: "env:JWT_SECRET" }],
+  ["jwt:sub:./key.pem", { jwt: "sub", key: "./key.pem" }],
+  ["certificate:fingerprint", { certificate: "fingerprint" }],
+])("--gateway-scope %s is read", (text, scope) => {
+  expect(readConfig({ flags: { gatewayScope: text } }).gatewayScope).toEqual(scope);
+});
+
+test.each(["", "everyone", "header:", "header:a:b", "jwt:sub", "certificate:serial"])(
+  "--gateway-scope %j is refused",
+  (text) => {
+    expect(() => readConfig({ flags: { gatewayScope: text } })).toThrow(
+      /--gateway-scope .* must be anyone, header:NAME/,
+    );
+  },
+);
+
+test("a gateway is not made before it is said whose keys are whose", () => {
+  expect(() => createGateway(configOf({ upstream: "http://127.0.0.1:1" }), {} as never)).toThrow(
+    /gateway-scope is missing.*--gateway-scope header:authorization/,
+  );
+});
+
+test("a password in the service's address is refused, and not shown", () => {
+  const config = configOf({ upstream: "http://me:secret@127.0.0.1:1", gatewayScope: "anyone" });
+  expect(() => createGateway(config, {} as never)).toThrow(
+    expect.objectContaining({ message: expect.not.stringContaining("secret") }),
+  );
+});
+
+describe("which rule fits", () => {
+  const rules = [
+    { path: "/payments", methods: ["POST"] },
+    { path: "/api/*", methods: ["POST", "PUT"] },
+    { path: "/*", methods: ["POST"] },
+  ];
+  test.each([
+    ["POST", "/payments", "/payments"],
+    ["POST", "/payments?x=/api/", "/payments"],
+    ["POST", "/payments/", "/payments"],
+    ["POST", "//payments", "/payments"],
+    ["POST", "/PAYMENTS", "/payments"],
+    ["POST", "/%70ayments", "/payments"],
+    ["POST", "/x/../payments", "/payments"],
+    ["POST", "/x/%2e%2e/payments", "/payments"],
+    ["POST", "http://any.example/payments", "/payments"],
+    ["POST", "/payments/1", "/*"],
+    ["PUT", "/api/a/b", "/api/*"],
+    ["PUT", "/api", "/api/*"],
+    ["PUT", "/apis", undefined],
+    ["PUT", "/payments", undefined],
+    ["GET", "/payments", undefined],
+    ["POST", "/%", "/*"],
+  ])("%s %s: %s", (method, target, path) => {
+    expect(firstMatch(rules, method, target)?.path).toBe(path);
+  });
+});
+
+test("each route has its own settings, and what no route is about passes untouched", async () => {
+  let runs = 0;
+  const port = await serviceOn(async (req, res) => {
+    await read(req);
+    res.setHeader("X-Cost", "3");
+    res.end(`run ${++runs}`);
+  });
+  const base = { methods: ["POST"], scope: "anyone", onUpstreamLost: "unknown" } as const;
+  const routes: GatewayRule[] = [
+    { ...base, path: "/strict", required: true, maxBodyBytes: 4, replayHeaders: ["x-cost"] },
+    { ...base, path: "/stripe", required: false, profile: "stripe-v1" },
+  ];
+  const { send } = await gatewayBefore(port, { routes });
+  expect((await send({ path: "/strict", body: "1" })).code()).toBe("key-missing");
+  expect((await send({ path: "/strict", key: "k", body: "12345" })).code()).toBe("body-too-large");
+  await send({ path: "/strict", key: "k", body: "1" });
+  expect((await send({ path: "/strict", key: "k", body: "1" })).headers["x-cost"]).toBe("3");
+  await send({ path: "/stripe", key: "k" });
+  expect(JSON.parse((await send({ path: "/stripe", key: "k", body: "{}" })).text)).toHaveProperty(
+    "error.type",
+  );
+  const before = runs;
+  await send({ path: "/other", key: "k" });
+  expect((await send({ path: "/other", key: "k" })).headers["idempotent-replayed"]).toBeUndefined();
+  expect(runs).toBe(before + 2);
+});
+
+test("a profile that there is not is named with its route", async () => {
+  const rule = { path: "/a", methods: ["POST"], required: false, scope: "anyone", profile: "nope" };
+  await expect(gatewayBefore(1, { routes: [rule as never] })).rejects.toThrow(
+    /the route \/a: .*profile is "nope"/,
+  );
+});

@@ -1,0 +1,239 @@
+/** Whose keys a request's are: told from what was authenticated, once, and never from what the request says besides. */
+import { execFileSync } from "node:child_process";
+import { createHmac, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { request as tlsRequest } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test, vi } from "vitest";
+import type { GatewayRule, ScopeRule } from "../src/gateway-rules.ts";
+import { gatewayBefore, read, type Sent, type Stage, serviceOn } from "./gateway/stage.ts";
+
+const SECRET = "a secret of enough characters";
+const NOW = Math.floor(Date.now() / 1_000);
+const folder = mkdtempSync(join(tmpdir(), "nevertwice-gateway-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const encoded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+function tokenOf(claims: object, head: object, signature: (content: string) => Buffer): string {
+  const content = `${encoded(head)}.${encoded(claims)}`;
+  return `${content}.${signature(content).toString("base64url")}`;
+}
+
+const hs256 = (claims: object, head: object = { alg: "HS256" }, secret = SECRET) =>
+  tokenOf(claims, head, (content) => createHmac("sha256", secret).update(content).digest());
+
+async function counting(
+  scope: ScopeRule,
+  more: Partial<GatewayRule> = {},
+): Promise<Stage & { runs(): number }> {
+  let runs = 0;
+  const port = await serviceOn(async (req, res) => {
+    await read(req);
+    res.end(`run ${++runs} for ${req.headers.authorization ?? req.headers["x-tenant"] ?? "nobody"}`);
+  });
+  const rule: GatewayRule = {
+    path: "/*",
+    methods: ["POST"],
+    required: false,
+    scope,
+    onUpstreamLost: "unknown",
+    ...more,
+  };
+  return { ...(await gatewayBefore(port, { routes: [rule] })), runs: () => runs };
+}
+
+async function scopesIn({ store }: Stage): Promise<(string | undefined)[]> {
+  const page = await store.list?.({ namespace: "default", limit: 100 });
+  return page?.records.map(({ parts }) => parts?.scope) ?? [];
+}
+
+const bearer = (token: string): Sent => ({ key: "k", headers: { Authorization: `Bearer ${token}` } });
+
+describe("security rule 4: a scope from a header", () => {
+  test("keeps the keys of two tenants apart, and is the same on every request of one", async () => {
+    const { send, runs } = await counting({ header: "X-Tenant" });
+    const as = (tenant: string) => send({ key: "k", headers: { "X-Tenant": tenant } });
+    expect((await as("a")).text).toBe("run 1 for a");
+    expect((await as("b")).text).toBe("run 2 for b");
+    expect((await as("a")).text).toBe("run 1 for a");
+    expect(runs()).toBe(2);
+  });
+
+  test("that is missing, empty or said twice reaches nobody's keys", async () => {
+    const { send, runs } = await counting({ header: "X-Tenant" });
+    expect((await send({ key: "k" })).code()).toBe("not-authenticated");
+    expect((await send({ key: "k", headers: { "X-Tenant": "" } })).code()).toBe("not-authenticated");
+    expect((await send({ key: "k", headers: { "X-Tenant": ["a", "b"] } })).code()).toBe("request-invalid");
+    expect(runs()).toBe(0);
+    expect((await send()).status).toBe(200);
+  });
+
+  test("is not taken from anything else that a client can write", async () => {
+    const { send, runs } = await counting({ header: "X-Tenant" });
+    const more = { "X-Tenant": "a", X_Tenant: "b", "X-Forwarded-User": "b" };
+    await send({ key: "k", path: "/orders?tenant=b", headers: more, body: '{"tenant":"b"}' });
+    await send({ key: "k", path: "/orders?tenant=b", headers: { "X-Tenant": "b" }, body: '{"tenant":"b"}' });
+    expect(runs()).toBe(2);
+  });
+
+  test("that is a credential is kept as its digest", async () => {
+    const stage = await counting({ header: "Authorization" });
+    await stage.send(bearer("very-secret"));
+    const scopes = await scopesIn(stage);
+    expect(scopes).toEqual([expect.stringMatching(/^sha256:[\w-]{43}$/)]);
+  });
+});
+
+describe("a scope from a signed token", () => {
+  const rule = { jwt: "sub", key: "env:TEST_JWT_SECRET" } as const;
+  const withSecret = (more: Partial<typeof rule> & { issuer?: string; audience?: string } = {}) => {
+    vi.stubEnv("TEST_JWT_SECRET", SECRET);
+    return counting({ ...rule, ...more });
+  };
+
+  test("is its claim, whatever token carries it", async () => {
+    const stage = await withSecret();
+    const [one, two] = [hs256({ sub: "alice", exp: NOW + 60 }), hs256({ sub: "alice", exp: NOW + 90 })];
+    await stage.send(bearer(one));
+    expect((await stage.send(bearer(two))).headers["idempotent-replayed"]).toBe("true");
+    await stage.send(bearer(hs256({ sub: "bob" })));
+    expect(stage.runs()).toBe(2);
+    expect((await scopesIn(stage)).sort()).toEqual(["alice", "bob"]);
+  });
+
+  const [head, body, signature] = hs256({ sub: "alice" }).split(".");
+  test.each([
+    [
+      "is signed with another secret",
+      hs256({ sub: "alice" }, { alg: "HS256" }, "another secret of that length"),
+    ],
+    ["is not signed", tokenOf({ sub: "alice" }, { alg: "none" }, () => Buffer.alloc(0))],
+    ["was changed", `${head}.${encoded({ sub: "mallory" })}.${signature}`],
+    ["is over", hs256({ sub: "alice", exp: NOW - 120 })],
+    ["is not valid yet", hs256({ sub: "alice", nbf: NOW + 120 })],
+    ["has a time that is none", hs256({ sub: "alice", exp: "never" })],
+    ["wants something understood", hs256({ sub: "alice" }, { alg: "HS256", crit: ["b64"] })],
+    ["does not say whose it is", hs256({ name: "alice" })],
+    ["says that it is nobody's", hs256({ sub: "" })],
+    ["borrows from its prototype", hs256({}, { alg: "toString" })],
+    ["is no token", `${head}.${body}`],
+  ])("is not believed if it %s", async (_, token) => {
+    const { send, runs } = await withSecret();
+    const answer = await send(bearer(token));
+    expect([answer.status, answer.code(), runs()]).toEqual([401, "not-authenticated", 0]);
+  });
+
+  test("is for whom and by whom the rule says", async () => {
+    const { send } = await withSecret({ issuer: "us", audience: "shop" });
+    expect((await send(bearer(hs256({ sub: "a", iss: "us", aud: ["shop", "x"] })))).status).toBe(200);
+    expect((await send(bearer(hs256({ sub: "a", iss: "them", aud: "shop" })))).status).toBe(401);
+    expect((await send(bearer(hs256({ sub: "a", iss: "us" })))).status).toBe(401);
+  });
+
+  const pairs: readonly [string, { publicKey: KeyObject; privateKey: KeyObject }, string | null][] = [
+    ["RS256", generateKeyPairSync("rsa", { modulusLength: 2_048 }), "sha256"],
+    ["ES256", generateKeyPairSync("ec", { namedCurve: "P-256" }), "sha256"],
+    ["EdDSA", generateKeyPairSync("ed25519"), null],
+  ];
+  test.each(pairs)("is believed with %s, and not with that key as a secret", async (alg, pair, digest) => {
+    const pem = pair.publicKey.export({ type: "spki", format: "pem" }) as string;
+    const file = join(folder, `${alg}.pem`);
+    writeFileSync(file, pem);
+    const { send } = await counting({ jwt: "sub", key: file });
+    const signed = tokenOf({ sub: "alice" }, { alg }, (content) =>
+      sign(digest, Buffer.from(content), { key: pair.privateKey, dsaEncoding: "ieee-p1363" }),
+    );
+    expect((await send(bearer(signed))).status).toBe(200);
+    expect((await send(bearer(hs256({ sub: "alice" }, { alg: "HS256" }, pem)))).status).toBe(401);
+    expect((await send(bearer(`${signed.slice(0, -8)}AAAAAAAA`))).status).toBe(401);
+  });
+
+  test("needs a key at the start, and says which", async () => {
+    await expect(counting({ jwt: "sub", key: "env:TEST_NOT_SET" })).rejects.toThrow(
+      /env:TEST_NOT_SET.*16 characters/,
+    );
+    await expect(counting({ jwt: "sub", key: join(folder, "none.pem") })).rejects.toThrow(
+      /none\.pem.*PEM file/,
+    );
+  });
+});
+
+describe("a scope from a client's certificate", () => {
+  const at = (name: string) => join(folder, name);
+  const openssl = (...words: string[]) => execFileSync("openssl", words, { stdio: "pipe", cwd: folder });
+
+  test("is its subject, and nobody's without one that we know the signer of", async () => {
+    const ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"];
+    openssl("req", "-x509", ...ec, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca");
+    for (const name of ["server", "alice"]) {
+      openssl(
+        "req",
+        ...ec.slice(0, 5),
+        "-keyout",
+        `${name}.key`,
+        "-out",
+        `${name}.csr`,
+        "-subj",
+        `/CN=${name}`,
+      );
+      openssl(
+        "x509",
+        "-req",
+        "-in",
+        `${name}.csr`,
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-out",
+        `${name}.pem`,
+      );
+    }
+    openssl("req", "-x509", ...ec, "-keyout", "mallory.key", "-out", "mallory.pem", "-subj", "/CN=alice");
+    const port = await serviceOn((req, res) => res.end(req.headers["x-forwarded-proto"]));
+    const rule: GatewayRule = {
+      path: "/*",
+      methods: ["POST"],
+      required: false,
+      scope: { certificate: "subject" },
+      onUpstreamLost: "unknown",
+    };
+    const stage = await gatewayBefore(port, {
+      routes: [rule],
+      tlsCert: at("server.pem"),
+      tlsKey: at("server.key"),
+      gatewayClientCa: at("ca.pem"),
+    });
+    const ask = async (name?: string) => {
+      const outgoing = tlsRequest({
+        port: stage.port,
+        host: "127.0.0.1",
+        method: "POST",
+        agent: false,
+        rejectUnauthorized: false,
+        headers: { "Idempotency-Key": "k" },
+        ...(name !== undefined && {
+          cert: readFileSync(at(`${name}.pem`)),
+          key: readFileSync(at(`${name}.key`)),
+        }),
+      }).end("{}");
+      const [answer] = (await once(outgoing, "response")) as [IncomingMessage];
+      return [answer.statusCode, await read(answer)];
+    };
+    expect(await ask("alice")).toEqual([200, "https"]);
+    expect((await ask("mallory"))[0]).toBe(401);
+    expect((await ask())[0]).toBe(401);
+    expect(await scopesIn(stage)).toEqual(["CN=alice"]);
+  });
+});
+
+test("a scope of anyone shares keys, because somebody said so", async () => {
+  const { send, runs } = await counting("anyone");
+  await send({ key: "k" });
+  await send({ key: "k" });
+  expect(runs()).toBe(1);
+});

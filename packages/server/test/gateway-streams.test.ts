@@ -1,0 +1,77 @@
+/** Long streams go through the gateway in both directions without being gathered in it. */
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+import { expect, test } from "vitest";
+import type { GatewayRule } from "../src/gateway-rules.ts";
+import { gatewayBefore, serviceOn } from "./gateway/stage.ts";
+
+const CHUNK = Buffer.alloc(65_536, "x");
+const CHUNKS = 1_600;
+const TOTAL = CHUNK.length * CHUNKS;
+/** All three of them are in this process, so this bounds what any of them holds. */
+const BOUND = 48 * 1_048_576;
+
+const RULE: GatewayRule = {
+  path: "/*",
+  methods: ["POST"],
+  required: false,
+  scope: "anyone",
+  fingerprint: "none",
+  onUpstreamLost: "unknown",
+};
+
+/** Counts what comes and sends as much back. */
+async function echoing(): Promise<number> {
+  return serviceOn(async (req, res) => {
+    let count = 0;
+    for await (const chunk of req) count += chunk.length;
+    res.setHeader("X-Count", count);
+    for (let i = 0; i < CHUNKS; i++) if (!res.write(CHUNK)) await once(res, "drain");
+    res.end();
+  });
+}
+
+test.each([{ key: undefined }, { key: "k" }])("100 MiB up and 100 MiB down, $key", async ({ key }) => {
+  const { port } = await gatewayBefore(await echoing(), { routes: [RULE] });
+  const before = process.memoryUsage().arrayBuffers;
+  let most = 0;
+  const watch = () => {
+    most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+  };
+  const headers = { "Content-Length": TOTAL, ...(key !== undefined && { "Idempotency-Key": key }) };
+  const outgoing = request({ port, method: "POST", path: "/", agent: false, headers });
+  const answered = once(outgoing, "response") as Promise<[IncomingMessage]>;
+  for (let i = 0; i < CHUNKS; i++) {
+    if (!outgoing.write(CHUNK)) await once(outgoing, "drain");
+    watch();
+  }
+  outgoing.end();
+  const [answer] = await answered;
+  let count = 0;
+  for await (const chunk of answer) {
+    count += chunk.length;
+    watch();
+  }
+  expect([answer.headers["x-count"], count]).toEqual([String(TOTAL), TOTAL]);
+  expect(most).toBeLessThan(BOUND);
+});
+
+test("a reader that stalls stops the service", async () => {
+  let produced = 0;
+  const port = await serviceOn(async (_, res) => {
+    for (let i = 0; i < CHUNKS; i++) {
+      produced += CHUNK.length;
+      if (!res.write(CHUNK)) await once(res, "drain");
+    }
+    res.end();
+  });
+  const { port: at } = await gatewayBefore(port);
+  const outgoing = request({ port: at, path: "/", agent: false }).end();
+  const [answer] = (await once(outgoing, "response")) as [IncomingMessage];
+  for (let before = -1; before !== produced; ) {
+    before = produced;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  expect(produced).toBeLessThan(TOTAL / 2);
+  answer.destroy();
+});

@@ -1,0 +1,235 @@
+/** What the server is shipped with: each file is held to what its own world says of it, and the image is built and run. */
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect, type TestContext, test } from "vitest";
+import { parse, parseAllDocuments } from "yaml";
+import { IS_FULL } from "../../nevertwice/test/scale/sizes.ts";
+import { SETTINGS, variableOf } from "../src/settings.ts";
+import { ignoring, instructionsIn, stagesIn } from "./packaging/dockerfile.ts";
+import { buildImage, whyNoImage } from "./packaging/image.ts";
+import { composeProblems, type Manifest, manifestProblems } from "./packaging/rules.ts";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+const DEPLOY = join(ROOT, "packages/server/deploy");
+const { version } = createRequire(import.meta.url)("@nevertwice/server/package.json") as { version: string };
+const VARIABLES = Object.keys(SETTINGS).map(variableOf);
+
+const run = promisify(execFile);
+const read = (name: string) => readFile(join(DEPLOY, name), "utf8");
+
+/** Skips the test where a program of the system is missing. */
+async function runSystem({ skip }: TestContext, program: string, args: readonly string[]) {
+  try {
+    return await run(program, args);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return skip(`${program} is not installed`);
+    throw error;
+  }
+}
+
+async function manifests(): Promise<readonly Manifest[]> {
+  const names = await readdir(join(DEPLOY, "kubernetes"));
+  const documents = await Promise.all(
+    names.map(async (name) => parseAllDocuments(await read(`kubernetes/${name}`))),
+  );
+  return documents.flat().map((document) => document.toJS() as Manifest);
+}
+
+test("dockerfilelint has nothing to say about the Dockerfile, and something about a bad one", async () => {
+  const lint = (file: string) =>
+    run(process.execPath, [
+      join(ROOT, "node_modules/dockerfilelint/bin/dockerfilelint"),
+      "--output",
+      "json",
+      file,
+    ]);
+  expect(JSON.parse((await lint(join(DEPLOY, "Dockerfile"))).stdout).totalIssues).toBe(0);
+  const { stdout } = (await lint(join(ROOT, "packages/server/test/packaging/bad.Dockerfile")).catch(
+    (error) => error,
+  )) as { stdout: string };
+  expect(JSON.parse(stdout).totalIssues).toBeGreaterThan(0);
+});
+
+test("the image is built on a named version, ends as another user than root, and sets only what the server reads", async () => {
+  const stages = stagesIn(await read("Dockerfile"));
+  for (const { base } of stages) expect(base).toMatch(/^node:\d+-/);
+  const last = stages.at(-1)?.instructions ?? [];
+  expect(last.findLast(({ name }) => name === "USER")?.text).toBe("node");
+  const set = [...(await read("Dockerfile")).matchAll(/\b(NEVERTWICE_\w+)=/g)].map(([, name]) => name);
+  expect(set.length).toBeGreaterThan(0);
+  for (const name of set) expect(VARIABLES).toContain(name);
+});
+
+test("no built or private file of the workspace reaches the build", async () => {
+  const isIgnored = ignoring(await read("Dockerfile.dockerignore"));
+  for (const path of [
+    "node_modules",
+    "packages/server/node_modules/x",
+    "packages/server/dist",
+    ".git",
+    "nevertwice.db",
+  ])
+    expect([path, isIgnored(path)]).toEqual([path, true]);
+  for (const path of ["package.json", "packages/server/src/server.ts", "packages/nevertwice/src/index.ts"])
+    expect([path, isIgnored(path)]).toEqual([path, false]);
+});
+
+test("dclint has nothing to say about the compose file, and something about a bad one", async () => {
+  const lint = (file: string) =>
+    run(process.execPath, [join(ROOT, "node_modules/dclint/bin/dclint.cjs"), "--max-warnings", "0", file]);
+  await lint(join(DEPLOY, "compose.yaml"));
+  await expect(lint(join(ROOT, "packages/server/test/packaging/bad.compose.yaml"))).rejects.toThrow();
+});
+
+test("the compose file keeps the rules of containers", async () => {
+  expect(composeProblems(parse(await read("compose.yaml")), VARIABLES)).toEqual([]);
+});
+
+test("a compose file that breaks every rule is told of each", async () => {
+  const bad = parse(await readFile(join(ROOT, "packages/server/test/packaging/bad.compose.yaml"), "utf8"));
+  expect(composeProblems(bad, VARIABLES)).toEqual([
+    "cache: redis:latest is no named version",
+    "cache: nothing says when it is well",
+    "nevertwice: its root can be written to",
+    "nevertwice: it keeps capabilities",
+    "nevertwice: it may gain privileges",
+    "nevertwice: 4747:4747 is open to the network",
+    "nevertwice: there is no setting NEVERTWICE_SERVER_SOTRE",
+    "nevertwice: NEVERTWICE_SERVER_ACCESS_TOKEN is written in the file",
+  ]);
+});
+
+test("the manifests of Kubernetes keep the rules of containers, and name this version", async () => {
+  const all = await manifests();
+  expect(all.map(({ kind }) => kind).sort()).toEqual(["Deployment", "PodDisruptionBudget", "Service"]);
+  expect(all.flatMap((manifest) => manifestProblems(manifest, VARIABLES))).toEqual([]);
+  expect(JSON.stringify(all)).toContain(`nevertwice:${version}`);
+});
+
+test("a service and a budget of Kubernetes find the pods of the deployment", async () => {
+  const all = await manifests();
+  const of = (kind: string) => all.find((manifest) => manifest.kind === kind)?.spec;
+  const labels = of("Deployment")?.template?.metadata?.labels;
+  expect(of("Deployment")?.selector).toEqual({ matchLabels: labels });
+  expect(of("Service")?.selector).toEqual(labels);
+  expect(of("PodDisruptionBudget")?.selector).toEqual({ matchLabels: labels });
+  const ports = of("Deployment")?.template?.spec.containers[0]?.ports?.map(({ name }) => name);
+  for (const { targetPort } of of("Service")?.ports ?? []) expect(ports).toContain(targetPort);
+});
+
+test("a deployment that breaks every rule is told of each", async () => {
+  const [bad] = parseAllDocuments(
+    await readFile(join(ROOT, "packages/server/test/packaging/bad.deployment.yaml"), "utf8"),
+  );
+  expect(manifestProblems(bad?.toJS() as Manifest, VARIABLES)).toEqual([
+    "it may run as root",
+    "it has no seccomp profile",
+    "it is given the service account's token",
+    "nevertwice: nevertwice is no named version",
+    "nevertwice: its root can be written to",
+    "nevertwice: it may gain privileges",
+    "nevertwice: it keeps capabilities",
+    "nevertwice: livenessProbe does not ask /healthz",
+    "nevertwice: readinessProbe does not ask /readyz",
+    "nevertwice: its memory has no limit",
+    "nevertwice: its requests are not said",
+    "nevertwice: there is no setting NEVERTWICE_SERVER_SOTRE",
+    "nevertwice: NEVERTWICE_SERVER_ACCESS_TOKEN is written in the file",
+  ]);
+});
+
+test("systemd understands the unit and finds little exposed in it", async (context) => {
+  const unit = join(DEPLOY, "nevertwice.service");
+  const { stderr } = await runSystem(context, "systemd-analyze", ["verify", unit]);
+  expect(stderr.split("\n").filter((line) => line.includes("nevertwice.service"))).toEqual([]);
+  await runSystem(context, "systemd-analyze", ["security", "--offline=true", "--threshold=20", unit]);
+});
+
+test("systemd finds a misspelt unit, and much exposed in an open one", async (context) => {
+  const bad = join(ROOT, "packages/server/test/packaging/bad.service");
+  const { stderr } = await runSystem(context, "systemd-analyze", ["verify", bad]);
+  expect(stderr).toMatch(/Unknown key.* 'Dynamicuser'/);
+  const security = runSystem(context, "systemd-analyze", [
+    "security",
+    "--offline=true",
+    "--threshold=20",
+    bad,
+  ]);
+  await expect(security).rejects.toThrow();
+});
+
+test("the unit waits longer for the server's end than the server for running work", async () => {
+  const stopSeconds = Number(/^TimeoutStopSec=(\d+)$/m.exec(await read("nevertwice.service"))?.[1]);
+  expect(stopSeconds * 1_000).toBeGreaterThan(SETTINGS.drain.default);
+});
+
+test("every instruction of the Dockerfile is read whole", () => {
+  expect(
+    instructionsIn('# a\nFROM x AS y\nCOPY --from=y a b\nHEALTHCHECK --interval=1s \\\n  CMD ["z"]\n'),
+  ).toEqual([
+    { name: "FROM", flags: {}, text: "x AS y" },
+    { name: "COPY", flags: { from: "y" }, text: "a b" },
+    { name: "HEALTHCHECK", flags: { interval: "1s" }, text: 'CMD ["z"]' },
+  ]);
+});
+
+const TOKEN = "a-token-of-the-packaging-test";
+const ASK = (path: string) =>
+  `fetch("http://127.0.0.1:4747${path}").then(async (answer) => console.log(answer.status, await answer.text()))`;
+
+// It installs all that the repository needs into an empty root, which takes minutes: a part of the campaign.
+if (IS_FULL)
+  test("the image's steps build it in an empty root, where it runs small, without root and with nothing to write to", {
+    timeout: 300_000,
+  }, async ({ skip, onTestFinished }) => {
+    const reason = whyNoImage();
+    if (reason !== undefined) return skip(reason);
+    const into = await mkdtemp(join(tmpdir(), "nevertwice-image-"));
+    onTestFinished(() => rm(into, { recursive: true, force: true }));
+    const image = await buildImage({ dockerfile: join(DEPLOY, "Dockerfile"), context: ROOT, into });
+
+    const modules = await readdir(join(image.root, "app/node_modules"));
+    expect(modules).toContain("fastify");
+    for (const tool of ["typescript", "vitest", "vite", "hono"]) expect(modules).not.toContain(tool);
+    const { stdout: size } = await run("du", ["-sm", join(image.root, "app")]);
+    expect(Number.parseInt(size, 10)).toBeLessThan(80);
+
+    const refused = image.start({});
+    const [said, [code]] = await Promise.all([textOf(refused.stderr), once(refused, "exit")]);
+    expect(said).toContain("access token");
+    expect(code).toBeGreaterThan(0);
+
+    const container = image.start({ NEVERTWICE_SERVER_ACCESS_TOKEN: TOKEN });
+    onTestFinished(() => void container.kill("SIGKILL"));
+    const logged = textOf(container.stdout);
+    const complained = textOf(container.stderr);
+    const isWell = async () => {
+      expect(container.exitCode, await (container.exitCode === null ? "" : complained)).toBeNull();
+      await image.exec(container, image.healthCheck);
+    };
+    await expect.poll(isWell, { timeout: 60_000, interval: 500 }).toBeUndefined();
+    expect((await image.exec(container, ["node", "-e", ASK("/readyz")])).stdout).toMatch(/^200 .*ready/);
+    expect((await image.exec(container, ["node", "-e", ASK("/metrics")])).stdout).toMatch(/^401 /);
+    const { stdout: page } = await image.exec(container, ["node", "-e", ASK("/")]);
+    const { stdout: status } = await run("cat", [`/proc/${container.pid}/status`]);
+    expect(status).toMatch(/^Uid:\t1000\t/m);
+    expect(await readdir(join(image.root, "data"))).toContain("nevertwice.db");
+    await expect(image.exec(container, ["touch", "/app/written"])).rejects.toThrow(/Read-only file system/);
+
+    container.kill("SIGTERM");
+    expect(await once(container, "exit")).toEqual([0, null]);
+    expect(`${await logged}${await complained}`).not.toContain(TOKEN);
+    expect(page).toMatch(/^200 <!doctype html>/i);
+  });
+
+async function textOf(stream: NodeJS.ReadableStream | null): Promise<string> {
+  let text = "";
+  for await (const chunk of stream ?? []) text += chunk;
+  return text;
+}

@@ -1,0 +1,2 @@
+FROM node:latest
+RUN sudo apt-get install curl

@@ -1,0 +1,559 @@
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sharedUrl } from "../../nevertwice/test/services/services.ts";
+import { ROLES, type Role } from "../src/access.ts";
+import type { Route } from "../src/api/route.ts";
+import { type Scene, sceneOf } from "./calling.ts";
+
+const HOLD = { resource: "room-7", requester: "ann", durationMs: 60_000 };
+const PLACE = "POST /v1/holds";
+const PARAMETERS: Readonly<Record<string, string>> = { id: "0".repeat(36), name: "nothing" };
+
+function addressOf({ method, path }: Route): string {
+  return `${method} ${path.replace(/\{(\w+)\}/g, (_, name: string) => PARAMETERS[name] ?? "x")}`;
+}
+
+/** What a server answers on a socket that is spoken to byte by byte. */
+async function spoken({ server }: Scene, lines: readonly string[], body = ""): Promise<string> {
+  const { url } = await server.listen();
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(new URL(url).port), "127.0.0.1");
+    let heard = "";
+    socket.setEncoding("utf8").on("data", (text) => {
+      heard += text;
+    });
+    socket.on("close", () => resolve(heard)).on("error", reject);
+    socket.write([...lines, "Connection: close", "", body].join("\r\n"));
+  });
+}
+
+const LOCAL = { listen: { host: "127.0.0.1", port: 0 } };
+
+describe("Host and Origin", () => {
+  const STRANGE_HOSTS = [
+    "evil.example",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example:4747",
+    "localhost:4747@evil.example",
+    "localhost:evil",
+    "localhost.",
+    "2130706433",
+    "[::ffff:127.0.0.1]",
+  ];
+  const STRANGE_ORIGINS = [
+    "http://evil.example",
+    "null",
+    "http://127.0.0.1:9999",
+    "https://evil.example:4747",
+    "",
+  ];
+  const OWN = [
+    "/",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/openapi.json",
+    "/session",
+    "/nowhere",
+    "/v1/../healthz",
+  ];
+
+  test("every address of the server refuses a Host that is not its own, health and 404 among them", async () => {
+    const { server, call } = await sceneOf();
+    const addresses = [
+      ...server.routes.map(addressOf),
+      ...OWN.map((path) => `GET ${path}`),
+      "OPTIONS /v1/holds",
+    ];
+    for (const address of addresses) {
+      const { status, body } = await call(address, { headers: { host: "evil.example" } });
+      expect([status, body?.code], address).toEqual([403, "not-authorized"]);
+    }
+  });
+
+  test("and a page of another origin", async () => {
+    const { server, call } = await sceneOf();
+    const addresses = [
+      ...server.routes.map(addressOf),
+      ...OWN.map((path) => `GET ${path}`),
+      "OPTIONS /v1/holds",
+    ];
+    for (const address of addresses) {
+      const { status, headers } = await call(address, { headers: { origin: "http://evil.example" } });
+      expect(status, address).toBe(403);
+      expect(headers["access-control-allow-origin"]).toBeUndefined();
+    }
+  });
+
+  test("rebinding: a name that only leads to loopback is no name of the server", async () => {
+    const { call } = await sceneOf({
+      allowHost: ["Nevertwice.Example.com"],
+      accessToken: "0123456789abcdef",
+    });
+    for (const host of STRANGE_HOSTS)
+      expect((await call("GET /healthz", { headers: { host } })).status, host).toBe(403);
+    for (const host of [
+      "localhost",
+      "LOCALHOST:1",
+      "127.0.0.1:4747",
+      "[::1]:4747",
+      "nevertwice.example.com",
+      "NEVERTWICE.example.com:443",
+    ])
+      expect((await call("GET /healthz", { headers: { host } })).status, host).toBe(200);
+  });
+
+  test("an origin is ours only if it is the very host and port that was asked", async () => {
+    const { call } = await sceneOf();
+    for (const origin of STRANGE_ORIGINS)
+      expect((await call("GET /healthz", { headers: { origin } })).status, origin).toBe(403);
+    expect((await call("GET /healthz", { headers: { origin: "http://127.0.0.1:4747" } })).status).toBe(200);
+  });
+
+  test("an address that cannot be read is refused before anything else, and told nothing", async () => {
+    const { call } = await sceneOf();
+    const { status, body } = await call("GET /%zz", { headers: { host: "evil.example" } });
+    expect([status, body.code]).toEqual([400, "request-invalid"]);
+  });
+
+  test("a request with two Hosts, or none, is refused", async () => {
+    for (const hosts of [
+      ["Host: evil.example", "Host: localhost"],
+      ["Host: localhost", "host: evil.example"],
+    ]) {
+      const scene = await sceneOf(LOCAL);
+      expect(await spoken(scene, ["GET /healthz HTTP/1.1", ...hosts])).toMatch(/^HTTP\/1.1 4/);
+    }
+    const other = await sceneOf(LOCAL);
+    expect(await spoken(other, ["GET /healthz HTTP/1.1"])).toMatch(/^HTTP\/1.1 4/);
+  });
+});
+
+describe("roles", () => {
+  test("every route lets in its roles alone, for every route and role", async () => {
+    const scene = await sceneOf();
+    const { access } = scene.server.context;
+    const tokens = new Map<Role, string>();
+    for (const role of ROLES) tokens.set(role, await scene.token({ name: role, role }));
+    const { id, token: revoked } = await access.create({ name: "gone", role: "operator" });
+    await access.revoke(id);
+    expect(scene.server.routes.length).toBeGreaterThan(20);
+    for (const route of scene.server.routes) {
+      const address = addressOf(route);
+      for (const token of [undefined, revoked, "nt_0000000000000000_no"]) {
+        const { status, body, headers } = await scene.call(address, { token });
+        expect([status, body.code, headers["www-authenticate"]], address).toEqual([
+          401,
+          "not-authenticated",
+          'Bearer realm="nevertwice"',
+        ]);
+      }
+      for (const [role, token] of tokens) {
+        const isLetIn = route.roles.length === 0 || route.roles.includes(role);
+        // A stream does not end by itself.
+        if (isLetIn && isStream(route)) continue;
+        const { status } = await scene.call(address, { token });
+        if (isLetIn) expect([401, 403], `${role}: ${address}`).not.toContain(status);
+        else expect(status, `${role}: ${address}`).toBe(403);
+      }
+    }
+  });
+
+  test("an auditor can change nothing", async () => {
+    const { server } = await sceneOf();
+    const changing = server.routes.filter(({ method }) => method !== "GET");
+    expect(changing.filter(({ roles }) => roles.length === 0 || roles.includes("auditor"))).toEqual([]);
+  });
+
+  test("only a service places holds, and only readers list them", async () => {
+    const { server } = await sceneOf();
+    const rolesOf = (id: string) => server.routes.find((route) => route.id === id)?.roles;
+    expect(rolesOf("placeHold")).toEqual(["service"]);
+    expect(rolesOf("listHolds")).toEqual(["operator", "auditor"]);
+    expect(rolesOf("audit")).toEqual(["auditor", "operator"]);
+  });
+
+  test("a body is not read for somebody who may not call", async () => {
+    const { call, token } = await sceneOf();
+    const auditor = await token({ role: "auditor" });
+    expect((await call(PLACE, { body: "{ no json" })).status).toBe(401);
+    expect((await call(PLACE, { token: auditor, body: "{ no json" })).status).toBe(403);
+  });
+});
+
+function isStream({ answers }: Route): boolean {
+  return Object.values(answers).some(({ type }) => type?.includes("event-stream"));
+}
+
+describe("the rules", () => {
+  test("rule 1: a token always has a scope, and a session has its token's", async () => {
+    const { server, token } = await sceneOf();
+    await expect(token({ scope: "" })).rejects.toThrow("scope must be text");
+    const { access } = server.context;
+    expect(await access.verify(await token({ name: "shop" }))).toMatchObject({ scope: "shop" });
+  });
+
+  test("rule 2: scope and key that join to the same text are two keys", async () => {
+    const { call, token } = await sceneOf();
+    const [one, two] = [await token({ scope: "a" }), await token({ scope: "a|b" })];
+    const place = (by: string, key: string, resource: string) =>
+      call(PLACE, { token: by, key, body: { ...HOLD, resource } });
+    const answers = [
+      await place(one, "b|c", "r1"),
+      await place(two, "c", "r2"),
+      await place(one, "|b|c", "r3"),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
+  });
+
+  test("rule 3: a replay is not given to a token that was revoked", async () => {
+    const { server, call } = await sceneOf();
+    const { token, id } = await server.context.access.create({ name: "shop", role: "service" });
+    expect((await call(PLACE, { token, key: "k", body: HOLD })).status).toBe(201);
+    await server.context.access.revoke(id);
+    const again = await call(PLACE, { token, key: "k", body: HOLD });
+    expect([again.status, again.body.id]).toEqual([401, undefined]);
+  });
+
+  test("rule 4: whose a key is stands in the credential; a body or header that says it is refused or ignored", async () => {
+    const { call, token } = await sceneOf();
+    const [one, two] = [
+      await token({ name: "one", namespace: "one" }),
+      await token({ name: "two", namespace: "two" }),
+    ];
+    const placed = await call(PLACE, { token: one, key: "k", body: HOLD });
+    const headers = { "x-namespace": "one", "x-nevertwice-namespace": "one", "x-forwarded-user": "one" };
+    const other = await call(PLACE, { token: two, key: "k", body: HOLD, headers });
+    expect(other.status).toBe(201);
+    expect(other.body.id).not.toBe(placed.body.id);
+    for (const more of [{ scope: "one" }, { namespace: "one" }])
+      expect((await call(PLACE, { token: two, key: "k2", body: { ...HOLD, ...more } })).status).toBe(400);
+  });
+
+  test("rule 5: a key of another request is told so, and nothing of that request", async () => {
+    const { call } = await sceneOf();
+    await call(PLACE, { key: "k", body: { ...HOLD, requester: "patient-0815" } });
+    const { status, text } = await call(PLACE, { key: "k", body: { ...HOLD, requester: "bob", units: 2 } });
+    expect(status).toBe(422);
+    expect(text).not.toMatch(/0815|60000/);
+  });
+
+  test("rules 6 and 16: another's use of my key neither shows, blocks nor answers me", async () => {
+    const { call, token } = await sceneOf();
+    const [squatter, me] = [await token({ name: "squatter" }), await token({ name: "me" })];
+    await call("POST /v1/resources", { token: me, key: "d", body: { resource: "room-7", capacity: 9 } });
+    await call(PLACE, { token: squatter, key: "my-key", body: { ...HOLD, requester: "squatter" } });
+    const mine = await call(PLACE, { token: me, key: "my-key", body: HOLD });
+    const fresh = await call(PLACE, { token: me, key: "never-used", body: HOLD });
+    expect([mine.status, fresh.status]).toEqual([201, 201]);
+    expect(Object.keys(mine.body)).toEqual(Object.keys(fresh.body));
+    expect(Object.keys(mine.headers)).toEqual(Object.keys(fresh.headers));
+  });
+
+  test("rule 8: what a caller names ends in no header", async () => {
+    const { call } = await sceneOf();
+    const resource = "room\r\nSet-Cookie: a=b";
+    const placed = await call(PLACE, { key: "k", body: { ...HOLD, resource } });
+    expect(placed.status).toBe(201);
+    const read = await call(`GET /v1/resources/${encodeURIComponent(resource)}`);
+    expect(read.body.name).toBe(resource);
+    for (const { headers } of [placed, read]) expect(headers["set-cookie"]).toBeUndefined();
+  });
+
+  test("rule 10: two keys are no key, whether in one line or in two", async () => {
+    const scene = await sceneOf(LOCAL);
+    const body = JSON.stringify(HOLD);
+    const heard = await spoken(
+      scene,
+      [
+        "POST /v1/holds HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        `Content-Length: ${body.length}`,
+        "Idempotency-Key: one",
+        "Idempotency-Key: two",
+      ],
+      body,
+    );
+    expect(heard).toMatch(/^HTTP\/1.1 400 [\s\S]*key-invalid/);
+    expect((await scene.call(PLACE, { key: "one,two", body: HOLD })).body.code).toBe("key-invalid");
+  });
+
+  test("rule 11: a body over the limit is refused by its real bytes, and no key is used up", async () => {
+    const scene = await sceneOf(LOCAL);
+    const big = JSON.stringify({ ...HOLD, requester: "x".repeat(1_600_000) });
+    const whole = await scene.call(PLACE, { key: "k", body: big });
+    expect([whole.status, whole.body.code]).toEqual([413, "body-too-large"]);
+    const chunks = `${(big.length).toString(16)}\r\n${big}\r\n0\r\n\r\n`;
+    const head = [
+      "POST /v1/holds HTTP/1.1",
+      "Host: localhost",
+      "Content-Type: application/json",
+      "Idempotency-Key: k",
+    ];
+    expect(await spoken(scene, [...head, "Transfer-Encoding: chunked"], chunks)).toMatch(/^HTTP\/1.1 413 /);
+    expect((await scene.call(PLACE, { key: "k", body: HOLD })).status).toBe(201);
+  });
+
+  test("rule 11: a length that is not true, or two of them, is refused", async () => {
+    const head = [
+      "POST /v1/holds HTTP/1.1",
+      "Host: localhost",
+      "Content-Type: application/json",
+      "Idempotency-Key: k",
+    ];
+    const body = JSON.stringify(HOLD);
+    const smuggled = await sceneOf(LOCAL);
+    expect(
+      await spoken(
+        smuggled,
+        [...head, "Content-Length: 5", "Transfer-Encoding: chunked"],
+        `5\r\n{"a":\r\n0\r\n\r\n`,
+      ),
+    ).toMatch(/^HTTP\/1.1 400 /);
+    const twice = await sceneOf(LOCAL);
+    expect(
+      await spoken(twice, [...head, `Content-Length: ${body.length}`, "Content-Length: 1"], body),
+    ).toMatch(/^HTTP\/1.1 400 /);
+  });
+
+  test("rule 11: what is compressed is not unpacked, and a slow request has a deadline", async () => {
+    const { server } = await sceneOf();
+    const packed = await server.app.inject({
+      method: "POST",
+      url: "/v1/holds",
+      headers: {
+        host: "localhost",
+        "idempotency-key": "k",
+        "content-type": "application/json",
+        "content-encoding": "gzip",
+      },
+      payload: gzipSync(JSON.stringify(HOLD)),
+    });
+    expect(packed.statusCode).toBe(400);
+    expect(server.app.server.requestTimeout).toBe(30_000);
+    expect(server.app.server.headersTimeout).toBeGreaterThan(0);
+  });
+
+  test("rule 13: a body that would change a prototype is refused, and so is what is no JSON of ours", async () => {
+    const { call } = await sceneOf();
+    const bodies = [
+      '{"__proto__": {"roles": ["operator"]}, "resource": "r", "requester": "a", "durationMs": 1000}',
+      '{"constructor": {"prototype": {"polluted": 1}}, "resource": "r", "requester": "a", "durationMs": 1000}',
+      '{"resource": {"__proto__": {"polluted": 1}}}',
+      `${"[".repeat(200_000)}${"]".repeat(200_000)}`,
+      `{"resource":${'{"a":'.repeat(50_000)}1${"}".repeat(50_000)}}`,
+      "null",
+      "[]",
+      '"text"',
+      "{ no json",
+      "",
+    ];
+    for (const body of bodies) {
+      const { status, body: problem } = await call(PLACE, { key: "k", body });
+      expect([status, problem.code], body.slice(0, 60)).toEqual([400, "request-invalid"]);
+    }
+    expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+    expect((await call(PLACE, { key: "k", body: HOLD })).status).toBe(201);
+  });
+
+  test("rule 13: a body of another type is not guessed at", async () => {
+    const { call } = await sceneOf();
+    for (const type of [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data; boundary=x",
+    ]) {
+      const { status } = await call(PLACE, { key: "k", body: HOLD, headers: { "content-type": type } });
+      expect(status, type).toBe(400);
+    }
+  });
+
+  test("rule 17: what was refused before it was decided is not kept under its key", async () => {
+    const { call, token } = await sceneOf();
+    const [service, auditor] = [await token({ scope: "s" }), await token({ scope: "s", role: "auditor" })];
+    for (const calling of [
+      { token: auditor, body: HOLD },
+      { token: service, body: { ...HOLD, units: 0 } },
+      { token: "nt_0000000000000000_no", body: HOLD },
+    ])
+      expect((await call(PLACE, { key: "k", ...calling })).status).toBeGreaterThanOrEqual(400);
+    expect((await call(PLACE, { token: service, key: "k", body: HOLD })).status).toBe(201);
+  });
+
+  test("rule 19: no cache keeps an answer of the API", async () => {
+    const { call } = await sceneOf();
+    await call(PLACE, { key: "k", body: HOLD });
+    for (const answer of [
+      await call(PLACE, { key: "k", body: HOLD }),
+      await call("GET /v1/holds"),
+      await call("GET /v1/holds/0"),
+    ])
+      expect(answer.headers["cache-control"]).toBe("no-store");
+  });
+
+  test("rule 20: the package runs nothing when it is installed, and names each dependency by its version", () => {
+    const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+    const hooks = ["preinstall", "install", "postinstall", "prepare"];
+    expect(Object.keys(manifest.scripts ?? {}).filter((name) => hooks.includes(name))).toEqual([]);
+    for (const [name, version] of Object.entries(manifest.dependencies))
+      expect(version, name).toMatch(/^\d+\.\d+\.\d+$/);
+  });
+});
+
+describe("rule 14: texts are data to every store", () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "nevertwice-security-"));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const NAMES = [
+    "'; DROP TABLE commitments; --",
+    '" OR 1=1 --',
+    "%",
+    "_",
+    "a\u0000b",
+    "\u0001",
+    "\u202e",
+    "..",
+    "__proto__",
+  ];
+
+  async function comeBack({ call }: Scene): Promise<void> {
+    for (const [index, resource] of NAMES.entries())
+      expect((await call(PLACE, { key: `k${index}`, body: { ...HOLD, resource } })).status, resource).toBe(
+        201,
+      );
+    for (const resource of NAMES) {
+      const name = encodeURIComponent(resource);
+      const { body } = await call(`GET /v1/holds?resource=${name}`);
+      expect(body.rows.map((row: { resource: string }) => row.resource)).toEqual([resource]);
+      expect((await call(`GET /v1/resources?after=${name}`)).status, resource).toBe(200);
+      expect((await call(`GET /v1/holds?after=${name}`)).status, resource).toBe(200);
+    }
+  }
+
+  test("SQL and control characters in names come back from SQLite as they were", async () => {
+    await comeBack(await sceneOf({ store: `sqlite:${join(folder, "a.db")}` }));
+  });
+
+  test("and from Postgres", async (context) => {
+    await comeBack(await sceneOf({ store: sharedUrl(context, "postgres"), namespace: randomUUID() }));
+  });
+});
+
+describe("rule 15: logs", () => {
+  test("have neither tokens, keys, bodies nor addresses in them, whatever fails", async () => {
+    const { server, call, token } = await sceneOf({ logLevel: "debug" });
+    const lines: string[] = [];
+    const log = server.app.log as unknown as Record<symbol, unknown>;
+    const stream = symbolIn(log, "pino.stream");
+    log[stream] = { write: (line: string) => lines.push(line) };
+    const service = await token({});
+    const secret = "k3y-of-the-caller";
+    const body = { ...HOLD, resource: "b0dy-text" };
+    await call(PLACE, { token: service, key: secret, body });
+    await call(PLACE, { token: service, key: secret, body: { ...body, units: 2 } });
+    await call(PLACE, { token: `${service}x`, key: secret, body });
+    await call(PLACE, { token: service, key: secret, body: '{"b0dy-text": ' });
+    await call(`GET /v1/resources/b0dy-text?${secret}=1`, { token: service });
+    await call(`GET /nowhere/${secret}?token=${service}`, {
+      headers: { cookie: `nevertwice_session=${secret}` },
+    });
+    const reservations = server.context.holds("default") as object;
+    Object.assign(reservations, { placeHold: () => Promise.reject(new TypeError("broken")) });
+    expect((await call(PLACE, { token: service, key: secret, body })).body.code).toBe("internal-error");
+    const text = lines.join("");
+    expect(lines.length).toBeGreaterThanOrEqual(8);
+    expect(text).toContain('"route":"/v1/holds"');
+    for (const leak of [secret, "b0dy-text", service, service.split("_")[2] as string])
+      expect(text).not.toContain(leak);
+  });
+});
+
+/** Of an object or of what it inherits from. */
+function symbolIn(object: object, description: string): symbol {
+  const found = Object.getOwnPropertySymbols(object).find((symbol) => symbol.description === description);
+  if (found !== undefined) return found;
+  const parent = Object.getPrototypeOf(object);
+  if (parent === null) throw new Error(`there is no ${description}`);
+  return symbolIn(parent, description);
+}
+
+describe("addresses", () => {
+  test("tricks with paths lead nowhere", async () => {
+    const { call, token } = await sceneOf();
+    await token({});
+    for (const path of [
+      "/v1//holds",
+      "/V1/HOLDS",
+      "/v1/holds/../audit",
+      "/v1/holds/..%2f..%2fmetrics",
+      "/v1/holds%00",
+      "/v1/holds;role=operator",
+      "/%2e%2e/%2e%2e/etc/passwd",
+      "//evil.example/v1/holds",
+      "/..%5c..%5cetc",
+    ]) {
+      const { status, headers } = await call(`GET ${path}`);
+      expect([400, 401, 404], path).toContain(status);
+      expect(headers.location, path).toBeUndefined();
+    }
+  });
+
+  test("a method is what it says: no header or query makes it another", async () => {
+    const { call } = await sceneOf();
+    const headers = { "x-http-method-override": "POST", "x-method-override": "POST" };
+    expect((await call("GET /v1/holds", { headers })).body.rows).toEqual([]);
+    expect((await call("GET /v1/holds?_method=POST")).status).toBe(400);
+    for (const method of ["PUT", "PATCH", "DELETE"])
+      expect((await call(`${method} /v1/holds`)).status, method).toBe(404);
+  });
+
+  test("health says nothing but that it is well, and figures are for those with a token", async () => {
+    const { call, token } = await sceneOf();
+    const operator = await token({ role: "operator" });
+    expect((await call("GET /healthz")).body).toEqual({ status: "ok" });
+    expect((await call("GET /readyz")).body).toEqual({ status: "ready" });
+    expect((await call("GET /metrics")).status).toBe(401);
+    expect((await call("GET /metrics", { token: operator })).status).toBe(200);
+  });
+
+  test("a token is taken from Authorization alone", async () => {
+    const { call, token } = await sceneOf();
+    const operator = await token({ role: "operator" });
+    expect((await call(`GET /v1/holds?token=${operator}`)).status).toBe(401);
+    expect((await call("GET /v1/holds", { headers: { "x-access-token": operator } })).status).toBe(401);
+    expect((await call("GET /v1/holds", { headers: { authorization: `Basic ${operator}` } })).status).toBe(
+      401,
+    );
+    expect((await call("GET /v1/holds", { headers: { authorization: `bearer ${operator}` } })).status).toBe(
+      200,
+    );
+    const open = await sceneOf();
+    expect((await open.call("GET /v1/holds", { headers: { authorization: "Bearer" } })).status).toBe(401);
+  });
+});
+
+describe("the dashboard's session", () => {
+  test("reads with its cookie, and changes only with its header", async () => {
+    const { call, token } = await sceneOf();
+    const operator = await token({ role: "operator" });
+    const opened = await call("POST /session", { body: { token: operator } });
+    const cookie = String(opened.headers["set-cookie"]).split(";")[0] as string;
+    expect((await call("GET /v1/holds", { headers: { cookie } })).status).toBe(200);
+    const declare = { key: "k", body: { resource: "room-7", capacity: 2 } };
+    const without = await call("POST /v1/resources", { ...declare, headers: { cookie } });
+    expect([without.status, without.body.code]).toEqual([403, "not-authorized"]);
+    const wrong = { cookie, "x-nevertwice-csrf": "guess" };
+    expect((await call("POST /v1/resources", { ...declare, headers: wrong })).status).toBe(403);
+    const right = { cookie, "x-nevertwice-csrf": opened.body.csrf };
+    expect((await call("POST /v1/resources", { ...declare, headers: right })).status).toBe(200);
+  });
+});
