@@ -29,7 +29,7 @@ export const accessCommand: Command = {
         },
         ...FLAGS,
       },
-      notes: ["service claims and holds · operator also decides about keys · auditor only reads"],
+      notes: ["service claims, marks and holds · operator sees and decides about keys · auditor only reads"],
       run: create,
     },
     list: { summary: "Lists the tokens, without their secrets.", flags: FLAGS, run: list },
@@ -67,7 +67,7 @@ function list(call: Call): Promise<Exit> {
     if (call.has("json")) print(JSON.stringify({ tokens }));
     else if (tokens.length === 0)
       print(
-        "There is no access token: only this machine may call the server. `nevertwice access create` makes one.",
+        "There is no access token. `nevertwice access create` makes one; from the first on, every caller needs one.",
       );
     else {
       const now = Date.now();

@@ -55,6 +55,15 @@ const MAX_PARAMETER_LENGTH = 3_072;
 export async function createServer(given: Partial<ServerConfig> = {}): Promise<NevertwiceServer> {
   const config = configOf(given);
   const stores = await openStores(config);
+  try {
+    return serverOn(stores, config);
+  } catch (error) {
+    await closeStores(stores);
+    throw error;
+  }
+}
+
+function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
   const metrics = createMetrics();
   const context = contextOf(config, stores, metrics);
   const isSecure = config.tlsCert !== undefined;
@@ -103,7 +112,7 @@ export async function createServer(given: Partial<ServerConfig> = {}): Promise<N
     async close() {
       await Promise.all([app.close(), gateway?.close()]);
       await context.close();
-      await Promise.all([stores.records.close(), stores.holds?.close()]);
+      await closeStores(stores);
     },
   };
 }
@@ -119,7 +128,17 @@ const KEEPS_HOLDS = /^(memory|sqlite|postgres|postgresql|mysql):/;
 async function openStores({ store, holdsStore }: ServerConfig): Promise<Stores> {
   const records = await openStore(store);
   const holdsUrl = holdsStore ?? (KEEPS_HOLDS.test(store) ? store : undefined);
-  return { records, holds: holdsUrl === undefined ? undefined : await openReservations(holdsUrl) };
+  if (holdsUrl === undefined) return { records, holds: undefined };
+  try {
+    return { records, holds: await openReservations(holdsUrl) };
+  } catch (error) {
+    await records.close();
+    throw error;
+  }
+}
+
+async function closeStores({ records, holds }: Stores): Promise<void> {
+  await Promise.all([records.close(), holds?.close()]);
 }
 
 function contextOf(config: ServerConfig, { records, holds }: Stores, metrics: Metrics): Context {

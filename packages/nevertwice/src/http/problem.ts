@@ -10,7 +10,7 @@ export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
   "request-invalid": "The request is not valid",
   "not-authenticated": "An access token is needed",
   "signature-invalid": "The signature is not valid",
-  "not-authorized": "Not allowed to use this Idempotency-Key",
+  "not-authorized": "Not allowed",
   "not-found": "There is nothing here",
   pending: "A request is outstanding for this Idempotency-Key",
   "already-done": "This request was carried out before",

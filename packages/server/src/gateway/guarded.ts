@@ -22,7 +22,8 @@ export function guarded(
 ): Listener {
   const layer = idempotency<IncomingMessage>(guard, {
     ...PROBLEMS,
-    onFailure: (error) => (isLost(error) ? onUpstreamLost : "release"),
+    // What is known not to have reached the service says so itself; of anything else nobody knows.
+    onFailure: (error) => (isLost(error) ? onUpstreamLost : "unknown"),
     ...options,
   });
   return layer(handing(proxy));
