@@ -95,6 +95,7 @@ export function createNodeWork(environment: Environment, node: NodeModel): NodeW
     const request = requestOf(network, node, key);
     let where = bare;
     let report = () => {};
+    let number = 1;
     try {
       if (tell !== undefined) where = { ...bare, keyHash: guard.about(subjectOf(request)).keyHash };
       const result = await claimed<Kept>(
@@ -114,13 +115,16 @@ export function createNodeWork(environment: Environment, node: NodeModel): NodeW
           },
         },
         async (claim) => {
+          number = claim.number;
           const ran = await run(where, message, port, claim);
           report = ran.report;
           return ran.kept;
         },
       );
       if (result.status === "ran") report();
-      return await afterClaim(result, request, message, where, free);
+      // An earlier attempt may have gone on before its mark was lost: what is done behind this node may have gone no further.
+      const onward = number > 1 ? { ...message, isRecovered: true } : message;
+      return await afterClaim(result, request, onward, where, free);
     } catch (error) {
       return failedTries(where, error);
     }
@@ -174,24 +178,27 @@ export function createNodeWork(environment: Environment, node: NodeModel): NodeW
     free: () => void,
     isAgain = false,
   ): Promise<Settled> {
-    const sent: Message = { ...message, isInCare: true, isRecovered: message.isRecovered || isAgain };
-    const go = () => {
-      if (isAgain && kept.wrong === undefined) tell?.({ ...where, kind: "recovered" });
+    const go = (isBegun: boolean) => {
+      if (isBegun && kept.wrong === undefined) tell?.({ ...where, kind: "recovered" });
+      const sent = { ...message, isInCare: true, isRecovered: message.isRecovered || isBegun };
       return send(kept, sent, where, free);
     };
-    if (message.isInCare || kept.emits.length === 0 || kept.wrong !== undefined) return go();
+    if (message.isInCare || kept.emits.length === 0 || kept.wrong !== undefined) return go(isAgain);
     let settled: Settled | undefined;
     try {
       const result = await claimed<{ readonly reply?: { readonly value: unknown } }>(
         message,
         free,
         settlingOf(request, kept.run),
-        async () => {
-          settled = await go();
+        // A later attempt goes on with what an earlier one, of whatever delivery, did not get to its end.
+        async ({ number }) => {
+          settled = await go(isAgain || number > 1);
           if (settled.verdict !== "acknowledge") throw new Error("not settled");
           return settled.reply === undefined ? {} : { reply: settled.reply };
         },
       );
+      // Overtaken while it was sent on: what was skipped here as done is in the other's hands, and not yet settled.
+      if (result.status === "lease-lost") return comeBack(where, result);
       if (settled !== undefined) return settled;
       if (result.status !== "replayed") return comeBack(where, result);
       if (result.value.reply !== undefined) message.waiter?.reply(result.value.reply.value);

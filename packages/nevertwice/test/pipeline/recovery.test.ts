@@ -81,6 +81,118 @@ describe("after a crash", () => {
   });
 });
 
+describe("nothing is acknowledged that is not settled", () => {
+  it("by whoever was overtaken while it sent it on: what it skipped is in the other's hands", async () => {
+    const ran: string[] = [];
+    let isSlow = true;
+    let isBroken = true;
+    const scene = createPipelineScene(
+      chain(ran, {
+        price: {
+          key: "id",
+          out: ["out"],
+          shell: (async (decided, { emit }) => {
+            ran.push("price");
+            if (isSlow) {
+              isSlow = false;
+              await scene.sleep(5_000);
+            }
+            return emit("out", decided);
+          }) satisfies Shell,
+        },
+        ship: {
+          kind: "sink",
+          key: "id",
+          shell: () => {
+            ran.push("ship");
+            if (isBroken) throw new Error("no carrier");
+          },
+        },
+      }),
+      {},
+      { leaseMs: 1_000 },
+    );
+    for (let i = 0; i < 4; i++) scene.store.plan("renew", "hang");
+    const overtaken = scene.pipeline.push("orders", { id: "o-1" });
+    await scene.advance(2_000);
+    const other = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    expect(other.verdict).toBe("later");
+    expect((await scene.settle(overtaken)).verdict).toBe("later");
+    isBroken = false;
+    expect((await scene.settle(scene.again().push("orders", { id: "o-1" }))).verdict).toBe("acknowledge");
+    expect(ran.filter((name) => name === "ship").length).toBeGreaterThan(1);
+  });
+
+  it("by whoever sends on what another had begun to send on, and given up", async () => {
+    const ran: string[] = [];
+    let isBroken = true;
+    const scene = createPipelineScene(
+      chain(ran, {
+        take: {
+          key: "id",
+          out: ["out"],
+          shell: ((decided, { emit }) => {
+            ran.push("take");
+            // The next claim is the one under which it is sent on: it comes late, after the other's.
+            scene.store.plan("claim", "delay");
+            return emit("out", decided);
+          }) satisfies Shell,
+        },
+        ship: {
+          kind: "sink",
+          key: "id",
+          shell: () => {
+            ran.push("ship");
+            if (isBroken) throw new Error("no carrier");
+          },
+        },
+      }),
+    );
+    const first = scene.pipeline.push("orders", { id: "o-1" });
+    await scene.advance(0);
+    expect(ran).toEqual(["take"]);
+    const other = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    expect(other.verdict).toBe("later");
+    expect(ran).toEqual(["take", "price", "ship"]);
+    isBroken = false;
+    expect((await scene.settle(first)).verdict).toBe("acknowledge");
+    expect(ran).toEqual(["take", "price", "ship", "ship"]);
+  });
+
+  it("by a second run of a node whose first was never recorded, and had sent something on", async () => {
+    const ran: string[] = [];
+    let isCrashing = true;
+    const scene = createPipelineScene(
+      chain(ran, {
+        ship: {
+          kind: "sink",
+          key: "id",
+          shell: () => {
+            if (isCrashing) return hangs();
+            ran.push("ship");
+            return undefined;
+          },
+        },
+      }),
+      {},
+      { drainMs: 0, storeTimeoutMs: 5_000, completeWaitMs: 100 },
+    );
+    // The mark of the first node: as it is sent, and as it is sent again.
+    for (let i = 0; i < 2; i++) scene.store.plan("complete", "hang");
+    void scene.pipeline.push("orders", { id: "o-1" });
+    await scene.advance(1_000);
+    expect(ran).toEqual(["take", "price"]);
+    // A process that is gone says nothing more.
+    scene.store.setRates({ hang: 1 });
+    await crash(scene);
+    scene.store.setRates({});
+    isCrashing = false;
+    const outcome = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    expect(outcome.verdict).toBe("acknowledge");
+    expect(ran).toEqual(["take", "price", "take", "ship"]);
+  });
+});
+
 describe("a message that failed on its way", () => {
   it("goes on where it failed when it comes again", async () => {
     const ran: string[] = [];
