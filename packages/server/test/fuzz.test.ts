@@ -162,7 +162,9 @@ async function judge({ server, senders, sender, request, answered, known }: Judg
   if (INSIDES.test(text)) throw new Error(`tells of its insides: ${what}`);
   for (const other of senders) {
     if (text.includes(other.token)) throw new Error(`tells an access token: ${what}`);
-    const mayRead = other === sender || (sender.seesAll && other.namespace === sender.namespace);
+    // What an operator decided about a key is told to whoever the key belongs to.
+    const isOfOneNamespace = other.namespace === sender.namespace;
+    const mayRead = other === sender || ((sender.seesAll || other.seesAll) && isOfOneNamespace);
     if (!mayRead && text.includes(other.mark)) throw new Error(`tells what is ${other.name}'s: ${what}`);
   }
   const isClaim = status === 201 && typeof body.token === "string";
