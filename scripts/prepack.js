@@ -1,44 +1,57 @@
 /**
- * Runs before the package is packed: builds, removes what an earlier build left behind, makes the declarations name what
+ * Runs before a package is packed, in its folder: builds, removes what an earlier build left behind, makes the declarations name what
  * is there, and brings README and LICENSE from the root. Prints nothing unless it fails, since tools read what
  * `npm pack` prints.
  */
 import { access, copyFile, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename } from "node:path";
 import { pathToFileURL } from "node:url";
-import { ROOT, runTool } from "./command.js";
+import { ROOT, run } from "./command.js";
 
-const PACKAGE = `${ROOT}packages/nevertwice/`;
+/** Where the sources of what is in `dist` are, and which of it the compiler did not make. */
+const SOURCES = {
+  nevertwice: { folder: "src/", others: /^$/ },
+  server: { folder: "", others: /^dashboard/ },
+};
 
-async function prepack() {
-  const { code, output } = await runTool("typescript/bin/tsc", ["-b", "packages/nevertwice"]);
+/** @param {keyof typeof SOURCES} name the folder of the package */
+async function prepack(name) {
+  const home = `${ROOT}packages/${name}/`;
+  const { code, output } = await run("npm", ["run", "--silent", "build"]);
   if (code !== 0) throw new Error(output);
-  await removeLeftovers();
-  await rewriteDeclarations();
-  await copyFile(`${ROOT}LICENSE`, `${PACKAGE}LICENSE`);
-  const { version, repository } = JSON.parse(await readFile(`${PACKAGE}package.json`, "utf8"));
-  const home = repository.url.replace(/^git\+/, "").replace(/\.git$/, "");
+  await removeLeftovers(home, SOURCES[name]);
+  await rewriteDeclarations(home);
+  await copyFile(`${ROOT}LICENSE`, `${home}LICENSE`);
+  const { version, repository } = JSON.parse(await readFile(`${home}package.json`, "utf8"));
+  const page = repository.url.replace(/^git\+/, "").replace(/\.git$/, "");
   const readme = await readFile(`${ROOT}README.md`, "utf8");
-  await writeFile(`${PACKAGE}README.md`, withAbsoluteLinks(readme, home, `v${version}`));
+  await writeFile(`${home}README.md`, withAbsoluteLinks(readme, page, `v${version}`));
 }
 
-/** The compiler does not remove the output of a source that was renamed. */
-async function removeLeftovers() {
-  for (const path of await readdir(`${PACKAGE}dist`, { recursive: true })) {
+/**
+ * The compiler does not remove the output of a source that was renamed.
+ *
+ * @param {string} home
+ * @param {{ folder: string, others: RegExp }} sources
+ */
+async function removeLeftovers(home, { folder, others }) {
+  for (const path of await readdir(`${home}dist`, { recursive: true })) {
     const source = /^(.+?)(\.d\.ts|\.js)(\.map)?$/.exec(path)?.[1];
-    if (source === undefined) continue;
-    const isLeftover = await access(`${PACKAGE}src/${source}.ts`).then(
+    if (source === undefined || others.test(path)) continue;
+    const isLeftover = await access(`${home}${folder}${source}.ts`).then(
       () => false,
       () => true,
     );
-    if (isLeftover) await rm(`${PACKAGE}dist/${path}`);
+    if (isLeftover) await rm(`${home}dist/${path}`);
   }
 }
 
-async function rewriteDeclarations() {
-  for (const path of await readdir(`${PACKAGE}dist`, { recursive: true })) {
+/** @param {string} home */
+async function rewriteDeclarations(home) {
+  for (const path of await readdir(`${home}dist`, { recursive: true })) {
     if (!path.endsWith(".d.ts")) continue;
-    const declarations = await readFile(`${PACKAGE}dist/${path}`, "utf8");
-    await writeFile(`${PACKAGE}dist/${path}`, withBuiltExtensions(declarations));
+    const declarations = await readFile(`${home}dist/${path}`, "utf8");
+    await writeFile(`${home}dist/${path}`, withBuiltExtensions(declarations));
   }
 }
 
@@ -66,4 +79,5 @@ export function withAbsoluteLinks(markdown, home, tag) {
   });
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) await prepack();
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href)
+  await prepack(/** @type {keyof typeof SOURCES} */ (basename(process.cwd())));

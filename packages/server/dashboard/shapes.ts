@@ -1,22 +1,8 @@
 /** What the server's answers look like, as far as the dashboard reads them. `/openapi.json` says all of it. */
 
-export const RATES = [
-  "first",
-  "replay",
-  "conflict",
-  "pending",
-  "wait",
-  "unknown",
-  "failure",
-  "unavailable",
-] as const;
-export type Rate = (typeof RATES)[number];
+import type { Second } from "../src/live.ts";
 
-export interface Second {
-  readonly at: number;
-  readonly counts: Readonly<Record<Rate, number>>;
-  readonly ranMs: { readonly count: number; readonly p50: number; readonly p99: number };
-}
+export type { Rate, Second } from "../src/live.ts";
 
 export interface Snapshot {
   readonly at: number;

@@ -1,7 +1,7 @@
 /** What the server is shipped with: each file is held to what its own world says of it, and the image is built and run. */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -182,6 +182,24 @@ test("every instruction of the Dockerfile is read whole", () => {
 const TOKEN = "a-token-of-the-packaging-test";
 const ASK = (path: string) =>
   `fetch("http://127.0.0.1:4747${path}").then(async (answer) => console.log(answer.status, await answer.text()))`;
+
+test("the package, installed into an empty folder, has its command and its pages", {
+  timeout: 120_000,
+}, async ({ onTestFinished }) => {
+  const home = await mkdtemp(join(tmpdir(), "nevertwice-server-"));
+  onTestFinished(() => rm(home, { recursive: true, force: true }));
+  // Not built anew: other tests are reading what is built.
+  const pack = ["pack", "--silent", "--ignore-scripts", "--pack-destination", home];
+  await run("npm", [...pack, "-w", "packages/nevertwice", "-w", "packages/server"], { cwd: ROOT });
+  await writeFile(join(home, "package.json"), '{ "private": true }');
+  const tarballs = (await readdir(home)).filter((name) => name.endsWith(".tgz")).map((name) => `./${name}`);
+  expect(tarballs).toHaveLength(2);
+  const flags = ["--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund"];
+  await run("npm", ["install", ...flags, ...tarballs], { cwd: home });
+  const { stdout } = await run(join(home, "node_modules/.bin/nevertwice"), ["version"], { cwd: home });
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  expect(await readdir(join(home, "node_modules/@nevertwice/server/dist/dashboard"))).toContain("index.html");
+});
 
 // It installs all that the repository needs into an empty root, which takes minutes: a part of the campaign.
 if (IS_FULL)

@@ -21,6 +21,9 @@ interface Rejected {
   readonly verdict: "reject";
 }
 
+/** A delivery that is to be put where people look. */
+export type Rejection = Extract<Delivery, Rejected>;
+
 export type Delivery<T = unknown> =
   /** Done now. `recorded`: whether the store confirmed it in time; if not, the guard goes on trying. */
   | (Acknowledged & {

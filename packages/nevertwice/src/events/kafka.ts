@@ -8,9 +8,8 @@ import { compositeKey, type Key } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
 import { checkOptions, isFunction, wholeFrom } from "../core/policy.ts";
 import type { Consumer } from "./consumer.ts";
-import type { Delivery } from "./delivery.ts";
-
-type Rejected = Extract<Delivery, { readonly verdict: "reject" }>;
+import type { Rejection } from "./delivery.ts";
+import { lanesBy } from "./lanes.ts";
 
 type HeaderValue = Uint8Array | string;
 
@@ -33,7 +32,7 @@ export interface KafkaOptions<Message extends KafkaRecord = KafkaRecord> {
    * Puts a rejected message where people look, a dead-letter topic. The partition goes on once this resolves; what it
    * throws is kafkajs's to retry. Without it, the first rejected message stops the consumer.
    */
-  readonly onRejected?: ((message: KafkaDelivery<Message>, delivery: Rejected) => unknown) | undefined;
+  readonly onRejected?: ((message: KafkaDelivery<Message>, delivery: Rejection) => unknown) | undefined;
 }
 
 export interface KafkaBatchOptions<Message extends KafkaRecord = KafkaRecord> extends KafkaOptions<Message> {
@@ -184,15 +183,10 @@ function advancing<Message extends KafkaRecord>({ batch, resolveOffset, isStale 
 function lanesOf(messages: readonly KafkaRecord[], concurrency: number): number[][] {
   const all = messages.map((_, index) => index);
   if (concurrency === 1) return [all];
-  const lanes = new Map<unknown, number[]>();
-  for (const index of all) {
+  return lanesBy(all, (index) => {
     const key = messages[index]?.key;
-    const name = key === null || key === undefined ? index : Buffer.from(key).toString("latin1");
-    const lane = lanes.get(name) ?? [];
-    lane.push(index);
-    lanes.set(name, lane);
-  }
-  return [...lanes.values()];
+    return key === null || key === undefined ? index : Buffer.from(key).toString("latin1");
+  });
 }
 
 function rest(pause: Payload["pause"], ms: number): void {

@@ -3,20 +3,18 @@ import { NevertwiceError } from "../core/errors.ts";
 import { harmless } from "../core/observer.ts";
 import { type Check, checkOptions, isBoolean, isFunction, wholeFrom } from "../core/policy.ts";
 import type { Consumer } from "./consumer.ts";
-import type { Delivery } from "./delivery.ts";
+import type { Delivery, Rejection } from "./delivery.ts";
 import type { NatsMessage } from "./nats/message.ts";
 import { createUnderWay, type Drained, type DrainOptions } from "./under-way.ts";
 
 export { messageId, messageKey, type NatsMessage, streamPlace } from "./nats/message.ts";
 export { type NatsPublisher, publishOnce } from "./nats/publishing.ts";
 
-type Rejected = Extract<Delivery, { readonly verdict: "reject" }>;
-
 export interface NatsHandling<Message extends NatsMessage> {
   /** Whether the server is to say that it has the acknowledgement: one more round trip. Default: false. */
   readonly confirm?: boolean | undefined;
   /** Puts a rejected message where people look, before it is terminated. If it fails, the message comes again. */
-  readonly onRejected?: ((message: Message, delivery: Rejected) => unknown) | undefined;
+  readonly onRejected?: ((message: Message, delivery: Rejection) => unknown) | undefined;
   /** Told what becomes of the consuming. What it throws is dropped. */
   readonly onEvent?: ((event: NatsEvent) => unknown) | undefined;
 }
@@ -81,7 +79,7 @@ export function natsHandler<Message extends NatsMessage, T>(
     else message.ack();
   }
 
-  async function reject(message: Message, delivery: Rejected): Promise<void> {
+  async function reject(message: Message, delivery: Rejection): Promise<void> {
     try {
       await onRejected?.(message, delivery);
     } catch (error) {

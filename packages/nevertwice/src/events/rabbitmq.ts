@@ -5,14 +5,12 @@ import { NevertwiceError } from "../core/errors.ts";
 import { harmless } from "../core/observer.ts";
 import { type Check, checkOptions, isFunction, isText, wholeFrom } from "../core/policy.ts";
 import type { Consumer } from "./consumer.ts";
-import type { Delivery } from "./delivery.ts";
+import type { Delivery, Rejection } from "./delivery.ts";
 import { isChannel, type RabbitmqChannel, type RabbitmqMessage } from "./rabbitmq/channel.ts";
 import { createUnderWay, type Drained, type DrainOptions } from "./under-way.ts";
 
 export type { RabbitmqChannel, RabbitmqMessage } from "./rabbitmq/channel.ts";
 export { publishOnce, type RabbitmqConfirmChannel, type RabbitmqPublishing } from "./rabbitmq/publishing.ts";
-
-type Rejected = Extract<Delivery, { readonly verdict: "reject" }>;
 
 export interface RabbitmqOptions<Message extends RabbitmqMessage> {
   /** Of amqplib. It stays yours to close. */
@@ -23,7 +21,7 @@ export interface RabbitmqOptions<Message extends RabbitmqMessage> {
   /** How long a message that is to come later is held before it is given back; default 60,000. It keeps its place meanwhile. */
   readonly maxHoldMs?: number | undefined;
   /** Puts a rejected message where people look, for a queue that has no dead-letter exchange. If it fails, the message comes again. */
-  readonly onRejected?: ((message: Message, delivery: Rejected) => unknown) | undefined;
+  readonly onRejected?: ((message: Message, delivery: Rejection) => unknown) | undefined;
   /** Told what becomes of the consuming. What it throws is dropped. */
   readonly onEvent?: ((event: RabbitmqEvent) => unknown) | undefined;
 }
@@ -119,7 +117,7 @@ function settling<Message extends RabbitmqMessage>(
     channel.nack(message, false, true);
   }
 
-  async function reject(message: Message, delivery: Rejected): Promise<void> {
+  async function reject(message: Message, delivery: Rejection): Promise<void> {
     try {
       await onRejected?.(message, delivery);
     } catch (error) {

@@ -10,18 +10,17 @@ import { compositeKey, type Key } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
 import { type Check, checkOptions, isFunction, isText, wholeFrom } from "../core/policy.ts";
 import type { Consumer } from "./consumer.ts";
-import type { Delivery } from "./delivery.ts";
+import type { Rejection } from "./delivery.ts";
 import type { StreamEvent } from "./redis-streams/event.ts";
 import { type Group, groupOf, type StreamEntry } from "./redis-streams/group.ts";
 import { type StreamClient, streamLinkTo } from "./redis-streams/link.ts";
 import { placesFor } from "./redis-streams/places.ts";
 import { readEntries } from "./redis-streams/reading.ts";
+import { type Drained, type DrainOptions, drained } from "./under-way.ts";
 
 export type { StreamEvent } from "./redis-streams/event.ts";
 export type { StreamEntry } from "./redis-streams/group.ts";
 export type { StreamClient } from "./redis-streams/link.ts";
-
-type Rejected = Extract<Delivery, { readonly verdict: "reject" }>;
 
 export interface RedisStreamOptions {
   /** Of ioredis or node-redis. */
@@ -43,7 +42,7 @@ export interface RedisStreamOptions {
   /** The stream to which rejected entries go. Give this or `onRejected`. */
   readonly deadLetter?: string | undefined;
   /** Puts a rejected entry where people look. The entry is acknowledged once this resolves. */
-  readonly onRejected?: ((entry: StreamEntry, delivery: Rejected) => unknown) | undefined;
+  readonly onRejected?: ((entry: StreamEntry, delivery: Rejection) => unknown) | undefined;
   /** Told what becomes of the reading. What it throws is dropped. */
   readonly onEvent?: ((event: StreamEvent) => unknown) | undefined;
 }
@@ -52,10 +51,10 @@ export interface RedisStream {
   /** Resolves once the group is there, and rejects if it cannot be made; entries are read from then on. */
   start(): Promise<void>;
   /** Reads no more and waits up to `drainMs` (30,000) for what is being worked on. What is unfinished stays pending. */
-  close(options?: { readonly drainMs?: number | undefined }): Promise<{ readonly unfinished: number }>;
+  close(options?: DrainOptions): Promise<Drained>;
 }
 
-const DEFAULTS = { concurrency: 16, claimIdleMs: 60_000, pollMs: 500, drainMs: 30_000 };
+const DEFAULTS = { concurrency: 16, claimIdleMs: 60_000, pollMs: 500 };
 
 const CHECKS: Readonly<Record<string, Check>> = {
   client: streamLinkTo,
@@ -121,13 +120,11 @@ export function redisStream<T>(consumer: Consumer<StreamEntry, T>, options: Redi
     await group.leave();
   }
 
-  async function close({ drainMs = DEFAULTS.drainMs } = {}): Promise<{ unfinished: number }> {
-    wholeFrom(0)("drainMs", drainMs);
+  async function close(drainOptions?: DrainOptions): Promise<Drained> {
     stopping.abort();
-    const waiting = new AbortController();
     // Redis may be gone for good by now; then our name stays in the group, and nothing else.
-    await Promise.race([drain().catch(() => {}), pause(systemTimer, drainMs, waiting.signal)]);
-    waiting.abort();
+    const ended = drain().catch(() => {});
+    await drained(ended, drainOptions);
     return { unfinished: places.taken() };
   }
 
@@ -145,7 +142,7 @@ interface Serving<T> {
 
 /** Has an entry handled, and tells Redis the verdict. */
 function serving<T>({ consumer, group, options, claimIdleMs, tell, signal }: Serving<T>) {
-  async function reject(entry: StreamEntry, delivery: Rejected): Promise<void> {
+  async function reject(entry: StreamEntry, delivery: Rejection): Promise<void> {
     const { deadLetter, onRejected } = options;
     if (deadLetter === undefined) {
       await onRejected?.(entry, delivery);
@@ -202,7 +199,7 @@ function checkTogether(options: RedisStreamOptions): void {
 
 const MAX_MESSAGE = 500;
 
-function whyOf({ stream, id }: StreamEntry, { status, error }: Rejected): Record<string, string> {
+function whyOf({ stream, id }: StreamEntry, { status, error }: Rejection): Record<string, string> {
   const message = error instanceof Error ? error.message : String(error);
   return {
     "nevertwice-stream": stream,

@@ -5,14 +5,15 @@ import type { Consumer } from "./consumer.ts";
 import type { SqsMessage } from "./sqs/client.ts";
 import { queueOf } from "./sqs/queue.ts";
 import { type SqsOptions, sqsSettings } from "./sqs/settings.ts";
+import { createUnderWay, type Drained, type DrainOptions } from "./under-way.ts";
 
 export type { SqsAttribute, SqsClient, SqsMessage, SqsSending, SqsSent } from "./sqs/client.ts";
 export { attribute, deduplicationId, messageId, sendOnce, sentKey } from "./sqs/sending.ts";
 export type { SqsFailure, SqsOptions } from "./sqs/settings.ts";
 
 export interface SqsConsumption {
-  /** Takes no more messages, and resolves when those under way have ended and the queue has been told. */
-  close(): Promise<void>;
+  /** Takes no more messages, and waits for those under way to end and for the queue to be told. */
+  close(options?: DrainOptions): Promise<Drained>;
 }
 
 /** The most that SQS hands out in one call. */
@@ -29,21 +30,16 @@ export function consumeSqs<T>(
   const settings = sqsSettings(options);
   const queue = queueOf(settings);
   const closing = new AbortController();
-  const lanes = new Set<Promise<void>>();
-  let underWay = 0;
-  let wake = () => {};
+  const underWay = createUnderWay(settings.concurrency);
 
   async function poll(): Promise<void> {
     for (let failures = 0; !closing.signal.aborted; ) {
-      const room = Math.min(MOST_MESSAGES, settings.concurrency - underWay);
-      if (room === 0) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-        continue;
-      }
+      await underWay.room();
+      if (underWay.isStopped()) return;
       try {
-        for (const lane of await queue.receive(room, closing.signal)) begin(lane);
+        const most = Math.min(MOST_MESSAGES, underWay.free());
+        for (const lane of await queue.receive(most, closing.signal))
+          underWay.begin(() => handleLane(lane), lane.length);
         failures = 0;
       } catch (error) {
         if (closing.signal.aborted) return;
@@ -51,16 +47,6 @@ export function consumeSqs<T>(
         await pause(systemTimer, backoffMs(AGAIN, ++failures, Math.random()), closing.signal);
       }
     }
-  }
-
-  function begin(lane: readonly SqsMessage[]): void {
-    underWay += lane.length;
-    const ended = handleLane(lane).finally(() => {
-      underWay -= lane.length;
-      lanes.delete(ended);
-      wake();
-    });
-    lanes.add(ended);
   }
 
   /** One after the other, up to the first that has to come again: those behind it come again after it. */
@@ -76,11 +62,10 @@ export function consumeSqs<T>(
 
   const polling = poll();
   return {
-    async close() {
+    close(drain) {
       closing.abort();
-      wake();
-      await polling;
-      await Promise.all(lanes);
+      underWay.stop();
+      return underWay.drain(polling, drain);
     },
   };
 }

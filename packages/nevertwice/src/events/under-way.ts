@@ -14,8 +14,10 @@ export interface Drained {
 }
 
 export interface UnderWay {
-  /** `work` never rejects. */
-  begin(work: () => Promise<unknown>): void;
+  /** `work` never rejects. `places` is how many it takes while it is under way; 1 unless given. */
+  begin(work: () => Promise<unknown>, places?: number): void;
+  /** How many more may be begun. */
+  free(): number;
   /** Resolves once there are fewer than the most, or nothing is begun any more. */
   room(): Promise<void>;
   /** Nothing is begun any more. */
@@ -51,13 +53,14 @@ export function createUnderWay(most: number = Number.POSITIVE_INFINITY): UnderWa
   const idle = () => until(() => count === 0);
 
   return {
-    begin(work) {
-      count++;
+    begin(work, places = 1) {
+      count += places;
       void work().then(() => {
-        count--;
+        count -= places;
         wake();
       });
     },
+    free: () => most - count,
     room: () => until(() => stopped || count < most),
     stop() {
       stopped = true;
@@ -65,12 +68,20 @@ export function createUnderWay(most: number = Number.POSITIVE_INFINITY): UnderWa
     },
     isStopped: () => stopped,
     idle,
-    async drain(first, { drainMs = DRAIN_MS } = {}) {
-      wholeFrom(0)("drainMs", drainMs);
-      const waited = new AbortController();
-      await Promise.race([first.then(idle, idle), pause(systemTimer, drainMs, waited.signal)]);
-      waited.abort();
+    async drain(first, options) {
+      await drained(first.then(idle, idle), options);
       return { unfinished: count };
     },
   };
+}
+
+/** Waits for the end of what is under way, but not for ever. */
+export async function drained(
+  ended: Promise<unknown>,
+  { drainMs = DRAIN_MS }: DrainOptions = {},
+): Promise<void> {
+  wholeFrom(0)("drainMs", drainMs);
+  const waited = new AbortController();
+  await Promise.race([ended, pause(systemTimer, drainMs, waited.signal)]);
+  waited.abort();
 }

@@ -190,6 +190,18 @@ describe("the loop", () => {
     expect(work).toHaveBeenCalledTimes(1);
   });
 
+  test("does not wait for ever for what is under way, and says how much it left", async () => {
+    const { client, queue, consume } = await createScene();
+    const queueUrl = queue();
+    await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "a" });
+    const { work, finish } = held();
+    const consumption = consume({ work }, { queueUrl });
+    await eventually(() => expect(work).toHaveBeenCalled());
+    expect(await consumption.close({ drainMs: 10 })).toEqual({ unfinished: 1 });
+    finish("done");
+    expect(await consumption.close()).toEqual({ unfinished: 0 });
+  });
+
   test("refuses a client, or options, that it cannot work with", async () => {
     const { client, queue, guard } = await createScene();
     const queueUrl = queue();

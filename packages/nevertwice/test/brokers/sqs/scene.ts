@@ -5,7 +5,13 @@ import { type FauxqsServer, startFauxqs } from "fauxqs";
 import { onTestFinished, vi } from "vitest";
 import type { GuardOptions } from "../../../src/core/engine.ts";
 import { type ConsumerOptions, consumer } from "../../../src/events/index.ts";
-import { consumeSqs, type SqsMessage, type SqsOptions, sentKey } from "../../../src/events/sqs.ts";
+import {
+  consumeSqs,
+  type SqsConsumption,
+  type SqsMessage,
+  type SqsOptions,
+  sentKey,
+} from "../../../src/events/sqs.ts";
 import { createGuard, type Guard } from "../../../src/functions/guard.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { type ManualClock, manualClock } from "../../../src/testing/manual-clock.ts";
@@ -23,7 +29,7 @@ export interface Scene {
   consume<T>(
     options: Partial<ConsumerOptions<SqsMessage, T>> & Pick<ConsumerOptions<SqsMessage, T>, "work">,
     of: Partial<SqsOptions> & { queueUrl: string },
-  ): { close(): Promise<void> };
+  ): SqsConsumption;
 }
 
 export async function createScene(options: Partial<GuardOptions> = {}): Promise<Scene> {
@@ -37,7 +43,7 @@ export async function createScene(options: Partial<GuardOptions> = {}): Promise<
   const clock = manualClock();
   const guard = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0, drainMs: 0, ...options });
   onTestFinished(async () => void (await guard.close()));
-  const consumptions: { close(): Promise<void> }[] = [];
+  const consumptions: SqsConsumption[] = [];
   onTestFinished(async () => void (await Promise.all(consumptions.map((each) => each.close()))));
 
   return {
