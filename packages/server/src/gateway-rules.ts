@@ -129,11 +129,15 @@ function readPath(where: string, value: unknown): string {
   try {
     patternOf({ path: value, methods: METHODS });
   } catch (error) {
-    throw new ConfigError(where, value, `${wanted}, without empty or dot segments, escapes and semicolons`, {
-      cause: error,
-    });
+    throw noPattern(where, value, wanted, error);
   }
   return value;
+}
+
+function noPattern(where: string, value: string, wanted: string, cause: unknown): ConfigError {
+  return new ConfigError(where, value, `${wanted}, without empty or dot segments, escapes and semicolons`, {
+    cause,
+  });
 }
 
 function readKeep(where: string, value: unknown): Readonly<Record<string, KeepDecision>> {
@@ -205,6 +209,17 @@ export function rulesOf({
   throw new ConfigError(
     "gateway-scope",
     undefined,
-    "given with upstream, unless the file has [[routes]]: whose keys are whose? e.g. --gateway-scope header:authorization, or anyone",
+    "given with upstream, unless the file has [[routes]]: whose keys are whose? e.g. --gateway-scope jwt:sub:FILE, or anyone",
   );
+}
+
+/** What an operator should know about the rules before a client finds out. */
+export function warningsAbout(rules: readonly GatewayRule[]): readonly string[] {
+  return rules.flatMap(({ path, scope }) => {
+    if (typeof scope !== "object" || !("header" in scope) || !/^(authorization|cookie)$/i.test(scope.header))
+      return [];
+    return [
+      `the keys of ${path} belong to the text of the header ${scope.header}. A client whose token or session is renewed between two tries is a new owner, and its request runs again; any text is an owner, so strangers have keys too. Take the owner from what does not change: scope = { jwt = "sub", key = "..." }.`,
+    ];
+  });
 }

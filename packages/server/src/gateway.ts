@@ -22,12 +22,14 @@ import { createRouteMatcher, type Matching } from "./gateway/route-match.ts";
 import { type Scope, scopeHeader, scopeOf } from "./gateway/scope.ts";
 import { originForm } from "./gateway/target.ts";
 import { createTunnels } from "./gateway/upgrade.ts";
-import { type GatewayRule, rulesOf } from "./gateway-rules.ts";
+import { type GatewayRule, rulesOf, warningsAbout } from "./gateway-rules.ts";
 import { requestTracing } from "./tracing.ts";
 
 export interface Gateway {
   /** Not yet listening. */
   readonly server: Server;
+  /** What an operator should know about its rules. */
+  readonly warnings: readonly string[];
   /** Takes no new requests, and waits for those that run. */
   close(): Promise<void>;
 }
@@ -86,19 +88,19 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
   }
 
   const traced = requestTracing();
-  function prepare(server: Server): Server {
-    server.on("request", (req, res) => void traced(req, res, () => serve(req, res)));
-    server.on("checkContinue", (req, res) => {
+  function prepare(listener: Server): Server {
+    listener.on("request", (req, res) => void traced(req, res, () => serve(req, res)));
+    listener.on("checkContinue", (req, res) => {
       noteExpectation(req, res);
       void traced(req, res, () => serve(req, res));
     });
-    server.on("clientError", (error: Error, socket: Duplex) => {
+    listener.on("clientError", (error: Error, socket: Duplex) => {
       // Behind what is being answered it would be read as a part of that answer.
       if (connections.isBusy(socket) || !socket.writable) socket.destroy();
       else socket.end(rawProblem(unreadable(error)));
     });
-    server.on("connect", (req, socket, head) => tunnels.onUpgrade(req, socket, head));
-    return server;
+    listener.on("connect", (req, socket, head) => tunnels.onUpgrade(req, socket, head));
+    return listener;
   }
 
   const server = prepare(createListener(config));
@@ -117,6 +119,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
 
   return {
     server,
+    warnings: warningsAbout(rules),
     async close() {
       tunnels.close();
       await connections.close(server, config.drain);

@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { configOf, readConfig } from "../src/config.ts";
 import { createRouteMatcher } from "../src/gateway/route-match.ts";
 import { createGateway } from "../src/gateway.ts";
-import { type GatewayRule, rulesIn } from "../src/gateway-rules.ts";
+import { type GatewayRule, rulesIn, warningsAbout } from "../src/gateway-rules.ts";
 import { gatewayBefore, read, serviceOn } from "./gateway/stage.ts";
 
 test("a file's routes are read with all they can say", () => {
@@ -109,7 +109,7 @@ test.each(["", "everyone", "header:", "header:a:b", "jwt:sub", "certificate:seri
 
 test("a gateway is not made before it is said whose keys are whose", () => {
   expect(() => createGateway(configOf({ upstream: "http://127.0.0.1:1" }), {} as never)).toThrow(
-    /gateway-scope is missing.*--gateway-scope header:authorization/,
+    /gateway-scope is missing.*--gateway-scope jwt:sub:FILE/,
   );
 });
 
@@ -118,6 +118,21 @@ test("a password in the service's address is refused, and not shown", () => {
   expect(() => createGateway(config, {} as never)).toThrow(
     expect.objectContaining({ message: expect.not.stringContaining("secret") }),
   );
+});
+
+test.each([
+  ["Authorization", 1],
+  ["cookie", 1],
+  ["x-tenant", 0],
+])("an operator is warned of owners that change with every token: header:%s", (header, count) => {
+  const rule = {
+    path: "/a",
+    methods: ["POST"],
+    required: false,
+    scope: { header },
+    onUpstreamLost: "unknown",
+  } as const;
+  expect(warningsAbout([rule])).toHaveLength(count);
 });
 
 describe("which rule fits", () => {

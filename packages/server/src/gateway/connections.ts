@@ -138,9 +138,9 @@ export function createConnections(limits: ConnectionLimits): Connections {
   };
 }
 
-/** Whether the client has to send more; not if it is we who do not read on. */
+/** Whether the client has to send more. Not while it is we who do not read on: then node's buffer is full. */
 function owesBody(req: IncomingMessage): boolean {
-  return !req.complete && !req.isPaused() && req.readableLength < req.readableHighWaterMark;
+  return !req.complete && req.readableLength < req.readableHighWaterMark;
 }
 
 /** A connection that is closed while its client still sends loses the answer; one that stays open is never done. */

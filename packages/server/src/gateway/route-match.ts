@@ -81,8 +81,8 @@ function identityOf({ spelt }: Pattern<unknown>, { raw, isPlain }: TargetPath): 
 
 /** RFC 3986, 6.2.2: letters, digits and `-._~` mean the same escaped or not; so does the case of an escape. */
 function withoutNeedlessEscapes(segment: string): string {
-  return segment.replace(/%[0-9a-f]{2}/gi, (escape) => {
-    const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-    return /[\w.~-]/.test(character) ? character : escape.toUpperCase();
+  return segment.replace(/%[0-9a-f]{2}/gi, (escaped) => {
+    const character = String.fromCharCode(Number.parseInt(escaped.slice(1), 16));
+    return /[\w.~-]/.test(character) ? character : escaped.toUpperCase();
   });
 }

@@ -77,8 +77,8 @@ export function* readings({
 function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);
-  } catch {
-    throw refused("has an escape that is not UTF-8 text");
+  } catch (error) {
+    throw refused("has an escape that is not UTF-8 text", error);
   }
 }
 
@@ -93,6 +93,8 @@ function decodedAgain(text: string): string {
   });
 }
 
-export function refused(why: string): NevertwiceError {
-  return new NevertwiceError("request-invalid", `the address of the request ${why}. Nothing was done.`);
+export function refused(why: string, cause?: unknown): NevertwiceError {
+  return new NevertwiceError("request-invalid", `the address of the request ${why}. Nothing was done.`, {
+    cause,
+  });
 }
