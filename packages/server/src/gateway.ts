@@ -13,7 +13,7 @@ import { descriptorsFor } from "./descriptors.ts";
 import { createBuffered } from "./gateway/buffered.ts";
 import { createConnections } from "./gateway/connections.ts";
 import { askForBody, noteExpectation } from "./gateway/expectation.ts";
-import { answerFailure, crowded, rawProblem, unreadable } from "./gateway/failure.ts";
+import { answerFailure, crowded, isOfParser, rawProblem, unreadable } from "./gateway/failure.ts";
 import { type GuardedParts, guarded, type Listener } from "./gateway/guarded.ts";
 import { checkHead, checkHostName } from "./gateway/head-check.ts";
 import { createListener, createPlainListener } from "./gateway/listener.ts";
@@ -96,7 +96,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     });
     listener.on("clientError", (error: Error, socket: Duplex) => {
       // Behind what is being answered it would be read as a part of that answer.
-      if (connections.isBusy(socket) || !socket.writable) socket.destroy();
+      if (!isOfParser(error) || connections.isBusy(socket) || !socket.writable) socket.destroy();
       else socket.end(rawProblem(unreadable(error)));
     });
     listener.on("connect", (req, socket, head) => tunnels.onUpgrade(req, socket, head));
