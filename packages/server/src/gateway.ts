@@ -79,7 +79,11 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
       else {
         // What the layer takes for the address; the service gets it as it was sent.
         Object.assign(req, { originalUrl: match.identity });
-        buffered.countRequest(req, res, () => answerFailure(res, crowded()));
+        buffered.countRequest(req, res, () => {
+          // The layer would go on reading.
+          res.shouldKeepAlive = false;
+          answerFailure(res, crowded());
+        });
         await match.rule.listener(req, res);
       }
     } catch (error) {
@@ -122,6 +126,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     warnings: warningsAbout(rules),
     async close() {
       tunnels.close();
+      ordinary.close();
       await connections.close(server, config.drain);
       proxy.close();
     },

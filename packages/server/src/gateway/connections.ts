@@ -97,7 +97,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
     waiting.delete(socket);
   }
 
-  function watchHandedOn(server: Server): void {
+  function watchStalls(server: Server): void {
     server.timeout = bodyTimeoutMs;
     server.on("timeout", onTimeout);
   }
@@ -108,10 +108,14 @@ export function createConnections(limits: ConnectionLimits): Connections {
       server.on("connection", admit);
       const isTls = "setSecureContext" in server;
       server.on(isTls ? "secureConnection" : "connection", (socket: Socket) => void track(socket));
-      watchHandedOn(server);
+      watchStalls(server);
     },
 
-    watchHandedOn,
+    watchHandedOn(server) {
+      watchStalls(server);
+      // Node looks for late heads only on a server that listens.
+      server.emit("listening");
+    },
 
     begin(req, res) {
       const { socket } = req;
