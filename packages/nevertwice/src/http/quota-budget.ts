@@ -1,0 +1,133 @@
+/**
+ * What this process may still spend of one limit. The limit is divided into blocks that all processes take from the
+ * store; a block is spent here without asking the store again. A block stays taken until the last key that may have
+ * been counted in it has expired, so that the living keys never exceed the blocks that are taken:
+ *
+ *   taken ├── spent here for spendMs ──┤ a key that runs ├── the retention of that key ──┤ free again
+ */
+import type { Engine } from "../core/engine.ts";
+import { type Block, takeBlock } from "./quota-block.ts";
+
+export interface Budget {
+  readonly of: Omit<Block, "index">;
+  /** Whether there is something left to spend without asking the store. */
+  isOpen(): boolean;
+  /** Takes blocks until the budget is open. False if other processes have taken all of them. */
+  refill(): Promise<boolean>;
+  /** Spends one, of a budget that is open. The answer gives it back. */
+  take(): () => void;
+  /** Spends what is known only afterwards. What is left over is paid from the next blocks. */
+  spend(amount: number): void;
+}
+
+/** A limit is divided into at most so many blocks. */
+const BLOCKS = 64;
+
+/** A block is spent within this part of the retention where the block before it was used up. */
+const SHORT_PART = 8;
+const SHORTEST_SPEND_MS = 1_000;
+
+/** How long nobody asks for blocks after all were found taken; doubled each time they still are. */
+const REST_MS = 5_000;
+const LONGEST_REST_MS = 60_000;
+
+/** The longest retention that a guard takes. */
+const LONGEST_RETENTION_MS = 3_155_760_000_000;
+
+interface Open {
+  left: number;
+  readonly until: number;
+}
+
+export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () => number): Budget {
+  const { limit } = of;
+  const size = Math.ceil(limit / BLOCKS);
+  const count = Math.ceil(limit / size);
+  const open: Open[] = [];
+  let debt = 0;
+  let debtEndsAt = 0;
+  let fullUntil = 0;
+  let restMs = REST_MS;
+  let refilling: Promise<boolean> | undefined;
+  // A block that stays open long is not wasted on a caller who comes rarely; one that is used up quickly is free sooner.
+  let isUsedUp = size === 1;
+
+  function isOpen(): boolean {
+    const time = now();
+    if (time >= debtEndsAt) debt = 0;
+    for (let last = open.at(-1); last !== undefined && last.until <= time; last = open.at(-1)) {
+      open.pop();
+      isUsedUp = false;
+    }
+    return debt === 0 && open.length > 0;
+  }
+
+  /** Spends of the newest block that is open, and answers how much that was. */
+  function spendSome(block: Open, amount: number): number {
+    const spent = Math.min(block.left, amount);
+    block.left -= spent;
+    if (block.left === 0) {
+      open.pop();
+      isUsedUp = true;
+    }
+    return spent;
+  }
+
+  function add(index: number, until: number): void {
+    const whole = Math.min(size, limit - index * size);
+    const paid = Math.min(debt, whole);
+    debt -= paid;
+    if (paid < whole) open.push({ left: whole - paid, until });
+  }
+
+  async function takeUntilOpen(): Promise<boolean> {
+    // Each process begins elsewhere, so that they do not ask for the same blocks one after the other.
+    const start = Math.floor(Math.random() * count);
+    for (let step = 0; step < count; step++) {
+      const index = (start + step) % count;
+      const { retentionMs, maxRunMs } = engine.policy;
+      const spendMs = Math.max(
+        SHORTEST_SPEND_MS,
+        isUsedUp ? Math.ceil(retentionMs / SHORT_PART) : retentionMs,
+      );
+      const keptMs = spendMs + Math.min(spendMs, maxRunMs) + retentionMs;
+      const sentAt = now();
+      if (await takeBlock(engine, { ...of, index }, Math.min(keptMs, LONGEST_RETENTION_MS)))
+        add(index, sentAt + spendMs);
+      if (!isOpen()) continue;
+      restMs = REST_MS;
+      return true;
+    }
+    fullUntil = now() + restMs;
+    restMs = Math.min(2 * restMs, LONGEST_REST_MS);
+    return false;
+  }
+
+  return {
+    of,
+    isOpen,
+    async refill() {
+      if (isOpen()) return true;
+      if (now() < fullUntil) return false;
+      // Those who come meanwhile wait for the same blocks.
+      refilling ??= takeUntilOpen().finally(() => {
+        refilling = undefined;
+      });
+      return refilling;
+    },
+    take() {
+      const block = open.at(-1) as Open;
+      spendSome(block, 1);
+      return () => {
+        if (block.left++ === 0) open.push(block);
+      };
+    },
+    spend(amount) {
+      let left = amount;
+      while (left > 0 && isOpen()) left -= spendSome(open.at(-1) as Open, left);
+      if (left === 0) return;
+      debt += left;
+      debtEndsAt = now() + engine.policy.retentionMs;
+    },
+  };
+}
