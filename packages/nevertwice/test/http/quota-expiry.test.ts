@@ -1,6 +1,8 @@
 /** When what was counted is free again, and that at no time more is alive than the quota allows. */
 import { describe, expect, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
+import { createQuota } from "../../src/http/quota.ts";
+import { createGuard } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { type ManualClock, manualClock } from "../../src/testing/manual-clock.ts";
 import { seededRandom } from "../../src/testing/random.ts";
@@ -108,8 +110,47 @@ describe("keys whose retention ends", () => {
   });
 });
 
+test("the longest retention that there is can be counted too", async () => {
+  const [layer] = scene(1, { quota: 200, retentionMs: 3_155_760_000_000 }).layers as [Layer];
+  expect(await layer.status("a")).toBe(201);
+});
+
+test("a retention that is shorter than a call of the store can be counted too", async () => {
+  let time = 0;
+  const now = () => {
+    time += 100;
+    return time;
+  };
+  const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0, retentionMs: 1 });
+  const charge = await createQuota(guard, { keys: 200 }, now).admit("tenant", async () => false);
+  expect(charge).toBeDefined();
+});
+
 describe("the keys that are alive", () => {
   const RETENTION_MS = 2 * HOUR_MS;
+
+  test("are never more than the quota when a block's last key comes late in the life of the block", async () => {
+    const { clock, layers, alive } = scene(2, { quota: 128, retentionMs: RETENTION_MS });
+    const [slow, other] = layers as [Layer, Layer];
+    await slow.status("first");
+    clock.advance(RETENTION_MS - 1);
+    expect(await slow.status("last")).toBe(201);
+    clock.advance(1);
+    expect(await fill(other, 200, "other")).toBe(126);
+    expect((await alive()).keys).toBe(127);
+  });
+
+  test("are never more than the quota when the work of a block's last key takes minutes", async () => {
+    const { clock, layers, alive } = scene(2, { quota: 128, retentionMs: RETENTION_MS, maxRunMs: HOUR_MS });
+    const [slow, other] = layers as [Layer, Layer];
+    await slow.status("first");
+    clock.advance(RETENTION_MS - 1);
+    slow.onRun(() => clock.advance(HOUR_MS / 2));
+    expect(await slow.status("last")).toBe(201);
+    clock.advance(RETENTION_MS - 1);
+    expect(await fill(other, 200, "other")).toBe(126);
+    expect((await alive()).keys).toBe(127);
+  });
 
   test.each([
     [1, 3, 1],

@@ -22,6 +22,8 @@ export interface Layer {
   readonly guard: Guard;
   /** How often the handler ran. */
   runs(): number;
+  /** What else the handler does from now on. */
+  onRun(action: () => void): void;
   send(order: Order): Promise<Response>;
   /** The status of one request for this key. */
   status(key: string, tenant?: string): Promise<number>;
@@ -34,9 +36,11 @@ export function layerOn(
 ): Layer {
   const guard = createGuard({ store, purgeEveryMs: 0, ...guardOptions });
   let runs = 0;
+  let act = () => {};
   const scope = (request: Request) => request.headers.get("x-tenant") ?? undefined;
   const serve = withIdempotency(guard, { scope, ...options }, (request: Request) => {
     runs++;
+    act();
     const { bytes, status } = JSON.parse(request.headers.get("x-answer") ?? "{}");
     return new Response("x".repeat(bytes), { status });
   });
@@ -54,6 +58,9 @@ export function layerOn(
   return {
     guard,
     runs: () => runs,
+    onRun(action) {
+      act = action;
+    },
     send,
     status: async (key, tenant) => (await send({ key, ...(tenant === undefined ? {} : { tenant }) })).status,
   };

@@ -1,7 +1,8 @@
 /** The quota of one process: what it counts, what it lets through all the same, and what it costs. */
 import { describe, expect, test } from "vitest";
 import type { HttpOptions } from "../../src/http/options.ts";
-import type { GuardOptions } from "../../src/index.ts";
+import { createQuota } from "../../src/http/quota.ts";
+import { createGuard, type GuardOptions } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
@@ -61,6 +62,11 @@ describe("what is counted", () => {
     const seen: number[] = [];
     for (const order of answers) seen.push((await send(order)).status);
     expect(seen).toEqual([201, 201, 429]);
+  });
+
+  test("keys that belong to anyone are counted once for their scope and once for all together", async () => {
+    const layer = scene({ quota: { keys: 5, totalKeys: 5 }, scope: "anyone" });
+    expect(await statuses(layer, numbered(6))).toEqual([201, 201, 201, 201, 201, 429]);
   });
 
   test("a key that is known is answered however full the quota is, and costs nothing", async () => {
@@ -228,6 +234,31 @@ describe("what it costs", () => {
     await Promise.all(numbered(100).map((key) => send({ key })));
     expect(blocks()).toHaveLength(1);
   });
+
+  test("a request that was slow to learn that its key is new takes no second block", async () => {
+    const store = faultyStore(memoryStore());
+    const { send, blocks } = scene({ quota: 6_400 }, { store });
+    store.plan("read", "delay");
+    const slow = send({ key: "slow" });
+    expect((await send({ key: "quick" })).status).toBe(201);
+    expect((await slow).status).toBe(201);
+    expect(blocks()).toHaveLength(1);
+  });
+
+  test("only the last 10,000 scopes are remembered, and one that comes back takes another block", async () => {
+    const { store, calls } = notingStore(memoryStore());
+    const quota = createQuota(createGuard({ store, purgeEveryMs: 0 }), { keys: 640 }, () => 0);
+    const blocksTakenFor = async (scope: string) => {
+      const before = calls.length;
+      await quota.admit(scope, async () => false);
+      return calls.slice(before).filter(({ method }) => method === "complete").length;
+    };
+    expect([await blocksTakenFor("first"), await blocksTakenFor("first")]).toEqual([1, 0]);
+    for (let i = 1; i < 10_000; i++) await quota.admit(`scope-${i}`, async () => false);
+    expect(await blocksTakenFor("first")).toBe(0);
+    await quota.admit("one too many", async () => false);
+    expect([await blocksTakenFor("first"), await blocksTakenFor("scope-1")]).toEqual([0, 1]);
+  });
 });
 
 describe("a store that does not answer", () => {
@@ -260,6 +291,18 @@ describe("a store that does not answer", () => {
     const { status, runs } = scene({ quota: 5 }, { ...quick, store });
     store.plan("complete", "hang");
     expect([await status("a"), runs()]).toEqual([503, 0]);
+  });
+
+  test("lets another process have the block of one that died before it had it", async () => {
+    const clock = manualClock();
+    const store = memoryStore({ clock });
+    const dying = { ...store, complete: () => new Promise<boolean>(() => {}) };
+    const held = { clock, quota: 1, onLapsed: "hold" } as const;
+    expect(await layerOn(dying, held, quick).status("a")).toBe(503);
+    const other = layerOn(store, held);
+    expect(await other.status("b")).toBe(429);
+    clock.advance(31_000);
+    expect(await other.status("b")).toBe(201);
   });
 
   test("says that it is full as it is, whatever the policy", async () => {
