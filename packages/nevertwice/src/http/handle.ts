@@ -23,7 +23,7 @@ import type {
 import type { HttpOptions } from "./options.ts";
 import { problemReply } from "./problem.ts";
 import { carriersOf } from "./profile.ts";
-import { type Charge, createQuota } from "./quota.ts";
+import { type Charge, quotaOf } from "./quota.ts";
 import { currentReply, type KeptResponse, keptOf, readKept, replayReply, withoutBody } from "./replay.ts";
 import { settingsOf } from "./settings.ts";
 import { endOfTurn } from "./turn.ts";
@@ -63,8 +63,7 @@ export function createExchange<Native>(guard: Engine, options: HttpOptions<Nativ
     carriersOf(profile, settings.header).join(", "),
   ];
   const keyHeader = settings.header.toLowerCase();
-  const quota =
-    settings.quota === undefined ? undefined : createQuota(engine, settings.quota, () => clock.now());
+  const quota = quotaOf(guard, options, settings);
 
   async function handle(request: HttpRequest<Native>, run: Run): Promise<Answer> {
     if (!methods.has(request.method)) return elsewhere(request);

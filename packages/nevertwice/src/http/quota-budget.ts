@@ -36,6 +36,7 @@ const LONGEST_RETENTION_MS = 3_155_760_000_000;
 
 interface Open {
   left: number;
+  readonly from: number;
   readonly until: number;
 }
 
@@ -46,7 +47,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
   const open: Open[] = [];
   let debt = 0;
   let debtEndsAt = 0;
-  let fullUntil = 0;
+  let rest = { from: 0, until: 0 };
   let restMs = REST_MS;
   let refilling: Promise<boolean> | undefined;
   // A block that stays open long is not wasted on a caller who comes rarely; one that is used up quickly is free sooner.
@@ -55,7 +56,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
   function isOpen(): boolean {
     const time = now();
     if (time >= debtEndsAt) debt = 0;
-    for (let last = open.at(-1); last !== undefined && last.until <= time; last = open.at(-1)) {
+    for (let last = open.at(-1); last !== undefined && !isWithin(time, last); last = open.at(-1)) {
       open.pop();
       isUsedUp = false;
     }
@@ -73,11 +74,11 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
     return spent;
   }
 
-  function add(index: number, until: number): void {
+  function add(index: number, from: number, until: number): void {
     const whole = Math.min(size, limit - index * size);
     const paid = Math.min(debt, whole);
     debt -= paid;
-    if (paid < whole) open.push({ left: whole - paid, until });
+    if (paid < whole) open.push({ left: whole - paid, from, until });
   }
 
   async function takeUntilOpen(): Promise<boolean> {
@@ -93,12 +94,12 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
       const keptMs = spendMs + Math.min(spendMs, maxRunMs) + retentionMs;
       const sentAt = now();
       if (await takeBlock(engine, { ...of, index }, Math.min(keptMs, LONGEST_RETENTION_MS)))
-        add(index, sentAt + spendMs);
+        add(index, sentAt, sentAt + spendMs);
       if (!isOpen()) continue;
       restMs = REST_MS;
       return true;
     }
-    fullUntil = now() + restMs;
+    rest = { from: now(), until: now() + restMs };
     restMs = Math.min(2 * restMs, LONGEST_REST_MS);
     return false;
   }
@@ -108,7 +109,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
     isOpen,
     async refill() {
       if (isOpen()) return true;
-      if (now() < fullUntil) return false;
+      if (isWithin(now(), rest)) return false;
       // Those who come meanwhile wait for the same blocks.
       refilling ??= takeUntilOpen().finally(() => {
         refilling = undefined;
@@ -130,4 +131,9 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
       debtEndsAt = now() + engine.policy.retentionMs;
     },
   };
+}
+
+/** A clock that went back by much ends what it began: else blocks would be spent, or refused, for as long as it went back. */
+function isWithin(time: number, { from, until }: { readonly from: number; readonly until: number }): boolean {
+  return from <= time && time < until;
 }

@@ -3,11 +3,13 @@
  * processes on a store share the counts. A key that is known already is answered however full the quota is.
  */
 import { Buffer } from "node:buffer";
+import type { Clock } from "../core/clock.ts";
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import type { LimitName, QuotaLimits } from "./options.ts";
+import type { HttpOptions, LimitName, QuotaLimits } from "./options.ts";
 import { type Budget, createBudget } from "./quota-budget.ts";
 import type { KeptResponse } from "./replay.ts";
+import type { Settings } from "./settings.ts";
 
 export interface Quota {
   /**
@@ -40,6 +42,37 @@ const EXCEEDED: Readonly<Record<LimitName, string>> = {
   totalKeys: "all callers together have as many keys alive as they may have.",
   totalBytes: "the kept answers of all callers together have as many bytes as they may have.",
 };
+
+interface Shared {
+  readonly name: string;
+  readonly clock: Clock;
+  readonly quota: Quota;
+}
+
+const sharedBy = new WeakMap<Engine, Shared[]>();
+
+/**
+ * The quota of a layer. Layers of one guard that count alike share theirs: a process that has a layer for each of its
+ * routes holds no more blocks than one that has a single layer.
+ */
+export function quotaOf<Native>(
+  guard: Engine,
+  options: HttpOptions<Native>,
+  { quota: limits, guard: engine, clock }: Settings<Native>,
+): Quota | undefined {
+  if (limits === undefined) return undefined;
+  const { profile, retentionMs, expired, refuseMs, maxRunMs, storeTimeoutMs, maxOutcomeBytes } = options;
+  const { onUnavailable } = engine.policy;
+  const kept = [profile, retentionMs, expired, refuseMs, maxRunMs];
+  const name = JSON.stringify([limits, kept, storeTimeoutMs, maxOutcomeBytes, onUnavailable]);
+  const shared = sharedBy.get(guard) ?? [];
+  sharedBy.set(guard, shared);
+  const alike = shared.find((other) => other.name === name && other.clock === clock);
+  if (alike !== undefined) return alike.quota;
+  const quota = createQuota(engine, limits, () => clock.now());
+  shared.push({ name, clock, quota });
+  return quota;
+}
 
 export function createQuota(engine: Engine, limits: QuotaLimits, now: () => number): Quota {
   const scopes = new Map<string, Budgets>();

@@ -1,5 +1,6 @@
 /** When what was counted is free again, and that at no time more is alive than the quota allows. */
 import { describe, expect, test } from "vitest";
+import type { RecordView } from "../../src/core/operator.ts";
 import type { Store } from "../../src/core/store.ts";
 import { createQuota } from "../../src/http/quota.ts";
 import { createGuard } from "../../src/index.ts";
@@ -34,7 +35,7 @@ function scene(count: number, options: Parameters<typeof processes>[2]): Scene {
 }
 
 async function allRecords({ guard }: Layer) {
-  const records: { operation: string | undefined }[] = [];
+  const records: RecordView[] = [];
   let after: string | undefined;
   do {
     const page = await guard.list({ limit: 1_000, after });
@@ -107,6 +108,41 @@ describe("keys whose retention ends", () => {
       most = Math.max(most, (await alive()).blocks);
     }
     expect(most).toBeLessThanOrEqual(8 * 2);
+  });
+});
+
+describe("a clock that goes back by hours", () => {
+  function back(quota: number) {
+    let time = 10 * HOUR_MS;
+    const clock = { now: () => time };
+    const [layer] = processes(1, memoryStore(), { quota }, clock) as [Layer];
+    const goBack = () => {
+      time -= 5 * HOUR_MS;
+    };
+    return { layer, goBack };
+  }
+
+  test("spends no block that was taken later than now", async () => {
+    const { layer, goBack } = back(6_400);
+    const blocks = async () =>
+      (await allRecords(layer)).filter(({ operation }) => operation === QUOTA_OPERATION).length;
+    await fill(layer, 2, "before");
+    expect(await blocks()).toBe(1);
+    goBack();
+    await fill(layer, 2, "after");
+    expect(await blocks()).toBe(2);
+  });
+
+  test("does not refuse for hours", async () => {
+    const { layer, goBack } = back(1);
+    expect(await fill(layer, 2, "before")).toBe(1);
+    await layer.guard.forget({ operation: "POST /orders", scope: "tenant", key: "before-0" });
+    for (const { operation, key } of await allRecords(layer)) {
+      if (operation === QUOTA_OPERATION) await layer.guard.reopen({ operation, key: key as string });
+    }
+    expect(await layer.status("resting")).toBe(429);
+    goBack();
+    expect(await layer.status("after")).toBe(201);
   });
 });
 

@@ -32,9 +32,9 @@ export interface Layer {
 export function layerOn(
   store: Store,
   options: Partial<HttpOptions<Request>>,
-  guardOptions: Partial<GuardOptions> = {},
+  { guard: given, ...guardOptions }: Partial<GuardOptions> & { guard?: Guard } = {},
 ): Layer {
-  const guard = createGuard({ store, purgeEveryMs: 0, ...guardOptions });
+  const guard = given ?? createGuard({ store, purgeEveryMs: 0, ...guardOptions });
   let runs = 0;
   let act = () => {};
   const scope = (request: Request) => request.headers.get("x-tenant") ?? undefined;

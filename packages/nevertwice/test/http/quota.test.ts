@@ -6,7 +6,7 @@ import { createGuard, type GuardOptions } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
-import { notingStore } from "./conformance/service.ts";
+import { type NotingStore, notingStore } from "./conformance/service.ts";
 import { HOUR_MS } from "./profile-scene.ts";
 import { flood, type Layer, layerOn, QUOTA_OPERATION } from "./quota-scene.ts";
 
@@ -24,9 +24,14 @@ function scene(options: Options, guardOptions: Partial<GuardOptions> = {}) {
     seen = calls.length;
     return since;
   };
-  const blocks = () =>
-    calls.filter(({ method, request }) => method === "claim" && request.parts.operation === QUOTA_OPERATION);
-  return { ...layer, clock, store, asked, blocks };
+  return { ...layer, clock, store, asked, blocks: () => blocksIn(calls) };
+}
+
+/** The claims of blocks, also of those that another process had. */
+function blocksIn(calls: NotingStore["calls"]): NotingStore["calls"] {
+  return calls.filter(
+    ({ method, request }) => method === "claim" && request.parts.operation === QUOTA_OPERATION,
+  );
 }
 
 async function statuses(layer: Pick<Layer, "status">, keys: readonly string[]): Promise<number[]> {
@@ -233,6 +238,27 @@ describe("what it costs", () => {
     const { send, blocks } = scene({ quota: 6_400 });
     await Promise.all(numbered(100).map((key) => send({ key })));
     expect(blocks()).toHaveLength(1);
+  });
+
+  test("the layers of twenty routes take one block between them", async () => {
+    const { store, calls } = notingStore(memoryStore());
+    const guard = createGuard({ store, purgeEveryMs: 0 });
+    for (let route = 0; route < 20; route++) {
+      const layer = layerOn(store, { quota: 6_400, operation: `route ${route}` }, { guard });
+      expect(await layer.status("key")).toBe(201);
+    }
+    expect(blocksIn(calls)).toHaveLength(1);
+  });
+
+  test("layers that keep answers for different times take blocks of their own", async () => {
+    const { store, calls } = notingStore(memoryStore());
+    const guard = createGuard({ store, purgeEveryMs: 0 });
+    for (const retentionMs of [HOUR_MS, 2 * HOUR_MS, undefined]) {
+      const layer = layerOn(store, { quota: 6_400, operation: `${retentionMs}`, retentionMs }, { guard });
+      expect(await layer.status("key")).toBe(201);
+    }
+    const taken = blocksIn(calls).map(({ request }) => request.id);
+    expect(new Set(taken).size).toBe(3);
   });
 
   test("a request that was slow to learn that its key is new takes no second block", async () => {
