@@ -1,7 +1,7 @@
 /**
  * What this process may still spend of one limit. The limit is divided into blocks that all processes take from the
  * store; a block is spent here without asking the store again. A block stays taken until the last key that may have
- * been counted in it has expired, so that the living keys never exceed the blocks that are taken:
+ * been counted in it has expired, so the keys that are alive never exceed the blocks that are taken:
  *
  *   taken ├── spent here for spendMs ──┤ a key that runs ├── the retention of that key ──┤ free again
  */
@@ -16,18 +16,18 @@ export interface Budget {
   refill(): Promise<boolean>;
   /** Spends one, of a budget that is open. The answer gives it back. */
   take(): () => void;
-  /** Spends what is known only afterwards. What is left over is paid from the next blocks. */
+  /** Spends an amount that is known only afterwards. What exceeds the budget is paid from the next blocks. */
   spend(amount: number): void;
 }
 
 /** A limit is divided into at most so many blocks. */
 const BLOCKS = 64;
 
-/** A block is spent within this part of the retention where the block before it was used up. */
+/** A process that used up its last block may spend the next one for this part of the retention, others for all of it. */
 const SHORT_PART = 8;
 const SHORTEST_SPEND_MS = 1_000;
 
-/** How long nobody asks for blocks after all were found taken; doubled each time they still are. */
+/** How long a process waits before it asks again after it found all blocks taken; doubled each time it finds that. */
 const REST_MS = 5_000;
 const LONGEST_REST_MS = 60_000;
 
@@ -50,7 +50,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
   let rest = { from: 0, until: 0 };
   let restMs = REST_MS;
   let refilling: Promise<boolean> | undefined;
-  // A block that stays open long is not wasted on a caller who comes rarely; one that is used up quickly is free sooner.
+  // A short period frees a block sooner; a long one keeps a caller who comes rarely from taking a block for each request.
   let isUsedUp = size === 1;
 
   function isOpen(): boolean {
@@ -110,7 +110,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
     async refill() {
       if (isOpen()) return true;
       if (isWithin(now(), rest)) return false;
-      // Those who come meanwhile wait for the same blocks.
+      // Requests that arrive meanwhile wait for the same blocks.
       refilling ??= takeUntilOpen().finally(() => {
         refilling = undefined;
       });
@@ -133,7 +133,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
   };
 }
 
-/** A clock that went back by much ends what it began: else blocks would be spent, or refused, for as long as it went back. */
+/** A clock that goes back past `from` ends the period, which would otherwise last longer by as much as the clock went back. */
 function isWithin(time: number, { from, until }: { readonly from: number; readonly until: number }): boolean {
   return from <= time && time < until;
 }

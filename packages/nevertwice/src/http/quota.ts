@@ -1,6 +1,6 @@
 /**
- * How many keys and bytes may be alive, for one scope and for all together: a flood of fresh keys fills no store. All
- * processes on a store share the counts. A key that is known already is answered however full the quota is.
+ * Limits the keys and bytes that are alive, of one scope and of all together, so that a flood of new keys cannot fill
+ * the store. All processes on a store share the counts. A key that the store knows is answered even if a limit is reached.
  */
 import { Buffer } from "node:buffer";
 import type { Clock } from "../core/clock.ts";
@@ -21,9 +21,9 @@ export interface Quota {
 
 /** What one request is charged. */
 export interface Charge {
-  /** No new key came of the request. */
+  /** For a request that created no new key. */
   giveBack(): void;
-  /** An answer is kept. */
+  /** Counts the bytes of an answer that is kept. */
   keep(kept: KeptResponse): void;
 }
 
@@ -33,7 +33,7 @@ interface Budgets {
   readonly bytes: Budget | undefined;
 }
 
-/** Strangers invent scopes, so only so many are remembered: those that came last. */
+/** Callers can invent scopes, so only the most recent ones are remembered. */
 const MAX_SCOPES = 10_000;
 
 const EXCEEDED: Readonly<Record<LimitName, string>> = {
@@ -113,7 +113,7 @@ export function createQuota(engine: Engine, limits: QuotaLimits, now: () => numb
 
   /** Nothing is awaited between the look at the budgets and the charge, so no other request can spend what was seen. */
   async function open(own: () => Budgets, isKnown: () => Promise<boolean>): Promise<Charge> {
-    // A scope is not remembered while all together are over their limit, so strangers push no other scope out.
+    // While a total is reached no scope is remembered, so invented scopes cannot push out real ones.
     const closedNow = () => firstClosed(totals) ?? firstClosed(own());
     let closed = closedNow();
     if (closed !== undefined && (await isKnown())) return chargeTo(own(), false);

@@ -43,11 +43,14 @@ async function statuses(layer: Pick<Layer, "status">, keys: readonly string[]): 
 const numbered = (count: number, name = "key") => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
 describe("what is counted", () => {
-  test.each([1, 2, 3, 10, 63, 64, 65, 100, 130])("of %i keys exactly so many get through", async (quota) => {
-    const { runs, ...layer } = scene({ quota });
-    await statuses(layer, numbered(quota + 5));
-    expect(runs()).toBe(quota);
-  });
+  test.each([1, 2, 3, 10, 63, 64, 65, 100, 130])(
+    "a quota of %i lets exactly that many keys through",
+    async (quota) => {
+      const { runs, ...layer } = scene({ quota });
+      await statuses(layer, numbered(quota + 5));
+      expect(runs()).toBe(quota);
+    },
+  );
 
   test("a number is a limit of keys", async () => {
     for (const quota of [2, { keys: 2 }])
@@ -287,14 +290,14 @@ describe("what it costs", () => {
   });
 });
 
-describe("a store that does not answer", () => {
+describe("a store that fails", () => {
   const failing = () => faultyStore(memoryStore());
   const quick = { storeTimeoutMs: 50 };
 
   test.each([
     ["read", 1],
     ["claim", 3],
-  ] as const)("is a 503 where %s fails, and nothing runs", async (method, tries) => {
+  ] as const)("answers 503 and runs nothing when %s fails", async (method, tries) => {
     const store = failing();
     const { status, runs } = scene({ quota: 5 }, { ...quick, store });
     for (let i = 0; i < tries; i++) store.plan(method, "refuse");
@@ -302,7 +305,7 @@ describe("a store that does not answer", () => {
     expect(await statuses({ status }, numbered(6))).toEqual([201, 201, 201, 201, 201, 429]);
   });
 
-  test("is gone on without, where the policy says so, and what runs then is not counted", async () => {
+  test("runs requests uncounted where the policy says to proceed", async () => {
     const store = failing();
     const { status, runs, blocks } = scene({ quota: 1, onUnavailable: "proceed" }, { ...quick, store });
     for (const key of ["a", "b", "c"]) {
@@ -312,14 +315,14 @@ describe("a store that does not answer", () => {
     expect([runs(), blocks().length]).toEqual([3, 0]);
   });
 
-  test("spends nothing of a block that the store has not confirmed", async () => {
+  test("does not spend a block that the store has not confirmed", async () => {
     const store = failing();
     const { status, runs } = scene({ quota: 5 }, { ...quick, store });
     store.plan("complete", "hang");
     expect([await status("a"), runs()]).toEqual([503, 0]);
   });
 
-  test("lets another process have the block of one that died before it had it", async () => {
+  test("lets another process take the block of one that died while taking it", async () => {
     const clock = manualClock();
     const store = memoryStore({ clock });
     const dying = { ...store, complete: () => new Promise<boolean>(() => {}) };
@@ -331,7 +334,7 @@ describe("a store that does not answer", () => {
     expect(await other.status("b")).toBe(201);
   });
 
-  test("says that it is full as it is, whatever the policy", async () => {
+  test("is answered store-full when it is full, whatever the policy says", async () => {
     const store = memoryStore({ maxRecords: 1 });
     const { send } = scene({ quota: 5, onUnavailable: "proceed", scope: "anyone" }, { store });
     await send({ key: "a" });
