@@ -2,6 +2,7 @@
 import { hash } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
 import type { HttpRequest, RequestBody } from "./exchange.ts";
+import { timesNamed } from "./json-member.ts";
 import { parseKeyHeader } from "./key-header.ts";
 import { meaningOf } from "./meaning.ts";
 import type { KeyContext, KeyReading } from "./profile.ts";
@@ -31,6 +32,7 @@ export class Refused extends Error {
 
 /** Longer paths are named by their digest: an operation has its limit. */
 const MAX_PATH = 900;
+const DIGEST = "sha256:";
 
 /** Undefined if the request has no key and needs none. Throws what it lacks. */
 export async function admit<Native>(
@@ -98,18 +100,30 @@ export function keyContext<Native>({ header, clock, retentionMs }: Settings<Nati
 }
 
 function keyInBody(body: RequestBody, field: string): KeyReading {
-  const value: unknown = body.kind === "parsed" ? body.value : parsedJson(body.bytes);
+  const json = body.kind === "parsed" ? undefined : textIn(body.bytes);
+  const value: unknown = body.kind === "parsed" ? body.value : parsedJson(json);
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, field)) return undefined;
   const key = (value as Record<string, unknown>)[field];
-  if (typeof key === "string" && key !== "") return { key };
-  return {
-    refused: new NevertwiceError("key-invalid", `the member ${field} must be a string that is not empty.`),
-  };
+  const refused = (problem: string) => ({
+    refused: new NevertwiceError("key-invalid", `the member ${field} ${problem}.`),
+  });
+  if (typeof key !== "string" || key === "") return refused("must be a string that is not empty");
+  // The handler may read the other one.
+  if (json !== undefined && timesNamed(json, field) > 1) return refused("is there more than once");
+  return { key };
 }
 
-function parsedJson(bytes: Uint8Array): unknown {
+function textIn(bytes: Uint8Array): string | undefined {
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function parsedJson(json: string | undefined): unknown {
+  try {
+    return json === undefined ? undefined : JSON.parse(json);
   } catch {
     return undefined;
   }
@@ -153,7 +167,9 @@ function operationOf<Native>(request: HttpRequest<Native>, settings: Settings<Na
   const target = originForm(request.target);
   const end = target.indexOf("?");
   const path = end === -1 ? target : target.slice(0, end);
-  return `${request.method} ${path.length > MAX_PATH ? `sha256:${hash("sha256", path, "hex")}` : path}`;
+  // A path that looks like a digest is made one too: else it could be the digest of another path.
+  const isShort = path.length <= MAX_PATH && !path.startsWith(DIGEST);
+  return `${request.method} ${isShort ? path : `${DIGEST}${hash("sha256", path, "hex")}`}`;
 }
 
 /** Path and query, also where a proxy was sent the whole address. */
