@@ -48,6 +48,17 @@ export const failures: Cases = {
       await expectSecondRun(app);
     },
   },
+  "a header that the server refuses is an error of the handler, and frees the key": {
+    needs: ["thrown", "refused-headers"],
+    why: "A name that a header cannot hold must fail one request, not the process and everybody else's requests.",
+    async check(stage) {
+      const script: Script = ({ number }) =>
+        number === 1 ? answer(200, json({}), [["X-Owner", "\u0416"]]) : answer(201, json({ run: number }));
+      const app = await stage.app(script);
+      expect("the status of the first answer", (await app.ask()).status, 500);
+      await expectSecondRun(app);
+    },
+  },
   "a handler that throws without a key is answered for by the framework": {
     needs: ["thrown"],
     why: "Whoever sends no key must not notice the layer.",
