@@ -73,7 +73,7 @@ export async function holdBack(
 
 function withBytes(body: Uint8Array, response: Response, headers: Headers | readonly HeaderLine[]): Response {
   const { status, statusText } = response;
-  const init = { status, statusText, headers: headers as HeadersInit };
+  const init = { status, statusText, headers: headers as Headers | [string, string][] };
   return new Response(body as Uint8Array<ArrayBuffer>, init);
 }
 

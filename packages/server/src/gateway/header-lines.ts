@@ -87,7 +87,7 @@ export function requestLines(req: IncomingMessage, how: RequestLinesHow): string
   addFraming(lines, req);
   addForwarding(lines, req, isTrusted);
   if (how.fence !== undefined) lines.push("Nevertwice-Fence", String(how.fence));
-  return lines;
+  return withLengthLast(lines);
 }
 
 /** The lines of an answer as the client gets them. */
@@ -102,7 +102,18 @@ export function responseLines({ rawHeaders, headers }: IncomingMessage): string[
     lines.push(name, rawHeaders[i + 1] as string);
   }
   lines.push("Via", appended(headers.via, VIA));
-  return lines;
+  return withLengthLast(lines);
+}
+
+/** Node refuses a `Content-Disposition` beyond ASCII that stands after the length: it has made another text of it. */
+function withLengthLast(lines: readonly string[]): string[] {
+  const others: string[] = [];
+  const length: string[] = [];
+  for (let i = 0; i + 1 < lines.length; i += 2) {
+    const name = lines[i] as string;
+    (name.toLowerCase() === "content-length" ? length : others).push(name, lines[i + 1] as string);
+  }
+  return [...others, ...length];
 }
 
 /** Trailers in pairs, without what would change how the message is read. */

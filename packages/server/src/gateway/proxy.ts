@@ -40,6 +40,7 @@ export interface ReverseProxy {
 /** Below what services keep idle connections for, unless they say otherwise: a request must not meet their end. */
 const IDLE_MS = 4_000;
 const MAX_IDLE = 256;
+const NOTHING = new Uint8Array();
 
 export function createProxy(options: ProxyOptions): ReverseProxy {
   const { trusted, kept } = options;
@@ -149,8 +150,14 @@ class Passage {
     const { res, how } = this.#parts;
     this.#answer = answer;
     clearTimeout(this.#timer);
-    const lines = responseLines(answer);
-    res.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", lines);
+    try {
+      res.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", responseLines(answer));
+    } catch (error) {
+      // What the service sends must never end the process.
+      this.#fail(lost("the service behind this gateway gave an answer that cannot be passed on", error));
+      answer.destroy();
+      return;
+    }
     // A head that comes alone is meant to be seen; one whose answer is kept is kept with it.
     if (how.fence === undefined || isEvents(answer)) setImmediate(() => this.#flushHead());
     answer.on("error", (error) => this.#onError(error));
@@ -160,7 +167,8 @@ class Passage {
 
   #flushHead(): void {
     const { res } = this.#parts;
-    if (!this.#isOver && !res.destroyed && !res.writableEnded) res.flushHeaders();
+    // Not flushHeaders, which sends a head as UTF-8: the client gets the bytes that the service sent.
+    if (!this.#isOver && !res.destroyed && !res.writableEnded) res.write(NOTHING);
   }
 
   #onEnd(answer: IncomingMessage): void {

@@ -46,14 +46,14 @@ export function createTunnels({ proxy, server, checkHost, timeoutMs }: TunnelsHo
     upstream.once("response", (answer) => {
       clearTimeout(timer);
       isAnswered = true;
-      socket.write(headText(answer, ["Connection", "close"]));
+      socket.write(headText(answer, ["Connection", "close"]), "latin1");
       answer.pipe(socket);
       answer.once("error", () => socket.destroy());
     });
     upstream.once("upgrade", (answer, behind, rest) => {
       clearTimeout(timer);
       isAnswered = true;
-      socket.write(headText(answer, ["Connection", "Upgrade", "Upgrade", "websocket"]));
+      socket.write(headText(answer, ["Connection", "Upgrade", "Upgrade", "websocket"]), "latin1");
       join(socket, behind, head, rest);
     });
     upstream.end();
