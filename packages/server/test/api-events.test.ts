@@ -25,7 +25,7 @@ test.for([{ name: "memory", create: async () => "memory:" }, ...SUBJECTS])(
     const { mailer } = await scene({ store: await create(context) });
     const answers = await Promise.all(Array.from({ length: 60 }, () => mailer("POST", "/v1/events", EVENT)));
     const statuses = answers.map(({ status }) => status).toSorted();
-    expect(statuses).toEqual([...Array(59).fill(200), 201]);
+    expect(statuses).toEqual([...new Array(59).fill(200), 201]);
   },
 );
 

@@ -111,10 +111,7 @@ export function marksOf(engine: Engine, tell: TellMark): Marks {
     return markWith("wait", request);
   }
 
-  async function markWith(
-    onPending: Policy["onPending"],
-    request: Subject & MarkOptions,
-  ): Promise<boolean> {
+  async function markWith(onPending: Policy["onPending"], request: Subject & MarkOptions): Promise<boolean> {
     checkOptions(request, { ...SUBJECT_CHECKS, ...MARK_CHECKS });
     const { value, ...rest } = request;
     const { markRetentionMs, storeTimeoutMs } = engine.policy;

@@ -167,23 +167,26 @@ describe("marks at the same moment", () => {
   test.each([
     ["stays silent until the lease has ended: then the next one is", Number.POSITIVE_INFINITY, true],
     ["comes back: the unconfirmed mark is written, and the next one is not", 1_000, false],
-  ])("of which the store did not confirm the first, which is not told so. It %s", async (_, downMs, isNext) => {
-    const { scene } = createMarks();
-    const downUntil = scene.world.now() + downMs;
-    const store: Store = {
-      ...scene.inner,
-      async complete(request) {
-        if (scene.world.now() < downUntil) throw new Error("no connection");
-        return scene.inner.complete(request);
-      },
-    };
-    const { mark } = marksOf(scene.another({ store, leaseMs: 3_000 }), () => {});
-    const other = marksOf(scene.another(), () => {});
-    const unconfirmed = scene.settle(mark(subject));
-    await expect(unconfirmed).rejects.toMatchObject({ code: "unavailable", retryable: true });
-    expect(await scene.settle(other.mark(subject))).toBe(isNext);
-    expect(await scene.settle(mark(subject))).toBe(false);
-  });
+  ])(
+    "of which the store did not confirm the first, which is not told so. It %s",
+    async (_, downMs, isNext) => {
+      const { scene } = createMarks();
+      const downUntil = scene.world.now() + downMs;
+      const store: Store = {
+        ...scene.inner,
+        async complete(request) {
+          if (scene.world.now() < downUntil) throw new Error("no connection");
+          return scene.inner.complete(request);
+        },
+      };
+      const { mark } = marksOf(scene.another({ store, leaseMs: 3_000 }), () => {});
+      const other = marksOf(scene.another(), () => {});
+      const unconfirmed = scene.settle(mark(subject));
+      await expect(unconfirmed).rejects.toMatchObject({ code: "unavailable", retryable: true });
+      expect(await scene.settle(other.mark(subject))).toBe(isNext);
+      expect(await scene.settle(mark(subject))).toBe(false);
+    },
+  );
 
   test("do not keep a check waiting whose lookup knows that it is done", async () => {
     const { marks, guard, world, sleep, settle } = createMarks();

@@ -45,31 +45,39 @@ describe.for(PAIRS)("on %s", ([, open]) => {
     return guards;
   }
 
-  test("one of sixty simultaneous marks is first, and the others are told false", TIMEOUT, async (context) => {
-    const guards = await twoGuards(context);
-    for (let round = 0; round < ROUNDS; round++) {
-      const event = { operation: "event", key: `evt-${round}` };
-      const asked = Array.from({ length: CALLERS }, (_, i) => (guards[i % 2] as Guard).mark(event));
-      const answers = await Promise.all(asked);
-      expect(answers.filter((isFirst) => isFirst)).toHaveLength(1);
-      expect(await guards[0].seen(event)).toBe(true);
-    }
-  });
+  test(
+    "one of sixty simultaneous marks is first, and the others are told false",
+    TIMEOUT,
+    async (context) => {
+      const guards = await twoGuards(context);
+      for (let round = 0; round < ROUNDS; round++) {
+        const event = { operation: "event", key: `evt-${round}` };
+        const asked = Array.from({ length: CALLERS }, (_, i) => (guards[i % 2] as Guard).mark(event));
+        const answers = await Promise.all(asked);
+        expect(answers.filter((isFirst) => isFirst)).toHaveLength(1);
+        expect(await guards[0].seen(event)).toBe(true);
+      }
+    },
+  );
 
-  test("forty batches of the same marks, in different orders, share the firsts and none fails", TIMEOUT, async (context) => {
-    const guards = await twoGuards(context);
-    const events = Array.from({ length: BATCH_SIZE }, (_, i) => ({ operation: "event", key: `evt-${i}` }));
-    const firsts: string[] = [];
-    const markAll = async (_: unknown, i: number) => {
-      // Each batch begins elsewhere, every second one runs backwards, and each repeats its first mark at its end.
-      const rotated = [...events.slice(i % BATCH_SIZE), ...events.slice(0, i % BATCH_SIZE)];
-      const ordered = i % 2 === 0 ? rotated : rotated.reverse();
-      const batch = [...ordered, ...ordered.slice(0, 1)];
-      const concurrency = i % 3 === 0 ? 1 : 256;
-      const answers = await (guards[i % 2] as Guard).markBatch(batch, { concurrency });
-      for (const [n, { key }] of batch.entries()) if (answers[n]) firsts.push(key);
-    };
-    await Promise.all(Array.from({ length: BATCHES }, markAll));
-    expect(firsts.toSorted()).toEqual(events.map(({ key }) => key).toSorted());
-  });
+  test(
+    "forty batches of the same marks, in different orders, share the firsts and none fails",
+    TIMEOUT,
+    async (context) => {
+      const guards = await twoGuards(context);
+      const events = Array.from({ length: BATCH_SIZE }, (_, i) => ({ operation: "event", key: `evt-${i}` }));
+      const firsts: string[] = [];
+      const markAll = async (_: unknown, i: number) => {
+        // Each batch begins elsewhere, every second one runs backwards, and each repeats its first mark at its end.
+        const rotated = [...events.slice(i % BATCH_SIZE), ...events.slice(0, i % BATCH_SIZE)];
+        const ordered = i % 2 === 0 ? rotated : rotated.reverse();
+        const batch = [...ordered, ...ordered.slice(0, 1)];
+        const concurrency = i % 3 === 0 ? 1 : 256;
+        const answers = await (guards[i % 2] as Guard).markBatch(batch, { concurrency });
+        for (const [n, { key }] of batch.entries()) if (answers[n]) firsts.push(key);
+      };
+      await Promise.all(Array.from({ length: BATCHES }, markAll));
+      expect(firsts.toSorted()).toEqual(events.map(({ key }) => key).toSorted());
+    },
+  );
 });
