@@ -138,8 +138,9 @@ describe("marks at the same moment", () => {
 
   test.each(POLICIES)("have one first, whatever their guards do (%s)", async (_, policy, isPushed) => {
     const { marks, scene } = createMarks(policy);
-    const { watch, ...unwatched } = slow(scene);
-    const store = isPushed ? { ...unwatched, watch } : unwatched;
+    const pushed = slow(scene);
+    const { watch: _push, ...unwatched } = pushed;
+    const store = isPushed ? pushed : unwatched;
     const others = [scene.another({ store }), scene.another({ store, onPending: "reject" })];
     const all = [marks, ...others.map((guard) => marksOf(guard, () => {}))];
     const asked = Array.from({ length: 60 }, (_, i) => (all[i % 3] as typeof marks).mark(subject));

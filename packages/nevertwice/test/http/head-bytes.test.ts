@@ -135,7 +135,8 @@ test.each<[string, (res: ServerResponse) => unknown]>([
       res.end("failed");
     }
   });
-  expect(await ask(port)).toMatch(/^HTTP\/1\.1 500 [^]*failed$/);
+  const [first, again] = [await ask(port), await ask(port)];
+  expect([first.slice(0, 13), first.slice(-6)]).toEqual(["HTTP/1.1 500 ", "failed"]);
   expect(refused).toEqual(["ERR_INVALID_CHAR"]);
-  expect(await ask(port)).toMatch(/^HTTP\/1\.1 200 [^]*hello$/);
+  expect([again.slice(0, 13), again.slice(-5)]).toEqual(["HTTP/1.1 200 ", "hello"]);
 });
