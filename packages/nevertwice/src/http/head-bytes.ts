@@ -7,7 +7,7 @@
 import { Buffer } from "node:buffer";
 import type { HeaderLine } from "./exchange.ts";
 import type { Chunk, Encoding } from "./held-body.ts";
-import type { NodeResponse } from "./node-response.ts";
+import { hasBody, isHttp2, type NodeResponse } from "./node-response.ts";
 
 /** How a head is encoded on its way out. */
 export type HeadEncoding = "utf8" | "latin1";
@@ -22,18 +22,52 @@ export function areAscii(lines: readonly HeaderLine[]): boolean {
   return lines.every(([, value]) => isAscii(value));
 }
 
-/** Whether node sends a head as UTF-8 if this is what follows it. */
-export function isUtf8Text(chunk: Chunk, encoding: Encoding): boolean {
-  return typeof chunk === "string" && (encoding === "utf8" || !encoding);
-}
-
 /** The lines with the bytes that their values are sent as, one character a byte. */
 export function sentLines(lines: readonly HeaderLine[], encoding: HeadEncoding): readonly HeaderLine[] {
   return lines.map(([name, value]) => [name, asBytes(value, encoding)]);
 }
 
-/** The same, for a head that node has stored: its own text counts, since node may have changed a value. */
-export function storedLines(
+/** Sends the head that node has stored, before and apart from its body. */
+export function sendHead(res: NodeResponse, encoding: HeadEncoding): void {
+  if (res._header === null) return;
+  res._header = asBytes(res._header, encoding);
+  res._send("", "latin1");
+}
+
+/** How the head of a response that is held back will be sent, by what is known to follow it. */
+export class HeadBytes {
+  /** Whether the handler sent the head by itself. */
+  isFlushed = false;
+  #isBeforeText: boolean | undefined;
+  #encoding: HeadEncoding | undefined;
+
+  /** What comes after the head; the first time counts. */
+  follow(chunk: Chunk | null | undefined, encoding: Encoding): void {
+    this.#isBeforeText ??= Boolean(chunk) && typeof chunk === "string" && (encoding === "utf8" || !encoding);
+  }
+
+  /** The lines as they will be sent. From here on it is fixed how they are, so that what is kept is what is sent. */
+  settle(res: NodeResponse, lines: readonly HeaderLine[]): readonly HeaderLine[] {
+    const { _header: head } = res;
+    // HTTP/2 sends a head by itself, as latin1.
+    if (isHttp2(res) || head === null || isAscii(head)) return lines;
+    // Where the handler has written nothing but the head, text is taken for what will follow.
+    const isWithText = hasBody(res) && !res.chunkedEncoding && this.#isBeforeText !== false;
+    this.#encoding = this.isFlushed || isWithText ? "utf8" : "latin1";
+    return storedLines(lines, head, this.#encoding);
+  }
+
+  /** Sends the head as it was settled. One that is all ASCII goes out with its body. */
+  send(res: NodeResponse): void {
+    if (this.#encoding !== undefined) sendHead(res, this.#encoding);
+  }
+}
+
+/**
+ * The lines of a head that node has stored. Node may have changed a value beyond ASCII, so its text counts for those; a
+ * change of any other is the work of an outer layer, which does it again on a replay.
+ */
+function storedLines(
   lines: readonly HeaderLine[],
   head: string,
   encoding: HeadEncoding,
@@ -44,15 +78,11 @@ export function storedLines(
     const name = line.slice(0, colon).toLowerCase();
     stored.set(name, [...(stored.get(name) ?? []), line.slice(colon + 2)]);
   }
-  const asStored = lines.map(([name, value]): HeaderLine => [name, stored.get(name)?.shift() ?? value]);
+  const asStored = lines.map(([name, value]): HeaderLine => {
+    const text = stored.get(name)?.shift() ?? value;
+    return [name, isAscii(value) ? value : text];
+  });
   return sentLines(asStored, encoding);
-}
-
-/** Sends the head that node has stored, before and apart from its body. */
-export function sendHead(res: NodeResponse, encoding: HeadEncoding): void {
-  if (res._header === null) return;
-  res._header = asBytes(res._header, encoding);
-  res._send("", "latin1");
 }
 
 function asBytes(text: string, encoding: HeadEncoding): string {

@@ -9,7 +9,7 @@
 import { Buffer } from "node:buffer";
 import { OutgoingMessage, type ServerResponse } from "node:http";
 import type { Exchange, HeaderLine, HttpResponse } from "./exchange.ts";
-import { type HeadEncoding, isAscii, isUtf8Text, sendHead, storedLines } from "./head-bytes.ts";
+import { HeadBytes } from "./head-bytes.ts";
 import { bytesOf, type Callback, type Chunk, checkChunk, type Encoding, HeldBody } from "./held-body.ts";
 import {
   type GivenHeaders,
@@ -60,17 +60,13 @@ export class ResponseCapture {
   /** The names of the headers that were set before us. */
   readonly #headersBefore: readonly string[];
   readonly #body = new HeldBody();
+  readonly #headBytes = new HeadBytes();
   #head: Pick<HttpResponse, "status" | "headers"> | undefined;
   #resolve!: (response: HttpResponse) => void;
   #reject!: (error: unknown) => void;
   /** Whether `response` is known: from then on no more is wanted. */
   #isSettled = false;
   #isAside = false;
-  #isFlushed = false;
-  /** Whether the first piece of the body was text in UTF-8; undefined before there is one. */
-  #isTextFirst: boolean | undefined;
-  /** How the head is sent; undefined if it is all ASCII. */
-  #encoding: HeadEncoding | undefined;
   #needsDrain = false;
   #destroyedBy: Error | undefined;
   readonly #client: GoneClient;
@@ -108,12 +104,12 @@ export class ResponseCapture {
     const theirs = this.#theirs;
     this.#stepAside();
     if (this.#isHttp2) theirs.writeHead.call(res, res.statusCode);
-    if (this.#encoding !== undefined) sendHead(res, this.#encoding);
+    this.#headBytes.send(res);
     const isWanted = this.#body.flush({
       write: (...args) => theirs.write.apply(res, args),
       end: (...args) => theirs.end.apply(res, args),
     });
-    if (this.#isFlushed && this.#body.size === 0) theirs.flushHeaders.call(res);
+    if (this.#headBytes.isFlushed && this.#body.size === 0) theirs.flushHeaders.call(res);
     if (isWanted && this.#needsDrain && !this.#body.isEnded) res.emit("drain");
     this.#client.tell();
     if (this.isDestroyed) theirs.destroy.call(res, this.#destroyedBy);
@@ -158,7 +154,7 @@ export class ResponseCapture {
       },
       flushHeaders: () => {
         if (this.#isAside) return theirs.flushHeaders.call(res);
-        this.#isFlushed = true;
+        this.#headBytes.isFlushed = true;
         this.#needHead();
         this.#settle(undefined);
       },
@@ -184,7 +180,7 @@ export class ResponseCapture {
         : OutgoingMessage.prototype.write.call(res, chunk, "utf8", callback as never);
     }
     checkChunk(chunk);
-    this.#isTextFirst ??= isUtf8Text(chunk, encoding);
+    this.#headBytes.follow(chunk, encoding);
     this.#needHead();
     if (hasBody(res)) {
       const bytes = bytesOf(chunk, encoding);
@@ -211,7 +207,7 @@ export class ResponseCapture {
     }
     if (chunk) checkChunk(chunk);
     const bytes = chunk ? bytesOf(chunk, encoding) : undefined;
-    this.#isTextFirst ??= chunk ? isUtf8Text(chunk, encoding) : false;
+    this.#headBytes.follow(chunk, encoding);
     // As node does it: an answer that comes in one piece says how long it is.
     if (this.#head === undefined && !this.#isHttp2) res._contentLength = bytes?.length ?? 0;
     this.#needHead();
@@ -265,19 +261,7 @@ export class ResponseCapture {
     this.#isSettled = true;
     clearTimeout(this.#timer);
     const { status, headers } = this.#head;
-    this.#resolve({ status, headers: this.#asSent(headers), body });
-  }
-
-  /** From here on it is fixed how the head is encoded, so that what is kept is what is sent. */
-  #asSent(lines: readonly HeaderLine[]): readonly HeaderLine[] {
-    const res = this.#res;
-    const { _header: head } = res;
-    // HTTP/2 sends a head by itself, as latin1.
-    if (this.#isHttp2 || head === null || isAscii(head)) return lines;
-    // Where the handler has written a head alone, text is taken for what will follow.
-    const isWithText = hasBody(res) && !res.chunkedEncoding && this.#isTextFirst !== false;
-    this.#encoding = this.#isFlushed || isWithText ? "utf8" : "latin1";
-    return storedLines(lines, head, this.#encoding);
+    this.#resolve({ status, headers: this.#headBytes.settle(this.#res, headers), body });
   }
 
   #destroy(error: Error | undefined): void {
