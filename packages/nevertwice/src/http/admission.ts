@@ -1,6 +1,8 @@
 /** What a request must be before anything is looked up for it: named, owned, allowed, small enough, and fingerprinted. */
+import { Buffer } from "node:buffer";
 import { hash } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
+import { checkedPart, MAX_PART_BYTES } from "../core/identity.ts";
 import type { HttpRequest, RequestBody } from "./exchange.ts";
 import { timesNamed } from "./json-member.ts";
 import { parseKeyHeader } from "./key-header.ts";
@@ -157,19 +159,32 @@ function checkedKey<Native>(reading: KeyReading, settings: Settings<Native>): st
 
 // An empty owner is nobody, and nobody's keys would be everybody's.
 function ownerOf(scope: string | undefined): string {
-  if (typeof scope === "string" && scope !== "") return scope;
+  if (typeof scope === "string" && scope !== "")
+    return checkedPart(scope, "what names the owner of the request (scope)", "request-invalid");
   throw new NevertwiceError("scope-missing", "scope(request) named nobody; authenticate before this layer.");
 }
 
 function operationOf<Native>(request: HttpRequest<Native>, settings: Settings<Native>): string {
   const { operation = settings.profile.operation } = settings;
-  if (operation !== undefined) return typeof operation === "function" ? operation(request.native) : operation;
+  if (typeof operation === "function") return namedBy(operation(request.native));
+  if (operation !== undefined) return operation;
   const target = originForm(request.target);
   const end = target.indexOf("?");
   const path = end === -1 ? target : target.slice(0, end);
+  const whole = `${request.method} ${path}`;
   // A path that looks like a digest is made one too: else it could be the digest of another path.
-  const isShort = path.length <= MAX_PATH && !path.startsWith(DIGEST);
-  return `${request.method} ${isShort ? path : `${DIGEST}${hash("sha256", path, "hex")}`}`;
+  const isShort =
+    path.length <= MAX_PATH && !path.startsWith(DIGEST) && Buffer.byteLength(whole) <= MAX_PART_BYTES;
+  // Two paths that are no text must not have one digest.
+  if (isShort || !path.isWellFormed()) return namedBy(whole);
+  return `${request.method} ${DIGEST}${hash("sha256", path, "hex")}`;
+}
+
+/** What it names usually comes from the request, so a name that cannot be one is the request's fault. */
+function namedBy(operation: string): string {
+  // Nothing at all is the application's fault, which the engine tells.
+  if (typeof operation !== "string" || operation === "") return operation;
+  return checkedPart(operation, "what names the operation of the request", "request-invalid");
 }
 
 /** Path and query, also where a proxy was sent the whole address. */
