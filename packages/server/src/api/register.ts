@@ -3,6 +3,7 @@ import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type ErrorCode, isNevertwiceError, NevertwiceError } from "nevertwice";
 import type { Caller } from "../access.ts";
+import { MAX_BODY_BYTES, takingBody } from "../bodies.ts";
 import type { Gatekeeper } from "../gatekeeper.ts";
 import { sendProblem } from "../problems.ts";
 import type { ApiAnswer, JsonSchema, Parameter, Route } from "./route.ts";
@@ -14,7 +15,6 @@ const ofText = new Ajv({ allErrors: false, strict: false, coerceTypes: true });
 type Check = (what: string, value: unknown) => void;
 
 export function registerRoutes(app: FastifyInstance, routes: readonly Route[], gatekeeper: Gatekeeper): void {
-  const callers = new WeakMap<FastifyRequest, Caller>();
   for (const route of routes) {
     const checks = {
       params: checkOf(ofText, parametersSchema(route.params)),
@@ -25,12 +25,12 @@ export function registerRoutes(app: FastifyInstance, routes: readonly Route[], g
     app.route({
       method: route.method,
       url: route.path.replace(/\{(\w+)\}/g, ":$1"),
-      // Before its body is read: nobody has us read one who may not call.
+      ...(route.body !== undefined && takingBody(MAX_BODY_BYTES)),
+      // Before the body is read: that of a caller who may not call never is.
       async onRequest(request, reply) {
         try {
           const caller = await gatekeeper.callerOf(request.raw);
           gatekeeper.checkRole(caller, route.roles);
-          callers.set(request, caller);
         } catch (error) {
           return refuse(request, reply, error);
         }
@@ -50,7 +50,8 @@ export function registerRoutes(app: FastifyInstance, routes: readonly Route[], g
               query: request.query as Readonly<Record<string, unknown>>,
               body: request.body,
               header: (name) => textOf(request.headers[name.toLowerCase()]),
-              caller: callers.get(request) as Caller,
+              caller: gatekeeper.knownCaller(request.raw) as Caller,
+              isStillWelcome: () => isWelcome(gatekeeper, request),
               signal: gone(reply),
             }),
           );
@@ -66,13 +67,21 @@ export function registerRoutes(app: FastifyInstance, routes: readonly Route[], g
   });
 }
 
+/** While the store does not answer, it is: nobody can say that it is not. */
+async function isWelcome(gatekeeper: Gatekeeper, { raw }: FastifyRequest): Promise<boolean> {
+  return gatekeeper.callerOf(raw).then(
+    () => true,
+    (error: unknown) => !isNevertwiceError(error, "not-authenticated"),
+  );
+}
+
 function send(reply: FastifyReply, { answers }: Route, answer: ApiAnswer): FastifyReply {
   if ("problem" in answer) return sendProblem(reply, answer.problem, answer.more);
   const { status, headers, body } = answer;
   const type = answers[status]?.type;
   return reply
     .code(status)
-    .headers({ "cache-control": "no-store", ...(type !== undefined && { "content-type": type }), ...headers })
+    .headers({ ...(type !== undefined && { "content-type": type }), ...headers })
     .send(body);
 }
 
