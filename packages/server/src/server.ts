@@ -109,11 +109,18 @@ function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
       return { url, gatewayUrl: await listening(gateway.server, config.gatewayListen, isSecure) };
     },
     async close() {
-      await Promise.all([app.close(), gateway?.close()]);
+      await Promise.all([closeApp(app, config.drain), gateway?.close()]);
       await context.close();
       await closeStores(stores);
     },
   };
+}
+
+/** Requests that run are waited for, but not for ever: a client may send its body, or read its answer, slowly. */
+async function closeApp(app: FastifyInstance, drainMs: number): Promise<void> {
+  const timer = setTimeout(() => app.server.closeAllConnections(), drainMs);
+  await app.close();
+  clearTimeout(timer);
 }
 
 /** Filled while routes are registered. */

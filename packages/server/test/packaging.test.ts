@@ -179,7 +179,7 @@ test("every instruction of the Dockerfile is read whole", () => {
   ]);
 });
 
-const TOKEN = "a-token-of-the-packaging-test";
+const TOKEN = "a-token-of-the-packaging-test-0123";
 const ASK = (path: string) =>
   `fetch("http://127.0.0.1:4747${path}").then(async (answer) => console.log(answer.status, await answer.text()))`;
 
