@@ -27,13 +27,19 @@ async function signIn(page: Page, token: string): Promise<void> {
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
-describe("the command on the page", { timeout: TIMEOUT_MS }, () => {
+/** Nothing, for the store in the folder in which both are started; or what the page says to add. */
+const SETTINGS = [
+  { settings: [], namespace: "default" },
+  { settings: ["--store", "sqlite:./other.db", "--namespace", "shop"], namespace: "shop" },
+];
+
+describe.each(SETTINGS)("the command on the page of $namespace", { timeout: TIMEOUT_MS }, (given) => {
+  const { settings, namespace } = given;
   let server: Serving;
 
   beforeAll(async () => {
-    // On the store that both have if nobody says otherwise, in the folder in which both are started.
-    await run(["access", "create", "--name", "first", "--role", "service"]);
-    server = await serving();
+    await run(["access", "create", "--name", "first", "--role", "service", ...settings]);
+    server = await serving(...settings);
   });
 
   afterAll(() => stop(server));
@@ -41,7 +47,7 @@ describe("the command on the page", { timeout: TIMEOUT_MS }, () => {
   async function commandOn(page: Page): Promise<readonly string[]> {
     const [program, ...args] = (await page.locator("code.command").innerText()).split(" ");
     expect(program).toBe("nevertwice");
-    return args;
+    return [...args, ...settings];
   }
 
   it("that signs in makes a token that opens the dashboard", async () => {
@@ -52,11 +58,12 @@ describe("the command on the page", { timeout: TIMEOUT_MS }, () => {
     expect(await violationsOn(page)).toEqual([]);
     await signIn(page, out[0] as string);
     await page.getByRole("heading", { name: "Keys" }).waitFor();
+    await page.getByText(`operator · ${namespace}`).waitFor();
     await page.context().close();
   });
 
   it("that a service is shown makes one too", async () => {
-    const made = await run(["access", "create", "--name", "shop", "--role", "service"]);
+    const made = await run(["access", "create", "--name", "shop", "--role", "service", ...settings]);
     const { page } = await openPage(browser, server.url);
     await page.goto("/");
     await signIn(page, made.out[0] as string);

@@ -26,8 +26,6 @@ export function LoginPage({ onOpen }: { readonly onOpen: (session: Session) => v
       <div class="card">
         <Mark />
         <h1>Sign in</h1>
-        <p class="muted">With an access token. This command creates one:</p>
-        <AccessCommand />
         <form onSubmit={submit}>
           <label class="field">
             Access token
@@ -50,6 +48,8 @@ export function LoginPage({ onOpen }: { readonly onOpen: (session: Session) => v
             Sign in
           </button>
         </form>
+        <p class="muted">No access token yet? This command creates one:</p>
+        <AccessCommand />
       </div>
     </main>
   );
