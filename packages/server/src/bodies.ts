@@ -10,8 +10,11 @@ import { NevertwiceError } from "nevertwice";
 export const MAX_BODY_BYTES = 1_500_000;
 /** Of the request that signs in: an access token and a few characters of JSON. */
 export const MAX_SIGN_IN_BYTES = 4_096;
-/** JSON that is nested deeper than this is refused before it is parsed: code that walks through it would overflow. */
-const MAX_JSON_DEPTH = 100;
+/**
+ * JSON that is nested deeper is refused before it is parsed, so that no code that walks through it overflows. Outcomes
+ * may have 256 levels, and fingerprints 128.
+ */
+const MAX_JSON_DEPTH = 300;
 /**
  * An unread body that is no longer than this may still arrive, and is thrown away, so that the client reads its answer
  * and keeps its connection. For a longer one the connection is closed.

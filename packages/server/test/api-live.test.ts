@@ -151,6 +151,16 @@ test("one token has eight streams at most, all together 200, and a closed one ma
   await vi.waitFor(async () => expect((await open(last)).status).toBe(200));
 });
 
+test("a HEAD of the stream is answered, and leaves no stream open", async () => {
+  const server = await startServer({ listen: { host: "127.0.0.1", port: 0 }, drain: 50 });
+  const { url } = await server.listen();
+  for (let index = 0; index < 20; index++)
+    expect((await fetch(`${url}/v1/live/stream`, { method: "HEAD" })).status).toBe(200);
+  const controller = new AbortController();
+  onTestFinished(() => controller.abort());
+  expect((await fetch(`${url}/v1/live/stream`, { signal: controller.signal })).status).toBe(200);
+});
+
 test("the doctor tells what the store survives, and asks it no more than it must", async () => {
   const server = await startServer();
   const shop = await callerOf(server, "service");

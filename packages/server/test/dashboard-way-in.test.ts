@@ -57,7 +57,7 @@ describe.each(SETTINGS)("the command on the page of $namespace", { timeout: TIME
     expect([code, out.length], err.join("\n")).toEqual([0, 1]);
     expect(await violationsOn(page)).toEqual([]);
     await signIn(page, out[0] as string);
-    await page.getByRole("heading", { name: "Keys" }).waitFor();
+    await page.getByRole("heading", { name: "Keys", exact: true }).waitFor();
     await page.getByText(`operator · ${namespace}`).waitFor();
     await page.context().close();
   });

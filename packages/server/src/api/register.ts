@@ -1,4 +1,5 @@
 /** Puts routes on the server: each is called only with what its schemas allow, by whom its roles allow. */
+import { Readable } from "node:stream";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type ErrorCode, isNevertwiceError, NevertwiceError } from "nevertwice";
@@ -79,6 +80,8 @@ function send(reply: FastifyReply, { answers }: Route, answer: ApiAnswer): Fasti
   if ("problem" in answer) return sendProblem(reply, answer.problem, answer.more);
   const { status, headers, body } = answer;
   const type = answers[status]?.type;
+  // A stream that nobody reads any more, or never did since only the head was asked for, would stay open.
+  if (body instanceof Readable) reply.raw.once("close", () => body.destroy());
   return reply
     .code(status)
     .headers({ ...(type !== undefined && { "content-type": type }), ...headers })
