@@ -6,9 +6,9 @@ import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptions } from "fastify";
 import { NevertwiceError } from "nevertwice";
 
-/** Of a request to the API: room for the largest outcome that a store keeps. */
+/** Limit for a request to the API: room for the largest outcome that a store keeps. */
 export const MAX_BODY_BYTES = 1_500_000;
-/** Of the request that signs in: an access token and a few characters of JSON. */
+/** Limit for the request that signs in: an access token and a few characters of JSON. */
 export const MAX_SIGN_IN_BYTES = 4_096;
 /**
  * JSON that is nested deeper is refused before it is parsed, so that no code that walks through it overflows. Outcomes
@@ -34,7 +34,7 @@ export function takingBody(bodyLimit: number): Pick<RouteShorthandOptions, "body
 
 export function guardBodies(app: FastifyInstance): void {
   const expecting = new WeakSet<IncomingMessage>();
-  // Node would ask for the body at once; we ask for it when the caller was checked.
+  // Node would ask for the body at once. Here it is asked for once the caller is known.
   app.server.on("checkContinue", (req, res) => {
     expecting.add(req);
     app.server.emit("request", req, res);
@@ -42,7 +42,7 @@ export function guardBodies(app: FastifyInstance): void {
   app.addHook("onRequest", async ({ raw, routeOptions }) => {
     if (routeOptions.config.takesBody === true) return;
     longBodies.set(raw, isLongBody(raw));
-    // Fastify reads a body only if these say that there is one.
+    // Fastify reads a body only if one of these headers announces it.
     for (const name of ["content-type", "content-length", "transfer-encoding"]) delete raw.headers[name];
   });
   app.addHook("preParsing", async ({ raw, routeOptions: { config, bodyLimit } }, reply) => {
@@ -58,10 +58,10 @@ export function guardBodies(app: FastifyInstance): void {
   });
 }
 
-/** What the headers said of a body, of requests whose headers no longer say it. */
+/** Whether the body is long, for requests whose headers were removed. */
 const longBodies = new WeakMap<IncomingMessage, boolean>();
 
-/** Node would read the rest of an unread body after the answer, however long it is. */
+/** Closes the connection after the answer: node would otherwise read the rest of the body, however long it is. */
 export function closeUnread({ raw }: Pick<FastifyRequest, "raw">, reply: FastifyReply): void {
   if (!raw.complete && (longBodies.get(raw) ?? isLongBody(raw))) reply.header("connection", "close");
 }
@@ -72,7 +72,7 @@ function isLongBody({ headers }: IncomingMessage): boolean {
   );
 }
 
-/** Counts brackets outside of strings. Text that is no JSON is judged somehow, and refused when it is parsed. */
+/** Counts the brackets outside of strings. Text that is not JSON may pass here; the parser refuses it. */
 function isDeeper(text: string, most: number): boolean {
   let depth = 0;
   let isInString = false;

@@ -1,6 +1,6 @@
 /**
- * Slows the guessing of access tokens: after some wrong ones within a minute, an address has to wait. Kept by each
- * server for itself, in bounded memory.
+ * Slows down the guessing of access tokens: an address that sent too many wrong ones within a minute has to wait. Each
+ * server counts for itself, in bounded memory.
  */
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
@@ -10,9 +10,9 @@ import { tooManyRequests } from "./problems.ts";
 /** Wrong tokens that one address may send within `WINDOW_MS`. */
 export const MAX_FAILURES = 20;
 export const WINDOW_MS = 60_000;
-/** Addresses that are told apart; all others share one count. */
+/** Addresses that have a count of their own; all others share one. */
 const MOST_ADDRESSES = 10_000;
-/** Wrong tokens that the others may send together. */
+/** Wrong tokens that all addresses without a count of their own may send within `WINDOW_MS`. */
 const MAX_SHARED_FAILURES = 1_000;
 /** How long a token that was accepted from an address stays exempt there. */
 const EXEMPT_MS = 3_600_000;
@@ -20,9 +20,9 @@ const MOST_EXEMPT = 10_000;
 
 export interface FailedTries {
   /**
-   * Answers what `verify` answers; undefined counts as a failure of the address. Throws `quota-exceeded` while the
-   * address has too many of them, unless it used this very token with success within the last hour: whoever guesses
-   * behind the same proxy must not lock out services that are running.
+   * Returns the result of `verify`; undefined counts as a failure of the address. Throws `quota-exceeded` while the
+   * address has too many failures, unless this token was accepted from it within the last hour: a stranger who guesses
+   * through the same proxy must not lock out running services.
    */
   attempt<T>(
     address: string | undefined,
@@ -90,7 +90,7 @@ export function createFailedTries(
         keepExempt(id);
         return found;
       }
-      // Many at once were all let through above: those that are over the limit by now are refused here.
+      // Concurrent guesses all pass the check above, so the count is checked again.
       const { count, most } = countFailure(source);
       if (count.failures > most) throw refusal(count);
       return undefined;
@@ -98,7 +98,7 @@ export function createFailedTries(
   };
 }
 
-/** Whoever has an address of IPv6 has 2^64 of them, so these count as one. */
+/** A network of IPv6 has 2^64 addresses for one client, so that all of them count as one. */
 export function sourceOf(address = "unknown"): string {
   if (isIP(address) !== 6) return address;
   const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? [];

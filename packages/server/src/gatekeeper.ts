@@ -18,9 +18,9 @@ export interface Gatekeeper {
    * `quota-exceeded` if its address sent too many wrong tokens.
    */
   callerOf(request: IncomingMessage): Promise<Caller>;
-  /** The same for a token that the dashboard sends once: opens a session. */
+  /** Opens a session for a token that the dashboard sends once. Counts wrong tokens as `callerOf` does. */
   signIn(request: IncomingMessage, token: string): ReturnType<Sessions["open"]>;
-  /** Who `callerOf` found out that a request is from. */
+  /** The caller that `callerOf` found for this request; undefined before. */
   knownCaller(request: IncomingMessage): Caller | undefined;
   checkRole(caller: Caller, roles: readonly Role[]): void;
 }
@@ -36,7 +36,7 @@ export interface GatekeeperOptions {
 
 export const LOOPBACK = ["127.0.0.1", "localhost", "[::1]"];
 const SAFE = ["GET", "HEAD", "OPTIONS"];
-/** Of one request; beyond 2,000 node would drop some without a word. */
+/** Headers of one request. Node itself would silently drop those after the 2,000th. */
 const MAX_HEADERS = 100;
 
 export function isLoopback(host: string): boolean {

@@ -133,7 +133,7 @@ export function createSessions(options: {
       const body = await bodyIn(headers);
       if (body !== undefined) {
         const { id, until } = body;
-        // After that time the cookie is worth nothing by itself.
+        // After that time the cookie has expired anyway.
         const retentionMs = Math.max(1, until - now());
         await guard.run({ operation: CLOSED, key: id, retentionMs }, () => true);
         keep(id, { is: true, until });

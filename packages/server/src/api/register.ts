@@ -27,7 +27,7 @@ export function registerRoutes(app: FastifyInstance, routes: readonly Route[], g
       method: route.method,
       url: route.path.replace(/\{(\w+)\}/g, ":$1"),
       ...(route.body !== undefined && takingBody(MAX_BODY_BYTES)),
-      // Before the body is read: that of a caller who may not call never is.
+      // Runs before the body is read, so that the body of a refused request never is.
       async onRequest(request, reply) {
         try {
           const caller = await gatekeeper.callerOf(request.raw);
@@ -68,7 +68,7 @@ export function registerRoutes(app: FastifyInstance, routes: readonly Route[], g
   });
 }
 
-/** While the store does not answer, it is: nobody can say that it is not. */
+/** True while the store does not answer: an outage must not end the streams of valid callers. */
 async function isWelcome(gatekeeper: Gatekeeper, { raw }: FastifyRequest): Promise<boolean> {
   return gatekeeper.callerOf(raw).then(
     () => true,
@@ -80,7 +80,7 @@ function send(reply: FastifyReply, { answers }: Route, answer: ApiAnswer): Fasti
   if ("problem" in answer) return sendProblem(reply, answer.problem, answer.more);
   const { status, headers, body } = answer;
   const type = answers[status]?.type;
-  // A stream that nobody reads any more, or never did since only the head was asked for, would stay open.
+  // Otherwise the stream would stay open after a HEAD, whose answer has no body to read.
   if (body instanceof Readable) reply.raw.once("close", () => body.destroy());
   return reply
     .code(status)

@@ -63,7 +63,7 @@ export function registerPages(app: FastifyInstance, parts: PagesParts): void {
   );
 }
 
-/** A browser is shown a page that says so, and any other client a problem. */
+/** A browser gets a page that says so, any other client a problem. */
 function sendNotFound(
   request: FastifyRequest,
   reply: FastifyReply,
