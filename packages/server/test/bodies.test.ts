@@ -8,7 +8,7 @@ const TOKEN = "0123456789abcdef0123456789abcdef";
 /** As long as a body of the API may be. */
 const LONG = 1_400_000;
 /** The head of the request, and what the server's socket had read before it was closed. */
-const MOST_READ = 400_000;
+const MOST_READ = 700_000;
 const SIGN_IN = "POST /session";
 /** What the router itself refuses, what nobody registered, and methods that no route has. */
 const STRANGE = [

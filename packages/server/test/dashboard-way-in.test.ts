@@ -2,15 +2,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { run, type Serving, serving, stop } from "./cli-process.ts";
-import {
-  built,
-  keepPicture,
-  launch,
-  openPage,
-  openStage,
-  type Stage,
-  violationsOn,
-} from "./dashboard-stage.ts";
+import { built, launch, openPage, openStage, type Stage, violationsOn } from "./dashboard-stage.ts";
 
 const TIMEOUT_MS = 60_000;
 let browser: Browser;
@@ -82,7 +74,7 @@ const LOOKS = [
   { look: "dark", colorScheme: "dark" },
 ] as const;
 
-describe.each(LOOKS)("an address without a page, $look", { timeout: TIMEOUT_MS }, ({ look, colorScheme }) => {
+describe.each(LOOKS)("an address without a page, $look", { timeout: TIMEOUT_MS }, ({ colorScheme }) => {
   let stage: Stage;
 
   beforeAll(async () => {
@@ -99,7 +91,6 @@ describe.each(LOOKS)("an address without a page, $look", { timeout: TIMEOUT_MS }
     await page.getByRole("heading", { name: "There is no such page" }).waitFor();
     expect(await page.title()).toBe("There is no such page · nevertwice");
     await page.getByText(`nothing at ${path}`).waitFor();
-    await keepPicture(page, `not-found-${look}`);
     expect(await violationsOn(page)).toEqual([]);
     expect(missteps.filter((misstep) => !misstep.includes("404 (Not Found)"))).toEqual([]);
     await page.getByRole("link", { name: "Holds" }).click();
