@@ -124,7 +124,8 @@ test("a request through the gateway is a span, with the guard's inside it, and t
   service.close();
 
   const request = spans().find(({ kind }) => kind === SpanKind.SERVER);
-  const guarded = spans().find(({ name }) => name === "nevertwice POST /orders");
+  // By its rule: a path may hold the name of a customer.
+  const guarded = spans().find(({ name }) => name === "nevertwice POST /*");
   expect([heard, request?.name, request?.attributes["http.response.status_code"]]).toEqual([
     traceparent,
     "POST",
