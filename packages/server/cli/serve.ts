@@ -99,7 +99,7 @@ async function welcome(
     `  dashboard  ${paint("cyan", `${url}/`)}`,
     ...(gatewayUrl === undefined
       ? []
-      : [`  gateway    ${paint("cyan", gatewayUrl)} before ${withoutPassword(config.upstream ?? "")}`]),
+      : [`  gateway    ${paint("cyan", gatewayUrl)} in front of ${withoutPassword(config.upstream ?? "")}`]),
     "",
     "Mark an event, mark it again (first is true once only), and look at the key that it left:",
     "",

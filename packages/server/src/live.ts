@@ -89,6 +89,7 @@ export function createLive(now: () => number = Date.now): Live {
   }
 
   function count(namespace: string, event: GuardEvent): void {
+    if (isOfQuota(event)) return;
     whole.count(event);
     secondsOf(namespace).count(event);
     keep(namespace, event);
@@ -102,6 +103,7 @@ export function createLive(now: () => number = Date.now): Live {
 
   return {
     observer: (namespace) => (event) => {
+      if (isOfQuota(event)) return;
       if (event.kind === "claimed" || event.kind === "taken-over") move(namespace, 1);
       if (event.kind === "completed" || event.kind === "abandoned") move(namespace, -1);
       count(namespace, event);
@@ -118,6 +120,11 @@ export function createLive(now: () => number = Date.now): Live {
         .filter((event) => event.keyHash === keyHash && event.namespace === namespace)
         .map(({ seen }) => seen),
   };
+}
+
+/** The quota keeps its count in records of its own; they are no work of anybody's. */
+function isOfQuota(event: GuardEvent): boolean {
+  return "operation" in event && event.operation === "nevertwice:quota";
 }
 
 interface Seconds {

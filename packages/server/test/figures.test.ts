@@ -154,3 +154,12 @@ test("a name in a label cannot end its line", () => {
   metrics.observer('a"b\\c\nd')({ ...CLAIMED, operation: 'x"y\n' });
   expect(metrics.text(VIEW)).toContain('{namespace="a\\"b\\\\c\\nd",kind="claimed",operation="x\\"y\\n"} 1');
 });
+
+test("the records of a quota are no work: live figures do not count them", () => {
+  const live = createLive(() => 0);
+  const about = { scope: "", keyHash: "h", domain: undefined, fence: 1, number: 1 };
+  for (const operation of ["nevertwice:quota", "charge"])
+    live.observer("default")({ ...about, kind: "claimed", operation } as never);
+  expect(live.inFlight("default")).toBe(1);
+  expect(live.seconds(1, "default")[0]?.counts.first).toBe(1);
+});
