@@ -74,10 +74,11 @@ describe("a request that once did harm", () => {
     recorder.close();
   });
 
-  test.for(REQUEST_REPLAYS)("$name", async ({ bytes }) => {
-    if (stage.gateway().ended() !== undefined) await stage.restart();
-    expect(await replayRequest({ stage, recorder }, bytes)).toEqual([]);
-  });
+  for (const { name, bytes } of REQUEST_REPLAYS)
+    test(name, async () => {
+      if (stage.gateway().ended() !== undefined) await stage.restart();
+      expect(await replayRequest({ stage, recorder }, bytes)).toEqual([]);
+    });
 });
 
 describe("an answer that once did harm", () => {
@@ -92,8 +93,9 @@ describe("an answer that once did harm", () => {
     responder.close();
   });
 
-  test.for(RESPONSE_REPLAYS)("$name", async (replay) => {
-    if (stage.gateway().ended() !== undefined) await stage.restart();
-    expect(await replayResponse({ stage, responder }, answeringOf(replay))).toEqual([]);
-  });
+  for (const replay of RESPONSE_REPLAYS)
+    test(replay.name, async () => {
+      if (stage.gateway().ended() !== undefined) await stage.restart();
+      expect(await replayResponse({ stage, responder }, answeringOf(replay))).toEqual([]);
+    });
 });

@@ -72,11 +72,15 @@ export async function startRecorder(): Promise<Recorder> {
   };
 }
 
-/** Names the case that it answers. Half of them are answered before their body was read. */
+/** Long enough for the request behind to be answered, if nothing holds that back. */
+const SLOW_MS = 200;
+
+/** Names the case that it answers. Half of them are answered before their body was read, and slow ones late. */
 function answer(req: IncomingMessage, res: ServerResponse): void {
   const id = caseOf(linesOf(req), req.url ?? "");
   const send = () => res.writeHead(200, { "X-Answer": id, "Content-Type": "text/plain" }).end(id);
-  if (id.charCodeAt(id.length - 1) % 2 === 0) send();
+  if (id.endsWith("slow")) setTimeout(send, SLOW_MS);
+  else if (id.charCodeAt(id.length - 1) % 2 === 0) send();
   else req.on("end", send);
   req.on("error", () => {}).resume();
 }

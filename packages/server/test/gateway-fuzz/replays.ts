@@ -1,4 +1,5 @@
 /** Requests and answers that once did harm, each under the name of what it must not do again. */
+import { lastRequest } from "./request-cases.ts";
 
 const WEBSOCKET =
   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -42,7 +43,7 @@ export const REQUEST_REPLAYS: readonly RequestReplay[] = [
   },
   {
     name: "a WebSocket handshake behind another request is not answered before it",
-    bytes: `${post("/free").replace("Connection: close\r\n", "").replace("replay.2", "replay.1")}${get(WEBSOCKET)}`,
+    bytes: `${post("/free").replace("Connection: close\r\n", "").replace("replay.2", "replay.slow")}${get(WEBSOCKET)}`,
   },
   ...[
     "/p%61yments/%ff",
@@ -152,13 +153,11 @@ export const RESPONSE_REPLAYS: readonly ResponseReplay[] = [
 export function answeringOf({
   method = "GET",
   version = "1.1",
-  isUpgrade = false,
+  isUpgrade: asksUpgrade = false,
   answer,
   closes = false,
 }: ResponseReplay) {
-  const request = `${method} /free?case=replay HTTP/${version}\r\nHost: localhost\r\nX-Case: replay\r\n${isUpgrade ? WEBSOCKET : ""}\r\n`;
-  const last = isUpgrade
-    ? ""
-    : "GET /free?case=replay.last HTTP/1.1\r\nHost: localhost\r\nX-Case: replay.last\r\nConnection: close\r\n\r\n";
-  return { id: "replay", method, version, request, last, pieces: [answer], closes };
+  const request = `${method} /free?case=replay HTTP/${version}\r\nHost: localhost\r\nX-Case: replay\r\n${asksUpgrade ? WEBSOCKET : ""}\r\n`;
+  const last = asksUpgrade || version === "1.0" ? "" : lastRequest("replay.last");
+  return { id: "replay", method, version, request, asksUpgrade, last, pieces: [answer], closes };
 }

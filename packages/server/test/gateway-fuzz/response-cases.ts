@@ -9,7 +9,8 @@ export interface Answering {
   readonly method: string;
   readonly version: string;
   readonly request: string;
-  /** The request behind it; a connection that asks to become another protocol has none. */
+  readonly asksUpgrade: boolean;
+  /** The request behind it; a connection that ends with its first answer, or may become another protocol, has none. */
   readonly last: string;
   /** What the service writes at once, in turn. */
   readonly pieces: readonly string[];
@@ -159,12 +160,11 @@ export function answeringFor(seed: number, index: number): Answering {
           "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         ]
       : []),
-    ...(!asksUpgrade && version === "1.0" && random.chance(0.5) ? ["Connection: keep-alive"] : []),
     ...(random.chance(0.1) ? ["TE: trailers"] : []),
   ];
   const request = `${method} ${path}?case=${id} HTTP/${version}\r\n${head.join("\r\n")}\r\n\r\n${method === "POST" ? "{}" : ""}`;
-  const last = asksUpgrade ? "" : lastRequest(`${id}.last`);
-  return { index, id, method, version, request, last, ...answerTo(random, id) };
+  const last = asksUpgrade || version === "1.0" ? "" : lastRequest(`${id}.last`);
+  return { index, id, method, version, request, asksUpgrade, last, ...answerTo(random, id) };
 }
 
 function answerTo(random: Random, id: string): Pick<Answering, "pieces" | "closes"> {

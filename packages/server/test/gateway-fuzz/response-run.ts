@@ -55,7 +55,7 @@ export async function runResponses(options: ResponseRunOptions, collectsAll = fa
 async function ask(one: Answering, { stage, responder }: Pick<ResponseRunOptions, "stage" | "responder">) {
   responder.plan(one.id, one);
   // Only a connection that was asked to become another protocol is never closed by the gateway itself.
-  const isOver = (bytes: string) => one.last === "" && bytes.includes("\r\n\r\n");
+  const isOver = (bytes: string) => one.asksUpgrade && bytes.includes("\r\n\r\n");
   const answered = await exchange({ port: stage.gateway().port, pieces: [one.request + one.last], isOver });
   return judged(one, answered);
 }
