@@ -47,6 +47,8 @@ async function plain() {
   const proxy = createProxy({
     upstream,
     timeoutMs: 60_000,
+    keepAliveMs: 4_000,
+    maxConnections: 1_000,
     host: "client",
     trusted: new BlockList(),
     kept: new Set(),

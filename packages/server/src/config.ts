@@ -90,7 +90,13 @@ function settingOf(name: SettingName, { flags, env, lines, file }: Places): unkn
   const isText = (one: unknown): one is string => typeof one === "string";
   if (isText(line) || (setting.many && Array.isArray(line) && line.every(isText)))
     return readAt(where, setting, line);
-  throw new ConfigError(where, setting.secret ? "(hidden)" : line, "text in quotes");
+  const isCount = typeof setting.default === "number" && setting.value !== "DURATION";
+  if (isCount && Number.isSafeInteger(line)) return checked(where, setting, line);
+  throw new ConfigError(
+    where,
+    setting.secret ? "(hidden)" : line,
+    isCount ? "a whole number" : "text in quotes",
+  );
 }
 
 function readAt(where: string, setting: Setting<unknown>, text: string | readonly string[]): unknown {

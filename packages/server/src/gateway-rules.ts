@@ -1,8 +1,9 @@
 /** The rules of the gateway's routes, as a configuration file has them. The first that fits a request holds. */
 
 import { durationMs } from "nevertwice/env";
-import type { FingerprintHow, ProfileName } from "nevertwice/http";
+import type { FingerprintHow, KeepDecision, ProfileName } from "nevertwice/http";
 import { ConfigError } from "./config-error.ts";
+import { patternOf } from "./gateway/route-match.ts";
 
 /** Whose keys a request's are. */
 export type ScopeRule =
@@ -34,6 +35,8 @@ export interface GatewayRule {
   /** How long a duplicate waits for the first; absent: it is told to come back. */
   readonly waitMs?: number;
   readonly onLapsed?: "takeover" | "hold";
+  /** What becomes of the key by the status of the answer (`404`) or its class (`5xx`), where it differs from the default. */
+  readonly keep?: Readonly<Record<string, KeepDecision>>;
   /** What an answer that was lost on the way from the service means for the key. */
   readonly onUpstreamLost: "unknown" | "release";
 }
@@ -56,6 +59,7 @@ const LINES: Readonly<Record<string, { readonly into: keyof GatewayRule; readonl
   retention: { into: "retentionMs", read: readDuration },
   wait: { into: "waitMs", read: readDuration },
   on_lapsed: { into: "onLapsed", read: readChoice("takeover", "hold") },
+  keep: { into: "keep", read: readKeep },
   on_upstream_lost: { into: "onUpstreamLost", read: readChoice("unknown", "release") },
 };
 
@@ -122,7 +126,25 @@ function readPath(where: string, value: unknown): string {
   const wanted = 'a path like "/payments", or "/payments/*" for all below it';
   if (typeof value !== "string" || !/^\/[^*?#]*\*?$/.test(value) || /[^/]\*$/.test(value))
     throw new ConfigError(where, value, wanted);
+  try {
+    patternOf({ path: value, methods: METHODS });
+  } catch (error) {
+    throw noPattern(where, value, wanted, error);
+  }
   return value;
+}
+
+function noPattern(where: string, value: string, wanted: string, cause: unknown): ConfigError {
+  return new ConfigError(where, value, `${wanted}, without empty or dot segments, escapes and semicolons`, {
+    cause,
+  });
+}
+
+function readKeep(where: string, value: unknown): Readonly<Record<string, KeepDecision>> {
+  const isFit = ([status, decision]: [string, unknown]) =>
+    /^([1-5]xx|[2-5]\d\d)$/.test(status) && /^(keep|release|unknown|marker)$/.test(String(decision));
+  if (isTable(value) && Object.entries(value).every(isFit)) return value as Record<string, KeepDecision>;
+  throw new ConfigError(where, value, 'a table like { 404 = "keep", 5xx = "unknown" }');
 }
 
 function readMethods(where: string, value: unknown): readonly string[] {
@@ -187,6 +209,17 @@ export function rulesOf({
   throw new ConfigError(
     "gateway-scope",
     undefined,
-    "given with upstream, unless the file has [[routes]]: whose keys are whose? e.g. --gateway-scope header:authorization, or anyone",
+    "given with upstream, unless the file has [[routes]]: whose keys are whose? e.g. --gateway-scope jwt:sub:FILE, or anyone",
   );
+}
+
+/** What an operator should know about the rules before a client finds out. */
+export function warningsAbout(rules: readonly GatewayRule[]): readonly string[] {
+  return rules.flatMap(({ path, scope }) => {
+    if (typeof scope !== "object" || !("header" in scope) || !/^(authorization|cookie)$/i.test(scope.header))
+      return [];
+    return [
+      `the keys of ${path} belong to the text of the header ${scope.header}. A client whose token or session is renewed between two tries is a new owner, and its request runs again; any text is an owner, so strangers have keys too. Take the owner from what does not change: scope = { jwt = "sub", key = "..." }.`,
+    ];
+  });
 }

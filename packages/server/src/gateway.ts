@@ -1,29 +1,35 @@
 /**
- * The gateway: the idempotency layer before a service that knows nothing of it. It has a listener of its own; what no
- * rule is about passes untouched. The Origin of a request is the service's business, as it was before.
+ * The gateway: the idempotency layer in front of a service that knows nothing of it. It has a listener of its own;
+ * requests that no rule is about pass untouched. The Origin of a request is the service's business, as it was before.
  */
-import { readFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { createServer as createTlsServer } from "node:https";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { BlockList, isIP } from "node:net";
+import type { Duplex } from "node:stream";
 import { isNevertwiceError, NevertwiceError } from "nevertwice";
 import type { ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import type { Context } from "./context.ts";
-import { isLoopback, LOOPBACK } from "./gatekeeper.ts";
-import { createDrain } from "./gateway/drain.ts";
-import { answerFailure } from "./gateway/failure.ts";
-import { guarded, type Listener } from "./gateway/guarded.ts";
-import { createProxy, type ReverseProxy } from "./gateway/proxy.ts";
-import { firstMatch, type Matching } from "./gateway/route-match.ts";
-import { scopeHeader, scopeOf } from "./gateway/scope.ts";
+import { descriptorsFor } from "./descriptors.ts";
+import { createBuffered } from "./gateway/buffered.ts";
+import { createConnections } from "./gateway/connections.ts";
+import { askForBody, noteExpectation } from "./gateway/expectation.ts";
+import { answerFailure, crowded, rawProblem, unreadable } from "./gateway/failure.ts";
+import { type GuardedParts, guarded, type Listener } from "./gateway/guarded.ts";
+import { checkHead, checkHostName } from "./gateway/head-check.ts";
+import { createListener, createPlainListener } from "./gateway/listener.ts";
+import { createProxy } from "./gateway/proxy.ts";
+import { createRouteMatcher, type Matching } from "./gateway/route-match.ts";
+import { type Scope, scopeHeader, scopeOf } from "./gateway/scope.ts";
+import { originForm } from "./gateway/target.ts";
 import { createTunnels } from "./gateway/upgrade.ts";
-import { type GatewayRule, rulesOf } from "./gateway-rules.ts";
+import { type GatewayRule, rulesOf, warningsAbout } from "./gateway-rules.ts";
 import { requestTracing } from "./tracing.ts";
 
 export interface Gateway {
   /** Not yet listening. */
   readonly server: Server;
+  /** What an operator should know about its rules. */
+  readonly warnings: readonly string[];
   /** Takes no new requests, and waits for those that run. */
   close(): Promise<void>;
 }
@@ -34,33 +40,47 @@ interface Route extends Matching {
 
 export function createGateway(config: ServerConfig, context: Context): Gateway {
   const rules = rulesOf(config);
+  const trusted = blockListOf(config.trustProxy);
+  const maxConnections = descriptorsFor(config.maxConnections);
+  const connections = createConnections({
+    maxConnections,
+    maxPerAddress: config.maxConnectionsPerAddress,
+    bodyTimeoutMs: config.bodyTimeout,
+    trusted,
+  });
   const proxy = createProxy({
     upstream: upstreamOf(config),
     timeoutMs: config.upstreamTimeout,
+    keepAliveMs: config.upstreamKeepAlive,
+    maxConnections,
     host: config.upstreamHost,
-    trusted: blockListOf(config.trustProxy),
+    trusted,
     kept: new Set(rules.flatMap(({ scope }) => scopeHeader(scope) ?? [])),
   });
-  const routes = rules.map((rule) => routeOf(rule, context.guard(config.namespace), proxy));
-  const checkHost = hostCheck(config);
-  const server = serverOf(config);
-  const drain = createDrain(server, config.tlsCert !== undefined);
-  const tunnels = createTunnels({
-    proxy,
-    server: () => server,
-    checkHost,
-    timeoutMs: config.upstreamTimeout,
-  });
+  const buffered = createBuffered(config.maxBufferedBytes);
+  const parts = { guard: context.guard(config.namespace), proxy, buffered };
+  const matcher = createRouteMatcher(rules.map((rule) => routeOf(rule, parts)));
+  const isCalledRightly = checkHostName(config);
 
-  async function serve(req: IncomingMessage, res: ServerResponse, expects: boolean): Promise<void> {
-    drain.begin(res);
+  function check(req: IncomingMessage): void {
+    checkHead(req);
+    isCalledRightly(req);
+    req.url = originForm(req.url ?? "/", req.headers.host);
+  }
+
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    connections.begin(req, res);
+    // Whoever waits for the response hears of its "close"; an error that nobody listens to would end the process.
+    res.on("error", () => {});
     try {
-      checkHost(req);
-      const route = firstMatch(routes, req.method ?? "GET", req.url ?? "/");
-      if (route === undefined) await proxy.forward(req, res, { expects });
+      check(req);
+      const match = matcher.find(req.method ?? "GET", req.url as string);
+      if (match === undefined) await proxy.forward(req, res);
       else {
-        if (expects) res.writeContinue();
-        await route.listener(req, res);
+        // What the layer takes for the address; the service gets it as it was sent.
+        Object.assign(req, { originalUrl: match.identity });
+        buffered.countRequest(req, res, () => answerFailure(res, crowded()));
+        await match.rule.listener(req, res);
       }
     } catch (error) {
       answerFailure(res, error);
@@ -68,35 +88,84 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
   }
 
   const traced = requestTracing();
-  server.on("request", (req, res) => void traced(req, res, () => serve(req, res, false)));
-  server.on("checkContinue", (req, res) => void traced(req, res, () => serve(req, res, true)));
+  function prepare(listener: Server): Server {
+    listener.on("request", (req, res) => void traced(req, res, () => serve(req, res)));
+    listener.on("checkContinue", (req, res) => {
+      noteExpectation(req, res);
+      void traced(req, res, () => serve(req, res));
+    });
+    listener.on("clientError", (error: Error, socket: Duplex) => {
+      // Behind what is being answered it would be read as a part of that answer.
+      if (connections.isBusy(socket) || !socket.writable) socket.destroy();
+      else socket.end(rawProblem(unreadable(error)));
+    });
+    listener.on("connect", (req, socket, head) => tunnels.onUpgrade(req, socket, head));
+    return listener;
+  }
+
+  const server = prepare(createListener(config));
+  const ordinary = prepare(createPlainListener(config));
+  const tunnels = createTunnels({
+    proxy,
+    connections,
+    ordinary,
+    check,
+    timeoutMs: config.upstreamTimeout,
+    idleMs: config.tunnelTimeout,
+  });
+  connections.watch(server);
+  connections.watchHandedOn(ordinary);
   server.on("upgrade", tunnels.onUpgrade);
 
   return {
     server,
+    warnings: warningsAbout(rules),
     async close() {
       tunnels.close();
-      await drain.close(config.drain);
+      await connections.close(server, config.drain);
       proxy.close();
     },
   };
 }
 
-function routeOf(rule: GatewayRule, guard: ReturnType<Context["guard"]>, proxy: ReverseProxy): Route {
+/** A 404 or a 405 says that nothing was done, and any stranger can have as many of them as he likes. */
+const NOT_KEPT = { 404: "release", 405: "release" } as const;
+
+function routeOf(rule: GatewayRule, parts: GuardedParts): Route {
   try {
-    const { path, methods, waitMs, onUpstreamLost, scope, ...options } = rule;
-    const listener = guarded(guard, proxy, {
+    const { path, methods, waitMs, onUpstreamLost, keep, ...options } = rule;
+    const scope = scopeOf(rule.scope);
+    const listener = guarded(parts, {
       ...options,
       methods,
-      scope: scopeOf(scope),
+      scope: beforeBody(scope),
+      keep: { ...NOT_KEPT, ...keep },
       ...(waitMs !== undefined && { onPending: "wait" as const, waitMs }),
       onUpstreamLost,
     });
-    return { path, methods, listener };
+    if (scope !== "anyone") return { path, methods, listener };
+    return {
+      path,
+      methods,
+      listener(req, res) {
+        askForBody(req);
+        return listener(req, res);
+      },
+    };
   } catch (error) {
     if (!isNevertwiceError(error)) throw error;
     throw inRoute(rule, error);
   }
+}
+
+/** The layer reads the body after it has asked for the scope. */
+function beforeBody(scope: Scope): Scope {
+  if (scope === "anyone") return scope;
+  return async (req) => {
+    const owner = await scope(req);
+    askForBody(req);
+    return owner;
+  };
 }
 
 function inRoute({ path }: GatewayRule, cause: NevertwiceError): NevertwiceError {
@@ -111,41 +180,6 @@ function upstreamOf({ upstream = "" }: ServerConfig): string {
     "(hidden)",
     "without a user and password: clients show theirs to the service",
   );
-}
-
-function serverOf({ tlsCert, tlsKey, gatewayClientCa }: ServerConfig): Server {
-  // How long a whole request may take is the service's to say; its head has node's own limit.
-  const how = { requestTimeout: 0 };
-  if (tlsCert === undefined || tlsKey === undefined) return createServer(how);
-  return createTlsServer({
-    ...how,
-    cert: readFileSync(tlsCert),
-    key: readFileSync(tlsKey),
-    // Who has none is let in where a rule does not ask for it.
-    ...(gatewayClientCa !== undefined && {
-      ca: readFileSync(gatewayClientCa),
-      requestCert: true,
-      rejectUnauthorized: false,
-    }),
-  });
-}
-
-/**
- * A page of a stranger can have its own name point at this machine, and so reach what listens for this machine alone.
- * A listener for others is called by names that only the service knows.
- */
-function hostCheck({ gatewayListen, allowHost }: ServerConfig): (req: IncomingMessage) => void {
-  if (!isLoopback(gatewayListen.host)) return () => {};
-  const allowed = new Set([...LOOPBACK, ...allowHost.map((host) => host.toLowerCase())]);
-  if (isIP(gatewayListen.host) === 4) allowed.add(gatewayListen.host);
-  return ({ headers }) => {
-    const host = /^(\[[^\]]*\]|[^:]*)/.exec(headers.host ?? "")?.[1] ?? "";
-    if (allowed.has(host.toLowerCase())) return;
-    throw new NevertwiceError(
-      "not-authorized",
-      "the Host of the request is none of this gateway's names; start it with --allow-host NAME if it is.",
-    );
-  };
 }
 
 function blockListOf(trusted: readonly string[]): BlockList {

@@ -107,6 +107,7 @@ function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
       await checkOpenness(config, context);
       const url = await app.listen({ ...config.listen });
       if (gateway === undefined) return { url, gatewayUrl: undefined };
+      for (const warning of gateway.warnings) app.log.warn(warning);
       return { url, gatewayUrl: await listening(gateway.server, config.gatewayListen, isSecure) };
     },
     async close() {

@@ -137,7 +137,15 @@ export const SETTINGS = {
     default: 60_000,
     read: duration,
     value: "DURATION",
-    what: "How long may the service take until it begins to answer?",
+    what: "How long the service may take until it begins to answer, and between two pieces of its answer",
+    check: atLeast(1, "1ms or more"),
+  } as Setting<number>,
+  upstreamKeepAlive: {
+    default: 4_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long an idle connection to the service is kept for another request; 0s opens one for each",
+    check: atLeast(0, "0s or more"),
   } as Setting<number>,
   upstreamHost: {
     default: "client",
@@ -152,6 +160,76 @@ export const SETTINGS = {
     what: "Which proxies before the gateway are believed when they say for whom they call?",
     many: true,
   } as Setting<readonly string[]>,
+  headTimeout: {
+    default: 10_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long a client of the gateway may take to send the head of a request",
+    check: atLeast(1, "1ms or more"),
+  } as Setting<number>,
+  bodyTimeout: {
+    default: 30_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long a client of the gateway may pause while it sends a body, or while it reads an answer",
+    check: atLeast(1, "1ms or more"),
+  } as Setting<number>,
+  tunnelTimeout: {
+    default: 600_000,
+    read: duration,
+    value: "DURATION",
+    what: "How long a WebSocket through the gateway may be silent",
+    check: atLeast(1, "1ms or more"),
+  } as Setting<number>,
+  maxConnections: {
+    default: 2_000,
+    read: readCount,
+    value: "COUNT",
+    what: "How many clients may be connected to the gateway at once; fewer where the process may not open as many files",
+    check: atLeast(1, "1 or more"),
+  } as Setting<number>,
+  maxConnectionsPerAddress: {
+    default: 256,
+    read: readCount,
+    value: "COUNT",
+    what: "How many of them may come from one address, or one /64 network of IPv6; a trusted proxy may have all",
+    check: atLeast(1, "1 or more"),
+  } as Setting<number>,
+  maxBufferedBytes: {
+    default: 67_108_864,
+    read: readCount,
+    value: "BYTES",
+    what: "How many bytes of request bodies, and as many of answers, the gateway holds in memory at once",
+    check: atLeast(65_536, "65536 or more"),
+  } as Setting<number>,
+  quotaKeys: {
+    default: 1_000_000,
+    read: readCount,
+    value: "COUNT",
+    what: "How many keys one owner may have alive in the gateway",
+    check: atLeast(1, "1 or more"),
+  } as Setting<number>,
+  quotaBytes: {
+    default: 1_073_741_824,
+    read: readCount,
+    value: "BYTES",
+    what: "How many bytes of answers the gateway keeps for one owner",
+    check: atLeast(1, "1 or more"),
+  } as Setting<number>,
+  quotaTotalKeys: {
+    default: 20_000_000,
+    read: readCount,
+    value: "COUNT",
+    what: "How many keys all owners together may have alive in the gateway",
+    check: atLeast(1, "1 or more"),
+  } as Setting<number>,
+  quotaTotalBytes: {
+    default: 21_474_836_480,
+    read: readCount,
+    value: "BYTES",
+    what: "How many bytes of answers the gateway keeps for all owners together",
+    check: atLeast(1, "1 or more"),
+  } as Setting<number>,
   lease: {
     default: 30_000,
     read: duration,
@@ -213,6 +291,11 @@ function splitList(value: string): readonly string[] {
 
 function atLeast(least: number, wanted: string): NonNullable<Setting<number>["check"]> {
   return { wanted, is: (ms) => Number.isSafeInteger(ms) && ms >= least };
+}
+
+function readCount(name: string, value: string): number {
+  if (/^\d{1,15}$/.test(value)) return Number(value);
+  throw new ConfigError(name, value, "a whole number");
 }
 
 function readAddress(name: string, value: string): Address {

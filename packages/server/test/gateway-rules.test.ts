@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { configOf, readConfig } from "../src/config.ts";
-import { firstMatch } from "../src/gateway/route-match.ts";
+import { createRouteMatcher } from "../src/gateway/route-match.ts";
 import { createGateway } from "../src/gateway.ts";
-import { type GatewayRule, rulesIn } from "../src/gateway-rules.ts";
+import { type GatewayRule, rulesIn, warningsAbout } from "../src/gateway-rules.ts";
 import { gatewayBefore, read, serviceOn } from "./gateway/stage.ts";
 
 test("a file's routes are read with all they can say", () => {
@@ -109,7 +109,7 @@ test.each(["", "everyone", "header:", "header:a:b", "jwt:sub", "certificate:seri
 
 test("a gateway is not made before it is said whose keys are whose", () => {
   expect(() => createGateway(configOf({ upstream: "http://127.0.0.1:1" }), {} as never)).toThrow(
-    /gateway-scope is missing.*--gateway-scope header:authorization/,
+    /gateway-scope is missing.*--gateway-scope jwt:sub:FILE/,
   );
 });
 
@@ -120,32 +120,85 @@ test("a password in the service's address is refused, and not shown", () => {
   );
 });
 
+test.each([
+  ["Authorization", 1],
+  ["cookie", 1],
+  ["x-tenant", 0],
+])("an operator is warned of owners that change with every token: header:%s", (header, count) => {
+  const rule = {
+    path: "/a",
+    methods: ["POST"],
+    required: false,
+    scope: { header },
+    onUpstreamLost: "unknown",
+  } as const;
+  expect(warningsAbout([rule])).toHaveLength(count);
+});
+
 describe("which rule fits", () => {
   const rules = [
     { path: "/payments", methods: ["POST"] },
     { path: "/api/*", methods: ["POST", "PUT"] },
     { path: "/*", methods: ["POST"] },
   ];
+  const { find } = createRouteMatcher(rules);
+
   test.each([
-    ["POST", "/payments", "/payments"],
-    ["POST", "/payments?x=/api/", "/payments"],
-    ["POST", "/payments/", "/payments"],
-    ["POST", "//payments", "/payments"],
-    ["POST", "/PAYMENTS", "/payments"],
-    ["POST", "/%70ayments", "/payments"],
-    ["POST", "/x/../payments", "/payments"],
-    ["POST", "/x/%2e%2e/payments", "/payments"],
-    ["POST", "http://any.example/payments", "/payments"],
-    ["POST", "/payments/1", "/*"],
-    ["PUT", "/api/a/b", "/api/*"],
-    ["PUT", "/api", "/api/*"],
-    ["PUT", "/apis", undefined],
-    ["PUT", "/payments", undefined],
-    ["GET", "/payments", undefined],
-    ["POST", "/%", "/*"],
-  ])("%s %s: %s", (method, target, path) => {
-    expect(firstMatch(rules, method, target)?.path).toBe(path);
+    ["POST", "/payments", "/payments", "/payments"],
+    ["POST", "/payments?x=/api/", "/payments", "/payments?x=/api/"],
+    ["POST", "/payments/", "/payments", "/payments"],
+    ["POST", "/PAYMENTS", "/payments", "/payments"],
+    ["POST", "/%70ayments", "/payments", "/payments"],
+    ["POST", "/payments/1", "/*", "/payments/1"],
+    ["POST", "/Other//x/", "/*", "/Other/x"],
+    ["POST", "/o%74her/%e2%82%ac%2Fx", "/*", "/other/%E2%82%AC%2Fx"],
+    ["PUT", "/api/a/B", "/api/*", "/api/a/B"],
+    ["PUT", "/API/a;v=1/", "/api/*", "/api/a;v=1"],
+    ["PUT", "/api", "/api/*", "/api"],
+  ])("%s %s: %s, known as %s", (method, target, path, identity) => {
+    expect(find(method, target)).toMatchObject({ rule: { path }, identity });
   });
+
+  test.each([
+    ["PUT", "/apis"],
+    ["PUT", "/payments"],
+    ["GET", "/payments"],
+    ["GET", "/%ff/../%"],
+  ])("%s %s: none", (method, target) => {
+    expect(find(method, target)).toBeUndefined();
+  });
+
+  test.each([
+    ["another service would merge the slashes", "//payments"],
+    ["another service would drop the parameters", "/payments;x=1"],
+    ["another service would drop the parameters before it decodes", "/payments;x%2Fy"],
+    ["another service would decode the slash", "/payments%2F"],
+    ["another service would take the backslash for a slash", "/payments%5c"],
+    ["another service would decode twice", "/%2570ayments"],
+    ["another service would decode three times", "/%252570ayments"],
+    ["dot segments", "/x/../payments"],
+    ["escaped dot segments", "/x/%2e%2e/payments"],
+    ["dot segments behind an escaped slash", "/payments/x%2f..%2f..%2fother"],
+    ["dot segments with parameters", "/x/..;a/payments"],
+    ["dot segments that are escaped twice", "/x/%252e%252e/payments"],
+    ["an escape that is not UTF-8", "/p%61yments/%ff"],
+    ["an escape that is not UTF-8, and dot segments", "/%ff/../p%61yments"],
+    ["an overlong escape of a slash", "/x%c0%afpayments"],
+    ["half an escape", "/payments%"],
+    ["an escaped control character", "/payments%00"],
+    ["a path that is escaped too often", `/${"%25".repeat(1)}${"25".repeat(9)}70ayments`],
+  ])("a path that services read differently is refused: %s", (_, target) => {
+    expect(() => find("POST", target)).toThrow(expect.objectContaining({ code: "request-invalid" }));
+  });
+
+  test("a path that could only be read as another one of the same rule is taken", () => {
+    expect(find("PUT", "/api/a%2Fb;c//d")?.rule.path).toBe("/api/*");
+  });
+});
+
+test.each(["/a//b", "/a/../b", "/a;b", "/a%2fb", "/a/%zz"])("a rule for %s is refused", (path) => {
+  const routes = [{ path, scope: "anyone" }];
+  expect(() => rulesIn("file.toml", routes)).toThrow(/path of route 1 in file.toml/);
 });
 
 test("each route has its own settings, and what no route is about passes untouched", async () => {

@@ -16,6 +16,7 @@ export const ERROR_CODES = {
   "signature-invalid": { status: 401, retryable: false },
   "not-authorized": { status: 403, retryable: false },
   "not-found": { status: 404, retryable: false },
+  "request-timeout": { status: 408, retryable: true },
   pending: { status: 409, retryable: true },
   "already-done": { status: 409, retryable: false },
   unknown: { status: 409, retryable: false },

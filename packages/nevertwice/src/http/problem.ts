@@ -12,6 +12,7 @@ export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
   "signature-invalid": "The signature is not valid",
   "not-authorized": "Not allowed",
   "not-found": "There is nothing here",
+  "request-timeout": "The request did not come in time",
   pending: "A request is outstanding for this Idempotency-Key",
   "already-done": "This request was carried out before",
   unknown: "The outcome of an earlier attempt is unknown",

@@ -1,5 +1,5 @@
-/** What can go wrong between the gateway and the service, and what the client is told. */
-import type { ServerResponse } from "node:http";
+/** What can go wrong between a client, the gateway and the service, and what the client is told. */
+import { type ServerResponse, STATUS_CODES } from "node:http";
 import { isNevertwiceError, NevertwiceError } from "nevertwice";
 import { problemAnswer } from "nevertwice/http";
 
@@ -23,7 +23,7 @@ export function unsendable(cause: unknown): NevertwiceError {
   return new NevertwiceError("request-invalid", "the request cannot be sent on as it is.", { cause });
 }
 
-/** The request was on its way, and nobody knows what became of it. */
+/** The request was on its way, and its outcome is not known. */
 export function lost(why: string, cause?: unknown): NevertwiceError {
   return new NevertwiceError(
     "upstream-lost",
@@ -36,16 +36,49 @@ export function isLost(error: unknown): boolean {
   return isNevertwiceError(error, "upstream-lost");
 }
 
-/** Answers what has not been answered, and cuts off what was begun. */
+/** What node's parser says of a request that it could not read; it has no head that could be judged. */
+export function unreadable(cause: Error): NevertwiceError {
+  const { code } = cause as { readonly code?: string };
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return stalled();
+  const what = code === "HPE_HEADER_OVERFLOW" ? "its head is too large" : "it is not HTTP/1.1";
+  return new NevertwiceError("request-invalid", `the request cannot be read: ${what}. Nothing was done.`, {
+    cause,
+  });
+}
+
+/** The client began a request and did not go on. */
+export function stalled(): NevertwiceError {
+  return new NevertwiceError(
+    "request-timeout",
+    "the rest of the request did not come in time. Nothing was done; send the same request again.",
+  );
+}
+
+/** The gateway holds as many bytes of bodies as it may. */
+export function crowded(): NevertwiceError {
+  return new NevertwiceError(
+    "unavailable",
+    "the gateway holds as many request bodies as it may. Nothing was done; send the same request again later.",
+  );
+}
+
+/** Answers what has not been answered, and cuts off what was begun. Never throws. */
 export function answerFailure(res: ServerResponse, error: unknown): void {
-  if (res.headersSent || res.destroyed) {
-    res.destroy();
+  if (res.headersSent || res.destroyed || res.writableEnded) {
+    if (!res.writableFinished) res.destroy();
     return;
   }
   const { status, headers, body } = problemOf(error);
-  for (const [name, value] of headers) res.setHeader(name, value);
-  res.setHeader("Content-Length", Buffer.byteLength(body));
-  res.writeHead(status).end(body);
+  try {
+    for (const name of res.getHeaderNames()) res.removeHeader(name);
+    for (const [name, value] of headers) res.setHeader(name, value);
+    const bytes = Buffer.from(body);
+    res.setHeader("Content-Length", bytes.length);
+    res.writeHead(status, STATUS_CODES[status] ?? "").end(bytes);
+  } catch {
+    // Something else has taken the response away; there is nobody left to tell.
+    res.destroy();
+  }
 }
 
 /** The same on a bare socket, which is then closed. */
@@ -53,7 +86,7 @@ export function rawProblem(error: unknown): string {
   const { status, headers, body } = problemOf(error);
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
   const length = Buffer.byteLength(body);
-  return `HTTP/1.1 ${status} \r\n${lines}content-length: ${length}\r\nconnection: close\r\n\r\n${body}`;
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines}content-length: ${length}\r\nconnection: close\r\n\r\n${body}`;
 }
 
 function problemOf(error: unknown): ReturnType<typeof problemAnswer> {

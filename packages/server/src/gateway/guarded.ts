@@ -4,6 +4,7 @@ import type { Guard } from "nevertwice";
 import { isNevertwiceError } from "nevertwice";
 import type { HttpAttempt, HttpOptions } from "nevertwice/http";
 import { idempotency } from "nevertwice/http/node";
+import type { Buffered } from "./buffered.ts";
 import { isLost, PROBLEMS } from "./failure.ts";
 import type { ReverseProxy } from "./proxy.ts";
 
@@ -14,27 +15,33 @@ export interface GuardedOptions extends HttpOptions<IncomingMessage> {
   readonly onUpstreamLost: "unknown" | "release";
 }
 
+export interface GuardedParts {
+  readonly guard: Guard;
+  readonly proxy: ReverseProxy;
+  readonly buffered: Buffered;
+}
+
 /** Rejects with what kept the proxy from answering; then nothing was answered. */
-export function guarded(
-  guard: Guard,
-  proxy: ReverseProxy,
-  { onUpstreamLost, ...options }: GuardedOptions,
-): Listener {
-  const layer = idempotency<IncomingMessage>(guard, {
+export function guarded(parts: GuardedParts, { onUpstreamLost, ...options }: GuardedOptions): Listener {
+  const layer = idempotency<IncomingMessage>(parts.guard, {
     ...PROBLEMS,
     // What is known not to have reached the service says so itself; of anything else nobody knows.
     onFailure: (error) => (isLost(error) ? onUpstreamLost : "unknown"),
     ...options,
   });
-  return layer(handing(proxy));
+  return layer(handing(parts));
 }
 
 /** The proxy as a handler. */
-export function handing(proxy: ReverseProxy) {
-  return (req: IncomingMessage, res: ServerResponse, attempt: HttpAttempt | undefined): Promise<void> =>
-    proxy.forward(req, res, { fence: attempt?.fence }).catch((error) => {
-      throw attempt === undefined ? error : judged(error, attempt);
+export function handing({ proxy, buffered }: Omit<GuardedParts, "guard">) {
+  return (req: IncomingMessage, res: ServerResponse, attempt: HttpAttempt | undefined): Promise<void> => {
+    buffered.stopCounting(req);
+    if (attempt === undefined) return proxy.forward(req, res);
+    const hold = (bytes: number) => buffered.takeForAnswer(res, bytes);
+    return proxy.forward(req, res, { fence: attempt.fence, hold }).catch((error) => {
+      throw judged(error, attempt);
     });
+  };
 }
 
 /** Nothing has reached the service: nothing was done, and the key is free. */

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { BlockList } from "node:net";
+import { isListed, plainAddress } from "./client-network.ts";
 
 /** Of one connection only (RFC 9110, 7.6.1, and what came before it). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -21,14 +22,29 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
 /** What the gateway alone says to the service. */
 const OURS: ReadonlySet<string> = new Set(["nevertwice-fence"]);
 
-const FORWARDING: ReadonlySet<string> = new Set([
+/** Set by the gateway itself; what a trusted proxy said stands before it. */
+const REWRITTEN: ReadonlySet<string> = new Set([
   "forwarded",
   "x-forwarded-for",
   "x-forwarded-host",
   "x-forwarded-proto",
-  "x-forwarded-port",
-  "x-real-ip",
+  "via",
 ]);
+
+/**
+ * Headers by which proxies tell a service who calls, how, and what for. A service believes them, so a client must not
+ * send them: they would name another path or method than the one that was judged, or another caller.
+ */
+const SAID_BY_PROXIES: readonly RegExp[] = [
+  /^(x-)?forwarded(-|$)/,
+  /^x-(original|rewrite|envoy-original|ms-client-principal)(-|$)/,
+  /^x-(http-)?method(-override)?$/,
+  /^(x-)?(real|true-client|client|cluster-client|originating|remote|azure-client|fastly-client|cf-connecting)-ip(v6)?$/,
+  /^(cf-connecting-ip(v6)?|x-remote-addr|(x-)?remote-user)$/,
+  /^(x-)?(ssl|tls|client)-(cert|client|verify|cipher|protocol)/,
+  /^x-(url-)?scheme$/,
+  /^front-end-https$/,
+];
 
 /** Nobody may have these taken away by naming them in Connection: the message would mean something else. */
 const NEEDED: ReadonlySet<string> = new Set([
@@ -45,7 +61,7 @@ const NEEDED: ReadonlySet<string> = new Set([
 const NEVER_TRAILED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
   ...OURS,
-  ...FORWARDING,
+  ...REWRITTEN,
   ...NEEDED,
   "content-range",
   "trailer",
@@ -64,72 +80,75 @@ export interface RequestLinesHow {
   readonly kept: ReadonlySet<string>;
   /** Of the attempt, if the request has one. */
   readonly fence: number | undefined;
-  /** Whether the client's wish to be asked for its body goes to the service. */
-  readonly expects: boolean;
 }
 
-/** The lines of a request as the service gets them. */
+/** The lines of a request as the service gets them. How its body is framed is said by whoever sends it. */
 export function requestLines(req: IncomingMessage, how: RequestLinesHow): string[] {
   const { rawHeaders } = req;
   const named = namedInConnection(req.headers.connection);
-  const isTrusted = isIn(how.trusted, req.socket.remoteAddress);
+  const isTrusted = isListed(how.trusted, req.socket.remoteAddress);
   const lines: string[] = [];
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
-    const lower = plainName(name);
-    if (HOP_BY_HOP.has(lower) || OURS.has(lower) || FORWARDING.has(lower) || lower === "via") continue;
-    if (lower === "expect" && !how.expects) continue;
+    const lower = name.toLowerCase();
+    if (HOP_BY_HOP.has(lower) || OURS.has(lower) || REWRITTEN.has(lower) || isHandledHere(lower)) continue;
+    // Services of the CGI family cannot tell `_` from `-`: such a name may be the twin of any other.
+    if (lower.includes("_")) continue;
+    if (!isTrusted && !how.kept.has(lower) && SAID_BY_PROXIES.some((pattern) => pattern.test(lower)))
+      continue;
     if (lower === "host" && how.host !== undefined) continue;
     if (named?.has(lower) && !NEEDED.has(lower) && !how.kept.has(lower)) continue;
     lines.push(name, rawHeaders[i + 1] as string);
   }
   if (how.host !== undefined) lines.push("Host", how.host);
-  addFraming(lines, req);
   addForwarding(lines, req, isTrusted);
   if (how.fence !== undefined) lines.push("Nevertwice-Fence", String(how.fence));
   return lines;
 }
 
-/** The lines of an answer as the client gets them. */
-export function responseLines({ rawHeaders, headers }: IncomingMessage): string[] {
-  const named = namedInConnection(headers.connection);
+/** The gateway answers `Expect` itself, frames the body anew, and sends no trailers with a request. */
+function isHandledHere(lower: string): boolean {
+  return lower === "expect" || lower === "content-length" || lower === "trailer";
+}
+
+/** The lines of an answer as the client gets them; without its trailers' names unless it can have trailers. */
+export function responseLines(
+  rawHeaders: readonly string[],
+  canTrail: boolean,
+  hasNoBody: boolean,
+): string[] {
+  const named = namedInConnection(valueIn(rawHeaders, "connection"));
   const lines: string[] = [];
+  let disposition: string | undefined;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
     const lower = name.toLowerCase();
     if (HOP_BY_HOP.has(lower) || lower === "via") continue;
+    if (lower === "trailer" && !canTrail) continue;
+    if (lower === "content-length" && hasNoBody) continue;
     if (named?.has(lower) && !NEEDED.has(lower)) continue;
-    lines.push(name, rawHeaders[i + 1] as string);
+    // Behind a Content-Length node reads its bytes as UTF-8.
+    if (lower === "content-disposition" && disposition === undefined)
+      disposition = rawHeaders[i + 1] as string;
+    else lines.push(name, rawHeaders[i + 1] as string);
   }
-  lines.push("Via", appended(headers.via, VIA));
-  return lines;
+  lines.push("Via", appended(valueIn(rawHeaders, "via"), VIA));
+  return disposition === undefined ? lines : ["Content-Disposition", disposition, ...lines];
 }
 
 /** Trailers in pairs, without what would change how the message is read. */
-export function trailerPairs({ rawTrailers }: IncomingMessage): [string, string][] {
+export function trailerPairs(rawTrailers: readonly string[]): [string, string][] {
   const pairs: [string, string][] = [];
   for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
     const name = rawTrailers[i] as string;
-    if (!NEVER_TRAILED.has(plainName(name))) pairs.push([name, rawTrailers[i + 1] as string]);
+    if (!NEVER_TRAILED.has(name.toLowerCase())) pairs.push([name, rawTrailers[i + 1] as string]);
   }
   return pairs;
 }
 
-/** Whether a message has a body, by its head. */
-export function hasBody({ headers }: IncomingMessage): boolean {
-  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
-}
-
-/** A body of unknown length goes on as one; a method that has bodies says when it has none. */
-function addFraming(lines: string[], { method = "GET", headers }: IncomingMessage): void {
-  if (headers["transfer-encoding"] !== undefined) lines.push("Transfer-Encoding", "chunked");
-  else if (headers["content-length"] === undefined && /^P(OST|UT|ATCH)$/.test(method))
-    lines.push("Content-Length", "0");
-}
-
 /** What others said before is told on only if they are believed: else a client could name any address as its own. */
 function addForwarding(lines: string[], { headers, socket }: IncomingMessage, isTrusted: boolean): void {
-  const address = plainAddress(socket.remoteAddress);
+  const address = plainAddress(socket.remoteAddress ?? "unknown");
   const proto = "encrypted" in socket ? "https" : "http";
   const before = isTrusted ? headers : {};
   const said = (name: string): string | undefined => [before[name] ?? []].flat().join(", ") || undefined;
@@ -138,7 +157,7 @@ function addForwarding(lines: string[], { headers, socket }: IncomingMessage, is
   const host = said("x-forwarded-host") ?? headers.host;
   if (host !== undefined) lines.push("X-Forwarded-Host", host);
   const node = address.includes(":") ? `"[${address}]"` : address;
-  const quoted = headers.host === undefined ? "" : `;host="${headers.host.replace(/[\\"]/g, "")}"`;
+  const quoted = headers.host === undefined ? "" : `;host="${headers.host}"`;
   lines.push("Forwarded", appended(said("forwarded"), `for=${node}${quoted};proto=${proto}`));
   lines.push("Via", appended(headers.via, VIA));
 }
@@ -149,22 +168,14 @@ function appended(before: string | undefined, more: string): string {
 
 function namedInConnection(connection: string | undefined): ReadonlySet<string> | undefined {
   if (connection === undefined || connection.toLowerCase() === "keep-alive") return undefined;
-  return new Set(connection.split(",").map((name) => plainName(name.trim())));
+  return new Set(connection.split(",").map((name) => name.trim().toLowerCase()));
 }
 
-/** Services behind gateways of the CGI family cannot tell `_` from `-`. */
-function plainName(name: string): string {
-  const lower = name.toLowerCase();
-  return lower.includes("_") ? lower.replaceAll("_", "-") : lower;
-}
-
-/** Without what says that an address of IPv4 came over IPv6. */
-function plainAddress(address = "unknown"): string {
-  return address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
-}
-
-function isIn(list: BlockList, address: string | undefined): boolean {
-  if (address === undefined) return false;
-  const plain = plainAddress(address);
-  return list.check(plain, plain.includes(":") ? "ipv6" : "ipv4");
+/** All lines of this name, joined. */
+export function valueIn(lines: readonly string[], name: string): string | undefined {
+  let value: string | undefined;
+  for (let i = 0; i + 1 < lines.length; i += 2)
+    if (lines[i]?.length === name.length && lines[i]?.toLowerCase() === name)
+      value = appended(value, lines[i + 1] as string);
+  return value;
 }

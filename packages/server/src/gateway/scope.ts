@@ -11,7 +11,7 @@ import { ConfigError } from "../config-error.ts";
 import type { ScopeRule } from "../gateway-rules.ts";
 import { claimsOf, type JwtKey, publicKey } from "./jwt.ts";
 
-export type Scope = "anyone" | ((req: IncomingMessage) => string);
+export type Scope = "anyone" | ((req: IncomingMessage) => string | Promise<string>);
 
 /** Names that promise a secret. */
 const SECRET_NAME = /auth|cookie|token|key|secret|session/i;

@@ -8,6 +8,7 @@ import { type AddressInfo, BlockList } from "node:net";
 import type { Guard } from "nevertwice";
 import type { HttpAttempt, HttpOptions } from "nevertwice/http";
 import { idempotency } from "nevertwice/http/node";
+import { createBuffered } from "../../src/gateway/buffered.ts";
 import { answerFailure, isLost } from "../../src/gateway/failure.ts";
 import { handing } from "../../src/gateway/guarded.ts";
 import { createProxy, type ReverseProxy } from "../../src/gateway/proxy.ts";
@@ -46,7 +47,7 @@ function layered(
   proxy: ReverseProxy,
   attempts: Map<string, HttpAttempt>,
 ): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
-  const handler = handing(proxy);
+  const handler = handing({ proxy, buffered: createBuffered(64 * 1_048_576) });
   return idempotency<IncomingMessage>(guard, {
     onFailure: (error) => (isLost(error) ? "unknown" : "release"),
     ...options,
@@ -60,6 +61,8 @@ function proxyTo(port: number): ReverseProxy {
   return createProxy({
     upstream: `http://127.0.0.1:${port}`,
     timeoutMs: 60_000,
+    keepAliveMs: 4_000,
+    maxConnections: 1_000,
     host: "client",
     trusted: new BlockList(),
     kept: new Set(),

@@ -140,6 +140,7 @@ describe("a refusal of the layer", () => {
       "request-invalid",
       "not-authenticated",
       "not-found",
+      "request-timeout",
       "internal-error",
       "not-supported",
       "upstream-lost",

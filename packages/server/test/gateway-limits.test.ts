@@ -1,0 +1,300 @@
+/** Everything that a client or a service can hold on to has a limit, and the limit is kept while others are served. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect, createServer as createNetServer, type Socket } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { descriptorsFor } from "../src/descriptors.ts";
+import { clientNetwork } from "../src/gateway/client-network.ts";
+import { createReuse } from "../src/gateway/reuse.ts";
+import { gate, gatewayBefore, raw, read, serviceOn } from "./gateway/stage.ts";
+
+/** A connection from an address of this machine, and all that it was told until it was closed. */
+async function hanging(
+  port: number,
+  text: string | Buffer,
+  from = "127.0.0.1",
+): Promise<{ said: Promise<string>; socket: Socket }> {
+  const socket = connect({ port, host: "127.0.0.1", localAddress: from });
+  onTestFinished(() => void socket.destroy());
+  let said = "";
+  socket.on("error", () => {});
+  socket.on("data", (chunk) => {
+    said += chunk.toString("latin1");
+  });
+  const closed = new Promise<string>((resolve) => void socket.once("close", () => resolve(said)));
+  await Promise.race([once(socket, "connect").catch(() => {}), closed]);
+  socket.write(text);
+  return { said: closed, socket };
+}
+
+/** A client that goes away in the middle of its request is none of its business. */
+const echo = () =>
+  serviceOn((req, res) =>
+    read(req).then(
+      (text) => void res.end(text),
+      () => {},
+    ),
+  );
+
+describe("a client that stalls", () => {
+  test.each([
+    ["before its first byte", ""],
+    ["in its head", "POST / HTTP/1.1\r\nHost: localhost\r\nX-A"],
+  ])("%s is told so and closed", async (_, text) => {
+    const { port } = await gatewayBefore(await echo(), { headTimeout: 200 });
+    const { said } = await hanging(port, text);
+    expect(await said).toMatch(/^HTTP\/1\.1 408 .*"request-timeout"/s);
+  });
+
+  test.each([
+    ["that is read for its fingerprint", "Idempotency-Key: k\r\n"],
+    ["that is sent on as it comes", ""],
+  ])("in a body %s is told so and closed, and its key is free", async (_, key) => {
+    const { port, send } = await gatewayBefore(await echo(), { bodyTimeout: 200 });
+    const { said } = await hanging(
+      port,
+      `POST /orders HTTP/1.1\r\nHost: localhost\r\n${key}Content-Length: 12\r\n\r\n{"am`,
+    );
+    expect(await said).toMatch(/^HTTP\/1\.1 408 .*"request-timeout"/s);
+    expect((await send({ key: "k" })).status).toBe(200);
+  });
+
+  test("while it reads its answer is closed", async () => {
+    const closed = gate();
+    const port = await serviceOn((_req, res) => {
+      res.once("close", () => closed.resolve());
+      res.write(Buffer.alloc(8_000_000));
+    });
+    const { port: at } = await gatewayBefore(port, { bodyTimeout: 300, upstreamTimeout: 60_000 });
+    const { socket } = await hanging(at, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    socket.pause();
+    await closed.promise;
+  });
+
+  test("is not one that waits for the service", async () => {
+    const open = gate();
+    const port = await serviceOn(async (_req, res) => {
+      await open.promise;
+      res.end("late");
+    });
+    const { send } = await gatewayBefore(port, { bodyTimeout: 100 });
+    const answers = Promise.all([send({ key: "k" }), send({ method: "GET" })]);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    open.resolve();
+    expect((await answers).map(({ text }) => text)).toEqual(["late", "late"]);
+  });
+
+  test("is not one whose upload the service does not read", async () => {
+    const open = gate();
+    const port = await serviceOn(async (req, res) => {
+      await open.promise;
+      res.end(String((await read(req)).length));
+    });
+    const { send } = await gatewayBefore(port, { bodyTimeout: 100, upstreamTimeout: 60_000 });
+    const answer = send({ method: "PUT", body: Buffer.alloc(8_000_000) });
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    open.resolve();
+    expect((await answer).text).toBe("8000000");
+  });
+});
+
+describe("a service that stalls", () => {
+  test.each([
+    ["before its answer", ""],
+    ["in the head of its answer", "HTTP/1.1 200 OK\r\nContent-"],
+    ["in the body of its answer", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"],
+  ])("%s is lost, and its key unknown", async (_, text) => {
+    const server = createNetServer((socket) => {
+      socket.on("error", () => {});
+      socket.once("data", () => void socket.write(text));
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    onTestFinished(() => void server.close());
+    const { send } = await gatewayBefore((server.address() as AddressInfo).port, {
+      upstreamTimeout: 300,
+      routes: [
+        {
+          path: "/*",
+          methods: ["POST"],
+          required: false,
+          scope: "anyone",
+          onLapsed: "hold",
+          onUpstreamLost: "unknown",
+        },
+      ],
+    });
+    expect((await send({ key: "k" })).code()).toBe("upstream-lost");
+    expect((await send({ key: "k" })).code()).toBe("unknown");
+  });
+});
+
+describe("connections", () => {
+  test("beyond those that one address may have are closed, and other addresses are served", async () => {
+    const { port } = await gatewayBefore(await echo(), { maxConnectionsPerAddress: 3 });
+    const held = await Promise.all([1, 2, 3].map(() => hanging(port, "", "127.0.0.2")));
+    const { said } = await hanging(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "127.0.0.2");
+    expect(await said).toBe("");
+    expect(await raw(port, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")).toMatch(
+      / 200 /,
+    );
+    for (const { socket } of held) socket.destroy();
+    await Promise.all(held.map(({ said: ended }) => ended));
+    const ask = async () => {
+      const text = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+      return (await hanging(port, text, "127.0.0.2")).said;
+    };
+    await expect.poll(ask).toMatch(/ 200 /);
+  });
+
+  test("of a trusted proxy are those of many clients", async () => {
+    const { port } = await gatewayBefore(await echo(), {
+      maxConnectionsPerAddress: 1,
+      trustProxy: ["127.0.0.2"],
+    });
+    await Promise.all([1, 2, 3].map(() => hanging(port, "", "127.0.0.2")));
+    const { said } = await hanging(
+      port,
+      "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+      "127.0.0.2",
+    );
+    expect(await said).toMatch(/ 200 /);
+  });
+
+  test("beyond those that there may be in all are closed", async () => {
+    const { port } = await gatewayBefore(await echo(), { maxConnections: 16 });
+    await Promise.all(Array.from({ length: 16 }, () => hanging(port, "")));
+    const { said } = await hanging(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    expect(await said).toBe("");
+  });
+
+  test("leave room for the API where the process may open few files", () => {
+    expect(descriptorsFor(2_000, 1_024)).toBe(384);
+    expect(descriptorsFor(100, 1_024)).toBe(100);
+    expect(descriptorsFor(2_000, Number.POSITIVE_INFINITY)).toBe(2_000);
+    expect(descriptorsFor(2_000, 100)).toBe(16);
+  });
+
+  test.each([
+    ["127.0.0.1", "127.0.0.1"],
+    ["::ffff:10.1.2.3", "10.1.2.3"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:db8::6", "2001:db8:0:0::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["fe80::1:2:3:4", "fe80:0:0:0::/64"],
+  ])("from %s count for %s", (remoteAddress, network) => {
+    expect(clientNetwork({ remoteAddress })).toBe(network);
+  });
+
+  test("that are idle are kept open for so long, and no longer", async () => {
+    const { port } = await gatewayBefore(await echo(), { headTimeout: 300 });
+    const { said } = await hanging(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    expect(await said).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe("bytes held in memory", () => {
+  const half = Buffer.alloc(60_000, 32);
+  const head = (length: number) =>
+    `POST /orders HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: k${Math.random()}\r\nContent-Length: ${length}\r\n\r\n`;
+
+  test("of requests that do not end leave room for those of other addresses", async () => {
+    const { port, send } = await gatewayBefore(await echo(), {
+      maxBufferedBytes: 400_000,
+      bodyTimeout: 60_000,
+    });
+    const stalled = await Promise.all(
+      [1, 2, 3].map(() => hanging(port, Buffer.concat([Buffer.from(head(100_000)), half]), "127.0.0.2")),
+    );
+    const refused = await Promise.race(stalled.map(({ said }) => said));
+    expect(refused).toMatch(/^HTTP\/1\.1 503 .*"unavailable"/s);
+    expect((await send({ key: "mine", body: half })).status).toBe(200);
+  });
+
+  test("are free again when the request is over", async () => {
+    const { send } = await gatewayBefore(await echo(), { maxBufferedBytes: 400_000 });
+    for (let i = 0; i < 20; i++) expect((await send({ key: `k${i}`, body: half })).status).toBe(200);
+  });
+
+  test("of answers that there is no room for are passed on and not kept", async () => {
+    const open = gate();
+    let runs = 0;
+    const port = await serviceOn(async (_req, res) => {
+      runs++;
+      res.writeHead(201, { "Content-Length": 120_000 }).write(Buffer.alloc(60_000));
+      await open.promise;
+      res.end(Buffer.alloc(60_000));
+    });
+    const { send } = await gatewayBefore(port, { maxBufferedBytes: 65_536 });
+    const first = [send({ key: "a" }), send({ key: "b" })];
+    await expect.poll(() => runs).toBe(2);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    open.resolve();
+    for (const answer of await Promise.all(first))
+      expect([answer.status, answer.text.length]).toEqual([201, 120_000]);
+    const again = await Promise.all([send({ key: "a" }), send({ key: "b" })]);
+    for (const answer of again) expect(answer.status).toBe(201);
+    expect(again.some(({ headers }) => headers["nevertwice-outcome"] === "not-kept")).toBe(true);
+    expect(runs).toBe(2);
+  });
+});
+
+test("a client that is refused while it still sends is not read for ever", async () => {
+  const { port } = await gatewayBefore(await echo(), {
+    routes: [{ path: "/*", methods: ["POST"], required: true, scope: "anyone", onUpstreamLost: "unknown" }],
+  });
+  const { said, socket } = await hanging(
+    port,
+    "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n",
+  );
+  const sending = setInterval(() => void socket.write(Buffer.alloc(1_000)), 50);
+  onTestFinished(() => clearInterval(sending));
+  expect(await said).toMatch(/^HTTP\/1\.1 400 .*"key-missing"/s);
+});
+
+describe("a connection that was used before", () => {
+  function trial() {
+    let now = 0;
+    const pass = (ms: number): void => {
+      now += ms;
+    };
+    return { reuse: createReuse(() => now), pass };
+  }
+
+  test("carries keys once the service has left one open for a second", () => {
+    const { reuse, pass } = trial();
+    expect(reuse.isTrusted()).toBe(false);
+    reuse.noteIdle();
+    pass(999);
+    expect(reuse.isTrusted()).toBe(false);
+    pass(1);
+    expect(reuse.isTrusted()).toBe(true);
+  });
+
+  test("carries none for a minute after the service closed one, and then has to be tried again", () => {
+    const { reuse, pass } = trial();
+    reuse.noteIdle();
+    pass(5_000);
+    reuse.noteClosed();
+    reuse.noteIdle();
+    pass(59_999);
+    expect(reuse.isTrusted()).toBe(false);
+    reuse.noteIdle();
+    pass(1);
+    reuse.noteIdle();
+    expect(reuse.isTrusted()).toBe(false);
+    pass(1_000);
+    expect(reuse.isTrusted()).toBe(true);
+  });
+
+  test("is used again where the service allows it", async () => {
+    let connections = 0;
+    const service = createServer(async (req, res) => res.end(await read(req)));
+    service.on("connection", () => connections++);
+    const { send } = await gatewayBefore(await serviceOn(service));
+    await send({ key: "first" });
+    await new Promise((resolve) => setTimeout(resolve, 1_050));
+    for (let i = 0; i < 10; i++) await send({ key: `k${i}` });
+    expect(connections).toBe(1);
+  });
+});
