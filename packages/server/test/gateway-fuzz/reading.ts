@@ -57,7 +57,13 @@ export function readRequests(bytes: string): Reading<ReadRequest> {
     if (framing === "chunked" && version === "1.0") throw new Malformed("chunks in HTTP/1.0");
     return {
       framing: framing ?? 0,
-      message: { method, target, version, headers: lines, objection: hostObjection(lines, version) },
+      message: {
+        method,
+        target,
+        version,
+        headers: lines,
+        objection: hostObjection(lines, version) ?? codingObjection(lines),
+      },
     };
   });
 }
@@ -67,6 +73,12 @@ function hostObjection(lines: Lines, version: string): string | undefined {
   if (hosts.length > 1) return "more than one Host";
   if (hosts.length === 0) return version === "1.0" ? undefined : "no Host";
   return /[@/?#\\,\s]/.test(hosts[0] ?? "") ? "a Host that is no name" : undefined;
+}
+
+/** The last coding says where the body ends; what the others make of it is not passed on. */
+function codingObjection(lines: Lines): string | undefined {
+  const [coding = "chunked"] = valuesOf(lines, "transfer-encoding");
+  return coding.toLowerCase() === "chunked" ? undefined : `Transfer-Encoding: ${coding}`;
 }
 
 /** `methods` are those of the requests that are answered, in their order; `isClosed` says that no more bytes come. */
@@ -115,10 +127,11 @@ function readAll<M extends Message>(
       if (end < 0) break;
       const [start = "", ...rest] = bytes.slice(from, end).split("\r\n");
       const { framing, message } = readHead(start, rest.map(headerLine));
-      const { next, ...body } = readBody(bytes, end + 4, framing);
+      const { next, malformed: why, ...body } = readBody(bytes, end + 4, framing);
       const read = { ...message, ...body } as M;
       if (!read.isWhole) {
         unfinished = read;
+        malformed = why;
         break;
       }
       messages.push(read);
@@ -148,7 +161,8 @@ function framingOf(lines: Lines): number | "chunked" | undefined {
   const lengths = valuesOf(lines, "content-length");
   const codings = valuesOf(lines, "transfer-encoding");
   if (codings.length > 0) {
-    if (codings.length > 1 || codings[0]?.toLowerCase() !== "chunked")
+    // Any other coding may stand before it.
+    if (codings.length > 1 || !/^(?:(?!chunked)[a-z]+, ?)*chunked$/i.test(codings[0] ?? ""))
       throw new Malformed(`Transfer-Encoding: ${codings.join(" and ")}`);
     if (lengths.length > 0) throw new Malformed("both Transfer-Encoding and Content-Length");
     return "chunked";
@@ -164,6 +178,7 @@ interface ReadBody {
   readonly trailers: Lines;
   readonly isWhole: boolean;
   readonly next: number;
+  readonly malformed?: string;
 }
 
 function readBody(bytes: string, from: number, framing: Framing): ReadBody {
@@ -176,23 +191,31 @@ function readBody(bytes: string, from: number, framing: Framing): ReadBody {
 function readChunks(bytes: string, from: number): ReadBody {
   let at = from;
   let body = "";
-  const partial = () => ({ body, trailers: [], isWhole: false, next: at });
+  const partial = (malformed?: string): ReadBody => ({
+    body,
+    trailers: [],
+    isWhole: false,
+    next: at,
+    ...(malformed !== undefined && { malformed }),
+  });
   for (;;) {
     const end = bytes.indexOf("\r\n", at);
     if (end < 0) return partial();
     const line = bytes.slice(at, end);
     const size = Number.parseInt(CHUNK_LINE.exec(line)?.[1] ?? "none", 16);
-    if (Number.isNaN(size)) throw new Malformed(`the chunk line ${JSON.stringify(line.slice(0, 80))}`);
+    if (Number.isNaN(size)) return partial(`the chunk line ${JSON.stringify(line.slice(0, 80))}`);
     at = end + 2;
     if (size === 0) break;
     body += bytes.slice(at, at + size);
     if (bytes.length < at + size + 2) return partial();
-    if (!bytes.startsWith("\r\n", at + size)) throw new Malformed("a chunk longer than its size");
+    if (!bytes.startsWith("\r\n", at + size)) return partial("a chunk longer than its size");
     at += size + 2;
   }
   if (bytes.startsWith("\r\n", at)) return { body, trailers: [], isWhole: true, next: at + 2 };
   const end = bytes.indexOf("\r\n\r\n", at);
   if (end < 0) return partial();
-  const trailers = bytes.slice(at, end).split("\r\n").map(headerLine);
-  return { body, trailers, isWhole: true, next: end + 4 };
+  const lines = bytes.slice(at, end).split("\r\n");
+  const bad = lines.find((line) => !HEADER_LINE.test(line));
+  if (bad !== undefined) return partial(`the trailer ${JSON.stringify(bad.slice(0, 80))}`);
+  return { body, trailers: lines.map(headerLine), isWhole: true, next: end + 4 };
 }

@@ -1,4 +1,5 @@
 /** Requests and answers that once did harm, each under the name of what it must not do again. */
+import { randomUUID } from "node:crypto";
 import { lastRequest } from "./request-cases.ts";
 
 const WEBSOCKET =
@@ -67,6 +68,11 @@ export const REQUEST_REPLAYS: readonly RequestReplay[] = [
       bytes: `POST /free HTTP/1.1\r\nHost: localhost\r\nX-Case: replay.2\r\nTransfer-Encoding: ${coding}\r\n\r\n${CHUNKED}`,
     }),
   ),
+  ...["HTTP/0.9", "HTTP/2.0"].map((version) => ({
+    name: `a request of ${version} is refused`,
+    bytes: post("/free").replace("HTTP/1.1", version),
+  })),
+  { name: "a request line without a version is refused", bytes: post("/free").replace(" HTTP/1.1", "") },
   ...["Host: other", "Host: localhost"].map((line) => ({
     name: `a request with a second line, ${line}, is refused`,
     bytes: post("/free", `${line}\r\n`),
@@ -128,6 +134,20 @@ export const RESPONSE_REPLAYS: readonly ResponseReplay[] = [
       answer: `HTTP/1.1 ${status}\r\n${LENGTH_5}\r\nhello`,
     })),
   ),
+  ...["200 OK", "204 No Content", "304 Not Modified"].map((status) => ({
+    name: `an Expect field in an answer with ${status} does not make two answers of it`,
+    method: "POST",
+    answer: `HTTP/1.1 ${status}\r\nX-Answer: replay\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n`,
+  })),
+  ...["200 OK", "204 No Content", "304 Not Modified"].map((status) => ({
+    name: `latin1 in a header of an answer with ${status} stays as it is`,
+    answer: `HTTP/1.1 ${status}\r\nX-Answer: replay\r\nX-Latin: \xfc\r\nContent-Length: 0\r\n\r\n`,
+  })),
+  {
+    name: "latin1 in a header of a stream of events stays as it is",
+    answer:
+      "HTTP/1.1 200 OK\r\nX-Answer: replay\r\nX-Latin: \xfc\r\nContent-Type: text/event-stream\r\nContent-Length: 5\r\n\r\nhello",
+  },
   {
     name: "101 to a request that asked for no upgrade does no harm",
     answer:
@@ -157,7 +177,9 @@ export function answeringOf({
   answer,
   closes = false,
 }: ResponseReplay) {
-  const request = `${method} /free?case=replay HTTP/${version}\r\nHost: localhost\r\nX-Case: replay\r\n${asksUpgrade ? WEBSOCKET : ""}\r\n`;
+  const key = method === "POST" ? `Idempotency-Key: "${randomUUID()}"\r\nContent-Length: 0\r\n` : "";
+  const path = method === "POST" ? "/payments" : "/free";
+  const request = `${method} ${path}?case=replay HTTP/${version}\r\nHost: localhost\r\nX-Case: replay\r\n${key}${asksUpgrade ? WEBSOCKET : ""}\r\n`;
   const last = asksUpgrade || version === "1.0" ? "" : lastRequest("replay.last");
   return { id: "replay", method, version, request, asksUpgrade, last, pieces: [answer], closes };
 }

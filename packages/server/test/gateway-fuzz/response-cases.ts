@@ -1,5 +1,6 @@
 /** What a service answers, legal and not, to a request that is legal, and then one more request on the connection. */
 import { type Random, randomFor } from "./random.ts";
+import { readResponses } from "./reading.ts";
 import { inPieces, lastRequest } from "./request-cases.ts";
 
 export interface Answering {
@@ -187,7 +188,10 @@ function answerTo(random: Random, id: string): Pick<Answering, "pieces" | "close
     ]);
   const isCut = random.chance(0.08);
   const sent = isCut ? bytes.slice(0, random.below(bytes.length + 1)) : bytes;
-  return { pieces: inPieces(random, sent), closes: isCut || random.chance(0.3) };
+  // Few stay open within an answer: services that stall have a test of their own.
+  const { messages, unfinished, malformed } = readResponses(sent, ["GET"], false);
+  const isHalf = malformed === undefined && (unfinished !== undefined || messages.length === 0);
+  return { pieces: inPieces(random, sent), closes: random.chance(isHalf ? 0.95 : 0.3) };
 }
 
 function finalAnswer(random: Random, id: string): string {

@@ -105,10 +105,24 @@ function changes(one: Answering, got: ReadResponse): readonly string[] {
       ? []
       : [`${one.id} got half an answer as a whole: ${JSON.stringify(got.body.slice(0, 200))}`];
   }
-  if (meant.status === got.status && meant.body === got.body) return [];
+  if (meant.status === got.status && meant.body === got.body) return changedLines(one, meant, got);
   return [
     `${one.id} got ${got.status} ${JSON.stringify(got.body.slice(0, 100))} instead of ${meant.status} ${JSON.stringify(meant.body.slice(0, 100))}`,
   ];
+}
+
+/** Fields that the gateway, or nginx behind it, says itself. */
+const ADDED = new Set(
+  "via date server connection keep-alive transfer-encoding content-length upgrade".split(" "),
+);
+
+function changedLines({ id }: Answering, meant: ReadResponse, got: ReadResponse): readonly string[] {
+  const known = new Set(
+    [...meant.headers, ...meant.trailers].map(([name, value]) => `${name.toLowerCase()}:${value}`),
+  );
+  return got.headers
+    .filter(([name, value]) => !ADDED.has(name.toLowerCase()) && !known.has(`${name.toLowerCase()}:${value}`))
+    .map((line) => `${id} got the line ${JSON.stringify(line)}, which the service did not send`);
 }
 
 let canaries = 0;
