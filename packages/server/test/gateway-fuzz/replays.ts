@@ -137,11 +137,11 @@ export const RESPONSE_REPLAYS: readonly ResponseReplay[] = [
   ...["200 OK", "204 No Content", "304 Not Modified"].map((status) => ({
     name: `an Expect field in an answer with ${status} does not make two answers of it`,
     method: "POST",
-    answer: `HTTP/1.1 ${status}\r\nX-Answer: replay\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n`,
+    answer: `HTTP/1.1 ${status}\r\nX-Answer: replay\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello`,
   })),
   ...["200 OK", "204 No Content", "304 Not Modified"].map((status) => ({
     name: `latin1 in a header of an answer with ${status} stays as it is`,
-    answer: `HTTP/1.1 ${status}\r\nX-Answer: replay\r\nX-Latin: \xfc\r\nContent-Length: 0\r\n\r\n`,
+    answer: `HTTP/1.1 ${status}\r\nX-Answer: replay\r\nX-Latin: \xfc\r\nContent-Length: 5\r\n\r\nhello`,
   })),
   {
     name: "latin1 in a header of a stream of events stays as it is",
