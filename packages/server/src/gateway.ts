@@ -13,7 +13,7 @@ import { descriptorsFor } from "./descriptors.ts";
 import { createBuffered } from "./gateway/buffered.ts";
 import { createConnections } from "./gateway/connections.ts";
 import { askForBody, noteExpectation } from "./gateway/expectation.ts";
-import { answerFailure, crowded, rawProblem, unreadable } from "./gateway/failure.ts";
+import { answerFailure, crowded, isOfParser, rawProblem, unreadable } from "./gateway/failure.ts";
 import { type GuardedParts, guarded, type Listener } from "./gateway/guarded.ts";
 import { checkHead, checkHostName } from "./gateway/head-check.ts";
 import { createListener, createPlainListener } from "./gateway/listener.ts";
@@ -79,7 +79,11 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
       else {
         // What the layer takes for the address; the service gets it as it was sent.
         Object.assign(req, { originalUrl: match.identity });
-        buffered.countRequest(req, res, () => answerFailure(res, crowded()));
+        buffered.countRequest(req, res, () => {
+          // The layer would go on reading.
+          res.shouldKeepAlive = false;
+          answerFailure(res, crowded());
+        });
         await match.rule.listener(req, res);
       }
     } catch (error) {
@@ -96,7 +100,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     });
     listener.on("clientError", (error: Error, socket: Duplex) => {
       // Behind what is being answered it would be read as a part of that answer.
-      if (connections.isBusy(socket) || !socket.writable) socket.destroy();
+      if (!isOfParser(error) || connections.isBusy(socket) || !socket.writable) socket.destroy();
       else socket.end(rawProblem(unreadable(error)));
     });
     listener.on("connect", (req, socket, head) => tunnels.onUpgrade(req, socket, head));
@@ -122,6 +126,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     warnings: warningsAbout(rules),
     async close() {
       tunnels.close();
+      ordinary.close();
       await connections.close(server, config.drain);
       proxy.close();
     },

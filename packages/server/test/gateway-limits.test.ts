@@ -46,6 +46,16 @@ describe("a client that stalls", () => {
     expect(await said).toMatch(/^HTTP\/1\.1 408 .*"request-timeout"/s);
   });
 
+  test("in its second head, after it has asked for another protocol, is told so and closed", async () => {
+    const { port } = await gatewayBefore(await echo(), { headTimeout: 300, bodyTimeout: 60_000 });
+    const wish =
+      "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nab";
+    const { said, socket } = await hanging(port, `${wish}GET / HTTP/1.1\r\nX-A: `);
+    const dripping = setInterval(() => void socket.write("b"), 20);
+    onTestFinished(() => clearInterval(dripping));
+    expect(await said).toMatch(/^HTTP\/1\.1 200 .*abHTTP\/1\.1 408 /s);
+  });
+
   test.each([
     ["that is read for its fingerprint", "Idempotency-Key: k\r\n"],
     ["that is sent on as it comes", ""],

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { configOf, readConfig } from "../src/config.ts";
-import { createRouteMatcher } from "../src/gateway/route-match.ts";
+import { createRouteLabel, createRouteMatcher } from "../src/gateway/route-match.ts";
 import { createGateway } from "../src/gateway.ts";
 import { type GatewayRule, rulesIn, warningsAbout } from "../src/gateway-rules.ts";
 import { gatewayBefore, read, serviceOn } from "./gateway/stage.ts";
@@ -233,4 +233,15 @@ test("a profile that there is not is named with its route", async () => {
   await expect(gatewayBefore(1, { routes: [rule as never] })).rejects.toThrow(
     /the route \/a: .*profile is "nope"/,
   );
+});
+
+test.each([
+  ["POST /orders/ann@example.com", "POST /orders/*"],
+  ["POST /orders", "POST /orders/*"],
+  [`POST sha256:${"0".repeat(64)}`, "POST (long path)"],
+  ["PUT /orders/1", "PUT /orders/1"],
+  ["POST /orders/../x", "POST /orders/../x"],
+  ["charge", "charge"],
+])("the figures of %s are labelled %s", (operation, label) => {
+  expect(createRouteLabel([{ path: "/orders/*", methods: ["POST"] }])(operation)).toBe(label);
 });

@@ -45,10 +45,13 @@ export function createConnections(limits: ConnectionLimits): Connections {
   const { maxConnections, maxPerAddress, bodyTimeoutMs, trusted } = limits;
   const running = new Map<Duplex, Set<Exchange>>();
   const waiting = new WeakMap<Duplex, () => void>();
+  const accepted = new Set<Socket>();
   const perNetwork = new Map<string, number>();
   let isClosing = false;
 
   function admit(socket: Socket): void {
+    accepted.add(socket);
+    socket.once("close", () => accepted.delete(socket));
     if (isListed(trusted, socket.remoteAddress)) return;
     const network = clientNetwork(socket);
     const count = (perNetwork.get(network) ?? 0) + 1;
@@ -94,7 +97,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
     waiting.delete(socket);
   }
 
-  function watchHandedOn(server: Server): void {
+  function watchStalls(server: Server): void {
     server.timeout = bodyTimeoutMs;
     server.on("timeout", onTimeout);
   }
@@ -105,10 +108,14 @@ export function createConnections(limits: ConnectionLimits): Connections {
       server.on("connection", admit);
       const isTls = "setSecureContext" in server;
       server.on(isTls ? "secureConnection" : "connection", (socket: Socket) => void track(socket));
-      watchHandedOn(server);
+      watchStalls(server);
     },
 
-    watchHandedOn,
+    watchHandedOn(server) {
+      watchStalls(server);
+      // Node looks for late heads only on a server that listens.
+      server.emit("listening");
+    },
 
     begin(req, res) {
       const { socket } = req;
@@ -130,7 +137,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
       const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
       for (const [socket, exchanges] of running) if (exchanges.size === 0) socket.destroy();
       const late = setTimeout(() => {
-        for (const socket of running.keys()) socket.destroy();
+        for (const socket of accepted) socket.destroy();
       }, drainMs);
       await closed;
       clearTimeout(late);

@@ -36,6 +36,11 @@ export function isLost(error: unknown): boolean {
   return isNevertwiceError(error, "upstream-lost");
 }
 
+/** Whether a connection failed by what was said on it; not if it broke, or if its TLS handshake failed. */
+export function isOfParser(error: Error): boolean {
+  return /^(HPE_|ERR_HTTP_REQUEST_TIMEOUT$)/.test((error as { readonly code?: string }).code ?? "");
+}
+
 /** What node's parser says of a request that it could not read; it has no head that could be judged. */
 export function unreadable(cause: Error): NevertwiceError {
   const { code } = cause as { readonly code?: string };

@@ -86,3 +86,23 @@ function withoutNeedlessEscapes(segment: string): string {
     return /[\w.~-]/.test(character) ? character : escaped.toUpperCase();
   });
 }
+
+/**
+ * What a figure is labelled with instead of the operation of a guarded request, `POST /orders/ann@example.com`: the
+ * method and the path of its rule, `POST /orders/*`. Other operations are their own label.
+ */
+export function createRouteLabel(rules: readonly Matching[]): (operation: string) => string {
+  const { find } = createRouteMatcher(rules);
+  return (operation) => {
+    const [, method, path] = /^([A-Z]+) (\/.*|sha256:[0-9a-f]{64})$/s.exec(operation) ?? [];
+    if (method === undefined || path === undefined) return operation;
+    if (!path.startsWith("/")) return `${method} (long path)`;
+    try {
+      const match = find(method, path);
+      return match === undefined ? operation : `${method} ${match.rule.path}`;
+    } catch {
+      // Not a path that the gateway lets through: an operation of the API that looks like one.
+      return operation;
+    }
+  };
+}
