@@ -90,7 +90,7 @@ function settingOf(name: SettingName, { flags, env, lines, file }: Places): unkn
   const isText = (one: unknown): one is string => typeof one === "string";
   if (isText(line) || (setting.many && Array.isArray(line) && line.every(isText)))
     return readAt(where, setting, line);
-  const isCount = typeof setting.default === "number" && setting.value !== "DURATION";
+  const isCount = setting.value === "COUNT" || setting.value === "BYTES";
   if (isCount && Number.isSafeInteger(line)) return checked(where, setting, line);
   throw new ConfigError(
     where,

@@ -6,6 +6,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { BlockList, isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import { isNevertwiceError, NevertwiceError } from "nevertwice";
+import type { QuotaLimits } from "nevertwice/http";
 import type { ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import type { Context } from "./context.ts";
@@ -59,7 +60,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
   });
   const buffered = createBuffered(config.maxBufferedBytes);
   const parts = { guard: context.guard(config.namespace), proxy, buffered };
-  const matcher = createRouteMatcher(rules.map((rule) => routeOf(rule, parts)));
+  const matcher = createRouteMatcher(rules.map((rule) => routeOf(rule, parts, quotaIn(config))));
   const isCalledRightly = checkHostName(config);
 
   function check(req: IncomingMessage): void {
@@ -136,7 +137,13 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
 /** A 404 or a 405 says that nothing was done, and any stranger can have as many of them as he likes. */
 const NOT_KEPT = { 404: "release", 405: "release" } as const;
 
-function routeOf(rule: GatewayRule, parts: GuardedParts): Route {
+/** One quota for all routes: an owner has so many keys in this gateway. */
+function quotaIn(config: ServerConfig): QuotaLimits {
+  const { quotaKeys, quotaBytes, quotaTotalKeys, quotaTotalBytes } = config;
+  return { keys: quotaKeys, bytes: quotaBytes, totalKeys: quotaTotalKeys, totalBytes: quotaTotalBytes };
+}
+
+function routeOf(rule: GatewayRule, parts: GuardedParts, quota: QuotaLimits): Route {
   try {
     const { path, methods, waitMs, onUpstreamLost, keep, ...options } = rule;
     const scope = scopeOf(rule.scope);
@@ -145,6 +152,7 @@ function routeOf(rule: GatewayRule, parts: GuardedParts): Route {
       methods,
       scope: beforeBody(scope),
       keep: { ...NOT_KEPT, ...keep },
+      quota,
       ...(waitMs !== undefined && { onPending: "wait" as const, waitMs }),
       onUpstreamLost,
     });

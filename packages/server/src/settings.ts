@@ -203,19 +203,19 @@ export const SETTINGS = {
     check: atLeast(65_536, "65536 or more"),
   } as Setting<number>,
   quotaKeys: {
-    default: 1_000_000,
+    default: undefined,
     read: readCount,
     value: "COUNT",
     what: "How many keys one owner may have alive in the gateway",
     check: atLeast(1, "1 or more"),
-  } as Setting<number>,
+  } as Setting<number | undefined>,
   quotaBytes: {
-    default: 1_073_741_824,
+    default: undefined,
     read: readCount,
     value: "BYTES",
     what: "How many bytes of answers the gateway keeps for one owner",
     check: atLeast(1, "1 or more"),
-  } as Setting<number>,
+  } as Setting<number | undefined>,
   quotaTotalKeys: {
     default: 20_000_000,
     read: readCount,

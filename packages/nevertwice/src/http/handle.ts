@@ -23,7 +23,7 @@ import type {
 import type { HttpOptions } from "./options.ts";
 import { problemReply } from "./problem.ts";
 import { carriersOf } from "./profile.ts";
-import { createQuota } from "./quota.ts";
+import { type Charge, quotaOf } from "./quota.ts";
 import { currentReply, type KeptResponse, keptOf, readKept, replayReply, withoutBody } from "./replay.ts";
 import { settingsOf } from "./settings.ts";
 import { endOfTurn } from "./turn.ts";
@@ -33,6 +33,13 @@ const NOTHING: readonly HeaderLine[] = [];
 
 /** How far past its time an answer is still replayed where it is refused afterwards: clocks of two machines differ. */
 const CLOCK_SKEW_MS = 60_000;
+
+/** A request that may claim its key. */
+interface Admission<Native> {
+  readonly request: HttpRequest<Native>;
+  readonly admitted: Admitted;
+  readonly charge: Charge | undefined;
+}
 
 export function createExchange<Native>(guard: Engine, options: HttpOptions<Native>): Exchange<Native> {
   const settings = settingsOf(guard, options);
@@ -56,31 +63,34 @@ export function createExchange<Native>(guard: Engine, options: HttpOptions<Nativ
     carriersOf(profile, settings.header).join(", "),
   ];
   const keyHeader = settings.header.toLowerCase();
-  const quota =
-    settings.quota === undefined ? undefined : createQuota(settings.quota, retentionMs, () => clock.now());
+  const quota = quotaOf(guard, options, settings);
 
   async function handle(request: HttpRequest<Native>, run: Run): Promise<Answer> {
     if (!methods.has(request.method)) return elsewhere(request);
     let admitted: Admitted | undefined;
+    let charge: Charge | undefined;
     try {
       admitted = await admit(request, settings);
       if (admitted === undefined) return passed(request);
-      if (quota?.isFull(admitted.scope ?? "") && (await engine.read(subjectOf(admitted))) === undefined) {
-        throw new NevertwiceError("quota-exceeded", "this caller has as many keys alive as it may have.");
-      }
+      const { operation, scope, key } = admitted;
+      const isKnown = async () => (await engine.read({ operation, scope, key })) !== undefined;
+      charge = await quota?.admit(scope, isKnown);
     } catch (error) {
       return refused(error, request);
     }
     await endOfTurn();
-    return carryOut(request, admitted, run);
+    return carryOut({ request, admitted, charge }, run);
   }
 
-  async function carryOut(request: HttpRequest<Native>, admitted: Admitted, run: Run): Promise<Answer> {
+  async function carryOut({ request, admitted, charge }: Admission<Native>, run: Run): Promise<Answer> {
     let isStarted = false;
-    const work = (attempt: Attempt): Promise<KeptResponse> => {
+    let isNewKey = false;
+    const work = async (attempt: Attempt): Promise<KeptResponse> => {
       isStarted = true;
-      if (attempt.number === 1) quota?.count(admitted.scope ?? "");
-      return runOnce(request, new HandedAttempt(attempt, admitted), run);
+      isNewKey = attempt.number <= 1;
+      const kept = await runOnce(request, new HandedAttempt(attempt, admitted), run);
+      charge?.keep(kept);
+      return kept;
     };
     try {
       const { operation, scope, key, fingerprint } = admitted;
@@ -94,6 +104,9 @@ export function createExchange<Native>(guard: Engine, options: HttpOptions<Nativ
       // What the handler threw is the application's own, whatever it is.
       if (isStarted) throw error;
       return refused(error, request);
+    } finally {
+      // The record of a new key stays in the store even if its work failed and the key is free again.
+      if (!isNewKey) charge?.giveBack();
     }
   }
 
@@ -256,14 +269,6 @@ class HandedAttempt implements HttpAttempt {
   keep(decision: KeepDecision): void {
     this.decision = decision;
   }
-}
-
-function subjectOf({ operation, scope, key }: Admitted): {
-  operation: string;
-  scope: string | undefined;
-  key: string;
-} {
-  return { operation, scope, key };
 }
 
 function withAdded(reply: Reply, lines: readonly HeaderLine[]): Reply {

@@ -14,7 +14,7 @@ export {
   type OpenApiResponse,
   openapiFragments,
 } from "./openapi.ts";
-export type { FingerprintHow, HttpOptions, JudgedResponse, Keep } from "./options.ts";
+export type { FingerprintHow, HttpOptions, JudgedResponse, Keep, QuotaLimits } from "./options.ts";
 export { type IdempotencyPolicy, idempotencyPolicy, type PolicyError } from "./policy-document.ts";
 export { problemAnswer } from "./problem.ts";
 export type { ProfileName } from "./profile-names.ts";

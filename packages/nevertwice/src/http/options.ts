@@ -44,6 +44,20 @@ export type FingerprintHow =
   | "none"
   | { readonly fields: readonly string[] };
 
+/** Counted by all processes on one store together, in blocks of a 64th of each limit. */
+export interface QuotaLimits {
+  /** Keys of one scope. */
+  readonly keys?: number | undefined;
+  /** Bytes of the kept answers of one scope. */
+  readonly bytes?: number | undefined;
+  /** Keys of all scopes together. */
+  readonly totalKeys?: number | undefined;
+  /** Bytes of the kept answers of all scopes together. */
+  readonly totalBytes?: number | undefined;
+}
+
+export type LimitName = keyof QuotaLimits;
+
 /** docs/options.md explains each; every policy of the guard may stand beside them. */
 export interface HttpOptions<Native> extends PolicyOptions {
   /** Whom a key belongs to, from the authenticated request; or that it belongs to anyone who knows it. */
@@ -72,8 +86,8 @@ export interface HttpOptions<Native> extends PolicyOptions {
   readonly refuseMs?: number | undefined;
   /** Asked before anything is looked up, for every request that has a key. */
   readonly authorize?: ((request: Native) => Awaitable<boolean>) | undefined;
-  /** How many keys one scope may have alive, as far as this process has seen them. */
-  readonly quota?: number | undefined;
+  /** How much may be alive at once. A number limits the keys of one scope. */
+  readonly quota?: number | QuotaLimits | undefined;
   readonly cors?: boolean | undefined;
   readonly problemBase?: string | undefined;
   readonly documentation?: string | false | undefined;
@@ -125,7 +139,7 @@ const HTTP_CHECKS: Readonly<Record<string, Check>> = {
   expired: oneOf("run", "refuse"),
   refuseMs: wholeFrom(1),
   authorize: isFunction,
-  quota: wholeFrom(1),
+  quota: isQuota,
   cors: isBoolean,
   problemBase: isText,
   documentation: (name, value) => value === false || isText(name, value),
@@ -196,6 +210,17 @@ function isReplayHeaders(name: string, value: unknown): void {
 
 function isNeverReplayed(name: string): boolean {
   return NEVER_REPLAYED.has(name) || name.startsWith("access-control-") || name.startsWith(":");
+}
+
+const LIMITS: readonly LimitName[] = ["keys", "bytes", "totalKeys", "totalBytes"];
+
+function isQuota(name: string, value: unknown): void {
+  const isKnown = ([limit]: [string, unknown]) => LIMITS.includes(limit as LimitName);
+  const limits = typeof value === "object" && value !== null ? Object.entries(value) : [];
+  if (typeof value === "number") wholeFrom(1)(name, value);
+  else if (typeof value !== "object" || value === null || Array.isArray(value) || !limits.every(isKnown))
+    throw invalid(name, `a number of keys, or an object of ${LIMITS.join(", ")}`);
+  for (const [limit, most] of limits) if (most !== undefined) wholeFrom(1)(`${name}.${limit}`, most);
 }
 
 function invalid(name: string, wanted: string): NevertwiceError {

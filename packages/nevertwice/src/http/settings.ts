@@ -2,7 +2,7 @@
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { Engine } from "../core/engine.ts";
 import { POLICY_CHECKS, type PolicyOptions } from "../core/policy.ts";
-import { checkHttpOptions, HTTP_DEFAULTS, type HttpOptions } from "./options.ts";
+import { checkHttpOptions, HTTP_DEFAULTS, type HttpOptions, type QuotaLimits } from "./options.ts";
 import { checkRetention, type Profile } from "./profile.ts";
 import { PROFILES } from "./profiles.ts";
 
@@ -19,12 +19,14 @@ type FilledToo =
 
 export type Settings<Native> = Omit<
   HttpOptions<Native>,
-  Filled | FilledToo | "documentation" | "clock" | "profile"
+  Filled | FilledToo | "documentation" | "clock" | "profile" | "quota"
 > & {
   readonly [Name in Filled | FilledToo]: NonNullable<HttpOptions<Native>[Name]>;
 } & {
   readonly documentation: string | undefined;
   readonly clock: Clock;
+  /** Undefined if nothing is limited. */
+  readonly quota: QuotaLimits | undefined;
   readonly profile: Profile;
   /** The guard with the policies of this exchange. */
   readonly guard: Engine;
@@ -47,10 +49,17 @@ export function settingsOf<Native>(guard: Engine, options: HttpOptions<Native>):
     ...filled,
     // A profile's own are part of its answers, whatever else is replayed.
     replayHeaders: [...(profile.options.replayHeaders ?? []), ...(options.replayHeaders ?? [])],
+    quota: limitsIn(given.quota),
     profile,
     retentionMs,
     guard: keptMs === retentionMs ? base : base.with({ retentionMs: keptMs }),
   };
+}
+
+function limitsIn(quota: number | QuotaLimits | undefined): QuotaLimits | undefined {
+  if (quota === undefined) return undefined;
+  const limits = typeof quota === "number" ? { keys: quota } : defined(quota);
+  return Object.keys(limits).length === 0 ? undefined : limits;
 }
 
 function policiesOf(options: object): PolicyOptions {

@@ -403,10 +403,17 @@ describe("what is kept and handed back", () => {
     expect((await marked.send({ key: "k" })).text).toBe("");
   });
 
-  test("security rule 12: a caller's keys are bounded, and a full store refuses instead of forgetting", async () => {
+  test("security rule 12: a caller's keys and bytes are bounded, and a full store refuses instead of forgetting", async () => {
     const bounded = await serve({ options: { ...byTenant, quota: 2 } });
     for (const key of ["a", "b"]) await bounded.send({ key, headers: as("flood") });
     expect((await bounded.send({ key: "c", headers: as("flood") })).status).toBe(429);
+    const small = await serve({ options: { ...byTenant, quota: { bytes: 100, totalKeys: 3 } } });
+    const answers: number[] = [];
+    for (const [key, tenant] of ["a flood", "b flood", "c flood", "d other", "e third"].map((text) =>
+      text.split(" "),
+    ))
+      answers.push((await small.send({ key, headers: as(tenant as string) })).status);
+    expect(answers).toEqual([201, 201, 429, 201, 429]);
     const full = await serve({ store: memoryStore({ maxRecords: 2 }) });
     for (const key of ["a", "b"]) await full.send({ key });
     const refused = await full.send({ key: "c" });

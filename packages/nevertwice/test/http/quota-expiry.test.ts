@@ -1,0 +1,210 @@
+/** When what was counted is free again, and that at no time more is alive than the quota allows. */
+import { describe, expect, test } from "vitest";
+import type { RecordView } from "../../src/core/operator.ts";
+import type { Store } from "../../src/core/store.ts";
+import { createQuota } from "../../src/http/quota.ts";
+import { createGuard } from "../../src/index.ts";
+import { memoryStore } from "../../src/stores/memory.ts";
+import { type ManualClock, manualClock } from "../../src/testing/manual-clock.ts";
+import { seededRandom } from "../../src/testing/random.ts";
+import { DAY_MS, HOUR_MS } from "./profile-scene.ts";
+import { type Layer, processes, QUOTA_OPERATION } from "./quota-scene.ts";
+
+interface Scene {
+  readonly clock: ManualClock;
+  readonly store: Store;
+  readonly layers: readonly Layer[];
+  /** How many records there are: keys, and blocks of the quota. */
+  alive(): Promise<{ keys: number; blocks: number }>;
+}
+
+function scene(count: number, options: Parameters<typeof processes>[2]): Scene {
+  const clock = manualClock();
+  const store = memoryStore({ clock });
+  const layers = processes(count, store, options, clock);
+  return {
+    clock,
+    store,
+    layers,
+    async alive() {
+      const records = await allRecords(layers[0] as Layer);
+      const blocks = records.filter(({ operation }) => operation === QUOTA_OPERATION).length;
+      return { keys: records.length - blocks, blocks };
+    },
+  };
+}
+
+async function allRecords({ guard }: Layer) {
+  const records: RecordView[] = [];
+  let after: string | undefined;
+  do {
+    const page = await guard.list({ limit: 1_000, after });
+    records.push(...page.records);
+    after = page.next;
+  } while (after !== undefined);
+  return records;
+}
+
+async function fill(layer: Layer, count: number, name: string): Promise<number> {
+  let through = 0;
+  for (let i = 0; i < count; i++) if ((await layer.status(`${name}-${i}`)) === 201) through++;
+  return through;
+}
+
+describe("keys whose retention ends", () => {
+  test.each([3, 64])(
+    "count until then and, with a quota of %i, stop counting within another quarter of it",
+    async (quota) => {
+      const { clock, layers, alive } = scene(1, { quota, retentionMs: 8 * HOUR_MS });
+      const [layer] = layers as [Layer];
+      expect(await fill(layer, quota + 1, "first")).toBe(quota);
+      clock.advance(8 * HOUR_MS - 1);
+      expect(await fill(layer, 1, "early")).toBe(0);
+      clock.advance(2 * HOUR_MS + 1);
+      expect(await fill(layer, quota + 1, "second")).toBe(quota);
+      expect(await alive()).toEqual({ keys: quota, blocks: quota });
+    },
+  );
+
+  test("are purged together with the blocks in which they were counted", async () => {
+    const { clock, store, layers } = scene(1, { quota: { keys: 640, bytes: 64_000, totalKeys: 6_400 } });
+    const [layer] = layers as [Layer];
+    await fill(layer, 100, "key");
+    const { length } = await allRecords(layer);
+    expect(length).toBeGreaterThan(100);
+    expect((await store.purge(1_000)).removed).toBe(0);
+    clock.advance(3 * DAY_MS);
+    let removed = 0;
+    for (let more = true; more; ) {
+      const bite = await store.purge(1_000);
+      removed += bite.removed;
+      more = bite.more;
+    }
+    expect(removed).toBe(length);
+  });
+
+  test("count as long as their records are kept to answer `expired`", async () => {
+    const { clock, layers } = scene(1, {
+      quota: 2,
+      retentionMs: HOUR_MS,
+      expired: "refuse",
+      refuseMs: 7 * HOUR_MS,
+    });
+    const [layer] = layers as [Layer];
+    expect(await fill(layer, 3, "first")).toBe(2);
+    clock.advance(7 * HOUR_MS);
+    expect(await fill(layer, 1, "early")).toBe(0);
+    clock.advance(4 * HOUR_MS);
+    expect(await fill(layer, 3, "second")).toBe(2);
+  });
+
+  test("occupy at most two blocks per process when a caller comes rarely", async () => {
+    // With a new block for every request, eight processes would need more than the 64 blocks that there are.
+    const { clock, layers, alive } = scene(8, { quota: 6_400 });
+    let most = 0;
+    for (let round = 0; round < 24; round++) {
+      clock.advance(DAY_MS / 7);
+      for (const [i, layer] of layers.entries()) expect(await layer.status(`key-${round}-${i}`)).toBe(201);
+      most = Math.max(most, (await alive()).blocks);
+    }
+    expect(most).toBeLessThanOrEqual(8 * 2);
+  });
+});
+
+describe("a clock that goes back by hours", () => {
+  function back(quota: number) {
+    let time = 10 * HOUR_MS;
+    const clock = { now: () => time };
+    const [layer] = processes(1, memoryStore(), { quota }, clock) as [Layer];
+    const goBack = () => {
+      time -= 5 * HOUR_MS;
+    };
+    return { layer, goBack };
+  }
+
+  test("spends no block that was taken later than now", async () => {
+    const { layer, goBack } = back(6_400);
+    const blocks = async () =>
+      (await allRecords(layer)).filter(({ operation }) => operation === QUOTA_OPERATION).length;
+    await fill(layer, 2, "before");
+    expect(await blocks()).toBe(1);
+    goBack();
+    await fill(layer, 2, "after");
+    expect(await blocks()).toBe(2);
+  });
+
+  test("does not refuse for hours", async () => {
+    const { layer, goBack } = back(1);
+    expect(await fill(layer, 2, "before")).toBe(1);
+    await layer.guard.forget({ operation: "POST /orders", scope: "tenant", key: "before-0" });
+    for (const { operation, key } of await allRecords(layer)) {
+      if (operation === QUOTA_OPERATION) await layer.guard.reopen({ operation, key: key as string });
+    }
+    expect(await layer.status("resting")).toBe(429);
+    goBack();
+    expect(await layer.status("after")).toBe(201);
+  });
+});
+
+test("the longest retention that there is can be counted too", async () => {
+  const [layer] = scene(1, { quota: 200, retentionMs: 3_155_760_000_000 }).layers as [Layer];
+  expect(await layer.status("a")).toBe(201);
+});
+
+test("a retention that is shorter than a call of the store can be counted too", async () => {
+  let time = 0;
+  const now = () => {
+    time += 100;
+    return time;
+  };
+  const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0, retentionMs: 1 });
+  const charge = await createQuota(guard, { keys: 200 }, now).admit("tenant", async () => false);
+  expect(charge).toBeDefined();
+});
+
+describe("the keys that are alive", () => {
+  const RETENTION_MS = 2 * HOUR_MS;
+
+  test("are never more than the quota when a block's last key comes late in the life of the block", async () => {
+    const { clock, layers, alive } = scene(2, { quota: 128, retentionMs: RETENTION_MS });
+    const [slow, other] = layers as [Layer, Layer];
+    await slow.status("first");
+    clock.advance(RETENTION_MS - 1);
+    expect(await slow.status("last")).toBe(201);
+    clock.advance(1);
+    expect(await fill(other, 200, "other")).toBe(126);
+    expect((await alive()).keys).toBe(127);
+  });
+
+  test("are never more than the quota when the work of a block's last key takes minutes", async () => {
+    const { clock, layers, alive } = scene(2, { quota: 128, retentionMs: RETENTION_MS, maxRunMs: HOUR_MS });
+    const [slow, other] = layers as [Layer, Layer];
+    await slow.status("first");
+    clock.advance(RETENTION_MS - 1);
+    slow.onRun(() => clock.advance(HOUR_MS / 2));
+    expect(await slow.status("last")).toBe(201);
+    clock.advance(RETENTION_MS - 1);
+    expect(await fill(other, 200, "other")).toBe(126);
+    expect((await alive()).keys).toBe(127);
+  });
+
+  test.each([
+    [1, 3, 1],
+    [2, 10, 2],
+    [3, 100, 3],
+    [4, 200, 2],
+    [5, 70, 5],
+  ])("are never more than the quota, in random history %i", async (seed, quota, count) => {
+    const { clock, layers, alive } = scene(count, { quota, retentionMs: RETENTION_MS });
+    const { next: random } = seededRandom(seed);
+    let through = 0;
+    for (let step = 0; step < 120; step++) {
+      const layer = layers[Math.floor(random() * count)] as Layer;
+      through += await fill(layer, 1 + Math.floor((random() * quota) / 4), `step-${step}`);
+      expect((await alive()).keys).toBeLessThanOrEqual(quota);
+      clock.advance(Math.floor(random() * random() * RETENTION_MS));
+    }
+    // It refuses for a while and then lets keys through again: several times the quota in all.
+    expect(through).toBeGreaterThan(4 * quota);
+  });
+});
