@@ -6,7 +6,7 @@
  * them; with NEVERTWICE_FUZZ_KEEP_GOING a run collects every problem instead of ending with the first.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { count, report } from "../../nevertwice/test/scale/figures.ts";
+import { count, reportOn } from "../../nevertwice/test/scale/figures.ts";
 import { type Behind, type FuzzStage, fuzzStageFor, startFuzzStage } from "./gateway-fuzz/fuzz-stage.ts";
 import { type Recorder, startRecorder } from "./gateway-fuzz/recorder.ts";
 import { answeringOf, REQUEST_REPLAYS, RESPONSE_REPLAYS } from "./gateway-fuzz/replays.ts";
@@ -28,10 +28,6 @@ function told(problems: readonly Problem[]): string {
   return problems.map(({ what, after, replay }) => `after ${after}: ${what}\n  ${replay}`).join("\n");
 }
 
-function upstream(behind: Behind) {
-  return { settings: () => ({ title: `In front of ${behind}` }) };
-}
-
 describe("generated", () => {
   const options = { timeout: TIMEOUT_MS };
 
@@ -42,7 +38,7 @@ describe("generated", () => {
     const run = await runRequests({ stage, recorder, seed: SEED, requests: CASES }, KEEPS_GOING);
     expect(told(run.problems)).toBe("");
     expect(run.served / run.requests).toBeGreaterThan(LEAST_SERVED);
-    await report(upstream(behind), {
+    reportOn(`In front of ${behind}`, {
       trial: "Generated requests",
       figures: `${count(run.requests)} requests over ${count(run.connections)} connections (seed ${SEED}): ${count(run.served)} were served, each once and as it was sent, and all others were refused`,
     });
@@ -55,7 +51,7 @@ describe("generated", () => {
     const run = await runResponses({ stage, responder, seed: SEED, responses: CASES }, KEEPS_GOING);
     expect(told(run.problems)).toBe("");
     expect(run.passed / run.responses).toBeGreaterThan(LEAST_SERVED);
-    await report(upstream(behind), {
+    reportOn(`In front of ${behind}`, {
       trial: "Generated answers",
       figures: `${count(run.responses)} answers (seed ${SEED}): ${count(run.passed)} were passed on as they were, and none was cut, mixed up or the end of the process`,
     });

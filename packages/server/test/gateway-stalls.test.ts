@@ -1,7 +1,7 @@
 /** Clients and services that stall by the hundred: everybody else is served, and what they hold is bounded and ended. */
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { count, ms, report } from "../../nevertwice/test/scale/figures.ts";
+import { count, ms, reportOn } from "../../nevertwice/test/scale/figures.ts";
 import { type GatewayProcess, startGateway } from "./gateway-fuzz/gateway-process.ts";
 import { type StallingService, startStallingService } from "./gateway-stalls/stalling-service.ts";
 import { openStalled, STALLS, type Stalled } from "./gateway-stalls/stalls.ts";
@@ -94,11 +94,8 @@ for (const stall of STALLS)
     expect(peak.descriptors - before.descriptors).toBeLessThan(MOST_DESCRIPTORS);
     expect(peak.residentBytes - before.residentBytes).toBeLessThan(MOST_GROWTH_BYTES);
     const mebibytes = Math.round((peak.residentBytes - before.residentBytes) / 1_048_576);
-    await report(
-      { settings: () => ({ title: `${count(COUNT)} ${stall.name}` }) },
-      {
-        trial: "Stalled connections",
-        figures: `all ended after ${seconds.toFixed(1)} s; at most ${peak.descriptors} descriptors (${before.descriptors} before) and ${mebibytes} MiB more memory; p99 of the API ${ms(api.p99Ms)} (${ms(calm.api.p99Ms)} before) and of the gateway ${ms(through.p99Ms)} (${ms(calm.gateway.p99Ms)} before) over ${count(api.requests)} and ${count(through.requests)} requests`,
-      },
-    );
+    reportOn(`${count(COUNT)} ${stall.name}`, {
+      trial: "Stalled connections",
+      figures: `all ended after ${seconds.toFixed(1)} s; at most ${peak.descriptors} descriptors (${before.descriptors} before) and ${mebibytes} MiB more memory; p99 of the API ${ms(api.p99Ms)} (${ms(calm.api.p99Ms)} before) and of the gateway ${ms(through.p99Ms)} (${ms(calm.gateway.p99Ms)} before) over ${count(api.requests)} and ${count(through.requests)} requests`,
+    });
   });

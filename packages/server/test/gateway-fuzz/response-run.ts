@@ -61,7 +61,7 @@ async function ask(one: Answering, { stage, responder }: Pick<ResponseRunOptions
 }
 
 /** Whether the answer came through, and what is wrong with what the client got. */
-export function judged(one: Answering, { bytes, isClosed }: Answered) {
+function judged(one: Answering, { bytes, isClosed }: Answered) {
   const { messages, malformed } = readResponses(bytes, [one.method, "GET"], isClosed);
   const finals = messages.filter(({ status }) => status >= 200 || status === 101);
   const [first, second, ...more] = finals;
