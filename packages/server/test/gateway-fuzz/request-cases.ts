@@ -45,7 +45,6 @@ const CONNECTIONS = [
   "Connection: Idempotency-Key",
   "Connection: X-Tenant, Content-Length",
   "Connection: Transfer-Encoding, Host",
-  "Connection: close, X-Case",
   "Proxy-Connection: keep-alive",
   "Keep-Alive: timeout=600",
 ];
