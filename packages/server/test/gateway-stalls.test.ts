@@ -15,6 +15,8 @@ const BUFFERED_BYTES = 16 * 1_048_576;
 const MOST_GROWTH_BYTES = 2 * BUFFERED_BYTES + 256 * 1_048_576;
 /** Each stalled client has two at most, one on either side; working clients have a few. */
 const MOST_DESCRIPTORS = 2 * MOST_PER_ADDRESS + 100;
+/** Longer than anything takes that does not stall, also on a busy machine. */
+const LIMIT_MS = 4_000;
 const ENDED_MS = 60_000;
 
 let service: StallingService;
@@ -27,9 +29,9 @@ async function startLimited(): Promise<GatewayProcess> {
   const gateway = await startGateway({
     upstreamPort: service.port,
     settings: {
-      headTimeout: 2_000,
-      bodyTimeout: 2_000,
-      upstreamTimeout: 2_000,
+      headTimeout: LIMIT_MS,
+      bodyTimeout: LIMIT_MS,
+      upstreamTimeout: LIMIT_MS,
       maxConnections: 2_000,
       maxConnectionsPerAddress: MOST_PER_ADDRESS,
       maxBufferedBytes: BUFFERED_BYTES,
