@@ -4,6 +4,7 @@
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { createGuard, type Guard, NevertwiceError, type Store } from "nevertwice";
+import { recordedValue } from "./recorded-value.ts";
 
 export const ROLES = ["service", "operator", "auditor"] as const;
 export type Role = (typeof ROLES)[number];
@@ -135,8 +136,11 @@ export function createAccess(options: {
         scope,
         createdAt: new Date(now()).toISOString(),
       };
-      await guard.run(REQUIRED, () => true);
-      await guard.run({ operation: OPERATION, key: id }, () => ({ ...token, hash: hashOf(secret) }));
+      await recordedValue(guard, REQUIRED, () => true);
+      await recordedValue(guard, { operation: OPERATION, key: id }, () => ({
+        ...token,
+        hash: hashOf(secret),
+      }));
       required = undefined;
       return { ...token, token: `nt_${id}_${secret}` };
     },

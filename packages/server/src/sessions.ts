@@ -6,6 +6,7 @@ import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { createGuard, NevertwiceError, type Store } from "nevertwice";
 import { type Access, type Caller, SERVER_NAMESPACE, sameText } from "./access.ts";
+import { recordedValue } from "./recorded-value.ts";
 
 export interface Session {
   readonly caller: Caller;
@@ -23,6 +24,7 @@ export interface Sessions {
   callerOf(headers: IncomingHttpHeaders, isSafe: boolean): Promise<Caller | undefined>;
 }
 
+const SECRET = { operation: "session-secret", key: "1" };
 const COOKIE = "nevertwice_session";
 /** A browser takes a cookie with this prefix from this very host alone, over TLS: no neighbour can set one. */
 const HOST_PREFIX = "__Host-";
@@ -48,12 +50,11 @@ export function createSessions(options: {
 
   /** The first server that asks makes it; all others are answered with it. */
   function secretOf(): Promise<string> {
-    secret ??= guard
-      .run({ operation: "session-secret", key: "1" }, () => randomBytes(32).toString("base64url"))
-      .catch((error: unknown) => {
-        secret = undefined;
-        throw error;
-      });
+    const make = () => randomBytes(32).toString("base64url");
+    secret ??= recordedValue(guard, SECRET, make).catch((error: unknown) => {
+      secret = undefined;
+      throw error;
+    });
     return secret;
   }
 

@@ -16,7 +16,7 @@ export interface Setting<T> {
   readonly read: Read<T>;
   /** What stands for the value in the usage: `URL`. Absent for a switch. */
   readonly value?: string;
-  /** The question that it answers. */
+  /** What it is, or what it does: no full stop. */
   readonly what: string;
   /** What it must be, wherever it was set. */
   readonly check?: { readonly wanted: string; is(value: NonNullable<T>): boolean };
@@ -46,7 +46,7 @@ export const SETTINGS = {
     default: "sqlite:./nevertwice.db",
     read: (_, value) => value,
     value: "URL",
-    what: "Where do the records live?",
+    what: "URL of the store that keeps the records",
     secret: "password",
     check: isGiven,
   } as Setting<string>,
@@ -54,7 +54,7 @@ export const SETTINGS = {
     default: undefined,
     read: plain,
     value: "URL",
-    what: "Where do holds live, if not in the same database?",
+    what: "URL of the store that keeps holds, if it is another one",
     secret: "password",
     check: isGiven,
   } as Setting<string | undefined>,
@@ -62,7 +62,7 @@ export const SETTINGS = {
     default: "default",
     read: (_, value) => value,
     value: "NAME",
-    what: "Which application do keys belong to that come without an access token?",
+    what: "Namespace of keys that come without an access token",
     check: {
       wanted: `text of 1 to 255 bytes, and not ${SERVER_NAMESPACE}, which is the server's own`,
       is: (text) => text.trim() !== "" && Buffer.byteLength(text) <= 255 && text !== SERVER_NAMESPACE,
@@ -72,13 +72,13 @@ export const SETTINGS = {
     default: { host: "127.0.0.1", port: 4747 },
     read: readAddress,
     value: "HOST:PORT",
-    what: "Where are the HTTP API and the dashboard?",
+    what: "Address of the HTTP API and the dashboard",
   } as Setting<Address>,
   allowHost: {
     default: [],
     read: (_, value) => splitList(value),
     value: "NAME",
-    what: "By which other names may a browser or client call the server?",
+    what: "Further names by which clients may call the server",
     many: true,
     check: {
       wanted: 'names or addresses without a scheme or a port, e.g. "nevertwice.example.com"',
@@ -89,19 +89,19 @@ export const SETTINGS = {
     default: undefined,
     read: plain,
     value: "FILE",
-    what: "Which certificate does it show?",
+    what: "Certificate of the server, a PEM file",
   } as Setting<string | undefined>,
   tlsKey: {
     default: undefined,
     read: plain,
     value: "FILE",
-    what: "Which key belongs to the certificate?",
+    what: "Private key of the certificate, a PEM file",
   } as Setting<string | undefined>,
   accessToken: {
     default: undefined,
     read: plain,
     value: "TOKEN",
-    what: "Which token may do everything, beside those that `access create` made?",
+    what: "An access token with all roles, beside those that `access create` made",
     secret: "all",
     check: {
       wanted: `at least ${MIN_TOKEN_LENGTH} characters of visible ASCII, e.g. what \`openssl rand -hex 32\` prints`,
@@ -112,26 +112,26 @@ export const SETTINGS = {
     default: undefined,
     read: readUpstream,
     value: "URL",
-    what: "Which service is the gateway before?",
+    what: "URL of the service behind the gateway",
     secret: "password",
   } as Setting<string | undefined>,
   gatewayListen: {
     default: { host: "127.0.0.1", port: 8080 },
     read: readAddress,
     value: "HOST:PORT",
-    what: "Where is the gateway?",
+    what: "Address of the gateway",
   } as Setting<Address>,
   gatewayScope: {
     default: undefined,
     read: readScopeText,
     value: "SCOPE",
-    what: "Whose are the keys of requests that no route of the file is about?",
+    what: "Owner of the keys of requests that no route of the file is about",
   } as Setting<ScopeRule | undefined>,
   gatewayClientCa: {
     default: undefined,
     read: plain,
     value: "FILE",
-    what: "Who signed the certificates that the gateway's clients show?",
+    what: "Certificate authority of the gateway's clients, a PEM file",
   } as Setting<string | undefined>,
   upstreamTimeout: {
     default: 60_000,
@@ -151,13 +151,13 @@ export const SETTINGS = {
     default: "client",
     read: readUpstreamHost,
     value: "client|upstream",
-    what: "Which Host does the service see: the one that the client called, or its own?",
+    what: "The Host that the service sees: the one that the client called, or its own",
   } as Setting<"client" | "upstream">,
   trustProxy: {
     default: [],
     read: readAddresses,
     value: "ADDRESS",
-    what: "Which proxies before the gateway are believed when they say for whom they call?",
+    what: "Addresses of proxies in front of the gateway whose forwarding headers are believed",
     many: true,
   } as Setting<readonly string[]>,
   headTimeout: {
@@ -192,7 +192,7 @@ export const SETTINGS = {
     default: 256,
     read: readCount,
     value: "COUNT",
-    what: "How many of them may come from one address, or one /64 network of IPv6; a trusted proxy may have all",
+    what: "How many clients may be connected from one address, or one /64 network of IPv6; a trusted proxy has no such limit",
     check: atLeast(1, "1 or more"),
   } as Setting<number>,
   maxBufferedBytes: {
@@ -234,34 +234,34 @@ export const SETTINGS = {
     default: 30_000,
     read: duration,
     value: "DURATION",
-    what: "How long does a claim hold if its owner goes silent?",
+    what: "How long a claim holds if its owner does not renew it",
     check: atLeast(10, "10ms or more"),
   } as Setting<number>,
   retention: {
     default: 86_400_000,
     read: duration,
     value: "DURATION",
-    what: "How long does an outcome answer for its key?",
+    what: "How long the outcome of a key is kept",
     check: atLeast(1, "1ms or more"),
   } as Setting<number>,
   holdsWindow: {
     default: 600_000,
     read: duration,
     value: "DURATION",
-    what: "How long does the key of a hold answer?",
+    what: "How long the answer to the key of a hold is kept",
     check: atLeast(HOLD_ACTION_MS + 1, "more than 5s, which an action may take"),
   } as Setting<number>,
   drain: {
     default: 30_000,
     read: duration,
     value: "DURATION",
-    what: "How long is running work waited for when the server is told to stop?",
+    what: "How long the server waits for running work when it stops",
   } as Setting<number>,
   logLevel: {
     default: "info",
     read: readLogLevel,
     value: LOG_LEVELS.join("|"),
-    what: "What is logged?",
+    what: "The least severe messages that are logged",
   } as Setting<(typeof LOG_LEVELS)[number]>,
 } as const;
 

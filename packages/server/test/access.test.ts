@@ -108,6 +108,16 @@ describe("tokens", () => {
     expect(await access.verify(token)).toBeUndefined();
   });
 
+  test("a token, or a session, that the store has not confirmed is not handed out", async () => {
+    const store = memoryStore();
+    const silent = { ...store, complete: () => Promise.reject(new Error("no connection")) };
+    const unconfirmed = createAccess({ store: silent, namespace: "default" });
+    await expect(unconfirmed.create(RIGHT)).rejects.toMatchObject({ code: "unavailable" });
+    const access = createAccess({ store, namespace: "default", fixed: "correct horse battery" });
+    const sessions = createSessions({ store: silent, access, isSecure: false });
+    await expect(sessions.open("correct horse battery")).rejects.toMatchObject({ code: "unavailable" });
+  });
+
   test.each([
     ["role", { role: "root" as "service" }],
     ["name", { name: "" }],

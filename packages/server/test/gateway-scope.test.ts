@@ -18,13 +18,20 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const encoded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-function tokenOf(claims: object, head: object, signature: (content: string) => Buffer): string {
-  const content = `${encoded(head)}.${encoded(claims)}`;
+function tokenOf(payload: string, head: object, signature: (content: string) => Buffer): string {
+  const content = `${encoded(head)}.${payload}`;
   return `${content}.${signature(content).toString("base64url")}`;
 }
 
+const signedWith = (payload: string, head: object, secret: string) =>
+  tokenOf(payload, head, (content) => createHmac("sha256", secret).update(content).digest());
+
 const hs256 = (claims: object, head: object = { alg: "HS256" }, secret = SECRET) =>
-  tokenOf(claims, head, (content) => createHmac("sha256", secret).update(content).digest());
+  signedWith(encoded(claims), head, secret);
+
+/** A token with exactly this payload, for what `JSON.stringify` never writes. */
+const written = (payload: string | Buffer) =>
+  signedWith(Buffer.from(payload).toString("base64url"), { alg: "HS256" }, SECRET);
 
 async function counting(
   scope: ScopeRule,
@@ -46,9 +53,11 @@ async function counting(
   return { ...(await gatewayBefore(port, { routes: [rule] })), runs: () => runs };
 }
 
+/** Of the callers' keys; the quota has records of its own. */
 async function scopesIn({ store }: Stage): Promise<(string | undefined)[]> {
   const page = await store.list?.({ namespace: "default", limit: 100 });
-  return page?.records.map(({ parts }) => parts?.scope) ?? [];
+  const ofCallers = page?.records.filter(({ parts }) => !parts?.operation.startsWith("nevertwice:"));
+  return ofCallers?.map(({ parts }) => parts?.scope) ?? [];
 }
 
 const bearer = (token: string): Sent => ({ key: "k", headers: { Authorization: `Bearer ${token}` } });
@@ -68,8 +77,30 @@ describe("security rule 4: a scope from a header", () => {
     expect((await send({ key: "k" })).code()).toBe("not-authenticated");
     expect((await send({ key: "k", headers: { "X-Tenant": "" } })).code()).toBe("not-authenticated");
     expect((await send({ key: "k", headers: { "X-Tenant": ["a", "b"] } })).code()).toBe("request-invalid");
+    const twice = { Authorization: ["Bearer a", "Bearer b"] };
+    const { send: sendCredential } = await counting({ header: "Authorization" });
+    expect((await sendCredential({ key: "k", headers: twice })).code()).toBe("request-invalid");
     expect(runs()).toBe(0);
     expect((await send()).status).toBe(200);
+  });
+
+  test("is not folded: spaces inside, case, commas and bytes all count", async () => {
+    const tenants = ["a", "A", "a,b", "a, b", "a b", "a  b", "\u00e9", "\u00c3\u00a9", "a|b", "a\\|b"];
+    const stage = await counting({ header: "X-Tenant" });
+    for (const tenant of tenants) await stage.send({ key: "k", headers: { "X-Tenant": tenant } });
+    expect(stage.runs()).toBe(tenants.length);
+    expect(new Set(await scopesIn(stage)).size).toBe(tenants.length);
+    expect(await scopesIn(stage)).toContain("header:x-tenant:s:a, b");
+  });
+
+  test("never meets a literal digest of a long owner", async () => {
+    const stage = await counting({ header: "X-Tenant" });
+    await stage.send({ key: "k", headers: { "X-Tenant": "a".repeat(600) } });
+    const [scope = ""] = await scopesIn(stage);
+    expect(scope).toMatch(/^header:x-tenant:sha256:[\w-]{43}$/);
+    for (const guess of [scope, scope.slice("header:x-tenant:".length)])
+      await stage.send({ key: "k", headers: { "X-Tenant": guess } });
+    expect(stage.runs()).toBe(3);
   });
 
   test("is not taken from anything else that a client can write", async () => {
@@ -84,7 +115,7 @@ describe("security rule 4: a scope from a header", () => {
     const stage = await counting({ header: "Authorization" });
     await stage.send(bearer("very-secret"));
     const scopes = await scopesIn(stage);
-    expect(scopes).toEqual([expect.stringMatching(/^sha256:[\w-]{43}$/)]);
+    expect(scopes).toEqual([expect.stringMatching(/^header:authorization:sha256:[\w-]{43}$/)]);
   });
 });
 
@@ -102,7 +133,7 @@ describe("a scope from a signed token", () => {
     expect((await stage.send(bearer(two))).headers["idempotent-replayed"]).toBe("true");
     await stage.send(bearer(hs256({ sub: "bob" })));
     expect(stage.runs()).toBe(2);
-    expect((await scopesIn(stage)).sort()).toEqual(["alice", "bob"]);
+    expect((await scopesIn(stage)).sort()).toEqual(["jwt:sub:s:alice", "jwt:sub:s:bob"]);
   });
 
   const [head, body, signature] = hs256({ sub: "alice" }).split(".");
@@ -111,20 +142,72 @@ describe("a scope from a signed token", () => {
       "is signed with another secret",
       hs256({ sub: "alice" }, { alg: "HS256" }, "another secret of that length"),
     ],
-    ["is not signed", tokenOf({ sub: "alice" }, { alg: "none" }, () => Buffer.alloc(0))],
+    ["is not signed", tokenOf(encoded({ sub: "alice" }), { alg: "none" }, () => Buffer.alloc(0))],
     ["was changed", `${head}.${encoded({ sub: "mallory" })}.${signature}`],
     ["is over", hs256({ sub: "alice", exp: NOW - 120 })],
     ["is not valid yet", hs256({ sub: "alice", nbf: NOW + 120 })],
     ["has a time that is none", hs256({ sub: "alice", exp: "never" })],
     ["wants something understood", hs256({ sub: "alice" }, { alg: "HS256", crit: ["b64"] })],
+    ["wants what jose understands", hs256({ sub: "alice" }, { alg: "HS256", crit: ["b64"], b64: true })],
     ["does not say whose it is", hs256({ name: "alice" })],
     ["says that it is nobody's", hs256({ sub: "" })],
     ["borrows from its prototype", hs256({}, { alg: "toString" })],
     ["is no token", `${head}.${body}`],
+    ["has a number beyond 2^53", written('{"sub":9007199254740992}')],
+    ["has a number that JSON.parse rounds", written('{"sub":9007199254740993}')],
+    ["has a negative number beyond 2^53", written('{"sub":-9007199254740993}')],
+    ["has a number that is infinite", written('{"sub":1e400}')],
+    ["has a fraction", written('{"sub":42.5}')],
+    ["has a fraction that JSON.parse rounds away", written('{"sub":42.00000000000000000001}')],
+    ["has an exponent", written('{"sub":4.2e1}')],
+    ["has a negative zero", written('{"sub":-0}')],
+    ["has a boolean", hs256({ sub: true })],
+    ["has null", hs256({ sub: null })],
+    ["has a list", hs256({ sub: ["alice"] })],
+    ["has an object", hs256({ sub: { id: "alice" } })],
+    ["names its owner twice", written('{"sub":"alice","sub":"bob"}')],
+    ["names its owner twice in two spellings", written('{"sub":"alice","\\u0073ub":"bob"}')],
+    ["names its issuer twice", written('{"iss":"us","sub":"alice","iss":"them"}')],
+    ["has an issuer that is no text", hs256({ sub: "alice", iss: 42 })],
+    ["has half a surrogate pair", written('{"sub":"\\ud800"}')],
+    ["is not UTF-8", written(Buffer.from('{"sub":"\xff"}', "latin1"))],
+    ["has its owner only further inside", hs256({ act: { sub: "alice" }, note: '"sub":"alice"' })],
   ])("is not believed if it %s", async (_, token) => {
     const { send, runs } = await withSecret();
     const answer = await send(bearer(token));
     expect([answer.status, answer.code(), runs()]).toEqual([401, "not-authenticated", 0]);
+  });
+
+  test.each([
+    ["the text 42 and the number 42", '{"sub":"42"}', '{"sub":42}', ["jwt:sub:n:42", "jwt:sub:s:42"]],
+    [
+      "two issuers",
+      '{"iss":"https://a","sub":"alice"}',
+      '{"iss":"https://b","sub":"alice"}',
+      ["jwt:sub@https%3A//a:s:alice", "jwt:sub@https%3A//b:s:alice"],
+    ],
+    ["upper and lower case", '{"sub":"Alice"}', '{"sub":"alice"}', ["jwt:sub:s:Alice", "jwt:sub:s:alice"]],
+    [
+      "two Unicode forms",
+      '{"sub":"\\u00e9"}',
+      '{"sub":"e\\u0301"}',
+      ["jwt:sub:s:e\u0301", "jwt:sub:s:\u00e9"],
+    ],
+  ])("keeps apart %s", async (_, one, two, scopes) => {
+    const stage = await withSecret();
+    await stage.send(bearer(written(one)));
+    expect((await stage.send(bearer(written(two)))).headers["idempotent-replayed"]).toBeUndefined();
+    expect((await scopesIn(stage)).sort()).toEqual(scopes);
+  });
+
+  test("never meets a literal digest of a long owner", async () => {
+    const stage = await withSecret();
+    await stage.send(bearer(hs256({ sub: "a".repeat(600) })));
+    const [scope = ""] = await scopesIn(stage);
+    expect(scope).toMatch(/^jwt:sub:sha256:[\w-]{43}$/);
+    for (const guess of [scope, scope.slice("jwt:sub:".length), scope.slice("jwt:".length)])
+      await stage.send(bearer(hs256({ sub: guess })));
+    expect(stage.runs()).toBe(4);
   });
 
   test("is for whom and by whom the rule says", async () => {
@@ -144,7 +227,7 @@ describe("a scope from a signed token", () => {
     const file = join(folder, `${alg}.pem`);
     writeFileSync(file, pem);
     const { send } = await counting({ jwt: "sub", key: file });
-    const signed = tokenOf({ sub: "alice" }, { alg }, (content) =>
+    const signed = tokenOf(encoded({ sub: "alice" }), { alg }, (content) =>
       sign(digest, Buffer.from(content), { key: pair.privateKey, dsaEncoding: "ieee-p1363" }),
     );
     expect((await send(bearer(signed))).status).toBe(200);
@@ -153,6 +236,9 @@ describe("a scope from a signed token", () => {
   });
 
   test("needs a key at the start, and says which", async () => {
+    const small = generateKeyPairSync("rsa", { modulusLength: 1_024 }).publicKey;
+    writeFileSync(join(folder, "small.pem"), small.export({ type: "spki", format: "pem" }));
+    await expect(counting({ jwt: "sub", key: join(folder, "small.pem") })).rejects.toThrow(/2048 bits/);
     await expect(counting({ jwt: "sub", key: "env:TEST_NOT_SET" })).rejects.toThrow(
       /env:TEST_NOT_SET.*16 characters/,
     );
@@ -227,7 +313,9 @@ describe("a scope from a client's certificate", () => {
     expect(await ask("alice")).toEqual([200, "https"]);
     expect((await ask("mallory"))[0]).toBe(401);
     expect((await ask())[0]).toBe(401);
-    expect(await scopesIn(stage)).toEqual(["CN=alice"]);
+    expect(await scopesIn(stage)).toEqual([
+      expect.stringMatching(/^certificate:subject:sha256:[\w-]{43}:CN=alice$/),
+    ]);
   });
 });
 

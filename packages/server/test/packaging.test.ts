@@ -1,10 +1,10 @@
 /** What the server is shipped with: each file is held to what its own world says of it, and the image is built and run. */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, type TestContext, test } from "vitest";
@@ -13,6 +13,7 @@ import { IS_FULL } from "../../nevertwice/test/scale/sizes.ts";
 import { SETTINGS, variableOf } from "../src/settings.ts";
 import { ignoring, instructionsIn, stagesIn } from "./packaging/dockerfile.ts";
 import { buildImage, whyNoImage } from "./packaging/image.ts";
+import { actionProblems, dockerfileProblems, publishProblems } from "./packaging/pins.ts";
 import { composeProblems, type Manifest, manifestProblems } from "./packaging/rules.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
@@ -64,6 +65,46 @@ test("the image is built on a named version, ends as another user than root, and
   const set = [...(await read("Dockerfile")).matchAll(/\b(NEVERTWICE_\w+)=/g)].map(([, name]) => name);
   expect(set.length).toBeGreaterThan(0);
   for (const name of set) expect(VARIABLES).toContain(name);
+});
+
+test("every image that the Dockerfile takes is pinned by its digest", async () => {
+  expect(dockerfileProblems(await read("Dockerfile"))).toEqual([]);
+});
+
+test("a Dockerfile with images by their tags is told of each", async () => {
+  const bad = await readFile(join(ROOT, "packages/server/test/packaging/bad.Dockerfile"), "utf8");
+  expect(dockerfileProblems(bad)).toEqual([
+    "node:latest is not pinned by its digest",
+    "busybox:1.37 is not pinned by its digest",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the Dockerfile's variable.
+    "${BASE} is not pinned by its digest",
+  ]);
+});
+
+const WORKFLOWS = join(ROOT, ".github/workflows");
+
+test("every action of every workflow is pinned by its commit, beside its version", async () => {
+  const names = await readdir(WORKFLOWS);
+  expect(names.sort()).toEqual(["ci.yml", "publish.yml"]);
+  for (const name of names)
+    expect([name, actionProblems(await readFile(join(WORKFLOWS, name), "utf8"))]).toEqual([name, []]);
+});
+
+test("a tag publishes the library, then the server, after the versions and the tests", async () => {
+  expect(publishProblems(await readFile(join(WORKFLOWS, "publish.yml"), "utf8"))).toEqual([]);
+});
+
+test("a workflow that pins and publishes badly is told of each fault", async () => {
+  const bad = await readFile(join(ROOT, "packages/server/test/packaging/bad.workflow.yml"), "utf8");
+  expect([...actionProblems(bad), ...publishProblems(bad)]).toEqual([
+    "someone/workflows/.github/workflows/build.yml@main is not pinned by its commit",
+    "actions/checkout@v5 is not pinned by its commit",
+    "actions/setup-node@a0853c2 is not pinned by its commit",
+    "actions/cache@0123456789012345678901234567890123456789 does not say which version it is",
+    "it publishes packages/server",
+    "it does not compare the versions with the tag first",
+    "it does not run the tests first",
+  ]);
 });
 
 test("no built or private file of the workspace reaches the build", async () => {
@@ -179,6 +220,29 @@ test("every instruction of the Dockerfile is read whole", () => {
   ]);
 });
 
+/** The files that the documentation tells people to copy, and those in the folders that it names. */
+async function documentedFiles(): Promise<readonly string[]> {
+  const page = await readFile(join(ROOT, "docs/server.md"), "utf8");
+  const named = new Set(
+    [...page.matchAll(/server\/(deploy\/[\w./-]*[\w-])/g)].map(([, name]) => name as string),
+  );
+  const files = await Promise.all(
+    [...named].map(async (name) => {
+      const at = join(ROOT, "packages/server", name);
+      if ((await stat(at)).isFile()) return [name];
+      return (await readdir(at)).map((file) => `${name}/${file}`);
+    }),
+  );
+  return files.flat();
+}
+
+test("the documentation of the server names every file that it ships for running it", async () => {
+  const shipped = await readdir(DEPLOY, { recursive: true, withFileTypes: true });
+  const names = shipped.filter((file) => file.isFile()).map((file) => file.name);
+  const documented = (await documentedFiles()).map((name) => basename(name));
+  expect(documented.sort()).toEqual(names.filter((name) => name !== "Dockerfile.dockerignore").sort());
+});
+
 const TOKEN = "a-token-of-the-packaging-test";
 const ASK = (path: string) =>
   `fetch("http://127.0.0.1:4747${path}").then(async (answer) => console.log(answer.status, await answer.text()))`;
@@ -198,7 +262,13 @@ test("the package, installed into an empty folder, has its command and its pages
   await run("npm", ["install", ...flags, ...tarballs], { cwd: home });
   const { stdout } = await run(join(home, "node_modules/.bin/nevertwice"), ["version"], { cwd: home });
   expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
-  expect(await readdir(join(home, "node_modules/@nevertwice/server/dist/dashboard"))).toContain("index.html");
+  const installed = join(home, "node_modules/@nevertwice/server");
+  expect(await readdir(join(installed, "dist/dashboard"))).toContain("index.html");
+  for (const name of await documentedFiles())
+    expect([name, await readFile(join(installed, name), "utf8")]).toEqual([
+      name,
+      await readFile(join(ROOT, "packages/server", name), "utf8"),
+    ]);
 });
 
 // It installs all that the repository needs into an empty root, which takes minutes: a part of the campaign.

@@ -11,6 +11,7 @@ import { systemTimer } from "../core/clock.ts";
 import type { GuardOptions } from "../core/engine.ts";
 import { GUARD_DEFAULTS } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
+import { parsedJson } from "../core/fingerprint.ts";
 import { checkedPart, deriveKey } from "../core/identity.ts";
 import { about, createEmit, observersIn } from "../core/observer.ts";
 import { type RecordView, toView } from "../core/operator.ts";
@@ -119,6 +120,7 @@ export function createClaims(options: ClaimsOptions): Claims {
 
   return {
     async claim({ token, ...asked }) {
+      parsedJson(asked.fingerprint);
       const call = prepareCall(asked, namespace, policy);
       const { id, parts } = call.identity;
       const own = token === undefined ? ports : { ...ports, newToken: () => checkedToken(token) };

@@ -5,6 +5,7 @@
 import { hash } from "node:crypto";
 import { NevertwiceError } from "./errors.ts";
 import { kindOf } from "./identity.ts";
+import { isExact } from "./key.ts";
 
 const VERSION = "1";
 const MAX_DEPTH = 128;
@@ -15,6 +16,34 @@ const MAX_LENGTH = 64 * 1_048_576;
 export function fingerprintOf(meaning: unknown): string {
   const bytes = meaning instanceof Uint8Array ? meaning : canonicalJson(meaning);
   return `${VERSION}:${hash("sha256", bytes, "hex")}`;
+}
+
+/**
+ * Hands back a value that somebody parsed from JSON, and fails with `fingerprint-invalid` if it has a number beyond 2^53:
+ * `JSON.parse` makes one number of several there, so that two requests of different meaning would have one digest.
+ */
+export function parsedJson<T>(value: T): T {
+  checkNumbers(value, []);
+  return value;
+}
+
+function checkNumbers(value: unknown, path: string[]): void {
+  if (typeof value === "number" && !isExact(value)) throw rounded(path, value);
+  // What is deeper is refused when the digest is made.
+  if (typeof value !== "object" || value === null || path.length === MAX_DEPTH) return;
+  if (value instanceof Uint8Array) return;
+  for (const name of Object.keys(value)) {
+    path.push(name);
+    checkNumbers((value as Record<string, unknown>)[name], path);
+    path.pop();
+  }
+}
+
+function rounded(path: readonly string[], value: number): NevertwiceError {
+  return new NevertwiceError(
+    "fingerprint-invalid",
+    `${["the request", ...path].join(".")} is ${value}, which is beyond 2^53: whoever parsed it may have rounded it. Send such a number as a string, or name the fields that make two requests the same.`,
+  );
 }
 
 /** Whether two digests prove two different requests. A missing side, or another version, proves nothing. */

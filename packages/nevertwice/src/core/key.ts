@@ -20,7 +20,10 @@ export interface Key {
   toString(): string;
 }
 
-/** `compositeKey("order", 17, "refund")`. Fails with `key-invalid` on anything but text, finite numbers, bigints, booleans and null. */
+/**
+ * `compositeKey("order", 17, "refund")`. Fails with `key-invalid` on anything but text, numbers within 2^53, bigints,
+ * booleans and null.
+ */
 export function compositeKey(...parts: readonly KeyPart[]): Key {
   if (parts.length === 0)
     throw new NevertwiceError("key-missing", "a composite key needs at least one part.");
@@ -52,6 +55,31 @@ export function operationKey(operation: {
   return compositeKey("operation", operation.operation, ...operation.arguments);
 }
 
+/** Whether no other number that JSON can write was rounded to this one: beyond 2^53, `JSON.parse` makes one of several. */
+export function isExact(number: number): boolean {
+  return Math.abs(number) <= Number.MAX_SAFE_INTEGER;
+}
+
+/**
+ * The text of a composite key; anything else as it is, for the caller to judge. A composite key has a `toString` of its
+ * own, which no parsed JSON has: an object that a client sends never passes for the key of the same text.
+ */
+export function keyText(key: unknown): unknown {
+  if (typeof key !== "object" || key === null || !Object.hasOwn(key, "toString")) return key;
+  return typeof key.toString === "function" && "text" in key ? key.text : key;
+}
+
+/** The key that a message is sent under. Fails with `key-missing` or `key-invalid`. */
+export function sendingKey(key: unknown, what: string): string {
+  const text = keyText(key);
+  if (text === undefined || text === null || text === "")
+    throw new NevertwiceError("key-missing", `${what} is missing: what is sent once needs one.`);
+  if (typeof text !== "string")
+    throw new NevertwiceError("key-invalid", `${what} is ${kindOf(text)}; it must be a string.`);
+  if (!text.isWellFormed()) throw new NevertwiceError("key-invalid", `${what} has a lone surrogate.`);
+  return text;
+}
+
 /** Text stands as it is, but for `|` and `\` and a first character that would read as another type's mark. */
 function partText(part: KeyPart, index: number): string {
   switch (typeof part) {
@@ -61,7 +89,7 @@ function partText(part: KeyPart, index: number): string {
       return /^[#?~]/.test(escaped) ? `\\${escaped}` : escaped;
     }
     case "number":
-      if (!Number.isFinite(part)) throw invalid(index, String(part));
+      if (!isExact(part)) throw invalid(index, String(part));
       return `#${Object.is(part, -0) ? 0 : part}`;
     case "bigint":
       return `#${part}n`;
@@ -76,6 +104,6 @@ function partText(part: KeyPart, index: number): string {
 function invalid(index: number, found: string): NevertwiceError {
   return new NevertwiceError(
     "key-invalid",
-    `part ${index} of the key is ${found}; parts are strings, finite numbers, bigints, booleans or null.`,
+    `part ${index} of the key is ${found}; parts are strings, numbers within 2^53, bigints, booleans or null. Give a larger number as a string or a bigint.`,
   );
 }

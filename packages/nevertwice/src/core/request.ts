@@ -2,7 +2,7 @@
 import { NevertwiceError } from "./errors.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { type Identity, identityOf } from "./identity.ts";
-import type { Key } from "./key.ts";
+import { type Key, keyText } from "./key.ts";
 import {
   type Check,
   checkOptions,
@@ -110,12 +110,12 @@ function identifySubject({ operation, domain, scope, key }: Subject, namespace: 
     namespace,
     scope: scope ?? "",
     operation: domain === undefined ? operation : `${domain}:${operation}`,
-    key: keyText(key),
+    key: requiredKey(key),
   });
 }
 
-function keyText(key: unknown): string {
-  const text = typeof key === "object" && key !== null && "text" in key ? key.text : key;
+function requiredKey(key: unknown): string {
+  const text = keyText(key);
   if (text === undefined || text === null || text === "") {
     throw new NevertwiceError(
       "key-missing",

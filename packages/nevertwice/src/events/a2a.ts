@@ -4,6 +4,7 @@
  */
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError, type NevertwiceError } from "../core/errors.ts";
+import { parsedJson } from "../core/fingerprint.ts";
 import { checkedPart } from "../core/identity.ts";
 import {
   type Check,
@@ -160,7 +161,7 @@ async function requestOf(
       fingerprint === "none"
         ? undefined
         : fingerprint === "message"
-          ? JSON.parse(JSON.stringify(params.message ?? null))
+          ? parsedJson(JSON.parse(JSON.stringify(params.message ?? null)))
           : fingerprint(params),
   };
 }

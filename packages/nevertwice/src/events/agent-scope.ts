@@ -1,5 +1,6 @@
 /** Whose keys those of an agent's call are: decided by whoever wraps the tool or the agent, never by leaving it out. */
 import { NevertwiceError } from "../core/errors.ts";
+import { checkedPart } from "../core/identity.ts";
 import type { Check } from "../core/policy.ts";
 
 /** From the call's authenticated context to its owner; or that a key belongs to anyone who knows it. */
@@ -32,6 +33,7 @@ export async function scopeOf<Context, Asked>(
 ): Promise<string | undefined> {
   if (scope === "anyone") return undefined;
   const owner = await scope(context, asked);
-  if (typeof owner === "string" && owner !== "") return owner;
+  if (typeof owner === "string" && owner !== "")
+    return checkedPart(owner, "what names the owner of the call (scope)", "request-invalid");
   throw new NevertwiceError("scope-missing", "scope(context) named nobody; authenticate before this call.");
 }

@@ -7,6 +7,7 @@ import { backoffMs, pause } from "../core/backoff.ts";
 import { systemTimer } from "../core/clock.ts";
 import { BATCH_CHECKS, type BatchOptions, isList, settleEach } from "../core/each.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { checkedPart } from "../core/identity.ts";
 import { compositeKey } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
 import { checkOptions } from "../core/policy.ts";
@@ -121,7 +122,7 @@ function requestOf<Message, T>(
       leaseMs: boundedLease(policies.leaseMs ?? guard.policy.leaseMs, maxLeaseMs),
       operation,
       // The consumer's name is in the scope whatever the operation is called: each consumer has its own record.
-      scope: compositeKey(name, ...(scope === undefined ? [] : [given(scope(message))])).text,
+      scope: scopeOf(name, scope === undefined ? [] : [given(scope(message))]),
       key: key(message) as string,
       fingerprint: fingerprint?.(message),
     };
@@ -137,9 +138,16 @@ function boundedLease(leaseMs: number, maxLeaseMs: number): number {
   return maxLeaseMs < leaseMs ? Math.max(SHORTEST_LEASE_MS, Math.floor(maxLeaseMs)) : leaseMs;
 }
 
+/** Longer than the tenant's own name: the consumer's name is in it, and characters are escaped. */
+function scopeOf(name: string, tenant: readonly string[]): string {
+  return checkedPart(compositeKey(name, ...tenant).text, SCOPE, "request-invalid");
+}
+
+const SCOPE = "what names the tenant of the message (scope)";
+
 /** A tenant that nobody named shares no bucket with others whom nobody named. */
 function given(scope: string): string {
-  if (typeof scope === "string" && scope !== "") return scope;
+  if (typeof scope === "string" && scope !== "") return checkedPart(scope, SCOPE, "request-invalid");
   throw new NevertwiceError("scope-missing", "scope answered nothing: name the tenant of each message.");
 }
 

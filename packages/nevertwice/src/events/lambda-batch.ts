@@ -123,7 +123,11 @@ function failuresOf<Message>({ lane: { items, isStream }, done }: Progress<Messa
  */
 export function recordKey(record: LambdaRecord): string | Key | undefined {
   if ("offset" in record) return compositeKey(record.topic, record.partition, record.offset);
-  if ("messageId" in record) return record.attributes.MessageDeduplicationId ?? record.messageId;
+  if ("messageId" in record) {
+    const { MessageDeduplicationId: id } = record.attributes;
+    // Escaped like a key of one part, so that no producer's id is the place of a record of Kafka.
+    return id === undefined ? record.messageId : compositeKey(id).text;
+  }
   return record.eventID;
 }
 

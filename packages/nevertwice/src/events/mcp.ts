@@ -4,6 +4,7 @@
  */
 import type { Attempt } from "../core/attempt.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { parsedJson } from "../core/fingerprint.ts";
 import type { FailureDisposition } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
 import { type RunResult, toError } from "../core/result.ts";
@@ -136,7 +137,7 @@ async function requestOf<Context extends ToolContext>(
       fingerprint === "none"
         ? undefined
         : fingerprint === "arguments"
-          ? withoutKey(settings.key, args)
+          ? parsedJson(withoutKey(settings.key, args))
           : fingerprint(args, context),
     onFailure: (error: unknown): FailureDisposition =>
       error instanceof NotKept ? "release" : typeof judge === "function" ? judge(error) : judge,

@@ -17,7 +17,7 @@ import {
 import { createReceiver, type Received, type Receiver } from "./incoming.ts";
 import { outlasting } from "./senders.ts";
 import { checkScheme, type WebhookScheme } from "./webhook/scheme.ts";
-import { createVerifier, idOf, invalid, type Secret, type Verified } from "./webhook/verify.ts";
+import { createVerifier, idKey, idOf, invalid, type Secret, type Verified } from "./webhook/verify.ts";
 
 export type { HttpAnswer } from "./http-answer.ts";
 export type { Incoming, IncomingHeaders, Received, Receiver } from "./incoming.ts";
@@ -77,7 +77,7 @@ export function webhook<T = unknown>(guard: ConsumerGuard, options: WebhookOptio
     scheme,
     secret,
     verify: ask,
-    key = ({ id }: Webhook) => id,
+    key = (verified: Webhook) => idKey(scheme, verified),
     toleranceMs,
     maxBodyBytes = WEBHOOK_DEFAULTS.maxBodyBytes,
     url,

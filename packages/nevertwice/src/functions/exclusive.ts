@@ -7,7 +7,7 @@ import type { Attempt } from "../core/attempt.ts";
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
-import type { Key } from "../core/key.ts";
+import { type Key, keyText } from "../core/key.ts";
 import { checkOptions, isFunction, POLICY_CHECKS } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
 import type { RunResult } from "../core/result.ts";
@@ -180,7 +180,7 @@ function refusal(name: string, result: RunResult<never>): NevertwiceError {
 }
 
 function nameText(name: string | Key): string {
-  const text = typeof name === "object" && name !== null ? name.text : name;
+  const text = keyText(name);
   if (text === undefined || text === null || text === "")
     throw new NevertwiceError("key-missing", "the lock has no name: name what is to be done one at a time.");
   return checkedPart(text, "the lock's name", "key-invalid");

@@ -10,7 +10,7 @@
 
 import { answersOf, BATCH_CHECKS, type BatchOptions, isList, settleEach } from "../core/each.ts";
 import type { Engine } from "../core/engine.ts";
-import { isNevertwiceError } from "../core/errors.ts";
+import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import {
   type Check,
   checkOptions,
@@ -45,7 +45,11 @@ export interface MarkOptions extends OnUnavailable {
 export interface Marks {
   /** Whether it is done: marked, or run to its end. What is under way is not done. Fails with `unavailable`. */
   seen(request: Subject & SeenOptions): Promise<boolean>;
-  /** True if this call marked it, false if it was done before. Fails with `pending`, `unknown` or `unavailable`. */
+  /**
+   * True if this call marked it, false if it was done before. A call that meets another mark, or a run, waits for it, up
+   * to `waitMs` and whatever `onPending` says. Fails with `pending` if that did not end in time, with `unknown`, or with
+   * `unavailable`: also if the store did not confirm the mark, since then another caller may be told that it was first.
+   */
   mark(request: Subject & MarkOptions): Promise<boolean>;
   /** Takes a mark back, so that the work may be done again. False if it was not done. */
   release(subject: Subject): Promise<boolean>;
@@ -84,7 +88,7 @@ export function marksOf(engine: Engine, tell: TellMark): Marks {
   async function seen(request: Subject & SeenOptions): Promise<boolean> {
     checkOptions(request, { ...SUBJECT_CHECKS, ...SEEN_CHECKS });
     const { lookup, onUnavailable: asked, ...subject } = request;
-    const policy = mergePolicy(engine.policy, { onUnavailable: asked });
+    const proceeds = mayProceed({ onUnavailable: asked });
     try {
       const record = await engine.read(subject);
       if (record?.state === "completed") return true;
@@ -92,31 +96,40 @@ export function marksOf(engine: Engine, tell: TellMark): Marks {
     } catch (error) {
       if (!isNevertwiceError(error, "unavailable")) throw error;
       tell("unavailable", subject, error);
-      if (policy.onUnavailable === "refuse") throw error;
+      if (!proceeds) throw error;
       tell("proceeded", subject);
       return Boolean(await lookup?.(subject));
     }
     if (!(await lookup?.(subject))) return false;
-    // It is done, whether or not that can be written down: the next check asks again if not.
-    await mark(subject).catch(() => {});
+    // It is done, whether or not that can be written down now: if not, the next check asks `lookup` again.
+    await markWith("reject", subject).catch(() => {});
     return true;
   }
 
-  async function mark(request: Subject & MarkOptions): Promise<boolean> {
+  function mark(request: Subject & MarkOptions): Promise<boolean> {
+    // Whatever the guard's own policy: a mark takes no time, so the caller gets its answer instead of an error.
+    return markWith("wait", request);
+  }
+
+  async function markWith(onPending: Policy["onPending"], request: Subject & MarkOptions): Promise<boolean> {
     checkOptions(request, { ...SUBJECT_CHECKS, ...MARK_CHECKS });
     const { value, ...rest } = request;
+    const { markRetentionMs, storeTimeoutMs } = engine.policy;
     const result: RunResult<unknown> = await engine.tryRun(
       {
         ...rest,
-        retentionMs: request.retentionMs ?? engine.policy.markRetentionMs,
+        retentionMs: request.retentionMs ?? markRetentionMs,
+        // The record is all that a mark does, so it is waited for as long as any answer of the store.
+        completeWaitMs: storeTimeoutMs,
         onCompleted: "reject",
-        onPending: "reject",
+        onPending,
       },
       () => value,
     );
     switch (result.status) {
       case "ran":
-        return true;
+        if (result.recorded || mayProceed(request)) return true;
+        throw notConfirmed();
       // Replayed or not kept: somebody took the key over and completed it while the store was slow to answer us.
       case "already-done":
       case "replayed":
@@ -125,6 +138,11 @@ export function marksOf(engine: Engine, tell: TellMark): Marks {
       default:
         throw toError(result);
     }
+  }
+
+  /** The caller, or its guard, asked to go on when the store does not answer. */
+  function mayProceed({ onUnavailable: asked }: OnUnavailable): boolean {
+    return mergePolicy(engine.policy, { onUnavailable: asked }).onUnavailable === "proceed";
   }
 
   const release = (subject: Subject) => engine.reopen(subject);
@@ -137,6 +155,11 @@ export function marksOf(engine: Engine, tell: TellMark): Marks {
     markBatch: (requests, options = {}) => batch(mark, requests, options, MARK_CHECKS),
     releaseBatch: (subjects, options = {}) => batch(release, subjects, options, {}),
   };
+}
+
+/** If the mark is not in the store, the next caller is told that it was first: so this one must not be told so. */
+function notConfirmed(): NevertwiceError {
+  return new NevertwiceError("unavailable", "the store did not confirm the mark in time; ask again.");
 }
 
 async function batch<Request extends Subject>(

@@ -3,7 +3,7 @@
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
-import { compositeKey, type Key, type KeyPart } from "../core/key.ts";
+import { compositeKey, isExact, type Key, type KeyPart } from "../core/key.ts";
 import {
   type Check,
   checkOptions,
@@ -74,7 +74,7 @@ function keyPartAt(args: readonly unknown[], path: KeyPath): KeyPart {
   if (isKeyPart(value)) return value;
   throw new NevertwiceError(
     "key-invalid",
-    `the value at ${JSON.stringify(path)} cannot be part of a key; it must be well-formed text, a finite number, a bigint or a boolean. A key function can make one of anything else.`,
+    `the value at ${JSON.stringify(path)} cannot be part of a key; it must be well-formed text, a number within 2^53, a bigint or a boolean. A key function can make one of anything else.`,
   );
 }
 
@@ -83,7 +83,7 @@ export function isKeyPart(value: unknown): value is KeyPart {
     case "string":
       return value.isWellFormed();
     case "number":
-      return Number.isFinite(value);
+      return isExact(value);
     default:
       return typeof value === "bigint" || typeof value === "boolean";
   }

@@ -1,7 +1,10 @@
 /** What a request must be before anything is looked up for it: named, owned, allowed, small enough, and fingerprinted. */
+import { Buffer } from "node:buffer";
 import { hash } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
+import { checkedPart, MAX_PART_BYTES } from "../core/identity.ts";
 import type { HttpRequest, RequestBody } from "./exchange.ts";
+import { timesNamed } from "./json-member.ts";
 import { parseKeyHeader } from "./key-header.ts";
 import { meaningOf } from "./meaning.ts";
 import type { KeyContext, KeyReading } from "./profile.ts";
@@ -31,6 +34,7 @@ export class Refused extends Error {
 
 /** Longer paths are named by their digest: an operation has its limit. */
 const MAX_PATH = 900;
+const DIGEST = "sha256:";
 
 /** Undefined if the request has no key and needs none. Throws what it lacks. */
 export async function admit<Native>(
@@ -98,18 +102,30 @@ export function keyContext<Native>({ header, clock, retentionMs }: Settings<Nati
 }
 
 function keyInBody(body: RequestBody, field: string): KeyReading {
-  const value: unknown = body.kind === "parsed" ? body.value : parsedJson(body.bytes);
+  const json = body.kind === "parsed" ? undefined : textIn(body.bytes);
+  const value: unknown = body.kind === "parsed" ? body.value : parsedJson(json);
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, field)) return undefined;
   const key = (value as Record<string, unknown>)[field];
-  if (typeof key === "string" && key !== "") return { key };
-  return {
-    refused: new NevertwiceError("key-invalid", `the member ${field} must be a string that is not empty.`),
-  };
+  const refused = (problem: string) => ({
+    refused: new NevertwiceError("key-invalid", `the member ${field} ${problem}.`),
+  });
+  if (typeof key !== "string" || key === "") return refused("must be a string that is not empty");
+  // The handler may read the other one.
+  if (json !== undefined && timesNamed(json, field) > 1) return refused("is there more than once");
+  return { key };
 }
 
-function parsedJson(bytes: Uint8Array): unknown {
+function textIn(bytes: Uint8Array): string | undefined {
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function parsedJson(json: string | undefined): unknown {
+  try {
+    return json === undefined ? undefined : JSON.parse(json);
   } catch {
     return undefined;
   }
@@ -143,17 +159,32 @@ function checkedKey<Native>(reading: KeyReading, settings: Settings<Native>): st
 
 // An empty owner is nobody, and nobody's keys would be everybody's.
 function ownerOf(scope: string | undefined): string {
-  if (typeof scope === "string" && scope !== "") return scope;
+  if (typeof scope === "string" && scope !== "")
+    return checkedPart(scope, "what names the owner of the request (scope)", "request-invalid");
   throw new NevertwiceError("scope-missing", "scope(request) named nobody; authenticate before this layer.");
 }
 
 function operationOf<Native>(request: HttpRequest<Native>, settings: Settings<Native>): string {
   const { operation = settings.profile.operation } = settings;
-  if (operation !== undefined) return typeof operation === "function" ? operation(request.native) : operation;
+  if (typeof operation === "function") return namedBy(operation(request.native));
+  if (operation !== undefined) return operation;
   const target = originForm(request.target);
   const end = target.indexOf("?");
   const path = end === -1 ? target : target.slice(0, end);
-  return `${request.method} ${path.length > MAX_PATH ? `sha256:${hash("sha256", path, "hex")}` : path}`;
+  const whole = `${request.method} ${path}`;
+  // A path that looks like a digest is made one too: else it could be the digest of another path.
+  const isShort =
+    path.length <= MAX_PATH && !path.startsWith(DIGEST) && Buffer.byteLength(whole) <= MAX_PART_BYTES;
+  // Two paths that are no text must not have one digest.
+  if (isShort || !path.isWellFormed()) return namedBy(whole);
+  return `${request.method} ${DIGEST}${hash("sha256", path, "hex")}`;
+}
+
+/** What it names usually comes from the request, so a name that cannot be one is the request's fault. */
+function namedBy(operation: string): string {
+  // Nothing at all is the application's fault, which the engine tells.
+  if (typeof operation !== "string" || operation === "") return operation;
+  return checkedPart(operation, "what names the operation of the request", "request-invalid");
 }
 
 /** Path and query, also where a proxy was sent the whole address. */

@@ -89,13 +89,14 @@ function giveUp(reply: FastifyReply, capture: ResponseCapture, error: unknown): 
  * this very request is on it too; of what a handler may have set as well, only what concerns the reader's origin.
  */
 function send(reply: FastifyReply, answer: Reply, isStarted: boolean): void {
-  const own = Object.entries(reply.getHeaders());
-  reply.hijack();
   const res = reply.raw as ServerResponse;
-  if (isClosed(nodeResponse(res))) return;
-  for (const [name, value] of own) {
-    if (value !== undefined && (!isStarted || isOfOrigin(name) || name === "vary"))
-      res.setHeader(name, value);
+  if (!isClosed(nodeResponse(res))) {
+    // Before the hijack: if node refuses a header of a hook, Fastify still answers the error.
+    for (const [name, value] of Object.entries(reply.getHeaders())) {
+      if (value !== undefined && (!isStarted || isOfOrigin(name) || name === "vary"))
+        res.setHeader(name, value);
+    }
   }
+  reply.hijack();
   sendReply(res, answer);
 }

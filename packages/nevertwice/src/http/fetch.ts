@@ -27,7 +27,8 @@ export function withIdempotency<R extends Request, Rest extends readonly unknown
     try {
       const answer = await exchange.handle(webRequest(request), async (attempt, added) => {
         handAttempt(request, attempt);
-        held = await holdBack(withHeaders(await handler(request, ...rest), added), exchange);
+        const response = withHeaders(await handler(request, ...rest), added);
+        held = await holdBack(request, response, exchange);
         return held.known;
       });
       switch (answer.kind) {

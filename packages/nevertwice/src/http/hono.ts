@@ -33,7 +33,7 @@ export function idempotency<E extends Env = any>(
       const answer = await exchange.handle(honoRequest(c), async (attempt, added) => {
         c.set("idempotency", attempt);
         await next();
-        held = await holdBack(withHeaders(c.res, added), exchange);
+        held = await holdBack(c.req.raw, withHeaders(c.res, added), exchange);
         return held.known;
       });
       if (answer.kind === "held") replace(c, (held as HeldResponse).release());

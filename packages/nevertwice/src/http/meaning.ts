@@ -4,6 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
+import { parsedJson } from "../core/fingerprint.ts";
 import { readContentDigest } from "./content-digest.ts";
 import type { RequestBody } from "./exchange.ts";
 import { readParameters } from "./header-parameters.ts";
@@ -83,7 +84,7 @@ function parsedMeaning(
   const type = how === "json" ? bodyTypeOf(contentType) : undefined;
   if (type !== undefined && type !== "json")
     throw parsedBefore("the files of a multipart body are part of what it means");
-  return valueMeaning(value, how, exclude);
+  return parsedJson(valueMeaning(value, how, exclude));
 }
 
 function parsedBefore(reason: string): NevertwiceError {

@@ -7,8 +7,9 @@ import type { ServerResponse } from "node:http";
 import type { Engine } from "../core/engine.ts";
 import type { Answer, Exchange, HttpAttempt, Reply, Run } from "./exchange.ts";
 import { createExchange } from "./handle.ts";
+import { areAscii, sendHead } from "./head-bytes.ts";
 import { NobodyLeft, type NodeRequest } from "./node-request.ts";
-import { isClosed, nodeResponse } from "./node-response.ts";
+import { isClosed, isHttp2, nodeResponse } from "./node-response.ts";
 import type { HttpOptions } from "./options.ts";
 import { ResponseCapture } from "./response-capture.ts";
 import { appendToHead } from "./response-head.ts";
@@ -111,8 +112,18 @@ export function sendReply(res: ServerResponse, { status, headers, body }: Reply)
     res.end();
     return;
   }
-  res.setHeader("Content-Length", Buffer.byteLength(body));
+  const length = Buffer.byteLength(body);
+  if (areAscii(headers)) res.setHeader("Content-Length", length);
+  else writeBytesOfHead(res, length);
   res.end(body);
+}
+
+/** A head whose values are bytes, one character a byte: neither text after it nor the length before it may change them. */
+function writeBytesOfHead(res: ServerResponse, length: number): void {
+  res.removeHeader("Content-Length");
+  res.setHeader("Content-Length", length);
+  res.writeHead(res.statusCode);
+  if (!isHttp2(nodeResponse(res))) sendHead(nodeResponse(res), "latin1");
 }
 
 /** Whether a header is about the origin that may read the answer. */

@@ -33,6 +33,7 @@ export interface NodeResponse extends ResponseMethods {
   destroyed: boolean;
   finished: boolean;
   _header: string | null;
+  _send(data: string, encoding: "latin1"): boolean;
   _contentLength: number | null;
   _hasBody: boolean;
   _last: boolean;

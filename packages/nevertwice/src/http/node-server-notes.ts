@@ -5,17 +5,19 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { HeaderLine } from "./exchange.ts";
+import type { HeadEncoding } from "./head-bytes.ts";
 
 /** The message of HTTP/1 that a request stands for, unless the request was turned into a real one that reads it. */
 export function incomingOf(request: Request): IncomingMessage | undefined {
-  let incoming: IncomingMessage | undefined;
-  for (const symbol of Object.getOwnPropertySymbols(request)) {
-    const note = (request as unknown as Record<symbol, unknown>)[symbol];
-    if (symbol.description === "requestCache" && note !== undefined) return undefined;
-    if (symbol.description === "incomingKey") incoming = note as IncomingMessage | undefined;
-  }
+  const incoming = noteIn(request, "incomingKey") as IncomingMessage | undefined;
+  if (noteIn(request, "requestCache") !== undefined) return undefined;
   if (incoming?.httpVersionMajor !== 1 || typeof incoming.unshift !== "function") return undefined;
   return incoming;
+}
+
+function noteIn(noted: Request | Response, name: string): unknown {
+  const symbol = Object.getOwnPropertySymbols(noted).find(({ description }) => description === name);
+  return symbol && (noted as unknown as Record<symbol, unknown>)[symbol];
 }
 
 export interface MadeOf {
@@ -25,13 +27,26 @@ export interface MadeOf {
 
 /** Undefined for responses that were not made of text or bytes, and for those of any other server. */
 export function madeOf(response: Response): MadeOf | undefined {
-  const symbol = Object.getOwnPropertySymbols(response).find(({ description }) => description === "cache");
-  const note = symbol && (response as unknown as Record<symbol, unknown>)[symbol];
-  if (!Array.isArray(note) || note.length !== 3) return undefined;
-  const [status, body, headers] = note as unknown[];
+  const [status, body, headers] = noteOf(response) ?? [];
   if (status !== response.status) return undefined;
   if (body !== null && typeof body !== "string" && !(body instanceof Uint8Array)) return undefined;
   return { body, headers: plainLines(headers) ?? ([...response.headers] as HeaderLine[]) };
+}
+
+/**
+ * How this server sends the head of a response, over HTTP/1: text goes out together with its head, and the head of a
+ * stream by itself, both as UTF-8. Other servers and HTTP/2 send one byte a character.
+ */
+export function headEncodingOf(request: Request, response: Response): HeadEncoding {
+  const incoming = noteIn(request, "incomingKey") as IncomingMessage | undefined;
+  if (incoming?.httpVersionMajor !== 1) return "latin1";
+  const [, body = null] = noteOf(response) ?? [];
+  return typeof body === "string" || body instanceof ReadableStream ? "utf8" : "latin1";
+}
+
+function noteOf(response: Response): readonly unknown[] | undefined {
+  const note = noteIn(response, "cache");
+  return Array.isArray(note) && note.length === 3 ? (note as unknown[]) : undefined;
 }
 
 /** Of a plain object alone. */

@@ -208,6 +208,7 @@ export function refusalsOf<Native>(settings: Settings<Native>): readonly Possibl
     "key-missing": settings.required,
     "key-invalid": true,
     "fingerprint-invalid": isCompared,
+    "request-invalid": settings.scope !== "anyone" || typeof settings.operation === "function",
     "not-authorized": settings.authorize !== undefined,
     pending: true,
     "already-done": guard.policy.onCompleted === "reject",

@@ -148,6 +148,7 @@ export async function currentReply<Native>(
   const headers: HeaderLine[] = Object.entries(now.headers ?? {}).flatMap(([name, values]) =>
     [values].flat().map((value): HeaderLine => [name.toLowerCase(), value]),
   );
+  for (const line of headers) checkLine(line);
   const isTyped = headers.some(([name]) => name === "content-type");
   if (!isRaw && now.body !== undefined && !isTyped) headers.push(["content-type", "application/json"]);
   headers.push(["cache-control", "no-store"], [replayedHeader, "true"]);
@@ -157,6 +158,13 @@ export async function currentReply<Native>(
     headers,
     body: isRaw ? (now.body as string | Uint8Array) : now.body === undefined ? "" : JSON.stringify(now.body),
   };
+}
+
+/** Refuses what node refuses, in the same way, before anything is sent. */
+function checkLine([name, value]: HeaderLine): void {
+  if (TOKEN.test(name) && !NOT_IN_A_VALUE.test(value)) return;
+  const error = new TypeError(`the answer of today has an invalid header: ${JSON.stringify(name)}`);
+  throw Object.assign(error, { code: "ERR_INVALID_CHAR" });
 }
 
 function linesOf(flat: readonly string[]): HeaderLine[] {

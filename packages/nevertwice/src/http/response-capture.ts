@@ -9,6 +9,7 @@
 import { Buffer } from "node:buffer";
 import { OutgoingMessage, type ServerResponse } from "node:http";
 import type { Exchange, HeaderLine, HttpResponse } from "./exchange.ts";
+import { HeadBytes } from "./head-bytes.ts";
 import { bytesOf, type Callback, type Chunk, checkChunk, type Encoding, HeldBody } from "./held-body.ts";
 import {
   type GivenHeaders,
@@ -59,13 +60,13 @@ export class ResponseCapture {
   /** The names of the headers that were set before us. */
   readonly #headersBefore: readonly string[];
   readonly #body = new HeldBody();
+  readonly #headBytes = new HeadBytes();
   #head: Pick<HttpResponse, "status" | "headers"> | undefined;
   #resolve!: (response: HttpResponse) => void;
   #reject!: (error: unknown) => void;
   /** Whether `response` is known: from then on no more is wanted. */
   #isSettled = false;
   #isAside = false;
-  #isFlushed = false;
   #needsDrain = false;
   #destroyedBy: Error | undefined;
   readonly #client: GoneClient;
@@ -103,11 +104,12 @@ export class ResponseCapture {
     const theirs = this.#theirs;
     this.#stepAside();
     if (this.#isHttp2) theirs.writeHead.call(res, res.statusCode);
+    this.#headBytes.send(res);
     const isWanted = this.#body.flush({
       write: (...args) => theirs.write.apply(res, args),
       end: (...args) => theirs.end.apply(res, args),
     });
-    if (this.#isFlushed && this.#body.size === 0) theirs.flushHeaders.call(res);
+    if (this.#headBytes.isFlushed && this.#body.size === 0) theirs.flushHeaders.call(res);
     if (isWanted && this.#needsDrain && !this.#body.isEnded) res.emit("drain");
     this.#client.tell();
     if (this.isDestroyed) theirs.destroy.call(res, this.#destroyedBy);
@@ -152,7 +154,7 @@ export class ResponseCapture {
       },
       flushHeaders: () => {
         if (this.#isAside) return theirs.flushHeaders.call(res);
-        this.#isFlushed = true;
+        this.#headBytes.isFlushed = true;
         this.#needHead();
         this.#settle(undefined);
       },
@@ -178,6 +180,7 @@ export class ResponseCapture {
         : OutgoingMessage.prototype.write.call(res, chunk, "utf8", callback as never);
     }
     checkChunk(chunk);
+    this.#headBytes.follow(chunk, encoding);
     this.#needHead();
     if (hasBody(res)) {
       const bytes = bytesOf(chunk, encoding);
@@ -204,6 +207,7 @@ export class ResponseCapture {
     }
     if (chunk) checkChunk(chunk);
     const bytes = chunk ? bytesOf(chunk, encoding) : undefined;
+    this.#headBytes.follow(chunk, encoding);
     // As node does it: an answer that comes in one piece says how long it is.
     if (this.#head === undefined && !this.#isHttp2) res._contentLength = bytes?.length ?? 0;
     this.#needHead();
@@ -256,7 +260,8 @@ export class ResponseCapture {
     if (this.#isSettled || this.#head === undefined) return;
     this.#isSettled = true;
     clearTimeout(this.#timer);
-    this.#resolve({ status: this.#head.status, headers: this.#head.headers, body });
+    const { status, headers } = this.#head;
+    this.#resolve({ status, headers: this.#headBytes.settle(this.#res, headers), body });
   }
 
   #destroy(error: Error | undefined): void {

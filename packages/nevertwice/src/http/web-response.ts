@@ -1,7 +1,8 @@
 /** A web `Response` held back: read up to the limit, then let go whole, or as what was read and the rest on demand. */
 import { Buffer } from "node:buffer";
 import type { Exchange, HeaderLine, HttpResponse, Reply } from "./exchange.ts";
-import { madeOf } from "./node-server-notes.ts";
+import { areAscii, sentLines } from "./head-bytes.ts";
+import { headEncodingOf, madeOf } from "./node-server-notes.ts";
 import { joined } from "./web-request.ts";
 
 export interface HeldResponse {
@@ -18,11 +19,17 @@ type Holding = Pick<Exchange<never>, "maxHeldBytes" | "holds">;
 const EMPTY = new Uint8Array();
 
 /** Rejects with what the body's own source fails with: an answer that cannot be made whole is a handler that failed. */
-export async function holdBack(response: Response, { maxHeldBytes, holds }: Holding): Promise<HeldResponse> {
+export async function holdBack(
+  request: Request,
+  response: Response,
+  { maxHeldBytes, holds }: Holding,
+): Promise<HeldResponse> {
   // A network error has no status of its own; to whoever asked, the service failed.
   const status = response.status === 0 ? 500 : response.status;
   const made = madeOf(response);
-  const headers = made?.headers ?? ([...response.headers] as HeaderLine[]);
+  const given = made?.headers ?? ([...response.headers] as HeaderLine[]);
+  const isAscii = areAscii(given);
+  const headers = isAscii ? given : sentLines(given, headEncodingOf(request, response));
   const untouched = (body: Uint8Array | undefined): HeldResponse => ({
     known: { status, headers, body },
     release: () => response,
@@ -47,7 +54,8 @@ export async function holdBack(response: Response, { maxHeldBytes, holds }: Hold
       const body = joined(chunks, size);
       return {
         known: { status, headers, body },
-        release: () => new Response(body as Uint8Array<ArrayBuffer>, response),
+        // Bytes go out with a head in latin1, whatever the stream would have gone out with.
+        release: () => withBytes(body, response, isAscii ? response.headers : headers),
         discard() {},
       };
     }
@@ -61,6 +69,12 @@ export async function holdBack(response: Response, { maxHeldBytes, holds }: Hold
     release: () => new Response(resumed(chunks, reader), response),
     discard: () => cancel(reader),
   };
+}
+
+function withBytes(body: Uint8Array, response: Response, headers: Headers | readonly HeaderLine[]): Response {
+  const { status, statusText } = response;
+  const init = { status, statusText, headers: headers as Headers | [string, string][] };
+  return new Response(body as Uint8Array<ArrayBuffer>, init);
 }
 
 /** What was read, then the rest, pulled only as it is asked for. */

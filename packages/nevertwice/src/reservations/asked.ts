@@ -69,7 +69,8 @@ export function differences(a: Parameters, b: Parameters): string[] {
   return names.filter((name) => typedText(a[name]) !== typedText(b[name]));
 }
 
-/** `1` and `"1"` are two things. */
+/** `1` and `"1"` are two things, and so are two lone surrogates, of which UTF-8 makes one. */
 function typedText(value: unknown): string {
+  if (typeof value === "string" && !value.isWellFormed()) return `ill-formed ${JSON.stringify(value)}`;
   return `${typeof value} ${typeof value === "object" ? JSON.stringify(value) : String(value)}`;
 }

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { GUARD_DEFAULTS, type GuardOptions } from "../../src/core/engine.ts";
 import type { ErrorCode } from "../../src/core/errors.ts";
+import { compositeKey } from "../../src/core/key.ts";
 import { mergePolicy, POLICY_CHECKS, POLICY_DEFAULTS, type PolicyOptions } from "../../src/core/policy.ts";
 import type { RunRequest } from "../../src/core/request.ts";
 import type { Store } from "../../src/core/store.ts";
@@ -378,7 +379,13 @@ const BAD_REQUESTS: readonly [what: string, request: unknown, code: ErrorCode, w
   ["an undefined key", { ...REQUEST, key: undefined }, "key-missing", "no key"],
   ["a null key", { ...REQUEST, key: null }, "key-missing", "no key"],
   ["an empty key", { ...REQUEST, key: "" }, "key-missing", "no key"],
-  ["a key object with empty text", { ...REQUEST, key: { text: "" } }, "key-missing", "no key"],
+  ["a key object with empty text", { ...REQUEST, key: compositeKey("") }, "key-missing", "no key"],
+  [
+    "an object of a client with the text of a key",
+    { ...REQUEST, key: { text: "order-42" } },
+    "key-invalid",
+    "key is an object",
+  ],
   ["a number for a key", { ...REQUEST, key: 42 }, "key-invalid", "key is a number"],
   ["zero for a key", { ...REQUEST, key: 0 }, "key-invalid", "key is a number"],
   ["NaN for a key", { ...REQUEST, key: Number.NaN }, "key-invalid", "key is a number"],
@@ -387,7 +394,6 @@ const BAD_REQUESTS: readonly [what: string, request: unknown, code: ErrorCode, w
   ["a symbol for a key", { ...REQUEST, key: Symbol("k") }, "key-invalid", "key is a symbol"],
   ["an object for a key", { ...REQUEST, key: {} }, "key-invalid", "key is an object"],
   ["an array for a key", { ...REQUEST, key: ["order-42"] }, "key-invalid", "key is an object"],
-  ["a key object without text", { ...REQUEST, key: { text: 42 } }, "key-invalid", "key is a number"],
   ["a key of 1,025 bytes", { ...REQUEST, key: "k".repeat(1_025) }, "key-invalid", "key has 1025 bytes"],
   ["a key with a lone surrogate", { ...REQUEST, key: "\ud800" }, "key-invalid", "key has a lone surrogate"],
   ["an empty scope", { ...REQUEST, scope: "" }, "scope-missing", "scope is empty"],

@@ -1,6 +1,7 @@
 /** Checking and marking in two steps: what counts as done, for how long, and what stands between the two steps. */
 import { describe, expect, test } from "vitest";
 import type { Subject } from "../../src/core/request.ts";
+import type { Store } from "../../src/core/store.ts";
 import { marksOf } from "../../src/functions/mark.ts";
 import { createScene } from "../core/scene.ts";
 
@@ -58,16 +59,35 @@ describe("a mark", () => {
     expect(await guard.run(other, () => "not again")).toEqual({ receipt: 7 });
   });
 
-  test("is refused while a run is under way, which is not done yet", async () => {
+  test("waits for a run that is under way, which is not done yet, and then answers false", async () => {
     const { marks, guard, sleep, advance, settle } = createMarks();
     const run = guard.run(subject, () => sleep(100));
     await advance(10);
     const asked: Subject[] = [];
     expect(await marks.seen({ ...subject, lookup: (one) => asked.push(one) })).toBe(false);
     expect(asked).toEqual([]);
-    await expect(marks.mark(subject)).rejects.toMatchObject({ code: "pending" });
-    await settle(run);
+    expect(await settle(marks.mark(subject))).toBe(false);
+    await run;
     expect(await marks.seen(subject)).toBe(true);
+  });
+
+  test("is the first one if the run that it waited for gives the key back", async () => {
+    const { marks, guard, sleep, advance, settle } = createMarks();
+    const run = guard.run(subject, (attempt) => sleep(100).then(() => Promise.reject(attempt.notDone("no"))));
+    run.catch(() => {});
+    await advance(10);
+    expect(await settle(marks.mark(subject))).toBe(true);
+    await expect(run).rejects.toBe("no");
+  });
+
+  test("fails with pending only if what it waits for does not end within waitMs", async () => {
+    const { marks, guard, world, sleep, advance, settle } = createMarks({ waitMs: 3_000 });
+    const run = guard.run(subject, () => sleep(60_000));
+    await advance(10);
+    const askedAt = world.now();
+    await expect(settle(marks.mark(subject))).rejects.toMatchObject({ code: "pending" });
+    expect(world.now() - askedAt).toBeGreaterThanOrEqual(3_000);
+    expect(await settle(Promise.all([run, sleep(0)]))).toEqual([undefined, undefined]);
   });
 
   test("is refused over what nobody knows, where the guard holds that back", async () => {
@@ -75,6 +95,13 @@ describe("a mark", () => {
     await guard.run(subject, () => Promise.reject(new Error("cut off"))).catch(() => {});
     expect(await marks.seen(subject)).toBe(false);
     await expect(marks.mark(subject)).rejects.toMatchObject({ code: "unknown", fence: expect.any(Number) });
+  });
+
+  test("is not answered true before the store has confirmed it, however little the guard waits for outcomes", async () => {
+    const { marks, store } = createMarks({ completeWaitMs: 0 });
+    expect(await marks.mark(subject)).toBe(true);
+    expect(store.calls.complete).toBe(1);
+    expect(await marks.seen(subject)).toBe(true);
   });
 
   test("is seen in one trip", async () => {
@@ -100,6 +127,93 @@ test("the race: two who check before either marks both do the work, and one of t
   expect(billed).toBe(2);
   expect(both.toSorted()).toEqual([false, true]);
 });
+
+describe("marks at the same moment", () => {
+  const POLICIES = [
+    ["wait, woken by the store", { onPending: "wait" }, true],
+    ["reject, woken by the store", { onPending: "reject" }, true],
+    ["wait, looking by themselves", { onPending: "wait" }, false],
+    ["reject, looking by themselves", { onPending: "reject" }, false],
+  ] as const;
+
+  test.each(POLICIES)("have one first, whatever their guards do (%s)", async (_, policy, isPushed) => {
+    const { marks, scene } = createMarks(policy);
+    const pushed = slow(scene);
+    const { watch: _push, ...unwatched } = pushed;
+    const store = isPushed ? pushed : unwatched;
+    const others = [scene.another({ store }), scene.another({ store, onPending: "reject" })];
+    const all = [marks, ...others.map((guard) => marksOf(guard, () => {}))];
+    const asked = Array.from({ length: 60 }, (_, i) => (all[i % 3] as typeof marks).mark(subject));
+    const answers = await scene.settle(Promise.all(asked));
+    expect(answers.filter((isFirst) => isFirst)).toHaveLength(1);
+  });
+
+  test("in batches of other orders neither fail nor hold each other up", async () => {
+    const { marks, scene } = createMarks({ onPending: "reject" });
+    const other = marksOf(scene.another({ store: slow(scene) }), () => {});
+    const subjects = many(20);
+    const batches = [
+      marks.markBatch(subjects, { concurrency: 1 }),
+      other.markBatch(subjects.toReversed(), { concurrency: 1 }),
+      marks.markBatch([...subjects, ...subjects]),
+      other.markBatch(subjects.toReversed()),
+    ];
+    const [one = [], two = [], three = [], four = []] = await scene.settle(Promise.all(batches));
+    for (const i of subjects.keys()) {
+      const answers = [one[i], two[19 - i], three[i], three[20 + i], four[19 - i]];
+      expect(answers.filter((isFirst) => isFirst)).toHaveLength(1);
+    }
+  });
+
+  test.each([
+    ["stays silent until the lease has ended: then the next one is", Number.POSITIVE_INFINITY, true],
+    ["comes back: the unconfirmed mark is written, and the next one is not", 1_000, false],
+  ])(
+    "of which the store did not confirm the first, which is not told so. It %s",
+    async (_, downMs, isNext) => {
+      const { scene } = createMarks();
+      const downUntil = scene.world.now() + downMs;
+      const store: Store = {
+        ...scene.inner,
+        async complete(request) {
+          if (scene.world.now() < downUntil) throw new Error("no connection");
+          return scene.inner.complete(request);
+        },
+      };
+      const { mark } = marksOf(scene.another({ store, leaseMs: 3_000 }), () => {});
+      const other = marksOf(scene.another(), () => {});
+      const unconfirmed = scene.settle(mark(subject));
+      await expect(unconfirmed).rejects.toMatchObject({ code: "unavailable", retryable: true });
+      expect(await scene.settle(other.mark(subject))).toBe(isNext);
+      expect(await scene.settle(mark(subject))).toBe(false);
+    },
+  );
+
+  test("do not keep a check waiting whose lookup knows that it is done", async () => {
+    const { marks, guard, world, sleep, settle } = createMarks();
+    const startedAt = world.now();
+    let run: Promise<unknown> | undefined;
+    const lookup = async () => {
+      run = guard.run(subject, () => sleep(5_000));
+      await sleep(10);
+      return true;
+    };
+    expect(await settle(marks.seen({ ...subject, lookup }))).toBe(true);
+    expect(world.now() - startedAt).toBeLessThan(5_000);
+    await settle(run as Promise<unknown>);
+  });
+});
+
+/** The scene's store with some time between a claim and its completion, so that others come in between. */
+function slow({ inner, sleep }: ReturnType<typeof createScene>): Store {
+  return {
+    ...inner,
+    async complete(request) {
+      await sleep(20);
+      return inner.complete(request);
+    },
+  };
+}
 
 describe("release", () => {
   test("takes a mark back, so that the work may be done again", async () => {
@@ -284,11 +398,12 @@ describe("a batch", () => {
   });
 
   test("does the others though one fails, and then fails as that one did", async () => {
-    const { marks, guard, sleep, advance, settle } = createMarks();
+    const { marks, guard, sleep, advance, settle } = createMarks({ waitMs: 500 });
     const subjects = many(5);
     const run = guard.run(subjects[1] as Subject, () => sleep(1_000));
     await advance(10);
-    await expect(marks.markBatch(subjects, { concurrency: 1 })).rejects.toMatchObject({ code: "pending" });
+    const marked = settle(marks.markBatch(subjects, { concurrency: 1 }));
+    await expect(marked).rejects.toMatchObject({ code: "pending" });
     expect(await marks.seenBatch(subjects)).toEqual([true, false, true, true, true]);
     await settle(run);
   });

@@ -156,7 +156,7 @@ describe("the key", () => {
   test.each<[what: string, key: unknown, words: string]>([
     ["a number", 42, "key is a number"],
     ["an object that is no key", { id: "42" }, "key is an object"],
-    ["a key whose text is none", { text: 42 }, "key is a number"],
+    ["an object with a text", { text: "42" }, "key is an object"],
     ["a list", ["42"], "key is an object"],
     ["a promise", Promise.resolve("42"), "key is an object"],
   ])("is refused if its function gives %s", async (_, key, words) => {

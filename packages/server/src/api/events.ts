@@ -53,7 +53,8 @@ export function eventsRoutes(context: Context): readonly Route[] {
       path: "/v1/events",
       id: "markEvent",
       summary: "Mark an event as seen",
-      description: "Of any number who mark it, one is told that it was the first.",
+      description:
+        "Of any number who mark it, one is told that it was the first. A mark waits for another one that is being written.",
       body: bodyOf({
         value: { description: "Kept with the mark." },
         retentionMs: durationSchema(1, "How long it counts as seen; 30 days if not given."),

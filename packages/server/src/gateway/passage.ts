@@ -8,6 +8,8 @@ import { writeInformation } from "./early-answer.ts";
 import { lost, unreachable, unsendable } from "./failure.ts";
 import { responseLines, trailerPairs, valueIn } from "./header-lines.ts";
 
+const NOTHING = new Uint8Array();
+
 type Controller = Dispatcher.DispatchController;
 
 export interface PassageParts {
@@ -102,7 +104,8 @@ export class Passage implements Dispatcher.DispatchHandler {
 
   #flushHead(): void {
     const { res } = this.#parts;
-    if (!this.#isOver && !res.destroyed && !res.writableEnded) res.flushHeaders();
+    // Not flushHeaders, which sends a head as UTF-8: the client gets the bytes that the service sent.
+    if (!this.#isOver && !res.destroyed && !res.writableEnded) res.write(NOTHING);
   }
 
   #onClosed(): void {

@@ -1,65 +1,90 @@
 /**
- * Whose keys a request's are, derived once, from what was authenticated: everything else that the request says of it is
- * the service's to compare. A credential is kept as its digest, since scopes are kept beside keys for people to read.
+ * Who owns the keys of a request, derived once from what was authenticated. A scope says where its owner was read, under
+ * which name and as which type, so that owners from different sources never share keys: `header:x-tenant:s:acme`,
+ * `jwt:sub:n:42`. Credentials and long values appear as digests, since operators read scopes in lists.
  */
 import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
-import { NevertwiceError } from "nevertwice";
+import { compositeKey, NevertwiceError } from "nevertwice";
 import { ConfigError } from "../config-error.ts";
 import type { ScopeRule } from "../gateway-rules.ts";
-import { claimsOf, type JwtKey, publicKey } from "./jwt.ts";
+import { namesIn } from "./certificate-names.ts";
+import { type Owner, ownerIn } from "./claims.ts";
+import { type JwtKey, publicKey, secretKey, verifiedPayload } from "./jwt.ts";
 
 export type Scope = "anyone" | ((req: IncomingMessage) => string | Promise<string>);
 
-/** Names that promise a secret. */
+type Env = Readonly<Record<string, string | undefined>>;
+type JwtRule = Extract<ScopeRule, { readonly jwt: string }>;
+
+/** Header names that promise a secret. */
 const SECRET_NAME = /auth|cookie|token|key|secret|session/i;
-/** A part of an identity has its limit, in bytes. */
-const MAX_LENGTH = 256;
+/** In bytes. A part of an identity may have 1,024, and escaping can double a text. */
+const MAX_TEXT_BYTES = 512;
+const MAX_NAME_BYTES = 200;
 const MIN_SECRET = 16;
 
-/** Reads the keys that the rule names; fails with what is wrong with them. */
-export function scopeOf(
-  rule: ScopeRule,
-  env: Readonly<Record<string, string | undefined>> = process.env,
-  now: () => number = Date.now,
-): Scope {
+/** Reads the keys that the rule names; throws a `ConfigError` that says what is wrong with them. */
+export function scopeOf(rule: ScopeRule, env: Env = process.env, now: () => number = Date.now): Scope {
   if (rule === "anyone") return rule;
-  if ("header" in rule) return (req) => ofHeader(req, rule.header);
-  if ("certificate" in rule) return (req) => ofCertificate(req, rule.certificate);
-  const rules = { ...rule, key: keyIn(rule.key, env) };
-  return (req) => {
-    const bearer = /^Bearer +(\S+)$/i.exec(oneLine(req, "authorization") ?? "")?.[1];
-    const claims = bearer === undefined ? undefined : claimsOf(bearer, rules, now());
-    const value = claims && Object.hasOwn(claims, rule.jwt) ? claims[rule.jwt] : undefined;
-    const owner = typeof value === "number" ? String(value) : value;
-    if (typeof owner === "string" && owner !== "") return bounded(owner);
-    throw unknownCaller(`a signed token with ${rule.jwt} in it, that is valid now, in Authorization: Bearer`);
-  };
+  if ("certificate" in rule) return (req) => certificateScope(req, rule.certificate);
+  checkName("header" in rule ? rule.header : rule.jwt);
+  return "header" in rule ? (req) => headerScope(req, rule.header) : jwtScope(rule, env, now);
 }
 
-/** The headers from which scopes are read, in lower case. */
+/** The header that a scope is read from, in lower case. */
 export function scopeHeader(rule: ScopeRule): string | undefined {
   if (rule === "anyone" || "certificate" in rule) return undefined;
   return "header" in rule ? rule.header.toLowerCase() : "authorization";
 }
 
-function ofHeader(req: IncomingMessage, name: string): string {
-  const value = oneLine(req, name.toLowerCase());
-  if (value === undefined || value === "") throw unknownCaller(`the header ${name}`);
-  return SECRET_NAME.test(name) ? digestOf(value) : bounded(value);
+function headerScope(req: IncomingMessage, header: string): string {
+  const name = header.toLowerCase();
+  // Node decodes a header's bytes as latin1: every byte is one character, so that no two values become one.
+  const value = oneLine(req, name);
+  if (value === undefined || value === "") throw unknownCaller(`the header ${header}`);
+  const source = `header:${name}`;
+  const text = `${source}:s:${value}`;
+  return SECRET_NAME.test(name) ? digestScope(source, text) : textScope(source, text);
 }
 
-function ofCertificate({ socket }: IncomingMessage, what: "subject" | "fingerprint"): string {
+function jwtScope(rule: JwtRule, env: Env, now: () => number): (req: IncomingMessage) => Promise<string> {
+  const rules = { ...rule, key: keyIn(rule.key, env) };
+  const source = `jwt:${segment(rule.jwt)}`;
+  return async (req) => {
+    const bearer = /^Bearer +(\S+)$/i.exec(oneLine(req, "authorization") ?? "")?.[1];
+    const payload = bearer === undefined ? undefined : await verifiedPayload(bearer, rules, now());
+    if (payload === undefined)
+      throw unknownCaller("a signed token that is valid now, in Authorization: Bearer,");
+    const owner = ownerIn(payload, rule.jwt);
+    if (owner === undefined)
+      throw unknownCaller(
+        `a token whose claim ${rule.jwt} is a string that is not empty or an integer within 2^53, with no claim named twice,`,
+      );
+    return textScope(source, jwtText(source, owner));
+  };
+}
+
+function jwtText(source: string, { type, value, issuer }: Owner): string {
+  return `${source}${issuer === undefined ? "" : `@${segment(issuer)}`}:${type}:${value}`;
+}
+
+function certificateScope({ socket }: IncomingMessage, what: "subject" | "fingerprint"): string {
   const { authorized, getPeerX509Certificate } = socket as Partial<TLSSocket>;
   const certificate = authorized === true ? getPeerX509Certificate?.call(socket as TLSSocket) : undefined;
-  const value = what === "subject" ? certificate?.subject : certificate?.fingerprint256;
-  if (value === undefined || value === "") throw unknownCaller("a certificate of the client");
-  return bounded(value);
+  if (certificate === undefined) throw unknownCaller("a certificate of the client");
+  const source = `certificate:${what}`;
+  if (what === "fingerprint") return textScope(source, `${source}:sha256:${certificate.fingerprint256}`);
+  const { subject, raw } = certificate;
+  if (!subject) throw unknownCaller("a certificate of the client with a subject");
+  // The digest tells names apart, the text is for people. Two authorities may both have an Alice.
+  const digest = hash("sha256", namesIn(raw), "base64url");
+  return textScope(source, `${source}:sha256:${digest}:${subject.replaceAll("\n", ", ")}`);
 }
 
-/** Of two lines the service may believe the other one. */
+/** The service may believe the other one of two lines. */
 function oneLine(req: IncomingMessage, name: string): string | undefined {
   const lines = req.headersDistinct[name];
   if (lines === undefined || lines.length <= 1) return lines?.[0];
@@ -69,12 +94,31 @@ function oneLine(req: IncomingMessage, name: string): string | undefined {
   );
 }
 
-function bounded(owner: string): string {
-  return owner.length > MAX_LENGTH ? digestOf(owner) : owner;
+/**
+ * Escaped as the API escapes the scope of an access token: an access token whose scope is one owner's cannot reach an
+ * owner whose name goes on with the separator.
+ */
+function textScope(source: string, text: string): string {
+  return Buffer.byteLength(text) > MAX_TEXT_BYTES ? digestScope(source, text) : compositeKey(text).text;
 }
 
-function digestOf(text: string): string {
-  return `sha256:${hash("sha256", text, "base64url")}`;
+/** No text that stands as it is has a digest and nothing else behind this mark. */
+function digestScope(source: string, text: string): string {
+  return compositeKey(`${source}:sha256:${hash("sha256", text, "base64url")}`).text;
+}
+
+/** A name of a claim or an issuer without the characters that end it. */
+function segment(name: string): string {
+  return name.replace(/[%:@]/g, (character) => encodeURIComponent(character));
+}
+
+function checkName(name: string): void {
+  if (Buffer.byteLength(name) <= MAX_NAME_BYTES && name.isWellFormed()) return;
+  throw new ConfigError(
+    "the header or claim of a scope",
+    name,
+    `well-formed text of at most ${MAX_NAME_BYTES} bytes`,
+  );
 }
 
 function unknownCaller(wanted: string): NevertwiceError {
@@ -84,7 +128,7 @@ function unknownCaller(wanted: string): NevertwiceError {
   );
 }
 
-function keyIn(source: string, env: Readonly<Record<string, string | undefined>>): JwtKey {
+function keyIn(source: string, env: Env): JwtKey {
   if (!source.startsWith("env:")) {
     try {
       return publicKey(readFileSync(source, "utf8"));
@@ -93,7 +137,7 @@ function keyIn(source: string, env: Readonly<Record<string, string | undefined>>
     }
   }
   const secret = env[source.slice("env:".length)] ?? "";
-  if (secret.length >= MIN_SECRET) return { kind: "secret", secret };
+  if (secret.length >= MIN_SECRET) return secretKey(secret);
   throw new ConfigError(
     "the key of a scope from a token",
     source,

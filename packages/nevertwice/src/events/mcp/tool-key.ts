@@ -3,8 +3,8 @@
  * retry has another one.
  */
 import { NevertwiceError } from "../../core/errors.ts";
-import { fingerprintOf } from "../../core/fingerprint.ts";
-import type { Key } from "../../core/key.ts";
+import { fingerprintOf, parsedJson } from "../../core/fingerprint.ts";
+import { type Key, keyText } from "../../core/key.ts";
 
 export type ToolArguments = Readonly<Record<string, unknown>>;
 
@@ -48,7 +48,7 @@ export function readKey<Context>(
   meta: ToolArguments,
   context: Context,
 ): string | undefined {
-  if (key === "arguments") return fingerprintOf(args);
+  if (key === "arguments") return fingerprintOf(parsedJson(args));
   if (typeof key === "function") return checkedKey(key(args, context));
   const [first, ...others] = placesOf(key).flatMap((place) => {
     const found = "meta" in place ? member(meta, [place.meta]) : member(args, place.argument.split("."));
@@ -75,7 +75,7 @@ function placesOf(key: KeyPlace | undefined): readonly KeyPlace[] {
 }
 
 function checkedKey(found: unknown): string | undefined {
-  const text = typeof found === "object" && found !== null && "text" in found ? found.text : found;
+  const text = keyText(found);
   if (text === undefined || (typeof text === "string" && text !== "")) return text;
   throw new NevertwiceError("key-invalid", "the key of this call must be a string that is not empty.");
 }

@@ -19,7 +19,9 @@ export interface NatsMessage {
  * published twice is then done twice.
  */
 export function messageKey(message: NatsMessage): string | Key {
-  return messageId(message) ?? streamPlace(message);
+  const id = messageId(message);
+  // Escaped like a key of one part, so that no publisher's id is the place of another message.
+  return id === undefined ? streamPlace(message) : compositeKey(id).text;
 }
 
 /** The id that the publisher gave the message, which without one is rejected. */

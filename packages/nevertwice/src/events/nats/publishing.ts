@@ -1,6 +1,5 @@
 /** Publishing with an id: the stream takes it once within its duplicate window, and a consumer does it once for as long as it remembers. */
-import { NevertwiceError } from "../../core/errors.ts";
-import type { Key } from "../../core/key.ts";
+import { type Key, sendingKey } from "../../core/key.ts";
 
 /** What is used of what `jetstream(connection)` makes. */
 export interface NatsPublisher<Data, Options, Ack> {
@@ -17,7 +16,6 @@ export async function publishOnce<Data, Options extends { readonly msgID?: strin
   data: Data,
   { id, ...options }: Omit<Options, "msgID"> & { readonly id: string | Key },
 ): Promise<Ack> {
-  const msgID = String(id ?? "");
-  if (msgID === "") throw new NevertwiceError("key-missing", "a message that is published once needs an id.");
+  const msgID = sendingKey(id, "the id of the message");
   return js.publish(subject, data, { ...options, msgID } as unknown as Options);
 }

@@ -1,6 +1,5 @@
 /** Publishing with a message id. RabbitMQ itself takes a message as often as it is sent; whoever consumes it does it once. */
-import { NevertwiceError } from "../../core/errors.ts";
-import type { Key } from "../../core/key.ts";
+import { type Key, sendingKey } from "../../core/key.ts";
 
 /** What is used of what `connection.createConfirmChannel()` of amqplib makes. */
 export interface RabbitmqConfirmChannel<Options> {
@@ -31,9 +30,7 @@ export async function publishOnce<Options extends object>(
   { id, exchange = "", routingKey, content }: RabbitmqPublishing,
   options?: Options,
 ): Promise<void> {
-  const messageId = String(id ?? "");
-  if (messageId === "")
-    throw new NevertwiceError("key-missing", "a message that is published once needs an id.");
+  const messageId = sendingKey(id, "the id of the message");
   await new Promise<void>((resolve, reject) => {
     const all = { persistent: true, ...options, messageId } as unknown as Options;
     channel.publish(exchange, routingKey, content, all, (error) => {

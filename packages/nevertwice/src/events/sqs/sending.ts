@@ -1,11 +1,12 @@
 /** Sending with a key: a FIFO queue takes it once within five minutes, and a consumer does it once for as long as it remembers. */
 import { hash } from "node:crypto";
-import { NevertwiceError } from "../../core/errors.ts";
-import type { Key } from "../../core/key.ts";
+import { type Key, sendingKey } from "../../core/key.ts";
 import { isFifo, type SqsClient, type SqsMessage, type SqsSending, type SqsSent } from "./client.ts";
 
 /** The message attribute that carries the key. */
 const ATTRIBUTE = "idempotency-key";
+
+const DIGEST = "sha256:";
 
 /** What SQS takes for a deduplication id. */
 const DEDUPLICATION_ID = /^[\x21-\x7e]{1,128}$/;
@@ -19,8 +20,7 @@ export async function sendOnce(
   key: string | Key,
   message: SqsSending,
 ): Promise<SqsSent> {
-  const text = String(key ?? "");
-  if (text === "") throw new NevertwiceError("key-missing", "a message that is sent once needs a key.");
+  const text = sendingKey(key, "the key of the message");
   return client.sendMessage({
     ...message,
     MessageAttributes: {
@@ -31,8 +31,10 @@ export async function sendOnce(
   });
 }
 
+/** A key that looks like a digest is made one too: else it could be the digest of another key. */
 function deduplicationIdOf(text: string): string {
-  return DEDUPLICATION_ID.test(text) ? text : hash("sha256", text, "hex");
+  const isFit = DEDUPLICATION_ID.test(text) && !text.startsWith(DIGEST);
+  return isFit ? text : `${DIGEST}${hash("sha256", text, "hex")}`;
 }
 
 /** The key that `sendOnce` gave the message. */

@@ -2,6 +2,7 @@
 import { createHmac, createPublicKey, type KeyObject, timingSafeEqual, verify } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import { NevertwiceError } from "../../core/errors.ts";
+import { compositeKey, type Key } from "../../core/key.ts";
 import type { Received } from "../incoming.ts";
 import { type Field, type SignedPart, signedParts, TOLERANCE_MS, type WebhookScheme } from "./scheme.ts";
 
@@ -109,15 +110,24 @@ function compare(a: string, b: string): number {
 
 /** The sender's name for the event. One in the body is read only after that has been verified. */
 export function idOf({ id }: WebhookScheme, received: Received): string | undefined {
-  return "header" in id ? received.header(id.header) : memberOf(received, id.json);
+  if ("header" in id) return received.header(id.header);
+  const found = memberOf(received, id.json);
+  return found === undefined ? undefined : String(found);
 }
 
-function memberOf(received: Received, name: string): string | undefined {
+/** The key of the event: an id that is a number is not the same text's. Fails with `key-invalid` on one beyond 2^53. */
+export function idKey({ id }: WebhookScheme, received: Received): string | Key | undefined {
+  if ("header" in id) return received.header(id.header);
+  const found = memberOf(received, id.json);
+  return found === undefined || found === "" ? undefined : compositeKey(found);
+}
+
+function memberOf(received: Received, name: string): string | number | undefined {
   try {
     const body = received.json();
     if (typeof body !== "object" || body === null || !Object.hasOwn(body, name)) return undefined;
     const found = (body as Readonly<Record<string, unknown>>)[name];
-    return typeof found === "string" || typeof found === "number" ? String(found) : undefined;
+    return typeof found === "string" || typeof found === "number" ? found : undefined;
   } catch {
     return undefined;
   }

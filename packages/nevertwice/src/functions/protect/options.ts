@@ -144,7 +144,7 @@ function keyOfParts(parts: readonly { readonly name: string; readonly value: unk
   if (wrong !== undefined) {
     throw new NevertwiceError(
       "key-invalid",
-      `${JSON.stringify(wrong.name)} cannot be part of a key; it must be well-formed text, a finite number, a bigint or a boolean.`,
+      `${JSON.stringify(wrong.name)} cannot be part of a key; it must be well-formed text, a number within 2^53, a bigint or a boolean.`,
     );
   }
   const key = compositeKey(...parts.map(({ value }) => value as KeyPart));

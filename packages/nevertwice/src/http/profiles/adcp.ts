@@ -12,6 +12,7 @@ const WORDS: Partial<Record<ErrorCode, string>> = {
   "key-missing": "INVALID_REQUEST",
   "key-invalid": "INVALID_REQUEST",
   "fingerprint-invalid": "INVALID_REQUEST",
+  "request-invalid": "INVALID_REQUEST",
   "body-too-large": "INVALID_REQUEST",
   conflict: "IDEMPOTENCY_CONFLICT",
   pending: "IDEMPOTENCY_IN_FLIGHT",

@@ -1,4 +1,5 @@
 /** Handlers that fail, and handlers that have their own say: the framework answers as ever, and the key follows. */
+import { current } from "../../http/replay.ts";
 import { expect } from "../cases/expect.ts";
 import { expectMarker, expectReplay, expectSame, textOf, valuesOf } from "./answers.ts";
 import { answer, countingRuns, json, type Script, text, type } from "./script.ts";
@@ -46,6 +47,29 @@ export const failures: Cases = {
       const app = await stage.app(throwing);
       expectSame(await app.ask(), bare);
       await expectSecondRun(app);
+    },
+  },
+  "a header that the server refuses is an error of the handler, and frees the key": {
+    needs: ["thrown", "refused-headers"],
+    why: "A name that a header cannot hold must fail one request, not the process and everybody else's requests.",
+    async check(stage) {
+      const script: Script = ({ number }) =>
+        number === 1 ? answer(200, json({}), [["X-Owner", "\u0416"]]) : answer(201, json({ run: number }));
+      const app = await stage.app(script);
+      expect("the status of the first answer", (await app.ask()).status, 500);
+      await expectSecondRun(app);
+    },
+  },
+  "a header that an answer of today cannot hold is an error of the application, and nothing hangs": {
+    needs: ["thrown"],
+    why: "An application that reads its answers anew can be wrong about them too.",
+    async check(stage) {
+      const replay = current(() => ({ headers: { "X-Owner": "\u0416" }, body: "today" }));
+      const app = await stage.app(countingRuns, { options: { replay } });
+      expect("the status of the first answer", (await app.ask()).status, 201);
+      for (const again of [await app.ask(), await app.ask()])
+        expect("whether the retry was answered for by the framework", again.status >= 500, true);
+      expect("how often the handler ran", app.runs(), 1);
     },
   },
   "a handler that throws without a key is answered for by the framework": {

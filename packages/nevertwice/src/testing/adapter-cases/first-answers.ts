@@ -24,18 +24,6 @@ export const firstAnswers: Cases = {
       },
     ]),
   ),
-  "a header with bytes beyond ASCII leaves as the bare application sends it, and is replayed": {
-    why: "Names of people and files stand in headers, and not all of them are ASCII.",
-    async check(stage) {
-      const script = () => answer(200, json({}), [["Content-Description", "caf\u00e9"]]);
-      const bare = await (await stage.bare(script)).ask();
-      const app = await stage.app(script);
-      expectSame(await app.ask(), bare);
-      const [value = ""] = valuesOf(await app.ask(), "content-description");
-      // Node sends such a header as UTF-8 where the body is text, and as one byte a character where it is not.
-      expect("whether the replay has it", ["caf\u00e9", "caf\u00c3\u00a9"].includes(value), true);
-    },
-  },
   "no byte leaves before the store has answered": {
     needs: ["arrival"],
     why: "An answer that the client has and the store has not is forgotten in a crash, and the work is done again.",

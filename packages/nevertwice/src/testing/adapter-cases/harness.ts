@@ -31,6 +31,8 @@ export const NEEDS = [
   "upgrades",
   /** A framework that answers by itself for a handler that throws. */
   "thrown",
+  /** A server that refuses header values with characters that a header cannot hold. */
+  "refused-headers",
   /** A parser of bodies before the layer. */
   "parser-before",
   /** A parser of bodies after the layer. */

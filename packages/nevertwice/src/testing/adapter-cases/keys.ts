@@ -52,6 +52,20 @@ export const keys: Cases = {
       },
     ]),
   ),
+  "an owner whose name is too long is refused, and nothing runs": {
+    why: "Whose a key is usually comes from the request: what it sends too much of is its own fault, and no failure.",
+    async check(stage) {
+      const app = await stage.app(countingRuns);
+      expectProblem(await app.ask({ headers: [[TENANT, "t".repeat(1_025)]] }), 400, "request-invalid");
+      expect("how often the handler ran", app.runs(), 0);
+      expect("how often the store was asked", app.store.calls.claim, 0);
+      expect(
+        "the status of an owner",
+        (await app.ask({ headers: [[TENANT, "t".repeat(1_024)]] })).status,
+        201,
+      );
+    },
+  },
   "a key of 255 characters is taken": {
     why: "The limit is a promise.",
     async check(stage) {

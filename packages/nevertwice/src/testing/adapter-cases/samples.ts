@@ -1,5 +1,6 @@
 /** Answers of every kind that an application gives, each asked for twice: as it leaves, and as it comes back. */
 import { gzipSync } from "node:zlib";
+import type { HeaderLine } from "../../http/exchange.ts";
 import type { HttpOptions } from "../../http/options.ts";
 import type { Need, ScriptedAnswer } from "./harness.ts";
 import { answer, bytes, json, noise, stream, text, type, utf8, written } from "./script.ts";
@@ -17,6 +18,15 @@ export const CAP_BYTES = 65_536;
 
 const EVERY_BYTE = Uint8Array.from({ length: 256 }, (_, i) => i);
 const PIECES = ["one, ", "two, ", "", "three"].map(utf8);
+
+/** Latin-1, UTF-8 handed over as one character a byte, and a name that is kept in no replay. */
+const BEYOND_ASCII: readonly HeaderLine[] = [
+  ["Content-Disposition", 'attachment; filename="na\u00efve.txt"'],
+  ["Content-Description", "caf\u00e9"],
+  ["Link", '</a>; title="na\u00c3\u00afve"'],
+  ["Link", '</b>; title="\u0080\u00ff"'],
+  ["X-Owner", "Zo\u00eb"],
+];
 
 /** By a noun that fits "… leaves as …" and "… comes back …". */
 export const SAMPLES: Readonly<Record<string, Sample>> = {
@@ -89,6 +99,25 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   "an empty answer from a stream": {
     needs: ["stream"],
     answer: () => answer(200, stream([]), [type("text/plain")]),
+  },
+  "a JSON answer with headers beyond ASCII": {
+    answer: () => answer(200, json({ ok: true }), BEYOND_ASCII),
+  },
+  "a text with headers beyond ASCII": {
+    answer: () => answer(200, text("grüezi"), [type("text/plain; charset=utf-8"), ...BEYOND_ASCII]),
+  },
+  "a binary answer with headers beyond ASCII": {
+    answer: () => answer(200, bytes(EVERY_BYTE), [type("application/octet-stream"), ...BEYOND_ASCII]),
+  },
+  "an empty answer with headers beyond ASCII": { answer: () => answer(200, undefined, BEYOND_ASCII) },
+  "a 204 with headers beyond ASCII": { answer: () => answer(204, undefined, BEYOND_ASCII) },
+  "an answer written in pieces with headers beyond ASCII": {
+    needs: ["written"],
+    answer: () => answer(200, written(PIECES), [type("text/plain"), ...BEYOND_ASCII]),
+  },
+  "an answer from a stream with headers beyond ASCII": {
+    needs: ["stream"],
+    answer: () => answer(200, stream([EVERY_BYTE]), [type("application/octet-stream"), ...BEYOND_ASCII]),
   },
   "an answer just below the cap": {
     options: { maxOutcomeBytes: CAP_BYTES },

@@ -114,6 +114,7 @@ function harnessOf(version: Version): AdapterHarness<LambdaEvent> {
       disconnects: "the gateway does not tell the function that the client has gone",
       connections: "the gateway has the connections",
       upgrades: "the gateway has the connections",
+      "refused-headers": "the gateway judges headers once the function has returned",
       "parser-before": "events carry the body as text",
       "parser-after": "events carry the body as text",
     },

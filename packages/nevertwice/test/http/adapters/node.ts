@@ -71,6 +71,7 @@ export const http2Harness: AdapterHarness<IncomingMessage> = {
   lacks: {
     ...LACKS,
     reason: "HTTP/2 has no reason phrases",
+    "refused-headers": "node does not look at the characters of HTTP/2's header values",
     connections: "an HTTP/2 connection has its requests side by side",
     upgrades: "HTTP/2 has no upgrades",
   },
