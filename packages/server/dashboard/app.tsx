@@ -8,8 +8,10 @@ import { HoldsPage } from "./pages/holds.tsx";
 import { KeyPage } from "./pages/key.tsx";
 import { KeysPage } from "./pages/keys.tsx";
 import { LoginPage } from "./pages/login.tsx";
+import { NotFoundPage } from "./pages/not-found.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
 import { UnknownPage } from "./pages/unknown.tsx";
+import { AccessCommand } from "./parts/access-command.tsx";
 import { ICONS, type IconName, Mark } from "./parts/icons.tsx";
 import { Failed, Loading } from "./parts/states.tsx";
 import { type Place, usePlace } from "./place.ts";
@@ -30,6 +32,12 @@ const THEMES: readonly { readonly theme: Theme; readonly name: string }[] = [
   { theme: "system", name: "As the system" },
 ];
 
+const KEY = /^\/keys\/[^/]+$/;
+
+function isPage(path: string): boolean {
+  return NAV.some((item) => item.path === path) || KEY.test(path);
+}
+
 /** Whose tokens the pages are for. */
 const LOOKERS = ["operator", "auditor"];
 
@@ -49,6 +57,7 @@ export function App(): JSX.Element {
   }, []);
 
   if (place.path.startsWith("/errors/")) return <ErrorPage code={place.path.slice("/errors/".length)} />;
+  if (!isPage(place.path)) return <NotFoundPage path={place.path} pages={NAV} />;
   if (session === undefined)
     return (
       <main class="gate">
@@ -107,9 +116,10 @@ function NotForServices(props: {
         <Mark />
         <h1>Not for services</h1>
         <p class="muted">
-          The token {props.who.name} is a service's. The dashboard is for operators and auditors:{" "}
-          <code>nevertwice access create NAME --role operator</code> makes a token for one.
+          The token {props.who.name} is a service's. The dashboard is for operators and auditors. This command
+          creates a token for one:
         </p>
+        <AccessCommand />
         <form onSubmit={(event) => event.preventDefault()}>
           <button type="button" class="button is-main" onClick={() => leave(props.onLeave)}>
             Sign out
@@ -126,7 +136,7 @@ function leave(onLeave: (session: Session) => void): void {
 
 function View({ place: { path, query }, who }: { readonly place: Place; readonly who: Who }): JSX.Element {
   if (path === "/keys") return <KeysPage query={query} />;
-  if (path.startsWith("/keys/")) return <KeyPage key={path} id={path.slice("/keys/".length)} who={who} />;
+  if (KEY.test(path)) return <KeyPage key={path} id={path.slice("/keys/".length)} who={who} />;
   if (path === "/unknown") return <UnknownPage who={who} />;
   if (path === "/holds") return <HoldsPage />;
   if (path === "/audit") return <AuditPage />;

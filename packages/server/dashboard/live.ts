@@ -1,6 +1,6 @@
 /** The server's figures, pushed once a second; and whether they still come. */
 import { useEffect, useState } from "preact/hooks";
-import { endSession, loadSession } from "./server.ts";
+import { endSession, get, loadSession } from "./server.ts";
 import type { Snapshot } from "./shapes.ts";
 
 export interface Feed {
@@ -9,6 +9,8 @@ export interface Feed {
 }
 
 const RETRY_MS = 2_000;
+/** A server that takes longer than this to answer is shown as gone. */
+const ANSWER_MS = 1_000;
 /** So long without a word, and the line is dead, whatever the browser thinks. */
 const SILENT_MS = 6_000;
 
@@ -30,14 +32,25 @@ export function openFeed(): () => void {
     source?.close();
     clearTimeout(timer);
     if (isClosed) return;
-    tell({ ...feed, isConnected: false });
-    timer = setTimeout(() => {
-      loadSession().then(({ caller }) => {
-        // Whoever is no longer known is shown the way in, which ends this line.
-        if (caller === null) endSession();
-        else connect();
-      }, lost);
-    }, RETRY_MS);
+    const disconnect = () => {
+      if (!isClosed) tell({ ...feed, isConnected: false });
+    };
+    timer = setTimeout(disconnect, ANSWER_MS);
+    askOnce()
+      .catch(disconnect)
+      .then(() => {
+        clearTimeout(timer);
+        if (!isClosed) timer = setTimeout(connect, RETRY_MS);
+      });
+  }
+
+  /** The server has only so many streams; whoever gets none still gets a picture with every try. */
+  async function askOnce(): Promise<void> {
+    const { caller } = await loadSession();
+    // Without a session the page shows the way in, which closes this line.
+    if (caller === null) return endSession();
+    const snapshot = await get<Snapshot>("/v1/live");
+    if (!isClosed) tell({ snapshot, isConnected: true });
   }
 
   function heard(message: MessageEvent<string>): void {

@@ -19,7 +19,17 @@ export interface Caller {
   readonly scope: string;
   /** The token's public half, by which it is known again without its secret; undefined for who needs no token. */
   readonly tokenId?: string;
+  /** Whether figures of the whole server are shown to it, and not only those of its namespace. */
+  readonly seesServer?: true;
 }
+
+/** The namespace whose figures a caller may see; undefined for those of the whole server. */
+export function figuresFor({ namespace, seesServer }: Caller): string | undefined {
+  return seesServer === true ? undefined : namespace;
+}
+
+/** Who may see figures: what happened, and how often. */
+export const WATCHERS: readonly Role[] = ["operator", "auditor"];
 
 export interface AccessToken {
   readonly id: string;
@@ -184,7 +194,15 @@ export function createAccess(options: {
 /** The token of the configuration: it may do everything. Another token is another caller, so sessions end with it. */
 function configured(token: string, namespace: string): { readonly token: string; readonly caller: Caller } {
   const tokenId = `configured-${hashOf(token).slice(0, 16)}`;
-  return { token, caller: { name: "configured", roles: ROLES, namespace, scope: "configured", tokenId } };
+  const caller: Caller = {
+    name: "configured",
+    roles: ROLES,
+    namespace,
+    scope: "configured",
+    tokenId,
+    seesServer: true,
+  };
+  return { token, caller };
 }
 
 function callerOf({ id, name, role, namespace, scope }: Kept): Caller {

@@ -26,13 +26,20 @@ export interface ContextParts {
   readonly store: Store;
   readonly access: Access;
   readonly live: Live;
-  readonly observers: readonly ((event: GuardEvent) => unknown)[];
+  /** Who else watches the guards and claims of a namespace. */
+  readonly observersOf: (namespace: string) => readonly ((event: GuardEvent) => unknown)[];
   readonly holdsOf: ((namespace: string) => Reservations) | undefined;
 }
 
-export function createContext({ settings, store, access, live, observers, holdsOf }: ContextParts): Context {
+export function createContext({
+  settings,
+  store,
+  access,
+  live,
+  observersOf,
+  holdsOf,
+}: ContextParts): Context {
   const { lease: leaseMs, retention: retentionMs, drain: drainMs } = settings;
-  const watching = (own: (event: GuardEvent) => void) => [own, ...observers];
   const guards = new Map<string, Guard>();
   const claims = new Map<string, Claims>();
   const holds = new Map<string, Reservations>();
@@ -51,13 +58,19 @@ export function createContext({ settings, store, access, live, observers, holdsO
           leaseMs,
           retentionMs,
           drainMs,
-          observer: watching(live.observe),
+          observer: [live.observer(namespace), ...observersOf(namespace)],
           ...(guards.size > 0 && { purgeEveryMs: 0 }),
         }),
       ),
     claims: (namespace) =>
       once(claims, namespace, () =>
-        createClaims({ store, namespace, leaseMs, retentionMs, observer: watching(live.observeElsewhere) }),
+        createClaims({
+          store,
+          namespace,
+          leaseMs,
+          retentionMs,
+          observer: [live.observerElsewhere(namespace), ...observersOf(namespace)],
+        }),
       ),
     holds: (namespace) => holdsOf && once(holds, namespace, () => holdsOf(namespace)),
     async close() {

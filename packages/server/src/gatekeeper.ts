@@ -7,19 +7,29 @@ import { isIP } from "node:net";
 import { NevertwiceError } from "nevertwice";
 import type { Access, Caller, Role } from "./access.ts";
 import { ROLES } from "./access.ts";
+import type { FailedTries } from "./failed-tries.ts";
+import { countLines, parseHost } from "./host-header.ts";
 import type { Sessions } from "./sessions.ts";
 
 export interface Gatekeeper {
-  /** Throws `not-authorized` for a Host or Origin that is not ours. */
+  /** Throws `request-invalid` for too many headers, and `not-authorized` for a Host or Origin that is not ours. */
   checkAddress(request: Pick<IncomingMessage, "headers" | "rawHeaders">): void;
-  /** Throws `not-authenticated` if somebody has to be told from others and cannot be. */
-  callerOf(request: Pick<IncomingMessage, "headers" | "method">): Promise<Caller>;
+  /**
+   * Throws `not-authenticated` for a request without a valid token or session where one is needed, and
+   * `quota-exceeded` if its address sent too many wrong tokens.
+   */
+  callerOf(request: IncomingMessage): Promise<Caller>;
+  /** Opens a session for a token that the dashboard sends once. Counts wrong tokens as `callerOf` does. */
+  signIn(request: IncomingMessage, token: string): ReturnType<Sessions["open"]>;
+  /** The caller that `callerOf` found for this request; undefined before. */
+  knownCaller(request: IncomingMessage): Caller | undefined;
   checkRole(caller: Caller, roles: readonly Role[]): void;
 }
 
 export interface GatekeeperOptions {
   readonly access: Access;
   readonly sessions: Sessions;
+  readonly failedTries: FailedTries;
   readonly namespace: string;
   /** Names by which the server may be called, without their ports. */
   readonly hosts: readonly string[];
@@ -27,20 +37,43 @@ export interface GatekeeperOptions {
 
 export const LOOPBACK = ["127.0.0.1", "localhost", "[::1]"];
 const SAFE = ["GET", "HEAD", "OPTIONS"];
+/** Headers of one request. Node itself would silently drop those after the 2,000th. */
+const MAX_HEADERS = 100;
 
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
-export function createGatekeeper({ access, sessions, namespace, hosts }: GatekeeperOptions): Gatekeeper {
+export function createGatekeeper(options: GatekeeperOptions): Gatekeeper {
+  const { access, sessions, failedTries, namespace, hosts } = options;
   const names = hosts.map((host) => (isIP(host) === 6 ? `[${host}]` : host).toLowerCase());
   const allowed = new Set([...LOOPBACK, ...names]);
   const isAllowed = (host: string) => allowed.has(host.toLowerCase());
+  const callers = new WeakMap<IncomingMessage, Caller>();
+
+  async function find({ headers, method = "GET", socket }: IncomingMessage): Promise<Caller> {
+    const bearer = /^Bearer\b *(.*)$/i.exec(headers.authorization ?? "")?.[1];
+    if (bearer !== undefined) {
+      const caller = await failedTries.attempt(socket.remoteAddress, bearer, () => access.verify(bearer));
+      if (caller !== undefined) return caller;
+      throw new NevertwiceError("not-authenticated", "the access token is not known, or was revoked.");
+    }
+    if (!(await access.isRequired()))
+      return { name: "local", roles: ROLES, namespace, scope: "local", seesServer: true };
+    const session = await sessions.callerOf(headers, SAFE.includes(method));
+    if (session !== undefined) return session;
+    throw new NevertwiceError(
+      "not-authenticated",
+      "an access token is needed: send Authorization: Bearer with one that `nevertwice access create` made.",
+    );
+  }
 
   return {
     checkAddress({ headers, rawHeaders }) {
-      const host = hostname(headers.host ?? "");
-      if (!isAllowed(host) || countOf("host", rawHeaders) !== 1) {
+      if (rawHeaders.length > 2 * MAX_HEADERS)
+        throw new NevertwiceError("request-invalid", `the request has more than ${MAX_HEADERS} headers.`);
+      const host = parseHost(headers.host ?? "")?.name ?? "";
+      if (!isAllowed(host) || countLines(rawHeaders, "host") !== 1) {
         throw new NevertwiceError(
           "not-authorized",
           "the Host of the request is none of this server's names; start it with --allow-host NAME if it is.",
@@ -54,21 +87,16 @@ export function createGatekeeper({ access, sessions, namespace, hosts }: Gatekee
       throw new NevertwiceError("not-authorized", "the request comes from a page of another origin.");
     },
 
-    async callerOf({ headers, method = "GET" }) {
-      const bearer = /^Bearer\b *(.*)$/i.exec(headers.authorization ?? "")?.[1];
-      if (bearer !== undefined) {
-        const caller = await access.verify(bearer);
-        if (caller !== undefined) return caller;
-        throw new NevertwiceError("not-authenticated", "the access token is not known, or was revoked.");
-      }
-      if (!(await access.isRequired())) return { name: "local", roles: ROLES, namespace, scope: "local" };
-      const session = await sessions.callerOf(headers, SAFE.includes(method));
-      if (session !== undefined) return session;
-      throw new NevertwiceError(
-        "not-authenticated",
-        "an access token is needed: send Authorization: Bearer with one that `nevertwice access create` made.",
-      );
+    async callerOf(request) {
+      const caller = await find(request);
+      callers.set(request, caller);
+      return caller;
     },
+
+    signIn: ({ socket }, token) =>
+      failedTries.attempt(socket.remoteAddress, token, () => sessions.open(token)),
+
+    knownCaller: (request) => callers.get(request),
 
     checkRole({ roles }, wanted) {
       if (wanted.length === 0 || wanted.some((role) => roles.includes(role))) return;
@@ -78,14 +106,4 @@ export function createGatekeeper({ access, sessions, namespace, hosts }: Gatekee
       );
     },
   };
-}
-
-/** Of two, one would be believed here and the other elsewhere. */
-function countOf(name: string, rawHeaders: readonly string[]): number {
-  return rawHeaders.filter((text, index) => index % 2 === 0 && text.toLowerCase() === name).length;
-}
-
-/** Without its port; empty if it is no host. */
-function hostname(host: string): string {
-  return /^(\[[0-9a-f:.]+\]|[^:@/\s]+)(?::\d{1,5})?$/i.exec(host)?.[1] ?? "";
 }

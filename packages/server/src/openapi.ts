@@ -8,6 +8,7 @@ const ALWAYS: readonly ErrorCode[] = [
   "request-invalid",
   "not-authenticated",
   "not-authorized",
+  "quota-exceeded",
   "unavailable",
 ];
 

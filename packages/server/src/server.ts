@@ -2,11 +2,10 @@
  * The ready service: HTTP API, dashboard, health and figures on one address, and the gateway on another. Nothing about
  * a claim, a hold or a session is kept in it, so any number of them on one store behave as one.
  */
-import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import fastify, { type FastifyError, type FastifyInstance, type FastifyReply, LogController } from "fastify";
-import { isNevertwiceError, NevertwiceError, type Store } from "nevertwice";
+import type { FastifyInstance } from "fastify";
+import type { Store } from "nevertwice";
 import { createReservations, type ReservationStore } from "nevertwice/reservations";
 import { openReservations } from "nevertwice/reservations/open";
 import { openStore } from "nevertwice/stores/open";
@@ -20,19 +19,23 @@ import { liveRoutes } from "./api/live.ts";
 import { policyRoutes } from "./api/policy.ts";
 import { registerRoutes } from "./api/register.ts";
 import type { Route } from "./api/route.ts";
+import { createApp } from "./app.ts";
 import { configOf, type ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { type Context, createContext } from "./context.ts";
+import { createFailedTries } from "./failed-tries.ts";
 import { createGatekeeper, isLoopback } from "./gatekeeper.ts";
+import { createRouteLabel } from "./gateway/route-match.ts";
 import { createGateway } from "./gateway.ts";
+import { rulesOf } from "./gateway-rules.ts";
+import { registerHealth } from "./health.ts";
 import { createLive } from "./live.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { openapiOf } from "./openapi.ts";
 import { registerPages } from "./pages/pages.ts";
-import { sendProblem } from "./problems.ts";
 import { createSessions } from "./sessions.ts";
 import type { Address } from "./settings.ts";
-import { telemetryObservers, traceRequests } from "./tracing.ts";
+import { telemetryObservers } from "./tracing.ts";
 import { VERSION } from "./version.ts";
 
 export interface NevertwiceServer {
@@ -44,13 +47,9 @@ export interface NevertwiceServer {
   readonly app: FastifyInstance;
   readonly context: Context;
   readonly routes: readonly Route[];
+  /** All that the HTTP application answers, pages and health among it: `GET /v1/keys/:id`. */
+  readonly addresses: readonly string[];
 }
-
-/** A body beyond this is refused before it is read. */
-const MAX_BODY_BYTES = 1_500_000;
-const SLOW_REQUEST_MS = 30_000;
-/** Room for the longest name, each of its bytes as three characters. */
-const MAX_PARAMETER_LENGTH = 3_072;
 
 export async function createServer(given: Partial<ServerConfig> = {}): Promise<NevertwiceServer> {
   const config = configOf(given);
@@ -63,27 +62,25 @@ export async function createServer(given: Partial<ServerConfig> = {}): Promise<N
   }
 }
 
+/** What an operation is called in the labels of metrics. The gateway's operations are concrete paths, which hold names of customers. */
+function operationLabel(config: ServerConfig): (operation: string) => string {
+  return createRouteLabel(config.upstream === undefined ? [] : rulesOf(config));
+}
+
 function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
-  const metrics = createMetrics();
+  const metrics = createMetrics({ label: operationLabel(config) });
   const context = contextOf(config, stores, metrics);
   const isSecure = config.tlsCert !== undefined;
   const sessions = createSessions({ store: stores.records, access: context.access, isSecure });
   const gatekeeper = createGatekeeper({
     access: context.access,
     sessions,
+    failedTries: createFailedTries(),
     namespace: config.namespace,
     hosts: [config.listen.host, ...config.allowHost],
   });
-  const app = createApp(config, metrics);
-  traceRequests(app);
-  app.addHook("onRequest", async (request, reply) => {
-    try {
-      gatekeeper.checkAddress(request.raw);
-    } catch (error) {
-      if (isNevertwiceError(error)) return sendProblem(reply, error);
-      throw error;
-    }
-  });
+  const app = createApp(config, metrics, gatekeeper);
+  const addresses = addressesOf(app);
   const routes = [
     ...claimsRoutes(context),
     ...eventsRoutes(context),
@@ -94,7 +91,7 @@ function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
     ...liveRoutes(context),
   ];
   registerRoutes(app, routes, gatekeeper);
-  registerHealth(app, context, metrics, gatekeeper);
+  registerHealth(app, { context, metrics, gatekeeper });
   app.get("/openapi.json", async () => openapiOf(routes, VERSION));
   registerPages(app, { context, gatekeeper, sessions });
   const gateway = config.upstream === undefined ? undefined : createGateway(config, context);
@@ -103,6 +100,7 @@ function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
     app,
     context,
     routes,
+    addresses,
     async listen() {
       await checkOpenness(config, context);
       const url = await app.listen({ ...config.listen });
@@ -111,11 +109,27 @@ function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
       return { url, gatewayUrl: await listening(gateway.server, config.gatewayListen, isSecure) };
     },
     async close() {
-      await Promise.all([app.close(), gateway?.close()]);
+      await Promise.all([closeApp(app, config.drain), gateway?.close()]);
       await context.close();
       await closeStores(stores);
     },
   };
+}
+
+/** Requests that run are waited for, but not for ever: a client may send its body, or read its answer, slowly. */
+async function closeApp(app: FastifyInstance, drainMs: number): Promise<void> {
+  const timer = setTimeout(() => app.server.closeAllConnections(), drainMs);
+  await app.close();
+  clearTimeout(timer);
+}
+
+/** Filled while routes are registered. */
+function addressesOf(app: FastifyInstance): readonly string[] {
+  const addresses: string[] = [];
+  app.addHook("onRoute", ({ method, url }) => {
+    for (const one of [method].flat()) addresses.push(`${one} ${url}`);
+  });
+  return addresses;
 }
 
 interface Stores {
@@ -144,12 +158,13 @@ async function closeStores({ records, holds }: Stores): Promise<void> {
 
 function contextOf(config: ServerConfig, { records, holds }: Stores, metrics: Metrics): Context {
   const { namespace, accessToken: fixed, holdsWindow: windowMs } = config;
+  const telemetry = telemetryObservers();
   return createContext({
     settings: config,
     store: records,
     access: createAccess({ store: records, namespace, fixed, isReachable: isReachable(config) }),
     live: createLive(),
-    observers: [metrics.observe, ...telemetryObservers()],
+    observersOf: (name) => [metrics.observer(name), ...telemetry],
     holdsOf:
       holds &&
       ((name) => createReservations({ store: holds, namespace: name, windowMs, sweepEveryMs: SWEEP_MS })),
@@ -178,85 +193,6 @@ async function checkOpenness(config: ServerConfig, { access }: Context): Promise
     open.port === undefined ? open.host : `${open.host}:${open.port}`,
     "a loopback address, unless there is an access token: make one with `nevertwice access create`, or give --access-token",
   );
-}
-
-function createApp(config: ServerConfig, metrics: Metrics): FastifyInstance {
-  const { tlsCert, tlsKey, logLevel } = config;
-  const tls =
-    tlsCert === undefined || tlsKey === undefined
-      ? {}
-      : { https: { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) } };
-  const app = fastify({
-    ...tls,
-    bodyLimit: MAX_BODY_BYTES,
-    requestTimeout: SLOW_REQUEST_MS,
-    forceCloseConnections: "idle",
-    routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
-    // What the router refuses comes by no handler of ours, and its own words would repeat the address.
-    frameworkErrors: (_error, _request, reply) => {
-      sendProblem(
-        reply as unknown as FastifyReply,
-        new NevertwiceError("request-invalid", "the address cannot be read, or a part of it is too long."),
-      );
-    },
-    logController: new LogController({ disableRequestLogging: true }),
-    // A path may hold a key: logs have the route's pattern, never the address.
-    logger: logLevel === "silent" ? false : { level: logLevel, serializers: { req: () => ({}) } },
-  }) as unknown as FastifyInstance;
-  app.addHook("onResponse", async (request, reply) => {
-    const route = request.routeOptions.url ?? "none";
-    metrics.request(route, request.method, reply.statusCode, reply.elapsedTime / 1_000);
-    request.log.info({
-      route,
-      method: request.method,
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime),
-    });
-  });
-  app.setNotFoundHandler((_request, reply) =>
-    sendProblem(
-      reply,
-      new NevertwiceError("not-found", "there is nothing at this address; /openapi.json says what there is."),
-    ),
-  );
-  app.setErrorHandler((error: FastifyError, request, reply) => {
-    if (isNevertwiceError(error)) return sendProblem(reply, error);
-    const { statusCode = 500, message } = error;
-    if (statusCode === 413)
-      return sendProblem(
-        reply,
-        new NevertwiceError("body-too-large", `the body is over ${MAX_BODY_BYTES} bytes.`),
-      );
-    if (statusCode < 500) return sendProblem(reply, new NevertwiceError("request-invalid", message));
-    request.log.error({ err: error }, "a request failed");
-    return sendProblem(reply, new NevertwiceError("internal-error", "the server failed; its log says more."));
-  });
-  return app;
-}
-
-/** Health is told to everybody, and holds no figure; the figures are for whoever has a token, if there are tokens. */
-function registerHealth(
-  app: FastifyInstance,
-  context: Context,
-  metrics: Metrics,
-  gatekeeper: ReturnType<typeof createGatekeeper>,
-): void {
-  app.get("/healthz", async () => ({ status: "ok" }));
-  app.get("/readyz", async (_request, reply) => {
-    try {
-      await context.guard(context.settings.namespace).ready();
-      return { status: "ready" };
-    } catch (error) {
-      if (isNevertwiceError(error)) return sendProblem(reply, error);
-      throw error;
-    }
-  });
-  app.get("/metrics", async (request, reply) => {
-    await gatekeeper.callerOf(request.raw);
-    const { heapUsed, rss } = process.memoryUsage();
-    const gauges = { in_flight: context.live.inFlight(), heap_bytes: heapUsed, resident_bytes: rss };
-    return reply.type("text/plain; version=0.0.4").send(metrics.text(gauges));
-  });
 }
 
 function listening(server: Server, { host, port }: Address, isSecure: boolean): Promise<string> {

@@ -1,11 +1,11 @@
 /**
- * The dashboard's sessions: a cookie that no other site's request carries, and a header that none can guess. Nothing of
- * them is kept here; the secret that signs them is in the store, the same for all copies of the server.
+ * The dashboard's sessions: a cookie that no other site's request carries, and a header that none can guess. The store
+ * has the secret that signs them and a mark for each that was closed, the same for all copies of the server.
  */
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac, randomBytes, randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { createGuard, NevertwiceError, type Store } from "nevertwice";
-import { type Access, type Caller, SERVER_NAMESPACE, sameText } from "./access.ts";
+import { type Access, CACHE_MS, type Caller, SERVER_NAMESPACE, sameText } from "./access.ts";
 import { recordedValue } from "./recorded-value.ts";
 
 export interface Session {
@@ -17,8 +17,11 @@ export interface Session {
 export interface Sessions {
   /** Answers the `Set-Cookie` of a new session; undefined for a token that is none. */
   open(token: string): Promise<{ readonly cookie: string; readonly session: Session } | undefined>;
-  /** The cookie that ends one. */
-  readonly closing: string;
+  /**
+   * Ends the session of the cookie, here at once and on other copies of the server within `CACHE_MS`. Answers the
+   * `Set-Cookie` that removes it from the browser. Throws `unavailable` if the store cannot keep that it ended.
+   */
+  close(headers: IncomingHttpHeaders): Promise<string>;
   sessionOf(headers: IncomingHttpHeaders): Promise<Session | undefined>;
   /** Of a request that changes something, only if its header fits. */
   callerOf(headers: IncomingHttpHeaders, isSafe: boolean): Promise<Caller | undefined>;
@@ -31,6 +34,15 @@ const HOST_PREFIX = "__Host-";
 const CSRF_HEADER = "x-nevertwice-csrf";
 const LASTS_MS = 12 * 3_600_000;
 const FOR_EVER_MS = 3_155_760_000_000;
+const CLOSED = "session-closed";
+const MOST_CACHED = 10_000;
+
+/** What the cookie says, signed. */
+interface Body {
+  readonly id: string;
+  readonly tokenId: string;
+  readonly until: number;
+}
 
 export function createSessions(options: {
   readonly store: Store;
@@ -46,6 +58,7 @@ export function createSessions(options: {
     purgeEveryMs: 0,
   });
   const name = isSecure ? `${HOST_PREFIX}${COOKIE}` : COOKIE;
+  const closed = new Map<string, { readonly is: boolean; readonly until: number }>();
   let secret: Promise<string> | undefined;
 
   /** The first server that asks makes it; all others are answered with it. */
@@ -64,18 +77,38 @@ export function createSessions(options: {
       .digest("base64url");
   }
 
+  /** Undefined for a cookie that is not ours, or is past its time. */
+  async function bodyIn(
+    headers: IncomingHttpHeaders,
+  ): Promise<(Body & { readonly text: string }) | undefined> {
+    const [text, signature] = cookieIn(headers.cookie ?? "", name)?.split(".") ?? [];
+    if (text === undefined || signature === undefined) return undefined;
+    if (!sameText(signature, await sign(text, "session"))) return undefined;
+    const body = JSON.parse(Buffer.from(text, "base64url").toString()) as Body;
+    return body.until > now() ? { ...body, text } : undefined;
+  }
+
+  async function isClosed({ id }: Body): Promise<boolean> {
+    const cached = closed.get(id);
+    if (cached !== undefined && cached.until > now()) return cached.is;
+    // Counted from before the store was asked: a slow answer is not believed for longer.
+    const until = now() + CACHE_MS;
+    const is = (await guard.read({ operation: CLOSED, key: id }))?.state === "completed";
+    keep(id, { is, until });
+    return is;
+  }
+
+  function keep(id: string, answer: { readonly is: boolean; readonly until: number }): void {
+    if (closed.size >= MOST_CACHED) closed.clear();
+    closed.set(id, answer);
+  }
+
   async function sessionOf(headers: IncomingHttpHeaders): Promise<Session | undefined> {
-    const cookie = cookieIn(headers.cookie ?? "", name);
-    const [body, signature] = cookie?.split(".") ?? [];
-    if (body === undefined || signature === undefined) return undefined;
-    if (!sameText(signature, await sign(body, "session"))) return undefined;
-    const { tokenId, until } = JSON.parse(Buffer.from(body, "base64url").toString()) as {
-      readonly tokenId: string;
-      readonly until: number;
-    };
+    const body = await bodyIn(headers);
+    if (body === undefined || (await isClosed(body))) return undefined;
     // The token is asked about again: a session ends when its token is revoked.
-    const caller = until > now() ? await access.recall(tokenId) : undefined;
-    return caller && { caller, csrf: await sign(body, "csrf") };
+    const caller = await access.recall(body.tokenId);
+    return caller && { caller, csrf: await sign(body.text, "csrf") };
   }
 
   function cookieOf(value: string, maxAge: number): string {
@@ -85,18 +118,28 @@ export function createSessions(options: {
 
   return {
     sessionOf,
-    closing: cookieOf("", 0),
-
     async open(token) {
       const caller = await access.verify(token);
       if (caller?.tokenId === undefined) return undefined;
-      const { tokenId } = caller;
-      const body = Buffer.from(JSON.stringify({ tokenId, until: now() + LASTS_MS })).toString("base64url");
-      const value = `${body}.${await sign(body, "session")}`;
+      const body: Body = { id: randomUUID(), tokenId: caller.tokenId, until: now() + LASTS_MS };
+      const text = Buffer.from(JSON.stringify(body)).toString("base64url");
+      const value = `${text}.${await sign(text, "session")}`;
       return {
         cookie: cookieOf(value, LASTS_MS / 1_000),
-        session: { caller, csrf: await sign(body, "csrf") },
+        session: { caller, csrf: await sign(text, "csrf") },
       };
+    },
+
+    async close(headers) {
+      const body = await bodyIn(headers);
+      if (body !== undefined) {
+        const { id, until } = body;
+        // After that time the cookie has expired anyway.
+        const retentionMs = Math.max(1, until - now());
+        await guard.run({ operation: CLOSED, key: id, retentionMs }, () => true);
+        keep(id, { is: true, until });
+      }
+      return cookieOf("", 0);
     },
 
     async callerOf(headers, isSafe) {

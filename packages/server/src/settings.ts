@@ -36,7 +36,7 @@ const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 
 /** How long an action on a hold may take: its key has to answer for longer. */
 const HOLD_ACTION_MS = 5_000;
-const MIN_TOKEN_LENGTH = 16;
+const MIN_TOKEN_LENGTH = 32;
 
 const duration: Read<number> = (name, text) => durationMs(name, text);
 const plain: Read<string | undefined> = (_, value) => value;

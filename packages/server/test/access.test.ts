@@ -199,12 +199,12 @@ describe("who has to show one", () => {
   test("with a token it starts, and lets nobody in without it", async () => {
     const { server } = await sceneOf({
       listen: { host: "0.0.0.0", port: 0 },
-      accessToken: "0123456789abcdef",
+      accessToken: "0123456789abcdef0123456789abcdef",
     });
     const { url } = await server.listen();
     const at = `http://127.0.0.1:${new URL(url).port}/v1/holds`;
     expect((await fetch(at)).status).toBe(401);
-    const authorization = "Bearer 0123456789abcdef";
+    const authorization = "Bearer 0123456789abcdef0123456789abcdef";
     expect((await fetch(at, { headers: { authorization } })).status).toBe(200);
   });
 });
@@ -217,6 +217,7 @@ describe("sessions", () => {
     const [one, two] = pair.map((access) => createSessions({ store, access, isSecure, now }));
     return {
       clock,
+      store,
       access: pair[0],
       one: one as NonNullable<typeof one>,
       two: two as NonNullable<typeof one>,
@@ -268,6 +269,40 @@ describe("sessions", () => {
     await access.revoke(id);
     clock.advance(CACHE_MS);
     expect([await one.sessionOf(fresh), await two.sessionOf(fresh)]).toEqual([undefined, undefined]);
+  });
+
+  test("a session that was closed is over, on this copy at once and on others before 5 seconds have passed", async () => {
+    const { clock, access, one, two } = sessionsOf();
+    const { token } = await access.create({ name: "desk", role: "operator" });
+    const [stolen, other] = await Promise.all(
+      [one, one].map(async (sessions) => cookieOf((await sessions.open(token))?.cookie ?? "")),
+    );
+    expect(await two.sessionOf(stolen ?? {})).toBeDefined();
+    expect(await one.close(stolen ?? {})).toMatch(/^nevertwice_session=; .*Max-Age=0$/);
+    expect(await one.sessionOf(stolen ?? {})).toBeUndefined();
+    clock.advance(CACHE_MS);
+    expect(await two.sessionOf(stolen ?? {})).toBeUndefined();
+    // Another session of the same token, opened in the same millisecond, goes on.
+    expect([await one.sessionOf(other ?? {}), await two.sessionOf(other ?? {})]).toEqual([
+      expect.anything(),
+      expect.anything(),
+    ]);
+  });
+
+  test("that a session was closed is kept for as long as its cookie would last, and no longer", async () => {
+    const { clock, store, access, one } = sessionsOf();
+    const { token } = await access.create({ name: "desk", role: "operator" });
+    const headers = cookieOf((await one.open(token))?.cookie ?? "");
+    clock.advance(11 * 3_600_000);
+    const before = Date.now();
+    await one.close(headers);
+    await one.close(headers);
+    const page = await store.list?.({ namespace: SERVER_NAMESPACE, limit: 1_000 });
+    const marks = (page?.records ?? []).filter(({ parts }) => parts?.operation === "session-closed");
+    expect(marks).toHaveLength(1);
+    const keptMs = Number(marks[0]?.keptUntil) - before;
+    expect(keptMs).toBeGreaterThanOrEqual(3_600_000);
+    expect(keptMs).toBeLessThan(3_700_000);
   });
 
   test("a cookie that was changed, cut or made up opens nothing", async () => {

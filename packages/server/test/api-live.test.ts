@@ -1,7 +1,7 @@
 /** What a dashboard shows of the present, the doctor's findings, and what clients may rely on. */
 import { get } from "node:http";
-import { expect, test } from "vitest";
-import { callerOf, startServer } from "./api-client.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { callerOf, callWith, startServer } from "./api-client.ts";
 
 test("the picture of the last minute counts what was claimed and replayed", async () => {
   const server = await startServer();
@@ -26,30 +26,33 @@ test("the picture of the last minute counts what was claimed and replayed", asyn
 
 /** The data of the first so many events, then the rest until the end. */
 function listen(url: string, token: string, count: number) {
-  const events: { readonly inFlight: number }[] = [];
+  return listenWith(url, { authorization: `Bearer ${token}` }, count);
+}
+
+function listenWith(url: string, headers: Readonly<Record<string, string>>, count: number) {
+  const events: {
+    readonly inFlight: number;
+    readonly seconds: readonly { readonly counts: { readonly first: number } }[];
+  }[] = [];
   let enough: () => void = () => {};
   const first = new Promise<void>((resolve) => {
     enough = resolve;
   });
   const ended = new Promise<void>((resolve, reject) => {
-    const request = get(
-      `${url}/v1/live/stream`,
-      { headers: { authorization: `Bearer ${token}` } },
-      (response) => {
-        expect(response.headers["content-type"]).toMatch(/^text\/event-stream/);
-        let text = "";
-        response.setEncoding("utf8");
-        response.on("data", (chunk: string) => {
-          text += chunk;
-          const parts = text.split("\n\n");
-          text = parts.pop() as string;
-          for (const part of parts) events.push(JSON.parse(part.replace(/^data: /, "")));
-          if (events.length >= count) enough();
-        });
-        response.on("end", resolve);
-        response.on("error", reject);
-      },
-    );
+    const request = get(`${url}/v1/live/stream`, { headers }, (response) => {
+      expect(response.headers["content-type"]).toMatch(/^text\/event-stream/);
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        text += chunk;
+        const parts = text.split("\n\n");
+        text = parts.pop() as string;
+        for (const part of parts) events.push(JSON.parse(part.replace(/^data: /, "")));
+        if (events.length >= count) enough();
+      });
+      response.on("end", resolve);
+      response.on("error", reject);
+    });
     request.on("error", reject);
   });
   return { events, first, ended };
@@ -75,6 +78,87 @@ test("a stream ends when its access token is revoked", async () => {
   await client.first;
   await server.context.access.revoke(id);
   await client.ended;
+});
+
+test("a stream ends when the session that opened it is closed", async () => {
+  const server = await startServer({ listen: { host: "127.0.0.1", port: 0 } });
+  const { token } = await server.context.access.create({ name: "a", role: "auditor" });
+  const { url } = await server.listen();
+  const json = { "content-type": "application/json" };
+  const opened = await fetch(`${url}/session`, {
+    method: "POST",
+    headers: json,
+    body: JSON.stringify({ token }),
+  });
+  const cookie = opened.headers.get("set-cookie")?.split(";")[0] ?? "";
+  const { csrf } = (await opened.json()) as { readonly csrf: string };
+  const client = listenWith(url, { cookie }, 1);
+  await client.first;
+  await fetch(`${url}/session`, { method: "DELETE", headers: { cookie, "x-nevertwice-csrf": csrf } });
+  await client.ended;
+});
+
+test("a stream that needed no token ends when the first token is made", async () => {
+  const server = await startServer({ listen: { host: "127.0.0.1", port: 0 } });
+  const { url } = await server.listen();
+  const client = listenWith(url, {}, 1);
+  await client.first;
+  await server.context.access.create({ name: "a", role: "auditor" });
+  await client.ended;
+});
+
+test("a stream counts what happened in its token's namespace", async () => {
+  const server = await startServer({ listen: { host: "127.0.0.1", port: 0 } });
+  const { token } = await server.context.access.create({ name: "a", role: "auditor", namespace: "orders" });
+  await server.context.guard("loans").run({ operation: "grant", key: "1" }, () => 1);
+  const { url } = await server.listen();
+  const client = listen(url, token, 2);
+  await client.first;
+  for (const { seconds } of client.events)
+    expect(seconds.filter(({ counts }) => counts.first > 0)).toEqual([]);
+});
+
+test("one token has eight streams at most, all together 200, and a closed one makes room", async () => {
+  const server = await startServer({ listen: { host: "127.0.0.1", port: 0 }, drain: 50 });
+  const { url } = await server.listen();
+  const streams = new Map<string, AbortController[]>();
+  const open = async (token: string): Promise<Response> => {
+    const controller = new AbortController();
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await fetch(`${url}/v1/live/stream`, { headers, signal: controller.signal });
+    if (response.ok) streams.set(token, [...(streams.get(token) ?? []), controller]);
+    else controller.abort();
+    return response;
+  };
+  onTestFinished(() => {
+    for (const controller of [...streams.values()].flat()) controller.abort();
+  });
+  const tokens: string[] = [];
+  for (let index = 0; index < 26; index++)
+    tokens.push((await server.context.access.create({ name: `a${index}`, role: "auditor" })).token);
+  const [first = "", last = ""] = [tokens[0], tokens[25]];
+  for (const token of tokens.slice(0, 25))
+    for (let index = 0; index < 8; index++) expect((await open(token)).status).toBe(200);
+
+  const callFirst = callWith(server, first);
+  const tooMany = await callFirst("GET", "/v1/live/stream");
+  expect(tooMany).toMatchObject({ status: 429, body: { code: "quota-exceeded", retryable: true } });
+  expect(tooMany.body.detail).toContain("8 streams");
+  expect(tooMany.headers["retry-after"]).toBe("10");
+  expect((await callWith(server, last)("GET", "/v1/live/stream")).body.detail).toContain("200 streams");
+
+  streams.get(first)?.pop()?.abort();
+  await vi.waitFor(async () => expect((await open(last)).status).toBe(200));
+});
+
+test("a HEAD of the stream is answered, and leaves no stream open", async () => {
+  const server = await startServer({ listen: { host: "127.0.0.1", port: 0 }, drain: 50 });
+  const { url } = await server.listen();
+  for (let index = 0; index < 20; index++)
+    expect((await fetch(`${url}/v1/live/stream`, { method: "HEAD" })).status).toBe(200);
+  const controller = new AbortController();
+  onTestFinished(() => controller.abort());
+  expect((await fetch(`${url}/v1/live/stream`, { signal: controller.signal })).status).toBe(200);
 });
 
 test("the doctor tells what the store survives, and asks it no more than it must", async () => {

@@ -17,6 +17,8 @@ export interface Calling {
   readonly key?: string;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
+  /** The address that it comes from; default 127.0.0.1. */
+  readonly from?: string;
 }
 
 export type Call = (address: string, calling?: Calling) => Promise<Reply>;
@@ -50,12 +52,13 @@ export async function sceneOf(config: Partial<ServerConfig> = {}): Promise<Scene
 async function callOn(
   { app }: NevertwiceServer,
   address: string,
-  { token, key, body, headers }: Calling = {},
+  { token, key, body, headers, from }: Calling = {},
 ): Promise<Reply> {
   const [method = "", url = ""] = address.split(" ");
   const answer = await app.inject({
     method: method as "GET",
     url,
+    ...(from !== undefined && { remoteAddress: from }),
     headers: {
       host: "127.0.0.1:4747",
       ...(token !== undefined && { authorization: `Bearer ${token}` }),

@@ -116,7 +116,7 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
     const { code, err } = await run(args);
     expect(code).toBe(2);
     expect(err.join("\n")).toContain("unless there is an access token");
-    const child = start(...args, "--access-token", "a-token-that-nobody-guesses");
+    const child = start(...args, "--access-token", "a-token-that-nobody-guesses-0123");
     const ending = ended(child);
     expect(await printed(child, "/v1/keys?search=")).toContain(
       '-H "Authorization: Bearer $NEVERTWICE_TOKEN"',

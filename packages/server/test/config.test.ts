@@ -19,7 +19,7 @@ function fileWith(text: string): string {
   return file;
 }
 
-const TOKEN = "s3cr3t-s3cr3t-s3cr3t";
+const TOKEN = "s3cr3t-s3cr3t-s3cr3t-s3cr3t-s3cr3t";
 
 describe("where a setting comes from", () => {
   test("a flag stands above the environment, that above the file, and that above the default", () => {
@@ -138,6 +138,12 @@ describe("secrets", () => {
   ])("an error about a secret does not tell it: %j", (sources, secret) => {
     expect(() => readConfig(sources)).toThrow(/must be/);
     expect(() => readConfig(sources)).not.toThrow(secret);
+  });
+
+  test("an access token of 31 characters is refused, and one of 32 is taken", () => {
+    const token = "0123456789abcdef0123456789abcdef";
+    expect(() => configOf({ accessToken: token.slice(1) })).toThrow("at least 32 characters");
+    expect(configOf({ accessToken: token }).accessToken).toBe(token);
   });
 
   test("nor does one about a file's line, or about code", () => {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { createServer, type NevertwiceServer } from "../src/server.ts";
 import { built } from "./dashboard-stage.ts";
 
-const TOKEN = "a-token-of-the-configuration";
+const TOKEN = "a-token-of-the-configuration-0123456789";
 let server: NevertwiceServer;
 
 beforeAll(async () => {
@@ -61,11 +61,27 @@ it.each([
   "/errors/no-such-code",
   "/nowhere",
 ])("%s is not found, as a problem", async (path) => {
-  const { statusCode, headers } = await ask(path);
+  for (const accept of [undefined, "*/*", "application/json"]) {
+    const { statusCode, headers } = await ask(path, { headers: accept === undefined ? {} : { accept } });
 
-  expect(statusCode).toBe(404);
-  expect(headers["content-type"]).toContain("application/problem+json");
+    expect(statusCode).toBe(404);
+    expect(headers["content-type"]).toContain("application/problem+json");
+  }
 });
+
+it.each(["/keyz", "/keys/a/b", "/v1/nowhere", "/errors/no-such-code"])(
+  "%s is not found, as a page for a browser",
+  async (path) => {
+    const accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    const { statusCode, headers } = await ask(path, { headers: { accept } });
+    const changing = await ask(path, { method: "POST", headers: { accept } });
+
+    expect(statusCode).toBe(404);
+    expect(headers["content-type"]).toBe("text/html; charset=utf-8");
+    expect(headers["content-security-policy"]).toContain("default-src 'none'");
+    expect(changing.headers["content-type"]).toContain("application/problem+json");
+  },
+);
 
 it("a session is opened by a token alone, and its cookie is for this site's own requests", async () => {
   const wrong = await ask("/session", { method: "POST", payload: { token: "another" } });
@@ -117,6 +133,17 @@ it("a session ends only by a request with its header, and the cookie goes", asyn
   expect(without.statusCode).toBe(403);
   expect(withIt.statusCode).toBe(200);
   expect(withIt.headers["set-cookie"]).toMatch(/^nevertwice_session=; .*Max-Age=0/);
+});
+
+it("a cookie that was copied before its session was closed opens nothing any more", async () => {
+  const { cookie, csrf } = await signedIn();
+  const stolen = { cookie, "x-nevertwice-csrf": csrf };
+  expect((await ask("/v1/keys", { headers: stolen })).statusCode).toBe(200);
+
+  await ask("/session", { method: "DELETE", headers: stolen });
+
+  expect((await ask("/v1/keys", { headers: stolen })).statusCode).toBe(401);
+  expect((await ask("/session", { headers: stolen })).json()).toMatchObject({ caller: null, csrf: null });
 });
 
 it("a change by cookie alone is refused, and a page of another origin is not even asked who it is", async () => {

@@ -212,7 +212,7 @@ test("a store that cannot write is a 503 that may be sent again, and what it sai
 });
 
 test("without a store for holds they are not supported, and say what to do", async () => {
-  const token = "0123456789abcdef";
+  const token = "0123456789abcdef0123456789abcdef";
   const { call } = await sceneOf({ store: "redis://127.0.0.1:1/0", accessToken: token });
   for (const [address, body] of [
     ["POST /v1/holds", HOLD],

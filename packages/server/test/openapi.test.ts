@@ -1,6 +1,7 @@
 /** The OpenAPI document tells what the server does: nothing else, and nothing less. */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, test } from "vitest";
+import { MAX_FAILURES } from "../src/failed-tries.ts";
 import { type Call, callerOf, callWith, type Document, documentOf, startServer } from "./api-client.ts";
 
 /** Fixed names: more may be added. */
@@ -169,6 +170,22 @@ async function walk(server: Awaited<ReturnType<typeof startServer>>): Promise<Re
   return reached;
 }
 
+/** As from an address that tried too many tokens: it is the last of all, since the others come from there too. */
+async function guess(
+  server: Awaited<ReturnType<typeof startServer>>,
+  document: Document,
+  reached: Reached,
+): Promise<void> {
+  const guesser = callWith(server, "nt_wrong");
+  for (let index = 0; index < MAX_FAILURES; index++) await guesser("GET", "/v1/policy");
+  for (const { method, path } of operationsOf(document))
+    add(
+      reached,
+      `${method} ${path}`,
+      (await guesser(method, path.replace(/\{\w+\}/, "0".repeat(64)))).status,
+    );
+}
+
 /** As on a store that can neither list nor forget. */
 async function withoutMethods(server: Awaited<ReturnType<typeof startServer>>, run: () => Promise<void>) {
   const { store } = server.context;
@@ -196,6 +213,7 @@ describe("every documented status", () => {
     const all = await common(server, document);
     for (const [operation, statuses] of await walk(server))
       for (const status of statuses) add(all, operation, status);
+    await guess(server, document, all);
     const missing = operationsOf(document)
       .filter(({ path }) => OURS.test(path))
       .flatMap(({ method, path, operation }) => {

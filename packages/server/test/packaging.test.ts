@@ -243,7 +243,7 @@ test("the documentation of the server names every file that it ships for running
   expect(documented.sort()).toEqual(names.filter((name) => name !== "Dockerfile.dockerignore").sort());
 });
 
-const TOKEN = "a-token-of-the-packaging-test";
+const TOKEN = "a-token-of-the-packaging-test-0123";
 const ASK = (path: string) =>
   `fetch("http://127.0.0.1:4747${path}").then(async (answer) => console.log(answer.status, await answer.text()))`;
 

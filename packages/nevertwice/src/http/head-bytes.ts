@@ -14,7 +14,7 @@ export type HeadEncoding = "utf8" | "latin1";
 
 const BEYOND_ASCII = /[\u0080-\uffff]/;
 
-export function isAscii(text: string): boolean {
+function isAscii(text: string): boolean {
   return !BEYOND_ASCII.test(text);
 }
 
@@ -29,7 +29,8 @@ export function sentLines(lines: readonly HeaderLine[], encoding: HeadEncoding):
 
 /** Sends the head that node has stored, before and apart from its body. */
 export function sendHead(res: NodeResponse, encoding: HeadEncoding): void {
-  if (res._header === null) return;
+  // Node's response as other runtimes have it may store no head.
+  if (typeof res._header !== "string") return;
   res._header = asBytes(res._header, encoding);
   res._send("", "latin1");
 }
@@ -50,7 +51,7 @@ export class HeadBytes {
   settle(res: NodeResponse, lines: readonly HeaderLine[]): readonly HeaderLine[] {
     const { _header: head } = res;
     // HTTP/2 sends a head by itself, as latin1.
-    if (isHttp2(res) || head === null || isAscii(head)) return lines;
+    if (isHttp2(res) || typeof head !== "string" || isAscii(head)) return lines;
     // Where the handler has written nothing but the head, text is taken for what will follow.
     const isWithText = hasBody(res) && !res.chunkedEncoding && this.#isBeforeText !== false;
     this.#encoding = this.isFlushed || isWithText ? "utf8" : "latin1";

@@ -1,6 +1,7 @@
 /** The way in where an access token is needed. */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { AccessCommand } from "../parts/access-command.tsx";
 import { Mark } from "../parts/icons.tsx";
 import { openSession, type Session } from "../server.ts";
 
@@ -25,9 +26,6 @@ export function LoginPage({ onOpen }: { readonly onOpen: (session: Session) => v
       <div class="card">
         <Mark />
         <h1>Sign in</h1>
-        <p class="muted">
-          With an access token. <code>nevertwice access create NAME --role operator</code> makes one.
-        </p>
         <form onSubmit={submit}>
           <label class="field">
             Access token
@@ -50,6 +48,8 @@ export function LoginPage({ onOpen }: { readonly onOpen: (session: Session) => v
             Sign in
           </button>
         </form>
+        <p class="muted">No access token yet? This command creates one:</p>
+        <AccessCommand />
       </div>
     </main>
   );

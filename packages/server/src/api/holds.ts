@@ -33,7 +33,8 @@ import type { ApiRequest, JsonSchema, Parameter, Route } from "./route.ts";
 import { scopeOf } from "./subjects.ts";
 
 const ACTS: readonly Role[] = ["service"];
-const GOVERNS: readonly Role[] = ["service", "operator"];
+const DECLARES: readonly Role[] = ["service", "operator"];
+const GOVERNS: readonly Role[] = ["operator"];
 const READS: readonly Role[] = ["operator", "auditor"];
 const LOOKS: readonly Role[] = ["service", "operator", "auditor"];
 
@@ -181,7 +182,7 @@ function declareRoute(context: Context): Route {
     id: "declareResource",
     summary: "Says how many units of a resource there are",
     description: "A resource that nobody declared has one unit.",
-    roles: GOVERNS,
+    roles: DECLARES,
     body: objectOf({ resource: NAME, capacity: CAPACITY }),
     answers: DONE_ANSWERS,
     problems: KEYED_PROBLEMS,

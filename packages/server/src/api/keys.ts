@@ -127,7 +127,7 @@ function showRoute(context: Context): Route {
       const found = await recordIn(context, caller, params.id as string);
       if (found === undefined) return notFound();
       const { record } = found;
-      const events = context.live.eventsOf(record.keyHash);
+      const events = context.live.eventsOf(caller.namespace, record.keyHash);
       return { status: 200, body: { record: recordJson(record, isOperator(caller)), events } };
     },
   };

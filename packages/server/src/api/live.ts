@@ -1,15 +1,15 @@
-/** What happens now: one picture, or one a second, for a dashboard. Counts of this server alone, and no key. */
-import { PassThrough } from "node:stream";
-import { type Caller, ROLES } from "../access.ts";
+/**
+ * What happens now: one picture, or one a second, for a dashboard. Counts of this server alone, and no key. A caller
+ * sees its own namespace; the token of the configuration, and callers that need none, see all of them together.
+ */
+import { figuresFor, ROLES, WATCHERS } from "../access.ts";
 import type { Context } from "../context.ts";
 import { RATES } from "../live.ts";
 import { createDoctor, DIAGNOSIS_SCHEMA } from "./doctor.ts";
+import { createStreams } from "./live-streams.ts";
 import type { JsonSchema, Route } from "./route.ts";
 
 const SECONDS = 60;
-const TICK_MS = 1_000;
-/** A client that reads this much too slowly is cut off: it may come back. */
-const MOST_UNREAD_BYTES = 1_000_000;
 
 const SECOND_SCHEMA: JsonSchema = {
   type: "object",
@@ -47,16 +47,17 @@ const SNAPSHOT_SCHEMA: JsonSchema = {
 
 export function liveRoutes(context: Context): readonly Route[] {
   const doctor = createDoctor(context.store);
-  async function snapshot() {
+  async function snapshot(namespace: string | undefined) {
     const store = await doctor().then(
       ({ title, rung }) => ({ title, rung }),
       () => null,
     );
     const { live } = context;
-    return { at: Date.now(), inFlight: live.inFlight(), seconds: live.seconds(SECONDS), store };
+    const [inFlight, seconds] = [live.inFlight(namespace), live.seconds(SECONDS, namespace)];
+    return { at: Date.now(), inFlight, seconds, store };
   }
-  const stream = createStream(context, snapshot);
-  const shared = { method: "GET", tag: "live", roles: ["operator", "auditor"], problems: [] } as const;
+  const streams = createStreams(snapshot);
+  const shared = { method: "GET", tag: "live", roles: WATCHERS, problems: [] } as const;
   return [
     {
       ...shared,
@@ -64,7 +65,7 @@ export function liveRoutes(context: Context): readonly Route[] {
       id: "live",
       summary: "What happened in the last minute",
       answers: { 200: { description: "One picture.", schema: SNAPSHOT_SCHEMA } },
-      handle: async () => ({ status: 200, body: await snapshot() }),
+      handle: async ({ caller }) => ({ status: 200, body: await snapshot(figuresFor(caller)) }),
     },
     {
       ...shared,
@@ -78,8 +79,8 @@ export function liveRoutes(context: Context): readonly Route[] {
           schema: { type: "string" },
         },
       },
-      handle: ({ caller }) => ({ status: 200, body: stream.open(caller) }),
-      close: stream.close,
+      handle: (request) => ({ status: 200, body: streams.open(request) }),
+      close: streams.close,
     },
     {
       ...shared,
@@ -91,51 +92,4 @@ export function liveRoutes(context: Context): readonly Route[] {
       handle: async () => ({ status: 200, body: await doctor() }),
     },
   ];
-}
-
-/** One clock for all who watch, and none while nobody does. */
-function createStream(context: Context, snapshot: () => Promise<unknown>) {
-  const watching = new Map<PassThrough, Caller>();
-  let timer: NodeJS.Timeout | undefined;
-
-  async function tick(): Promise<void> {
-    const event = `data: ${JSON.stringify(await snapshot())}\n\n`;
-    for (const [client, caller] of watching) {
-      if (client.writableLength + client.readableLength > MOST_UNREAD_BYTES) client.destroy();
-      else if (await isStillWelcome(caller)) client.write(event);
-      else client.end();
-    }
-  }
-
-  /** A stream ends when its token is revoked; while the store does not answer, nobody can say. */
-  async function isStillWelcome({ tokenId }: Caller): Promise<boolean> {
-    if (tokenId === undefined) return true;
-    return context.access.recall(tokenId).then(
-      (caller) => caller !== undefined,
-      () => true,
-    );
-  }
-
-  function leave(client: PassThrough): void {
-    watching.delete(client);
-    if (watching.size > 0) return;
-    clearInterval(timer);
-    timer = undefined;
-  }
-
-  return {
-    open(caller: Caller): PassThrough {
-      const client = new PassThrough();
-      watching.set(client, caller);
-      client.once("close", () => leave(client));
-      timer ??= setInterval(() => void tick(), TICK_MS);
-      void snapshot().then(
-        (picture) => client.writable && client.write(`data: ${JSON.stringify(picture)}\n\n`),
-      );
-      return client;
-    },
-    close(): void {
-      for (const client of watching.keys()) client.end();
-    },
-  };
 }

@@ -1,8 +1,10 @@
 /** Puts routes on the server: each is called only with what its schemas allow, by whom its roles allow. */
+import { Readable } from "node:stream";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type ErrorCode, isNevertwiceError, NevertwiceError } from "nevertwice";
 import type { Caller } from "../access.ts";
+import { MAX_BODY_BYTES, takingBody } from "../bodies.ts";
 import type { Gatekeeper } from "../gatekeeper.ts";
 import { sendProblem } from "../problems.ts";
 import type { ApiAnswer, JsonSchema, Parameter, Route } from "./route.ts";
@@ -14,7 +16,6 @@ const ofText = new Ajv({ allErrors: false, strict: false, coerceTypes: true });
 type Check = (what: string, value: unknown) => void;
 
 export function registerRoutes(app: FastifyInstance, routes: readonly Route[], gatekeeper: Gatekeeper): void {
-  const callers = new WeakMap<FastifyRequest, Caller>();
   for (const route of routes) {
     const checks = {
       params: checkOf(ofText, parametersSchema(route.params)),
@@ -25,12 +26,12 @@ export function registerRoutes(app: FastifyInstance, routes: readonly Route[], g
     app.route({
       method: route.method,
       url: route.path.replace(/\{(\w+)\}/g, ":$1"),
-      // Before its body is read: nobody has us read one who may not call.
+      ...(route.body !== undefined && takingBody(MAX_BODY_BYTES)),
+      // Runs before the body is read, so that the body of a refused request never is.
       async onRequest(request, reply) {
         try {
           const caller = await gatekeeper.callerOf(request.raw);
           gatekeeper.checkRole(caller, route.roles);
-          callers.set(request, caller);
         } catch (error) {
           return refuse(request, reply, error);
         }
@@ -50,7 +51,8 @@ export function registerRoutes(app: FastifyInstance, routes: readonly Route[], g
               query: request.query as Readonly<Record<string, unknown>>,
               body: request.body,
               header: (name) => textOf(request.headers[name.toLowerCase()]),
-              caller: callers.get(request) as Caller,
+              caller: gatekeeper.knownCaller(request.raw) as Caller,
+              isStillWelcome: () => isWelcome(gatekeeper, request),
               signal: gone(reply),
             }),
           );
@@ -66,13 +68,23 @@ export function registerRoutes(app: FastifyInstance, routes: readonly Route[], g
   });
 }
 
+/** True while the store does not answer: an outage must not end the streams of valid callers. */
+async function isWelcome(gatekeeper: Gatekeeper, { raw }: FastifyRequest): Promise<boolean> {
+  return gatekeeper.callerOf(raw).then(
+    () => true,
+    (error: unknown) => !isNevertwiceError(error, "not-authenticated"),
+  );
+}
+
 function send(reply: FastifyReply, { answers }: Route, answer: ApiAnswer): FastifyReply {
   if ("problem" in answer) return sendProblem(reply, answer.problem, answer.more);
   const { status, headers, body } = answer;
   const type = answers[status]?.type;
+  // Otherwise the stream would stay open after a HEAD, whose answer has no body to read.
+  if (body instanceof Readable) reply.raw.once("close", () => body.destroy());
   return reply
     .code(status)
-    .headers({ "cache-control": "no-store", ...(type !== undefined && { "content-type": type }), ...headers })
+    .headers({ ...(type !== undefined && { "content-type": type }), ...headers })
     .send(body);
 }
 

@@ -41,8 +41,8 @@ export interface Route {
   readonly bodyIsOptional?: true;
   readonly answers: Readonly<Record<number, Answer>>;
   /**
-   * Besides those that every operation has: request-invalid, not-authenticated, not-authorized, unavailable, and
-   * body-too-large where there is a body.
+   * Besides those that every operation has: request-invalid, not-authenticated, not-authorized, quota-exceeded,
+   * unavailable, and body-too-large where there is a body.
    */
   readonly problems: readonly ErrorCode[];
   handle(request: ApiRequest): Promise<ApiAnswer> | ApiAnswer;
@@ -57,6 +57,8 @@ export interface ApiRequest {
   readonly body: unknown;
   header(name: string): string | undefined;
   readonly caller: Caller;
+  /** Whether the request would be let in again now: its token may be revoked by then, or its session closed. */
+  isStillWelcome(): Promise<boolean>;
   /** Fires when the client has gone. */
   readonly signal: AbortSignal;
 }

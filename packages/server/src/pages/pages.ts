@@ -31,7 +31,6 @@ const POLICY = [
 
 const HEADERS = {
   "content-security-policy": POLICY,
-  "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
@@ -46,7 +45,7 @@ export function registerPages(app: FastifyInstance, parts: PagesParts): void {
   for (const path of PATHS) app.get(path, (request, reply) => sendPage(request, reply, dashboard));
   app.get<{ Params: { readonly code: string } }>("/errors/:code", (request, reply) => {
     if (Object.hasOwn(ERROR_CODES, request.params.code)) return sendPage(request, reply, dashboard);
-    return sendProblem(reply, new NevertwiceError("not-found", "there is no error with this code."));
+    return sendNotFound(request, reply, dashboard, "there is no error with this code.");
   });
   app.get<{ Params: { readonly name: string } }>("/assets/:name", (request, reply) => {
     const asset = dashboard?.files.get(request.params.name);
@@ -54,6 +53,27 @@ export function registerPages(app: FastifyInstance, parts: PagesParts): void {
       return sendProblem(reply, new NevertwiceError("not-found", "the dashboard has no such file."));
     return send(request, reply.header("cache-control", FOR_EVER), asset);
   });
+  app.setNotFoundHandler((request, reply) =>
+    sendNotFound(
+      request,
+      reply,
+      dashboard,
+      "there is nothing at this address; /openapi.json says what there is.",
+    ),
+  );
+}
+
+/** A browser gets a page that says so, any other client a problem. */
+function sendNotFound(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  dashboard: Dashboard | undefined,
+  message: string,
+): FastifyReply {
+  const isBrowser =
+    ["GET", "HEAD"].includes(request.method) && /\btext\/html\b/.test(request.headers.accept ?? "");
+  if (isBrowser && dashboard !== undefined) return sendPage(request, reply.code(404), dashboard);
+  return sendProblem(reply, new NevertwiceError("not-found", message));
 }
 
 function sendPage(

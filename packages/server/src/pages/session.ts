@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { isNevertwiceError, NevertwiceError } from "nevertwice";
 import type { Caller } from "../access.ts";
+import { MAX_SIGN_IN_BYTES, takingBody } from "../bodies.ts";
 import { sendProblem } from "../problems.ts";
 import type { PagesParts } from "./pages.ts";
 
@@ -18,9 +19,9 @@ export function registerSession(app: FastifyInstance, { context, gatekeeper, ses
     }),
   );
 
-  app.post("/session", (request, reply) =>
+  app.post("/session", takingBody(MAX_SIGN_IN_BYTES), (request, reply) =>
     answered(reply, async () => {
-      const opened = await sessions.open(tokenIn(request.body));
+      const opened = await gatekeeper.signIn(request.raw, tokenIn(request.body));
       if (opened === undefined)
         throw new NevertwiceError("not-authenticated", "the access token is not known, or was revoked.");
       reply.header("set-cookie", opened.cookie);
@@ -32,14 +33,13 @@ export function registerSession(app: FastifyInstance, { context, gatekeeper, ses
     answered(reply, async () => {
       // Asked for its header: no other page may end a session.
       await sessions.callerOf(request.headers, false);
-      reply.header("set-cookie", sessions.closing);
+      reply.header("set-cookie", await sessions.close(request.headers));
       return { needed: await context.access.isRequired(), caller: null, csrf: null };
     }),
   );
 }
 
 async function answered(reply: FastifyReply, answer: () => Promise<object>): Promise<FastifyReply> {
-  reply.header("cache-control", "no-store");
   try {
     return reply.send(await answer());
   } catch (error) {

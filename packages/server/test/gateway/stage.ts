@@ -62,7 +62,7 @@ export async function gatewayBefore(upstream: number, given: Partial<ServerConfi
     store,
     access: undefined as never,
     live: createLive(),
-    observers: [],
+    observersOf: () => [],
     holdsOf: undefined,
   });
   const gateway = createGateway(config, context);

@@ -1,0 +1,113 @@
+/**
+ * Slows down the guessing of access tokens: an address that sent too many wrong ones within a minute has to wait. Each
+ * server counts for itself, in bounded memory.
+ */
+import { createHash } from "node:crypto";
+import { isIP } from "node:net";
+import type { NevertwiceError } from "nevertwice";
+import { tooManyRequests } from "./problems.ts";
+
+/** Wrong tokens that one address may send within `WINDOW_MS`. */
+export const MAX_FAILURES = 20;
+export const WINDOW_MS = 60_000;
+/** Addresses that have a count of their own; all others share one. */
+const MOST_ADDRESSES = 10_000;
+/** Wrong tokens that all addresses without a count of their own may send within `WINDOW_MS`. */
+const MAX_SHARED_FAILURES = 1_000;
+/** How long a token that was accepted from an address stays exempt there. */
+const EXEMPT_MS = 3_600_000;
+const MOST_EXEMPT = 10_000;
+
+export interface FailedTries {
+  /**
+   * Returns the result of `verify`; undefined counts as a failure of the address. Throws `quota-exceeded` while the
+   * address has too many failures, unless this token was accepted from it within the last hour: a stranger who guesses
+   * through the same proxy must not lock out running services.
+   */
+  attempt<T>(
+    address: string | undefined,
+    token: string,
+    verify: () => Promise<T | undefined>,
+  ): Promise<T | undefined>;
+}
+
+interface Count {
+  failures: number;
+  readonly until: number;
+}
+
+export function createFailedTries(
+  now: () => number = () => performance.now(),
+  mostAddresses: number = MOST_ADDRESSES,
+): FailedTries {
+  /** In the order of `until`. */
+  const counts = new Map<string, Count>();
+  const exempt = new Map<string, number>();
+  let shared: Count = { failures: 0, until: 0 };
+
+  function countFailure(source: string): { readonly count: Count; readonly most: number } {
+    for (const [known, { until }] of counts) {
+      if (until > now()) break;
+      counts.delete(known);
+    }
+    const fresh = { failures: 0, until: now() + WINDOW_MS };
+    const isShared = !counts.has(source) && counts.size >= mostAddresses;
+    if (isShared && shared.until <= now()) shared = fresh;
+    const count = isShared ? shared : (counts.get(source) ?? fresh);
+    if (!isShared) counts.set(source, count);
+    count.failures++;
+    return { count, most: isShared ? MAX_SHARED_FAILURES : MAX_FAILURES };
+  }
+
+  function isExempt(id: string): boolean {
+    return (exempt.get(id) ?? 0) > now();
+  }
+
+  function keepExempt(id: string): void {
+    exempt.delete(id);
+    exempt.set(id, now() + EXEMPT_MS);
+    if (exempt.size <= MOST_EXEMPT) return;
+    const [oldest] = exempt.keys();
+    exempt.delete(oldest as string);
+  }
+
+  function refusal({ until }: Count): NevertwiceError {
+    return tooManyRequests(
+      "too many wrong access tokens came from this address; wait, then send a right one.",
+      Math.ceil((until - now()) / 1_000),
+    );
+  }
+
+  return {
+    async attempt(address, token, verify) {
+      const source = sourceOf(address);
+      const id = createHash("sha256").update(`${source}\n${token}`).digest("base64");
+      const known = counts.get(source);
+      const isBlocked = known !== undefined && known.until > now() && known.failures >= MAX_FAILURES;
+      if (isBlocked && !isExempt(id)) throw refusal(known);
+      const found = await verify();
+      if (found !== undefined) {
+        keepExempt(id);
+        return found;
+      }
+      // Concurrent guesses all pass the check above, so the count is checked again.
+      const { count, most } = countFailure(source);
+      if (count.failures > most) throw refusal(count);
+      return undefined;
+    },
+  };
+}
+
+/** A network of IPv6 has 2^64 addresses for one client, so that all of them count as one. */
+export function sourceOf(address = "unknown"): string {
+  if (isIP(address) !== 6) return address;
+  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? [];
+  if (mapped !== undefined) return mapped;
+  const [head = "", tail] = address.replace(/%.*$/, "").split("::");
+  const [before, after] = [head, tail ?? ""].map((part) => part.split(":").filter(Boolean)) as [
+    string[],
+    string[],
+  ];
+  const zeros = tail === undefined ? 0 : 8 - before.length - after.length;
+  return `${[...before, ...new Array<string>(zeros).fill("0"), ...after].slice(0, 4).join(":")}::/64`;
+}

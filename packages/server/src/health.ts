@@ -1,0 +1,38 @@
+/** For those who watch over the server: health, which everybody may ask, and figures, which need a role. */
+import type { FastifyInstance } from "fastify";
+import { isNevertwiceError } from "nevertwice";
+import { figuresFor, WATCHERS } from "./access.ts";
+import type { Context } from "./context.ts";
+import type { Gatekeeper } from "./gatekeeper.ts";
+import type { Metrics } from "./metrics.ts";
+import { sendProblem } from "./problems.ts";
+
+export interface HealthParts {
+  readonly context: Context;
+  readonly metrics: Metrics;
+  readonly gatekeeper: Gatekeeper;
+}
+
+export function registerHealth(app: FastifyInstance, { context, metrics, gatekeeper }: HealthParts): void {
+  app.get("/healthz", async () => ({ status: "ok" }));
+  app.get("/readyz", async (_request, reply) => {
+    try {
+      await context.guard(context.settings.namespace).ready();
+      return { status: "ready" };
+    } catch (error) {
+      if (isNevertwiceError(error)) return sendProblem(reply, error);
+      throw error;
+    }
+  });
+  app.get("/metrics", async (request, reply) => {
+    const caller = await gatekeeper.callerOf(request.raw);
+    gatekeeper.checkRole(caller, WATCHERS);
+    const { heapUsed: heap_bytes, rss: resident_bytes } = process.memoryUsage();
+    const text = metrics.text({
+      namespace: figuresFor(caller),
+      inFlight: context.live.inFlight,
+      process: { heap_bytes, resident_bytes },
+    });
+    return reply.type("text/plain; version=0.0.4").send(text);
+  });
+}

@@ -1,0 +1,156 @@
+/** Figures by namespace: what a token may count, and how many labels it may make. */
+import { expect, test } from "vitest";
+import { createLive } from "../src/live.ts";
+import { createMetrics } from "../src/metrics.ts";
+import { type Scene, sceneOf } from "./calling.ts";
+
+const ACCESS_TOKEN = "0123456789abcdef0123456789abcdef";
+
+/** Two applications on one server, each with a service that claimed something, and everybody who looks at figures. */
+async function twoNamespaces() {
+  const scene = await sceneOf({ accessToken: ACCESS_TOKEN });
+  const tokens = {
+    shop: await scene.token({ name: "shop", namespace: "orders" }),
+    bank: await scene.token({ name: "bank", namespace: "loans" }),
+    orders: await scene.token({ name: "ann", namespace: "orders", role: "operator" }),
+    loans: await scene.token({ name: "bob", namespace: "loans", role: "auditor" }),
+  };
+  const claim = (token: string, operation: string, key: string) =>
+    scene.call("POST /v1/claims", { token, body: { operation, key } });
+  await claim(tokens.shop, "sell-a-book", "1");
+  await claim(tokens.bank, "grant-a-loan", "1");
+  await claim(tokens.bank, "grant-a-loan", "2");
+  return { scene, tokens, claim };
+}
+
+function firstRuns(live: { readonly seconds: readonly { readonly counts: { readonly first: number } }[] }) {
+  return live.seconds.reduce((sum, { counts }) => sum + counts.first, 0);
+}
+
+async function linesFor({ call }: Scene, token: string, metric: string): Promise<readonly string[]> {
+  const { text } = await call("GET /metrics", { token });
+  return text.split("\n").filter((line) => line.startsWith(metric));
+}
+
+test("/metrics shows a token its own namespace, and nothing of the process or of another", async () => {
+  const { scene, tokens } = await twoNamespaces();
+  const { text } = await scene.call("GET /metrics", { token: tokens.orders });
+  expect(text).toContain(
+    'nevertwice_events_total{namespace="orders",kind="claimed",operation="sell-a-book"} 1',
+  );
+  expect(text).not.toMatch(/loan|bytes/);
+  const namespaces = [...text.matchAll(/namespace="([^"]*)"/g)].map(([, name]) => name);
+  expect(new Set(namespaces)).toEqual(new Set(["orders"]));
+  const requests = await linesFor(scene, tokens.loans, "nevertwice_http_requests_total");
+  expect(requests).toEqual([
+    'nevertwice_http_requests_total{namespace="loans",route="/v1/claims",method="POST",status="201"} 2',
+  ]);
+});
+
+test("/metrics shows the token of the configuration the whole server, by namespace", async () => {
+  const { scene } = await twoNamespaces();
+  await scene.call("GET /v1/holds");
+  const { text } = await scene.call("GET /metrics", { token: ACCESS_TOKEN });
+  for (const line of [
+    'nevertwice_events_total{namespace="orders",kind="claimed",operation="sell-a-book"} 1',
+    'nevertwice_events_total{namespace="loans",kind="claimed",operation="grant-a-loan"} 2',
+    'nevertwice_http_requests_total{namespace="",route="/v1/holds",method="GET",status="401"} 1',
+    'nevertwice_in_flight{namespace="loans"} 0',
+  ])
+    expect(text.split("\n")).toContain(line);
+  expect(text).toMatch(/^nevertwice_resident_bytes \d+$/m);
+  // A series that is there twice makes Prometheus refuse all of them.
+  const series = text.split("\n").flatMap((line) => /^nevertwice\S+/.exec(line)?.[0] ?? []);
+  expect(new Set(series).size).toBe(series.length);
+});
+
+test("/metrics shows a caller the whole server where no token is needed", async () => {
+  const { call, server } = await sceneOf();
+  await server.context.guard("elsewhere").run({ operation: "work", key: "1" }, () => 1);
+  expect((await call("GET /metrics")).text).toContain(
+    '{namespace="elsewhere",kind="claimed",operation="work"} 1',
+  );
+});
+
+test("/v1/live counts what happened in the caller's namespace", async () => {
+  const { scene, tokens } = await twoNamespaces();
+  const seen = async (token: string) => firstRuns((await scene.call("GET /v1/live", { token })).body);
+  expect([await seen(tokens.orders), await seen(tokens.loans), await seen(ACCESS_TOKEN)]).toEqual([1, 2, 3]);
+});
+
+test("work in flight is counted by namespace too", async () => {
+  const { scene, tokens } = await twoNamespaces();
+  let finish: () => void = () => {};
+  const started = new Promise<void>((began) => {
+    void scene.server.context.guard("loans").run({ operation: "slow", key: "1" }, () => {
+      began();
+      return new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+    });
+  });
+  await started;
+  const running = async (token: string) => (await scene.call("GET /v1/live", { token })).body.inFlight;
+  expect([await running(tokens.orders), await running(tokens.loans), await running(ACCESS_TOKEN)]).toEqual([
+    0, 1, 1,
+  ]);
+  finish();
+});
+
+test("events of a key are those of its own namespace", () => {
+  const live = createLive();
+  const event = { kind: "claimed", operation: "o", keyHash: "same", fence: 1, number: 1 } as const;
+  live.observer("one")(event);
+  expect(live.eventsOf("one", "same")).toHaveLength(1);
+  expect(live.eventsOf("two", "same")).toEqual([]);
+});
+
+test("a second that is over keeps the spread of its durations", () => {
+  let now = 10_000;
+  const live = createLive(() => now);
+  const event = { kind: "completed", operation: "o", keyHash: "k", fence: 1 } as const;
+  for (let ranMs = 1; ranMs <= 100; ranMs++) live.observer("one")({ ...event, ranMs });
+  const spread = { count: 100, p50: 51, p99: 100 };
+  expect(live.seconds(1, "one")[0]?.ranMs).toEqual(spread);
+  now += 1_000;
+  live.observer("one")({ ...event, ranMs: 5 });
+  expect(live.seconds(2, "one").map(({ ranMs }) => ranMs)).toEqual([spread, { count: 1, p50: 5, p99: 5 }]);
+  expect(live.seconds(2)[0]?.ranMs).toEqual(spread);
+});
+
+const VIEW = { namespace: undefined, inFlight: () => 0, process: {} };
+const CLAIMED = { kind: "claimed", keyHash: "k", fence: 1, number: 1 } as const;
+
+test("labels are bounded: operations of a namespace, namespaces, and methods", () => {
+  const metrics = createMetrics();
+  for (let namespace = 0; namespace < 300; namespace++) {
+    const observe = metrics.observer(`namespace-${namespace}`);
+    for (let index = 0; index < 300; index++) observe({ ...CLAIMED, operation: `operation-${index}` });
+    const request = { namespace: `namespace-${namespace}`, route: "none", status: 404, seconds: 0.1 };
+    for (let index = 0; index < 50; index++) metrics.request({ ...request, method: `METHOD${index}` });
+  }
+  const text = metrics.text(VIEW);
+  const values = (label: string) =>
+    new Set([...text.matchAll(new RegExp(`[{,]${label}="([^"]*)"`, "g"))].map(([, value]) => value));
+  expect(values("namespace").size).toBeLessThanOrEqual(51);
+  expect(values("operation").size).toBeLessThanOrEqual(101);
+  expect(values("method")).toEqual(new Set(["other"]));
+  expect(text.split("\n").length).toBeLessThan(51 * 200);
+  expect(metrics.text({ ...VIEW, namespace: "namespace-299" })).not.toContain("operation-");
+});
+
+test("an operation is labelled as the option says, before it is counted", () => {
+  const metrics = createMetrics({ label: (operation) => operation.replace(/\d+/, "{id}") });
+  const observe = metrics.observer("shop");
+  for (let index = 0; index < 300; index++) observe({ ...CLAIMED, operation: `POST /payments/${index}` });
+  const lines = metrics.text(VIEW).split("\n");
+  expect(lines.filter((line) => line.startsWith("nevertwice_events_total{"))).toEqual([
+    'nevertwice_events_total{namespace="shop",kind="claimed",operation="POST /payments/{id}"} 300',
+  ]);
+});
+
+test("a name in a label cannot end its line", () => {
+  const metrics = createMetrics();
+  metrics.observer('a"b\\c\nd')({ ...CLAIMED, operation: 'x"y\n' });
+  expect(metrics.text(VIEW)).toContain('{namespace="a\\"b\\\\c\\nd",kind="claimed",operation="x\\"y\\n"} 1');
+});
