@@ -68,6 +68,14 @@ export const REQUEST_REPLAYS: readonly RequestReplay[] = [
       bytes: `POST /free HTTP/1.1\r\nHost: localhost\r\nX-Case: replay.2\r\nTransfer-Encoding: ${coding}\r\n\r\n${CHUNKED}`,
     }),
   ),
+  {
+    name: "nothing is read behind a request with an empty Transfer-Encoding",
+    bytes: get("Transfer-Encoding:\r\n", lastRequest("behind")),
+  },
+  {
+    name: "nothing is read behind a request with a length and an empty Transfer-Encoding",
+    bytes: get("Transfer-Encoding:\r\nContent-Length: 2\r\n", `{}${lastRequest("behind")}`),
+  },
   ...["HTTP/0.9", "HTTP/2.0"].map((version) => ({
     name: `a request of ${version} is refused`,
     bytes: post("/free").replace("HTTP/1.1", version),
