@@ -57,7 +57,7 @@ export function guaranteesPageProblems(markdown, guarantees) {
 }
 
 /**
- * Every setting of the server has a row with its flag and its variable, and with the question that its usage asks.
+ * Every setting of the server has a row with its flag and its variable, and with the sentence of its usage.
  *
  * @param {string} markdown
  * @param {typeof import("../packages/server/src/settings.ts")} settings

@@ -1,6 +1,7 @@
 /** The server's settings as flags, and a configuration read from them, the environment and a file. */
 import { readConfig, type ServerConfig } from "../src/config.ts";
-import { flagOf, SETTINGS, type Setting, type SettingName } from "../src/settings.ts";
+import type { Setting } from "../src/setting.ts";
+import { flagOf, SETTINGS, type SettingName } from "../src/settings.ts";
 import type { Call, Flag, Flags } from "./command.ts";
 import { durationText } from "./terminal.ts";
 

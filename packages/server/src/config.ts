@@ -3,15 +3,8 @@ import { readFileSync } from "node:fs";
 import { parse } from "smol-toml";
 import { ConfigError } from "./config-error.ts";
 import { type GatewayRule, rulesIn } from "./gateway-rules.ts";
-import {
-  flagOf,
-  lineOf,
-  SETTINGS,
-  type Setting,
-  type SettingName,
-  type Settings,
-  variableOf,
-} from "./settings.ts";
+import type { Setting } from "./setting.ts";
+import { flagOf, lineOf, SETTINGS, type SettingName, type Settings, variableOf } from "./settings.ts";
 import { withoutPassword } from "./shown-url.ts";
 
 export { withoutPassword } from "./shown-url.ts";

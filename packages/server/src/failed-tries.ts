@@ -3,8 +3,8 @@
  * server counts for itself, in bounded memory.
  */
 import { createHash } from "node:crypto";
-import { isIP } from "node:net";
 import type { NevertwiceError } from "nevertwice";
+import { clientNetwork } from "./client-network.ts";
 import { tooManyRequests } from "./problems.ts";
 
 /** Wrong tokens that one address may send within `WINDOW_MS`. */
@@ -80,7 +80,7 @@ export function createFailedTries(
 
   return {
     async attempt(address, token, verify) {
-      const source = sourceOf(address);
+      const source = clientNetwork(address);
       const id = createHash("sha256").update(`${source}\n${token}`).digest("base64");
       const known = counts.get(source);
       const isBlocked = known !== undefined && known.until > now() && known.failures >= MAX_FAILURES;
@@ -96,18 +96,4 @@ export function createFailedTries(
       return undefined;
     },
   };
-}
-
-/** A network of IPv6 has 2^64 addresses for one client, so that all of them count as one. */
-export function sourceOf(address = "unknown"): string {
-  if (isIP(address) !== 6) return address;
-  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? [];
-  if (mapped !== undefined) return mapped;
-  const [head = "", tail] = address.replace(/%.*$/, "").split("::");
-  const [before, after] = [head, tail ?? ""].map((part) => part.split(":").filter(Boolean)) as [
-    string[],
-    string[],
-  ];
-  const zeros = tail === undefined ? 0 : 8 - before.length - after.length;
-  return `${[...before, ...new Array<string>(zeros).fill("0"), ...after].slice(0, 4).join(":")}::/64`;
 }

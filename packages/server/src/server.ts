@@ -34,7 +34,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 import { openapiOf } from "./openapi.ts";
 import { registerPages } from "./pages/pages.ts";
 import { createSessions } from "./sessions.ts";
-import type { Address } from "./settings.ts";
+import type { Address } from "./setting.ts";
 import { telemetryObservers } from "./tracing.ts";
 import { VERSION } from "./version.ts";
 
@@ -158,7 +158,7 @@ async function closeStores({ records, holds }: Stores): Promise<void> {
 
 function contextOf(config: ServerConfig, { records, holds }: Stores, metrics: Metrics): Context {
   const { namespace, accessToken: fixed, holdsWindow: windowMs } = config;
-  const telemetry = telemetryObservers();
+  const telemetry = telemetryObservers(operationLabel(config));
   return createContext({
     settings: config,
     store: records,

@@ -22,8 +22,9 @@ import { telemetry } from "nevertwice/opentelemetry";
 const SCOPE = "@nevertwice/server";
 
 /** Spans and metrics of guards, with the names that docs/telemetry.md gives them. */
-export function telemetryObservers(): readonly Observer[] {
-  return hasTraces() || metrics.getMeter(SCOPE) !== createNoopMeter() ? [telemetry()] : [];
+export function telemetryObservers(label: (operation: string) => string): readonly Observer[] {
+  const isWatched = hasTraces() || metrics.getMeter(SCOPE) !== createNoopMeter();
+  return isWatched ? [telemetry({ operation: label })] : [];
 }
 
 /** A span for each request of the API and the pages, under the caller's own if its headers name one. */

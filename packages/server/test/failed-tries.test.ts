@@ -1,6 +1,7 @@
 /** Guessing access tokens: how often, from where, and who else notices. */
 import { describe, expect, test } from "vitest";
-import { createFailedTries, MAX_FAILURES, sourceOf, WINDOW_MS } from "../src/failed-tries.ts";
+import { clientNetwork } from "../src/client-network.ts";
+import { createFailedTries, MAX_FAILURES, WINDOW_MS } from "../src/failed-tries.ts";
 import { sceneOf } from "./calling.ts";
 
 const HERE = "203.0.113.7";
@@ -125,6 +126,6 @@ describe("the count", () => {
     ["2001:db8::5:6", "2001:db8:0:0::/64"],
     ["fe80::1%eth0", "fe80:0:0:0::/64"],
   ])("takes %s as %s", (address, source) => {
-    expect(sourceOf(address)).toBe(source);
+    expect(clientNetwork(address)).toBe(source);
   });
 });

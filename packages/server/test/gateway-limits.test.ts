@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, createServer as createNetServer, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { clientNetwork } from "../src/client-network.ts";
 import { descriptorsFor } from "../src/descriptors.ts";
-import { clientNetwork } from "../src/gateway/client-network.ts";
 import { createReuse } from "../src/gateway/reuse.ts";
 import { gate, gatewayBefore, raw, read, serviceOn } from "./gateway/stage.ts";
 
@@ -193,7 +193,7 @@ describe("connections", () => {
     ["::1", "0:0:0:0::/64"],
     ["fe80::1:2:3:4", "fe80:0:0:0::/64"],
   ])("from %s count for %s", (remoteAddress, network) => {
-    expect(clientNetwork({ remoteAddress })).toBe(network);
+    expect(clientNetwork(remoteAddress)).toBe(network);
   });
 
   test("that are idle are kept open for so long, and no longer", async () => {

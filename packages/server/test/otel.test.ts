@@ -135,7 +135,8 @@ test("a request through the gateway is a span, with the guard's inside it, and t
 });
 
 test("metrics alone are enough to be observed, and without an SDK nobody observes", () => {
-  expect(telemetryObservers()).toEqual([]);
+  const label = (operation: string) => operation;
+  expect(telemetryObservers(label)).toEqual([]);
   metrics.setGlobalMeterProvider(createMetricsSdk().meterProvider);
-  expect(telemetryObservers()).toHaveLength(1);
+  expect(telemetryObservers(label)).toHaveLength(1);
 });

@@ -5,7 +5,7 @@
  */
 import { EventEmitter } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { clientNetwork } from "./client-network.ts";
+import { clientNetwork } from "../client-network.ts";
 
 export interface Buffered {
   /** Counts the body of a request while it is read; calls `refuse` once if it takes more than there is room for. */
@@ -35,7 +35,7 @@ export function createBuffered(maxBytes: number): Buffered {
 
   return {
     countRequest(req, res, refuse) {
-      const network = clientNetwork(req.socket);
+      const network = clientNetwork(req.socket.remoteAddress);
       let own = 0;
       let isRefused = false;
       const onData = (chunk: Uint8Array): void => {

@@ -8,7 +8,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { BlockList, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { clientNetwork, isListed } from "./client-network.ts";
+import { clientNetwork, isListed } from "../client-network.ts";
 import { answerFailure, stalled } from "./failure.ts";
 
 export interface ConnectionLimits {
@@ -53,7 +53,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
     accepted.add(socket);
     socket.once("close", () => accepted.delete(socket));
     if (isListed(trusted, socket.remoteAddress)) return;
-    const network = clientNetwork(socket);
+    const network = clientNetwork(socket.remoteAddress);
     const count = (perNetwork.get(network) ?? 0) + 1;
     perNetwork.set(network, count);
     socket.once("close", () => {

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { BlockList } from "node:net";
-import { isListed, plainAddress } from "./client-network.ts";
+import { isListed, plainAddress } from "../client-network.ts";
 
 /** Of one connection only (RFC 9110, 7.6.1, and what came before it). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
