@@ -2,7 +2,7 @@
 import type { ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { lineOf, SETTINGS } from "../../src/settings.ts";
+import { lineOf } from "../../src/settings.ts";
 import { FOLDER, printed, start } from "../cli-process.ts";
 
 export interface GatewayProcess {
@@ -49,9 +49,9 @@ export async function startGateway({
   settings = {},
 }: GatewaySettings): Promise<GatewayProcess> {
   const file = join(FOLDER, `gateway-${++started}.toml`);
-  const lines = Object.entries(settings)
-    .filter(([name]) => Object.hasOwn(SETTINGS, name))
-    .map(([name, value]) => `${lineOf(name)} = "${value}${/[Tt]imeout$/.test(name) ? "ms" : ""}"\n`);
+  const lines = Object.entries(settings).map(
+    ([name, value]) => `${lineOf(name)} = "${value}${name.endsWith("Timeout") ? "ms" : ""}"\n`,
+  );
   writeFileSync(file, `upstream = "http://127.0.0.1:${upstreamPort}"\n${lines.join("")}${ROUTES}`);
   const addresses = ["--listen", "127.0.0.1:0", "--gateway-listen", "127.0.0.1:0"];
   const child = start(
