@@ -15,7 +15,7 @@ import { type Responder, startResponder } from "./gateway-fuzz/responder.ts";
 import { replayResponse, runResponses } from "./gateway-fuzz/response-run.ts";
 
 const IS_FULL = process.env.NEVERTWICE_SCALE === "full";
-const CASES = Number(process.env.NEVERTWICE_FUZZ_CASES ?? (IS_FULL ? 100_000 : 2_000));
+const CASES = Number(process.env.NEVERTWICE_FUZZ_CASES ?? (IS_FULL ? 100_000 : 4_000));
 const SEED = Number(process.env.NEVERTWICE_FUZZ_SEED ?? 20_261_116);
 const KEEPS_GOING = process.env.NEVERTWICE_FUZZ_KEEP_GOING !== undefined;
 const TIMEOUT_MS = IS_FULL ? 3_600_000 : 600_000;
