@@ -1,11 +1,12 @@
 /**
  * `npm run campaign`: what a test run has no time for. `-- simulation` simulates ten million schedules
  * (`--schedules N --seed S` for others), `-- stores` puts the real stores to their trials at full size, `-- reservations`
- * the reservations, `-- events` sends a storm of deliveries, `-- server` kills and fuzzes the server, `-- next` installs Next and runs its example; without a name it does all.
+ * the reservations, `-- events` sends a storm of deliveries, `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its gateway, `-- next` installs Next and runs its example; without a name it does all.
  */
 import { execFileSync } from "node:child_process";
 import { parseArgs } from "node:util";
 import { campaignOfEvents } from "./campaign/events.js";
+import { campaignOfGateway } from "./campaign/gateway.js";
 import { campaignOfNext } from "./campaign/next.js";
 import { campaignOfReservations } from "./campaign/reservations.js";
 import { campaignOfServer } from "./campaign/server.js";
@@ -24,6 +25,7 @@ const CAMPAIGNS = {
   reservations: campaignOfReservations,
   events: campaignOfEvents,
   server: campaignOfServer,
+  gateway: campaignOfGateway,
   next: campaignOfNext,
 };
 

@@ -12,12 +12,17 @@ export interface Figures {
   readonly figures: string;
 }
 
-export async function report(store: Pick<Store, "settings">, { trial, figures }: Figures): Promise<void> {
+export async function report(store: Pick<Store, "settings">, measured: Figures): Promise<void> {
   // The one DynamoDB that the trials know is an emulator, and its table has a name that nobody needs.
   const title = ((await store.settings?.())?.title ?? "").replace(
     /^DynamoDB table.*/,
     "An emulator of DynamoDB",
   );
+  reportOn(title, measured);
+}
+
+/** The same for a trial whose figures belong to something else than a store. */
+export function reportOn(title: string, { trial, figures }: Figures): void {
   console.log(`${trial} · ${title} · ${figures}`);
   if (COLLECTED) appendFileSync(COLLECTED, `${JSON.stringify({ trial, store: title, figures })}\n`);
 }

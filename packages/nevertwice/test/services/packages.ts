@@ -21,6 +21,7 @@ const PACKAGES = {
   kcat: "kcat",
   chromium: "chromium",
   wrk: "wrk",
+  nginx: "nginx-light",
   spin: "spin",
   openssl: "openssl",
 } as const;

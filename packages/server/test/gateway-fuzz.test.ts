@@ -1,0 +1,97 @@
+/**
+ * The gateway under generated requests and answers: its process never ends, no request comes to the service in another
+ * form than the one that was judged, and every answer goes to the client that asked.
+ *
+ * A failure prints the seed and the bytes. NEVERTWICE_FUZZ_SEED makes other cases and NEVERTWICE_FUZZ_CASES more of
+ * them; with NEVERTWICE_FUZZ_KEEP_GOING a run collects every problem instead of ending with the first.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { count, reportOn } from "../../nevertwice/test/scale/figures.ts";
+import { type Behind, type FuzzStage, fuzzStageFor, startFuzzStage } from "./gateway-fuzz/fuzz-stage.ts";
+import { type Recorder, startRecorder } from "./gateway-fuzz/recorder.ts";
+import { answeringOf, REQUEST_REPLAYS, RESPONSE_REPLAYS } from "./gateway-fuzz/replays.ts";
+import { type Problem, replayRequest, runRequests } from "./gateway-fuzz/request-run.ts";
+import { type Responder, startResponder } from "./gateway-fuzz/responder.ts";
+import { replayResponse, runResponses } from "./gateway-fuzz/response-run.ts";
+
+const IS_FULL = process.env.NEVERTWICE_SCALE === "full";
+const CASES = Number(process.env.NEVERTWICE_FUZZ_CASES ?? (IS_FULL ? 100_000 : 4_000));
+const SEED = Number(process.env.NEVERTWICE_FUZZ_SEED ?? 20_261_116);
+const KEEPS_GOING = process.env.NEVERTWICE_FUZZ_KEEP_GOING !== undefined;
+const TIMEOUT_MS = IS_FULL ? 3_600_000 : 600_000;
+const BEHIND: readonly Behind[] = ["node:http", "nginx"];
+
+/** A gateway that refuses everything would keep every other promise. */
+const LEAST_SERVED = 0.1;
+
+function told(problems: readonly Problem[]): string {
+  return problems.map(({ what, after, replay }) => `after ${after}: ${what}\n  ${replay}`).join("\n");
+}
+
+describe("generated", () => {
+  const options = { timeout: TIMEOUT_MS };
+
+  test.for(BEHIND)("requests come to %s as they were judged", options, async (behind, context) => {
+    const recorder = await startRecorder();
+    context.onTestFinished(() => recorder.close());
+    const stage = await fuzzStageFor(context, behind, recorder.port);
+    const run = await runRequests({ stage, recorder, seed: SEED, requests: CASES }, KEEPS_GOING);
+    expect(told(run.problems)).toBe("");
+    expect(run.served / run.requests).toBeGreaterThan(LEAST_SERVED);
+    reportOn(`In front of ${behind}`, {
+      trial: "Generated requests",
+      figures: `${count(run.requests)} requests over ${count(run.connections)} connections (seed ${SEED}): ${count(run.served)} were served, each once and as it was sent, and all others were refused`,
+    });
+  });
+
+  test.for(BEHIND)("answers of %s come whole to the client that asked", options, async (behind, context) => {
+    const responder = await startResponder();
+    context.onTestFinished(() => responder.close());
+    const stage = await fuzzStageFor(context, behind, responder.port);
+    const run = await runResponses({ stage, responder, seed: SEED, responses: CASES }, KEEPS_GOING);
+    expect(told(run.problems)).toBe("");
+    expect(run.passed / run.responses).toBeGreaterThan(LEAST_SERVED);
+    reportOn(`In front of ${behind}`, {
+      trial: "Generated answers",
+      figures: `${count(run.responses)} answers (seed ${SEED}): ${count(run.passed)} were passed on as they were, and none was cut, mixed up or the end of the process`,
+    });
+  });
+});
+
+describe("a request that once did harm", () => {
+  let recorder: Recorder;
+  let stage: FuzzStage;
+  beforeAll(async () => {
+    recorder = await startRecorder();
+    stage = await startFuzzStage(recorder.port);
+  });
+  afterAll(() => {
+    stage.stop();
+    recorder.close();
+  });
+
+  for (const { name, bytes } of REQUEST_REPLAYS)
+    test(name, async () => {
+      if (stage.gateway().ended() !== undefined) await stage.restart();
+      expect(await replayRequest({ stage, recorder }, bytes)).toEqual([]);
+    });
+});
+
+describe("an answer that once did harm", () => {
+  let responder: Responder;
+  let stage: FuzzStage;
+  beforeAll(async () => {
+    responder = await startResponder();
+    stage = await startFuzzStage(responder.port);
+  });
+  afterAll(() => {
+    stage.stop();
+    responder.close();
+  });
+
+  for (const replay of RESPONSE_REPLAYS)
+    test(replay.name, async () => {
+      if (stage.gateway().ended() !== undefined) await stage.restart();
+      expect(await replayResponse({ stage, responder }, answeringOf(replay))).toEqual([]);
+    });
+});

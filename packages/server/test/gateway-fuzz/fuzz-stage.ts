@@ -1,0 +1,58 @@
+/** A gateway process in front of a service, with nginx between them if wanted, that is started again after a crash. */
+import type { TestContext } from "vitest";
+import { startNginx } from "../../../nevertwice/test/services/nginx.ts";
+import { installMissing } from "../../../nevertwice/test/services/packages.ts";
+import { startFor } from "../../../nevertwice/test/services/services.ts";
+import { type GatewayProcess, startGateway } from "./gateway-process.ts";
+
+export type Behind = "node:http" | "nginx";
+
+export interface FuzzStage {
+  gateway(): GatewayProcess;
+  restart(): Promise<void>;
+  stop(): void;
+}
+
+/** Small, so that they are met, and short, so that a broken request does not keep its client waiting. */
+const SETTINGS = {
+  upstreamTimeout: 1_000,
+  headTimeout: 1_000,
+  bodyTimeout: 1_000,
+  maxConnections: 300,
+  maxConnectionsPerAddress: 250,
+  maxBufferedBytes: 8 * 1_048_576,
+};
+
+/** Paths that rules are about, as nginx reads them. */
+const LOCATIONS = { payments: "^/payments(/|$)", orders: "^/orders/?$" };
+
+export async function startFuzzStage(upstreamPort: number): Promise<FuzzStage> {
+  let gateway = await startGateway({ upstreamPort, settings: SETTINGS });
+  return {
+    gateway: () => gateway,
+    async restart() {
+      gateway.stop();
+      gateway = await startGateway({ upstreamPort, settings: SETTINGS });
+    },
+    stop: () => gateway.stop(),
+  };
+}
+
+/** The same for one test, which is skipped where nginx is wanted and not installed. */
+export async function fuzzStageFor(
+  context: TestContext,
+  behind: Behind,
+  servicePort: number,
+): Promise<FuzzStage> {
+  let upstreamPort = servicePort;
+  if (behind === "nginx") {
+    await installMissing(["nginx"]);
+    const nginx = await startFor(context, () =>
+      startNginx({ upstreamPort: servicePort, locations: LOCATIONS }),
+    );
+    upstreamPort = nginx.port;
+  }
+  const stage = await startFuzzStage(upstreamPort);
+  context.onTestFinished(() => stage.stop());
+  return stage;
+}

@@ -1,0 +1,37 @@
+/** Every path that some service may read in a request's target. */
+
+const ADDRESS = /^[a-z][a-z0-9+.-]*:\/\/[^/?#\\]*/i;
+const MOST_DECODINGS = 5;
+
+/** From the most literal to the loosest. All are lower case and begin with a slash; none ends with one. */
+export function pathReadings(target: string): readonly string[] {
+  const readings: string[] = [];
+  let [path = ""] = target.replace(ADDRESS, "").split(/[?#]/, 1);
+  for (let times = 0; times <= MOST_DECODINGS; times++) {
+    readings.push(plain(path), plain(path.replace(/;[^/\\]*/g, "")));
+    const decoded = decodedOnce(path);
+    if (decoded === path) break;
+    path = decoded;
+  }
+  return readings;
+}
+
+/** What follows the question mark, which names no path. */
+export function queryOf(target: string): string {
+  const start = target.indexOf("?");
+  return start < 0 ? "" : target.slice(start);
+}
+
+/** Byte by byte: what is not UTF-8 is decoded too. */
+function decodedOnce(path: string): string {
+  return path.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+function plain(path: string): string {
+  const parts: string[] = [];
+  for (const part of path.toLowerCase().split(/[/\\]/)) {
+    if (part === "..") parts.pop();
+    else if (part !== "" && part !== ".") parts.push(part);
+  }
+  return `/${parts.join("/")}`;
+}
