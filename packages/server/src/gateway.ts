@@ -69,12 +69,22 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     req.url = originForm(req.url ?? "/", req.headers.host);
   }
 
+  function checkWhole(req: IncomingMessage, res: ServerResponse): void {
+    try {
+      check(req);
+    } catch (error) {
+      connections.distrust(req, res);
+      throw error;
+    }
+  }
+
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    if (connections.isDistrusted(req.socket)) return;
     connections.begin(req, res);
     // Whoever waits for the response hears of its "close"; an error that nobody listens to would end the process.
     res.on("error", () => {});
     try {
-      check(req);
+      checkWhole(req, res);
       const match = matcher.find(req.method ?? "GET", req.url as string);
       if (match === undefined) await proxy.forward(req, res);
       else {

@@ -10,6 +10,7 @@ import type { BlockList, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { clientNetwork, isListed } from "../client-network.ts";
 import { answerFailure, stalled } from "./failure.ts";
+import { failBody } from "./request-body.ts";
 
 export interface ConnectionLimits {
   readonly maxConnections: number;
@@ -27,6 +28,9 @@ export interface Connections {
   /** To be told of every request before it is answered. */
   begin(req: IncomingMessage, res: ServerResponse): void;
   isBusy(socket: Duplex): boolean;
+  /** What comes behind this request on its connection cannot be told from it: nothing more is taken from there. */
+  distrust(req: IncomingMessage, res: ServerResponse): void;
+  isDistrusted(socket: Duplex): boolean;
   /** Calls `then` once everything that was asked on this connection has been answered; not if it closes before. */
   afterAnswers(socket: Duplex, then: () => void): void;
   /** Takes nothing new; resolves when the last connection of `server` is closed, which is after `drainMs` at the latest. */
@@ -46,6 +50,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
   const running = new Map<Duplex, Set<Exchange>>();
   const waiting = new WeakMap<Duplex, () => void>();
   const accepted = new Set<Socket>();
+  const distrusted = new WeakSet<Duplex>();
   const perNetwork = new Map<string, number>();
   let isClosing = false;
 
@@ -78,7 +83,9 @@ export function createConnections(limits: ConnectionLimits): Connections {
     const exchanges = [...(running.get(socket) ?? [])];
     const sending = exchanges.find(({ req }) => owesBody(req));
     if (sending !== undefined && !sending.res.headersSent) {
-      answerFailure(sending.res, stalled());
+      const error = stalled();
+      // What is on its way to the service fails there, and its key with it.
+      if (!failBody(sending.req, error)) answerFailure(sending.res, error);
       lingerAfter(sending);
     } else if (sending !== undefined || exchanges.length === 0 || socket.writableLength > 0) socket.destroy();
     // It waits for us, or for the service, which has limits of its own.
@@ -124,6 +131,13 @@ export function createConnections(limits: ConnectionLimits): Connections {
       if (isClosing) res.shouldKeepAlive = false;
       res.once("close", () => end(socket, exchange));
     },
+
+    distrust({ socket }, res) {
+      distrusted.add(socket);
+      res.shouldKeepAlive = false;
+    },
+
+    isDistrusted: (socket) => distrusted.has(socket),
 
     isBusy: (socket) => (running.get(socket)?.size ?? 0) > 0,
 

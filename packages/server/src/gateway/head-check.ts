@@ -14,6 +14,8 @@ export const MAX_HEADER_LINES = 256;
 
 /** Throws `request-invalid`. */
 export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage): void {
+  if (httpVersion !== "1.1" && httpVersion !== "1.0")
+    throw invalid("a version of HTTP other than 1.1 and 1.0");
   if (rawHeaders.length > 2 * MAX_HEADER_LINES) throw invalid(`more than ${MAX_HEADER_LINES} header lines`);
   const hosts = countLines(rawHeaders, "host");
   if (hosts > 1 || (hosts === 0 && httpVersion !== "1.0")) throw invalid(`${hosts} Host headers`);

@@ -123,7 +123,8 @@ export function responseLines(
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
     const lower = name.toLowerCase();
-    if (HOP_BY_HOP.has(lower) || lower === "via") continue;
+    // Node would send a head with an Expect at once, past whoever holds it back; an answer has no use for one.
+    if (HOP_BY_HOP.has(lower) || lower === "via" || lower === "expect") continue;
     if (lower === "trailer" && !canTrail) continue;
     if (lower === "content-length" && hasNoBody) continue;
     if (named?.has(lower) && !NEEDED.has(lower)) continue;

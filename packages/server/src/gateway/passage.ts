@@ -3,6 +3,7 @@
  * wrong in here, also in a method of this handler, ends in `onResponseError` and rejects.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { isNevertwiceError } from "nevertwice";
 import type { Dispatcher } from "undici";
 import { writeInformation } from "./early-answer.ts";
 import { lost, unreachable, unsendable } from "./failure.ts";
@@ -87,6 +88,7 @@ export class Passage implements Dispatcher.DispatchHandler {
   }
 
   #failure(error: Error): Error {
+    if (isNevertwiceError(error)) return error;
     const { code } = error as { readonly code?: string };
     if (this.#controller === undefined)
       return code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED"
@@ -109,8 +111,8 @@ export class Passage implements Dispatcher.DispatchHandler {
   }
 
   #onClosed(): void {
-    if (this.#isOver || this.#parts.res.writableFinished) return;
-    this.#fail(lost("the client went away"));
+    // Also if another part of the gateway has answered: nobody waits for the service.
+    if (!this.#isOver) this.#fail(lost("the client went away"));
   }
 
   #fail(error: Error): void {

@@ -23,6 +23,16 @@ export function requestBody(req: IncomingMessage): RequestBody {
   return { content: streamOf(req), length };
 }
 
+const streams = new WeakMap<IncomingMessage, Readable>();
+
+/** Ends a body that is sent on while it comes, with this error. False if there is none. */
+export function failBody(req: IncomingMessage, error: Error): boolean {
+  const body = streams.get(req);
+  if (body === undefined || body.destroyed) return false;
+  body.destroy(error);
+  return true;
+}
+
 /** A stream of its own: the dispatcher destroys what it is given, and with the request would go the connection. */
 function streamOf(req: IncomingMessage): Readable {
   const body = new Readable({ read: () => void req.resume() });
@@ -30,6 +40,7 @@ function streamOf(req: IncomingMessage): Readable {
     if (!body.push(chunk)) req.pause();
   };
   req.on("data", onData);
+  streams.set(req, body);
   req.once("end", () => body.push(null));
   // Half a body must not pass for a whole one.
   req.once("close", () => {

@@ -11,7 +11,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { NevertwiceError } from "nevertwice";
 import type { Connections } from "./connections.ts";
-import { rawProblem, unreachable } from "./failure.ts";
+import { lost, rawProblem, unreachable } from "./failure.ts";
 import { responseLines } from "./header-lines.ts";
 import type { ReverseProxy } from "./proxy.ts";
 
@@ -56,6 +56,10 @@ export function createTunnels(how: TunnelsHow): Tunnels {
     upstream.once("response", (answer) => {
       clearTimeout(timer);
       if (isAnswered) return;
+      if ((answer.statusCode ?? 0) < 200) {
+        refuse(lost("the service behind this gateway gave no answer that can be passed on"));
+        return;
+      }
       isAnswered = true;
       socket.write(headText(answer, ["Connection", "close"]), "latin1");
       answer.pipe(socket);
@@ -109,7 +113,7 @@ export function createTunnels(how: TunnelsHow): Tunnels {
       socket.on("error", () => socket.destroy());
       // What was asked before on this connection is answered first.
       connections.afterAnswers(socket, () => {
-        if (socket.destroyed) return;
+        if (socket.destroyed || connections.isDistrusted(socket)) return;
         try {
           start(req, socket, head);
         } catch (error) {
