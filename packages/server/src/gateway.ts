@@ -91,7 +91,8 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
         // What the layer takes for the address; the service gets it as it was sent.
         Object.assign(req, { originalUrl: match.identity });
         buffered.countRequest(req, res, () => {
-          // The layer would go on reading.
+          // The layer would go on reading, and nobody would be served by what it read.
+          req.socket.pause();
           res.shouldKeepAlive = false;
           answerFailure(res, crowded());
         });

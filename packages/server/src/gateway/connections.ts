@@ -86,7 +86,6 @@ export function createConnections(limits: ConnectionLimits): Connections {
       const error = stalled();
       // What is on its way to the service fails there, and its key with it.
       if (!failBody(sending.req, error)) answerFailure(sending.res, error);
-      lingerAfter(sending);
     } else if (sending !== undefined || exchanges.length === 0 || socket.writableLength > 0) socket.destroy();
     // It waits for us, or for the service, which has limits of its own.
     else socket.setTimeout(bodyTimeoutMs);
@@ -166,9 +165,13 @@ function owesBody(req: IncomingMessage): boolean {
 
 /** A connection that is closed while its client still sends loses the answer; one that stays open is never done. */
 function lingerAfter({ req }: Exchange): void {
-  const late = setTimeout(() => {
-    if (!req.complete) req.socket.destroy();
-  }, LINGER_MS);
+  const { socket } = req;
+  const late = setTimeout(() => socket.destroy(), LINGER_MS);
   late.unref();
   req.once("end", () => clearTimeout(late));
+  // Node has forgotten a request that was answered: whoever still reads its body would wait for ever, and hold it.
+  socket.once("close", () => {
+    clearTimeout(late);
+    req.destroy();
+  });
 }
