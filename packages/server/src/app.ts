@@ -6,6 +6,7 @@ import fastify, { type FastifyError, type FastifyInstance, type FastifyReply, Lo
 import { isNevertwiceError, NevertwiceError } from "nevertwice";
 import { closeUnread, guardBodies, MAX_BODY_BYTES } from "./bodies.ts";
 import type { ServerConfig } from "./config.ts";
+import { connectionsFor } from "./descriptors.ts";
 import type { Gatekeeper } from "./gatekeeper.ts";
 import type { Metrics } from "./metrics.ts";
 import { ANSWER_HEADERS, problemOf, sendProblem } from "./problems.ts";
@@ -18,7 +19,7 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const TIMEOUT_CHECK_MS = 5_000;
 /** Longer than the idle timeout of common load balancers (60 s), which would otherwise meet closed connections. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
-/** At once. A connection above this is closed when it is opened. */
+/** At once, or fewer if the process may open few files. A connection above this is closed when it is opened. */
 const MAX_CONNECTIONS = 4_000;
 /** Of all headers and the address together, which bounds the query and its parameters. */
 const MAX_HEADER_BYTES = 16_384;
@@ -55,7 +56,7 @@ export function createApp(config: ServerConfig, metrics: Metrics, gatekeeper: Ga
     // A path may hold a key: logs have the route's pattern, never the address.
     logger: logLevel === "silent" ? false : { level: logLevel, serializers: { req: () => ({}) } },
   }) as unknown as FastifyInstance;
-  app.server.maxConnections = MAX_CONNECTIONS;
+  app.server.maxConnections = connectionsFor(MAX_CONNECTIONS);
   app.addHook("onRequest", async (_request, reply) => {
     reply.headers(ANSWER_HEADERS);
   });
@@ -103,16 +104,26 @@ function answerErrors(app: FastifyInstance): void {
   });
 }
 
-const UNREADABLE: Readonly<Record<string, { readonly status: number; readonly detail: string }>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, detail: "the request did not arrive in time." },
-  HPE_HEADER_OVERFLOW: { status: 431, detail: `the headers are over ${MAX_HEADER_BYTES} bytes.` },
+const UNREADABLE: Readonly<Record<string, { readonly status: number; readonly error: NevertwiceError }>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: 408,
+    error: new NevertwiceError("request-timeout", "the request did not arrive in time."),
+  },
+  HPE_HEADER_OVERFLOW: {
+    status: 431,
+    error: new NevertwiceError("request-invalid", `the headers are over ${MAX_HEADER_BYTES} bytes.`),
+  },
+};
+const NO_HTTP = {
+  status: 400,
+  error: new NevertwiceError("request-invalid", "the request is not valid HTTP."),
 };
 
 /** What node cannot read as a request has no reply: it is answered on the socket, and no more is read from that. */
 function answerUnreadable({ code }: Error & { readonly code: string }, socket: Socket): void {
   if (code === "ECONNRESET" || socket.destroyed) return;
-  const { status, detail } = UNREADABLE[code] ?? { status: 400, detail: "the request is not valid HTTP." };
-  const { headers, body } = problemOf(new NevertwiceError("request-invalid", detail), { status });
+  const { status, error } = UNREADABLE[code] ?? NO_HTTP;
+  const { headers, body } = problemOf(error, { status });
   const lines = Object.entries({
     ...headers,
     "content-length": Buffer.byteLength(body),

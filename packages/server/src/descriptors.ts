@@ -1,15 +1,16 @@
-/** How many connections the process has room for: each is a file descriptor, and so is every file and database connection. */
+/**
+ * How many connections a listener may have. Each is a file descriptor, and a process may open only so many: of four
+ * parts the gateway's clients have one, the connections to the service behind them one, the API one, and the last is for
+ * the store and everything else. So a flood at one listener leaves the other its descriptors.
+ */
 import { readFileSync } from "node:fs";
 
-/** For the API's listener, the store, and everything else that is no connection of the gateway. */
-const RESERVED = 256;
-/** A client's connection, and the one to the service behind it. */
-const PER_CLIENT = 2;
+const PARTS = 4;
 const LEAST = 16;
 
-/** As many connections of clients as are wanted, or as the descriptors of this process are enough for. */
-export function descriptorsFor(wanted: number, limit = descriptorLimit()): number {
-  return Math.max(LEAST, Math.min(wanted, Math.floor((limit - RESERVED) / PER_CLIENT)));
+/** As many as are wanted, or as a quarter of the process's descriptors. */
+export function connectionsFor(wanted: number, limit = descriptorLimit()): number {
+  return Math.max(LEAST, Math.min(wanted, Math.floor(limit / PARTS)));
 }
 
 /** Infinity where the system does not tell. */

@@ -10,7 +10,7 @@ import type { QuotaLimits } from "nevertwice/http";
 import type { ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import type { Context } from "./context.ts";
-import { descriptorsFor } from "./descriptors.ts";
+import { connectionsFor } from "./descriptors.ts";
 import { createBuffered } from "./gateway/buffered.ts";
 import { createConnections } from "./gateway/connections.ts";
 import { askForBody, noteExpectation } from "./gateway/expectation.ts";
@@ -42,7 +42,7 @@ interface Route extends Matching {
 export function createGateway(config: ServerConfig, context: Context): Gateway {
   const rules = rulesOf(config);
   const trusted = blockListOf(config.trustProxy);
-  const maxConnections = descriptorsFor(config.maxConnections);
+  const maxConnections = connectionsFor(config.maxConnections);
   const connections = createConnections({
     maxConnections,
     maxPerAddress: config.maxConnectionsPerAddress,

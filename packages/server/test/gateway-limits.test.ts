@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { type AddressInfo, connect, createServer as createNetServer, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { clientNetwork } from "../src/client-network.ts";
-import { descriptorsFor } from "../src/descriptors.ts";
+import { connectionsFor } from "../src/descriptors.ts";
 import { createReuse } from "../src/gateway/reuse.ts";
 import { gate, gatewayBefore, raw, read, serviceOn } from "./gateway/stage.ts";
 
@@ -100,9 +100,9 @@ describe("a client that stalls", () => {
       await open.promise;
       res.end(String((await read(req)).length));
     });
-    const { send } = await gatewayBefore(port, { bodyTimeout: 100, upstreamTimeout: 60_000 });
+    const { send } = await gatewayBefore(port, { bodyTimeout: 800, upstreamTimeout: 60_000 });
     const answer = send({ method: "PUT", body: Buffer.alloc(8_000_000) });
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
     open.resolve();
     expect((await answer).text).toBe("8000000");
   });
@@ -179,10 +179,10 @@ describe("connections", () => {
   });
 
   test("leave room for the API where the process may open few files", () => {
-    expect(descriptorsFor(2_000, 1_024)).toBe(384);
-    expect(descriptorsFor(100, 1_024)).toBe(100);
-    expect(descriptorsFor(2_000, Number.POSITIVE_INFINITY)).toBe(2_000);
-    expect(descriptorsFor(2_000, 100)).toBe(16);
+    expect(connectionsFor(2_000, 1_024)).toBe(256);
+    expect(connectionsFor(100, 1_024)).toBe(100);
+    expect(connectionsFor(2_000, Number.POSITIVE_INFINITY)).toBe(2_000);
+    expect(connectionsFor(2_000, 20)).toBe(16);
   });
 
   test.each([

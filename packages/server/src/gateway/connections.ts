@@ -79,7 +79,17 @@ export function createConnections(limits: ConnectionLimits): Connections {
     return exchanges;
   }
 
+  /** A process that was busy for as long finds its timers due before it has read what came meanwhile: it looks again. */
   function onTimeout(socket: Socket): void {
+    const { bytesRead } = socket;
+    setImmediate(() => {
+      if (socket.destroyed) return;
+      if (socket.bytesRead === bytesRead) onStall(socket);
+      else socket.setTimeout(bodyTimeoutMs);
+    });
+  }
+
+  function onStall(socket: Socket): void {
     const exchanges = [...(running.get(socket) ?? [])];
     const sending = exchanges.find(({ req }) => owesBody(req));
     if (sending !== undefined && !sending.res.headersSent) {
