@@ -47,7 +47,9 @@ export function guardBodies(app: FastifyInstance): void {
   });
   app.addHook("preParsing", async ({ raw, routeOptions: { config, bodyLimit } }, reply) => {
     const isFit = Number(raw.headers["content-length"] ?? 0) <= bodyLimit;
-    if (config.takesBody === true && isFit && expecting.has(raw)) reply.raw.writeContinue();
+    // Behind another answer node would write it between the head and the body of this one.
+    const isNext = reply.raw.socket !== null;
+    if (config.takesBody === true && isFit && isNext && expecting.has(raw)) reply.raw.writeContinue();
   });
   app.addHook("onSend", async (request, reply) => closeUnread(request, reply));
   app.removeAllContentTypeParsers();

@@ -184,6 +184,7 @@ describe("which rule fits", () => {
     ["an escape that is not UTF-8", "/p%61yments/%ff"],
     ["an escape that is not UTF-8, and dot segments", "/%ff/../p%61yments"],
     ["an overlong escape of a slash", "/x%c0%afpayments"],
+    ["a second escape beside one that means nothing", "/%25ff%252f../payments"],
     ["half an escape", "/payments%"],
     ["an escaped control character", "/payments%00"],
     ["a path that is escaped too often", `/${"%25".repeat(1)}${"25".repeat(9)}70ayments`],

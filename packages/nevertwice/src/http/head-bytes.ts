@@ -35,6 +35,12 @@ export function sendHead(res: NodeResponse, encoding: HeadEncoding): void {
   res._send("", "latin1");
 }
 
+/**
+ * Set on a response by a handler that writes no text. Then its head is known to go out as latin1 also where it has to be
+ * told before anything was written.
+ */
+const WRITES_BYTES = Symbol.for("nevertwice.writes-bytes");
+
 /** How the head of a response that is held back will be sent, by what is known to follow it. */
 export class HeadBytes {
   /** Whether the handler sent the head by itself. */
@@ -54,7 +60,8 @@ export class HeadBytes {
     if (isHttp2(res) || typeof head !== "string" || isAscii(head)) return lines;
     // Where the handler has written nothing but the head, text is taken for what will follow.
     const isWithText = hasBody(res) && !res.chunkedEncoding && this.#isBeforeText !== false;
-    this.#encoding = this.isFlushed || isWithText ? "utf8" : "latin1";
+    const isBytes = (res as { readonly [WRITES_BYTES]?: true })[WRITES_BYTES] === true;
+    this.#encoding = !isBytes && (this.isFlushed || isWithText) ? "utf8" : "latin1";
     return storedLines(lines, head, this.#encoding);
   }
 

@@ -12,6 +12,7 @@ const TABLE: readonly [code: ErrorCode, status: number, retryable: boolean][] = 
   ["signature-invalid", 401, false],
   ["not-authorized", 403, false],
   ["not-found", 404, false],
+  ["request-timeout", 408, true],
   ["pending", 409, true],
   ["already-done", 409, false],
   ["unknown", 409, false],

@@ -11,5 +11,6 @@ export function noteExpectation(req: IncomingMessage, res: ServerResponse): void
 export function askForBody(req: IncomingMessage): void {
   const res = waiting.get(req);
   waiting.delete(req);
-  if (res !== undefined && !res.headersSent && !res.destroyed) res.writeContinue();
+  // Behind another answer node would write it between the head and the body of this one.
+  if (res?.socket && !res.headersSent && !res.destroyed) res.writeContinue();
 }

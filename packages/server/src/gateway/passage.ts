@@ -10,6 +10,8 @@ import { lost, unreachable, unsendable } from "./failure.ts";
 import { responseLines, trailerPairs, valueIn } from "./header-lines.ts";
 
 const NOTHING = new Uint8Array();
+/** The layer sends the head of such a response byte by byte, also if it has to before anything follows. */
+const WRITES_BYTES = { [Symbol.for("nevertwice.writes-bytes")]: true };
 
 type Controller = Dispatcher.DispatchController;
 
@@ -35,6 +37,7 @@ export class Passage implements Dispatcher.DispatchHandler {
   constructor(parts: PassageParts) {
     this.#parts = parts;
     const { res, timeoutMs } = parts;
+    Object.assign(res, WRITES_BYTES);
     res.once("close", () => this.#onClosed());
     // Until it is sent: from then on the dispatcher counts.
     this.#late = setTimeout(() => this.#fail(unreachable(new Error("no connection in time"))), timeoutMs);

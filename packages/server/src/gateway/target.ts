@@ -82,9 +82,9 @@ function decoded(segment: string): string {
   }
 }
 
-/** What decoding a second time makes of the text; escapes that mean nothing stay. */
+/** What decoding a second time makes of the text; escapes that mean nothing stay, and hide none that stand beside them. */
 function decodedAgain(text: string): string {
-  return text.replace(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
+  return text.replace(/%[0-7][0-9a-f]|(?:%[89a-f][0-9a-f])+/gi, (escapes) => {
     try {
       return decodeURIComponent(escapes);
     } catch {
