@@ -54,6 +54,15 @@ describe("an answer", () => {
     expect(valueIn(again, "Idempotent-Replayed")).toBe("true");
   });
 
+  test("that is a stream of events with a length, to a request with a key", async () => {
+    const events = answer("ok").replace("200 OK", "200 OK\r\nContent-Type: text/event-stream");
+    for (const version of ["1.1", "1.0"]) {
+      const { port } = await gatewayBefore(await writing((req) => req.socket.end(events, "latin1")));
+      const asked = requestText(["Content-Length: 0", "Idempotency-Key: k-1"]).replace("1.1", version);
+      expect(valuesIn(await raw(port, asked))).toEqual([DISPOSITION, OWNER]);
+    }
+  });
+
   const heads: (() => void)[] = [];
   const answer = (body: string) => `HTTP/1.1 200 OK\r\nConnection: close\r\n${LINES}\r\n${body}`;
 });

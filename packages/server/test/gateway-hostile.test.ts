@@ -306,6 +306,16 @@ describe("on one connection", () => {
     socket.destroy();
   });
 
+  test("a request that waits to be asked for its body is not asked within another answer", async () => {
+    const { port } = await countingService();
+    const { port: at } = await gatewayBefore(port);
+    const first = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const second = `PUT /b HTTP/1.1\r\n${CLOSE}Expect: 100-continue\r\nContent-Length: 2\r\n\r\nok`;
+    const said = await raw(at, first + second);
+    expect(said.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 200"]);
+    expect(said).toMatch(/run 1HTTP\/1\.1 200 .*\r\n\r\n(5\r\n)?run 2/s);
+  });
+
   test("requests for other protocols are answered in turn, and leave no listeners behind", async () => {
     const { asked, port } = await countingService();
     const { port: at, gateway } = await gatewayBefore(port);
