@@ -58,7 +58,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     trusted,
     kept: new Set(rules.flatMap(({ scope }) => scopeHeader(scope) ?? [])),
   });
-  const buffered = createBuffered(config.maxBufferedBytes);
+  const buffered = createBuffered(config.maxBufferedBytes, trusted);
   const parts = { guard: context.guard(config.namespace), proxy, buffered };
   const matcher = createRouteMatcher(rules.map((rule) => routeOf(rule, parts, quotaIn(config))));
   const isCalledRightly = checkHostName(config);

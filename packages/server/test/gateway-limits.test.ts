@@ -221,6 +221,14 @@ describe("bytes held in memory", () => {
     expect((await send({ key: "mine", body: half })).status).toBe(200);
   });
 
+  test("of a trusted proxy may take all the room there is", async () => {
+    const { send } = await gatewayBefore(await echo(), {
+      maxBufferedBytes: 100_000,
+      trustProxy: ["127.0.0.1"],
+    });
+    expect((await send({ key: "k", body: half })).status).toBe(200);
+  });
+
   test("are free again when the request is over", async () => {
     const { send } = await gatewayBefore(await echo(), { maxBufferedBytes: 400_000 });
     for (let i = 0; i < 20; i++) expect((await send({ key: `k${i}`, body: half })).status).toBe(200);

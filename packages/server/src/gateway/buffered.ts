@@ -5,7 +5,8 @@
  */
 import { EventEmitter } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { clientNetwork } from "../client-network.ts";
+import { BlockList } from "node:net";
+import { clientNetwork, isListed } from "../client-network.ts";
 
 export interface Buffered {
   /** Counts the body of a request while it is read; calls `refuse` once if it takes more than there is room for. */
@@ -19,7 +20,8 @@ export interface Buffered {
 /** The part of the room that one address may take. */
 const SHARE = 1 / 4;
 
-export function createBuffered(maxBytes: number): Buffered {
+/** `trusted` are proxies: the requests of many clients come from their addresses. */
+export function createBuffered(maxBytes: number, trusted: BlockList = new BlockList()): Buffered {
   const byNetwork = new Map<string, number>();
   const answers = new WeakMap<ServerResponse, number>();
   const counting = new WeakMap<IncomingMessage, (chunk: Uint8Array) => void>();
@@ -35,13 +37,15 @@ export function createBuffered(maxBytes: number): Buffered {
 
   return {
     countRequest(req, res, refuse) {
-      const network = clientNetwork(req.socket.remoteAddress);
+      const { remoteAddress } = req.socket;
+      const network = clientNetwork(remoteAddress);
+      const most = isListed(trusted, remoteAddress) ? maxBytes : maxBytes * SHARE;
       let own = 0;
       let isRefused = false;
       const onData = (chunk: Uint8Array): void => {
         own += chunk.length;
         add(network, chunk.length);
-        const isOver = ofRequests > maxBytes || (byNetwork.get(network) ?? 0) > maxBytes * SHARE;
+        const isOver = ofRequests > maxBytes || (byNetwork.get(network) ?? 0) > most;
         if (!isOver || isRefused) return;
         isRefused = true;
         refuse();
