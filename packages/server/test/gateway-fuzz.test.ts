@@ -34,7 +34,11 @@ describe("generated", () => {
   test.for(BEHIND)("requests come to %s as they were judged", options, async (behind, context) => {
     const recorder = await startRecorder();
     context.onTestFinished(() => recorder.close());
-    const stage = await fuzzStageFor(context, behind, recorder.port);
+    const stage = await fuzzStageFor(context, {
+      behind,
+      servicePort: recorder.port,
+      keepsConnections: true,
+    });
     const run = await runRequests({ stage, recorder, seed: SEED, requests: CASES }, KEEPS_GOING);
     expect(told(run.problems)).toBe("");
     expect(run.served / run.requests).toBeGreaterThan(LEAST_SERVED);
@@ -47,7 +51,11 @@ describe("generated", () => {
   test.for(BEHIND)("answers of %s come whole to the client that asked", options, async (behind, context) => {
     const responder = await startResponder();
     context.onTestFinished(() => responder.close());
-    const stage = await fuzzStageFor(context, behind, responder.port);
+    const stage = await fuzzStageFor(context, {
+      behind,
+      servicePort: responder.port,
+      keepsConnections: false,
+    });
     const run = await runResponses({ stage, responder, seed: SEED, responses: CASES }, KEEPS_GOING);
     expect(told(run.problems)).toBe("");
     expect(run.passed / run.responses).toBeGreaterThan(LEAST_SERVED);

@@ -8,10 +8,17 @@ export interface NginxOptions {
   readonly upstreamPort: number;
   /** Patterns of paths: a request whose path fits one, as nginx reads it, goes on with its name in `X-Location`. */
   readonly locations: Readonly<Record<string, string>>;
+  /** Whether it uses its connections to the server again. It takes what a server said unasked for its next answer. */
+  readonly keepsConnections: boolean;
 }
 
-export async function startNginx({ upstreamPort, locations }: NginxOptions): Promise<Server> {
+export async function startNginx({
+  upstreamPort,
+  locations,
+  keepsConnections,
+}: NginxOptions): Promise<Server> {
   const nginx = find("nginx");
+  const proxying = `${PROXYING} proxy_set_header Connection "${keepsConnections ? "" : "close"}";`;
   return startServer({
     name: "nginx",
     // Its workers would run as this user anyway, and could not write to a folder of root.
@@ -23,7 +30,7 @@ export async function startNginx({ upstreamPort, locations }: NginxOptions): Pro
       const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
       const places = Object.entries(locations).map(
         ([name, pattern]) =>
-          `location ~* "${pattern}" { proxy_set_header X-Location ${name}; ${PROXYING} proxy_pass http://behind; }`,
+          `location ~* "${pattern}" { proxy_set_header X-Location ${name}; ${proxying} proxy_pass http://behind; }`,
       );
       const text = `
         daemon off; worker_processes 1; pid ${join(folder, "nginx.pid")}; error_log stderr notice;
@@ -31,11 +38,11 @@ export async function startNginx({ upstreamPort, locations }: NginxOptions): Pro
         http {
           access_log off; client_max_body_size 0; large_client_header_buffers 8 64k; keepalive_requests 1000000;
           ${temporary.map((name) => `${name}_temp_path ${join(folder, name)};`).join(" ")}
-          upstream behind { server 127.0.0.1:${upstreamPort}; keepalive 64; }
+          upstream behind { server 127.0.0.1:${upstreamPort}; ${keepsConnections ? "keepalive 64;" : ""} }
           server {
             listen 127.0.0.1:${port};
             ${places.join("\n            ")}
-            location / { ${PROXYING} proxy_pass http://behind; }
+            location / { ${proxying} proxy_pass http://behind; }
           }
         }`;
       await writeShared(join(folder, "nginx.conf"), text);
@@ -43,6 +50,5 @@ export async function startNginx({ upstreamPort, locations }: NginxOptions): Pro
   });
 }
 
-/** Each request is sent on once, over connections that are used again. */
-const PROXYING =
-  'proxy_http_version 1.1; proxy_set_header Host $host; proxy_set_header Connection ""; proxy_next_upstream off;';
+/** Each request is sent on once. */
+const PROXYING = "proxy_http_version 1.1; proxy_set_header Host $host; proxy_next_upstream off;";

@@ -38,17 +38,21 @@ export async function startFuzzStage(upstreamPort: number): Promise<FuzzStage> {
   };
 }
 
+export interface FuzzStageHow {
+  readonly behind: Behind;
+  readonly servicePort: number;
+  /** Of a nginx in between; false where the service says what nobody asked for. */
+  readonly keepsConnections: boolean;
+}
+
 /** The same for one test, which is skipped where nginx is wanted and not installed. */
-export async function fuzzStageFor(
-  context: TestContext,
-  behind: Behind,
-  servicePort: number,
-): Promise<FuzzStage> {
+export async function fuzzStageFor(context: TestContext, how: FuzzStageHow): Promise<FuzzStage> {
+  const { behind, servicePort, keepsConnections } = how;
   let upstreamPort = servicePort;
   if (behind === "nginx") {
     await installMissing(["nginx"]);
     const nginx = await startFor(context, () =>
-      startNginx({ upstreamPort: servicePort, locations: LOCATIONS }),
+      startNginx({ upstreamPort: servicePort, locations: LOCATIONS, keepsConnections }),
     );
     upstreamPort = nginx.port;
   }
