@@ -26,11 +26,11 @@ import {
 } from "./node-response.ts";
 import { GoneClient } from "./response-gone.ts";
 import {
-  appendLines,
   freezeHead,
   givenIn,
+  isSentAtOnce,
   linesOf,
-  mergeGiven,
+  mergeHead,
   resetHead,
   thawHead,
   valueIn,
@@ -233,14 +233,8 @@ export class ResponseCapture {
     const given = givenIn(reason, headers);
     // Read before it is written: whoever wraps the response may change it on its way out.
     const lines = linesOf(res, given);
-    // Node sends a head with an Expect at once, past this capture; an answer has no use for one.
-    const hasExpect = lines.some(([name]) => name === "expect");
-    const isMerged = !res.headersSent && (added.length > 0 || this.#isHttp2 || hasExpect);
-    if (isMerged) {
-      if (given !== undefined) mergeGiven(res, given);
-      appendLines(res, added);
-      if (hasExpect) res.removeHeader("expect");
-    }
+    const isMerged = !res.headersSent && (added.length > 0 || this.#isHttp2 || isSentAtOnce(lines));
+    if (isMerged) mergeHead(res, given, added);
     if (this.#isHttp2) {
       res.statusCode = status;
       freezeHead(res, () => this.#body.isEnded);

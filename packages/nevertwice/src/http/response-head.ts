@@ -49,15 +49,31 @@ export function valueIn(lines: readonly HeaderLine[], name: string): string | un
   return joined;
 }
 
+/** Whether node sends the head as soon as it is written, past whoever holds it back: an Expect makes it do so. */
+export function isSentAtOnce(lines: readonly HeaderLine[]): boolean {
+  return lines.some(([name]) => name === "expect");
+}
+
+/** Puts all lines of a head among the other headers, but for an Expect, which an answer has no use for. */
+export function mergeHead(
+  res: NodeResponse,
+  given: GivenHeaders | undefined,
+  added: readonly HeaderLine[],
+): void {
+  if (given !== undefined) mergeGiven(res, given);
+  appendLines(res, added);
+  res.removeHeader("expect");
+}
+
 /** Puts what `writeHead` was given among the other headers, where more can be added to it. */
-export function mergeGiven(res: NodeResponse, given: GivenHeaders): void {
+function mergeGiven(res: NodeResponse, given: GivenHeaders): void {
   const pairs = pairsOf(given);
   for (const [name] of pairs) res.removeHeader(name);
   for (const [name, value] of pairs) res.appendHeader(name, value);
 }
 
 /** Further values of their names, beside those that the application set. */
-export function appendLines(res: NodeResponse, lines: readonly HeaderLine[]): void {
+function appendLines(res: NodeResponse, lines: readonly HeaderLine[]): void {
   for (const [name, value] of lines) res.appendHeader(name, value);
 }
 
