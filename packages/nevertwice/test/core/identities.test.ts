@@ -404,9 +404,10 @@ describe.each(PLACES)("$name", (place) => {
     expect(identities[1]).not.toBe(identities[0]);
   });
 
-  test.runIf(place.takesLarge !== true).each(LARGE)("refuses the number %s", async (text) => {
-    expect(await identityAt(place, JSON.parse(text))).toBeUndefined();
-  });
+  if (place.takesLarge !== true)
+    test.each(LARGE)("refuses the number %s", async (text) => {
+      expect(await identityAt(place, JSON.parse(text))).toBeUndefined();
+    });
 });
 
 test("two bodies with numbers that JSON.parse rounds to one do not mean the same", () => {
