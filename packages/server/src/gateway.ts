@@ -45,7 +45,8 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
   const maxConnections = connectionsFor(config.maxConnections);
   const connections = createConnections({
     maxConnections,
-    maxPerAddress: config.maxConnectionsPerAddress,
+    // Where the process may open few files, one address must not have them all.
+    maxPerAddress: Math.min(config.maxConnectionsPerAddress, Math.ceil(maxConnections / 4)),
     bodyTimeoutMs: config.bodyTimeout,
     trusted,
   });

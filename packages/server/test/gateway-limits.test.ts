@@ -173,7 +173,9 @@ describe("connections", () => {
 
   test("beyond those that there may be in all are closed", async () => {
     const { port } = await gatewayBefore(await echo(), { maxConnections: 16 });
-    await Promise.all(Array.from({ length: 16 }, () => hanging(port, "")));
+    await Promise.all(
+      Array.from({ length: 16 }, (_, index) => hanging(port, "", `127.0.0.${2 + (index % 4)}`)),
+    );
     const { said } = await hanging(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect(await said).toBe("");
   });

@@ -12,7 +12,7 @@ const COUNT = IS_FULL ? 2_000 : 200;
 const MOST_PER_ADDRESS = IS_FULL ? 256 : 150;
 const BUFFERED_BYTES = 16 * 1_048_576;
 /** Beside what may be held: bodies that went through and that the runtime has not collected yet. */
-const MOST_GROWTH_BYTES = 2 * BUFFERED_BYTES + 192 * 1_048_576;
+const MOST_GROWTH_BYTES = 2 * BUFFERED_BYTES + 256 * 1_048_576;
 /** Each stalled client has two at most, one on either side; working clients have a few. */
 const MOST_DESCRIPTORS = 2 * MOST_PER_ADDRESS + 100;
 /** Longer than anything takes that does not stall, also on a busy machine. */
