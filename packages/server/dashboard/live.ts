@@ -44,7 +44,7 @@ export function openFeed(): () => void {
       });
   }
 
-  /** The server has only so many streams; whoever gets none still gets a picture with every try. */
+  /** The server has only so many streams; a page without one still gets a picture with every try. */
   async function askOnce(): Promise<void> {
     const { caller } = await loadSession();
     // Without a session the page shows the way in, which closes this line.

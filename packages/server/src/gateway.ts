@@ -82,7 +82,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     if (connections.isDistrusted(req.socket)) return;
     connections.begin(req, res);
-    // Whoever waits for the response hears of its "close"; an error that nobody listens to would end the process.
+    // An "error" event without a listener would end the process. The code that waits for the response uses "close".
     res.on("error", () => {});
     try {
       checkWhole(req, res);

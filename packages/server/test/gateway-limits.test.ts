@@ -27,7 +27,7 @@ async function hanging(
   return { said: closed, socket };
 }
 
-/** A client that goes away in the middle of its request is none of its business. */
+/** Ignores clients that go away in the middle of a request. */
 const echo = () =>
   serviceOn((req, res) =>
     read(req).then(

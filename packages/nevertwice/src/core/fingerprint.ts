@@ -42,7 +42,7 @@ function checkNumbers(value: unknown, path: string[]): void {
 function rounded(path: readonly string[], value: number): NevertwiceError {
   return new NevertwiceError(
     "fingerprint-invalid",
-    `${["the request", ...path].join(".")} is ${value}, which is beyond 2^53: whoever parsed it may have rounded it. Send such a number as a string, or name the fields that make two requests the same.`,
+    `${["the request", ...path].join(".")} is ${value}, which is beyond 2^53: the JSON parser may have rounded it. Send such a number as a string, or name the fields that make two requests the same.`,
   );
 }
 

@@ -49,7 +49,7 @@ export function valueIn(lines: readonly HeaderLine[], name: string): string | un
   return joined;
 }
 
-/** Whether node sends the head as soon as it is written, past whoever holds it back: an Expect makes it do so. */
+/** Whether node sends the head as soon as it is written, past the capture. An Expect header makes it do so. */
 export function isSentAtOnce(lines: readonly HeaderLine[]): boolean {
   return lines.some(([name]) => name === "expect");
 }

@@ -179,7 +179,7 @@ function lingerAfter({ req }: Exchange): void {
   const late = setTimeout(() => socket.destroy(), LINGER_MS);
   late.unref();
   req.once("end", () => clearTimeout(late));
-  // Node has forgotten a request that was answered: whoever still reads its body would wait for ever, and hold it.
+  // Node emits no "close" for a request that was answered. Without one, the layer would wait for its body for ever.
   socket.once("close", () => {
     clearTimeout(late);
     req.destroy();

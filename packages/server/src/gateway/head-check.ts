@@ -58,7 +58,7 @@ export function checkHostName(
     if (allowed.has(parseHost(headers.host ?? "")?.name ?? "")) return;
     throw new NevertwiceError(
       "not-authorized",
-      "the Host of the request is none of this gateway's names; start it with --allow-host NAME if it is.",
+      "the Host of the request is not a name of this gateway; start it with --allow-host NAME if it is.",
     );
   };
 }

@@ -82,7 +82,7 @@ export interface RequestLinesHow {
   readonly fence: number | undefined;
 }
 
-/** The lines of a request as the service gets them. How its body is framed is said by whoever sends it. */
+/** The lines of a request as the service gets them. The dispatcher adds the headers that frame the body. */
 export function requestLines(req: IncomingMessage, how: RequestLinesHow): string[] {
   const { rawHeaders } = req;
   const named = namedInConnection(req.headers.connection);
@@ -123,7 +123,7 @@ export function responseLines(
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
     const lower = name.toLowerCase();
-    // Node would send a head with an Expect at once, past whoever holds it back; an answer has no use for one.
+    // Node would send a head with an Expect at once, although the layer holds the answer back.
     if (HOP_BY_HOP.has(lower) || lower === "via" || lower === "expect") continue;
     if (lower === "trailer" && !canTrail) continue;
     if (lower === "content-length" && hasNoBody) continue;
