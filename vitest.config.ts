@@ -1,25 +1,56 @@
-/** Tests import the TypeScript source; those that need the build or the tarball say so where they do. */
+/** Configures Vitest. Tests import the TypeScript source; those that need the build or the tarball say so. */
 import { defineConfig } from "vitest/config";
+import { keepTemporaryFoldersInMemory } from "./packages/nevertwice/test/services/temporary-folder.ts";
 
-/** They run against real servers, which are started once for all of them. */
+keepTemporaryFoldersInMemory();
+
+/** They use real servers, which are started once for all of them. */
 const STORES = [
   "packages/nevertwice/test/stores/**/*.test.ts",
   "packages/nevertwice/test/brokers/**/*.test.ts",
   "packages/nevertwice/test/services/**/*.test.ts",
 ];
 
-/** They load the real servers as much as they can, so nothing else runs beside them. */
+/** They load the real servers as much as they can, so they run one at a time. */
 const SCALE = "packages/nevertwice/test/scale/**/*.test.ts";
-const SCALE_TIMEOUT_MS = process.env.NEVERTWICE_SCALE === "full" ? 3_600_000 : 120_000;
+const SCALE_TIMEOUT_MS = process.env.NEVERTWICE_SCALE === "full" ? 3_600_000 : 300_000;
 
-/** It takes every core for itself, so nothing else runs beside it. */
+/** It uses every core, so it runs alone. */
 const SIMULATION = "packages/nevertwice/test/testing/simulation.test.ts";
+
+/** They need no server, but a browser, the build, or many seconds: `npm run test:quick` leaves them out. */
+const SLOW = [
+  "packages/nevertwice/test/client/chromium.test.ts",
+  "packages/nevertwice/test/examples.test.ts",
+  "packages/nevertwice/test/http/adapters*.test.ts",
+  "packages/nevertwice/test/http/upload-memory.test.ts",
+  "packages/nevertwice/test/loading.test.ts",
+  "packages/nevertwice/test/models/**/*.test.ts",
+  "packages/nevertwice/test/operator/**/*.test.ts",
+  "packages/nevertwice/test/package.test.ts",
+  "packages/nevertwice/test/pipeline/redeploy-fuzz.test.ts",
+  "packages/nevertwice/test/reservations/exhaustive.test.ts",
+  "packages/nevertwice/test/reservations/properties.test.ts",
+  "packages/nevertwice/test/testing/store-cases.test.ts",
+  "scripts/test/bench-runs.test.js",
+  "scripts/test/docs.test.js",
+];
+const isQuick = process.env.QUICK_TESTS === "true";
+
+/**
+ * Tests of stores and of the server wait for clocks, disks and other processes most of the time, so more of them run at
+ * once than there are cores.
+ */
+const WAITING_WORKERS = 4;
 
 export default defineConfig({
   test: {
     maxWorkers: 2,
-    testTimeout: 10_000,
-    hookTimeout: 60_000,
+    // Generous, since a busy machine takes many times as long. A test that hangs still fails.
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000 } },
+    setupFiles: "packages/nevertwice/test/services/patience.ts",
     restoreMocks: true,
     unstubEnvs: true,
     projects: [
@@ -28,7 +59,7 @@ export default defineConfig({
         test: {
           name: "tests",
           include: ["packages/nevertwice/test/**/*.test.ts", "scripts/test/**/*.test.js"],
-          exclude: ["**/node_modules/**", ...STORES, SCALE, SIMULATION],
+          exclude: ["**/node_modules/**", ...STORES, SCALE, SIMULATION, ...(isQuick ? SLOW : [])],
           sequence: { groupOrder: 0 },
         },
       },
@@ -39,10 +70,9 @@ export default defineConfig({
           include: STORES,
           globalSetup: "packages/nevertwice/test/services/setup.ts",
           env: { AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: "true" },
+          maxWorkers: WAITING_WORKERS,
           // The cases of a store wait for its clock most of the time.
           maxConcurrency: 50,
-          testTimeout: 20_000,
-          hookTimeout: 120_000,
           sequence: { groupOrder: 1 },
         },
       },
@@ -56,8 +86,7 @@ export default defineConfig({
             "packages/nevertwice/test/scale/build.ts",
             "packages/nevertwice/test/services/setup.ts",
           ],
-          testTimeout: 30_000,
-          hookTimeout: 120_000,
+          maxWorkers: WAITING_WORKERS,
           sequence: { groupOrder: 2 },
         },
       },

@@ -1,18 +1,19 @@
-/** The results as text: for the terminal, and as the page that is kept. Pure, like report.js, on which it stands. */
-import { contendersOf, RAW_RATIO_MEANT } from "./grounds.js";
+/** The results of the stores as text: for the terminal, and as the page in bench/results. */
+
 import { OUTCOME_BYTES, REQUEST_BYTES } from "./payload.js";
 import { formatCount, formatRatio, formatSummary, formatTable } from "./report.js";
+import { librariesOf, RAW_RATIO_MEANT } from "./suites.js";
 
-/** @typedef {import("./grounds.js").Ground} Ground */
+/** @typedef {import("./suites.js").Suite} Suite */
 /** @typedef {import("./rounds.js").Results} Results */
 
 /**
- * @param {Ground} ground
+ * @param {Suite} suite
  * @param {Results} results
  */
-export function resultsText(ground, { rows, bytesPerKey }) {
-  const names = contendersOf(ground).map(({ name }) => name);
-  const hasRaw = ground.raw !== undefined;
+export function resultsText(suite, { rows, bytesPerKey }) {
+  const names = librariesOf(suite).map(({ name }) => name);
+  const hasRaw = suite.raw !== undefined;
   const table = formatTable(
     ["operations per second", ...names, ...(hasRaw ? ["to best peer", "to raw loop"] : ["ratio"])],
     rows.map((row) => [
@@ -26,22 +27,22 @@ export function resultsText(ground, { rows, bytesPerKey }) {
     ]),
   );
   const bytes = names.map((name, i) => `${name} ${formatCount(bytesPerKey[i] ?? 0)}`).join(", ");
-  return `${table}\n\n${ground.bytes} for each kept key, its outcome included: ${bytes}.`;
+  return `${table}\n\n${suite.bytes} for each kept key, its outcome included: ${bytes}.`;
 }
 
 /**
- * What our time goes into, for each row that is not as fast as meant. Empty if all are.
+ * The functions that take our time, for each row below the ratio that we aim for. Empty if there is none.
  *
- * @param {Ground} ground
+ * @param {Suite} suite
  * @param {Results} results
  */
-export function hotSpotsText(ground, { rows }) {
+export function hotSpotsText(suite, { rows }) {
   return rows
     .flatMap(({ title, ours: { median }, ratio, rawRatio, explanations }) => {
       if (explanations === undefined) return [];
       const microseconds = 1_000_000 / median;
       const ratios = [
-        `${formatRatio(ratio)} of the best peer where ${formatRatio(ground.ratioMeant)} is meant`,
+        `${formatRatio(ratio)} of the best peer where ${formatRatio(suite.ratioMeant)} is meant`,
         ...(rawRatio === undefined
           ? []
           : [`${formatRatio(rawRatio)} of the raw loop where ${formatRatio(RAW_RATIO_MEANT)} is meant`]),
@@ -53,7 +54,7 @@ export function hotSpotsText(ground, { rows }) {
 }
 
 /**
- * What one thread's time goes into.
+ * The functions that take the time of one thread.
  *
  * @param {number} index 0 for the main thread
  * @param {import("./rounds.js").Explanation} explanation
@@ -70,59 +71,57 @@ export function threadText(index, { waiting, hotSpots }, microseconds) {
 }
 
 /**
- * The page that is kept.
+ * The page in bench/results.
  *
- * @param {Ground} ground
+ * @param {Suite} suite
  * @param {readonly Results[]} all by table
  * @param {{ versionOf: (name: string) => string, platform: string }} measurement
  */
-export function page(ground, all, { versionOf, platform }) {
+export function page(suite, all, { versionOf, platform }) {
   const paragraphs = [
-    `# ${ground.title}`,
+    `# ${suite.title}`,
     "Written by `npm run bench`; do not edit. Operations per second, more is better: the median of the runs and, in brackets, their spread. The ratio is ours to the best peer.",
   ];
-  if (ground.raw !== undefined)
+  if (suite.raw !== undefined)
     paragraphs.push(
-      `Meant are ${formatRatio(ground.ratioMeant)} of the best peer and ${formatRatio(RAW_RATIO_MEANT)} of the raw loop, which sends our statements by hand: what the store could do if we cost nothing.`,
+      `Meant are ${formatRatio(suite.ratioMeant)} of the best peer and ${formatRatio(RAW_RATIO_MEANT)} of the raw loop, which sends our statements by hand: what the store could do if we cost nothing.`,
     );
   for (const [i, results] of all.entries())
-    paragraphs.push(`## ${ground.tables[i]?.durability}`, resultsText(ground, results));
-  paragraphs.push("## How it was measured", ...methodTexts(ground, { versionOf, platform }));
+    paragraphs.push(`## ${suite.tables[i]?.durability}`, resultsText(suite, results));
+  paragraphs.push("## How it was measured", ...methodTexts(suite, { versionOf, platform }));
   const hotSpots = all.flatMap((results, i) => {
-    const text = hotSpotsText(ground, results);
-    return text === "" ? [] : [`### ${ground.tables[i]?.durability}`, text];
+    const text = hotSpotsText(suite, results);
+    return text === "" ? [] : [`### ${suite.tables[i]?.durability}`, text];
   });
   if (hotSpots.length > 0) {
     paragraphs.push("## What our time goes into");
-    if (ground.profileNote !== undefined) paragraphs.push(ground.profileNote);
+    if (suite.profileNote !== undefined) paragraphs.push(suite.profileNote);
     paragraphs.push(...hotSpots);
   }
   return `${paragraphs.join("\n\n")}\n`;
 }
 
 /**
- * @param {Ground} ground
+ * @param {Suite} suite
  * @param {{ versionOf: (name: string) => string, platform: string }} measurement
  */
-function methodTexts(ground, { versionOf, platform }) {
-  const { size } = ground.tables[0] ?? { size: undefined };
-  if (size === undefined) throw new Error(`nothing is asked on ${ground.name}`);
+function methodTexts(suite, { versionOf, platform }) {
+  const { size } = suite.tables[0] ?? { size: undefined };
+  if (size === undefined) throw new Error(`nothing is asked on ${suite.name}`);
   const where =
-    ground.server === undefined
-      ? ""
-      : " The server runs on the same computer and is emptied before each run.";
+    suite.server === undefined ? "" : " The server runs on the same computer and is emptied before each run.";
   return [
-    `${platform}. ${size.inFlight} operations in flight, ${REQUEST_BYTES} bytes of request, ${formatCount(OUTCOME_BYTES)} bytes of outcome; ${formatCount(size.keys)} first calls and ${formatCount(size.keys * size.laps)} replays a run, after a warm-up of ${formatCount(size.warmup)} keys; ${size.runs} runs.${where} Every run is a process of its own, and the contenders take turns. The work itself costs nothing, so this is what the guard adds. A replay is asked for with objects of its own, as a retry is.`,
-    `Every run checks that the work ran once for each key, that each answer was the right one, that a key reused for another request was refused (with fingerprint), and that ${size.inFlight} concurrent callers of one key ran the work once. A contender that fails fails the benchmark.`,
+    `${platform}. ${size.inFlight} operations in flight, ${REQUEST_BYTES} bytes of request, ${formatCount(OUTCOME_BYTES)} bytes of outcome; ${formatCount(size.keys)} first calls and ${formatCount(size.keys * size.laps)} replays a run, after a warm-up of ${formatCount(size.warmup)} keys; ${size.runs} runs.${where} Every run is its own process, and the libraries take turns. The work itself costs nothing, so this is what the guard adds. A replay is asked for with objects of its own, as a retry is.`,
+    `Every run checks that the work ran once for each key, that each answer was the right one, that a key reused for another request was refused (with fingerprint), and that ${size.inFlight} concurrent callers of one key ran the work once. A library that fails a check fails the benchmark.`,
     "The peers do not promise the same. Ours alone renews its lease while the work runs, gives each claim a fence, tells a late writer that it lost, bounds every call to the store in time, and hands the first caller what a replay would give.",
-    contendersOf(ground)
-      .map((contender) => settingsText(contender, versionOf))
+    librariesOf(suite)
+      .map((library) => settingsText(library, versionOf))
       .join("\n"),
   ];
 }
 
 /**
- * @param {import("./grounds.js").Contender} contender
+ * @param {import("./suites.js").Library} library
  * @param {(name: string) => string} versionOf
  */
 function settingsText({ name, packages, store, withFingerprint, withoutFingerprint }, versionOf) {

@@ -1,11 +1,11 @@
-/** One run in a process of its own. */
+/** Starts one run in its own process. */
 import { fork } from "node:child_process";
 
 /**
  * The script is forked with the plan as its argument and sends one message back. Rejects if it does not, or fails after.
  *
  * @param {string} script
- * @param {{ readonly contender: string, readonly [more: string]: unknown }} plan
+ * @param {{ readonly library: string, readonly [more: string]: unknown }} plan
  * @returns {Promise<unknown>}
  */
 export function runForked(script, plan) {
@@ -22,7 +22,7 @@ export function runForked(script, plan) {
     child.once("error", reject);
     child.once("exit", (code) => {
       if (code === 0 && run !== undefined) resolve(run);
-      else reject(new Error(`${plan.contender} did not do its job (exit code ${code}); it says why above`));
+      else reject(new Error(`${plan.library} did not do its job (exit code ${code}); it says why above`));
     });
   });
 }

@@ -1,4 +1,4 @@
-/** Takes CPU profiles of this thread and of the worker threads that it has, for as long as one wants. */
+/** Takes CPU profiles of this thread and of its worker threads. */
 import { Session as Inspector } from "node:inspector/promises";
 
 /** @typedef {import("node:inspector").Profiler.Profile} Profile */
@@ -7,7 +7,7 @@ import { Session as Inspector } from "node:inspector/promises";
 const SAMPLE_MICROSECONDS = 200;
 
 /**
- * Answers a function that ends the profiles and resolves to them: this thread's first, then one for each worker.
+ * Returns a function that ends the profiles and resolves to them: this thread's first, then one for each worker.
  *
  * @returns {Promise<() => Promise<Profile[]>>}
  */
@@ -30,7 +30,7 @@ export async function startProfiles() {
 }
 
 /**
- * A worker is talked to in messages that this thread's inspector passes on.
+ * This thread's inspector passes messages on to the workers.
  *
  * @param {Inspector} inspector
  * @returns {Promise<Post[]>}
@@ -51,7 +51,7 @@ async function attachToWorkers(inspector) {
     const id = ++count;
     const answered = new Promise((resolve) => answers.set(id, resolve));
     const message = JSON.stringify({ id, method, params });
-    // Nothing else may keep the process alive until the answer comes.
+    // Keeps the process alive until the answer comes.
     const awake = setInterval(() => {}, 1_000);
     await inspector.post("NodeWorker.sendMessageToWorker", { sessionId, message });
     const result = await answered;

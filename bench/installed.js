@@ -1,4 +1,4 @@
-/** Whether what is installed is what the lockfile asks for. */
+/** Checks whether the installed packages are those of the lockfile. */
 
 /** @typedef {{ packages: Record<string, { version?: string, integrity?: string }> }} Lockfile */
 

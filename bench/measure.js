@@ -1,30 +1,30 @@
 /**
- * One run of one contender, in a process of its own: a JIT that has seen another library, or another setting, measures
- * something else. It is forked with a plan as its argument and sends one message back. It rejects, and so fails the
- * whole benchmark, if the contender did not do its job: once per key, and the right outcome every time.
+ * One run of one library in its own process, since code that the JIT compiled for another library or setting runs at
+ * another speed. It is forked with a plan as its argument and sends one message back. The benchmark fails if the library
+ * ran work twice for a key, or gave a wrong outcome.
  */
 import { deepEqual, equal, rejects } from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startProfiles } from "./inspect.js";
 import { makeOperations, retryOf } from "./payload.js";
 
-/** Every so many answers one is kept, to be compared whole once the clock has stopped. */
+/** One of so many answers is kept, and compared after the clock has stopped. */
 const SAMPLE_EVERY = 500;
 
-const { ground, url, contender, hasFingerprint, keys, laps, warmup, inFlight, profile } = JSON.parse(
+const { suite, url, library, hasFingerprint, keys, laps, warmup, inFlight, profile } = JSON.parse(
   process.argv[2],
 );
-const { openPlace } = await import(`./places/${ground}.js`);
-const { create } = await import(`./contenders/${contender}.js`);
+const { openDatabase } = await import(`./databases/${suite}.js`);
+const { create } = await import(`./libraries/${library}.js`);
 
 await run(warmup, undefined);
 process.send(await run(keys, profile));
 
 async function run(count, profiled) {
-  const place = await openPlace({ url });
-  // Besides the keys that are timed: one for each connection that has to be opened, and one for the last check.
+  const target = await openDatabase({ url });
+  // The timed keys, one for each connection that has to be opened, and one for the last check.
   const capacity = count + inFlight + 1;
-  const { run: guarded, close } = await create({ ground, place, hasFingerprint, capacity });
+  const { run: guarded, close } = await create({ suite, target, hasFingerprint, capacity });
   await Promise.all(
     makeOperations(inFlight).map(({ key, body, outcome }) => guarded(key, body, async () => outcome)),
   );
@@ -32,7 +32,7 @@ async function run(count, profiled) {
   const retries = operations.map(retryOf);
   const runs = new Uint8Array(count);
 
-  const before = await place.bytes();
+  const before = await target.bytes();
   const first = await timed(profiled === "first", count, (i) => {
     const { key, body, outcome } = operations[i];
     return guarded(key, body, async () => {
@@ -40,7 +40,7 @@ async function run(count, profiled) {
       return outcome;
     });
   });
-  const bytesPerKey = ((await place.bytes()) - before) / count;
+  const bytesPerKey = ((await target.bytes()) - before) / count;
   const replay = await timed(profiled === "replay", count * laps, (n) => {
     const i = n % count;
     return guarded(retries[i].key, retries[i].body, async () => {
@@ -54,7 +54,7 @@ async function run(count, profiled) {
   await refusesAnotherRequest(guarded, operations[0]);
   await runsOnceForConcurrentCallers(guarded);
   await close();
-  await place.close();
+  await target.close();
 
   return {
     first: first.perSecond,
@@ -63,7 +63,7 @@ async function run(count, profiled) {
     profiles: profiled && { first, replay }[profiled].profiles,
   };
 
-  /** Does `one` `total` times with `inFlight` under way at any time, looking at each answer as it comes. */
+  /** Calls `one` `total` times with `inFlight` calls at a time, and checks each answer as it comes. */
   async function timed(isProfiled, total, one) {
     const samples = new Map();
     let next = 0;
@@ -77,7 +77,7 @@ async function run(count, profiled) {
       }
     }
     global.gc();
-    // Only this phase is profiled; a flag of the process would mix in the warm-up and the checks.
+    // Only this phase is profiled: a flag of the process would also count the warm-up and the checks.
     const stopProfiles = isProfiled ? await startProfiles() : undefined;
     const startedAt = performance.now();
     await Promise.all(Array.from({ length: inFlight }, lane));

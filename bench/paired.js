@@ -1,4 +1,4 @@
-/** Two contenders, with a guard and without one: each run in a process of its own, and their numbers side by side. */
+/** Compares one thing with a guard and without one, each run in its own process. */
 import { runForked } from "./forked.js";
 import { ratioToBest, summarise } from "./report.js";
 
@@ -6,11 +6,11 @@ import { ratioToBest, summarise } from "./report.js";
 /** @typedef {{ title: string, ours: import("./report.js").Summary, bare: import("./report.js").Summary, ratio: number }} Row */
 
 /**
- * Rejects if one of the two did not do its job.
+ * Rejects if a check of one of the two fails.
  *
  * @param {string} script that measures one run
  * @param {readonly { name: string, title: string }[]} phases
- * @param {{ store: string, ours: { file: string }, bare: { file: string } }} contenders
+ * @param {{ store: string, ours: { file: string }, bare: { file: string } }} libraries
  * @param {{ size: { runs: number }, [more: string]: unknown }} conditions
  * @param {(round: number) => void} onRound
  * @returns {Promise<readonly Row[]>}
@@ -19,14 +19,14 @@ export async function comparePaired(script, phases, { store, ours, bare }, { siz
   /** @type {{ ours: Run[], bare: Run[] }} */
   const runs = { ours: [], bare: [] };
   /**
-   * @param {{ file: string }} contender
+   * @param {{ file: string }} library
    * @param {Run[]} to
    */
   const measure = async ({ file }, to) => {
-    to.push(/** @type {Run} */ (await runForked(script, { ...size, ...more, store, contender: file })));
+    to.push(/** @type {Run} */ (await runForked(script, { ...size, ...more, store, library: file })));
   };
   for (let round = 0; round < size.runs; round++) {
-    // They take turns, each round in another order: whatever else the computer does hits both alike.
+    // They take turns, each round in another order, so that other load on the computer slows both alike.
     const turns = [() => measure(ours, runs.ours), () => measure(bare, runs.bare)];
     for (const turn of round % 2 === 0 ? turns : turns.reverse()) await turn();
     onRound(round + 1);

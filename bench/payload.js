@@ -1,11 +1,11 @@
-/** What every contender is given: one key, one request of 200 bytes and one outcome of 1,000 bytes for each operation. */
+/** The operations that every library gets: a key, a request of 200 bytes and an outcome of 1,000 bytes for each. */
 import { randomUUID } from "node:crypto";
 
 export const REQUEST_BYTES = 200;
 export const OUTCOME_BYTES = 1_000;
 
 /**
- * No two alike.
+ * Every key, request and outcome is different.
  *
  * @param {number} count
  */
@@ -17,7 +17,7 @@ export function makeOperations(count) {
 }
 
 /**
- * A retry arrives in a request of its own: equal bytes, but none of the objects of the first.
+ * A retry arrives as a new request: equal bytes in other objects.
  *
  * @param {ReturnType<typeof makeOperations>[number]} operation
  */
@@ -26,8 +26,8 @@ export function retryOf({ key, body, outcome }) {
 }
 
 /**
- * The text as it comes off a wire, in one piece. One put together in this process is a tree of pieces at first, and the
- * first library that looks at it would pay for joining them.
+ * The text in one piece, as it comes from a socket. A text that was concatenated in this process is a tree of pieces, and
+ * the first library that reads it would pay for joining them.
  *
  * @param {string} text
  */

@@ -1,4 +1,4 @@
-/** A V8 CPU profile, boiled down to where the time itself went: self time by function and file. */
+/** Reduces a V8 CPU profile to self time by function and file. */
 
 /** @typedef {{ functionName: string, url: string, lineNumber: number }} CallFrame */
 
@@ -12,8 +12,8 @@
  */
 
 /**
- * The `limit` costliest functions, as shares of all that was not overhead. `root` is cut off the file names, so that a
- * report says nothing about where it was made.
+ * The `limit` costliest functions, as shares of the time without overhead. `root` is cut off the file names, so that a
+ * report does not name a folder of the machine.
  *
  * @param {Profile} profile
  * @param {{ root: string, limit: number }} options
@@ -41,7 +41,7 @@ export function costliest({ nodes, samples, timeDeltas }, { root, limit }) {
 }
 
 /**
- * The share of the time in which there was nothing to do but wait for the store.
+ * The share of the time in which the thread waited for the store.
  *
  * @param {Profile} profile
  */
@@ -63,7 +63,7 @@ function isIdle({ functionName }) {
 }
 
 /**
- * Nobody's to save: nothing to do, and the inspector's own call that starts and ends the profile.
+ * Overhead: idle time, and the inspector's own call that starts and ends the profile.
  *
  * @param {CallFrame} frame
  */

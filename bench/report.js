@@ -1,6 +1,6 @@
-/** What the runs say, as numbers and as tables. Pure: it measures nothing and reads nothing. */
+/** Turns the numbers of the runs into summaries and tables. It measures nothing and reads nothing. */
 
-/** @typedef {{ median: number, least: number, most: number }} Summary of one contender's runs */
+/** @typedef {{ median: number, least: number, most: number }} Summary of one library's runs */
 
 /** @param {readonly number[]} numbers */
 export function median(numbers) {

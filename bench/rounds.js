@@ -1,12 +1,12 @@
-/** Runs the contenders of one ground, each run in a process of its own, and puts their numbers side by side. */
+/** Runs the libraries of one suite, each run in its own process, and compares their numbers. */
 import { fileURLToPath } from "node:url";
 import { runForked } from "./forked.js";
-import { contendersOf, RAW_RATIO_MEANT } from "./grounds.js";
 import { costliest, waitingShare } from "./profile.js";
 import { ratioToBest, summarise } from "./report.js";
+import { librariesOf, RAW_RATIO_MEANT } from "./suites.js";
 
-/** @typedef {import("./grounds.js").Ground} Ground */
-/** @typedef {import("./grounds.js").Size} Size */
+/** @typedef {import("./suites.js").Suite} Suite */
+/** @typedef {import("./suites.js").Size} Size */
 /** @typedef {import("./report.js").Summary} Summary */
 /** @typedef {"first" | "replay"} Phase */
 /** @typedef {{ first: number, replay: number, bytesPerKey: number, profiles?: import("./profile.js").Profile[] }} Run */
@@ -14,8 +14,8 @@ import { ratioToBest, summarise } from "./report.js";
 /** @typedef {{ waiting: number, hotSpots: readonly { place: string, share: number }[] }} Explanation of one thread */
 
 /**
- * One line of the table. Whoever was not asked has no summary. The explanations are there if a ratio is below the one
- * meant: one for the main thread, and one for each worker of ours.
+ * One line of the table. A library that was not measured has no summary. There are explanations if a ratio is below the
+ * one that we aim for: one for the main thread, and one for each of our workers.
  *
  * @typedef {object} Row
  * @property {string} title
@@ -27,7 +27,7 @@ import { ratioToBest, summarise } from "./report.js";
  * @property {readonly Explanation[] | undefined} explanations
  */
 
-/** @typedef {{ rows: readonly Row[], bytesPerKey: readonly number[] }} Results by contender: ours, the peers, raw */
+/** @typedef {{ rows: readonly Row[], bytesPerKey: readonly number[] }} Results by library: ours, the peers, raw */
 
 /** @type {readonly Question[]} */
 const QUESTIONS = [
@@ -42,29 +42,29 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MEASURE = fileURLToPath(new URL("measure.js", import.meta.url));
 
 /**
- * Everybody's numbers, ours first. Rejects if a contender did not do its job.
+ * The numbers of every library, ours first. Rejects if a check of a library fails.
  *
- * @param {Ground} ground
+ * @param {Suite} suite
  * @param {{ fingerprints: readonly boolean[], size: Size, url: string | undefined }} conditions
  * @param {(round: number) => void} onRound
  * @returns {Promise<Results>}
  */
-export async function compare(ground, { fingerprints, size, url }, onRound) {
-  const contenders = contendersOf(ground);
-  /** @type {Run[][][]} by contender, without and with fingerprint, by round */
-  const runs = contenders.map(() => [[], []]);
+export async function compare(suite, { fingerprints, size, url }, onRound) {
+  const libraries = librariesOf(suite);
+  /** @type {Run[][][]} by library, without and with fingerprint, by round */
+  const runs = libraries.map(() => [[], []]);
   for (let round = 0; round < size.runs; round++) {
     for (const hasFingerprint of fingerprints) {
-      // They take turns, each round in another order: whatever else the computer does hits all alike.
-      for (let turn = 0; turn < contenders.length; turn++) {
-        const who = (turn + round) % contenders.length;
-        const contender = contenders[who];
-        if (contender === undefined || (hasFingerprint && contender.withFingerprint === undefined)) continue;
+      // They take turns, each round in another order, so that other load on the computer slows all alike.
+      for (let turn = 0; turn < libraries.length; turn++) {
+        const who = (turn + round) % libraries.length;
+        const library = libraries[who];
+        if (library === undefined || (hasFingerprint && library.withFingerprint === undefined)) continue;
         const run = await measureOnce({
           ...size,
-          ground: ground.name,
+          suite: suite.name,
           url,
-          contender: contender.file,
+          library: library.file,
           hasFingerprint,
         });
         runs[who]?.[Number(hasFingerprint)]?.push(run);
@@ -91,27 +91,27 @@ export async function compare(ground, { fingerprints, size, url }, onRound) {
     });
     const [ours] = summaries;
     if (ours === undefined) throw new Error("nobody was measured");
-    const peers = summaries.slice(1, 1 + ground.peers.length);
-    const raw = summaries[1 + ground.peers.length];
+    const peers = summaries.slice(1, 1 + suite.peers.length);
+    const raw = summaries[1 + suite.peers.length];
     const ratio = ratioToBest(
       ours,
       peers.filter((peer) => peer !== undefined),
     );
     const rawRatio = raw && ratioToBest(ours, [raw]);
-    const isFast = ratio >= ground.ratioMeant && (rawRatio ?? 1) >= RAW_RATIO_MEANT;
+    const isFast = ratio >= suite.ratioMeant && (rawRatio ?? 1) >= RAW_RATIO_MEANT;
     const explanations = isFast ? undefined : await explain(phase, hasFingerprint);
     return { title, ours, peers, raw, ratio, rawRatio, explanations };
   }
 
   /**
-   * What our own time goes into, from a run that is in no table: a profiled run is a slower one.
+   * The functions that take our time, from a run that no table counts: profiling slows it down.
    *
    * @param {Phase} phase
    * @param {boolean} hasFingerprint
    */
   async function explain(phase, hasFingerprint) {
-    const contender = ground.ours.file;
-    const plan = { ...size, ground: ground.name, url, contender, hasFingerprint, profile: phase };
+    const library = suite.ours.file;
+    const plan = { ...size, suite: suite.name, url, library, hasFingerprint, profile: phase };
     const { profiles = [] } = await measureOnce(plan);
     return profiles.map((profile) => ({
       waiting: waitingShare(profile),
@@ -121,7 +121,7 @@ export async function compare(ground, { fingerprints, size, url }, onRound) {
 }
 
 /**
- * @param {Size & { ground: string, url: string | undefined, contender: string, hasFingerprint: boolean, profile?: Phase }} plan
+ * @param {Size & { suite: string, url: string | undefined, library: string, hasFingerprint: boolean, profile?: Phase }} plan
  * @returns {Promise<Run>}
  */
 async function measureOnce(plan) {

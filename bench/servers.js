@@ -1,4 +1,4 @@
-/** The private servers of the tests, for the benchmark. They are written in TypeScript, which Node 20 does not run by itself. */
+/** Starts the servers of the tests for the benchmark. They are written in TypeScript, which Node 20 cannot run itself. */
 import { fileURLToPath } from "node:url";
 import { runnerImport } from "vite";
 
@@ -16,7 +16,7 @@ export async function startServer(name, settings) {
   return (startRedis ?? startPostgres ?? startNats)({ settings });
 }
 
-/** What puts the load on an application behind HTTP. */
+/** Installs wrk, which puts the load on an HTTP application. */
 export async function installLoad() {
   const { installMissing } = await load("packages.ts");
   await installMissing(["wrk"]);

@@ -1,4 +1,4 @@
-/** Seats: after a failover an agency sends an hour of requests again. Those within the window get the ids they had. */
+/** Airline seats: after a failover, an agency sends an hour of requests again. Keys within their window return the same ids. */
 import assert from "node:assert/strict";
 import { createReservations } from "nevertwice/reservations";
 import { memoryReservations } from "nevertwice/reservations/memory";
@@ -17,7 +17,7 @@ const requests = Array.from({ length: 60 }, (_, i) => ({
   key: `agency-3/${i + 1}`,
 }));
 
-// One request a minute; the last twenty ask for seats that are taken.
+// One request a minute. The last twenty requests are for seats that are taken.
 /** @type {Awaited<ReturnType<typeof before.placeHold>>[]} */
 const answers = [];
 for (const request of requests) {
@@ -25,9 +25,9 @@ for (const request of requests) {
   clock.advance(minute);
 }
 const held = answers.filter(({ ok }) => ok).length;
-console.log(`an hour of requests: ${held} held, ${answers.length - held} refused`);
+console.log(`an hour of requests: ${held} held, ${answers.length - held} rejected`);
 
-// Five minutes later passenger 1 has let go of seat 1, the servers have failed over, and all of it is sent again.
+// Five minutes later, passenger 1 has released seat 1, the servers have failed over, and the agency sends everything again.
 clock.advance(5 * minute);
 const [first] = answers;
 assert(first?.ok);
@@ -40,14 +40,14 @@ const same = replayed.filter((answer, i) => {
   const had = answers[i];
   return answer.ok && had?.ok && answer.id === had.id;
 });
-const refused = replayed.filter((answer, i) => !answer.ok && !answers[i]?.ok);
-console.log(`sent again: ${same.length} got the id they had, ${refused.length} the refusal they had`);
+const rejected = replayed.filter((answer, i) => !answer.ok && !answers[i]?.ok);
+console.log(`sent again: ${same.length} got the same id, ${rejected.length} the same rejection`);
 
-// The keys of the first minutes are past their window: their requests are new ones, and see the seats as they are.
-const [anew, ...late] = replayed.slice(0, 6);
-assert(anew?.ok && anew.id !== first.id);
+// The keys of the first minutes are past their window: these are new requests, decided by which seats are free now.
+const [free, ...late] = replayed.slice(0, 6);
+assert(free?.ok && free.id !== first.id);
 assert(late.every((answer) => !answer.ok && answer.reason === "resource-unavailable"));
-console.log(`past the window: seat 1 was free and is held anew, ${late.length} are taken already`);
+console.log(`past the window: seat 1 was free and is held again, ${late.length} seats were taken`);
 
 const { rows } = await after.listHeld();
 assert.equal(new Set(rows.map(({ resource }) => resource)).size, rows.length);

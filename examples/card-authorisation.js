@@ -1,4 +1,4 @@
-/** A card: an amount is held, captured in part, and the terminal retries all of it over a bad line. Nobody pays twice. */
+/** A card: an amount is held and captured in part, and the terminal retries everything over a bad line. The guest pays once. */
 import assert from "node:assert/strict";
 import { createReservations, WINDOWS } from "nevertwice/reservations";
 import { memoryReservations } from "nevertwice/reservations/memory";
@@ -11,7 +11,7 @@ const free = async () => {
   return `${((card?.capacity ?? 0) - (card?.taken ?? 0)) / 100} of 1000 free`;
 };
 
-// The terminal asks for 250.00; the answer is lost on the line, so it asks again, twice.
+// The terminal requests 250.00. The answer is lost on the line, so it retries twice.
 const authorisation = {
   resource: "card 4242",
   requester: "terminal 7",
@@ -26,18 +26,18 @@ assert(first.ok);
 for (const again of tries) assert.deepEqual(again, first);
 console.log(`three tries, one hold: ${await free()}`);
 
-// A developer takes the same message number for another amount.
+// A developer uses the same message number for another amount.
 const wrong = await cards.placeHold({ ...authorisation, units: 300_00 });
 assert(!wrong.ok);
 console.log(`${wrong.reason}: ${wrong.detail}`);
 
-// The guest drank less than was held: 230.00 is captured, once, however often it is sent.
+// The bill is lower than the hold: 230.00 is captured once, although the capture is sent twice.
 const capture = { id: first.id, units: 230_00, key: "message-20260101-0043", scope: "acquirer 1" };
 assert.deepEqual(await cards.confirm(capture), { ok: true });
 assert.deepEqual(await cards.confirm(capture), { ok: true });
 console.log(`captured 230, and again: ${await free()}`);
 
-// Under a new number it is too late: the hold has ended.
+// A second capture with a new message number is rejected: the hold has ended.
 const second = await cards.confirm({ ...capture, key: "message-20260101-0044" });
 assert(!second.ok);
 console.log(`a second capture: ${second.reason}, ${second.detail}`);

@@ -1,6 +1,6 @@
 /**
- * A payment API on Express: twenty clicks make one charge, a declined card stays declined, an outage of the provider may
- * be retried, and nobody is answered with another customer's receipt.
+ * A payment API on Express: twenty clicks make one charge, a declined card stays declined, a request can be retried after
+ * an outage of the provider, and no customer gets another customer's receipt.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -9,10 +9,12 @@ import { createGuard } from "nevertwice";
 import { idempotency } from "nevertwice/http/express";
 import { memoryStore } from "nevertwice/stores/memory";
 
-/** The payment provider, which knows idempotency keys as well. It may be away. */
+class NoAnswer extends Error {}
+
+/** The payment provider, which supports idempotency keys as well. It may be unavailable. */
 const provider = {
   isAway: false,
-  /** @type {string[]} the key of every request that it was asked */
+  /** @type {string[]} the key of every request */
   asked: [],
   /** @type {Map<string, { receipt: string, amount: number }>} */
   charges: new Map(),
@@ -23,7 +25,7 @@ const provider = {
    */
   async charge({ card, amount }, key) {
     provider.asked.push(key);
-    if (provider.isAway) throw new Error("the provider does not answer");
+    if (provider.isAway) throw new NoAnswer("the provider does not answer");
     if (card === "no-funds") return "declined";
     const receipt = provider.charges.get(key) ?? { receipt: `receipt-${provider.charges.size + 1}`, amount };
     provider.charges.set(key, receipt);
@@ -52,23 +54,26 @@ function authenticate(req, res, next) {
 
 const guard = createGuard({ store: memoryStore(), namespace: "shop" });
 const payOnce = idempotency(guard, {
-  // Whose key it is comes from whoever authenticated, never from the request's own word.
+  // The owner of a key comes from authentication, never from unverified data in the request.
   scope: (/** @type {CustomerRequest} */ req) => req.customer,
   required: true,
-  // A click that comes while the first one is under way waits for its answer; by default it is told to come back.
+  // A click while the first request runs waits for its answer. By default it would get a 409.
   onPending: "wait",
 });
 
 const app = express();
 app.use(authenticate);
 app.post("/payments", payOnce, express.json(), async (req, res) => {
-  // The same for every attempt: if we crash after the charge, the provider knows the next one for a repetition.
+  // The same on every attempt: if we crash after the charge, the provider recognises the next one as a repetition.
   const key = req.idempotency?.deriveKey("provider") ?? "";
   try {
     const answer = await provider.charge(req.body, key);
     if (answer === "declined") res.status(402).json({ error: "the card was declined" });
     else res.status(201).location(`/payments/${answer.receipt}`).json(answer);
-  } catch {
+  } catch (error) {
+    if (!(error instanceof NoAnswer)) throw error;
+    // It is unknown whether the card was charged. A status of 500 or more releases our key, and the retry sends the
+    // provider the same key.
     res.status(503).json({ error: "try again" });
   }
 });
@@ -111,13 +116,13 @@ const receipts = new Set(clicks.map(({ body }) => body.receipt));
 assert.equal(provider.asked.length, 1);
 console.log(`20 clicks: ${receipts.size} receipt, ${provider.charges.size} charge`);
 
-// An app that was closed before it saw the answer asks again, with the same key.
+// An app that was closed before it got the answer retries with the same key.
 const retry = await pay({ key: "order-1" });
 assert.deepEqual(retry, { ...clicks[0], isReplayed: true });
 assert.equal(provider.asked.length, 1);
 console.log(`retry: ${retry.status} ${retry.location}, replayed`);
 
-// A key stands for one request. For another amount it is a mistake, and neither charged nor answered with that receipt.
+// A key belongs to one request. With another amount it is refused: nothing is charged, and no receipt is sent.
 const reused = await pay({ key: "order-1", amount: 9_900 });
 assert.equal(reused.status, 422);
 console.log(`another amount: ${reused.status} ${reused.body.code}`);
@@ -127,14 +132,14 @@ const bob = await pay({ key: "order-1", as: "bob" });
 assert.notEqual(bob.body.receipt, retry.body.receipt);
 console.log(`bob with the same key: ${bob.status}, a charge of his own`);
 
-// That a card was declined is an answer: it is kept, and the provider is not asked again.
+// A declined card is a kept answer: the provider is not called again.
 const declined = await pay({ key: "order-2", card: "no-funds" });
 const asked = provider.asked.length;
 const still = await pay({ key: "order-2", card: "no-funds" });
 assert.equal(provider.asked.length, asked);
 console.log(`declined: ${declined.status}, and on retry ${still.status} without asking the provider`);
 
-// That the provider was away is none: the key is free again, and the retry does what the first try could not.
+// An outage of the provider is not kept: the key is released, and the retry makes the charge.
 provider.isAway = true;
 const away = await pay({ key: "order-3" });
 provider.isAway = false;

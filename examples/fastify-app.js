@@ -1,6 +1,6 @@
 /**
- * A Fastify app: one plugin for all routes, and each route says what it wants otherwise: a key that is required, an answer
- * of which only the fact is kept, or no part in it at all.
+ * A Fastify app: one plugin for all routes, and routes with their own options: one requires a key, one keeps no body of
+ * its answers, and one is not protected.
  */
 import assert from "node:assert/strict";
 import { fastify } from "fastify";
@@ -12,7 +12,7 @@ const guard = createGuard({ store: memoryStore() });
 const counts = { transfers: 0, passwords: 0, searches: 0 };
 
 const app = fastify();
-// Whoever authenticates does so in onRequest or preValidation: both come before the plugin looks anything up.
+// Authenticate in onRequest or preValidation: both run before the plugin.
 app.addHook("onRequest", async (request, reply) => {
   if (request.headers["x-account"] === undefined) return reply.code(401).send({ error: "who are you?" });
 });
@@ -36,7 +36,7 @@ app.post(
   },
 );
 
-// What is secret is not stored: a retry learns that it was done, and no more.
+// The secret is not stored: a retry only learns that the work was done.
 app.post("/passwords", { config: { idempotency: { keep: "marker" } } }, async (_request, reply) => {
   counts.passwords++;
   return reply.code(201).send({ password: "correct horse battery staple" });

@@ -1,6 +1,6 @@
 /**
- * A Hono app: one middleware for all routes, an order that is placed once, and a handler that has its own say about what
- * is kept.
+ * A Hono app: one middleware for all routes, an order that is placed once, and a handler that decides itself whether its
+ * answer is kept.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -17,7 +17,7 @@ let stock = 0;
 let lookups = 0;
 
 const app = new Hono();
-// Whoever authenticates stands before this; here the shop's name is as good as a login.
+// Mount authentication in front of this. Here the shop's name serves as the login.
 app.use(idempotency(guard, { scope: (c) => c.req.header("x-shop") }));
 
 app.post("/orders", async (c) => {
@@ -30,7 +30,7 @@ app.post("/orders", async (c) => {
 app.post("/reservations", async (c) => {
   lookups++;
   if (stock > 0) return c.json({ reserved: --stock === 0 }, 201);
-  // A 409 of ours would be kept as any answer below 500 is. But nothing was done, and later there may be stock.
+  // A 409 would be kept, like every status below 500. But nothing was done, and there may be stock later.
   c.get("idempotency")?.keep("release");
   return c.json({ error: "sold out" }, 409);
 });
@@ -75,12 +75,12 @@ assert.deepEqual(again, { ...placed, isReplayed: true });
 assert.equal(orders.size, 1);
 console.log(`order: ${placed.status} ${placed.location}, and again ${again.status} ${again.location}`);
 
-// Members in another order mean the same; another value does not.
+// The same members in another order are the same request; another value is not.
 const reused = await post("/orders", "a-key", { item: "coffee" });
 assert.equal(orders.size, 1);
 console.log(`another item: ${reused.status} ${reused.body.code}`);
 
-// A key is the caller's choice unless the route requires one.
+// A key is optional unless the route requires one.
 await post("/orders", undefined, { item: "tea" });
 await post("/orders", undefined, { item: "tea" });
 assert.equal(orders.size, 3);

@@ -1,4 +1,4 @@
-/** An MCP server whose tool charges once, however often an agent calls it: an answer got lost, or it starts over. */
+/** An MCP server whose tool charges once, however often an agent calls it with the same key. */
 import assert from "node:assert/strict";
 import { Client } from "@modelcontextprotocol/client";
 import { fromJsonSchema, InMemoryTransport, McpServer } from "@modelcontextprotocol/server";
@@ -8,7 +8,7 @@ import { memoryStore } from "nevertwice/stores/memory";
 
 const guard = createGuard({ store: memoryStore() });
 
-/** The payment provider, and the keys it was sent. */
+/** The keys that the payment provider received. */
 const charged = new Set();
 
 /** @type {import("@modelcontextprotocol/server").StandardSchemaWithJSON<{ amount: number }>} */
@@ -18,7 +18,7 @@ const inputSchema = fromJsonSchema({
   required: ["amount"],
 });
 
-// The key is an argument that every call needs: the same arguments are the same call, and the tool may say so.
+// The key is a required argument: a call with the same arguments is a duplicate, so the tool may claim to be idempotent.
 const tool = idempotentTool(guard, {
   operation: "charge",
   scope: "anyone",
@@ -47,7 +47,7 @@ async function charge(args) {
   return { text: first?.type === "text" ? first.text : "", isError, _meta };
 }
 
-// The agent lost the answer and calls again: the same receipt, and the host can see that it is a replay.
+// The agent lost the answer and calls again. It gets the same receipt, and the host can see that it is a replay.
 const first = await charge({ amount: 42, idempotency_key: "order-1" });
 const again = await charge({ amount: 42, idempotency_key: "order-1" });
 assert.equal(again.text, first.text);
@@ -55,21 +55,21 @@ assert.deepEqual(again._meta, { replayed: true });
 assert.equal(charged.size, 1);
 console.log(`called twice: ${first.text}, and ${again.text}`);
 
-// It plans anew with the old key: that is another call, and never the old receipt.
+// The agent uses the old key for another amount: that is a conflict, and never returns the old receipt.
 const replanned = await charge({ amount: 43, idempotency_key: "order-1" });
 assert.equal(replanned.isError, true);
 console.log(`planned anew: ${replanned.text}`);
 
-// Without a key there is no telling a retry from a second order.
+// Without a key, a retry cannot be distinguished from a second order.
 const keyless = await charge({ amount: 42 });
 assert.equal(keyless.isError, true);
 console.log(`no key: ${keyless.text}`);
 
-// A tool that answers an error has not done it: the same key may be tried again.
+// A tool that returns an error has not done the work: the same key may be used again.
 const declined = await charge({ amount: 5_000, idempotency_key: "order-2" });
 console.log(`declined: ${declined.text}, and nothing is kept`);
 
-// The client's side: whether a call may be repeated is asked of tools of servers that are trusted, and of no others.
+// The client's side: only the hints of a trusted server decide whether a call may be repeated.
 const { tools } = await agent.listTools();
 const [listed] = tools;
 assert.ok(listed);
@@ -77,7 +77,7 @@ console.log(
   `may it be repeated? ${mayRetry(listed, { trusted: true })}; if we do not trust the server: ${mayRetry(listed)}`,
 );
 
-// And a call that makes its key before the first try, and keeps it over all of them.
+// callOnce creates the key before the first try and sends it with every try.
 const once = await callOnce(
   agent,
   { name: "charge", arguments: { amount: 7 } },

@@ -29,7 +29,7 @@ async function nightlyRun(guard) {
   const claims = await guard.claimBatch(
     invoices.map(({ id, amount }) => ({ operation: "bill", key: id, fingerprint: { amount } })),
   );
-  const counts = { billed: 0, failed: 0, "of another": 0, "done before": 0 };
+  const counts = { billed: 0, failed: 0, "of another": 0, "done before": 0, "not known": 0 };
   for (const [i, claim] of claims.entries()) {
     if (claim.status === "pending") counts["of another"]++;
     else if (claim.status === "replayed") counts["done before"]++;
@@ -38,11 +38,15 @@ async function nightlyRun(guard) {
         await claim.complete(await bill(/** @type {{ id: string, amount: number }} */ (invoices[i])));
         counts.billed++;
       } catch (error) {
+        // A completion never rejects, so this is what the billing threw.
         // The key is free again: the next run tries this one anew.
         await claim.fail(error);
         counts.failed++;
       }
-    } else assert.fail(claim.status);
+    } else {
+      // The store does not answer, or nobody knows how an attempt ended. Neither is a failed invoice: the next run asks again.
+      counts["not known"]++;
+    }
   }
   return counts;
 }
@@ -60,7 +64,7 @@ broken.clear();
 const [guard] = workers;
 assert.ok(guard);
 const again = await nightlyRun(guard);
-assert.deepEqual(again, { billed: 1, failed: 0, "of another": 0, "done before": 499 });
+assert.deepEqual(again, { billed: 1, failed: 0, "of another": 0, "done before": 499, "not known": 0 });
 assert.equal(new Set(billed).size, 500);
 console.log(`once more: ${again["done before"]} done before, ${again.billed} billed`);
 

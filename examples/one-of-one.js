@@ -1,4 +1,4 @@
-/** One item, many shoppers on bad mobile networks: every tap is retried, one shopper gets it, and nobody is told two things. */
+/** One item, many shoppers on bad mobile networks: every tap is retried, one shopper gets the item, and each gets one answer. */
 import assert from "node:assert/strict";
 import { createReservations, WINDOWS } from "nevertwice/reservations";
 import { memoryReservations } from "nevertwice/reservations/memory";
@@ -19,24 +19,24 @@ const tap = (shopper) =>
 const taps = Array.from({ length: SHOPPERS * RETRIES }, (_, i) => i % SHOPPERS);
 const answers = await Promise.all(taps.map(async (shopper) => ({ shopper, answer: await tap(shopper) })));
 
-const told = new Map();
+const answersByShopper = new Map();
 for (const { shopper, answer } of answers) {
-  const before = told.get(shopper);
+  const before = answersByShopper.get(shopper);
   if (before !== undefined) assert.deepEqual(answer, before);
-  told.set(shopper, answer);
+  answersByShopper.set(shopper, answer);
 }
-const winners = [...told.values()].filter((answer) => answer.ok);
+const winners = [...answersByShopper.values()].filter((answer) => answer.ok);
 assert.equal(winners.length, 1);
 console.log(
-  `${answers.length} requests of ${SHOPPERS} shoppers: ${winners.length} has it, ${SHOPPERS - 1} were told so`,
+  `${answers.length} requests of ${SHOPPERS} shoppers: ${winners.length} has the item, ${SHOPPERS - 1} were rejected`,
 );
 const { rows } = await stock.byResource("watch, one of one");
 console.log(`the shop has ${rows.length} reservation`);
 
-// The winner changes her mind. Who was refused stays refused under that key, and may try again with a new one.
+// The winner releases the item. A rejected shopper stays rejected with the old key, and may try again with a new one.
 const [winner] = winners;
 await stock.release({ id: winner.id, key: "changed my mind" });
-const [loser] = [...told].find(([, answer]) => !answer.ok) ?? [0];
+const [loser] = [...answersByShopper].find(([, answer]) => !answer.ok) ?? [0];
 const retry = await tap(loser);
 assert(!retry.ok);
 console.log(`an old key: ${retry.reason}`);

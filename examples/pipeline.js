@@ -1,4 +1,4 @@
-/** A network of nodes from manifests (see the folder pipeline): orders are charged once, however often they are delivered. */
+/** A network of nodes from the manifests in the folder pipeline. An order is charged once, however often it is delivered. */
 import assert from "node:assert/strict";
 import { createGuard } from "nevertwice";
 import { loadPipeline } from "nevertwice/pipeline";
@@ -16,7 +16,7 @@ const pipeline = await definition.start(guard, {
 
 const order = { request_id: "r-1", customer: "ada", card: "4242", items: [{ price: 1_200, count: 2 }] };
 
-// Five deliveries at once: one charge. The others are done before it is, or are told to come back.
+// Five deliveries at once: one charge. The others are duplicates, or get the verdict `later`.
 const outcomes = await Promise.all(Array.from({ length: 5 }, () => pipeline.push("orders", order)));
 const done = outcomes.filter(({ verdict }) => verdict === "acknowledge").length;
 assert.ok(done >= 1);
@@ -25,12 +25,12 @@ const again = await pipeline.push("orders", order);
 assert.equal(again.verdict, "acknowledge");
 console.log(`six deliveries: ${bank.charges.size} charge, ${receipts.length} receipt`);
 
-// A caller that waits gets the reply that was kept, without another charge.
+// A waiting caller gets the stored reply, without another charge.
 const answer = await pipeline.request("orders", order);
 assert.ok(answer.status === "replied");
 console.log("asked again: replied", /** @type {{ receipt: string }} */ (answer.value).receipt);
 
-// The bank is busy once: the retry keeps the claim.
+// The bank is busy once: the retry runs under the same claim.
 bank.busy = true;
 await pipeline.push("orders", { ...order, request_id: "r-2" });
 assert.equal(bank.charges.size, 2);
@@ -40,7 +40,7 @@ console.log(`busy: ${events.filter((kind) => kind === "retrying").length} retry,
 const refused = await pipeline.push("orders", { ...order, customer: undefined });
 console.log(`no customer: ${refused.verdict}, ${refused.failures[0]?.reason}`);
 
-// A large one goes to a person, once.
+// A large order is put on a reviewer's list, once.
 const large = { ...order, request_id: "r-3", items: [{ price: 90_000, count: 2 }] };
 await pipeline.push("orders", large);
 await pipeline.push("orders", large);

@@ -20,7 +20,7 @@ import { countStatuses, createReport, elapsed } from "./storm/report.js";
 
 /** @typedef {{ name: string, child: import("node:child_process").ChildProcess, channel: import("./storm/channel.js").Channel }} Worker */
 
-/** Of whoever is about to be killed or stopped: how long the others have to wait before they may take over. */
+/** The lease of processes that are killed or stopped: how long the others wait before they may take over. */
 const SHORT_LEASE_MS = 800;
 const CALLERS = 100;
 const AMOUNT = 4_200;
@@ -84,7 +84,7 @@ async function everybodyAtOnce(workers) {
  */
 async function killedInMidWork(victim, heir) {
   act("Killed in mid-work: the card is charged, and nobody is left to say so");
-  strike(victim, "SIGKILL");
+  void strike(victim, "SIGKILL");
   const lost = await charge(victim, "order-2", 1, { leaseMs: SHORT_LEASE_MS }).catch(
     (error) => error.message,
   );
@@ -139,9 +139,11 @@ async function heldForADecision(victim, other) {
   act('Held: where a second try is out of the question, onLapsed: "hold" asks first');
   /** @type {import("nevertwice").PolicyOptions} */
   const hold = { onLapsed: "hold" };
-  strike(victim, "SIGKILL");
-  await charge(victim, "order-4", 1, { ...hold, leaseMs: SHORT_LEASE_MS }).catch(() => {});
-  tell(`${victim.name} was killed in mid-work`);
+  void strike(victim, "SIGKILL");
+  const lost = await charge(victim, "order-4", 1, { ...hold, leaseMs: SHORT_LEASE_MS }).catch(
+    (error) => error.message,
+  );
+  tell(`${victim.name} was killed in mid-work; its caller hears: ${lost}`);
   const refused = await charge(other, "order-4", 20, hold);
   tell(`${other.name}'s 20 callers: ${countStatuses(refused)}`);
   promise(

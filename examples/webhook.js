@@ -1,4 +1,4 @@
-/** Webhooks as their senders really send them: signed, sent again for days, forged now and then. Each is done once. */
+/** Webhooks that are signed, sent again, and sometimes forged. Each is processed once. */
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createGuard } from "nevertwice";
@@ -24,7 +24,7 @@ const receive = webhook(guard, {
 });
 
 /**
- * The sender's side: a new timestamp and so a new signature at every try, and the same id.
+ * The sender's side: every try has the same id, a new timestamp, and therefore a new signature.
  * @param {string} id
  * @param {string} body
  */
@@ -41,7 +41,7 @@ const again = await receive(signed("msg_1", '{"order":"A-1"}'));
 assert.deepEqual(shipped, ["A-1"]);
 console.log(`sent twice: ${first.status} and ${again.status}, shipped ${shipped.length}`);
 
-// Somebody who does not know the secret gets nowhere, and leaves nothing behind.
+// A request that is signed with another secret is refused, and writes nothing to the store.
 const { headers } = signed("msg_2", '{"order":"A-2"}');
 const forged = await receive(
   new Request("https://shop.example/hooks", { method: "POST", headers, body: '{"order":"B-2"}' }),
@@ -50,7 +50,7 @@ assert.equal(forged.status, 401);
 const { code } = /** @type {{ code: string }} */ (await forged.json());
 console.log(`forged: ${forged.status} ${code}`);
 
-// What failed was not done: the sender is told so, and its next try does it.
+// The work failed: the sender gets a 500, and its next try succeeds.
 isWarehouseOpen = false;
 const failed = await receive(signed("msg_2", '{"order":"A-2"}'));
 isWarehouseOpen = true;
@@ -60,7 +60,7 @@ console.log(
   `failed: ${failed.status}, come back in ${failed.headers.get("retry-after")} s; then ${retried.status}`,
 );
 
-// Another sender is another description. This one keeps its timestamp and signature in one header, its id in the body.
+// Another sender is another scheme. Stripe puts timestamp and signature in one header, and the id in the body.
 const charges = webhook(guard, {
   name: "charges",
   scheme: stripe,
@@ -76,7 +76,7 @@ for (let delivery = 0; delivery < 2; delivery++) {
   assert.equal(answer.status, 204);
 }
 
-// A memory that ends before the sender's retries do is refused before the first webhook comes.
+// A retention that is shorter than the sender's retries is refused before the first webhook arrives.
 const options = { name: "short", scheme: stripe, secret: "whsec_test", work: () => {} };
 assert.throws(
   () => webhook(guard, { ...options, retentionMs: 86_400_000 }),

@@ -1,12 +1,12 @@
 /*
- * The registry: two resources, two holders who place holds of one or two units on one of them or on both, confirm all or
- * some of it, release it and give it back, a sweeper, somebody who changes a capacity, and a clock; all of it forever. A
- * transaction locks its resources in their order, decides, and is committed or lost. Instants are kept as distances from
- * now, and the place of a commitment that takes nothing up any more is used again, so that nothing needs an end.
+ * The registry: two resources; two holders that place holds of one or two units on one resource or on both, confirm all or
+ * some units, release them and give them back; a sweeper; an operator that changes a capacity; and a clock. All of them run
+ * forever. A transaction locks its resources in order, decides, and is committed or lost. Times are stored as distances
+ * from now, and the slot of a commitment that occupies nothing is used again, so that the model is finite.
  *
- * Twins, each of which must fail: EXPIRED_TWICE (the sweeper gives back what it found without asking whether it is still
- * held), CLAMPED (a capacity is cut below what is taken), OVERSOLD (nobody looks at the capacity), KEPT_REST (a partial
- * confirm forgets to give back the rest).
+ * Twins, each of which must fail: EXPIRED_TWICE (the sweeper frees units without checking that they are still held),
+ * CLAMPED (a capacity is reduced below the units taken), OVERSOLD (the capacity is not checked), KEPT_REST (a partial
+ * confirm does not free the rest).
  */
 #define RESOURCES 2
 #define SLOTS 3
@@ -30,7 +30,7 @@ byte left[SLOTS];
 #define sum(resource) (on(0, resource) + on(1, resource) + on(2, resource))
 #define isElapsed(slot) (state[slot] == held && left[slot] == 0)
 
-/* registry.ts throws where more would be given back than is taken. It never comes to that. */
+/* registry.ts throws if more units are given back than are taken. This must never happen. */
 bool isThrown;
 
 ltl conserved { [] (taken[0] == sum(0) && taken[1] == sum(1)) }
@@ -56,13 +56,13 @@ inline put(row, next, itsResource, itsUnits, ticks) {
   left[row] = ticks
 }
 
-/* reservations.ts: settle of a hold that was released or expired. */
+/* decision.ts: settle of a hold that was released or expired. */
 inline end(over) {
   free(resourceOf[over], occupied[over]);
   put(over, nothing, 0, 0, 0)
 }
 
-/* reservations.ts: placeHold. Holds whose time is over make room, as many as are needed. */
+/* decision.ts: placeHold. Expires as many elapsed holds as it needs. */
 inline placeHold(where, many) {
   index = 0;
   do
@@ -149,7 +149,7 @@ active [2] proctype Holder() {
       :: d_step { resourceOf[slot] == resource -> confirm(slot, units) }
       :: d_step { resourceOf[slot] == resource -> release(slot) }
       :: d_step { resourceOf[slot] == resource -> giveBack(slot, units) }
-      :: skip /* Lost before it was committed. */
+      :: skip /* Lost before the commit. */
       fi;
       d_step { isLocked[resource] = false; slot = 0; units = 0; resource = 0 }
     }
@@ -167,7 +167,7 @@ active [2] proctype Holder() {
 #endif
 #define FIND(found) d_step { isElapsed(found) -> slot = found; resource = resourceOf[found]; NOTE(found) }
 
-/* sweeping.ts: it finds what has elapsed, and then expires it in a transaction of its own. */
+/* sweeper.ts: finds an elapsed hold, and then expires it in a separate transaction. */
 active proctype Sweeper() {
   byte slot, units;
   bool resource;

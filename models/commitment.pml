@@ -1,9 +1,9 @@
 /*
- * Provisional Commitment: one commitment, two callers who try to confirm, release or expire it, forever, a clock that
- * ticks whenever it likes, and transactions that take the row's lock, read the clock, decide, and are committed or lost.
+ * Provisional Commitment: one commitment, two callers that try forever to confirm, release or expire it, and a clock that
+ * may tick at any time. A transaction takes the lock of the row, reads the clock, decides, and is committed or lost.
  *
- * Twins, each of which must fail: RE_RESOLUTION (nobody asks whether it is still held), AT_BOUNDARY (it can be confirmed
- * at the very instant of its end), EARLY_EXPIRY (it expires whenever somebody says so), UNLOCKED (what was read may have changed by the time it is written).
+ * Twins, each of which must fail: RE_RESOLUTION (no check that it is still held), AT_BOUNDARY (it can be confirmed at
+ * expiresAt itself), EARLY_EXPIRY (it can expire at any time), UNLOCKED (a row may change between its read and its write).
  */
 #define LAST 4
 #define LONGEST 2
@@ -43,7 +43,7 @@ inline unlock() {
   locked = false
 }
 
-/* commitment.ts: notHeld, isElapsed, and the three ways to end. */
+/* commitment.ts: notHeldRejection, isElapsed, confirm, release and expire. */
 inline decide(wanted, found, at, next) {
 #ifdef RE_RESOLUTION
 #define MAY_END (found != unplaced)
@@ -113,7 +113,7 @@ active [2] proctype Caller() {
         fi;
         unlock()
       }
-    :: unlock() /* Lost before it was committed: nothing was written. */
+    :: unlock() /* Lost before the commit: nothing was written. */
     fi;
     d_step { at = 0; wanted = 0; found = 0; next = 0 }
   od

@@ -1,18 +1,18 @@
 /*
- * Duplicate Prevention: one key, two callers who record it again and again, forever, a clock, and rows past their window
- * that are removed or linger. Instants are kept as distances from now, so that time needs no end.
+ * Duplicate Prevention: one key, two callers that record it forever, a clock, and a purge that may or may not remove a row
+ * past its window. Times are stored as distances from now, so that the model is finite.
  *
- * Twins, each of which must fail: EXTENDED (recording again starts the window anew), AT_BOUNDARY (seen at the very
- * instant of its end), EARLY_PURGE (a row is removed before its window ends).
+ * Twins, each of which must fail: EXTENDED (a second recording restarts the window), AT_BOUNDARY (the key is seen at
+ * windowEndsAt itself), EARLY_PURGE (a row is removed before its window ends).
  */
 #define WINDOW 3
-/* All later distances look the same. */
+/* All larger distances count as this one. */
 #define LONG (WINDOW + 1)
 
 bool row;
 /* now - recordedAt of the row. */
 byte since = LONG;
-/* The same of the recording that opened the window, whatever has become of its row. The code has no such thing. */
+/* The same for the recording that opened the window, even if its row is gone. The code has no such variable. */
 byte age = LONG;
 
 #ifdef AT_BOUNDARY

@@ -1,13 +1,13 @@
 /*
- * The composition: two callers ask under one key for one hold, with one set of parameters or another, again and again,
- * forever, and whether or not they were answered. Each try is one transaction, which may be lost before it is committed, or committed
- * and never answered. Beside them somebody else takes the resource and gives it back, a sweeper expires holds, a purge
- * removes what is no longer kept, and a clock ticks.
+ * The composition: two callers request one hold with one key, forever, with either of two sets of parameters, whether or
+ * not they got an answer. Each try is one transaction, which may be lost before the commit, or committed without an answer.
+ * Meanwhile a third caller takes the resource and gives it back, a sweeper expires holds, a purge removes old rows, and a
+ * clock ticks.
  *
  * Twins, each of which must fail: EARLY_EVICTION (an answer may be removed while its key is recorded), OUTSIDE (the key is
- * recorded after the transaction), FORGOTTEN_REJECTION (what was rejected is not kept), UNBOUND (a key answers whatever it
- * is used for), UNLOCKED (nobody waits for the first of two with one key), LOST_LOCK (a lost transaction keeps its locks).
- * With -DHISTORY=1 answers are kept for a tick past the window.
+ * recorded after the transaction), FORGOTTEN_REJECTION (a rejection is not stored), UNBOUND (a key returns its answer for
+ * any parameters), UNLOCKED (the second caller with a key does not wait for the first), LOST_LOCK (a lost transaction keeps
+ * its locks). With -DHISTORY=1 answers are kept for one tick after the window.
  */
 #define LAST 4
 #define WINDOW 2
@@ -26,7 +26,7 @@
 byte now;
 
 bool keyLocked, resourceLocked;
-/* The guard's recording and the answer that goes with it. In the code they are one row. */
+/* The recording of the key, and its answer. In the code they are one row. */
 bool isRecorded, isKept;
 byte windowEndsAt, keptUntil, keptAnswer;
 bool keptDigest;
@@ -34,7 +34,7 @@ bool keptDigest;
 bool isHeld, isOthers;
 byte holdEndsAt, ids;
 
-/* The truth, which no code sees: since when the key stands for one operation, what it was answered, its effects. */
+/* The truth, which the code cannot see: since when the key means one operation, its answer, and its effects. */
 bool isOpened;
 byte openedAt, truth, effects;
 bool truthDigest, isDifferent;
@@ -47,7 +47,7 @@ ltl same_answer { [] !isDifferent }
 ltl recorded_is_answered { [] (isSeen(now) -> isKept) }
 ltl nobody_waits_forever { [] (keyLocked -> <> !keyLocked) }
 
-/* Notes what was decided, and whether it is what the key stands for. */
+/* Notes the decision, and whether it is for the operation of the key. */
 inline compare(at, digest, answer, isEffect) {
   if
   :: isTrue(at) ->
@@ -62,7 +62,7 @@ inline compare(at, digest, answer, isEffect) {
   fi
 }
 
-/* reservations.ts: answerAgain. */
+/* decision.ts: repeatAnswer. */
 inline answerAgain(digest, answer) {
   if
 #ifdef UNBOUND
@@ -74,7 +74,7 @@ inline answerAgain(digest, answer) {
   fi
 }
 
-/* reservations.ts: placeHold. A hold whose time is over makes room. */
+/* decision.ts: placeHold. Expires a hold whose time is over. */
 inline carryOut(at, answer) {
   if
   :: isHeld && at < holdEndsAt -> answer = UNAVAILABLE
@@ -121,7 +121,7 @@ active [2] proctype Caller() {
     at = now;
     if
     :: d_step {
-        /* Committed, all of it at once; whether anybody hears of it makes no difference to what is asked next. */
+        /* Committed, everything at once. Whether the caller gets the answer does not change what it requests next. */
         if
         :: isFound && (isSeen(at) || at < keptUntil) ->
           answerAgain(digest, answer);
@@ -148,7 +148,7 @@ active [2] proctype Caller() {
       :: skip
       fi;
 #endif
-    :: d_step { resourceLocked = false } /* Lost before it was committed: nothing was written. */
+    :: d_step { resourceLocked = false } /* Lost before the commit: nothing was written. */
 #ifdef LOST_LOCK
       break
 #endif
@@ -157,7 +157,7 @@ active [2] proctype Caller() {
   od
 }
 
-/* Under keys of its own, so only what it takes matters here. */
+/* Its keys are different, so only the units that it takes matter here. */
 active proctype Other() {
   do
   :: d_step { !resourceLocked && !isHeld -> isHeld = true; isOthers = true; holdEndsAt = NEVER }
@@ -171,7 +171,7 @@ active proctype Sweeper() {
   od
 }
 
-/* It reads the clock and then finds the row, which somebody may have recorded anew since. */
+/* Reads the clock and then finds the row, which may have been recorded again meanwhile. */
 active proctype Purger() {
   byte at;
   do

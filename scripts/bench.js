@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: this library beside its nearest peers, on each ground where they meet; `npm run bench -- redis` on one.
- * It prints tables and writes bench/results/; `--quick` does little, shows that everything works, and writes nothing.
+ * `npm run bench`: measures this library and its nearest peers in every suite; `npm run bench -- redis` in one. It prints
+ * tables and writes bench/results/. `--quick` measures little, to show that everything works, and writes nothing.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -8,24 +8,24 @@ import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { hotSpotsText, page, resultsText } from "../bench/document.js";
 import { deliveriesText, eventsPage } from "../bench/events/document.js";
-import { compareConsumers } from "../bench/events/rounds.js";
+import { PHASES } from "../bench/events/phases.js";
 import { gatewayPage, gatewaySpotsText, gatewayText } from "../bench/gateway/document.js";
 import { compareGateway } from "../bench/gateway/rounds.js";
-import { events } from "../bench/grounds/events.js";
-import { gateway } from "../bench/grounds/gateway.js";
-import { http } from "../bench/grounds/http.js";
-import { pipeline } from "../bench/grounds/pipeline.js";
-import { reservations } from "../bench/grounds/reservations.js";
-import { grounds } from "../bench/grounds.js";
 import { httpPage, layerSpotsText, layersText } from "../bench/http/document.js";
 import { compareLayers } from "../bench/http/rounds.js";
 import { isInstalled } from "../bench/installed.js";
+import { comparePaired } from "../bench/paired.js";
 import { messagesText, pipelinePage } from "../bench/pipeline/document.js";
-import { comparePipelines } from "../bench/pipeline/rounds.js";
 import { holdSpotsText, holdsText, reservationsPage } from "../bench/reservations/document.js";
 import { compareReservations } from "../bench/reservations/rounds.js";
 import { compare } from "../bench/rounds.js";
 import { installLoad, startServer } from "../bench/servers.js";
+import { events } from "../bench/suites/events.js";
+import { gateway } from "../bench/suites/gateway.js";
+import { http } from "../bench/suites/http.js";
+import { pipeline } from "../bench/suites/pipeline.js";
+import { reservations } from "../bench/suites/reservations.js";
+import { suites } from "../bench/suites.js";
 import { ROOT } from "./command.js";
 
 const BENCH = `${ROOT}bench/`;
@@ -34,35 +34,35 @@ const { values: flags, positionals } = parseArgs({
   options: { quick: { type: "boolean", default: false } },
   allowPositionals: true,
 });
-const names = [...grounds, http, reservations, events, pipeline, gateway].map(({ name }) => name);
-const unknown = positionals.find((word) => !names.includes(word));
+const names = [...suites, http, reservations, events, pipeline, gateway].map(({ name }) => name);
+const unknown = positionals.find((name) => !names.includes(name));
 if (unknown !== undefined) {
-  console.error(`There is no ${unknown}; choose from ${names.join(", ")}.`);
+  console.error(`There is no suite ${unknown}. The suites are ${names.join(", ")}.`);
   process.exit(2);
 }
 const chosen = positionals.length === 0 ? names : positionals;
 
 npm(ROOT, "run", "--silent", "build");
 installPeers();
-for (const ground of grounds) if (chosen.includes(ground.name)) await bench(ground);
+for (const suite of suites) if (chosen.includes(suite.name)) await bench(suite);
 if (chosen.includes(http.name)) await benchHttp();
 if (chosen.includes(reservations.name)) await benchReservations();
 if (chosen.includes(events.name)) await benchEvents();
 if (chosen.includes(pipeline.name)) await benchPipeline();
 if (chosen.includes(gateway.name)) await benchGateway();
 
-/** @param {import("../bench/grounds.js").Ground} ground */
-async function bench(ground) {
+/** @param {import("../bench/suites.js").Suite} suite */
+async function bench(suite) {
   /** @type {import("../bench/rounds.js").Results[]} */
   const all = [];
-  for (const table of ground.tables) {
-    console.error(`\n${ground.title}. ${table.durability}`);
-    const results = await benchTable(ground, table);
-    console.log(`\n${resultsText(ground, results)}\n`);
-    console.log(hotSpotsText(ground, results));
+  for (const table of suite.tables) {
+    console.error(`\n${suite.title}. ${table.durability}`);
+    const results = await benchTable(suite, table);
+    console.log(`\n${resultsText(suite, results)}\n`);
+    console.log(hotSpotsText(suite, results));
     all.push(results);
   }
-  keep(ground.name, (measurement) => page(ground, all, measurement));
+  keep(suite.name, (measurement) => page(suite, all, measurement));
 }
 
 async function benchHttp() {
@@ -72,16 +72,11 @@ async function benchHttp() {
   const all = [];
   for (const table of http.tables) {
     console.error(`\n${http.title}. ${table.title}`);
-    const server = table.store === "redis" ? await startServer("redis", http.settings) : undefined;
-    try {
-      const rows = await compareLayers(table, { size, url: server?.url }, (round) =>
-        console.error(`run ${round} of ${size.runs} done`),
-      );
-      console.log(`\n${layersText(rows)}\n\n${layerSpotsText(table, rows)}`);
-      all.push(rows);
-    } finally {
-      await server?.stop();
-    }
+    const rows = await withServer(table.store === "redis" ? "redis" : undefined, http.settings, (url) =>
+      compareLayers(table, { size, url }, onRound(size)),
+    );
+    console.log(`\n${layersText(rows)}\n\n${layerSpotsText(table, rows)}`);
+    all.push(rows);
   }
   keep(http.name, (measurement) => httpPage(all, measurement));
 }
@@ -92,72 +87,89 @@ async function benchReservations() {
   for (const table of reservations.tables) {
     console.error(`\n${table.title}. ${table.durability}`);
     const size = flags.quick ? { ...table.size, runs: 2, holds: 1_000, warmup: 200 } : table.size;
-    const server = table.server && (await startServer(table.server, table.settings));
-    try {
-      const results = await compareReservations(table, { size, url: server?.url }, (round) =>
-        console.error(`run ${round} of ${size.runs} done`),
-      );
-      console.log(`\n${holdsText(table, results)}\n\n${holdSpotsText(table, results)}`);
-      all.push(results);
-    } finally {
-      await server?.stop();
-    }
+    const results = await withServer(table.server, table.settings, (url) =>
+      compareReservations(table, { size, url }, onRound(size)),
+    );
+    console.log(`\n${holdsText(table, results)}\n\n${holdSpotsText(table, results)}`);
+    all.push(results);
   }
   keep(reservations.name, (measurement) => reservationsPage(all, measurement));
 }
 
 async function benchEvents() {
-  /** @type {(readonly import("../bench/events/rounds.js").Row[])[]} */
-  const all = [];
-  const nats = await startServer("nats", {});
-  try {
-    for (const table of events.tables) {
-      console.error(`\n${events.title}. ${table.title}. ${table.durability}`);
-      const size = flags.quick ? { ...table.size, runs: 2, messages: 2_000, warmup: 500 } : table.size;
-      const server = table.server && (await startServer(table.server, table.settings));
-      try {
-        const conditions = { size, url: server?.url, natsUrl: nats.url };
-        const rows = await compareConsumers({ ...table, bare: events.bare }, conditions, (round) =>
-          console.error(`run ${round} of ${size.runs} done`),
-        );
-        console.log(`\n${deliveriesText(table, rows)}`);
-        all.push(rows);
-      } finally {
-        await server?.stop();
-      }
-    }
-  } finally {
-    await nats.stop();
-  }
+  const all = await withServer("nats", {}, (natsUrl) =>
+    benchPaired(
+      events,
+      { measure: "events", quick: { messages: 2_000, warmup: 500 }, natsUrl },
+      deliveriesText,
+    ),
+  );
   keep(events.name, (measurement) => eventsPage(all, measurement));
 }
 
 async function benchPipeline() {
+  const quickly = { messages: 1_000, warmup: 200 };
+  const all = await benchPaired(pipeline, { measure: "pipeline", quick: quickly }, messagesText);
+  keep(pipeline.name, (measurement) => pipelinePage(all, measurement));
+}
+
+/**
+ * Measures every table of a suite with and without a guard.
+ *
+ * @template {import("../bench/suites/events.js").Table | import("../bench/suites/pipeline.js").Table} Table
+ * @param {{ title: string, bare: { file: string }, tables: readonly Table[] }} suite
+ * @param {{ measure: string, quick: { messages: number, warmup: number }, natsUrl?: string | undefined }} plan `measure`
+ * is the folder of the script that measures one run
+ * @param {(table: Table, rows: readonly import("../bench/paired.js").Row[]) => string} tableText
+ */
+async function benchPaired({ title, bare, tables }, { measure, quick: fewer, natsUrl }, tableText) {
   /** @type {(readonly import("../bench/paired.js").Row[])[]} */
   const all = [];
-  for (const table of pipeline.tables) {
-    console.error(`\n${pipeline.title}. ${table.title}. ${table.durability}`);
-    const size = flags.quick ? { ...table.size, runs: 2, messages: 1_000, warmup: 200 } : table.size;
-    const server = table.server && (await startServer(table.server, table.settings));
-    try {
-      const conditions = { size, url: server?.url };
-      const rows = await comparePipelines({ ...table, bare: pipeline.bare }, conditions, (round) =>
-        console.error(`run ${round} of ${size.runs} done`),
-      );
-      console.log(`\n${messagesText(table, rows)}`);
-      all.push(rows);
-    } finally {
-      await server?.stop();
-    }
+  for (const table of tables) {
+    console.error(`\n${title}. ${table.title}. ${table.durability}`);
+    const size = flags.quick ? { ...table.size, runs: 2, ...fewer } : table.size;
+    const rows = await withServer(table.server, table.settings, (url) =>
+      comparePaired(
+        `${BENCH}${measure}/measure.js`,
+        PHASES,
+        { ...table, bare },
+        { size, url, natsUrl },
+        onRound(size),
+      ),
+    );
+    console.log(`\n${tableText(table, rows)}`);
+    all.push(rows);
   }
-  keep(pipeline.name, (measurement) => pipelinePage(all, measurement));
+  return all;
+}
+
+/**
+ * Starts the server, if there is one to start, and stops it after its use.
+ *
+ * @template T
+ * @param {Parameters<typeof startServer>[0] | undefined} name
+ * @param {Readonly<Record<string, string>>} settings
+ * @param {(url: string | undefined) => Promise<T>} use
+ */
+async function withServer(name, settings, use) {
+  const server = name && (await startServer(name, settings));
+  try {
+    return await use(server?.url);
+  } finally {
+    await server?.stop();
+  }
+}
+
+/** @param {{ runs: number }} size */
+function onRound({ runs }) {
+  return (/** @type {number} */ round) => console.error(`run ${round} of ${runs} done`);
 }
 
 async function benchGateway() {
   await installLoad();
   const size = flags.quick ? { ...gateway.size, runs: 1, keys: 4_000, warmup: 2_000 } : gateway.size;
   console.error(`\n${gateway.title}. ${gateway.durability}`);
-  const rows = await compareGateway(size, (round) => console.error(`run ${round} of ${size.runs} done`));
+  const rows = await compareGateway(size, onRound(size));
   console.log(`\n${gatewayText(rows)}\n\n${gatewaySpotsText(rows)}`);
   keep(gateway.name, (measurement) => gatewayPage(rows, measurement));
 }
@@ -176,27 +188,22 @@ function keep(name, pageOf) {
 }
 
 /**
- * @param {import("../bench/grounds.js").Ground} ground
- * @param {import("../bench/grounds.js").Table} table
+ * @param {import("../bench/suites.js").Suite} suite
+ * @param {import("../bench/suites.js").Table} table
  */
-async function benchTable(ground, { settings, fingerprints, size: full }) {
+async function benchTable(suite, { settings, fingerprints, size: full }) {
   const size = flags.quick ? quick(full) : full;
-  const server = ground.server && (await startServer(ground.server, settings ?? {}));
-  try {
-    return await compare(ground, { fingerprints, size, url: server?.url }, (round) =>
-      console.error(`run ${round} of ${size.runs} done`),
-    );
-  } finally {
-    await server?.stop();
-  }
+  return withServer(suite.server, settings ?? {}, (url) =>
+    compare(suite, { fingerprints, size, url }, onRound(size)),
+  );
 }
 
-/** @param {import("../bench/grounds.js").Size} full */
+/** @param {import("../bench/suites.js").Size} full */
 function quick({ keys, warmup, ...rest }) {
   return { ...rest, runs: 2, keys: Math.min(keys, 2_000), warmup: Math.min(warmup, 1_000) };
 }
 
-/** The peers are installed apart from the workspace, so that nobody who only builds or tests has to fetch them. */
+/** The peers are installed outside the workspace, so that building and testing need not fetch them. */
 function installPeers() {
   const hidden = `${BENCH}node_modules/.package-lock.json`;
   if (existsSync(hidden) && isInstalled(readJson(`${BENCH}package-lock.json`), readJson(hidden))) return;
@@ -213,11 +220,11 @@ function npm(folder, ...words) {
     stdio: "inherit",
     shell: process.platform === "win32",
   });
-  // It has said itself what went wrong.
+  // npm has printed what went wrong.
   if (status !== 0) process.exit(status ?? 1);
 }
 
-/** @param {string} name of a peer, of a package of this workspace, or of a driver that the workspace has installed */
+/** @param {string} name of a peer, of a package of this workspace, or of an installed driver */
 function versionOf(name) {
   const files = [
     `${BENCH}node_modules/${name}`,

@@ -1,7 +1,8 @@
 /**
- * `npm run campaign`: what a test run has no time for. `-- simulation` simulates ten million schedules
- * (`--schedules N --seed S` for others), `-- stores` puts the real stores to their trials at full size, `-- reservations`
- * the reservations, `-- events` sends a storm of deliveries, `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its gateway, `-- next` installs Next and runs its example; without a name it does all.
+ * `npm run campaign`: tests at full size, for which `npm test` has no time. `-- simulation` simulates ten million
+ * schedules (`--schedules N --seed S` for others), `-- stores`, `-- reservations` and `-- events` run their trials,
+ * `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its gateway, `-- next` installs Next and runs
+ * its example. Without a name all of them run.
  */
 import { execFileSync } from "node:child_process";
 import { parseArgs } from "node:util";
@@ -18,7 +19,7 @@ const { values, positionals } = parseArgs({
   options: { schedules: { type: "string", default: "10000000" }, seed: { type: "string", default: "1" } },
 });
 
-/** @type {Readonly<Record<string, () => Promise<boolean>>>} each answers whether every promise was kept */
+/** @type {Readonly<Record<string, () => Promise<boolean>>>} each resolves to whether every check passed */
 const CAMPAIGNS = {
   simulation: () => campaignOfSimulation({ schedules: Number(values.schedules), seed: Number(values.seed) }),
   stores: campaignOfStores,
@@ -31,7 +32,9 @@ const CAMPAIGNS = {
 
 const unknown = positionals.filter((name) => !Object.hasOwn(CAMPAIGNS, name));
 if (unknown.length > 0) {
-  console.error(`there is no campaign called ${unknown.join(", ")}: ${Object.keys(CAMPAIGNS).join(" or ")}`);
+  console.error(
+    `There is no campaign ${unknown.join(", ")}. The campaigns are ${Object.keys(CAMPAIGNS).join(", ")}.`,
+  );
   process.exit(1);
 }
 

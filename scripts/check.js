@@ -1,4 +1,4 @@
-/** `npm run check`: everything that can be judged without running a test. */
+/** `npm run check`: everything that can be checked without running a test. */
 import { runSteps } from "./steps.js";
 
 const { failed } = await runSteps();

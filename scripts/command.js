@@ -1,11 +1,11 @@
-/** Runs other programs and keeps what they print, so that a step that passes can stay quiet. */
+/** Runs other programs and collects their output, so that only a failed step prints it. */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /**
- * Runs to the end and answers; a program that cannot be started, or outlives `timeoutMs`, answers with code 1 and says so.
+ * Runs a program to its end. If it cannot be started or runs longer than `timeoutMs`, the code is 1 and the output says why.
  *
  * @param {string} program
  * @param {readonly string[]} args

@@ -1,7 +1,7 @@
-/** Docs equal code: error codes, options and their defaults, guarantees; and the examples run. */
+/** Checks that the documents equal the code: error codes, options with their defaults, guarantees. It also runs the examples. */
 import { readdir, readFile } from "node:fs/promises";
 import { ROOT } from "./command.js";
-import { BALDUR, BLOCCS, capabilitiesPageProblems, GRACE, SKILL } from "./docs/capabilities-page.js";
+import { BALDUR, BLOCCS, capabilitiesPageProblems, GRACE, IDEMPO, SKILL } from "./docs/capabilities-page.js";
 import { conformancePageProblems } from "./docs/conformance-page.js";
 import { environmentProblems } from "./docs/environment.js";
 import { errorsPageProblems } from "./docs/errors-page.js";
@@ -17,7 +17,7 @@ export async function docsProblems() {
   const { ERROR_CODES } = await import("../packages/nevertwice/dist/core/errors.js");
   const { GUARANTEES } = await import("../packages/nevertwice/dist/testing/index.js");
   const { VARIABLES } = await import("../packages/nevertwice/dist/env/variables.js");
-  const settings = await import("../packages/server/dist/src/settings.js");
+  const settings = await import("../packages/server/dist/src/server-settings.js");
   const sections = await optionSections();
   const tests = await readTestFiles();
 
@@ -31,6 +31,7 @@ export async function docsProblems() {
     "docs/guarantees.md": (markdown) => guaranteesPageProblems(markdown, GUARANTEES),
     "docs/conformance.md": (markdown) => conformancePageProblems(markdown, tests),
     "docs/moving-from-baldur.md": (markdown) => capabilitiesPageProblems(BALDUR, markdown, tests),
+    "docs/moving-from-idempo.md": (markdown) => capabilitiesPageProblems(IDEMPO, markdown, tests),
     "docs/reservations.md": (markdown) => capabilitiesPageProblems(GRACE, markdown, tests),
     "docs/pipeline.md": (markdown) => capabilitiesPageProblems(BLOCCS, markdown, tests),
     "docs/stateless-handlers.md": (markdown) => capabilitiesPageProblems(SKILL, markdown, tests),
@@ -60,9 +61,9 @@ export function guaranteesPageProblems(markdown, guarantees) {
  * Every setting of the server has a row with its flag and its variable, and with the sentence of its usage.
  *
  * @param {string} markdown
- * @param {typeof import("../packages/server/src/settings.ts")} settings
+ * @param {typeof import("../packages/server/src/server-settings.ts")} settings
  */
-function serverSettingsProblems(markdown, { flagOf, lineOf, SETTINGS, variableOf }) {
+function serverSettingsProblems(markdown, { flagName, SETTINGS, tomlName, variableName }) {
   const rows = tableRowsOf(sectionOf(markdown, "Settings") ?? "").flatMap(
     ([name = "", flag, variable, , what]) => {
       const line = /^`(\w+)`$/.exec(name)?.[1];
@@ -70,17 +71,18 @@ function serverSettingsProblems(markdown, { flagOf, lineOf, SETTINGS, variableOf
     },
   );
   const meant = Object.entries(SETTINGS).map(
-    ([name, { what }]) => `${lineOf(name)} \`--${flagOf(name)}\` \`${variableOf(name)}\` ${what}`,
+    ([name, { what }]) => `${tomlName(name)} \`--${flagName(name)}\` \`${variableName(name)}\` ${what}`,
   );
   return nameDifferences("docs/server-access.md, Settings", "row", rows, meant);
 }
 
-/** The page's sections, each from the interface that the option belongs to and the defaults that the build has. */
+/** The sections of docs/options.md, each with the interface of its options and their defaults in the build. */
 async function optionSections() {
   const { POLICY_DEFAULTS } = await import("../packages/nevertwice/dist/core/policy.js");
   const { GUARD_DEFAULTS } = await import("../packages/nevertwice/dist/core/engine.js");
   const { HTTP_DEFAULTS } = await import("../packages/nevertwice/dist/http/options.js");
   const request = await source("core/request.ts");
+  const keep = interfaceMembers(request, "KeepOptions");
   return [
     section("The guard", interfaceMembers(await source("core/engine.ts"), "GuardOptions"), GUARD_DEFAULTS),
     {
@@ -92,10 +94,14 @@ async function optionSections() {
     },
     section(
       "One call",
-      [...interfaceMembers(request, "Subject"), ...interfaceMembers(request, "RunRequest")],
+      [...interfaceMembers(request, "Subject"), ...keep, ...interfaceMembers(request, "RunRequest")],
       {},
     ),
-    section("A wrapped function", interfaceMembers(await source("functions/wrap.ts"), "WrapOptions"), {}),
+    section(
+      "A wrapped function",
+      [...interfaceMembers(await source("functions/wrap.ts"), "WrapOptions"), ...keep],
+      {},
+    ),
     section("The HTTP layer", interfaceMembers(await source("http/options.ts"), "HttpOptions"), {
       ...HTTP_DEFAULTS,
       clock: SYSTEM_CLOCK,
@@ -105,20 +111,20 @@ async function optionSections() {
 }
 
 /**
- * The options of doors that have a page of their own.
+ * The options of the parts of the library that have their own page.
  *
  * @returns {Promise<Readonly<Record<string, readonly import("./docs/options-page.js").Section[]>>>}
  */
 async function doorSections() {
   const { FLAPPING_DEFAULTS } = await import("../packages/nevertwice/dist/functions/flapping.js");
-  const { CONSUMER_DEFAULTS } = await import("../packages/nevertwice/dist/events/consumer-settings.js");
+  const { CONSUMER_DEFAULTS } = await import("../packages/nevertwice/dist/events/consumer-options.js");
   const { WEBHOOK_DEFAULTS } = await import("../packages/nevertwice/dist/events/webhook.js");
   const { PIPELINE_DEFAULTS } = await import("../packages/nevertwice/dist/pipeline/pipeline-options.js");
   const { AUDIT_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/audit.js");
-  const { RESERVATION_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/index.js");
+  const { RESERVATION_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/reservations.js");
   const protect = await source("functions/protect/options.ts");
   const window = await source("stores/redis/window.ts");
-  const batch = await source("core/each.ts");
+  const batch = await source("core/batch.ts");
   const telemetry = await source("telemetry/index.ts");
   const guards = { text: "as the guard" };
   return {
@@ -158,12 +164,12 @@ async function doorSections() {
         meter: { text: "the provider's `nevertwice`" },
         tracerProvider: { text: "the registered one" },
         tracer: { text: "the provider's `nevertwice`" },
-        operation: { text: "as it is" },
+        operation: { text: "unchanged" },
         maxOperations: constantOf(telemetry, "MAX_OPERATIONS"),
       }),
     ],
     "docs/events.md": [
-      section("Options", interfaceMembers(await source("events/consumer-settings.ts"), "ConsumerOptions"), {
+      section("Options", interfaceMembers(await source("events/consumer-options.ts"), "ConsumerOptions"), {
         ...CONSUMER_DEFAULTS,
         operation: { text: "the name" },
         fingerprint: { text: "not compared" },
@@ -200,7 +206,7 @@ async function doorSections() {
     "docs/reservations.md": [
       section(
         "Options",
-        interfaceMembers(await source("reservations/index.ts"), "ReservationsOptions"),
+        interfaceMembers(await source("reservations/reservations.ts"), "ReservationsOptions"),
         RESERVATION_DEFAULTS,
       ),
     ],
@@ -220,10 +226,10 @@ async function doorSections() {
 
 const SYSTEM_CLOCK = { text: "the system clock" };
 
-/** Each store's options, with the defaults that its own file names. */
+/** The options of each store, with the defaults that its file names. */
 async function storeSections() {
   const memory = await source("stores/memory.ts");
-  const sqlite = await source("stores/sqlite/options.ts");
+  const sqlite = await source("stores/sqlite/client.ts");
   const redis = await source("stores/redis.ts");
   const dynamodb = await source("stores/dynamodb.ts");
   const clock = SYSTEM_CLOCK;
@@ -284,7 +290,7 @@ function section(heading, members, defaults) {
   return { heading, options };
 }
 
-/** README.md and what is in docs, as far as it is there. */
+/** README.md and the pages of docs that exist. */
 async function readPages() {
   const names = (await readdir(`${ROOT}docs`)).filter((name) => name.endsWith(".md"));
   const paths = ["README.md", ...names.map((name) => `docs/${name}`)];

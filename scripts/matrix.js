@@ -79,7 +79,7 @@ async function installed({ name, install, binary }) {
   const path = `${folder}/node_modules/${install.replace(/(?<=.)@.*$/, "")}/${binary}`;
   if (await isThere(path)) return path;
   await mkdir(folder, { recursive: true });
-  // A manifest of its own, or npm would install into the workspace above.
+  // Without its own manifest npm would install into the workspace above.
   await writeFile(`${folder}/package.json`, JSON.stringify({ private: true }));
   const { code, output } = await run("npm", ["install", "--ignore-scripts", "--no-package-lock", install], {
     cwd: folder,
@@ -116,7 +116,7 @@ async function smokeOn(runtime, binary) {
 async function testsOn({ name }, binary) {
   const report = `${ROOT}.cache/vitest-${name}.json`;
   await rm(report, { force: true });
-  // First in the path, so that the programs that tests start run on this Node too.
+  // First in the path, so that programs that tests start also run on this Node.
   const env = { ...process.env, PATH: `${dirname(binary)}${delimiter}${process.env.PATH}` };
   const args = ["node_modules/vitest/vitest.mjs", "run", "--reporter=dot", "--reporter=json"];
   const { code, output } = await run(binary, [...args, `--outputFile.json=${report}`], {

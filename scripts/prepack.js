@@ -1,48 +1,77 @@
 /**
- * Runs before a package is packed, in its folder: builds, removes what an earlier build left behind, makes the declarations name what
- * is there, and brings README and LICENSE from the root. Prints nothing unless it fails, since tools read what
- * `npm pack` prints.
+ * Runs before a package is packed, in its folder: builds, removes files that an earlier build left behind, fixes the
+ * imports in declarations, and adds LICENSE and README. A package without its own README gets the one of the root. Links
+ * in the README become absolute. With `--restore`, after packing, it brings the package's own README back. It prints
+ * nothing unless it fails, since tools read the output of `npm pack`.
  */
-import { access, copyFile, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { access, copyFile, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { basename, posix } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ROOT, run } from "./command.js";
 
-/** Where the sources of what is in `dist` are, and which of it the compiler did not make. */
-const SOURCES = {
-  nevertwice: { folder: "src/", others: /^$/ },
-  server: { folder: "", others: /^dashboard/ },
+/**
+ * For each package: the folder of the sources of `dist`, the files in `dist` that the compiler did not make, and whether
+ * the package has its own README.
+ */
+const PACKAGES = {
+  nevertwice: { sources: "src/", others: /^$/, hasReadme: false },
+  server: { sources: "", others: /^dashboard/, hasReadme: true },
 };
 
-/** @param {keyof typeof SOURCES} name the folder of the package */
+/** The package's own README, kept here while the tarball gets one with absolute links. */
+const OWN_README = ".readme-source.md";
+
+/** @param {keyof typeof PACKAGES} name the folder of the package */
 async function prepack(name) {
   const home = `${ROOT}packages/${name}/`;
   const { code, output } = await run("npm", ["run", "--silent", "build"]);
   if (code !== 0) throw new Error(output);
-  await removeLeftovers(home, SOURCES[name]);
+  await removeLeftovers(home, PACKAGES[name]);
   await rewriteDeclarations(home);
   await copyFile(`${ROOT}LICENSE`, `${home}LICENSE`);
   const { version, repository } = JSON.parse(await readFile(`${home}package.json`, "utf8"));
   const page = repository.url.replace(/^git\+/, "").replace(/\.git$/, "");
-  const readme = await readFile(`${ROOT}README.md`, "utf8");
-  await writeFile(`${home}README.md`, withAbsoluteLinks(readme, page, `v${version}`));
+  const folder = PACKAGES[name].hasReadme ? repository.directory : "";
+  const readme = PACKAGES[name].hasReadme
+    ? await takeOwnReadme(home)
+    : await readFile(`${ROOT}README.md`, "utf8");
+  await writeFile(`${home}README.md`, withAbsoluteLinks(readme, { page, tag: `v${version}`, folder }));
+}
+
+/**
+ * If packing was interrupted before, the source is still set aside.
+ *
+ * @param {string} home
+ */
+async function takeOwnReadme(home) {
+  if (!(await exists(`${home}${OWN_README}`))) await rename(`${home}README.md`, `${home}${OWN_README}`);
+  return readFile(`${home}${OWN_README}`, "utf8");
+}
+
+/** @param {string} home */
+async function restoreOwnReadme(home) {
+  if (await exists(`${home}${OWN_README}`)) await rename(`${home}${OWN_README}`, `${home}README.md`);
+}
+
+/** @param {string} path */
+function exists(path) {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 /**
  * The compiler does not remove the output of a source that was renamed.
  *
  * @param {string} home
- * @param {{ folder: string, others: RegExp }} sources
+ * @param {{ sources: string, others: RegExp }} options
  */
-async function removeLeftovers(home, { folder, others }) {
+async function removeLeftovers(home, { sources, others }) {
   for (const path of await readdir(`${home}dist`, { recursive: true })) {
     const source = /^(.+?)(\.d\.ts|\.js)(\.map)?$/.exec(path)?.[1];
     if (source === undefined || others.test(path)) continue;
-    const isLeftover = await access(`${home}${folder}${source}.ts`).then(
-      () => false,
-      () => true,
-    );
-    if (isLeftover) await rm(`${home}dist/${path}`);
+    if (!(await exists(`${home}${sources}${source}.ts`))) await rm(`${home}dist/${path}`);
   }
 }
 
@@ -56,8 +85,8 @@ async function rewriteDeclarations(home) {
 }
 
 /**
- * The compiler rewrites the extension of an import in code but not in declarations, where only its own resolver finds
- * `./store.d.ts` behind `./store.ts`; Deno's does not.
+ * The compiler rewrites the extension of an import in code but not in declarations. Its own resolver finds
+ * `./store.d.ts` for `./store.ts`, but Deno's does not.
  *
  * @param {string} declarations
  */
@@ -66,18 +95,20 @@ export function withBuiltExtensions(declarations) {
 }
 
 /**
- * The package's page is not the repository: a link that is relative there leads nowhere.
+ * On the page of the package on npm, a relative link of the repository leads nowhere.
  *
  * @param {string} markdown
- * @param {string} home
- * @param {string} tag
+ * @param {{ page: string, tag: string, folder: string }} repository its page, and the folder of the README in it
  */
-export function withAbsoluteLinks(markdown, home, tag) {
+export function withAbsoluteLinks(markdown, { page, tag, folder }) {
   return markdown.replace(/(!?)(\[[^\]]*\])\((?![a-z]+:|#)([^)\s]+)\)/gi, (_, bang, label, path) => {
     const kind = bang === "!" ? "raw" : "blob";
-    return `${bang}${label}(${home}/${kind}/${tag}/${path.replace(/^\.\//, "")})`;
+    return `${bang}${label}(${page}/${kind}/${tag}/${posix.join(folder, path)})`;
   });
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href)
-  await prepack(/** @type {keyof typeof SOURCES} */ (basename(process.cwd())));
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  const name = /** @type {keyof typeof PACKAGES} */ (basename(process.cwd()));
+  if (process.argv.includes("--restore")) await restoreOwnReadme(`${ROOT}packages/${name}/`);
+  else await prepack(name);
+}

@@ -1,4 +1,4 @@
-/** `node scripts/release.js v1.2.3`: whether this tag may be published. Both packages are released together, under one version. */
+/** `node scripts/release.js v1.2.3`: checks that this tag may be published. Both packages are released together, with one version. */
 import { readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 import { ROOT } from "./command.js";

@@ -1,6 +1,6 @@
 /**
- * What every runtime must do with the built package, in real time: `node scripts/smoke.js`, or bun, or deno. It prints
- * one line and ends by itself; a promise that is broken ends it with an error.
+ * Checks what every runtime must do with the built package, in real time: `node scripts/smoke.js`, or with bun or deno. It
+ * prints one line; a failed check ends it with an error.
  */
 import assert from "node:assert/strict";
 import { createGuard, idempotent, isNevertwiceError } from "nevertwice";
@@ -63,7 +63,7 @@ async function decoratesAMethod(guard) {
   let runs = 0;
   const method = async (/** @type {string} */ id) => `${id} ${++runs}`;
   const decorate = idempotent(guard, { operation: "charge", keyFrom: [0] });
-  // As a compiler calls it: no runtime here has decorators of its own yet.
+  // The test calls it as a compiler does, since no runtime here supports decorators yet.
   const { value } = decorate({}, "charge", { value: method });
   assert.equal(await value?.("order-1"), "order-1 1");
   assert.equal(await value?.("order-1"), "order-1 1");
@@ -133,7 +133,7 @@ async function letsItsCallerGo(guard) {
   await assert.rejects(running, /gone/);
 }
 
-/** The published cases, all at once and in real time: those that must move the clock are not asked here. */
+/** Runs the published cases at once and in real time, without those that move the clock. */
 async function runStoreCases() {
   const asked = storeCases(() => memoryStore()).map(({ run }) => run());
   return (await Promise.all(asked)).filter((answer) => answer === undefined).length;

@@ -1,4 +1,4 @@
-/** Counts what a test run says it did, and never counts a run that failed as one without failures. */
+/** Counts the tests of a run. A run that failed never counts as one without failures. */
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Tally */
 
@@ -11,7 +11,7 @@
  * @returns {Tally}
  */
 export function tallyOf(report, isSuccess) {
-  // A file that failed before its first test, in an import or a hook, has no failed test to be counted by.
+  // A file that failed before its first test, in an import or a hook, has no failed test.
   const brokenFiles = (report.testResults ?? []).filter(
     ({ status, assertionResults }) =>
       status === "failed" && !assertionResults.some((assertion) => assertion.status === "failed"),
@@ -29,7 +29,7 @@ export function tallyLine({ passed, failed, skipped }) {
 }
 
 /**
- * In CI nobody reads the list of skips, so a skip there is a failure.
+ * A skipped test fails in CI, where the list of skips is not read.
  *
  * @param {Tally} tally
  * @param {boolean} isCI

@@ -1,30 +1,17 @@
-/** `npm test`: build, checks, tests. Its last line says how many passed and failed; in CI a skipped test fails too. */
+/**
+ * `npm test`: build, checks, tests. `npm run test:quick` answers a contributor sooner: types, style, and the tests that
+ * start no server. The last line says how many passed and failed; in CI a skipped test fails too.
+ */
+import { parseArgs } from "node:util";
+import { runQuickSteps, runSteps } from "./steps.js";
+import { isFailure, tallyLine } from "./tally.js";
+import { runVitest } from "./vitest.js";
 
-import { spawn } from "node:child_process";
-import { mkdir, readFile, rm } from "node:fs/promises";
-import { ROOT } from "./command.js";
-import { runSteps } from "./steps.js";
-import { isFailure, tallyLine, tallyOf } from "./tally.js";
+const { values } = parseArgs({ options: { quick: { type: "boolean", default: false } } });
 
-const REPORT = `${ROOT}.cache/vitest.json`;
-
-const steps = await runSteps();
-const tests = await runVitest();
+const steps = await (values.quick ? runQuickSteps() : runSteps());
+const tests = await (values.quick ? runVitest(["--project", "tests"], { QUICK_TESTS: "true" }) : runVitest());
 const tally = { ...tests, passed: steps.passed + tests.passed, failed: steps.failed + tests.failed };
 
 process.exitCode = isFailure(tally, process.env.CI === "true") ? 1 : 0;
 console.log(tallyLine(tally));
-
-async function runVitest() {
-  await mkdir(`${ROOT}.cache`, { recursive: true });
-  await rm(REPORT, { force: true });
-  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${REPORT}`];
-  const code = await new Promise((resolve) => {
-    const args = [`${ROOT}node_modules/vitest/vitest.mjs`, "run", ...reporters];
-    const child = spawn(process.execPath, args, { cwd: ROOT, stdio: "inherit" });
-    child.on("error", () => resolve(1));
-    child.on("close", (exitCode) => resolve(exitCode ?? 1));
-  });
-  const report = await readFile(REPORT, "utf8").catch(() => "{}");
-  return tallyOf(JSON.parse(report), code === 0);
-}

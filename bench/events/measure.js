@@ -1,7 +1,7 @@
 /**
- * One run of one contender, in a process of its own: a JIT that has seen another consumer measures something else. It is
- * forked with a plan as its argument and sends one message back. It rejects, and so fails the whole benchmark, if the
- * contender did not do its job: every message done, once if it has a guard, and every delivery acknowledged.
+ * One run of one consumer in its own process, since code that the JIT compiled for another consumer runs at another
+ * speed. It is forked with a plan as its argument and sends one message back. The benchmark fails unless every message
+ * is processed, once if there is a guard, and every delivery acknowledged.
  */
 import { equal } from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -10,10 +10,10 @@ import { connect, headers } from "@nats-io/transport-node";
 import { makeOperations } from "../payload.js";
 import { PHASES } from "./phases.js";
 
-const { store, url, natsUrl, contender, messages, warmup, inFlight } = JSON.parse(process.argv[2]);
-const { openPlace } = await import(`../places/${store}.js`);
-const { create } = await import(`../contenders/${contender}.js`);
-/** So many are asked for ahead, so that the server is not waited for. */
+const { store, url, natsUrl, library, messages, warmup, inFlight } = JSON.parse(process.argv[2]);
+const { openDatabase } = await import(`../databases/${store}.js`);
+const { create } = await import(`../libraries/${library}.js`);
+/** So many messages are fetched ahead, so that the consumer does not wait for the server. */
 const AHEAD = 500;
 const PUBLISHED_AT_ONCE = 1_000;
 
@@ -24,25 +24,25 @@ process.send(await run(messages));
 await connection.close();
 
 async function run(count) {
-  const place = await openPlace({ url });
+  const target = await openDatabase({ url });
   const runs = new Map();
   const work = (message) => {
     const { order } = message.json();
     runs.set(order, (runs.get(order) ?? 0) + 1);
   };
-  const contending = await create({ store, place, capacity: count, work });
+  const library = await create({ store, target, capacity: count, work });
   const operations = makeOperations(count);
   const perSecond = {};
-  for (const { name } of PHASES) perSecond[name] = await time(operations, contending.handle);
-  const times = contending.runsAgain ? PHASES.length : 1;
+  for (const { name } of PHASES) perSecond[name] = await time(operations, library.handle);
+  const times = library.runsAgain ? PHASES.length : 1;
   equal(runs.size, count, `of ${count} messages ${runs.size} were done`);
   for (const [order, done] of runs) equal(done, times, `${order} was done ${done} times`);
-  await contending.close();
-  await place.close();
+  await library.close();
+  await target.close();
   return { perSecond };
 }
 
-/** Deliveries a second, from the first that is taken to the last that is answered for. All are sent before. */
+/** Deliveries per second, from the first that is fetched until the last is acknowledged. All are published before. */
 async function time(operations, handle) {
   const stream = await publish(operations);
   const source = await manager.jetstream().consumers.get(stream, stream);
@@ -68,7 +68,7 @@ async function time(operations, handle) {
   return operations.length / seconds;
 }
 
-/** A stream of its own for each phase: what is sent again is not what the server would drop. */
+/** Each phase has its own stream, so that the server does not drop the second delivery as a duplicate. */
 async function publish(operations) {
   const name = `bench-${randomUUID()}`;
   const retention = RetentionPolicy.Workqueue;

@@ -1,4 +1,4 @@
-/** What is delivered to whoever consumes, in this order: what comes again is what came before. */
+/** The phases of a run, in this order: the second delivers the messages of the first again. */
 
 export const PHASES = /** @type {const} */ ([
   { name: "first", title: "delivered for the first time" },

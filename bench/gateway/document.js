@@ -1,7 +1,8 @@
-/** What was measured of the gateway, as text: for the terminal, and as the page that is kept. */
-import { api, gateway, ours, plain } from "../grounds/gateway.js";
+/** The results of the gateway as text: for the terminal, and as the page in bench/results. */
+
 import { OUTCOME_BYTES, REQUEST_BYTES } from "../payload.js";
 import { formatCount, formatRatio, formatSummary, formatTable } from "../report.js";
+import { api, gateway, ours, plain } from "../suites/gateway.js";
 
 /** @typedef {import("./rounds.js").Row} Row */
 
@@ -28,7 +29,7 @@ export function gatewayText(rows) {
 }
 
 /**
- * What our time goes into, for each row that is not as fast as meant.
+ * The functions that take our time, for each row below the ratio that we aim for.
  *
  * @param {readonly Row[]} rows
  */

@@ -1,13 +1,13 @@
-/** Measures the gateway beside the same proxy without its layer, and the API's claims. */
+/** Measures the gateway, the same proxy without its layer, and claims over the API. */
 import { fileURLToPath } from "node:url";
-import { api, gateway, ours, plain } from "../grounds/gateway.js";
 import { startApp } from "../http/application.js";
 import { freshKeys, load } from "../http/load.js";
 import { costliest, waitingShare } from "../profile.js";
 import { median, summarise } from "../report.js";
+import { api, gateway, ours, plain } from "../suites/gateway.js";
 
-/** @typedef {import("../grounds/gateway.js").Size} Size */
-/** @typedef {import("../grounds/gateway.js").Subject} Subject */
+/** @typedef {import("../suites/gateway.js").Size} Size */
+/** @typedef {import("../suites/gateway.js").Subject} Subject */
 /** @typedef {"first" | "replay"} Phase */
 
 /**
@@ -20,7 +20,7 @@ import { median, summarise } from "../report.js";
  * @property {number} p99
  * @property {number} processorMicroseconds
  * @property {{ waiting: number, hotSpots: readonly { place: string, share: number }[] } | undefined} explanation of a
- * row that is not as fast as meant
+ * row below the ratio that we aim for
  */
 
 const SERVE = fileURLToPath(new URL("serve.js", import.meta.url));
@@ -37,7 +37,7 @@ const LINES = [
 ];
 
 /**
- * Rejects if somebody did not do its job.
+ * Rejects if a check of one of them fails.
  *
  * @param {Size} size
  * @param {(round: number) => void} onRound
@@ -127,7 +127,7 @@ async function measureOnce(subject, { keys: count, warmup, connections }, profil
     );
     const { requests, perSecond, p50, p99 } = answer.answer;
     const least = subject === api || phase === "replay" ? 0 : requests;
-    // Whoever was cut off at the end may have run, or may run now.
+    // Requests that were cut off at the end may have run, or may run now.
     if (ran < least || ran > least + connections)
       throw new Error(`the service ran ${ran} times for ${requests} requests (${subject.name}, ${phase})`);
     const { processorMicroseconds, profiles } = answer;

@@ -1,15 +1,15 @@
 /**
- * One part of the measurement in a process of its own, forked with a plan: the service, the proxy before it with or
- * without its layer, or the server whose API is asked. It says on which port it listens, and answers `begin`, `end` and
- * `stop` as the applications of the HTTP benchmark do.
+ * One part of the measurement in its own process, forked with a plan: the service, the proxy in front of it with or
+ * without its layer, or the server whose API is measured. It sends the port that it listens on, and answers `begin`,
+ * `end` and `stop` as the applications of the HTTP benchmark do.
  */
 import { createServer as createHttpServer } from "node:http";
 import { BlockList } from "node:net";
 import { createProxy } from "../../packages/server/dist/src/gateway/proxy.js";
 import { createServer } from "../../packages/server/dist/src/index.js";
+import { openDatabase } from "../databases/sqlite.js";
 import { startProfiles } from "../inspect.js";
 import { makeOperations } from "../payload.js";
-import { openPlace } from "../places/sqlite.js";
 
 const HOST = "127.0.0.1";
 const { role, upstream, accessToken } = JSON.parse(process.argv[2]);
@@ -22,7 +22,7 @@ const { port, close } = await { service, plain, gateway: () => server({ upstream
   role
 ]();
 process.on("message", (message) => answers[message.kind](message));
-// Whoever asked for it is gone.
+// The client has disconnected.
 process.on("disconnect", () => process.exit());
 process.send({ kind: "ready", port });
 
@@ -60,9 +60,9 @@ async function plain() {
 }
 
 async function server(more) {
-  const place = await openPlace();
+  const target = await openDatabase();
   const made = await createServer({
-    store: `sqlite:${place.file}`,
+    store: `sqlite:${target.file}`,
     listen: { host: HOST, port: 0 },
     gatewayListen: { host: HOST, port: 0 },
     logLevel: "silent",
@@ -74,7 +74,7 @@ async function server(more) {
     port: Number(new URL(gatewayUrl ?? url).port),
     async close() {
       await made.close();
-      await place.close();
+      await target.close();
     },
   };
 }

@@ -1,4 +1,4 @@
-/** The process that runs one application, seen from outside. */
+/** Starts one application in its own process, and controls it. */
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -16,7 +16,7 @@ export async function startApp(plan, script = SERVE) {
     execArgv: ["--expose-gc"],
     serialization: "advanced",
     env: { ...process.env, NODE_ENV: "production" },
-    // Express writes every error that a middleware passes on; only those of a layer that fails are of interest.
+    // Express prints every error that a middleware passes on; they are shown only if the application ends.
     stdio: ["ignore", "inherit", "pipe", "ipc"],
   });
   let said = "";
@@ -26,7 +26,7 @@ export async function startApp(plan, script = SERVE) {
   const died = once(child, "exit").then(([code]) => {
     throw new Error(`the application ended with code ${code}\n${said}`);
   });
-  // Whoever waits for it is told; nobody waits after the end.
+  // Each waiting call gets this rejection. After the end no call waits.
   died.catch(() => {});
 
   /** @returns {Promise<any>} */

@@ -1,15 +1,15 @@
-/** Whether a layer does its job at all: what does not is not measured. */
+/** Checks that a layer does its job. One that does not is not measured. */
 import { deepEqual, equal, notEqual, ok } from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { makeOperations } from "../payload.js";
 import { ACCOUNT, bodyOf, freshKeys } from "./load.js";
 
-/** How often a caller who is told that his request is under way asks again. */
+/** How often a caller retries a request that is still running. */
 const ASK_AGAIN_MS = 10;
 
 /**
  * The first answer and its replay are the application's own, the work ran once, another request with the same key is
- * refused, and callers who come at once run it once.
+ * refused, and concurrent callers run the work once.
  *
  * @param {{ port: number, isBare: boolean, callers: number, ranDuring: (requests: () => Promise<void>) => Promise<number> }} subject
  */
@@ -46,7 +46,7 @@ async function answersRight(port, key, n) {
 }
 
 /**
- * Until the answer is there.
+ * Retries until the answer is there.
  *
  * @param {number} port
  * @param {string} key

@@ -1,9 +1,10 @@
-/** What was measured behind HTTP, as text: for the terminal, and as the page that is kept. Pure, like report.js. */
-import { bare, http, layersOf } from "../grounds/http.js";
+/** The results of the HTTP layers as text: for the terminal, and as the page in bench/results. */
+
 import { OUTCOME_BYTES, REQUEST_BYTES } from "../payload.js";
 import { formatCount, formatRatio, formatSummary, formatTable } from "../report.js";
+import { bare, http, layersOf } from "../suites/http.js";
 
-/** @typedef {import("../grounds/http.js").Table} Table */
+/** @typedef {import("../suites/http.js").Table} Table */
 /** @typedef {import("./rounds.js").Row} Row */
 
 const PHASES = { first: "first call", replay: "replay" };
@@ -31,7 +32,7 @@ function signed(milliseconds) {
 }
 
 /**
- * What our time goes into, for each row of ours that is not as fast as meant. Empty if all are.
+ * The functions that take our time, for each of our rows below the ratio that we aim for. Empty if there is none.
  *
  * @param {Table} table
  * @param {readonly Row[]} rows
@@ -62,7 +63,7 @@ function percent(share) {
 }
 
 /**
- * The page that is kept.
+ * The page in bench/results.
  *
  * @param {readonly (readonly Row[])[]} all by table
  * @param {{ versionOf: (name: string) => string, platform: string }} measurement
@@ -99,7 +100,7 @@ function methodTexts({ versionOf, platform }) {
   const { keys, warmup, alone, connections, runs } = http.size;
   const layers = [...new Set(http.tables.flatMap(layersOf))];
   return [
-    `${platform}; ${http.frameworks.map((name) => `${name} ${versionOf(name)}`).join(", ")}. A JSON body of ${REQUEST_BYTES} bytes is answered with ${formatCount(OUTCOME_BYTES)} bytes of JSON, by a handler that does nothing else: what a layer costs is not hidden behind work. wrk sends the requests from a process of its own over ${connections} connections that are kept open, ${formatCount(keys)} first calls and as many replays a run, after a warm-up of ${formatCount(warmup)} keys; then ${formatCount(alone)} over one connection alone; ${runs} runs. Redis (\`appendonly no\`) runs on the same computer, as wrk does. Every run is a process of its own, and the layers take turns.`,
+    `${platform}; ${http.frameworks.map((name) => `${name} ${versionOf(name)}`).join(", ")}. A JSON body of ${REQUEST_BYTES} bytes is answered with ${formatCount(OUTCOME_BYTES)} bytes of JSON, by a handler that does nothing else: what a layer costs is not hidden behind work. wrk sends the requests from a process of its own over ${connections} connections that are kept open, ${formatCount(keys)} first calls and as many replays a run, after a warm-up of ${formatCount(warmup)} keys; then ${formatCount(alone)} over one connection alone; ${runs} runs. Redis (\`appendonly no\`) runs on the same computer, as wrk does. Every run is its own process, and the layers take turns.`,
     `Every run checks that a retry gets the first answer, that a key reused for another request is refused, that ${connections} callers at once run the work once, that under load the work ran once for each key and not again for a replay (but for callers whom the end of the load cut off), and that every answer was a success. A layer that fails fails the benchmark.`,
     "The layers do not promise the same. Ours alone replays more than status, content type and body, tells a late writer that it lost, renews its lease while the handler runs, and lets a caller go away without giving up the key; on Express it alone holds the answer back until it is kept. Here it alone is asked whose each key is.",
     layers

@@ -1,4 +1,4 @@
-/** Puts load on an application from a process of its own: wrk, which costs the least beside what it measures. */
+/** Puts load on an application with wrk, which uses the least of the processor that it shares with the application. */
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { makeOperations } from "../payload.js";
 
 /**
- * A set of keys, each with a request of its own: number `n` has `keyOf(n)` and `bodyOf(n)`.
+ * A set of keys, each with its own request: number `n` has `keyOf(n)` and `bodyOf(n)`.
  *
  * @typedef {object} Keys
  * @property {string} prefix
@@ -16,7 +16,7 @@ import { makeOperations } from "../payload.js";
 /** @typedef {{ perSecond: number, p50: number, p99: number, requests: number }} Measured latencies in milliseconds */
 
 const SCRIPT = fileURLToPath(new URL("load.lua", import.meta.url));
-/** Nothing takes so long: the script ends it before. */
+/** No run takes this long, since the script ends it first. */
 const LONGEST_SECONDS = 120;
 
 export const ACCOUNT = "Bearer merchant-4711";
@@ -25,9 +25,9 @@ const [pattern] = makeOperations(1);
 if (pattern === undefined) throw new Error("there is no request");
 const [bodyHead = "", bodyTail = ""] = JSON.stringify(pattern.body).split("000000000");
 
-/** @returns {Keys} as many as anybody wants, which nobody has used before */
+/** @returns {Keys} keys that were never used before */
 export function freshKeys() {
-  // 36 characters, as a UUID has, the last twelve of which count.
+  // 36 characters, as a UUID has; the last twelve are a counter.
   const prefix = randomUUID().slice(0, 24);
   return { prefix, keyOf: (n) => prefix + String(n).padStart(12, "0") };
 }
@@ -39,10 +39,10 @@ export function bodyOf(n) {
 
 /**
  * Sends `total` requests, the first `keys` of which are first calls and the others their retries. Rejects if one of them
- * was not answered with success.
+ * did not succeed.
  *
  * @param {{ port: number, keys: Keys, keyCount: number, total: number, connections: number, path?: string, body?: readonly [string, string], account?: string }} plan
- * `body` is what stands before and after a request's number, if not the usual
+ * `body` is the text before and after a request's number, if not the usual one
  * @returns {Promise<Measured>}
  */
 export async function load({

@@ -1,20 +1,20 @@
-/** Runs an application bare and with each layer in front of it, and puts their numbers side by side. */
+/** Runs an application bare and with each layer in front of it, and compares their numbers. */
 import { fileURLToPath } from "node:url";
-import { bare, layersOf, ours } from "../grounds/http.js";
 import { costliest, waitingShare } from "../profile.js";
 import { median, summarise } from "../report.js";
+import { bare, layersOf, ours } from "../suites/http.js";
 import { startApp } from "./application.js";
 import { check } from "./checks.js";
 import { freshKeys, load } from "./load.js";
 
-/** @typedef {import("../grounds/http.js").Layer} Layer */
-/** @typedef {import("../grounds/http.js").Table} Table */
-/** @typedef {import("../grounds/http.js").Size} Size */
+/** @typedef {import("../suites/http.js").Layer} Layer */
+/** @typedef {import("../suites/http.js").Table} Table */
+/** @typedef {import("../suites/http.js").Size} Size */
 /** @typedef {import("../report.js").Summary} Summary */
 /** @typedef {"first" | "replay"} Phase */
 
 /**
- * What one phase of one run measured: under load, and with one caller alone.
+ * The measurements of one phase of one run: under load, and with one caller alone.
  *
  * @typedef {object} Measurement
  * @property {number} perSecond
@@ -29,8 +29,8 @@ import { freshKeys, load } from "./load.js";
 /** @typedef {{ first: Measurement, replay: Measurement | undefined }} Run the bare application has no replays */
 
 /**
- * One line of the table. `ratio` is to the bare application, the added latencies are over it, and the explanation is
- * there if the line is ours and not as fast as meant.
+ * One line of the table. `ratio` and the added latencies compare it with the bare application. There is an explanation
+ * if the line is ours and its ratio is below the one that we aim for.
  *
  * @typedef {object} Row
  * @property {Layer} layer
@@ -50,7 +50,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PHASES = ["first", "replay"];
 
 /**
- * Rejects if a layer did not do its job.
+ * Rejects if a check of a layer fails.
  *
  * @param {Table} table
  * @param {{ size: Size, url: string | undefined }} conditions
@@ -62,7 +62,7 @@ export async function compareLayers(table, { size, url }, onRound) {
   /** @type {Map<Layer, Run[]>} */
   const runs = new Map(layers.map((layer) => [layer, []]));
   for (let round = 0; round < size.runs; round++) {
-    // They take turns, each round in another order: whatever else the computer does hits all alike.
+    // They take turns, each round in another order, so that other load on the computer slows all alike.
     for (let turn = 0; turn < layers.length; turn++) {
       const layer = layers[(turn + round) % layers.length] ?? bare;
       runs.get(layer)?.push(await measureOnce(table, layer, { size, url, profiled: undefined }));
@@ -108,7 +108,7 @@ export async function compareLayers(table, { size, url }, onRound) {
   }
 
   /**
-   * What our own time goes into, from a run that is in no table: a profiled run is a slower one.
+   * The functions that take our time, from a run that no table counts: profiling slows it down.
    *
    * @param {Phase} phase
    */
@@ -166,7 +166,7 @@ async function measureOnce(table, layer, { size, url, profiled }) {
   const count = Math.min(layer.keys ?? size.keys, size.keys);
   const app = await startApp({
     ...table,
-    contender: layer.file,
+    library: layer.file,
     url,
     capacity: 4 * (size.keys + size.warmup),
   });
@@ -213,7 +213,7 @@ async function measureOnce(table, layer, { size, url, profiled }) {
       phase === profiledPhase,
     );
     const { requests, perSecond, p50, p99 } = answer;
-    // Whoever was cut off at the end of the first calls may have run, or may run now.
+    // Requests that were cut off at the end of the first calls may have run, or may run now.
     const leastRuns = phase === "first" ? requests : 0;
     const mostRuns = leastRuns + connections;
     if (ran < leastRuns || ran > mostRuns)

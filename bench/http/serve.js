@@ -1,23 +1,23 @@
 /**
- * One application with one layer in front of it, in a process of its own: a JIT that has seen another library measures
- * something else. It is forked with a plan as its argument, says on which port it listens, and answers two questions:
- * `begin` (count from here, and take profiles if asked to) and `end` (what was counted).
+ * One application with one layer in front of it, in its own process, since code that the JIT compiled for another library
+ * runs at another speed. It is forked with a plan as its argument, sends the port that it listens on, and answers two
+ * messages: `begin` (count from here, and take profiles if the message says so) and `end` (send what was counted).
  */
 import { startProfiles } from "../inspect.js";
 import { makeOperations } from "../payload.js";
 import { apps } from "./apps.js";
 
-const { framework, store, contender, url, capacity } = JSON.parse(process.argv[2]);
-const { openPlace } = await import(`../places/${store}.js`);
-const { create } = await import(`../contenders/${contender}.js`);
+const { framework, store, library, url, capacity } = JSON.parse(process.argv[2]);
+const { openDatabase } = await import(`../databases/${store}.js`);
+const { create } = await import(`../libraries/${library}.js`);
 
 const [{ outcome: pattern }] = makeOperations(1);
 let ran = 0;
 let startedAt = process.cpuUsage();
 let stopProfiles;
 
-const place = await openPlace({ url });
-const { layer, isAnswered, close } = await create({ framework, store, place, capacity });
+const target = await openDatabase({ url });
+const { layer, isAnswered, close } = await create({ framework, store, target, capacity });
 const app = await apps[framework]({ layer, isAnswered, charge });
 
 process.on("message", (message) => answers[message.kind](message));
@@ -49,7 +49,7 @@ const answers = {
   async stop() {
     await app.close();
     await close();
-    await place.close();
+    await target.close();
     process.disconnect();
   },
 };

@@ -1,7 +1,7 @@
 /**
- * One run of one contender, in a process of its own: a JIT that has seen another network measures something else. It is
- * forked with a plan as its argument and sends one message back. It rejects, and so fails the whole benchmark, if the
- * contender did not do its job: every message through every node, once if they have keys, and all acknowledged.
+ * One run of one network in its own process, since code that the JIT compiled for another network runs at another speed.
+ * It is forked with a plan as its argument and sends one message back. The benchmark fails unless every message went
+ * through every node, once if the nodes have keys, and was acknowledged.
  */
 import { equal } from "node:assert/strict";
 import { createGuard } from "nevertwice";
@@ -9,18 +9,18 @@ import { PHASES } from "../events/phases.js";
 import { makeOperations, retryOf } from "../payload.js";
 import { NODES, networkOf } from "./network.js";
 
-const { store: storeName, url, contender, messages, warmup, inFlight } = JSON.parse(process.argv[2]);
-const { openPlace } = await import(`../places/${storeName}.js`);
-const { isKeyed, open } = await import(`../contenders/${contender}.js`);
-/** One for each node, and one that says that all of it is settled. */
+const { store: storeName, url, library, messages, warmup, inFlight } = JSON.parse(process.argv[2]);
+const { openDatabase } = await import(`../databases/${storeName}.js`);
+const { isKeyed, open } = await import(`../libraries/${library}.js`);
+/** One for each node, and one for the whole message. */
 const RECORDS_PER_MESSAGE = NODES.length + 1;
 
 await run(warmup);
 process.send(await run(messages));
 
 async function run(count) {
-  const place = await openPlace({ url });
-  const { store, close } = await open(storeName, place, count * RECORDS_PER_MESSAGE);
+  const target = await openDatabase({ url });
+  const { store, close } = await open(storeName, target, count * RECORDS_PER_MESSAGE);
   const guard = createGuard({ store });
   const runs = new Map(NODES.map((name) => [name, 0]));
   const network = networkOf(isKeyed, inFlight, (node) => runs.set(node, runs.get(node) + 1));
@@ -37,11 +37,11 @@ async function run(count) {
   await guard.close();
   await store.close();
   await close?.();
-  await place.close();
+  await target.close();
   return { perSecond };
 }
 
-/** Messages a second, from the first that is pushed to the last that is settled. */
+/** Messages per second, from the first push until the last message is settled. */
 async function time(pipeline, operations) {
   const payloads = operations.map(({ key, body }) => ({ key, ...body }));
   global.gc();

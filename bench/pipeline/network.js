@@ -1,4 +1,4 @@
-/** The network that is measured: five nodes in a row, each of which does nothing but send the message on. */
+/** The network that is measured: five nodes in a row, each of which only sends the message on. */
 import { definePipeline } from "nevertwice/pipeline";
 
 export const NODES = ["accept", "price", "charge", "pack", "ship"];

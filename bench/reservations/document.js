@@ -1,9 +1,9 @@
-/** What was measured of reservations, as text: for the terminal, and as the page that is kept. Pure, like report.js. */
+/** The results of reservations as text: for the terminal, and as the page in bench/results. */
 import { threadText } from "../document.js";
-import { reservations } from "../grounds/reservations.js";
 import { formatCount, formatRatio, formatSummary, formatTable } from "../report.js";
+import { reservations } from "../suites/reservations.js";
 
-/** @typedef {import("../grounds/reservations.js").Table} Table */
+/** @typedef {import("../suites/reservations.js").Table} Table */
 /** @typedef {import("./rounds.js").Results} Results */
 
 /**
@@ -26,7 +26,7 @@ export function holdsText({ ours, byHand, bytes }, { rows, bytesPerHold }) {
 }
 
 /**
- * What our time goes into, for each row that is not as fast as meant. Empty if all are.
+ * The functions that take our time, for each row below the ratio that we aim for. Empty if there is none.
  *
  * @param {Table} table
  * @param {Results} results
@@ -45,7 +45,7 @@ export function holdSpotsText({ ratioMeant }, { rows }) {
 }
 
 /**
- * The page that is kept.
+ * The page in bench/results.
  *
  * @param {readonly Results[]} all by table
  * @param {{ versionOf: (name: string) => string, platform: string }} measurement
@@ -99,8 +99,8 @@ function methodTexts({ versionOf, platform }) {
   if (table === undefined) throw new Error("nothing is measured");
   const { inFlight, runs } = table.size;
   return [
-    `${platform}. ${inFlight} actions in flight, one unit each, all of them under keys of their own; ${runs} runs. Each line of a table asks for so many actions, after a warm-up of so many: ${sizes.join(", ")}. The server, where there is one, runs on the same computer and is emptied before each run. Every run is a process of its own, and the two take turns.`,
-    `Every run checks that each hold was placed and confirmed, that no two have one id, that a retry was answered with the first answer, that a key reused for another request was refused, that ${inFlight} concurrent callers of one key placed one hold, that ${inFlight} callers who wanted one last seat got it once, that the pool was not oversold, and that nothing was confirmed twice. Whoever fails fails the benchmark.`,
+    `${platform}. ${inFlight} actions in flight, one unit each, all of them under keys of their own; ${runs} runs. Each line of a table asks for so many actions, after a warm-up of so many: ${sizes.join(", ")}. The server, where there is one, runs on the same computer and is emptied before each run. Every run is its own process, and the two take turns.`,
+    `Every run checks that each hold was placed and confirmed, that no two have one id, that a retry was answered with the first answer, that a key reused for another request was refused, that ${inFlight} concurrent callers of one key placed one hold, that ${inFlight} callers who wanted one last seat got it once, that the pool was not oversold, and that nothing was confirmed twice. A failed check fails the benchmark.`,
     reservations.tables
       .flatMap(({ title, ours, byHand }) =>
         [ours, byHand].map(({ name, packages, settings }) => {

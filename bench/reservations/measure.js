@@ -1,7 +1,7 @@
 /**
- * One run of one contender, in a process of its own: a JIT that has seen another library measures something else. It is
- * forked with a plan as its argument and sends one message back. It rejects, and so fails the whole benchmark, if the
- * contender did not do its job: every hold placed and confirmed once, a retry answered as before, nothing held twice.
+ * One run of one library in its own process, since code that the JIT compiled for another library runs at another speed.
+ * It is forked with a plan as its argument and sends one message back. The benchmark fails unless every hold is placed
+ * and confirmed once, a retry gets the first answer, and nothing is held twice.
  */
 import { deepEqual, equal } from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -11,16 +11,16 @@ import { PHASES } from "./phases.js";
 const DURATION_MS = 600_000;
 const POOL = "the pool";
 
-const { store, url, contender, holds, warmup, inFlight, profile } = JSON.parse(process.argv[2]);
-const { openPlace } = await import(`../places/${store}.js`);
-const { create } = await import(`../contenders/${contender}.js`);
+const { store, url, library, holds, warmup, inFlight, profile } = JSON.parse(process.argv[2]);
+const { openDatabase } = await import(`../databases/${store}.js`);
+const { create } = await import(`../libraries/${library}.js`);
 
 await run(warmup, undefined);
 process.send(await run(holds, profile));
 
 async function run(count, profiled) {
-  const place = await openPlace({ url });
-  const books = await create({ store, place });
+  const target = await openDatabase({ url });
+  const books = await create({ store, target });
   await openConnections(books);
   await books.declare(POOL, count);
   const requests = {
@@ -31,7 +31,7 @@ async function run(count, profiled) {
   const perSecond = {};
   let profiles;
 
-  const before = await place.bytes();
+  const before = await target.bytes();
   for (const { name, action, resource } of PHASES) {
     const asked =
       action === "placeHold" ? requests[resource] : ids[resource].map((id) => ({ key: randomUUID(), id }));
@@ -40,13 +40,13 @@ async function run(count, profiled) {
     perSecond[name] = timed.perSecond;
     profiles ??= timed.profiles;
   }
-  const bytesPerHold = ((await place.bytes()) - before) / (2 * count);
+  const bytesPerHold = ((await target.bytes()) - before) / (2 * count);
 
   equal(new Set([...ids.own, ...ids.pool]).size, 2 * count, "two holds have one id");
   await answersAsBefore(books, requests.own[0], ids.own[0]);
   await holdsNothingTwice(books, ids.own[0]);
   await books.close();
-  await place.close();
+  await target.close();
   return { perSecond, bytesPerHold, profiles };
 }
 
@@ -54,7 +54,7 @@ function holdOf(resource, i) {
   return { key: randomUUID(), resource, requester: `guest ${i % 1_000}`, durationMs: DURATION_MS };
 }
 
-/** Does all that is asked with `inFlight` under way at any time. Every answer must be a good one. */
+/** Sends every request with `inFlight` at a time. Every answer must be a success. */
 async function time(asked, act, isProfiled) {
   const answers = [];
   let next = 0;

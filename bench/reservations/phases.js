@@ -1,4 +1,4 @@
-/** What is asked of whoever reserves, in this order: what is confirmed is what was placed just before. */
+/** The phases of a run, in this order: each confirmation is of a hold that was placed just before. */
 
 export const PHASES = /** @type {const} */ ([
   { name: "holdOwn", action: "placeHold", resource: "own", title: "hold, each on a resource of its own" },

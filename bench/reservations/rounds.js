@@ -1,21 +1,21 @@
-/** Runs this library's reservations and those by hand, each run in a process of its own, and puts their numbers side by side. */
+/** Runs this library's reservations and those by hand, each run in its own process, and compares their numbers. */
 import { fileURLToPath } from "node:url";
 import { runForked } from "../forked.js";
 import { costliest, waitingShare } from "../profile.js";
 import { median, ratioToBest, summarise } from "../report.js";
 import { PHASES } from "./phases.js";
 
-/** @typedef {import("../grounds/reservations.js").Table} Table */
-/** @typedef {import("../grounds/reservations.js").Contender} Contender */
-/** @typedef {import("../grounds/reservations.js").Size} Size */
+/** @typedef {import("../suites/reservations.js").Table} Table */
+/** @typedef {import("../suites/reservations.js").Library} Library */
+/** @typedef {import("../suites/reservations.js").Size} Size */
 /** @typedef {import("../report.js").Summary} Summary */
 /** @typedef {import("../rounds.js").Explanation} Explanation */
 /** @typedef {import("./phases.js").Phase["name"]} PhaseName */
 /** @typedef {{ perSecond: Record<PhaseName, number>, bytesPerHold: number, profiles?: import("../profile.js").Profile[] }} Run */
 
 /**
- * One line of the table. The explanations are there if the ratio is below the one meant: one for the main thread, and
- * one for each worker of ours.
+ * One line of the table. There are explanations if the ratio is below the one that we aim for: one for the main thread,
+ * and one for each of our workers.
  *
  * @typedef {object} Row
  * @property {string} title
@@ -32,7 +32,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MEASURE = fileURLToPath(new URL("measure.js", import.meta.url));
 
 /**
- * Rejects if one of the two did not do its job.
+ * Rejects if a check of one of the two fails.
  *
  * @param {Table} table
  * @param {{ size: Size, url: string | undefined }} conditions
@@ -41,16 +41,16 @@ const MEASURE = fileURLToPath(new URL("measure.js", import.meta.url));
  */
 export async function compareReservations({ store, ratioMeant, ours, byHand }, { size, url }, onRound) {
   /**
-   * @param {Contender} contender
+   * @param {Library} library
    * @param {PhaseName} [profile]
    */
   const measureOnce = async ({ file }, profile) =>
-    /** @type {Run} */ (await runForked(MEASURE, { ...size, store, url, contender: file, profile }));
+    /** @type {Run} */ (await runForked(MEASURE, { ...size, store, url, library: file, profile }));
 
   /** @type {{ ours: Run[], byHand: Run[] }} */
   const runs = { ours: [], byHand: [] };
   for (let round = 0; round < size.runs; round++) {
-    // They take turns, each round in another order: whatever else the computer does hits both alike.
+    // They take turns, each round in another order, so that other load on the computer slows both alike.
     const turns = [
       () => measureOnce(ours).then((run) => runs.ours.push(run)),
       () => measureOnce(byHand).then((run) => runs.byHand.push(run)),
@@ -74,7 +74,7 @@ export async function compareReservations({ store, ratioMeant, ours, byHand }, {
   return { rows, bytesPerHold: { ours: bytesOf(runs.ours), byHand: bytesOf(runs.byHand) } };
 
   /**
-   * What our own time goes into, from a run that is in no table: a profiled run is a slower one.
+   * The functions that take our time, from a run that no table counts: profiling slows it down.
    *
    * @param {PhaseName} phase
    * @returns {Promise<Explanation[]>}

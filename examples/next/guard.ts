@@ -1,6 +1,6 @@
 /**
- * The guard of this app. Next makes several bundles and processes out of one app, so what they share has to be a store
- * outside of them: a file here, Postgres or Redis where there is more than one machine. Nothing is opened at build time.
+ * The guard of this app. Next builds several bundles and processes from one app, so they need a shared store outside of
+ * them: a file here, Postgres or Redis on more than one machine. Nothing is opened at build time.
  */
 import { createGuard } from "nevertwice";
 import { sqliteStore } from "nevertwice/stores/sqlite";
@@ -15,7 +15,7 @@ const CUSTOMERS = new Map([
   ["Bearer bob-secret", "bob"],
 ]);
 
-/** Whose key it is: whoever the request authenticates. Nobody is no answer, and refused. */
+/** The owner of a key: the authenticated caller. A request without one is refused. */
 export function customerOf(request: Request): string | undefined {
   return CUSTOMERS.get(request.headers.get("authorization") ?? "");
 }

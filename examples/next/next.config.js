@@ -1,7 +1,7 @@
-/** The store's worker thread is a file of its own, which a bundle would not have. */
+/** The store's worker thread is a separate file, which a bundle would not contain. */
 
 /** @type {{ serverExternalPackages: string[] }} */
 const config = { serverExternalPackages: ["nevertwice"] };
 
-// biome-ignore lint/style/noDefaultExport: that is how Next is told.
+// biome-ignore lint/style/noDefaultExport: Next requires a default export.
 export default config;

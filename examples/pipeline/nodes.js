@@ -1,16 +1,16 @@
 /**
- * The code of the orders network. Each node is a pair: a core that decides and touches nothing, and a shell that does what
- * was decided.
+ * The code of the orders network. Each node has a core that decides without side effects, and a shell that carries out the
+ * decision.
  */
 
 /** @typedef {import("./schemas.js").Order} Order */
 /** @typedef {import("./schemas.js").Priced} Priced */
 /** @typedef {import("nevertwice/pipeline").ShellContext} ShellContext */
 
-/** The bank: what it was asked to charge, by the key that it was given. */
+/** The bank: the amounts that it charged, by idempotency key. */
 export const bank = { busy: false, charges: /** @type {Map<string, number>} */ (new Map()), calls: 0 };
 
-/** The list of a person. */
+/** The list of a reviewer. */
 export const reviews = /** @type {string[]} */ ([]);
 
 /** @param {Order} order */

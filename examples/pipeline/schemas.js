@@ -1,4 +1,4 @@
-/** What the messages of the orders network look like. A function is enough; a Standard Schema of any library is as good. */
+/** The schemas of the orders network, as functions. A Standard Schema of any library works too. */
 
 /** @typedef {{ request_id: string, customer: string, card: string, items: { price: number, count: number }[] }} Order */
 /** @typedef {Order & { total: number }} Priced */

@@ -1,6 +1,6 @@
 /**
- * A Lambda function behind EventBridge that keeps nothing between its calls: what it needs is made once, at its cold
- * start, and what it knows is in two tables. An event that is delivered again, to whichever instance, is done once.
+ * A stateless Lambda function behind EventBridge. Clients are created once, at the cold start, and all state is in two tables. An
+ * event that is delivered again, to any instance, is processed once.
  */
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { DynamoDBDocument } from "@aws-sdk/lib-dynamodb";
@@ -10,7 +10,7 @@ import { dynamodbStore } from "nevertwice/stores/dynamodb";
 import { assetsIn } from "../assets/dynamodb.js";
 
 /**
- * @typedef {{ id: string, type: string, occurredAt: string, payload: Record<string, unknown> }} Envelope
+ * @typedef {import("../assets/event-place.js").Cause & { type: string, payload: Record<string, unknown> }} Envelope
  * @typedef {{ id: string, "detail-type": string, time: string, detail: Record<string, unknown> }} EventBridgeEvent
  */
 
@@ -19,62 +19,63 @@ const { ASSETS_TABLE = "assets", RECORDS_TABLE = "nevertwice" } = process.env;
 
 const client = DynamoDBDocument.from(new DynamoDBClient({}));
 const assets = assetsIn(client, ASSETS_TABLE);
-// The table removes what is past its time by itself: there is nothing to purge from here.
+// DynamoDB removes expired records by itself, so the guard does not purge.
 const store = dynamodbStore({ client, table: RECORDS_TABLE });
 const guard = createGuard({ store, namespace: "assets", purgeEveryMs: 0 });
 
-/** What is done for each type of event. They are told apart here and guarded below: a new one is guarded too. */
+/** The work for each type of event. All types go through the consumer below, so a new type is guarded too. */
 const WORK = {
   /** @param {Envelope} event */
   async "asset.registered"(event) {
-    await assets.upsert({ ...assetOf(event), state: "online", load: 0 }, event);
+    await assets.upsert({ ...readAsset(event), state: "online", load: 0 }, event);
   },
 
   /** @param {Envelope} event */
   async "asset.state_changed"(event) {
     const { state, load } = event.payload;
-    await assets.upsert({ ...assetOf(event), state: String(state), load: Number(load) }, event);
+    await assets.upsert({ ...readAsset(event), state: String(state), load: Number(load) }, event);
   },
 
   /** @param {Envelope} event */
   async "asset.load_adjusted"(event) {
-    const { id } = assetOf(event);
+    const { id } = readAsset(event);
     const found = await assets.read(id);
     if (found === undefined) throw new Error(`there is no asset ${id} yet`);
     const load = found.load + Number(event.payload.by);
-    // If somebody else was quicker this throws concurrent-modification, and the consumer tries again.
+    // Added once, even if a crash prevented the guard from recording it. If another event was written in between, this
+    // throws concurrent-modification, and the consumer tries again.
     await assets.write({ ...found, load }, found.version, event);
   },
 };
 
-class Hopeless extends Error {}
+class PermanentError extends Error {}
 
 const events = consumer(guard, {
   name: "asset-events",
   key: (/** @type {Envelope} */ event) => event.id,
-  // The same id with another content is never done, and `alarm` is what the log says.
+  // The same id with other content is never processed, and the log shows `alarm`.
   fingerprint: ({ type, payload }) => ({ type, payload }),
   async work(event) {
     const work = WORK[/** @type {keyof typeof WORK} */ (event.type)];
-    if (!Object.hasOwn(WORK, event.type)) throw new Hopeless(`unknown event type: ${event.type}`);
+    if (!Object.hasOwn(WORK, event.type)) throw new PermanentError(`unknown event type: ${event.type}`);
     await work(event);
     return { asset: event.payload.assetId };
   },
   retry: { max: 20, baseMs: 5, capMs: 200 },
-  isPermanent: (error) => error instanceof Hopeless,
+  isPermanent: (error) => error instanceof PermanentError || error instanceof RangeError,
   retentionMs: 30 * DAY_MS,
   onEvent: (event) => console.log(JSON.stringify({ ...event, error: String(event.error ?? "") })),
 });
 
 /**
- * Lambda calls it again after it threw, and puts the event where you told it to in the end.
+ * Lambda calls it again after an error, and finally moves the event to the destination that you set up.
  *
  * @param {EventBridgeEvent} event
  * @param {{ getRemainingTimeInMillis(): number }} [context]
  */
 export async function handler(event, context) {
   const maxLeaseMs = context?.getRemainingTimeInMillis();
-  const delivery = await events.handle(envelopeOf(event), { maxLeaseMs });
+  const delivery = await events.handle(toEnvelope(event), { maxLeaseMs });
   if (delivery.verdict !== "acknowledge")
     throw new Error(`not done: ${delivery.status}`, {
       cause: "error" in delivery ? delivery.error : undefined,
@@ -83,15 +84,24 @@ export async function handler(event, context) {
 }
 
 /**
+ * EventBridge's times are whole seconds, so a producer should number its events to define their order.
+ *
  * @param {EventBridgeEvent} event
  * @returns {Envelope}
  */
-function envelopeOf({ id, "detail-type": type, time, detail }) {
-  return { id, type, occurredAt: time, payload: detail };
+function toEnvelope({ id, "detail-type": type, time, detail }) {
+  const { sequence } = detail;
+  return {
+    id,
+    type,
+    occurredAt: time,
+    payload: detail,
+    ...(sequence === undefined ? {} : { sequence: Number(sequence) }),
+  };
 }
 
 /** @param {Envelope} event */
-function assetOf({ payload: { assetId, facilityId } }) {
-  if (typeof assetId !== "string" || assetId === "") throw new Hopeless("the payload has no assetId");
+function readAsset({ payload: { assetId, facilityId } }) {
+  if (typeof assetId !== "string" || assetId === "") throw new PermanentError("the payload has no assetId");
   return { id: assetId, facility: String(facilityId) };
 }

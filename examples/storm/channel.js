@@ -22,7 +22,7 @@ export function openChannel(port) {
 
   /** @param {object} message */
   function send(message) {
-    // What is sent to a process that is gone is lost, as on any network; whoever waits hears of it by "disconnect".
+    // What is sent to a process that is gone is lost, as on any network; a caller that waits for an answer sees the "disconnect" event.
     if (port.connected) port.send?.(message, undefined, undefined, () => {});
   }
 

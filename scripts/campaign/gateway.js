@@ -1,10 +1,10 @@
 /**
- * The gateway in front of node:http and of nginx: a hundred thousand generated requests and as many generated answers on
- * each, and two thousand connections that stall in each of nine ways.
+ * Tests the gateway in front of node:http and of nginx at full size: a hundred thousand generated requests and as many
+ * generated answers on each, and two thousand connections that stall in each of nine ways.
  */
 import { campaignOfTrials } from "./trials.js";
 
-/** @returns {Promise<boolean>} whether every promise was kept */
+/** @returns {Promise<boolean>} whether every check passed */
 export function campaignOfGateway() {
   return campaignOfTrials({
     project: "server",

@@ -1,6 +1,6 @@
 /**
- * The example for Next as its readers would run it: the packed package and a real Next are installed in a folder of their
- * own, the app is built, and two processes of it answer for one store.
+ * Runs the example for Next as its readers would: installs the packed package and a real Next in a temporary folder,
+ * builds the app, and lets two processes of it share one store.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -17,7 +17,7 @@ const STARTED_WITHIN_MS = 60_000;
 
 /** @typedef {{ key?: string, amount?: number, as?: string, path?: string }} Payment */
 
-/** @returns {Promise<boolean>} whether every promise was kept */
+/** @returns {Promise<boolean>} whether every check passed */
 export async function campaignOfNext() {
   const folder = await mkdtemp(join(tmpdir(), "nevertwice-next-"));
   try {
@@ -161,7 +161,7 @@ async function exchanges(urls, ledgerFile) {
   const stranger = await pay({ key: "order-1", as: "eve" });
   assert.equal(stranger.status, 500);
   assert.equal(await codeOf(stranger), "scope-missing");
-  said("whoever is nobody has no keys");
+  said("a caller without a name has no keys");
 
   const lines = (await ledger()).length;
   for (let i = 0; i < 3; i++) {

@@ -1,4 +1,4 @@
-/** The figures of the trials as the page that is kept. Pure. */
+/** Writes the figures of the trials as a page in bench/results. */
 
 /**
  * @typedef {object} Figures

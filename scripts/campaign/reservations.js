@@ -1,6 +1,6 @@
 /**
- * Reservations at full size: a hundred thousand actions from eight processes that are killed, ten thousand races on each
- * store, and as many histories and states of a small world as take a while. Prints its figures.
+ * Runs the tests of reservations at full size: a hundred thousand actions from eight processes that are killed, ten
+ * thousand races on each store, every cell damaged in every way, and more histories and states. Prints its figures.
  */
 import { spawn } from "node:child_process";
 import { ROOT } from "../command.js";
@@ -9,11 +9,12 @@ const TESTS = [
   "packages/nevertwice/test/reservations/properties.test.ts",
   "packages/nevertwice/test/reservations/races.test.ts",
   "packages/nevertwice/test/reservations/exhaustive.test.ts",
+  "packages/nevertwice/test/stores/reservations-corrupt-rows.test.ts",
   "packages/nevertwice/test/stores/reservations-properties.test.ts",
   "packages/nevertwice/test/scale/reservations.test.ts",
 ];
 
-/** @returns {Promise<boolean>} whether every promise was kept */
+/** @returns {Promise<boolean>} whether every check passed */
 export function campaignOfReservations() {
   return new Promise((resolve) => {
     const projects = ["tests", "stores", "scale"].flatMap((project) => ["--project", project]);

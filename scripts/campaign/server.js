@@ -1,10 +1,10 @@
 /**
- * A minute of servers that are killed every two seconds, a hundred thousand requests made up from the API's own
- * description, and the image, built and run.
+ * Tests the server at full size: kills servers every two seconds for a minute, sends a hundred thousand requests that are
+ * generated from the API's own description, and builds and runs the image.
  */
 import { campaignOfTrials } from "./trials.js";
 
-/** @returns {Promise<boolean>} whether every promise was kept */
+/** @returns {Promise<boolean>} whether every check passed */
 export function campaignOfServer() {
   return campaignOfTrials({
     project: "server",

@@ -5,7 +5,7 @@ const SIMULATION = new URL("../../packages/nevertwice/dist/testing/simulation.js
 
 /**
  * @param {{ schedules: number, seed: number }} size
- * @returns {Promise<boolean>} whether every promise was kept
+ * @returns {Promise<boolean>} whether every check passed
  */
 export async function campaignOfSimulation({ schedules, seed }) {
   const startedAt = performance.now();

@@ -1,4 +1,4 @@
-/** Runs trials at full size, and writes their figures to a page if all promises were kept. */
+/** Runs trials at full size, and writes their figures to a page if all checks passed. */
 import { spawn } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -17,7 +17,7 @@ const FIGURES = `${ROOT}.cache/scale.jsonl`;
 
 /**
  * @param {Trials} trials
- * @returns {Promise<boolean>} whether every promise was kept
+ * @returns {Promise<boolean>} whether every check passed
  */
 export async function campaignOfTrials({ project = "scale", tests, page, head }) {
   await mkdir(`${ROOT}.cache`, { recursive: true });

@@ -1,9 +1,9 @@
-/** A page has every capability of another system once, and each is proven by a test that has its name. */
+/** Checks that a page lists every capability of another system once, and that a test of that name proves each. */
 import { linkedPaths, nameDifferences, sectionOf, tableRowsOf } from "./markdown.js";
 import { titlesOf } from "./test-titles.js";
 
 /**
- * `title` is what the title of a test begins with; the capability follows, and after a colon what the test shows of it.
+ * The title of a test begins with `title` and the name of the capability; what the test shows may follow after a colon.
  * `capabilities` is how many there are, and `mostNotClaimed` how many of them may have a reason instead of a test.
  *
  * @typedef {{ page: string, section: string, title: string, capabilities: number, mostNotClaimed: number }} Listing
@@ -45,6 +45,15 @@ export const SKILL = {
   mostNotClaimed: 2,
 };
 
+/** @type {Listing} */
+export const IDEMPO = {
+  page: "docs/moving-from-idempo.md",
+  section: "What idempo can do",
+  title: "idempo: ",
+  capabilities: 56,
+  mostNotClaimed: 0,
+};
+
 /** @typedef {{ capability: string, paths: readonly string[], isClaimed: boolean }} Row */
 
 /**
@@ -57,7 +66,7 @@ export function capabilitiesPageProblems(listing, markdown, tests) {
   const rows = rowsOf(listing, markdown);
   const names = rows.map(({ capability }) => capability);
   const notClaimed = rows.filter(({ isClaimed }) => !isClaimed).map(({ capability }) => capability);
-  // By path, the names of its tests; of a test that is no row's, the whole title.
+  // The capabilities that the tests of each file prove. A test that names no row counts with its whole title.
   const proven = new Map(tests.map(({ path, text }) => [path, provenIn(prefix, text, names)]));
   return [
     ...(names.length === capabilities ? [] : [`${page}: ${names.length} capabilities, not ${capabilities}`]),
@@ -121,14 +130,14 @@ function rowsOf({ page, section }, markdown) {
  * @param {readonly string[]} names
  */
 function provenIn(prefix, text, names) {
-  // Most files have none, and need not be taken apart.
+  // Most files have none, and need not be parsed.
   if (!text.includes(prefix)) return [];
   const titles = titlesOf(text).filter((title) => title.startsWith(prefix));
   return titles.map((title) => nameIn(title.slice(prefix.length), names));
 }
 
 /**
- * The longest of the names that the title is, or begins with before a colon: names have colons too.
+ * The longest name that the title equals or begins with, in front of a colon. Names contain colons, too.
  *
  * @param {string} title
  * @param {readonly string[]} names

@@ -1,4 +1,4 @@
-/** docs/conformance.md has every row once, and what it says is proven is proven by a test of that name in the file it names. */
+/** Checks that docs/conformance.md has every row once, and that each row names a file with a test of its id. */
 import { linkedPaths, nameDifferences, tableRowsOf } from "./markdown.js";
 import { titlesOf } from "./test-titles.js";
 
@@ -31,7 +31,7 @@ export const GROUPS = {
 const SECURITY_RULES = 20;
 
 const ID = /^(?:[A-Z]{2}-\d{2}|security rule \d+)$/;
-/** What a title begins with: an id, or several. */
+/** The id, or several, that a title begins with. */
 const IDS = /^(?:security rule \d+|[A-Z]{2}-\d{2}(?:, [A-Z]{2}-\d{2})*)(?=[ :,])/;
 const NOT_CLAIMED = /^not claimed: \S/;
 
@@ -132,7 +132,7 @@ function idOf(group, number) {
  * @returns {ReadonlySet<string>}
  */
 function provenIn(text) {
-  // Most files have none, and need not be taken apart.
+  // Most files have none, and need not be parsed.
   if (!/[A-Z]{2}-\d{2}|security rule \d/.test(text)) return new Set();
   return new Set(titlesOf(text).flatMap((title) => IDS.exec(title)?.[0].split(", ") ?? []));
 }

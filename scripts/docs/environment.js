@@ -1,11 +1,11 @@
-/** docs/options.md has a row for every variable of the environment, with its default and the question that it answers. */
+/** Checks that docs/options.md has a row for every environment variable, with its default and its description. */
 import { nameDifferences, sectionOf, tableRowsOf } from "./markdown.js";
 
 const PAGE = "docs/options.md";
 const HEADING = "Environment";
 
 /**
- * The rows of the section that are about variables; it may have other tables.
+ * The section may have other tables, so only the rows of variables are read.
  *
  * @param {string} markdown
  * @param {Readonly<Record<string, { readonly default: string, readonly what: string }>>} variables

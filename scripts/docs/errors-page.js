@@ -1,4 +1,4 @@
-/** docs/errors.md has a row and a section for every code, and what the row says is what the code does. */
+/** Checks that docs/errors.md has a row and a section for every code, and that the row equals the code. */
 import { codeHeadingsOf, nameDifferences, tableRowsOf } from "./markdown.js";
 
 const PAGE = "docs/errors.md";

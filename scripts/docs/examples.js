@@ -1,4 +1,4 @@
-/** The examples in the documents are programs: each complete one is type-checked and run. */
+/** Type-checks and runs every complete example of the documents. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import ts from "typescript";
 import { ROOT, run, runTool } from "../command.js";
@@ -6,10 +6,12 @@ import { ROOT, run, runTool } from "../command.js";
 /** @typedef {{ name: string, language: "ts" | "js", code: string, isRun: boolean }} Example */
 
 const LONGEST_RUN_MS = 30_000;
+/** Most of an example's time is the start of its process. */
+const AT_ONCE = 3;
 
 /**
- * The fenced blocks that import nevertwice; the others are fragments of a program. One that says `server` after its
- * language needs a server to run, so its types are checked and it is left at that.
+ * The fenced blocks that import nevertwice; the others are fragments of a program. A block with `server` after its
+ * language needs a server, so it is type-checked and not run.
  *
  * @param {string} path
  * @param {string} markdown
@@ -28,7 +30,7 @@ export function examplesOf(path, markdown) {
 /** @param {readonly Example[]} examples */
 export async function exampleProblems(examples) {
   await mkdir(`${ROOT}.cache`, { recursive: true });
-  // Inside the repository, so that `nevertwice` resolves to the workspace as it does for everything else here.
+  // Inside the repository, so that `nevertwice` resolves to the workspace.
   const folder = await mkdtemp(`${ROOT}.cache/examples-`);
   try {
     for (const { name, language, code } of examples) await writeFile(`${folder}/${name}.${language}`, code);
@@ -36,8 +38,12 @@ export async function exampleProblems(examples) {
       ...(await typeProblems(folder, "ts", examples)),
       ...(await typeProblems(folder, "js", examples)),
     ];
-    for (const example of examples.filter(({ isRun }) => isRun))
-      problems.push(...(await runProblems(folder, example)));
+    const waiting = examples.filter(({ isRun }) => isRun);
+    const lane = async () => {
+      for (let example = waiting.shift(); example !== undefined; example = waiting.shift())
+        problems.push(...(await runProblems(folder, example)));
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, lane));
     return problems;
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -45,7 +51,7 @@ export async function exampleProblems(examples) {
 }
 
 /**
- * TypeScript is held to strict settings, as readers are; JavaScript has no annotations to give.
+ * TypeScript is checked with strict settings, since readers use them; JavaScript has no annotations.
  *
  * @param {string} folder
  * @param {Example["language"]} language

@@ -1,4 +1,4 @@
-/** The few parts of Markdown that the pages are checked by: headings, table rows, fenced blocks. */
+/** Reads headings, tables and links of Markdown. */
 
 /** @param {string} markdown */
 export function codeHeadingsOf(markdown) {
@@ -6,7 +6,7 @@ export function codeHeadingsOf(markdown) {
 }
 
 /**
- * The rows of every table, as cells, without the header's rule.
+ * The rows of every table as cells, without the line under the header.
  *
  * @param {string} markdown
  */
@@ -24,7 +24,7 @@ export function tableRowsOf(markdown) {
 }
 
 /**
- * What a cell links to, as paths of the repository.
+ * The files that a cell links to, as paths of the repository.
  *
  * @param {string} page
  * @param {string} cell
@@ -35,7 +35,7 @@ export function linkedPaths(page, cell) {
 }
 
 /**
- * From the `##` heading of that name to the next one.
+ * The text from the `##` heading of that name to the next one.
  *
  * @param {string} markdown
  * @param {string} heading
@@ -46,7 +46,7 @@ export function sectionOf(markdown, heading) {
 }
 
 /**
- * What two lists of names do not share, in words.
+ * The differences between two lists of names, as sentences.
  *
  * @param {string} page
  * @param {string} what

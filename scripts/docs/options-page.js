@@ -1,4 +1,4 @@
-/** A page has a row for every option of each of its sections, with the default that the code has. */
+/** Checks that a page has a row for every option of its sections, with the default that the code has. */
 import ts from "typescript";
 import { nameDifferences, sectionOf, tableRowsOf } from "./markdown.js";
 
@@ -14,8 +14,10 @@ export function optionsPageProblems(page, markdown, sections) {
   return sections.flatMap(({ heading, options }) => {
     const section = sectionOf(markdown, heading);
     if (section === undefined) return [`${page}: no section "${heading}"`];
-    const rows = tableRowsOf(section).flatMap(([first = "", written = ""]) => {
+    const rows = tableRowsOf(section).flatMap(([first = "", ...cells]) => {
       const name = /^`(\w+)`$/.exec(first)?.[1];
+      // The columns are: option, default, what it does; or option, type, default, what it does.
+      const written = cells.at(-2) ?? cells[0] ?? "";
       return name === undefined ? [] : [{ name, written }];
     });
     const untrue = rows.flatMap(({ name, written }) => {
@@ -53,7 +55,7 @@ export function interfaceMembers(source, name) {
 }
 
 /**
- * How a page writes a default: as one writes it in code, and for people where it has a unit. `{ text }` is written so.
+ * How a page writes a default: as in code, with its unit for people. The text of `{ text }` is taken unchanged.
  *
  * @param {string} name
  * @param {unknown} value

@@ -1,4 +1,4 @@
-/** The tests of the packages by their titles, for the pages that say which test proves what. */
+/** Reads the titles of the tests, for the pages that say which test proves what. */
 import { readdir, readFile } from "node:fs/promises";
 import ts from "typescript";
 import { ROOT } from "../command.js";
@@ -15,16 +15,17 @@ export async function readTestFiles() {
 }
 
 /**
- * The titles of a file's tests; of one that is made as it runs, what it begins with.
+ * The titles of a file's tests. Of a title with a placeholder, the text in front of the placeholder.
  *
  * @param {string} text
+ * @param {readonly string[]} [callers] the functions whose first argument is a title
  */
-export function titlesOf(text) {
+export function titlesOf(text, callers = ["test", "it"]) {
   /** @type {string[]} */
   const titles = [];
   /** @param {ts.Node} node */
   const into = (node) => {
-    if (ts.isCallExpression(node) && ["test", "it"].includes(rootOf(node.expression)))
+    if (ts.isCallExpression(node) && callers.includes(rootOf(node.expression)))
       titles.push(titleOf(node.arguments[0]));
     ts.forEachChild(node, into);
   };

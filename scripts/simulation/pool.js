@@ -1,9 +1,9 @@
-/** Simulation on every core: schedules are dealt out in batches until all are run or one has failed. */
+/** Simulates on every core: threads get schedules in batches until all have run or one has failed. */
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 
 const WORKER = new URL("./worker.js", import.meta.url);
-/** A simulation makes much short-lived garbage; a larger nursery spares copying it. */
+/** A simulation makes much short-lived garbage, and a larger young generation copies less of it. */
 const NURSERY_MB = 64;
 
 /**
@@ -20,7 +20,7 @@ export async function simulateOnAllCores({ simulation, seed, schedules, batch = 
   let done = 0;
   let events = 0;
 
-  /** One thread, kept for all its batches: what the engine has learnt to run fast stays fast. */
+  /** One thread for all its batches, so that code which V8 has optimised stays optimised. */
   async function lane() {
     const worker = new Worker(WORKER, {
       workerData: { simulation: simulation.href },

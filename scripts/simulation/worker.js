@@ -1,7 +1,7 @@
-/** Runs ranges of schedules in a thread of its own, and reports on each: the worker of `pool.js`. */
+/** The worker thread of `pool.js`: runs ranges of schedules and reports on each. */
 import { parentPort, workerData } from "node:worker_threads";
 
-// Timeouts are made by the thousand here, and nobody reads where they were thrown.
+// A simulation creates thousands of timeouts, and their stacks are never read.
 Error.stackTraceLimit = 0;
 
 const { simulate } = await import(workerData.simulation);

@@ -1,7 +1,8 @@
+/** Tests the page of the consumers, on made-up results. */
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { deliveriesText, eventsPage } from "../../bench/events/document.js";
-import { events } from "../../bench/grounds/events.js";
+import { events } from "../../bench/suites/events.js";
 
 const [memory] = events.tables;
 if (memory === undefined) throw new Error("nothing is measured");
@@ -37,14 +38,14 @@ describe("the page of messages", () => {
   });
 });
 
-describe("the ground of messages", () => {
+describe("the suite of messages", () => {
   const bench = new URL("../../bench/", import.meta.url);
 
   it.each(events.tables)("knows how to run $store, five times, 64 in flight", (table) => {
     for (const file of [
-      `contenders/${table.ours.file}`,
-      `contenders/${events.bare.file}`,
-      `places/${table.store}`,
+      `libraries/${table.ours.file}`,
+      `libraries/${events.bare.file}`,
+      `databases/${table.store}`,
     ])
       expect(existsSync(new URL(`${file}.js`, bench))).toBe(true);
     expect(table.size).toMatchObject({ runs: 5, inFlight: 64 });

@@ -1,9 +1,10 @@
+/** Tests the page of the HTTP layers, on made-up results. */
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { bare, http, layersOf, ours } from "../../bench/grounds/http.js";
 import { httpPage, layerSpotsText, layersText } from "../../bench/http/document.js";
 import { bodyOf, freshKeys } from "../../bench/http/load.js";
 import { makeOperations } from "../../bench/payload.js";
+import { bare, http, layersOf, ours } from "../../bench/suites/http.js";
 
 const [table] = http.tables;
 if (table === undefined) throw new Error("nothing is measured");
@@ -61,9 +62,9 @@ describe("the page of what a layer costs", () => {
   });
 });
 
-describe("the HTTP ground of the benchmark", () => {
+describe("the HTTP suite of the benchmark", () => {
   it.each([...new Set(http.tables.flatMap(layersOf))])("knows how to run $name", ({ file }) => {
-    expect(existsSync(new URL(`../../bench/contenders/${file}.js`, import.meta.url))).toBe(true);
+    expect(existsSync(new URL(`../../bench/libraries/${file}.js`, import.meta.url))).toBe(true);
   });
 
   it("measures five times, over 64 connections, the bare application first", () => {
@@ -71,7 +72,7 @@ describe("the HTTP ground of the benchmark", () => {
     for (const each of http.tables) expect(layersOf(each)[0]).toBe(bare);
   });
 
-  it("sends the requests of the other grounds, each under a key of its own", () => {
+  it("sends the requests of the other suites, each under a key of its own", () => {
     const operations = makeOperations(3);
     const keys = freshKeys();
     for (const [n, { key, body }] of operations.entries()) {

@@ -1,7 +1,8 @@
+/** Tests the page of the pipelines, on made-up results. */
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { pipeline } from "../../bench/grounds/pipeline.js";
 import { messagesText, pipelinePage } from "../../bench/pipeline/document.js";
+import { pipeline } from "../../bench/suites/pipeline.js";
 
 const [memory] = pipeline.tables;
 if (memory === undefined) throw new Error("nothing is measured");
@@ -34,14 +35,14 @@ describe("the page of pipelines", () => {
   });
 });
 
-describe("the ground of pipelines", () => {
+describe("the suite of pipelines", () => {
   const bench = new URL("../../bench/", import.meta.url);
 
   it.each(pipeline.tables)("knows how to run $store, five times, 64 in flight", (table) => {
     for (const file of [
-      `contenders/${table.ours.file}`,
-      `contenders/${pipeline.bare.file}`,
-      `places/${table.store}`,
+      `libraries/${table.ours.file}`,
+      `libraries/${pipeline.bare.file}`,
+      `databases/${table.store}`,
     ])
       expect(existsSync(new URL(`${file}.js`, bench))).toBe(true);
     expect(table.size).toMatchObject({ runs: 5, inFlight: 64 });

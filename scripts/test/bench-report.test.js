@@ -1,11 +1,9 @@
+/** Tests the numbers and tables of the benchmark, on made-up results. */
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { describe, expect, it } from "vitest";
 import { hotSpotsText, page, resultsText } from "../../bench/document.js";
-import { memory } from "../../bench/grounds/memory.js";
-import { redis } from "../../bench/grounds/redis.js";
-import { contendersOf, grounds } from "../../bench/grounds.js";
 import { startProfiles } from "../../bench/inspect.js";
 import { isInstalled } from "../../bench/installed.js";
 import { makeOperations, retryOf } from "../../bench/payload.js";
@@ -18,6 +16,9 @@ import {
   ratioToBest,
   summarise,
 } from "../../bench/report.js";
+import { memory } from "../../bench/suites/memory.js";
+import { redis } from "../../bench/suites/redis.js";
+import { librariesOf, suites } from "../../bench/suites.js";
 
 describe("the numbers of a benchmark", () => {
   it("has the middle run as its median, whatever the order", () => {
@@ -159,13 +160,13 @@ describe("the page of results", () => {
   const results = { rows: [fast, slow], bytesPerKey: [1_500, 1_600.4, 1_700] };
   const measurement = { versionOf: () => "9.9.9", platform: "Node 20" };
 
-  /** On a ground with three peers, one of which was not asked, and a raw loop. */
+  /** The results of a suite with three peers, one of which was not measured, and a raw loop. */
   const besideRaw = {
     rows: [{ ...slow, peers: [summary, summary, undefined], raw: summary, rawRatio: 0.55 }],
     bytesPerKey: [1_500, 1_600, 1_700, 1_800, 1_900],
   };
 
-  it("has a line for each row and the bytes of each contender", () => {
+  it("has a line for each row and the bytes of each library", () => {
     const text = resultsText(memory, results);
     expect(text).toContain("| replay, none ");
     expect(text).toContain("2.00x |");
@@ -215,19 +216,19 @@ describe("the page of results", () => {
   });
 });
 
-describe("the grounds of the benchmark", () => {
+describe("the suites of the benchmark", () => {
   const bench = new URL("../../bench/", import.meta.url);
-  const contenders = grounds.flatMap((ground) => contendersOf(ground));
+  const libraries = suites.flatMap((suite) => librariesOf(suite));
 
-  it.each(grounds.map(({ name }) => name))("know how to open %s afresh", (name) => {
-    expect(existsSync(new URL(`places/${name}.js`, bench))).toBe(true);
+  it.each(suites.map(({ name }) => name))("know how to open %s afresh", (name) => {
+    expect(existsSync(new URL(`databases/${name}.js`, bench))).toBe(true);
   });
 
-  it.each([...new Set(contenders.map(({ file }) => file))])("know how to run %s", (file) => {
-    expect(existsSync(new URL(`contenders/${file}.js`, bench))).toBe(true);
+  it.each([...new Set(libraries.map(({ file }) => file))])("know how to run %s", (file) => {
+    expect(existsSync(new URL(`libraries/${file}.js`, bench))).toBe(true);
   });
 
-  it.each(grounds.map(({ name, tables }) => [name, tables]))(
+  it.each(suites.map(({ name, tables }) => [name, tables]))(
     "measure %s five times, 64 in flight",
     (_, tables) => {
       for (const { size, fingerprints } of tables) {
@@ -238,7 +239,7 @@ describe("the grounds of the benchmark", () => {
   );
 });
 
-describe("what the contenders are given", () => {
+describe("what the libraries are given", () => {
   const operations = makeOperations(3);
 
   it("has 200 bytes of request and 1,000 of outcome", () => {

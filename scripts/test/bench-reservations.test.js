@@ -1,7 +1,8 @@
+/** Tests the page of reservations, on made-up results. */
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { reservations } from "../../bench/grounds/reservations.js";
 import { holdSpotsText, holdsText, reservationsPage } from "../../bench/reservations/document.js";
+import { reservations } from "../../bench/suites/reservations.js";
 
 const [memory, sqlite] = reservations.tables;
 if (memory === undefined || sqlite === undefined) throw new Error("nothing is measured");
@@ -61,14 +62,14 @@ describe("the page of reservations", () => {
   });
 });
 
-describe("the ground of reservations", () => {
+describe("the suite of reservations", () => {
   const bench = new URL("../../bench/", import.meta.url);
 
   it.each(reservations.tables)("knows how to run $store, five times, 64 in flight", (table) => {
     for (const file of [
-      `contenders/${table.ours.file}`,
-      `contenders/${table.byHand.file}`,
-      `places/${table.store}`,
+      `libraries/${table.ours.file}`,
+      `libraries/${table.byHand.file}`,
+      `databases/${table.store}`,
     ])
       expect(existsSync(new URL(`${file}.js`, bench))).toBe(true);
     expect(table.size).toMatchObject({ runs: 5, inFlight: 64 });

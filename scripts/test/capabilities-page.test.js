@@ -1,11 +1,11 @@
-/** The comparison of a page of capabilities with the tests, on a page and on tests that no longer agree. */
+/** Tests the comparison of a page of capabilities with the tests, on a page and tests that differ. */
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { ROOT } from "../command.js";
-import { BALDUR, capabilitiesPageProblems, GRACE } from "../docs/capabilities-page.js";
+import { BALDUR, BLOCCS, capabilitiesPageProblems, GRACE, IDEMPO, SKILL } from "../docs/capabilities-page.js";
 import { readTestFiles } from "../docs/test-titles.js";
 
-const path = "packages/nevertwice/test/baldur/keys.test.ts";
+const path = "packages/nevertwice/test/functions/guard-keys.test.ts";
 const text = `
 test("Baldur: duplicate", () => {});
 test("Baldur: duplicate: reject: at once", () => {});
@@ -110,6 +110,9 @@ describe("a page of capabilities", () => {
   test.each([
     [BALDUR, "in-memory"],
     [GRACE, "injectable clock"],
+    [BLOCCS, "monotonic clock"],
+    [SKILL, "conditional-put key-value"],
+    [IDEMPO, "key length limit"],
   ])(
     "is true of this repository on %o, and fails there too when a test is renamed",
     async (listing, name) => {

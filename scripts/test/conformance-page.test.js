@@ -1,4 +1,4 @@
-/** The comparison of the conformance page with the tests, on a page and on tests that no longer agree. */
+/** Tests the comparison of the conformance page with the tests, on a page and tests that differ. */
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { ROOT } from "../command.js";

@@ -1,4 +1,4 @@
-/** The comparison of documents with code, on pages that say something else than the code does. */
+/** Tests the comparison of documents with code, on pages that differ from the code. */
 import { describe, expect, test } from "vitest";
 import { errorsPageProblems } from "../docs/errors-page.js";
 import { exampleProblems, examplesOf } from "../docs/examples.js";

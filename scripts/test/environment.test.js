@@ -1,4 +1,4 @@
-/** The comparison of the variables with their table, on pages that say something else than the code does. */
+/** Tests the comparison of the variables with their table, on pages that differ from the code. */
 import { expect, test } from "vitest";
 import { environmentProblems } from "../docs/environment.js";
 

@@ -1,4 +1,4 @@
-/** What is changed on its way into the tarball leads where it led before. */
+/** Links and imports that prepack rewrites for the tarball lead to the same files as before. */
 import { expect, test } from "vitest";
 import { withAbsoluteLinks, withBuiltExtensions } from "../prepack.js";
 
@@ -11,7 +11,15 @@ test.each([
   ["[here](#here)", "[here](#here)"],
   ["[there](https://example.com/a)", "[there](https://example.com/a)"],
 ])("%s becomes %s", (markdown, expected) => {
-  expect(withAbsoluteLinks(markdown, HOME, "v1.0.0")).toBe(expected);
+  expect(withAbsoluteLinks(markdown, { page: HOME, tag: "v1.0.0", folder: "" })).toBe(expected);
+});
+
+test.each([
+  ["[errors](../../docs/errors.md#conflict)", `[errors](${HOME}/blob/v1.0.0/docs/errors.md#conflict)`],
+  ["[deploy](deploy/compose.yaml)", `[deploy](${HOME}/blob/v1.0.0/packages/server/deploy/compose.yaml)`],
+])("%s of a package's own README becomes %s", (markdown, expected) => {
+  const repository = { page: HOME, tag: "v1.0.0", folder: "packages/server" };
+  expect(withAbsoluteLinks(markdown, repository)).toBe(expected);
 });
 
 test.each([

@@ -1,4 +1,4 @@
-/** A tag is published only if both packages have its version, and the server needs that very library. */
+/** Tests that a tag is published only if both packages have its version, and the server depends on that library. */
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { ROOT, run } from "../command.js";

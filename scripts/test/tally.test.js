@@ -1,4 +1,4 @@
-/** The last line of `npm test` never says less than what went wrong. */
+/** Tests that the last line of `npm test` counts every failure. */
 import { expect, test } from "vitest";
 import { isFailure, tallyLine, tallyOf } from "../tally.js";
 

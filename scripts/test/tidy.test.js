@@ -1,12 +1,17 @@
-/** Each rule of tidy, on a file that keeps it and on one that breaks it. */
+/** Tests each rule of tidy, on a file that follows it and on one that breaks it. */
 import { describe, expect, test } from "vitest";
-import { cycleProblems } from "../tidy/cycles.js";
+import { catchProblems } from "../tidy/catches.js";
 import { exportsProblems } from "../tidy/exports-map.js";
+import { functionNameProblems } from "../tidy/function-names.js";
 import { layerProblems } from "../tidy/layers.js";
 import { anchorsOf, linkProblems } from "../tidy/links.js";
 import { openingProblems } from "../tidy/openings.js";
 import { placeProblems } from "../tidy/places.js";
+import { proseProblems } from "../tidy/prose.js";
 import { sizeProblems } from "../tidy/sizes.js";
+import { testPlaceProblems } from "../tidy/test-places.js";
+import { titleProblems } from "../tidy/test-titles.js";
+import { typeNameProblems } from "../tidy/type-names.js";
 import { nameProblems, wordProblems } from "../tidy/words.js";
 import { repositoryFiles } from "../tidy.js";
 
@@ -62,28 +67,6 @@ describe("layers", () => {
   });
 });
 
-describe("cycles", () => {
-  test("a ladder is none", () => {
-    const files = [
-      source("core/a.ts", 'import "./b.ts"; import "./c.ts";'),
-      source("core/b.ts", 'import "./c.ts";'),
-      source("core/c.ts", ""),
-    ];
-    expect(cycleProblems(files)).toEqual([]);
-  });
-
-  test("a ring is one, also if only types go round", () => {
-    const files = [
-      source("core/a.ts", 'import { b } from "./b.ts";'),
-      source("core/b.ts", 'import { type C } from "./c.ts";'),
-      source("core/c.ts", 'export type { A } from "./a.ts";'),
-    ];
-    expect(cycleProblems(files)).toEqual([
-      expect.stringMatching(/^import cycle: .*a\.ts → .*b\.ts → .*c\.ts → .*a\.ts$/),
-    ]);
-  });
-});
-
 describe("the exports map", () => {
   const door = source("index.ts", "");
   const store = source("stores/memory.ts", "");
@@ -115,8 +98,8 @@ describe("the exports map", () => {
   test("is wrong when a store, or a folder's front door, is not in it", () => {
     const map = manifest({ ".": "./dist/index.js" });
     expect(exportsProblems([map, door, store, source("testing/index.ts", "")])).toEqual([
-      expect.stringContaining("stores/memory.ts is a front door"),
-      expect.stringContaining("testing/index.ts is a front door"),
+      expect.stringContaining("stores/memory.ts is imported by users"),
+      expect.stringContaining("testing/index.ts is imported by users"),
     ]);
   });
 });
@@ -208,17 +191,6 @@ describe("places", () => {
 describe("sizes", () => {
   const lines = (/** @type {number} */ count) => "  step();\n".repeat(count);
 
-  test("300 lines are a file, and 301 are two", () => {
-    expect(sizeProblems([source("core/a.ts", "a;\n".repeat(300))])).toEqual([]);
-    expect(sizeProblems([source("core/a.ts", "a;\n".repeat(301))])).toEqual([
-      expect.stringContaining("301 lines"),
-    ]);
-  });
-
-  test("statements in another language may be longer", () => {
-    expect(sizeProblems([source("stores/redis-lua.ts", "a;\n".repeat(900))])).toEqual([]);
-  });
-
   test("70 lines are a function, and 71 are two", () => {
     expect(sizeProblems([source("core/a.ts", `function f() {\n${lines(68)}}`)])).toEqual([]);
     expect(sizeProblems([source("core/a.ts", `function f() {\n${lines(69)}}`)])).toEqual([
@@ -256,6 +228,35 @@ describe("openings", () => {
     "// a\nexport const a = 1;",
   ])("%j does not", (text) => {
     expect(openingProblems([source("core/a.ts", text)])).toHaveLength(1);
+  });
+});
+
+describe("catches", () => {
+  const inExample = (/** @type {string} */ text) => catchProblems([{ path: "examples/a.js", text }]);
+  const inPage = (/** @type {string} */ text) =>
+    catchProblems([{ path: "docs/a.md", text: `# A\n\n\`\`\`ts\n${text}\n\`\`\`\n` }]);
+
+  test.each([
+    'try { await guard.run(a, b); } catch (error) { if (!isNevertwiceError(error, "conflict")) throw error; }',
+    "try { await guard.run(a, b); } catch (error) { await claim.fail(error); }",
+    "await guard.run(a, b).catch((error) => console.error(error));",
+    "await guard.run(a, b).then(done, (error) => { throw error; });",
+    "await guard.run(a, b).then(() => {});",
+  ])("%j says which errors it means", (text) => {
+    expect([...inExample(text), ...inPage(text)]).toEqual([]);
+  });
+
+  test.each([
+    "try { await guard.run(a, b); } catch {}",
+    "try { await guard.run(a, b); } catch { undo(); }",
+    "try { await guard.run(a, b); } catch (error) { undo(); }",
+    "await guard.run(a, b).catch(() => failures++);",
+    "await guard.run(a, b).then(done, () => undo());",
+    'try { await guard.run(a, b); } catch (error) { console.log(isNevertwiceError(error, "conflict")); }',
+    "try { await guard.run(a, b); } catch (error) { if (error instanceof Refused) undo(); }",
+  ])("%j does not", (text) => {
+    expect(inExample(text)).toHaveLength(1);
+    expect(inPage(text)).toEqual([expect.stringMatching(/^docs\/a\.md:4: /)]);
   });
 });
 
@@ -310,4 +311,119 @@ test("the whole repository is read, and nothing that is not ours", async () => {
     expect.arrayContaining(["package.json", "scripts/test/tidy.test.js", ".github/workflows/ci.yml"]),
   );
   expect(paths.filter((path) => /(^|\/)(node_modules|dist|\.git|\.cache)\//.test(path))).toEqual([]);
+});
+
+describe("titles of tests", () => {
+  const path = "packages/nevertwice/test/quota.test.ts";
+  const title = 'describe("five processes share a quota", () => {});';
+
+  test("may speak of several processes where some are started", () => {
+    expect(titleProblems([{ path, text: `startProcess(context, "quota.js");\n${title}` }])).toEqual([]);
+    expect(titleProblems([{ path, text: 'test("five guards share a quota", () => {});' }])).toEqual([]);
+  });
+
+  test("may not where there is only this one", () => {
+    expect(titleProblems([{ path, text: title }])).toEqual([
+      `${path}: "five processes share a quota" names several processes, and this file starts none`,
+    ]);
+  });
+});
+
+describe("prose", () => {
+  const PLACEHOLDER = ["$", "{name}"].join("");
+
+  test.each([
+    source("core/a.ts", "/** Whoever takes over claims again. */\nexport const a = 1;"),
+    source("core/a.ts", "// An error for whomever it concerns.\nexport const a = 1;"),
+    source(
+      "core/a.ts",
+      "/**\n * A token that is valid no\n * more, and one that is new.\n */\nexport const a = 1;",
+    ),
+    source("core/a.ts", 'throw new Error("a store of one\'s own");'),
+    source("core/a.ts", `throw new Error(\`${PLACEHOLDER} is none of ours\`);`),
+    source("core/a.tsx", "const page = <p>What is so stays so.</p>;"),
+    { path: "docs/page.md", text: "# A page\n\nThe key is pending no\nmore; try again.\n" },
+    { path: "packages/nevertwice/test/a.test.ts", text: 'test("whoever asks is answered", () => {});' },
+  ])("refuses $text in $path", (file) => {
+    expect(proseProblems([file])).toHaveLength(1);
+  });
+
+  test.each([
+    source("core/a.ts", "/** No more than ten keys, and the caller owns each. */\nexport const a = 1;"),
+    source("core/a.ts", "export const whoever = 1;"),
+    { path: "docs/page.md", text: "# A page\n\n```ts\n// whoever\n```\n" },
+    { path: "docs/picture.svg", text: "<text>whoever</text>" },
+  ])("allows $text in $path", (file) => {
+    expect(proseProblems([file])).toEqual([]);
+  });
+
+  test("names the file, the line and what to write instead", () => {
+    const file = source("core/a.ts", "export const a = 1;\n// A lease that is held no more.\n");
+    expect(proseProblems([file])).toEqual([
+      'packages/nevertwice/src/core/a.ts:2: "no more"; write "no longer"',
+    ]);
+  });
+});
+
+describe("names of types", () => {
+  test("two files that declare a type of one name are refused", () => {
+    const files = [
+      source("core/a.ts", "export interface Answer { readonly a: 1 }"),
+      source("http/b.ts", "type Answer = 2;"),
+      { path: "packages/server/cli/c.ts", text: "class Answer {}" },
+    ];
+    expect(typeNameProblems(files)).toEqual([
+      expect.stringMatching(/^the type Answer is declared in .*core\/a\.ts, .*http\/b\.ts, .*cli\/c\.ts;/),
+    ]);
+  });
+
+  test("one file may declare it twice, tests may use it, and a namespace may extend another package's", () => {
+    const files = [
+      source(
+        "core/a.ts",
+        "export function f(): Answer;\nexport interface Answer { a: 1 }\ninterface Answer { b: 1 }",
+      ),
+      source("http/b.ts", "declare global { namespace Express { interface Answer { c: 1 } } }"),
+      { path: "packages/nevertwice/test/a.test.ts", text: "interface Answer {}" },
+    ];
+    expect(typeNameProblems(files)).toEqual([]);
+  });
+});
+
+describe("names of functions", () => {
+  test("more functions than allowed that end in Of are refused", () => {
+    const text =
+      "function keyOf() {}\nconst idOf = () => 1;\nconst nameOf = function () {};\nconst proof = () => 1;";
+    expect(functionNameProblems([source("core/a.ts", text)], 3)).toEqual([]);
+    expect(functionNameProblems([source("core/a.ts", text)], 2)).toEqual([
+      expect.stringMatching(/^3 functions have a name that ends in Of; 2 is the limit/),
+    ]);
+  });
+});
+
+describe("places of tests", () => {
+  const place = (/** @type {string} */ path, text = 'import "vitest";') =>
+    testPlaceProblems([source("core/engine.ts", ""), { path: "scripts/tally.js", text: "" }, { path, text }]);
+
+  test.each([
+    "packages/nevertwice/test/core/engine.test.ts",
+    "scripts/test/tally.test.js",
+    "scripts/tally.js",
+  ])("%s is where a reader looks for it", (path) => {
+    expect(place(path)).toEqual([]);
+  });
+
+  test.each([
+    "/** Tests the engine with a store that fails. */",
+    "/**\n * Tests two engines on one store.\n */",
+  ])("a test elsewhere may open with %s", (text) => {
+    expect(place("packages/nevertwice/test/core/edges.test.ts", text)).toEqual([]);
+  });
+
+  test.each(['import "vitest";', "/** The edges of the engine. */", "/** Tests. */", "// Tests the engine."])(
+    "a test elsewhere may not open with %s",
+    (text) => {
+      expect(place("packages/nevertwice/test/core/edges.test.ts", text)).toHaveLength(1);
+    },
+  );
 });

@@ -1,22 +1,22 @@
-/** The exports map: every target has a source, and every front door is exported. */
+/** Checks the exports map: every target has a source, and every file that users import is exported. */
 import { SRC, sourcesOf } from "./source.js";
 
 const MANIFEST = "packages/nevertwice/package.json";
 
-/** Parts of a store that its one file uses: statements, and what stores share. */
-const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/batch\.ts$/;
+/** Parts of stores: statements, and code that stores share. */
+const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/(batch|compare-and-set|driver-errors|watchers)\.ts$/;
 
-/** One file a framework; the rest of the folder is what they share. */
+/** One file for each framework; the rest of the folder is shared code. */
 const ADAPTER = /^http\/(express|fastify|fetch|hono|koa|lambda|nest|node)\.ts$/;
 
-/** One file a broker, a kind of event, or a protocol of agents. */
+/** One file for each broker, kind of event, or agent protocol. */
 const EVENTS =
   /^events\/(a2a|bullmq|cloudevents|kafka|lambda-batch|mcp|nats|rabbitmq|redis-streams|sqs|webhook)\.ts$/;
 
-/** One file a store of reservations. */
+/** One file for each store of reservations. */
 const RESERVATIONS = /^reservations\/(memory|sqlite|postgres|mysql|open)\.ts$/;
 
-/** Doors for functions that stand beside the guard; the rest of the folder is the guard's own. */
+/** Subpaths for functions other than the guard; the rest of the folder belongs to the guard. */
 const FUNCTION_DOOR = /^functions\/(protect|flapping)\.ts$/;
 
 /** @param {readonly import("./source.js").File[]} files */
@@ -37,12 +37,12 @@ export function exportsProblems(files) {
   const exported = new Set(targets.map(([, target]) => sourceOf(target)));
   for (const path of sources)
     if (isFrontDoor(path) && !exported.has(path))
-      problems.push(`${path} is a front door, and ${MANIFEST} does not export it`);
+      problems.push(`${path} is imported by users, and ${MANIFEST} does not export it`);
   return problems;
 }
 
 /**
- * `index.ts` of the package or of a folder, every store, every adapter and every door for functions.
+ * Whether users import the file: `index.ts` of the package or of a folder, a store, an adapter, and other subpaths.
  *
  * @param {string} path
  */

@@ -1,9 +1,9 @@
-/** The layer rule: core imports only core, a store never sees a surface, a surface never sees a store. */
+/** Checks the layer rule: core imports only core, no store imports a surface, and no surface imports a store. */
 import { importsOf, resolveRelative, SRC, sourcesOf } from "./source.js";
 
 const ANYTHING = "*";
 
-/** What stores know about databases and nothing about claims: reservations have transactions of their own. */
+/** The code of stores that knows databases and not claims: the transactions of reservations use it. */
 const PLUMBING = [
   "stores/batch",
   "stores/open",
@@ -14,7 +14,7 @@ const PLUMBING = [
 ];
 
 /**
- * What a folder may import besides itself; `stores/open` allows that one file, `stores/open/` what is in the folder.
+ * What a folder may import other than itself; `stores/open` allows that one file, `stores/open/` the files in the folder.
  *
  * @type {Readonly<Record<string, readonly string[]>>}
  */
@@ -34,7 +34,7 @@ const MAY_IMPORT = {
   testing: [ANYTHING],
 };
 
-/** What makes the core simulable: it cannot reach anything else that does input or output. */
+/** The core can be simulated because it imports nothing else that does input or output. */
 const CORE_BUILTINS = ["node:crypto"];
 
 /** @param {readonly import("./source.js").File[]} files */
@@ -45,9 +45,7 @@ export function layerProblems(files) {
     // The front door re-exports from every layer.
     if (layer === "index.ts") continue;
     if (!(layer in MAY_IMPORT)) {
-      problems.push(
-        `${file.path}: the folder ${layer} has no layer rule; write one in scripts/tidy/layers.js`,
-      );
+      problems.push(`${file.path}: the folder ${layer} has no layer rule; add one in scripts/tidy/layers.js`);
       continue;
     }
     for (const { specifier, line } of importsOf(file)) {

@@ -1,12 +1,12 @@
-/** What the documents point at exists: files, sections of them, and the paths that the maps of the code name. */
+/** Checks that links of documents lead to files and sections that exist, and so do the paths in the maps of the code. */
 
-/** Documents that a reader of the repository relies on: without them nothing else is found. */
+/** Documents that must exist. */
 const NEEDED = ["README.md", "ARCHITECTURE.md"];
 
-/** The maps: what they name in backticks and looks like a path of ours is one. */
+/** Documents in which a name in backticks that looks like a path must be one. */
 const MAPS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
-/** Where a path in a map may start. */
+/** Folders that a path in such a document may be relative to. */
 const BASES = ["", "packages/nevertwice/", "packages/nevertwice/src/"];
 
 /** @param {readonly import("./source.js").File[]} files */
@@ -31,7 +31,7 @@ function brokenLinks(file, files) {
       const aim = path === "" ? file.path : new URL(path, `file:///${file.path}`).pathname.slice(1);
       const found = files.find((candidate) => candidate.path === aim);
       if (found === undefined && !isFolder(aim, files))
-        return [`${file.path}:${line}: the link to ${target} leads nowhere`];
+        return [`${file.path}:${line}: the link to ${target} is broken`];
       if (anchor === undefined || found === undefined || anchorsOf(found.text).has(anchor)) return [];
       return [`${file.path}:${line}: ${aim} has no section #${anchor}`];
     }),
@@ -97,7 +97,7 @@ function firstFolder(path, base) {
 }
 
 /**
- * The anchors that headings get where Markdown is shown with them: lower case, punctuation gone, spaces to hyphens.
+ * The anchors that GitHub gives to headings: lower case, without punctuation, with hyphens for spaces.
  *
  * @param {string} markdown
  */

@@ -1,4 +1,4 @@
-/** Nothing in the repository may name a machine, a folder beside the repository, or where packages are fetched from. */
+/** Checks that nothing in the repository names a machine, a folder outside the repository, or a package registry. */
 
 /** @type {readonly { pattern: RegExp, reason: string }[]} */
 const REFUSED = [

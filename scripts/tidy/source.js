@@ -1,8 +1,8 @@
-/** What the checks see of a TypeScript file: its imports, its functions, its comments, its names. */
+/** Reads TypeScript files for the checks: their imports, functions, comments and names. */
 import ts from "typescript";
 
 /** @typedef {{ path: string, text: string }} File `path` is relative to the repository, with forward slashes */
-/** @typedef {{ specifier: string, isTypeOnly: boolean, line: number }} Import */
+/** @typedef {{ specifier: string, line: number }} Import */
 
 export const SRC = "packages/nevertwice/src/";
 
@@ -12,7 +12,7 @@ export function sourcesOf(files) {
 }
 
 /**
- * The library's and the server's: style is one, whatever their layers are.
+ * The sources of the library and of the server: the rules of style hold for both.
  *
  * @param {readonly File[]} files
  */
@@ -55,7 +55,7 @@ export function lineAt(file, position) {
 }
 
 /**
- * Every module that the file names: imported, re-exported, loaded later, or named for a type.
+ * Every module that the file imports, re-exports, loads later, or names in a type.
  *
  * @param {File} file
  * @returns {readonly Import[]}
@@ -64,60 +64,34 @@ export function importsOf(file) {
   /** @type {Import[]} */
   const imports = [];
   walk(file, (node) => {
-    const found = moduleNamedBy(node);
-    if (found !== undefined) imports.push({ ...found, line: lineAt(file, node.getStart()) });
+    const specifier = moduleNamedBy(node);
+    if (specifier !== undefined) imports.push({ specifier, line: lineAt(file, node.getStart()) });
   });
   return imports;
 }
 
 /**
  * @param {ts.Node} node
- * @returns {{ specifier: string, isTypeOnly: boolean } | undefined}
+ * @returns {string | undefined}
  */
 function moduleNamedBy(node) {
   if (ts.isImportDeclaration(node) && ts.isStringLiteral(node.moduleSpecifier))
-    return { specifier: node.moduleSpecifier.text, isTypeOnly: bringsOnlyTypes(node.importClause) };
+    return node.moduleSpecifier.text;
   if (ts.isExportDeclaration(node) && node.moduleSpecifier && ts.isStringLiteral(node.moduleSpecifier))
-    return { specifier: node.moduleSpecifier.text, isTypeOnly: reexportsOnlyTypes(node) };
+    return node.moduleSpecifier.text;
   if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
     const [argument] = node.arguments;
-    if (argument && ts.isStringLiteralLike(argument)) return { specifier: argument.text, isTypeOnly: false };
+    if (argument && ts.isStringLiteralLike(argument)) return argument.text;
   }
   if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) {
     const { literal } = node.argument;
-    if (ts.isStringLiteral(literal)) return { specifier: literal.text, isTypeOnly: true };
+    if (ts.isStringLiteral(literal)) return literal.text;
   }
   return undefined;
 }
 
-/** @param {ts.ImportClause | undefined} clause */
-function bringsOnlyTypes(clause) {
-  if (clause === undefined) return false;
-  if (clause.phaseModifier === ts.SyntaxKind.TypeKeyword) return true;
-  const bindings = clause.namedBindings;
-  return (
-    clause.name === undefined &&
-    bindings !== undefined &&
-    ts.isNamedImports(bindings) &&
-    bindings.elements.length > 0 &&
-    bindings.elements.every((element) => element.isTypeOnly)
-  );
-}
-
-/** @param {ts.ExportDeclaration} node */
-function reexportsOnlyTypes(node) {
-  if (node.isTypeOnly) return true;
-  const clause = node.exportClause;
-  return (
-    clause !== undefined &&
-    ts.isNamedExports(clause) &&
-    clause.elements.length > 0 &&
-    clause.elements.every((element) => element.isTypeOnly)
-  );
-}
-
 /**
- * Where a relative import leads, as a repository path; undefined for packages and builtins.
+ * The repository path of a relative import; undefined for packages and built-in modules.
  *
  * @param {string} from
  * @param {string} specifier

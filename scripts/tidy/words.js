@@ -1,15 +1,15 @@
 /**
- * Names and words that may not appear. Only what can be told without judging is here: `result`, `lock` or `duplicate`
- * are wrong names for our ideas and right ones for others, so those are left to the reader.
+ * Names and words that may not appear. Only words that are always wrong are here: `result`, `lock` and `duplicate` are wrong
+ * names for our ideas and right ones for others, so reviewers judge those.
  */
 import ts from "typescript";
 import { isFrontDoor } from "./exports-map.js";
 import { allSourcesOf, commentsOf, lineAt, SRC, walk } from "./source.js";
 
-/** A drawer is a file named for its grammar, into which anything can be thrown. */
+/** Names of files that could hold anything. */
 const DRAWERS = /^(utils?|helpers?|common|shared|misc|types?|interfaces?|constants?)$/;
 
-/** Words inside identifiers, and what we call the thing instead. */
+/** Words inside identifiers, and our word for each. */
 const OTHER_WORDS = {
   ttl: "lease or retention",
   backend: "store",
@@ -31,10 +31,11 @@ export function nameProblems(files) {
   return files.flatMap(({ path }) => {
     const name = path.split("/").at(-1) ?? "";
     if (!/\.[cm]?[jt]s$/.test(name)) return [];
-    if (DRAWERS.test(name.split(".")[0] ?? "")) return [`${path}: a drawer; name the file for its one thing`];
+    if (DRAWERS.test(name.split(".")[0] ?? ""))
+      return [`${path}: the name could mean anything; name the file for the one thing in it`];
     const isIndex = /^index\.[cm]?[jt]s$/.test(name);
     if (isIndex && path !== SERVER_DOOR && !(path.startsWith(SRC) && isFrontDoor(path)))
-      return [`${path}: only a front door is called index`];
+      return [`${path}: only a file that users import is called index`];
     return [];
   });
 }
@@ -82,14 +83,15 @@ function wordsOf(identifier) {
 /** @param {import("./source.js").File} file */
 function commentProblems(file) {
   return commentsOf(file).flatMap(({ text, line }) => {
-    if (UNFINISHED.test(text)) return [`${file.path}:${line}: unfinished work; do it, or leave it out`];
+    if (UNFINISHED.test(text))
+      return [`${file.path}:${line}: unfinished work; finish it or remove the comment`];
     if (SILENCED.test(text)) return [`${file.path}:${line}: the type checker is silenced`];
     if (isCommentedOutCode(text)) return [`${file.path}:${line}: commented-out code`];
     return [];
   });
 }
 
-/** A line that ends as only a statement does. Worked examples in doc comments are fenced, and meant. */
+/** A line that ends as only a statement does. Examples in doc comments are fenced, and allowed. */
 const STATEMENT = [
   /^(import|export|const|let|var|return|throw|await|function|class|interface|type|if|for|while|switch|try)\b.*[;{]$/,
   /^[\w.[\]]+\(.*\);$/,

@@ -1,17 +1,24 @@
-/** nevertwice: an operation runs once and answers the same every time. */
+/** nevertwice: an operation runs once and returns the same result every time. */
 export type { Attempt, Work } from "./core/attempt.ts";
+export type { BatchOptions } from "./core/batch.ts";
 export type { Clock } from "./core/clock.ts";
-export type { LeftRunning } from "./core/driver.ts";
-export type { BatchOptions } from "./core/each.ts";
 export type { GuardOptions } from "./core/engine.ts";
-export { ERROR_CODES, type ErrorCode, isNevertwiceError, NevertwiceError } from "./core/errors.ts";
+export {
+  ERROR_CODES,
+  type ErrorCode,
+  isNevertwiceError,
+  NevertwiceError,
+  type NevertwiceErrorOf,
+} from "./core/errors.ts";
 export { actionKey, compositeKey, eventKey, type Key, type KeyPart, operationKey } from "./core/key.ts";
+export type { Windows } from "./core/live-policy.ts";
 export type { GuardEvent, Observer } from "./core/observer.ts";
 export type { ForgetReport, ListOptions, RecordPage, RecordView } from "./core/operator.ts";
 export type { Outcome } from "./core/outcome.ts";
 export type { Decision, LapsedClaim, Policy, PolicyOptions } from "./core/policy.ts";
 export type { RunRequest, Subject } from "./core/request.ts";
 export type { RunResult } from "./core/result.ts";
+export type { LeftRunning } from "./core/running-attempts.ts";
 export type {
   AbandonRequest,
   ClaimAnswer,
@@ -25,9 +32,9 @@ export type {
   RenewRequest,
   Store,
   StoreRecord,
+  UnreadableRecord,
   WatchRequest,
 } from "./core/store.ts";
-export type { Windows } from "./core/tuning.ts";
 export type { Claimed, Completion, HeldRequest, Refusal } from "./functions/claim.ts";
 export { idempotent } from "./functions/decorator.ts";
 export type { ExclusiveOptions, Lock } from "./functions/exclusive.ts";

@@ -45,7 +45,11 @@ same<typeof charge, (given: Order, note?: string) => Promise<number>>(true);
 try {
   await charge(order);
 } catch (error) {
-  if (isNevertwiceError(error, "conflict")) same<typeof error.code, ErrorCode>(true);
+  if (isNevertwiceError(error, "conflict")) {
+    same<typeof error.code, "conflict">(true);
+    const code: ErrorCode = error.code;
+    void code;
+  }
 }
 
 class Shop {

@@ -1,5 +1,5 @@
 /**
- * The package as its users get it: packed, installed into an empty folder, imported, required and compiled against.
+ * Tests the package as its users get it: packed, installed into an empty folder, imported, required and compiled against.
  * Needs the build (packing makes it), and the one package that it depends on, which npm has in its cache.
  */
 import { execFile } from "node:child_process";
@@ -14,8 +14,8 @@ import { DECORATED, LEGACY_DECORATED, RECORDER, TYPED } from "./package-consumer
 const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 const WORKSPACE = fileURLToPath(new URL("../../..", import.meta.url));
 /** Sources, build, declarations and the maps between them. */
-const MAX_UNPACKED_BYTES = 6_000_000;
-/** They are made of parts of another package, which whoever uses them has. */
+const MAX_UNPACKED_BYTES = 6_500_000;
+/** They use another package, which their users have installed. */
 const NEED_A_PEER: Readonly<Record<string, string>> = {
   "nevertwice/http/nest": "@nestjs/common",
   "nevertwice/opentelemetry": "@opentelemetry/api",
@@ -52,11 +52,12 @@ beforeAll(async () => {
 afterAll(() => rm(home, { recursive: true, force: true }));
 
 describe("what is in the tarball", () => {
-  test("is the build, its sources, a readme, a licence and the manifest", () => {
+  test("contains the build, its sources, the command, a readme, a licence and the manifest", () => {
     const strangers = files.filter(
       (file) =>
         !/^dist\/.+\.(js|d\.ts)(\.map)?$/.test(file) &&
         !/^src\/.+\.ts$/.test(file) &&
+        file !== "bin/nevertwice.js" &&
         !["README.md", "LICENSE", "package.json"].includes(file),
     );
     expect(strangers).toEqual([]);
@@ -170,6 +171,18 @@ describe("import 'nevertwice'", { timeout: 60_000 }, () => {
     );
     return [...new Set(foreign)].sort();
   }
+});
+
+describe("the command nevertwice", { timeout: 60_000 }, () => {
+  test("says which package to install when only the library is installed", async () => {
+    const command = run(join(home, "node_modules/.bin/nevertwice"), ["version"], home);
+    await expect(command).rejects.toMatchObject({
+      message: expect.stringContaining(
+        "\nThe command is in @nevertwice/server: npm install @nevertwice/server\n",
+      ),
+      cause: { code: 1 },
+    });
+  });
 });
 
 describe.each(COMPILERS)("a program compiled by %s", { timeout: 60_000 }, (compiler) => {

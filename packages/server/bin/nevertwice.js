@@ -1,3 +1,3 @@
 #!/usr/bin/env node
-/** The command, as npm links it: it is here before anything is built, so that a clone has it after `npm ci` too. */
+/** The command that npm links. It is a source file, so that a clone has it after `npm ci`, before anything is built. */
 import "../dist/cli/main.js";

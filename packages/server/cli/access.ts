@@ -1,8 +1,8 @@
-/** `nevertwice access`: who may call the server. It works on the store, so whoever can open that decides. */
+/** `nevertwice access`: creates, lists and revokes access tokens. It works on the store, so it needs no token itself. */
 import { ROLES, type Role } from "../src/access.ts";
 import {
-  type Call,
   type Command,
+  type CommandCall,
   complain,
   EXIT,
   type Exit,
@@ -16,25 +16,27 @@ import { agoText, paint, table } from "./terminal.ts";
 const FLAGS = { ...settingsFlags(["store", "namespace"]), ...CONFIG_FLAG, ...JSON_FLAG };
 
 export const accessCommand: Command = {
-  summary: "makes, lists and revokes access tokens",
+  summary: "create, list and revoke access tokens",
   actions: {
     create: {
-      summary: "Makes an access token and shows it, this once.",
+      summary: "Creates an access token and prints it once.",
       flags: {
-        name: { value: "NAME", what: "what it is called in lists and logs" },
-        role: { value: ROLES.join("|"), what: "what it may do", default: "service" },
+        name: { value: "NAME", what: "the name of the token in lists and logs" },
+        role: { value: ROLES.join("|"), what: "what the token may do", default: "service" },
         scope: {
           value: "SCOPE",
-          what: "whose keys it uses: tokens with one scope share them; default its name",
+          what: "the owner of its keys: tokens with the same scope share keys; default: the name",
         },
         ...FLAGS,
       },
-      notes: ["service claims, marks and holds · operator sees and decides about keys · auditor only reads"],
+      notes: [
+        "service: claims, events and holds · operator: reads keys and decides about them · auditor: reads only",
+      ],
       run: create,
     },
-    list: { summary: "Lists the tokens, without their secrets.", flags: FLAGS, run: list },
+    list: { summary: "Lists the access tokens, without their secrets.", flags: FLAGS, run: list },
     revoke: {
-      summary: "Revokes a token by its ID; every copy of the server knows it within 5 seconds.",
+      summary: "Revokes a token by its ID. All servers refuse it within 5 seconds.",
       takes: ["ID"],
       flags: FLAGS,
       run: revoke,
@@ -42,11 +44,11 @@ export const accessCommand: Command = {
   },
 };
 
-async function create(call: Call): Promise<Exit> {
+async function create(call: CommandCall): Promise<Exit> {
   const [name, role, scope] = [call.text("name"), call.text("role"), call.text("scope")];
-  if (!name) throw new UsageError("--name NAME is missing: who is the token for?");
+  if (!name) throw new UsageError("--name NAME is missing.");
   if (!ROLES.includes(role as Role))
-    throw new UsageError(`--role is ${ROLES.slice(0, -1).join(", ")} or ${ROLES.at(-1)}.`);
+    throw new UsageError(`--role must be ${ROLES.slice(0, -1).join(", ")} or ${ROLES.at(-1)}.`);
   const { namespace } = configFrom(call);
   return withAccess(call, async (access) => {
     const made = await access.create({ name, role: role as Role, namespace, scope });
@@ -54,20 +56,20 @@ async function create(call: Call): Promise<Exit> {
     else {
       print(made.token);
       complain(
-        `This is shown once. ${made.name} is ${made.role} in ${made.namespace}, scope ${made.scope}; \`nevertwice access revoke ${made.id}\` ends it.`,
+        `The token is shown only once. Name ${made.name}, role ${made.role}, namespace ${made.namespace}, scope ${made.scope}. To revoke it: nevertwice access revoke ${made.id}`,
       );
     }
     return EXIT.ok;
   });
 }
 
-function list(call: Call): Promise<Exit> {
+function list(call: CommandCall): Promise<Exit> {
   return withAccess(call, async (access) => {
     const tokens = await access.list();
     if (call.has("json")) print(JSON.stringify({ tokens }));
     else if (tokens.length === 0)
       print(
-        "There is no access token. `nevertwice access create` makes one; from the first on, every caller needs one.",
+        "There are no access tokens. Create one with `nevertwice access create`; from then on, every caller needs one.",
       );
     else {
       const now = Date.now();
@@ -79,13 +81,13 @@ function list(call: Call): Promise<Exit> {
         scope,
         agoText(Date.parse(createdAt), now),
       ]);
-      for (const line of table(["id", "name", "role", "namespace", "scope", "made"], rows)) print(line);
+      for (const line of table(["id", "name", "role", "namespace", "scope", "created"], rows)) print(line);
     }
     return EXIT.ok;
   });
 }
 
-function revoke(call: Call): Promise<Exit> {
+function revoke(call: CommandCall): Promise<Exit> {
   const [id = ""] = call.args;
   return withAccess(call, async (access) => {
     const isRevoked = await access.revoke(id);
@@ -93,14 +95,14 @@ function revoke(call: Call): Promise<Exit> {
     else if (isRevoked) print(`${paint("green", "revoked")} ${id}`);
     else
       complain(
-        `There is no access token ${JSON.stringify(id)}; \`nevertwice access list\` says which there are.`,
+        `No access token has the ID ${JSON.stringify(id)}; \`nevertwice access list\` lists all of them.`,
       );
     return isRevoked ? EXIT.ok : EXIT.failed;
   });
 }
 
 async function withAccess(
-  call: Call,
+  call: CommandCall,
   work: (access: import("../src/access.ts").Access) => Promise<Exit>,
 ): Promise<Exit> {
   const { store: url, namespace } = configFrom(call);

@@ -1,49 +1,70 @@
-/** `nevertwice audit`: every invariant of holds, verified from the stored records. */
+/** `nevertwice audit`: verifies every invariant of holds from the stored records. */
 import { durationMs } from "nevertwice/env";
 import type { AuditData, AuditPage, Doubles } from "nevertwice/reservations";
-import { type Call, type Command, EXIT, type Exit, print, UsageError } from "./command.ts";
-import { asking, REACH_FLAGS, reaching, refused } from "./reach.ts";
+import { API_FLAGS, printApiCall, printRefusal, withApi } from "./api.ts";
+import { type Command, type CommandCall, EXIT, type Exit, type Flags, print, UsageError } from "./command.ts";
 import { paint, plain, table } from "./terminal.ts";
 
+const WINDOWS_FLAG: Flags = {
+  windows: {
+    value: "DURATIONS",
+    what: "time windows that were ever configured, such as 10m,24h; needed for records of earlier releases",
+  },
+};
+
 export const auditCommand: Command = {
-  summary: "verifies every invariant of holds from the stored records",
+  summary: "verify every invariant of holds from the stored records",
   actions: {
     "": {
-      summary: "Prints the verdict on each invariant; ends with code 1 if one does not hold.",
-      flags: REACH_FLAGS,
+      summary: "Prints the result for each invariant. Exit code 1 if one does not hold.",
+      flags: { ...WINDOWS_FLAG, ...API_FLAGS },
       run: report,
     },
     trace: {
-      summary: "Tells all that happened to one hold, as JSON.",
+      summary: "Prints the history of one hold as JSON.",
       takes: ["ID"],
-      flags: REACH_FLAGS,
+      flags: API_FLAGS,
       run: (call) => {
         const path = `/v1/audit/holds/${encodeURIComponent(call.args[0] ?? "")}`;
-        return asking(call, { method: "GET", path }, (trace) => [JSON.stringify(trace, undefined, 2)]);
+        return printApiCall(call, { method: "GET", path }, (trace) => [JSON.stringify(trace, undefined, 2)]);
       },
     },
     doubles: {
-      summary: "Finds holds of one resource and one requester that were placed near each other.",
-      flags: { within: { value: "DURATION", what: "how near, such as 5m" }, ...REACH_FLAGS },
+      summary: "Finds holds of the same resource and requester that were placed close together in time.",
+      flags: {
+        within: { value: "DURATION", what: "the longest time between two such holds, such as 5m" },
+        ...WINDOWS_FLAG,
+        ...API_FLAGS,
+      },
       run: (call) => {
         const within = call.text("within");
-        if (within === undefined) throw new UsageError("--within DURATION is missing: how near, such as 5m?");
-        const query = { withinMs: durationMs("--within", within) };
-        return asking(call, { method: "GET", path: "/v1/audit/doubles", query }, doubleLines);
+        if (within === undefined) throw new UsageError("--within DURATION is missing, such as 5m.");
+        const query = { withinMs: durationMs("--within", within), windowsMs: windowsIn(call) };
+        return printApiCall(call, { method: "GET", path: "/v1/audit/doubles", query }, doubleLines);
       },
     },
   },
 };
 
-function report(call: Call): Promise<Exit> {
-  return reaching(call, async (ask) => {
-    const answered = await ask({ method: "GET", path: "/v1/audit" });
-    if (answered.status !== 200) return refused(call, answered);
-    const { data, page } = answered.body as { readonly data: AuditData; readonly page: AuditPage };
+function report(call: CommandCall): Promise<Exit> {
+  return withApi(call, async (callApi) => {
+    const query = { windowsMs: windowsIn(call) };
+    const reply = await callApi({ method: "GET", path: "/v1/audit", query });
+    if (reply.status !== 200) return printRefusal(call, reply);
+    const { data, page } = reply.body as { readonly data: AuditData; readonly page: AuditPage };
     if (call.has("json")) print(JSON.stringify(data));
     else for (const line of reportLines(page)) print(line);
     return data.ok ? EXIT.ok : EXIT.failed;
   });
+}
+
+/** Converts to the form of the API: milliseconds, separated by commas. */
+function windowsIn(call: CommandCall): string | undefined {
+  const given = call.text("windows");
+  return given
+    ?.split(",")
+    .map((text) => durationMs("--windows", text.trim()))
+    .join(",");
 }
 
 const STYLES = { holds: "green", broken: "red", "nothing-to-see": "dim" } as const;
@@ -54,11 +75,11 @@ function reportLines({ title, counts, sections, status, notes }: AuditPage): rea
   const verdict = {
     holds: "every invariant holds",
     broken: "broken",
-    "nothing-to-see": "there is nothing to look at yet",
+    "nothing-to-see": "there are no records to verify yet",
   }[status];
   return [
     paint("bold", plain(title)),
-    `looked at ${counts.map(({ name, count }) => `${count} ${name}`).join(", ")}`,
+    `read ${counts.map(({ name, count }) => `${count} ${name}`).join(", ")}`,
     ...sections.flatMap((section) => [
       "",
       paint("bold", section.title),
@@ -73,7 +94,7 @@ function reportLines({ title, counts, sections, status, notes }: AuditPage): rea
   ];
 }
 
-function doubleLines({ looked, count, violations, pairs }: Doubles): readonly string[] {
+function doubleLines({ looked, count, violations, pairs, unreadable }: Doubles): readonly string[] {
   const rows = pairs.map(({ resource, requester, apartMs, first, second, verdict }) => [
     resource,
     requester,
@@ -85,5 +106,6 @@ function doubleLines({ looked, count, violations, pairs }: Doubles): readonly st
   return [
     ...(rows.length > 0 ? table(["resource", "requester", "apart", "verdict", "first", "second"], rows) : []),
     `${count} pairs among ${looked} holds; ${violations} of one key within its window`,
+    ...(unreadable > 0 ? [paint("red", `${unreadable} holds are damaged; nevertwice audit lists them`)] : []),
   ];
 }

@@ -1,14 +1,14 @@
-/** `nevertwice check-store`: the published cases, asked of a live store. */
+/** `nevertwice check-store`: runs the published cases against a live store. */
 import { openStore } from "nevertwice/stores/open";
 import { GUARANTEES, type StoreCase, storeCases } from "nevertwice/testing";
 import { withoutPassword } from "../src/config.ts";
 import { type Command, complain, EXIT, JSON_FLAG, print } from "./command.ts";
 import { paint, progressBar } from "./terminal.ts";
 
-/** The cases wait for the store's clock most of the time. */
+/** Cases mostly wait for the store's clock, so many can run at once. */
 const AT_ONCE = 16;
 
-interface Verdict {
+interface CaseResult {
   readonly name: string;
   readonly guarantee: StoreCase["guarantee"];
   readonly status: "kept" | "broken" | "skipped";
@@ -16,36 +16,31 @@ interface Verdict {
 }
 
 export const checkStoreCommand: Command = {
-  summary: "holds a live store to every guarantee, case by case",
+  summary: "check that a live store keeps every guarantee",
   actions: {
     "": {
-      summary:
-        "Runs the published cases against a live store and prints what it keeps, guarantee by guarantee.",
+      summary: "Runs the published cases against a live store and prints the result for each guarantee.",
       takes: ["URL"],
       flags: JSON_FLAG,
       notes: [
-        'Its keys are random and in the namespace "nevertwice-cases": nobody\'s records are touched. They end by themselves',
-        "within an hour or so. Tables are made if there are none.",
+        'It uses random keys in the namespace "nevertwice-cases" and changes no other records. Its records expire within',
+        "about an hour. It creates the tables if they do not exist.",
       ],
       async run(call) {
         const [url = ""] = call.args;
         const isJson = call.has("json");
         const store = await openStore(url);
         try {
-          // The first call says whether anybody is there, before every case does.
+          // Fails early, and only once, if the store does not answer.
           await store.read("0".repeat(64));
           const cases = storeCases(() => ({ store, dispose: () => {} }));
           const bar = progressBar(cases.length);
-          const verdicts = await judged(cases, (verdict) =>
-            bar.step(`${verdict.guarantee}: ${verdict.name}`),
-          );
+          const results = await runCases(cases, (result) => bar.step(`${result.guarantee}: ${result.name}`));
           bar.end();
-          const broken = verdicts.filter(({ status }) => status === "broken");
+          const broken = results.filter(({ status }) => status === "broken");
           if (isJson)
-            print(
-              JSON.stringify({ store: withoutPassword(url), kept: broken.length === 0, cases: verdicts }),
-            );
-          else report(withoutPassword(url), verdicts);
+            print(JSON.stringify({ store: withoutPassword(url), kept: broken.length === 0, cases: results }));
+          else report(withoutPassword(url), results);
           return broken.length === 0 ? EXIT.ok : EXIT.failed;
         } finally {
           await store.close();
@@ -55,26 +50,26 @@ export const checkStoreCommand: Command = {
   },
 };
 
-/** So many at once, in their order. */
-async function judged(
+/** Runs `AT_ONCE` cases in parallel and returns the results in the order of the cases. */
+async function runCases(
   cases: readonly StoreCase[],
-  onJudged: (verdict: Verdict) => void,
-): Promise<readonly Verdict[]> {
-  const verdicts: Verdict[] = [];
+  onResult: (result: CaseResult) => void,
+): Promise<readonly CaseResult[]> {
+  const results: CaseResult[] = [];
   const waiting = [...cases.entries()];
   async function work(): Promise<void> {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
       const [index, asked] = next;
-      const verdict = await judge(asked);
-      verdicts[index] = verdict;
-      onJudged(verdict);
+      const result = await runCase(asked);
+      results[index] = result;
+      onResult(result);
     }
   }
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  return verdicts;
+  return results;
 }
 
-async function judge({ name, guarantee, run }: StoreCase): Promise<Verdict> {
+async function runCase({ name, guarantee, run }: StoreCase): Promise<CaseResult> {
   try {
     const answer = await run();
     return answer === undefined || answer === null
@@ -90,12 +85,12 @@ async function judge({ name, guarantee, run }: StoreCase): Promise<Verdict> {
   }
 }
 
-function report(store: string, verdicts: readonly Verdict[]): void {
+function report(store: string, results: readonly CaseResult[]): void {
   const width = Math.max(...GUARANTEES.map((guarantee) => guarantee.length));
   print(paint("bold", store));
   for (const guarantee of GUARANTEES) {
-    const own = verdicts.filter((verdict) => verdict.guarantee === guarantee);
-    const count = (status: Verdict["status"]) => own.filter((verdict) => verdict.status === status).length;
+    const own = results.filter((result) => result.guarantee === guarantee);
+    const count = (status: CaseResult["status"]) => own.filter((result) => result.status === status).length;
     const [kept, broken, skipped] = [count("kept"), count("broken"), count("skipped")];
     const mark =
       broken > 0 ? paint("red", "broken") : kept > 0 ? paint("green", "kept  ") : paint("yellow", "skipped");
@@ -103,15 +98,15 @@ function report(store: string, verdicts: readonly Verdict[]): void {
     print(`  ${guarantee.padEnd(width)}  ${mark}  ${parts.filter(Boolean).join(", ")}`);
   }
   for (const reason of new Set(
-    verdicts.flatMap(({ status, reason }) => (status === "skipped" ? [reason] : [])),
+    results.flatMap(({ status, reason }) => (status === "skipped" ? [reason] : [])),
   ))
     print(paint("dim", `  skipped: ${reason}`));
-  const broken = verdicts.filter(({ status }) => status === "broken");
+  const broken = results.filter(({ status }) => status === "broken");
   for (const { reason } of broken) complain(`\n${reason}`);
-  const all = `${verdicts.length} cases`;
+  const all = `${results.length} cases`;
   print(
     broken.length === 0
-      ? paint("green", `${all}: every promise is kept`)
+      ? paint("green", `${all}: every guarantee is kept`)
       : paint("red", `${all}: ${broken.length} broken`),
   );
 }

@@ -1,13 +1,14 @@
-/** What a command is: rows of data from which come its usage, how its words are read, and what a shell completes. */
-import { parseArgs } from "node:util";
+/** A command is data: its usage, the parsing of its arguments and the shell completion come from it. */
+import { type ParseArgsConfig, parseArgs } from "node:util";
+import { didYouMean } from "nevertwice/env";
 
-/** Done · it failed, or what was asked for is not so · it was called wrongly · somebody who is needed does not answer. */
+/** Success · the command or its check failed · wrong usage · the store or server does not answer. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, unavailable: 3 } as const;
 export type Exit = (typeof EXIT)[keyof typeof EXIT];
 
 export interface Flag {
   readonly what: string;
-  /** What stands for the value in the usage: `URL`. Absent for a switch. */
+  /** The placeholder of the value in the usage: `URL`. Absent for a switch. */
   readonly value?: string;
   readonly default?: string | undefined;
   /** May be given several times. */
@@ -16,46 +17,46 @@ export interface Flag {
 
 export type Flags = Readonly<Record<string, Flag>>;
 
-/** The words of one call. */
-export interface Call {
-  /** What was given without a flag: one for each of `takes`. */
+/** The parsed arguments of one call. */
+export interface CommandCall {
+  /** The arguments without a flag, one for each of `takes`. */
   readonly args: readonly string[];
-  /** Its default if it was not given. */
+  /** The value of a flag, or its default. */
   text(flag: string): string | undefined;
-  /** Undefined if it was not given, whatever its default. */
+  /** The value of a flag without its default. */
   given(flag: string): string | readonly string[] | undefined;
   has(flag: string): boolean;
 }
 
 export interface Action {
-  /** What it does, as a sentence. */
+  /** What the action does, as a sentence. */
   readonly summary: string;
-  /** What must be given without a flag: `FILE`, or the words among which to choose. */
+  /** The required arguments without a flag: a placeholder such as `FILE`, or a list of choices. */
   readonly takes?: readonly (string | readonly string[])[];
   readonly flags: Flags;
-  /** Lines for people, after the flags. */
+  /** Lines of the usage after the flags. */
   readonly notes?: readonly string[];
-  run(call: Call): Promise<Exit>;
+  run(call: CommandCall): Promise<Exit>;
 }
 
 export interface Command {
-  /** One line, for the list of commands. */
+  /** One line for the list of commands. */
   readonly summary: string;
-  /** What it does, by the word that follows its name; what it does without one is under "". */
+  /** The actions by the word after the name of the command; "" is the action without such a word. */
   readonly actions: Readonly<Record<string, Action>>;
 }
 
-export type Commands = Readonly<Record<string, Command>>;
+export type CommandMap = Readonly<Record<string, Command>>;
 
-/** The command was called wrongly: its usage is shown with the reason. */
+/** The command was used wrongly: the usage is printed with the reason. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-export const JSON_FLAG: Flags = { json: { what: "prints JSON, for programs" } };
+export const JSON_FLAG: Flags = { json: { what: "print JSON, for programs" } };
 
-/** The action that was asked for, and the rest of the words. */
-export function actionOf(
+/** Finds the action, and returns it with the remaining words. */
+export function findAction(
   { actions }: Command,
   words: readonly string[],
 ): { readonly name: string; readonly action: Action; readonly rest: readonly string[] } {
@@ -67,19 +68,19 @@ export function actionOf(
   const names = Object.keys(actions);
   throw new UsageError(
     name === ""
-      ? `${names.slice(0, -1).join(", ")} or ${names.at(-1)}?`
-      : `there is no ${JSON.stringify(name)}.`,
+      ? `an action is missing: ${names.slice(0, -1).join(", ")} or ${names.at(-1)}.`
+      : `unknown action ${JSON.stringify(name)}.${didYouMean(name, names)}`,
   );
 }
 
-export function callOf({ takes = [], flags }: Action, words: readonly string[]): Call {
+export function parseCall({ takes = [], flags }: Action, words: readonly string[]): CommandCall {
   const options = Object.fromEntries(
     Object.entries(flags).map(([name, { value, many }]) => [
       name,
       { type: value === undefined ? ("boolean" as const) : ("string" as const), multiple: many === true },
     ]),
   );
-  const { values, positionals } = parseArgs({ args: [...words], allowPositionals: true, options });
+  const { values, positionals } = parseWords(words, options);
   checkArgs(takes, positionals);
   return {
     args: positionals,
@@ -89,38 +90,56 @@ export function callOf({ takes = [], flags }: Action, words: readonly string[]):
   };
 }
 
+/** Calls `parseArgs`, and suggests the closest flag for an unknown one. */
+function parseWords(words: readonly string[], options: NonNullable<ParseArgsConfig["options"]>) {
+  try {
+    return parseArgs({ args: [...words], allowPositionals: true, options });
+  } catch (error) {
+    const { code, message } = error as Error & { readonly code?: string };
+    const flag = /^Unknown option '--([^']+)'/.exec(message)?.[1];
+    if (code !== "ERR_PARSE_ARGS_UNKNOWN_OPTION" || flag === undefined) throw error;
+    const hint = didYouMean(
+      `--${flag}`,
+      Object.keys(options).map((name) => `--${name}`),
+    );
+    throw new UsageError(`Unknown option '--${flag}'.${hint}`, { cause: error });
+  }
+}
+
 function checkArgs(takes: NonNullable<Action["takes"]>, given: readonly string[]): void {
   for (const [index, wanted] of takes.entries()) {
     const arg = given[index];
     if (typeof wanted !== "string" && (arg === undefined || !wanted.includes(arg)))
       throw new UsageError(
-        arg === undefined ? `which one: ${wanted.join(", ")}?` : `there is no ${JSON.stringify(arg)}.`,
+        arg === undefined
+          ? `an argument is missing: one of ${wanted.join(", ")}.`
+          : `unknown argument ${JSON.stringify(arg)}.${didYouMean(arg, wanted)}`,
       );
-    if (arg === undefined) throw new UsageError(`which ${wanted}?`);
+    if (arg === undefined) throw new UsageError(`the argument ${wanted} is missing.`);
   }
   if (given.length <= takes.length) return;
   const more = given.slice(takes.length).join(" ");
   const [last] = takes.slice(-1);
   throw new UsageError(
     takes.length === 1 && typeof last === "string"
-      ? `one ${last}, not also ${more}.`
-      : `nothing is known about ${more}.`,
+      ? `one ${last} is expected, but also got ${more}.`
+      : `unexpected argument ${more}.`,
   );
 }
 
-/** What `parseArgs` of Node throws for options that it does not know or cannot read. */
+/** Also true for the errors that node's `parseArgs` throws. */
 export function isUsageError(error: unknown): error is Error {
   if (error instanceof UsageError) return true;
   const { code } = (error ?? {}) as { code?: unknown };
   return error instanceof Error && typeof code === "string" && code.startsWith("ERR_PARSE_ARGS_");
 }
 
-export function wholeNumber(call: Call, flag: string, least: number): number | undefined {
+export function wholeNumber(call: CommandCall, flag: string, least: number): number | undefined {
   const text = call.text(flag);
   if (text === undefined) return undefined;
   const number = Number(text);
   if (text.trim() === "" || !Number.isSafeInteger(number) || number < least)
-    throw new UsageError(`--${flag} is a whole number from ${least}.`);
+    throw new UsageError(`--${flag} must be a whole number of at least ${least}.`);
   return number;
 }
 

@@ -2,7 +2,7 @@
 import { accessCommand } from "./access.ts";
 import { auditCommand } from "./audit.ts";
 import { checkStoreCommand } from "./check-store.ts";
-import type { Commands } from "./command.ts";
+import type { CommandMap } from "./command.ts";
 import { completionCommand } from "./completion.ts";
 import { demoCommand } from "./demo.ts";
 import { doctorCommand } from "./doctor.ts";
@@ -12,7 +12,7 @@ import { migrateCommand } from "./migrate.ts";
 import { pipelineCommand } from "./pipeline.ts";
 import { serveCommand } from "./serve.ts";
 
-export const COMMANDS: Commands = {
+export const COMMANDS: CommandMap = {
   serve: serveCommand,
   demo: demoCommand,
   access: accessCommand,

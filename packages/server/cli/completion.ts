@@ -1,13 +1,13 @@
-/** `nevertwice completion`: a script that makes a shell complete commands, actions and flags. */
-import { type Action, type Command, type Commands, EXIT, print } from "./command.ts";
+/** `nevertwice completion`: prints a script that lets a shell complete commands, actions and flags. */
+import { type Action, type Command, type CommandMap, EXIT, print } from "./command.ts";
 
 type Shell = "bash" | "zsh" | "fish";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
 
-export function completionCommand(commands: () => Commands): Command {
+export function completionCommand(commands: () => CommandMap): Command {
   return {
-    summary: "prints a script for your shell's completion",
+    summary: "print a completion script for your shell",
     actions: {
       "": {
         summary: "Prints a script that completes commands, actions and flags.",
@@ -19,7 +19,7 @@ export function completionCommand(commands: () => Commands): Command {
           "fish: nevertwice completion fish | source",
         ],
         async run(call) {
-          print(SCRIPTS[call.args[0] as Shell](placesIn(commands())));
+          print(SCRIPTS[call.args[0] as Shell](completionPoints(commands())));
           return EXIT.ok;
         },
       },
@@ -27,15 +27,15 @@ export function completionCommand(commands: () => Commands): Command {
   };
 }
 
-/** The words before the one that is completed, and what may stand there. */
-interface Place {
+/** The words before the one to complete, and what may follow them. */
+interface CompletionPoint {
   readonly words: readonly string[];
   readonly next: readonly string[];
-  /** With what they are for; `isSwitch` takes no value. */
+  /** The flags; one with `isSwitch` takes no value. */
   readonly flags: readonly { readonly name: string; readonly what: string; readonly isSwitch: boolean }[];
 }
 
-function placesIn(commands: Commands): readonly Place[] {
+function completionPoints(commands: CommandMap): readonly CompletionPoint[] {
   const names = [...Object.keys(commands), "help", "version"];
   return [
     { words: [], next: names, flags: [] },
@@ -43,17 +43,18 @@ function placesIn(commands: Commands): readonly Place[] {
     ...Object.entries(commands).flatMap(([name, { actions }]) => {
       const words = Object.keys(actions).filter(Boolean);
       const only = actions[""];
-      const own = only === undefined ? { words: [name], next: [], flags: [] } : placeOf([name], only);
+      const own =
+        only === undefined ? { words: [name], next: [], flags: [] } : toCompletionPoint([name], only);
       return [
         { ...own, next: [...words, ...own.next] },
-        ...words.map((word) => placeOf([name, word], actions[word] as Action)),
+        ...words.map((word) => toCompletionPoint([name, word], actions[word] as Action)),
       ];
     }),
   ];
 }
 
-function placeOf(words: readonly string[], { takes = [], flags }: Action): Place {
-  const all = { ...flags, help: { what: "says how it is called" } };
+function toCompletionPoint(words: readonly string[], { takes = [], flags }: Action): CompletionPoint {
+  const all = { ...flags, help: { what: "print the usage" } };
   return {
     words,
     next: takes.flatMap((taken) => (typeof taken === "string" ? [] : taken)),
@@ -65,15 +66,15 @@ function placeOf(words: readonly string[], { takes = [], flags }: Action): Place
   };
 }
 
-const SCRIPTS: Readonly<Record<Shell, (places: readonly Place[]) => string>> = {
+const SCRIPTS: Readonly<Record<Shell, (places: readonly CompletionPoint[]) => string>> = {
   bash: bashScript,
   zsh: (places) =>
     ["autoload -Uz compinit bashcompinit", "compinit -i; bashcompinit", bashScript(places)].join("\n"),
   fish: fishScript,
 };
 
-/** The value of a flag is a file, or something that only its user knows: for both the shell offers files. */
-function bashScript(places: readonly Place[]): string {
+/** For the value of a flag the shell offers files. */
+function bashScript(places: readonly CompletionPoint[]): string {
   const rows = places.map(({ words, next, flags }) => {
     const offered = [...next, ...flags.map(({ name }) => `--${name}`)].join(" ");
     return `    ${JSON.stringify(words.join(" "))}) offered=${JSON.stringify(offered)} ;;`;
@@ -107,7 +108,7 @@ ${rows.join("\n")}
 complete -F _nevertwice nevertwice`;
 }
 
-function fishScript(places: readonly Place[]): string {
+function fishScript(places: readonly CompletionPoint[]): string {
   const quoted = (text: string) => `'${text.replace(/[\\']/g, "\\$&")}'`;
   const lines = places.flatMap(({ words, next, flags }) => {
     const [command, action] = words;

@@ -1,37 +1,37 @@
-/** `nevertwice demo`: the server, a shop behind its gateway, and customers who do everything wrong. */
+/** `nevertwice demo`: a server, a shop behind its gateway, and customers with every fault of a real network. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { NevertwiceServer } from "../src/server.ts";
-import { type Call, type Command, EXIT, type Exit, JSON_FLAG, print, wholeNumber } from "./command.ts";
+import { type Command, type CommandCall, EXIT, type Exit, JSON_FLAG, print, wholeNumber } from "./command.ts";
 import { createCustomers } from "./demo/customers.ts";
 import { openShop } from "./demo/shop.ts";
 import { createTally, type Figures, type Tally } from "./demo/tally.ts";
-import { closed, firstSignal, portTaken } from "./serve.ts";
+import { closeInTime, explainPortInUse, firstSignal } from "./serve.ts";
 import { configFrom, settingsFlags } from "./settings-flags.ts";
 import { paint } from "./terminal.ts";
 
 export const demoCommand: Command = {
-  summary: "starts the server and a shop with flaky customers, and counts what happens twice",
+  summary: "run the server with a demo shop and unreliable customers, and count duplicates",
   actions: {
     "": {
       summary:
-        "Sends orders through drops, double clicks, crashes and slow handlers, and shows them on the dashboard.",
+        "Sends orders with lost connections, double clicks, crashes and slow handlers, and shows them on the dashboard.",
       flags: {
-        seconds: { value: "N", what: "how long; without it, until Ctrl-C" },
-        rate: { value: "N", what: "customers a second", default: "12" },
-        store: { value: "URL", what: "where; without it, a file that is removed at the end" },
+        seconds: { value: "N", what: "how long to run; default: until Ctrl-C" },
+        rate: { value: "N", what: "customers per second", default: "12" },
+        store: { value: "URL", what: "the store; default: a file that is removed at the end" },
         ...settingsFlags(["listen"]),
         ...JSON_FLAG,
       },
-      notes: ["Ends with code 1 if anything was done twice."],
+      notes: ["Exit code 1 if anything was done twice."],
       run: demo,
     },
   },
 };
 
-async function demo(call: Call): Promise<Exit> {
+async function demo(call: CommandCall): Promise<Exit> {
   const seconds = wholeNumber(call, "seconds", 1);
   const rate = wholeNumber(call, "rate", 1) as number;
   const folder = mkdtempSync(join(tmpdir(), "nevertwice-demo-"));
@@ -40,8 +40,8 @@ async function demo(call: Call): Promise<Exit> {
   try {
     const store = call.text("store") ?? `sqlite:${encodeURI(join(folder, "demo.db"))}`;
     const server = await openServer(call, store, shop.url);
-    const isWhole = await business(server, { call, tally, rate, seconds });
-    await closed(server, DRAIN_MS);
+    const isWhole = await runShop(server, { call, tally, rate, seconds });
+    await closeInTime(server, DRAIN_MS);
     return report(call, tally.figures, isWhole);
   } finally {
     await shop.close();
@@ -52,7 +52,7 @@ async function demo(call: Call): Promise<Exit> {
 const DRAIN_MS = 10_000;
 const LEASE_MS = 3_000;
 
-async function openServer(call: Call, store: string, upstream: string): Promise<NevertwiceServer> {
+async function openServer(call: CommandCall, store: string, upstream: string): Promise<NevertwiceServer> {
   const { createServer } = await import("../src/server.ts");
   return createServer({
     store,
@@ -76,22 +76,21 @@ async function openServer(call: Call, store: string, upstream: string): Promise<
   });
 }
 
-interface Business {
-  readonly call: Call;
+interface ShopRun {
+  readonly call: CommandCall;
   readonly tally: Tally;
   readonly rate: number;
   readonly seconds: number | undefined;
 }
 
-/** Until the time is over or a signal comes; then those who are in the shop are served. Whether the audit holds. */
-async function business(
-  server: NevertwiceServer,
-  { call, tally, rate, seconds }: Business,
-): Promise<boolean> {
+/** Runs until the time is over or a signal arrives, then finishes the current customers. Returns whether the audit passes. */
+async function runShop(server: NevertwiceServer, { call, tally, rate, seconds }: ShopRun): Promise<boolean> {
   try {
     const { url, gatewayUrl = "" } = await server.listen();
     if (await server.context.access.isRequired())
-      throw new Error("this store has access tokens: the demo's customers have none; give another --store.");
+      throw new Error(
+        "this store has access tokens, and the customers of the demo have none; choose another --store.",
+      );
     if (call.has("json")) print(JSON.stringify({ msg: "the demo runs", url, gatewayUrl }));
     else for (const line of welcome(url, gatewayUrl, seconds)) print(line);
     const customers = createCustomers({ gateway: gatewayUrl, api: url }, tally);
@@ -108,24 +107,24 @@ async function business(
       );
     }
     endProgress();
-    if (!call.has("json")) print("The shop closes; those who are in it are served.");
+    if (!call.has("json")) print("The shop closes and serves its last customers.");
     await Promise.all(visits);
     const { namespace } = server.context.settings;
     return (await server.context.holds(namespace)?.audit())?.ok ?? true;
   } catch (error) {
     await server.close();
-    throw portTaken(error);
+    throw explainPortInUse(error);
   }
 }
 
 function welcome(url: string, gatewayUrl: string, seconds: number | undefined): readonly string[] {
   return [
-    paint("bold", "A shop is open, and its customers do everything wrong."),
+    paint("bold", "The demo shop is open. Its customers click twice, lose connections and retry."),
     "",
     `  dashboard  ${paint("cyan", `${url}/`)}`,
     `  gateway    ${paint("cyan", gatewayUrl)}`,
     "",
-    seconds === undefined ? "Ctrl-C closes it and counts." : `It closes in ${seconds} s.`,
+    seconds === undefined ? "Press Ctrl-C to stop and see the result." : `The demo stops after ${seconds} s.`,
     "",
   ];
 }
@@ -141,7 +140,7 @@ function endProgress(): void {
   if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
 }
 
-function report(call: Call, figures: Figures, isWhole: boolean): Exit {
+function report(call: CommandCall, figures: Figures, isWhole: boolean): Exit {
   const { requestsSent, effectsMade, duplicates, secondTries, conflictsRefused, gaveUp } = figures;
   if (call.has("json")) print(JSON.stringify({ ...figures, auditHolds: isWhole }));
   else {
@@ -150,11 +149,13 @@ function report(call: Call, figures: Figures, isWhole: boolean): Exit {
     print(`effects made: ${effectsMade}`);
     print(paint(duplicates === 0 ? "green" : "red", `duplicates: ${duplicates}`));
     print("");
-    print(`Tried again because the shop died in the middle: ${secondTries}; its provider knew the key.`);
     print(
-      `Keys used for something else, and refused: ${conflictsRefused}. Customers who gave up: ${gaveUp}.`,
+      `Charges repeated because the shop crashed in the middle: ${secondTries}; the payment provider recognized their keys.`,
     );
-    print(`The audit of the seats: ${isWhole ? "every invariant holds" : paint("red", "broken")}.`);
+    print(
+      `Keys reused for another order, and refused: ${conflictsRefused}. Customers who gave up: ${gaveUp}.`,
+    );
+    print(`Audit of the seats: ${isWhole ? "every invariant holds" : paint("red", "broken")}.`);
   }
   return duplicates === 0 && isWhole ? EXIT.ok : EXIT.failed;
 }

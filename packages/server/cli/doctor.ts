@@ -1,4 +1,4 @@
-/** `nevertwice doctor`: which faults an acknowledged claim survives on a store, by its live settings. */
+/** `nevertwice doctor`: reads the live settings of a store and prints which faults an acknowledged claim survives. */
 import { diagnose } from "nevertwice/doctor";
 import { openStore } from "nevertwice/stores/open";
 import { type Command, EXIT, JSON_FLAG, print, UsageError } from "./command.ts";
@@ -7,16 +7,15 @@ import { paint } from "./terminal.ts";
 const FAULTS: readonly string[] = ["our-crash", "store-crash", "power-loss", "failover"];
 
 export const doctorCommand: Command = {
-  summary: "reads a store's settings and says what its claims survive",
+  summary: "read the settings of a store and print which faults its claims survive",
   actions: {
     "": {
-      summary:
-        "Says which faults an acknowledged claim survives on this store, and what would make it survive more.",
+      summary: "Prints which faults an acknowledged claim survives on this store, and how to survive more.",
       takes: ["URL"],
       flags: {
         require: {
           value: FAULTS.join("|"),
-          what: "ends with code 1 unless a claim survives this and all before it",
+          what: "exit code 1 unless a claim survives this fault and all milder ones",
         },
         ...JSON_FLAG,
       },
@@ -24,7 +23,7 @@ export const doctorCommand: Command = {
         const wanted = call.text("require");
         const least = FAULTS.indexOf(wanted ?? "");
         if (wanted !== undefined && least === -1)
-          throw new UsageError(`--require is ${FAULTS.slice(0, -1).join(", ")} or ${FAULTS.at(-1)}.`);
+          throw new UsageError(`--require must be ${FAULTS.slice(0, -1).join(", ")} or ${FAULTS.at(-1)}.`);
         const [url = ""] = call.args;
         const store = await openStore(url, { migrate: false });
         try {

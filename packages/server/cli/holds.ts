@@ -1,157 +1,140 @@
-/** `nevertwice holds`: what is held, and the actions of reservations by hand. */
+/** `nevertwice holds`: lists holds and resources, and runs the actions of reservations by hand. */
 import { randomUUID } from "node:crypto";
 import { durationMs } from "nevertwice/env";
-import { type Action, type Call, type Command, type Flags, UsageError, wholeNumber } from "./command.ts";
-import { asking, REACH_FLAGS } from "./reach.ts";
+import type { HoldJson, PageJson, ResourceJson } from "../src/api/api-json.ts";
+import { API_FLAGS, printApiCall } from "./api.ts";
+import {
+  type Action,
+  type Command,
+  type CommandCall,
+  type Flags,
+  UsageError,
+  wholeNumber,
+} from "./command.ts";
 import { agoText, fields, paint, table } from "./terminal.ts";
 
-interface Hold {
-  readonly id: string;
-  readonly resource: string;
-  readonly requester: string;
-  readonly units: number;
-  readonly state: string;
-  readonly isElapsed: boolean;
-  readonly placedAt: number;
-  readonly expiresAt: number;
-}
-
-interface Resource {
-  readonly name: string;
-  readonly capacity: number;
-  readonly taken: number;
-  readonly free: number;
-  readonly state: string;
-}
-
-interface Page<Row> {
-  readonly rows: readonly Row[];
-  readonly next?: string;
-}
-
 const PAGE_FLAGS: Flags = {
-  limit: { value: "N", what: "how many at most" },
-  after: { value: "NEXT", what: "goes on where the page before ended" },
+  limit: { value: "N", what: "the most rows to print" },
+  after: { value: "NEXT", what: "continue after the previous page" },
 };
 const KEY_FLAG: Flags = {
-  key: { value: "KEY", what: "the key of this action: the same again is done once; without it, a new one" },
+  key: { value: "KEY", what: "the key of this action, so that a repeat does nothing; default: a new key" },
 };
-const UNITS_FLAG: Flags = { units: { value: "N", what: "some of its units; without it, all" } };
+const UNITS_FLAG: Flags = { units: { value: "N", what: "how many of its units; default: all" } };
 
 export const holdsCommand: Command = {
-  summary: "lists holds, and places, confirms, releases or expires them",
+  summary: "list holds, and place, confirm, release or expire them",
   actions: {
     list: {
       summary: "Lists holds.",
       flags: {
-        state: { value: "held|confirmed|released|expired", what: "only in this state" },
-        resource: { value: "NAME", what: "only of this resource" },
-        requester: { value: "NAME", what: "only of this requester" },
+        state: { value: "held|confirmed|released|expired", what: "only holds in this state" },
+        resource: { value: "NAME", what: "only holds of this resource" },
+        requester: { value: "NAME", what: "only holds of this requester" },
         ...PAGE_FLAGS,
-        ...REACH_FLAGS,
+        ...API_FLAGS,
       },
       run: (call) => {
         const [state, resource, requester] = ["state", "resource", "requester"].map(call.text);
         const query = { state, resource, requester, ...paging(call) };
-        return asking(call, { method: "GET", path: "/v1/holds", query }, holdLines);
+        return printApiCall(call, { method: "GET", path: "/v1/holds", query }, holdLines);
       },
     },
     show: {
       summary: "Shows one hold.",
       takes: ["ID"],
-      flags: REACH_FLAGS,
-      run: (call) => asking(call, { method: "GET", path: `/v1/holds/${idIn(call)}` }, oneHold),
+      flags: API_FLAGS,
+      run: (call) => printApiCall(call, { method: "GET", path: `/v1/holds/${idIn(call)}` }, oneHold),
     },
     place: {
-      summary: "Holds units of a resource for a while.",
+      summary: "Holds units of a resource for a limited time.",
       takes: ["RESOURCE"],
       flags: {
-        requester: { value: "NAME", what: "who holds it" },
-        for: { value: "DURATION", what: "how long, such as 10m" },
-        units: { value: "N", what: "how many", default: "1" },
+        requester: { value: "NAME", what: "who holds the units" },
+        for: { value: "DURATION", what: "how long to hold them, such as 10m" },
+        units: { value: "N", what: "how many units", default: "1" },
         ...KEY_FLAG,
-        ...REACH_FLAGS,
+        ...API_FLAGS,
       },
       run: place,
     },
-    confirm: ending("confirm", "Makes a hold final.", UNITS_FLAG),
-    release: ending("release", "Gives a hold up.", {}),
-    expire: ending("expire", "Writes down that a hold's time is over.", {}),
-    "give-back": ending("give-back", "Gives back what was confirmed.", UNITS_FLAG),
+    confirm: endAction("confirm", "Confirms a hold.", UNITS_FLAG),
+    release: endAction("release", "Releases a hold.", {}),
+    expire: endAction("expire", "Records that the time of a hold is over.", {}),
+    "give-back": endAction("give-back", "Gives back confirmed units.", UNITS_FLAG),
     resources: {
-      summary: "Lists resources, and how much of each is free.",
-      flags: { ...PAGE_FLAGS, ...REACH_FLAGS },
+      summary: "Lists resources and their free units.",
+      flags: { ...PAGE_FLAGS, ...API_FLAGS },
       run: (call) =>
-        asking(call, { method: "GET", path: "/v1/resources", query: paging(call) }, resourceLines),
+        printApiCall(call, { method: "GET", path: "/v1/resources", query: paging(call) }, resourceLines),
     },
     declare: {
-      summary: "Says how many units of a resource there are.",
+      summary: "Declares the capacity of a resource.",
       takes: ["RESOURCE"],
-      flags: { capacity: { value: "N", what: "how many" }, ...KEY_FLAG, ...REACH_FLAGS },
+      flags: { capacity: { value: "N", what: "the number of units" }, ...KEY_FLAG, ...API_FLAGS },
       run: (call) => {
         const [resource] = call.args;
         const capacity = wholeNumber(call, "capacity", 0);
-        if (capacity === undefined)
-          throw new UsageError("--capacity N is missing: how many units are there?");
-        const request = { ...keyed(call), path: "/v1/resources", body: { resource, capacity } };
-        return asking(call, request, () => [`${paint("green", "declared")} ${resource}: ${capacity}`]);
+        if (capacity === undefined) throw new UsageError("--capacity N is missing.");
+        const request = { ...keyedPost(call), path: "/v1/resources", body: { resource, capacity } };
+        return printApiCall(call, request, () => [`${paint("green", "declared")} ${resource}: ${capacity}`]);
       },
     },
   },
 };
 
-function place(call: Call) {
+function place(call: CommandCall) {
   const [resource] = call.args;
   const [requester, duration] = [call.text("requester"), call.text("for")];
-  if (requester === undefined) throw new UsageError("--requester NAME is missing: who holds it?");
-  if (duration === undefined) throw new UsageError("--for DURATION is missing: how long, such as 10m?");
+  if (requester === undefined) throw new UsageError("--requester NAME is missing.");
+  if (duration === undefined) throw new UsageError("--for DURATION is missing, such as 10m.");
   const body = {
     resource,
     requester,
     durationMs: durationMs("--for", duration),
     units: wholeNumber(call, "units", 1),
   };
-  const request = { ...keyed(call), path: "/v1/holds", body };
-  return asking(call, request, ({ id }: { readonly id: string }) => [
+  const request = { ...keyedPost(call), path: "/v1/holds", body };
+  return printApiCall(call, request, ({ id }: { readonly id: string }) => [
     `${paint("green", "held")} ${id}`,
     paint("dim", `nevertwice holds confirm ${id}`),
   ]);
 }
 
-function ending(word: string, summary: string, flags: Flags): Action {
+function endAction(word: string, summary: string, flags: Flags): Action {
   return {
     summary,
     takes: ["ID"],
-    flags: { ...flags, ...KEY_FLAG, ...REACH_FLAGS },
+    flags: { ...flags, ...KEY_FLAG, ...API_FLAGS },
     run: (call) => {
       const units = wholeNumber(call, "units", 1);
       const request = {
-        ...keyed(call),
+        ...keyedPost(call),
         path: `/v1/holds/${idIn(call)}/${word}`,
         body: units === undefined ? {} : { units },
       };
-      return asking(call, request, () => [`${paint("green", "done")}: ${word} ${call.args[0]}`]);
+      return printApiCall(call, request, () => [`${paint("green", "done")}: ${word} ${call.args[0]}`]);
     },
   };
 }
 
-function keyed(call: Call) {
+function keyedPost(call: CommandCall) {
   return {
     method: "POST",
     headers: { "idempotency-key": JSON.stringify(call.text("key") ?? randomUUID()) },
   } as const;
 }
 
-function idIn(call: Call): string {
+function idIn(call: CommandCall): string {
   return encodeURIComponent(call.args[0] ?? "");
 }
 
-function paging(call: Call) {
+function paging(call: CommandCall) {
   return { limit: wholeNumber(call, "limit", 1), after: call.text("after") };
 }
 
-function holdLines({ rows, next }: Page<Hold>): readonly string[] {
-  if (rows.length === 0) return ["Nothing is held."];
+function holdLines({ rows, next, unreadable = [] }: PageJson<HoldJson>): readonly string[] {
+  if (rows.length + unreadable.length === 0) return ["No holds."];
   const now = Date.now();
   const cells = rows.map(({ id, resource, requester, units, state, isElapsed, expiresAt }) => [
     id,
@@ -165,8 +148,13 @@ function holdLines({ rows, next }: Page<Hold>): readonly string[] {
     ...table(["id", "resource", "requester", "units", "state", "expires"], cells, (column, text) =>
       column === "state" ? STYLES[text] : undefined,
     ),
+    ...unreadableLine(unreadable),
     ...nextLine(next),
   ];
+}
+
+function unreadableLine({ length }: readonly unknown[]): readonly string[] {
+  return length === 0 ? [] : [paint("red", `${length} more cannot be read; nevertwice audit lists them`)];
 }
 
 const STYLES: Readonly<Record<string, "green" | "yellow" | "dim">> = {
@@ -176,21 +164,25 @@ const STYLES: Readonly<Record<string, "green" | "yellow" | "dim">> = {
   expired: "dim",
 };
 
-function oneHold(hold: Hold): readonly string[] {
+function oneHold(hold: HoldJson): readonly string[] {
   const { placedAt, expiresAt, ...rest } = hold;
-  return fields({ ...rest, placedAt: isoOf(placedAt), expiresAt: isoOf(expiresAt) });
+  return fields({ ...rest, placedAt: toIso(placedAt), expiresAt: toIso(expiresAt) });
 }
 
-function isoOf(ms: number): string {
+function toIso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function resourceLines({ rows, next }: Page<Resource>): readonly string[] {
-  if (rows.length === 0) return ["There is no resource yet."];
+function resourceLines({ rows, next, unreadable = [] }: PageJson<ResourceJson>): readonly string[] {
+  if (rows.length + unreadable.length === 0) return ["No resources."];
   const cells = rows.map(({ name, capacity, taken, free, state }) => [name, capacity, taken, free, state]);
-  return [...table(["name", "capacity", "taken", "free", "state"], cells), ...nextLine(next)];
+  return [
+    ...table(["name", "capacity", "taken", "free", "state"], cells),
+    ...unreadableLine(unreadable),
+    ...nextLine(next),
+  ];
 }
 
 export function nextLine(next: string | null | undefined): readonly string[] {
-  return next ? [paint("dim", `There is more: --after ${next}`)] : [];
+  return next ? [paint("dim", `More rows: --after ${next}`)] : [];
 }

@@ -1,101 +1,84 @@
-/** `nevertwice keys`: what operators look at and decide. */
+/** `nevertwice keys`: lists keys, and carries out the decisions of an operator. */
+
+import type { KeyDetailsJson, KeyPageJson } from "../src/api/api-json.ts";
+import { API_FLAGS, printApiCall } from "./api.ts";
 import {
   type Action,
-  type Call,
   type Command,
+  type CommandCall,
   type Exit,
   type Flags,
   UsageError,
   wholeNumber,
 } from "./command.ts";
 import { nextLine } from "./holds.ts";
-import { asking, REACH_FLAGS } from "./reach.ts";
-import { agoText, durationText, fields, paint, table } from "./terminal.ts";
-
-interface KeyRecord {
-  readonly id: string;
-  readonly operation: string | null;
-  readonly scope: string | null;
-  readonly key: string | null;
-  readonly state: string;
-  readonly fence: number;
-  readonly number: number;
-  readonly held: boolean;
-  readonly claimedAt: number;
-  readonly leaseLeftMs: number | null;
-  readonly completedAt: number | null;
-  readonly keptUntil: number | null;
-  readonly outcome?: unknown;
-}
-
-interface SeenEvent {
-  readonly at: number;
-  readonly kind: string;
-  readonly detail: object;
-}
+import { agoText, durationText, fields, paint, plain, table } from "./terminal.ts";
 
 const STATES = ["pending", "lapsed", "completed", "released"];
 const DECISIONS = ["done", "failed", "not-done"];
 
 const FENCE_FLAG: Flags = {
-  fence: { value: "N", what: "as `keys show` said it: a decision about what has moved on since is refused" },
+  fence: {
+    value: "N",
+    what: "the fence that `keys show` prints; the decision is refused if the key has changed since",
+  },
 };
 
 export const keysCommand: Command = {
-  summary: "lists keys, shows one, and decides, frees or forgets it",
+  summary: "list keys, show one, and resolve, release or forget it",
   actions: {
     list: {
       summary: "Lists keys.",
       flags: {
         state: {
           value: STATES.join("|"),
-          what: "only in this state; lapsed ones wait for a decision or a takeover",
+          what: "only keys in this state; lapsed keys wait for a decision or a takeover",
         },
-        scope: { value: "SCOPE", what: "only of this scope" },
-        search: { value: "TEXT", what: "only with this in their key, operation or scope" },
-        limit: { value: "N", what: "how many at most" },
-        after: { value: "NEXT", what: "goes on where the page before ended" },
-        ...REACH_FLAGS,
+        scope: { value: "SCOPE", what: "only keys of this scope" },
+        search: { value: "TEXT", what: "only keys with this text in their key, operation or scope" },
+        limit: { value: "N", what: "the most rows to print" },
+        after: { value: "NEXT", what: "continue after the previous page" },
+        ...API_FLAGS,
       },
       run: (call) => {
         const [state, scope, search, after] = ["state", "scope", "search", "after"].map(call.text);
         const query = { state, scope, search, after, limit: wholeNumber(call, "limit", 1) };
-        return asking(call, { method: "GET", path: "/v1/keys", query }, listLines);
+        return printApiCall(call, { method: "GET", path: "/v1/keys", query }, listLines);
       },
     },
     show: {
-      summary: "Shows one key: its record, and what the server saw of it.",
+      summary: "Shows one key: its record and the events that the server observed.",
       takes: ["ID"],
-      flags: REACH_FLAGS,
-      run: (call) => asking(call, { method: "GET", path: pathOf(call) }, showLines),
+      flags: API_FLAGS,
+      run: (call) => printApiCall(call, { method: "GET", path: keyPath(call) }, showLines),
     },
     resolve: {
-      summary: "Decides a key whose outcome is unknown.",
+      summary: "Resolves a key whose outcome is unknown.",
       takes: ["ID"],
       flags: {
         as: {
           value: DECISIONS.join("|"),
-          what: "done and failed answer for the key from now on; not-done frees it",
+          what: "done and failed become the outcome of the key; not-done frees the key",
         },
-        value: { value: "JSON", what: "with done: what the work answered" },
-        error: { value: "TEXT", what: "with failed: what it failed with" },
+        value: { value: "JSON", what: "with done: the result of the work" },
+        error: { value: "TEXT", what: "with failed: the error of the work" },
         ...FENCE_FLAG,
-        ...REACH_FLAGS,
+        ...API_FLAGS,
       },
       run: resolve,
     },
-    release: deciding("release", "Frees a key, so that its work may be done again."),
-    forget: deciding(
+    release: decisionAction("release", "Releases a key, so that its work can be done again."),
+    forget: decisionAction(
       "forget",
-      "Forgets a key and what was kept for it; that a completed one is done stays known.",
+      "Forgets a key and its outcome. A completed key leaves a mark that its work is done.",
     ),
   },
 };
 
-function resolve(call: Call): Promise<Exit> {
+function resolve(call: CommandCall): Promise<Exit> {
   const [decision, value, error] = [call.text("as"), call.text("value"), call.text("error")];
   if (decision === undefined || !DECISIONS.includes(decision))
-    throw new UsageError("--as is done, failed or not-done: what became of the work?");
+    throw new UsageError("--as must be done, failed or not-done.");
   return decide(call, "resolve", {
     decision,
     ...(value !== undefined && { value: jsonIn(value) }),
@@ -103,25 +86,25 @@ function resolve(call: Call): Promise<Exit> {
   });
 }
 
-function deciding(verb: string, summary: string): Action {
+function decisionAction(verb: string, summary: string): Action {
   return {
     summary,
     takes: ["ID"],
-    flags: { ...FENCE_FLAG, ...REACH_FLAGS },
+    flags: { ...FENCE_FLAG, ...API_FLAGS },
     run: (call) => decide(call, verb),
   };
 }
 
-function decide(call: Call, verb: string, more: object = {}): Promise<Exit> {
+function decide(call: CommandCall, verb: string, more: object = {}): Promise<Exit> {
   const fence = wholeNumber(call, "fence", 0);
   const [id = ""] = call.args;
   if (fence === undefined)
-    throw new UsageError(`--fence N is missing: \`nevertwice keys show ${id}\` says it.`);
-  const request = { method: "POST", path: `${pathOf(call)}/${verb}`, body: { fence, ...more } } as const;
-  return asking(call, request, () => [`${paint("green", "done")}: ${verb} ${id}`]);
+    throw new UsageError(`--fence N is missing; \`nevertwice keys show ${id}\` prints it.`);
+  const request = { method: "POST", path: `${keyPath(call)}/${verb}`, body: { fence, ...more } } as const;
+  return printApiCall(call, request, () => [`${paint("green", "done")}: ${verb} ${id}`]);
 }
 
-function pathOf(call: Call): string {
+function keyPath(call: CommandCall): string {
   return `/v1/keys/${encodeURIComponent(call.args[0] ?? "")}`;
 }
 
@@ -129,7 +112,7 @@ function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new UsageError(`--value is JSON; text has quotes of its own: --value '"paid"'.`, { cause });
+    throw new UsageError(`--value must be JSON; text needs double quotes: --value '"paid"'.`, { cause });
   }
 }
 
@@ -140,15 +123,11 @@ const STYLES: Readonly<Record<string, "green" | "yellow" | "red" | "dim">> = {
   released: "dim",
 };
 
-function listLines({
-  records,
-  next,
-}: {
-  readonly records: readonly KeyRecord[];
-  readonly next: string | null;
-}): readonly string[] {
-  if (records.length === 0)
-    return [next === null ? "There is no such key." : "None on this page.", ...nextLine(next)];
+function listLines({ records, unreadable = [], next }: KeyPageJson): readonly string[] {
+  const damaged = unreadable.map(({ id, reason }) => `${paint("red", "unreadable")}  ${plain(reason ?? id)}`);
+  if (records.length === 0 && damaged.length === 0)
+    return [next === null ? "No matching keys." : "No matching keys on this page.", ...nextLine(next)];
+  if (records.length === 0) return [...damaged, ...nextLine(next)];
   const now = Date.now();
   const rows = records.map(({ id, operation, scope, key, state, number, claimedAt }) => [
     id,
@@ -162,17 +141,12 @@ function listLines({
   const columns = ["id", "state", "operation", "scope", "key", "attempts", "claimed"];
   return [
     ...table(columns, rows, (column, text) => (column === "state" ? STYLES[text] : undefined)),
+    ...damaged,
     ...nextLine(next),
   ];
 }
 
-function showLines({
-  record,
-  events,
-}: {
-  readonly record: KeyRecord;
-  readonly events: readonly SeenEvent[];
-}): readonly string[] {
+function showLines({ record, events }: KeyDetailsJson): readonly string[] {
   const { claimedAt, completedAt, keptUntil, leaseLeftMs, number, held, ...rest } = record;
   const decision = `nevertwice keys resolve ${record.id} --fence ${record.fence} --as done|failed|not-done`;
   return [
@@ -181,15 +155,17 @@ function showLines({
       attempts: number,
       held: held || null,
       lease: leaseLeftMs && record.state === "pending" ? `${durationText(leaseLeftMs)} left` : null,
-      claimed: timeOf(claimedAt),
-      completed: timeOf(completedAt),
-      "kept until": timeOf(keptUntil),
+      claimed: toIsoOrNull(claimedAt),
+      completed: toIsoOrNull(completedAt),
+      "kept until": toIsoOrNull(keptUntil),
     }),
-    ...events.map(({ at, kind }) => `${paint("dim", timeOf(at) ?? "")}  ${kind}`),
-    ...(record.state === "lapsed" ? ["", `Its outcome is unknown. Decide: ${paint("cyan", decision)}`] : []),
+    ...events.map(({ at, kind }) => `${paint("dim", toIsoOrNull(at) ?? "")}  ${kind}`),
+    ...(record.state === "lapsed"
+      ? ["", `The outcome of this key is unknown. To resolve it: ${paint("cyan", decision)}`]
+      : []),
   ];
 }
 
-function timeOf(ms: number | null): string | null {
+function toIsoOrNull(ms: number | null): string | null {
   return ms === null || Math.abs(ms) > 8.64e15 ? null : new Date(ms).toISOString();
 }

@@ -1,4 +1,4 @@
-/** `nevertwice migrate`: makes or upgrades the tables of a store, before any server needs them. */
+/** `nevertwice migrate`: creates or upgrades the tables of a store before a server needs them. */
 import { openReservations } from "nevertwice/reservations/open";
 import { openStore } from "nevertwice/stores/open";
 import { withoutPassword } from "../src/config.ts";
@@ -8,14 +8,14 @@ import { paint } from "./terminal.ts";
 const SQL = /^(sqlite|postgres|postgresql|mysql):/;
 
 export const migrateCommand: Command = {
-  summary: "makes or upgrades the tables of a database",
+  summary: "create or upgrade the tables of a database",
   actions: {
     "": {
       summary:
-        "Makes or upgrades the tables for claims and holds. It may be run again, and while servers run.",
+        "Creates or upgrades the tables for claims and holds. Running it again, or while servers run, is safe.",
       takes: ["URL"],
       flags: {
-        "claims-only": { what: "makes no tables for holds" },
+        "claims-only": { what: "create no tables for holds" },
         ...JSON_FLAG,
       },
       async run(call) {
@@ -23,10 +23,10 @@ export const migrateCommand: Command = {
         const shown = withoutPassword(url);
         if (!SQL.test(url))
           throw new UsageError(
-            `${JSON.stringify(shown)} has no tables: give sqlite:, postgres:// or mysql://.`,
+            `${JSON.stringify(shown)} has no tables: use a sqlite:, postgres:// or mysql:// URL.`,
           );
         const opened = [await openStore(url)];
-        // A file of SQLite is made by the first call.
+        // The SQLite file is created by the first call.
         await opened[0]?.read("0".repeat(64));
         if (!call.has("claims-only")) {
           const holds = await openReservations(url);

@@ -1,9 +1,9 @@
-/** `nevertwice pipeline`: checks the manifests of a network, draws it, and runs it on lines of JSON. */
+/** `nevertwice pipeline`: validates the manifests of a network, draws it, and runs it on lines of JSON. */
 import { isNevertwiceError } from "nevertwice";
 import { type Definition, loadPipeline, manifestProblems, problemText } from "nevertwice/pipeline";
 import {
-  type Call,
   type Command,
+  type CommandCall,
   complain,
   EXIT,
   type Exit,
@@ -15,11 +15,11 @@ import {
 import { runPipeline } from "./pipeline-run.ts";
 
 export const pipelineCommand: Command = {
-  summary: "checks, draws and runs networks of nodes from their manifests",
+  summary: "validate, draw and run networks of nodes from their manifests",
   actions: {
     validate: {
       summary:
-        "Reads the network's manifest and those that it uses, and says what is wrong, with file, line and fix.",
+        "Validates the manifest of a network and those it uses, and prints each problem with file, line and fix.",
       takes: ["FILE"],
       flags: JSON_FLAG,
       run: validate,
@@ -32,26 +32,26 @@ export const pipelineCommand: Command = {
     },
     run: {
       summary:
-        "Pushes each line of standard input (JSON) into the network, and prints what leaves it and what became of each line.",
+        "Pushes each line of standard input (JSON) into the network, and prints its output and the result of each line.",
       takes: ["FILE"],
       flags: {
-        in: { value: "PORT", what: "the exposed in-port; not needed if there is only one" },
+        in: { value: "PORT", what: "the exposed in-port; optional if there is only one" },
         store: {
           value: "URL",
-          what: "where claims and outcomes are kept",
+          what: "URL of the store for claims and outcomes",
           default: "sqlite:./nevertwice.db",
         },
-        namespace: { value: "NAME", what: "sets this application's keys apart from others in the store" },
-        tries: { value: "N", what: "how often a line is pushed that is to come back later", default: "5" },
+        namespace: { value: "NAME", what: "separates the keys of this application from others in the store" },
+        tries: { value: "N", what: "the most tries of a line", default: "5" },
         ...JSON_FLAG,
       },
-      notes: ["Stops at the end of the input, or drains on SIGTERM and SIGINT."],
+      notes: ["Stops at the end of the input. SIGTERM and SIGINT finish the running messages first."],
       run,
     },
   },
 };
 
-async function validate(call: Call): Promise<Exit> {
+async function validate(call: CommandCall): Promise<Exit> {
   const [file = ""] = call.args;
   const definition = await load(call);
   if (definition === undefined) return EXIT.failed;
@@ -59,12 +59,12 @@ async function validate(call: Call): Promise<Exit> {
   if (call.has("json")) print(JSON.stringify({ valid: true, network: definition.describe() }));
   else
     print(
-      `${file}: ${id} ${version}, ${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}; nothing is wrong`,
+      `${file}: ${id} ${version}, ${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}; valid`,
     );
   return EXIT.ok;
 }
 
-async function graph(call: Call): Promise<Exit> {
+async function graph(call: CommandCall): Promise<Exit> {
   const definition = await load(call);
   if (definition === undefined) return EXIT.failed;
   const mermaid = definition.graph().trimEnd();
@@ -72,12 +72,12 @@ async function graph(call: Call): Promise<Exit> {
   return EXIT.ok;
 }
 
-async function run(call: Call): Promise<Exit> {
+async function run(call: CommandCall): Promise<Exit> {
   const tries = wholeNumber(call, "tries", 1) as number;
   const definition = await load(call);
   if (definition === undefined) return EXIT.failed;
   return runPipeline(definition, {
-    port: portOf(definition, call.text("in")),
+    port: choosePort(definition, call.text("in")),
     store: call.text("store") as string,
     namespace: call.text("namespace"),
     tries,
@@ -85,8 +85,8 @@ async function run(call: Call): Promise<Exit> {
   });
 }
 
-/** Undefined if the manifests are wrong, which is said. */
-async function load(call: Call): Promise<Definition | undefined> {
+/** Prints the problems and returns undefined if the manifests are invalid. */
+async function load(call: CommandCall): Promise<Definition | undefined> {
   const [file = ""] = call.args;
   try {
     return await loadPipeline(file);
@@ -99,15 +99,17 @@ async function load(call: Call): Promise<Definition | undefined> {
   }
 }
 
-/** Undefined for a network that takes nothing from outside: its sources bring its messages. */
-function portOf({ model }: Definition, asked: string | undefined): string | undefined {
+/** Undefined for a network without an in-port, whose messages come from its sources. */
+function choosePort({ model }: Definition, asked: string | undefined): string | undefined {
   const ports = [...model.exposed.in.keys()];
   if (asked !== undefined && !ports.includes(asked))
     throw new UsageError(
-      `there is no in-port ${JSON.stringify(asked)}; there is ${ports.join(", ") || "none"}.`,
+      `unknown in-port ${JSON.stringify(asked)}; the network has ${ports.join(", ") || "none"}.`,
     );
   if (asked === undefined && ports.length > 1)
-    throw new UsageError(`there are several in-ports; write --in ${ports.join(" or --in ")}.`);
+    throw new UsageError(
+      `the network has several in-ports; choose one with --in ${ports.join(" or --in ")}.`,
+    );
   return asked ?? ports[0];
 }
 

@@ -1,29 +1,31 @@
-/** The server's settings as flags, and a configuration read from them, the environment and a file. */
+/** The settings of the server as flags, and the configuration from flags, environment and file. */
 import { readConfig, type ServerConfig } from "../src/config.ts";
-import type { Setting } from "../src/setting.ts";
-import { flagOf, SETTINGS, type SettingName } from "../src/settings.ts";
-import type { Call, Flag, Flags } from "./command.ts";
+import type { ServerSetting } from "../src/server-setting.ts";
+import { flagName, SETTINGS, type SettingName } from "../src/server-settings.ts";
+import type { CommandCall, Flag, Flags } from "./command.ts";
 import { durationText } from "./terminal.ts";
 
 export const CONFIG_FLAG: Flags = {
   config: {
     value: "FILE",
-    what: "a TOML file with settings and the gateway's routes; flags and variables stand above it",
+    what: "TOML file with settings and the routes of the gateway; flags and variables override it",
   },
 };
 
-/** The flags of these settings; all of them if none is named. */
+/** The flags of these settings; default: of all settings. */
 export function settingsFlags(names = Object.keys(SETTINGS) as readonly SettingName[]): Flags {
-  return Object.fromEntries(names.map((name) => [flagOf(name), flagFor(SETTINGS[name] as Setting<unknown>)]));
+  return Object.fromEntries(
+    names.map((name) => [flagName(name), flagFor(SETTINGS[name] as ServerSetting<unknown>)]),
+  );
 }
 
-function flagFor({ what, value, many, default: unset }: Setting<unknown>): Flag {
+function flagFor({ what, value, many, default: unset }: ServerSetting<unknown>): Flag {
   const shown = shownDefault(unset, value);
   return {
     what,
     ...(value !== undefined && { value }),
     ...(many && { many }),
-    // Said, and not handed over: the environment and the file come between a flag and its default.
+    // Only shown in the usage: the environment and the file come before the default.
     ...(shown !== undefined && { default: shown }),
   };
 }
@@ -36,10 +38,10 @@ function shownDefault(unset: unknown, value: string | undefined): string | undef
   return `${host}:${port}`;
 }
 
-/** Of the settings that the command has as flags; of the others, what the environment and the file say. */
-export function configFrom(call: Call): ServerConfig {
+/** Settings without a flag in this command come from the environment and the file only. */
+export function configFrom(call: CommandCall): ServerConfig {
   const flags = Object.fromEntries(
-    (Object.keys(SETTINGS) as SettingName[]).map((name) => [name, call.given(flagOf(name))]),
+    (Object.keys(SETTINGS) as SettingName[]).map((name) => [name, call.given(flagName(name))]),
   );
   return readConfig({ flags, env: process.env, file: call.text("config") });
 }

@@ -1,9 +1,9 @@
-/** How the command line looks to people: colour and a bar that moves on a terminal, plain lines anywhere else. */
+/** Output for people: colours and a progress bar on a terminal, plain lines elsewhere. */
 import { styleText } from "node:util";
 
 type Style = "green" | "red" | "yellow" | "cyan" | "bold" | "dim";
 
-/** On a terminal that can, unless `NO_COLOR` is set. */
+/** Whether the stream is a terminal with colours and `NO_COLOR` is not set. */
 function hasColour({ isTTY }: NodeJS.WriteStream): boolean {
   const { NO_COLOR, TERM } = process.env;
   return isTTY === true && !NO_COLOR && TERM !== "dumb";
@@ -13,8 +13,8 @@ export function paint(style: Style, text: string, stream: NodeJS.WriteStream = p
   return hasColour(stream) ? styleText(style, text, { validateStream: false }) : text;
 }
 
-/** What a terminal would obey: a key or a name may hold anything. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for.
+/** Characters that control a terminal. A key or a name may contain any of them. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern finds control characters.
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 export function plain(value: unknown): string {
@@ -23,7 +23,7 @@ export function plain(value: unknown): string {
   return text.replace(CONTROLS, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** Columns as wide as what is in them, under their names. */
+/** A table with column names; each column is as wide as its longest cell. */
 export function table(
   columns: readonly string[],
   rows: readonly (readonly unknown[])[],
@@ -46,7 +46,7 @@ export function table(
   return [paint("dim", padded(columns).join("  ").trimEnd()), ...shown];
 }
 
-/** `name  value`, one a line. */
+/** One `name  value` per line. */
 export function fields(values: Readonly<Record<string, unknown>>): readonly string[] {
   const known = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
   const width = Math.max(0, ...known.map(([name]) => name.length));
@@ -55,13 +55,13 @@ export function fields(values: Readonly<Record<string, unknown>>): readonly stri
 
 export interface Bar {
   step(label: string): void;
-  /** Takes it off the screen. */
+  /** Removes the bar from the screen. */
   end(): void;
 }
 
 const WIDTH = 24;
 
-/** Drawn on standard error, and only on a terminal. */
+/** A progress bar on standard error, drawn only on a terminal. */
 export function progressBar(total: number): Bar {
   const stream = process.stderr;
   let done = 0;
@@ -88,13 +88,13 @@ const UNITS = [
   ["s", 1_000],
 ] as const;
 
-/** `30s`: as durations are written in flags. */
+/** Formats a duration as flags write it: `30s`. */
 export function durationText(ms: number): string {
   const [unit, size] = UNITS.find(([, each]) => ms >= each && ms % each === 0) ?? ["ms", 1];
   return `${ms / size}${unit}`;
 }
 
-/** `3m ago`, `in 20s`: one unit, which is enough to see what is old. */
+/** `3m ago`, `in 20s`: in one unit. */
 export function agoText(at: number, now: number): string {
   const ms = Math.abs(now - at);
   const [unit, size] = UNITS.find(([, each]) => ms >= each) ?? ["s", 1_000];

@@ -1,28 +1,28 @@
-/** How a command is called, as people read it: made of the same rows that it is read by. */
-import type { Action, Command, Commands, Flags } from "./command.ts";
+/** Makes the help texts from the same data that parses the arguments. */
+import type { Action, Command, CommandMap, Flags } from "./command.ts";
 
 const CODES =
-  "Exit code: 0 done · 1 it failed, or what was asked for is not so · 2 wrong usage · 3 the store or server does not answer";
+  "Exit codes: 0 success · 1 the command or its check failed · 2 wrong usage · 3 the store or server does not answer";
 
-export function helpOf(commands: Commands): string {
+export function helpText(commands: CommandMap): string {
   const rows: readonly (readonly [string, string])[] = [
     ...Object.entries(commands).map(([name, { summary }]) => [name, summary] as const),
-    ["help", "says how a command is called: nevertwice help COMMAND"],
-    ["version", "says which version this is"],
+    ["help", "print the usage of a command: nevertwice help COMMAND"],
+    ["version", "print the version"],
   ];
   return [
     "nevertwice COMMAND …",
     "",
     ...rows.map(([name, summary]) => `  ${name.padEnd(12)}${summary}`),
     "",
-    "nevertwice COMMAND --help says more.",
+    "Run nevertwice COMMAND --help for the flags of a command.",
     "",
     CODES,
   ].join("\n");
 }
 
-/** Of all its actions; flags that all of them have are said once. */
-export function usageOf(name: string, { actions }: Command): string {
+/** The usage of all actions of a command; flags that all of them share are printed once. */
+export function usageText(name: string, { actions }: Command): string {
   const all = Object.entries(actions);
   const shared = Object.fromEntries(
     Object.entries(all[0]?.[1].flags ?? {}).filter(
@@ -30,7 +30,8 @@ export function usageOf(name: string, { actions }: Command): string {
     ),
   );
   const parts = all.map(([word, action]) => actionUsage(["nevertwice", name, word], action, shared));
-  const everywhere = Object.keys(shared).length > 0 ? [["Everywhere:", ...flagLines(shared)].join("\n")] : [];
+  const everywhere =
+    Object.keys(shared).length > 0 ? [["Flags of all actions:", ...flagLines(shared)].join("\n")] : [];
   return [...parts, ...everywhere, CODES].join("\n\n");
 }
 
@@ -51,15 +52,13 @@ function actionUsage(
 function flagLines(flags: Flags): readonly string[] {
   const shown = Object.entries(flags).map(
     ([name, { value, what, default: unset, many }]) =>
-      [value === undefined ? `--${name}` : `--${name} ${value}`, `${what}${noteOf(many, unset)}`] as const,
+      [value === undefined ? `--${name}` : `--${name} ${value}`, `${what}${flagNote(many, unset)}`] as const,
   );
   const width = Math.max(0, ...shown.map(([flag]) => flag.length));
   return shown.map(([flag, what]) => `    ${flag.padEnd(width)}  ${what}`);
 }
 
-function noteOf(many: true | undefined, unset: string | undefined): string {
-  const notes = [many && "may be given several times", unset !== undefined && `default ${unset}`].filter(
-    Boolean,
-  );
+function flagNote(many: true | undefined, unset: string | undefined): string {
+  const notes = [many && "repeatable", unset !== undefined && `default ${unset}`].filter(Boolean);
   return notes.length === 0 ? "" : ` (${notes.join("; ")})`;
 }

@@ -1,50 +1,35 @@
-/** The frame of the dashboard: who is there, where they are, and what that page is. */
+/** The frame of the dashboard: it signs the user in, shows the navigation, and renders the page of the address. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { CallerJson, SessionJson } from "../src/api/api-json.ts";
+import { DASHBOARD_PAGES } from "../src/pages/dashboard-pages.ts";
 import { openFeed, useFeed } from "./live.ts";
-import { AuditPage } from "./pages/audit.tsx";
+import { type PageLocation, usePageLocation } from "./navigation.ts";
 import { ErrorPage } from "./pages/error.tsx";
-import { HoldsPage } from "./pages/holds.tsx";
-import { KeyPage } from "./pages/key.tsx";
-import { KeysPage } from "./pages/keys.tsx";
 import { LoginPage } from "./pages/login.tsx";
 import { NotFoundPage } from "./pages/not-found.tsx";
-import { OverviewPage } from "./pages/overview.tsx";
-import { UnknownPage } from "./pages/unknown.tsx";
 import { AccessCommand } from "./parts/access-command.tsx";
-import { ICONS, type IconName, Mark } from "./parts/icons.tsx";
+import { ICONS, Mark } from "./parts/icons.tsx";
 import { Failed, Loading } from "./parts/states.tsx";
-import { type Place, usePlace } from "./place.ts";
-import { closeSession, loadSession, type Session, type Who, whenSessionEnds } from "./server.ts";
+import { findPage, type PageMatch } from "./routes.ts";
+import { closeSession, loadSession, whenSessionEnds } from "./server.ts";
 import { chooseTheme, chosenTheme, type Theme } from "./theme.ts";
 
-const NAV: readonly { readonly path: string; readonly name: string; readonly icon: IconName }[] = [
-  { path: "/", name: "Overview", icon: "overview" },
-  { path: "/keys", name: "Keys", icon: "keys" },
-  { path: "/unknown", name: "Unknown", icon: "unknown" },
-  { path: "/holds", name: "Holds", icon: "holds" },
-  { path: "/audit", name: "Audit", icon: "audit" },
-];
+const NAV = DASHBOARD_PAGES.flatMap(({ path, nav }) => (nav === undefined ? [] : [{ path, ...nav }]));
 
 const THEMES: readonly { readonly theme: Theme; readonly name: string }[] = [
   { theme: "light", name: "Light" },
   { theme: "dark", name: "Dark" },
-  { theme: "system", name: "As the system" },
+  { theme: "system", name: "Same as the system" },
 ];
 
-const KEY = /^\/keys\/[^/]+$/;
-
-function isPage(path: string): boolean {
-  return NAV.some((item) => item.path === path) || KEY.test(path);
-}
-
-/** Whose tokens the pages are for. */
-const LOOKERS = ["operator", "auditor"];
+/** The roles that may use the dashboard. */
+const DASHBOARD_ROLES = ["operator", "auditor"];
 
 export function App(): JSX.Element {
-  const [session, setSession] = useState<Session>();
+  const [session, setSession] = useState<SessionJson>();
   const [error, setError] = useState<Error>();
-  const place = usePlace();
+  const place = usePageLocation();
 
   function load(): void {
     setError(undefined);
@@ -57,7 +42,8 @@ export function App(): JSX.Element {
   }, []);
 
   if (place.path.startsWith("/errors/")) return <ErrorPage code={place.path.slice("/errors/".length)} />;
-  if (!isPage(place.path)) return <NotFoundPage path={place.path} pages={NAV} />;
+  const match = findPage(place.path);
+  if (match === undefined) return <NotFoundPage path={place.path} pages={NAV} />;
   if (session === undefined)
     return (
       <main class="gate">
@@ -65,18 +51,20 @@ export function App(): JSX.Element {
       </main>
     );
   if (session.caller === null) return <LoginPage onOpen={setSession} />;
-  if (!session.caller.roles.some((role) => LOOKERS.includes(role)))
+  if (!session.caller.roles.some((role) => DASHBOARD_ROLES.includes(role)))
     return <NotForServices who={session.caller} onLeave={setSession} />;
-  return <Frame place={place} session={session} who={session.caller} onLeave={setSession} />;
+  return <Frame place={place} match={match} session={session} who={session.caller} onLeave={setSession} />;
 }
 
 function Frame(props: {
-  readonly place: Place;
-  readonly session: Session;
-  readonly who: Who;
-  readonly onLeave: (session: Session) => void;
+  readonly place: PageLocation;
+  readonly match: PageMatch;
+  readonly session: SessionJson;
+  readonly who: CallerJson;
+  readonly onLeave: (session: SessionJson) => void;
 }): JSX.Element {
   const { place, who } = props;
+  const { page, Component, params } = props.match;
   useEffect(openFeed, []);
   useFocus(place.path);
   return (
@@ -98,7 +86,7 @@ function Frame(props: {
         <div class="body">
           <Connection />
           <main class="main" id="main" tabIndex={-1}>
-            <View place={place} who={who} />
+            <Component key={place.path} title={page.title} params={params} query={place.query} who={who} />
           </main>
         </div>
       </div>
@@ -107,8 +95,8 @@ function Frame(props: {
 }
 
 function NotForServices(props: {
-  readonly who: Who;
-  readonly onLeave: (session: Session) => void;
+  readonly who: CallerJson;
+  readonly onLeave: (session: SessionJson) => void;
 }): JSX.Element {
   return (
     <main class="gate">
@@ -116,8 +104,8 @@ function NotForServices(props: {
         <Mark />
         <h1>Not for services</h1>
         <p class="muted">
-          The token {props.who.name} is a service's. The dashboard is for operators and auditors. This command
-          creates a token for one:
+          The token {props.who.name} has the role service. The dashboard is for operators and auditors. This
+          command creates a token for an operator:
         </p>
         <AccessCommand />
         <form onSubmit={(event) => event.preventDefault()}>
@@ -130,17 +118,8 @@ function NotForServices(props: {
   );
 }
 
-function leave(onLeave: (session: Session) => void): void {
+function leave(onLeave: (session: SessionJson) => void): void {
   closeSession().then(onLeave, () => location.reload());
-}
-
-function View({ place: { path, query }, who }: { readonly place: Place; readonly who: Who }): JSX.Element {
-  if (path === "/keys") return <KeysPage query={query} />;
-  if (KEY.test(path)) return <KeyPage key={path} id={path.slice("/keys/".length)} who={who} />;
-  if (path === "/unknown") return <UnknownPage who={who} />;
-  if (path === "/holds") return <HoldsPage />;
-  if (path === "/audit") return <AuditPage />;
-  return <OverviewPage />;
 }
 
 function Nav({ path }: { readonly path: string }): JSX.Element {
@@ -185,9 +164,9 @@ function ThemeChoice(): JSX.Element {
 }
 
 function WhoIs(props: {
-  readonly who: Who;
+  readonly who: CallerJson;
   readonly canLeave: boolean;
-  readonly onLeave: (session: Session) => void;
+  readonly onLeave: (session: SessionJson) => void;
 }): JSX.Element {
   const { who, canLeave, onLeave } = props;
   return (
@@ -226,7 +205,7 @@ function Connection(): JSX.Element {
   );
 }
 
-/** After a move, whoever reads by ear starts at the new page's heading. */
+/** After a navigation, moves the focus to the heading, so that screen readers start at the new page. */
 function useFocus(path: string): void {
   const first = useRef(true);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Builds the dashboard into the package: one page, and files that are named by their hash. */
+/** Builds the dashboard into the package: one HTML page, and files with a content hash in their names. */
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
 
@@ -15,9 +15,9 @@ export async function buildDashboard() {
       emptyOutDir: true,
       target: ["chrome123", "firefox128", "safari17.5"],
       modulePreload: { polyfill: false },
-      // A file in the page itself would need a policy that allows such.
+      // The Content-Security-Policy allows no inline files.
       assetsInlineLimit: 0,
-      // What is bundled keeps its licence beside it.
+      // The licences of the bundled packages.
       license: { fileName: "licences.md" },
     },
   });

@@ -1,42 +1,42 @@
-/** The server's figures, pushed once a second; and whether they still come. */
+/** The live figures that the server pushes once a second, and whether the connection still works. */
 import { useEffect, useState } from "preact/hooks";
+import type { SnapshotJson } from "../src/api/api-json.ts";
 import { endSession, get, loadSession } from "./server.ts";
-import type { Snapshot } from "./shapes.ts";
 
 export interface Feed {
-  readonly snapshot: Snapshot | undefined;
+  readonly snapshot: SnapshotJson | undefined;
   readonly isConnected: boolean;
 }
 
 const RETRY_MS = 2_000;
-/** A server that takes longer than this to answer is shown as gone. */
+/** A server that takes longer than this to answer is shown as disconnected. */
 const ANSWER_MS = 1_000;
-/** So long without a word, and the line is dead, whatever the browser thinks. */
+/** After this long without a message the connection counts as lost, even if the browser still shows it as open. */
 const SILENT_MS = 6_000;
 
 let feed: Feed = { snapshot: undefined, isConnected: true };
 const listeners = new Set<(feed: Feed) => void>();
 
-function tell(next: Feed): void {
+function publish(next: Feed): void {
   feed = next;
   for (const listener of listeners) listener(next);
 }
 
-/** Opens the one line of this page; the answer closes it. */
+/** Opens the event stream of this page. Returns a function that closes it. */
 export function openFeed(): () => void {
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let isClosed = false;
 
-  function lost(): void {
+  function onLost(): void {
     source?.close();
     clearTimeout(timer);
     if (isClosed) return;
     const disconnect = () => {
-      if (!isClosed) tell({ ...feed, isConnected: false });
+      if (!isClosed) publish({ ...feed, isConnected: false });
     };
     timer = setTimeout(disconnect, ANSWER_MS);
-    askOnce()
+    loadOnce()
       .catch(disconnect)
       .then(() => {
         clearTimeout(timer);
@@ -44,29 +44,29 @@ export function openFeed(): () => void {
       });
   }
 
-  /** The server has only so many streams; a page without one still gets a picture with every try. */
-  async function askOnce(): Promise<void> {
+  /** The server limits its streams. A page that gets none still loads one snapshot with every try. */
+  async function loadOnce(): Promise<void> {
     const { caller } = await loadSession();
-    // Without a session the page shows the way in, which closes this line.
+    // Without a session the page shows the sign-in form, which closes this stream.
     if (caller === null) return endSession();
-    const snapshot = await get<Snapshot>("/v1/live");
-    if (!isClosed) tell({ snapshot, isConnected: true });
+    const snapshot = await get<SnapshotJson>("/v1/live");
+    if (!isClosed) publish({ snapshot, isConnected: true });
   }
 
-  function heard(message: MessageEvent<string>): void {
+  function onMessage(message: MessageEvent<string>): void {
     clearTimeout(timer);
-    timer = setTimeout(lost, SILENT_MS);
-    tell({ snapshot: JSON.parse(message.data) as Snapshot, isConnected: true });
+    timer = setTimeout(onLost, SILENT_MS);
+    publish({ snapshot: JSON.parse(message.data) as SnapshotJson, isConnected: true });
   }
 
   function connect(): void {
     if (isClosed) return;
     source = new EventSource("/v1/live/stream");
-    source.onmessage = heard;
-    source.onerror = lost;
+    source.onmessage = onMessage;
+    source.onerror = onLost;
   }
 
-  tell({ snapshot: undefined, isConnected: true });
+  publish({ snapshot: undefined, isConnected: true });
   connect();
   return () => {
     isClosed = true;

@@ -1,4 +1,4 @@
-/** Where the dashboard starts. */
+/** The entry point of the dashboard. */
 import { render } from "preact";
 import { App } from "./app.tsx";
 import { applyTheme } from "./theme.ts";

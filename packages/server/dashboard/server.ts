@@ -1,20 +1,8 @@
-/** The one way to the server: its own origin, the session's cookie, and the session's header on every change. */
+/** All requests of the dashboard: to its own origin, with the cookie of the session, and its CSRF header on every change. */
+import type { SessionJson } from "../src/api/api-json.ts";
 
-export interface Who {
-  readonly name: string;
-  readonly roles: readonly string[];
-  readonly namespace: string;
-}
-
-export interface Session {
-  /** Whether anybody has to show a token at all. */
-  readonly needed: boolean;
-  readonly caller: Who | null;
-  readonly csrf: string | null;
-}
-
-/** What the server said instead of an answer, or that it said nothing. */
-export class Refusal extends Error {
+/** A problem that the server returned, or `offline` if it did not answer. */
+export class ApiError extends Error {
   readonly code: string;
   readonly status: number;
 
@@ -25,37 +13,35 @@ export class Refusal extends Error {
   }
 }
 
-type Listener = () => void;
-
 let csrf: string | null = null;
 let skewMs = 0;
-const onEnded = new Set<Listener>();
+const sessionEndListeners = new Set<() => void>();
 
-/** The server's clock: the times it tells are its own. */
+/** The time by the server's clock, which all times in its answers use. */
 export function serverNow(): number {
   return Date.now() + skewMs;
 }
 
-/** Told when the server no longer knows who this is. */
-export function whenSessionEnds(listener: Listener): () => void {
-  onEnded.add(listener);
-  return () => onEnded.delete(listener);
+/** Calls the listener when the server no longer accepts the session. */
+export function whenSessionEnds(listener: () => void): () => void {
+  sessionEndListeners.add(listener);
+  return () => sessionEndListeners.delete(listener);
 }
 
 export function endSession(): void {
-  for (const listener of onEnded) listener();
+  for (const listener of sessionEndListeners) listener();
 }
 
-export async function loadSession(): Promise<Session> {
-  return remembered(await ask<Session>("GET", "/session"));
+export async function loadSession(): Promise<SessionJson> {
+  return rememberCsrf(await request<SessionJson>("GET", "/session"));
 }
 
-export async function openSession(token: string): Promise<Session> {
-  return remembered(await ask<Session>("POST", "/session", { token }));
+export async function openSession(token: string): Promise<SessionJson> {
+  return rememberCsrf(await request<SessionJson>("POST", "/session", { token }));
 }
 
-export async function closeSession(): Promise<Session> {
-  return remembered(await ask<Session>("DELETE", "/session"));
+export async function closeSession(): Promise<SessionJson> {
+  return rememberCsrf(await request<SessionJson>("DELETE", "/session"));
 }
 
 export function get<T>(
@@ -64,14 +50,14 @@ export function get<T>(
 ): Promise<T> {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
   const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
-  return ask<T>("GET", search === "" ? path : `${path}?${search}`);
+  return request<T>("GET", search === "" ? path : `${path}?${search}`);
 }
 
 export function post<T>(path: string, body: unknown): Promise<T> {
-  return ask<T>("POST", path, body);
+  return request<T>("POST", path, body);
 }
 
-async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
   const sentAt = Date.now();
   const response = await fetch(path, {
     method,
@@ -83,19 +69,23 @@ async function ask<T>(method: string, path: string, body?: unknown): Promise<T> 
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   }).catch(() => {
-    throw new Refusal("offline", 0, "The server does not answer. It may be stopped, or the network is down.");
+    throw new ApiError(
+      "offline",
+      0,
+      "The server does not answer. It may be stopped, or the network may be down.",
+    );
   });
-  setClock(response.headers.get("date"), sentAt);
+  measureClockSkew(response.headers.get("date"), sentAt);
   const text = await response.text();
   if (response.ok) return (isJson(response) && text !== "" ? JSON.parse(text) : text) as T;
-  throw refusalOf(response, text, path);
+  throw toApiError(response, text, path);
 }
 
-function refusalOf(response: Response, text: string, path: string): Refusal {
+function toApiError(response: Response, text: string, path: string): ApiError {
   const problem = (isJson(response) ? JSON.parse(text) : {}) as Readonly<Record<string, unknown>>;
   const code = String(problem.code ?? "internal-error");
   if (response.status === 401 && path !== "/session") endSession();
-  return new Refusal(
+  return new ApiError(
     code,
     response.status,
     String(problem.detail ?? `The server answered ${response.status}.`),
@@ -106,15 +96,15 @@ function isJson(response: Response): boolean {
   return /\bjson\b/.test(response.headers.get("content-type") ?? "");
 }
 
-function remembered(session: Session): Session {
+function rememberCsrf(session: SessionJson): SessionJson {
   ({ csrf } = session);
   return session;
 }
 
-/** `Date` counts whole seconds: a smaller difference is none. */
-function setClock(date: string | null, sentAt: number): void {
-  const told = Date.parse(date ?? "");
-  if (Number.isNaN(told)) return;
-  const difference = told + 500 - (sentAt + Date.now()) / 2;
+/** The `Date` header has whole seconds only, so a difference below two seconds is ignored. */
+function measureClockSkew(date: string | null, sentAt: number): void {
+  const serverTime = Date.parse(date ?? "");
+  if (Number.isNaN(serverTime)) return;
+  const difference = serverTime + 500 - (sentAt + Date.now()) / 2;
   skewMs = Math.abs(difference) < 2_000 ? 0 : difference;
 }

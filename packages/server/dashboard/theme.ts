@@ -1,4 +1,4 @@
-/** Light or dark: as the system says, unless somebody said otherwise here. */
+/** The colour theme: light, dark, or the theme of the system, which is the default. */
 
 export type Theme = "system" | "light" | "dark";
 
@@ -22,7 +22,7 @@ export function applyTheme(): void {
   window.dispatchEvent(new Event("themechange"));
 }
 
-/** Told of every change, whoever made it. */
+/** Calls the listener when the user or the system changes the theme. */
 export function whenThemeChanges(listener: () => void): () => void {
   const system = matchMedia("(prefers-color-scheme: dark)");
   window.addEventListener("themechange", listener);
@@ -33,8 +33,8 @@ export function whenThemeChanges(listener: () => void): () => void {
   };
 }
 
-/** A colour of the style sheet as the canvas needs it: resolved for the present theme. */
-export function colourOf(variable: string): string {
+/** A colour variable of the style sheet, resolved for the current theme, as a canvas needs it. */
+export function resolveColour(variable: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(${variable})`;
   document.body.append(probe);

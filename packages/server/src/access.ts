@@ -1,34 +1,35 @@
 /**
- * Access tokens: who may call the server, as what, and whose keys are theirs. They are kept in the store as records like
- * any other, with a hash in place of the secret, so that all copies of the server know them.
+ * Access tokens: who may call the server, with which role, in which namespace and scope. They are records in the store,
+ * with a hash instead of the secret, so that all servers on one store accept the same tokens.
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { createGuard, type Guard, NevertwiceError, type Store } from "nevertwice";
+import { LONGEST_DURATION_MS } from "./longest-duration.ts";
 import { recordedValue } from "./recorded-value.ts";
 
 export const ROLES = ["service", "operator", "auditor"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Whoever calls, and what is theirs. */
+/** The caller of a request, as its access token describes it. */
 export interface Caller {
-  /** For logs: the token's name, or who else it is. */
+  /** Shown in logs: the name of the token, or `local` for a caller without one. */
   readonly name: string;
   readonly roles: readonly Role[];
   readonly namespace: string;
-  /** Whose keys a service's are. */
+  /** The owner of the keys that this caller uses. */
   readonly scope: string;
-  /** The token's public half, by which it is known again without its secret; undefined for who needs no token. */
+  /** The public part of the token, which finds it again without its secret; undefined for a caller without a token. */
   readonly tokenId?: string;
-  /** Whether figures of the whole server are shown to it, and not only those of its namespace. */
+  /** Whether it may see the figures of all namespaces. */
   readonly seesServer?: true;
 }
 
-/** The namespace whose figures a caller may see; undefined for those of the whole server. */
-export function figuresFor({ namespace, seesServer }: Caller): string | undefined {
+/** The namespace whose figures the caller may see; undefined means all of them. */
+export function visibleNamespace({ namespace, seesServer }: Caller): string | undefined {
   return seesServer === true ? undefined : namespace;
 }
 
-/** Who may see figures: what happened, and how often. */
+/** The roles that may see figures. */
 export const WATCHERS: readonly Role[] = ["operator", "auditor"];
 
 export interface AccessToken {
@@ -44,70 +45,73 @@ export interface AccessRequest {
   readonly name: string;
   readonly role: Role;
   readonly namespace?: string | undefined;
-  /** Default: the token's name. Tokens with one scope share their keys. */
+  /** Default: the token's name. Tokens with the same scope share their keys. */
   readonly scope?: string | undefined;
 }
 
 export interface Access {
-  /** The token is shown this once. */
+  /** The secret is returned only here; the store has its hash. */
   create(request: AccessRequest): Promise<AccessToken & { readonly token: string }>;
   list(): Promise<readonly AccessToken[]>;
-  /** By id; false if there is none. Copies of the server know it within `CACHE_MS`. */
+  /** Returns false if no token has this id. Every server refuses the token within `CACHE_MS`. */
   revoke(id: string): Promise<boolean>;
-  /** Undefined for what is no token, and for one that was revoked. */
+  /** Undefined if the text is not a token, or the token is unknown or revoked. */
   verify(token: string): Promise<Caller | undefined>;
-  /** The same for a caller that was verified before, by its `tokenId`. */
+  /** Finds a caller that was verified before, by its `tokenId`. Undefined if the token was revoked since. */
   recall(tokenId: string): Promise<Caller | undefined>;
-  /** Whether there is a token that lets somebody in. */
+  /** Whether at least one token is valid. */
   hasAny(): Promise<boolean>;
   /**
-   * Whether callers have to show one: from the first that was ever made on, so that revoking the last does not open the
-   * server again; and always where others than this machine can reach it.
+   * Whether callers have to present a token. True as soon as a token was ever created, so that revoking the last token
+   * does not open the server again; and always true if other machines can reach the server.
    */
   isRequired(): Promise<boolean>;
+  /** Waits up to `drainMs` for writes that the store has not confirmed, then stops. */
+  end(): Promise<void>;
 }
 
-/** Its records are nobody's keys: no guard of a user has this namespace. */
+/** The namespace of the server's own records. Users cannot choose it. */
 export const SERVER_NAMESPACE = "nevertwice:server";
 const OPERATION = "access";
-/** Kept from the first token on, and never forgotten. */
+/** A record that is written with the first token and never removed. */
 const REQUIRED = { operation: "access-required", key: "1" };
-/** For ever, as the longest that a guard takes. */
-const FOR_EVER_MS = 3_155_760_000_000;
 export const CACHE_MS = 5_000;
-const MOST_CACHED = 10_000;
+const MAX_CACHED = 10_000;
 const MAX_NAME_BYTES = 255;
 const TOKEN = /^nt_([0-9a-z]{16})_([A-Za-z0-9_-]{43})$/;
 
-type Kept = AccessToken & { readonly hash: string };
+type StoredToken = AccessToken & { readonly hash: string };
 
 export function createAccess(options: {
   readonly store: Store;
   readonly namespace: string;
-  /** A token that is in no store. */
+  /** The token of the configuration, which is not in the store. */
   readonly fixed?: string | undefined;
-  /** Whether others than this machine can reach the server; default false. */
+  /** Whether other machines can reach the server; default false. */
   readonly isReachable?: boolean;
+  readonly drainMs?: number;
+  /** A monotonic clock: if the wall clock were set back, a revoked token would be accepted until it had caught up. */
   readonly now?: () => number;
 }): Access {
-  const { store, namespace, isReachable = false, now = Date.now } = options;
-  const fixed = options.fixed === undefined ? undefined : configured(options.fixed, namespace);
+  const { store, namespace, isReachable = false, drainMs, now = () => performance.now() } = options;
+  const fixed = options.fixed === undefined ? undefined : configuredToken(options.fixed, namespace);
   const guard = createGuard({
     store,
     namespace: SERVER_NAMESPACE,
-    retentionMs: FOR_EVER_MS,
+    retentionMs: LONGEST_DURATION_MS,
     purgeEveryMs: 0,
+    drainMs,
   });
-  const known = new Map<string, { readonly kept: Kept | undefined; readonly until: number }>();
+  const known = new Map<string, { readonly kept: StoredToken | undefined; readonly until: number }>();
   let required: { readonly is: boolean; readonly until: number } | undefined;
 
-  async function find(id: string): Promise<Kept | undefined> {
+  async function find(id: string): Promise<StoredToken | undefined> {
     const cached = known.get(id);
     if (cached !== undefined && cached.until > now()) return cached.kept;
-    // Counted from before the store was asked: a slow answer is not known for longer.
+    // The cache time starts before the read, so that a slow read does not extend it.
     const until = now() + CACHE_MS;
-    const kept = keptIn(await guard.read({ operation: OPERATION, key: id }));
-    if (known.size >= MOST_CACHED) known.clear();
+    const kept = readStoredToken(await guard.read({ operation: OPERATION, key: id }));
+    if (known.size >= MAX_CACHED) known.clear();
     known.set(id, { kept, until });
     return kept;
   }
@@ -118,7 +122,7 @@ export function createAccess(options: {
     do {
       const page = await guard.list({ state: "completed", limit: 1_000, after });
       for (const record of page.records) {
-        const kept = record.operation === OPERATION ? keptIn(record) : undefined;
+        const kept = record.operation === OPERATION ? readStoredToken(record) : undefined;
         if (kept === undefined) continue;
         const { hash: _, ...token } = kept;
         tokens.push(token);
@@ -131,11 +135,15 @@ export function createAccess(options: {
   return {
     list,
 
+    async end() {
+      await guard.close();
+    },
+
     async create({ name, role, namespace: given = namespace, scope = name }) {
       if (!ROLES.includes(role))
-        throw wrong(`role is ${JSON.stringify(role)}; it must be ${ROLES.join(", ")}.`);
+        throw invalidRequest(`role is ${JSON.stringify(role)}; it must be one of ${ROLES.join(", ")}.`);
       for (const [what, text] of Object.entries({ name, namespace: given, scope })) checkName(what, text);
-      if (given === SERVER_NAMESPACE) throw wrong(`namespace ${given} is the server's own.`);
+      if (given === SERVER_NAMESPACE) throw invalidRequest(`namespace ${given} is reserved for the server.`);
       const id = randomBytes(10).toString("hex").slice(0, 16);
       const secret = randomBytes(32).toString("base64url");
       const token: AccessToken = {
@@ -144,12 +152,12 @@ export function createAccess(options: {
         role,
         namespace: given,
         scope,
-        createdAt: new Date(now()).toISOString(),
+        createdAt: new Date().toISOString(),
       };
       await recordedValue(guard, REQUIRED, () => true);
       await recordedValue(guard, { operation: OPERATION, key: id }, () => ({
         ...token,
-        hash: hashOf(secret),
+        hash: hashSecret(secret),
       }));
       required = undefined;
       return { ...token, token: `nt_${id}_${secret}` };
@@ -167,13 +175,13 @@ export function createAccess(options: {
       const [, id, secret] = TOKEN.exec(token) ?? [];
       if (id === undefined || secret === undefined) return undefined;
       const kept = await find(id);
-      return kept !== undefined && sameText(hashOf(secret), kept.hash) ? callerOf(kept) : undefined;
+      return kept !== undefined && sameText(hashSecret(secret), kept.hash) ? toCaller(kept) : undefined;
     },
 
     async recall(tokenId) {
       if (tokenId === fixed?.caller.tokenId) return fixed?.caller;
       const kept = await find(tokenId);
-      return kept && callerOf(kept);
+      return kept && toCaller(kept);
     },
 
     async hasAny() {
@@ -191,9 +199,12 @@ export function createAccess(options: {
   };
 }
 
-/** The token of the configuration: it may do everything. Another token is another caller, so sessions end with it. */
-function configured(token: string, namespace: string): { readonly token: string; readonly caller: Caller } {
-  const tokenId = `configured-${hashOf(token).slice(0, 16)}`;
+/** The token of the configuration has all roles. Its id depends on its text, so a changed token ends its sessions. */
+function configuredToken(
+  token: string,
+  namespace: string,
+): { readonly token: string; readonly caller: Caller } {
+  const tokenId = `configured-${hashSecret(token).slice(0, 16)}`;
   const caller: Caller = {
     name: "configured",
     roles: ROLES,
@@ -205,20 +216,29 @@ function configured(token: string, namespace: string): { readonly token: string;
   return { token, caller };
 }
 
-function callerOf({ id, name, role, namespace, scope }: Kept): Caller {
+function toCaller({ id, name, role, namespace, scope }: StoredToken): Caller {
   return { name, roles: [role], namespace, scope, tokenId: id };
 }
 
-function keptIn(record: Awaited<ReturnType<Guard["read"]>>): Kept | undefined {
-  return record?.outcome?.kind === "value" ? (record.outcome.value as Kept) : undefined;
+function readStoredToken(record: Awaited<ReturnType<Guard["read"]>>): StoredToken | undefined {
+  const value: unknown = record?.outcome?.kind === "value" ? record.outcome.value : undefined;
+  return isStoredToken(value) ? value : undefined;
 }
 
-/** A secret of 32 random bytes needs no slow hash. */
-function hashOf(secret: string): string {
+const TEXT_MEMBERS = ["id", "name", "namespace", "scope", "createdAt", "hash"] as const;
+
+/** A record in the store may be damaged. A damaged one is not a token, and must not keep the others from being listed. */
+function isStoredToken(value: unknown): value is StoredToken {
+  const token = (value ?? {}) as Partial<Record<keyof StoredToken, unknown>>;
+  return TEXT_MEMBERS.every((name) => typeof token[name] === "string") && ROLES.includes(token.role as Role);
+}
+
+/** A fast hash is enough: the secret is 32 random bytes, which no one can guess. */
+function hashSecret(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }
 
-/** Takes as long for one wrong character as for all. */
+/** Compares in constant time. */
 export function sameText(a: string, b: string): boolean {
   const [first, second] = [a, b].map((text) => createHash("sha256").update(text).digest()) as [
     Buffer,
@@ -227,7 +247,7 @@ export function sameText(a: string, b: string): boolean {
   return timingSafeEqual(first, second);
 }
 
-/** It is shown in logs, in lists and on terminals. */
+/** The text is shown in logs, lists and terminals, so it must not contain control characters. */
 function checkName(what: string, text: string): void {
   if (
     text.trim() !== "" &&
@@ -236,9 +256,9 @@ function checkName(what: string, text: string): void {
     !/\p{Cc}/u.test(text)
   )
     return;
-  throw wrong(`${what} must be text of 1 to ${MAX_NAME_BYTES} bytes, without control characters.`);
+  throw invalidRequest(`${what} must be text of 1 to ${MAX_NAME_BYTES} bytes, without control characters.`);
 }
 
-function wrong(message: string): NevertwiceError {
+function invalidRequest(message: string): NevertwiceError {
   return new NevertwiceError("request-invalid", message);
 }

@@ -1,32 +1,39 @@
-/** The HTTP application before it has routes: its limits, its log, and what it answers when no route does. */
+/** The HTTP application without its routes: limits, log, and the answers to requests that no route can handle. */
 import { readFileSync } from "node:fs";
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import fastify, { type FastifyError, type FastifyInstance, type FastifyReply, LogController } from "fastify";
 import { isNevertwiceError, NevertwiceError } from "nevertwice";
+import type { AddressCheck } from "./address-check.ts";
 import { closeUnread, guardBodies, MAX_BODY_BYTES } from "./bodies.ts";
 import type { ServerConfig } from "./config.ts";
-import { connectionsFor } from "./descriptors.ts";
+import { connectionLimit } from "./connection-limit.ts";
 import type { Gatekeeper } from "./gatekeeper.ts";
 import type { Metrics } from "./metrics.ts";
-import { ANSWER_HEADERS, problemOf, sendProblem } from "./problems.ts";
+import { ANSWER_HEADERS, sendProblem, toProblemResponse } from "./problems.ts";
 import { traceRequests } from "./tracing.ts";
 
-/** Until all of a request has arrived, and until its headers have. */
+/** How long a client may take to send a whole request, and to send its headers. */
 const REQUEST_TIMEOUT_MS = 30_000;
 const HEADERS_TIMEOUT_MS = 10_000;
-/** How often node looks for requests that are too slow. */
+/** How often node checks for requests that are too slow. */
 const TIMEOUT_CHECK_MS = 5_000;
-/** Longer than the idle timeout of common load balancers (60 s), which would otherwise meet closed connections. */
+/** Longer than the idle timeout of common load balancers (60 s), so that they never reuse a connection that is closed here. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
-/** At once, or fewer if the process may open few files. A connection above this is closed when it is opened. */
+/** Open connections at once; fewer if the process may open few files. Further connections are closed immediately. */
 const MAX_CONNECTIONS = 4_000;
-/** Of all headers and the address together, which bounds the query and its parameters. */
+/** The size of all headers and the address together, which also bounds the query. */
 const MAX_HEADER_BYTES = 16_384;
-/** Room for the longest name, each of its bytes as three characters. */
+/** Room for the longest name (1,024 bytes), each byte escaped as three characters. */
 const MAX_PARAMETER_LENGTH = 3_072;
 
-export function createApp(config: ServerConfig, metrics: Metrics, gatekeeper: Gatekeeper): FastifyInstance {
+export interface AppParts {
+  readonly metrics: Metrics;
+  readonly gatekeeper: Gatekeeper;
+  readonly checkAddress: AddressCheck;
+}
+
+export function createApp(config: ServerConfig, parts: AppParts): FastifyInstance {
   const { tlsCert, tlsKey, logLevel } = config;
   const limits = {
     headersTimeout: HEADERS_TIMEOUT_MS,
@@ -43,35 +50,35 @@ export function createApp(config: ServerConfig, metrics: Metrics, gatekeeper: Ga
     forceCloseConnections: "idle",
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     clientErrorHandler: answerUnreadable,
-    // What the router refuses reaches no hook of ours, and its own words would repeat the address.
+    // Requests that the router refuses skip all hooks, and its own message would repeat the address.
     frameworkErrors: (_error, request, given) => {
       const reply = given as unknown as FastifyReply;
       closeUnread(request, reply);
       sendProblem(
         reply,
-        new NevertwiceError("request-invalid", "the address cannot be read, or a part of it is too long."),
+        new NevertwiceError("request-invalid", "the address is malformed, or a part of it is too long."),
       );
     },
     logController: new LogController({ disableRequestLogging: true }),
-    // A path may hold a key: logs have the route's pattern, never the address.
+    // A path may contain a key, so logs have the pattern of the route, never the address.
     logger: logLevel === "silent" ? false : { level: logLevel, serializers: { req: () => ({}) } },
   }) as unknown as FastifyInstance;
-  app.server.maxConnections = connectionsFor(MAX_CONNECTIONS);
+  app.server.maxConnections = connectionLimit(MAX_CONNECTIONS);
   app.addHook("onRequest", async (_request, reply) => {
     reply.headers(ANSWER_HEADERS);
   });
   traceRequests(app);
-  checkAddresses(app, gatekeeper);
+  checkAddresses(app, parts.checkAddress);
   guardBodies(app);
-  logAnswers(app, metrics, gatekeeper);
+  logAnswers(app, parts);
   answerErrors(app);
   return app;
 }
 
-function checkAddresses(app: FastifyInstance, gatekeeper: Gatekeeper): void {
+function checkAddresses(app: FastifyInstance, checkAddress: AddressCheck): void {
   app.addHook("onRequest", async (request, reply) => {
     try {
-      gatekeeper.checkAddress(request.raw);
+      checkAddress(request.raw);
     } catch (error) {
       if (isNevertwiceError(error)) return sendProblem(reply, error);
       throw error;
@@ -79,7 +86,7 @@ function checkAddresses(app: FastifyInstance, gatekeeper: Gatekeeper): void {
   });
 }
 
-function logAnswers(app: FastifyInstance, metrics: Metrics, gatekeeper: Gatekeeper): void {
+function logAnswers(app: FastifyInstance, { metrics, gatekeeper }: AppParts): void {
   app.addHook("onResponse", async (request, reply) => {
     const { method, raw } = request;
     const { statusCode: status, elapsedTime } = reply;
@@ -100,7 +107,7 @@ function answerErrors(app: FastifyInstance): void {
     }
     if (statusCode < 500) return sendProblem(reply, new NevertwiceError("request-invalid", message));
     request.log.error({ err: error }, "a request failed");
-    return sendProblem(reply, new NevertwiceError("internal-error", "the server failed; its log says more."));
+    return sendProblem(reply, new NevertwiceError("internal-error", "the server failed; see its log."));
   });
 }
 
@@ -119,11 +126,11 @@ const NO_HTTP = {
   error: new NevertwiceError("request-invalid", "the request is not valid HTTP."),
 };
 
-/** What node cannot read as a request has no reply: it is answered on the socket, and no more is read from that. */
+/** Node gives no reply object for a request that it cannot parse: the answer goes to the socket, which is then closed. */
 function answerUnreadable({ code }: Error & { readonly code: string }, socket: Socket): void {
   if (code === "ECONNRESET" || socket.destroyed) return;
   const { status, error } = UNREADABLE[code] ?? NO_HTTP;
-  const { headers, body } = problemOf(error, { status });
+  const { headers, body } = toProblemResponse(error, { status });
   const lines = Object.entries({
     ...headers,
     "content-length": Buffer.byteLength(body),

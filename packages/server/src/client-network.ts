@@ -1,4 +1,4 @@
-/** Whose connection it is, as far as limits go: an IPv4 address, or the /64 network that one IPv6 subscriber has. */
+/** The network that limits count a client by: its IPv4 address, or its IPv6 /64 network, which one subscriber has. */
 import { type BlockList, isIPv6 } from "node:net";
 
 export function clientNetwork(remoteAddress = "unknown"): string {
@@ -13,7 +13,7 @@ export function clientNetwork(remoteAddress = "unknown"): string {
   return `${[...before, ...new Array<string>(zeros).fill("0"), ...after].slice(0, 4).join(":")}::/64`;
 }
 
-/** Without the prefix of an IPv4 address that came over an IPv6 socket. */
+/** Removes the `::ffff:` prefix of an IPv4 address on an IPv6 socket. */
 export function plainAddress(address: string): string {
   return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1] ?? address;
 }

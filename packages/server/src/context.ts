@@ -1,34 +1,34 @@
-/** What all parts of one server share: the store, the guards of its namespaces, who may call, and what was seen. */
+/** What all parts of one server share: the store, access, live figures, and the guards of each namespace. */
 import { createGuard, type Guard, type GuardEvent, type Store } from "nevertwice";
 import { type Claims, createClaims } from "nevertwice/claims";
 import type { Reservations } from "nevertwice/reservations";
 import type { Access } from "./access.ts";
 import type { Live } from "./live.ts";
-import type { Settings } from "./settings.ts";
+import type { ServerSettings } from "./server-settings.ts";
 
 export interface Context {
-  readonly settings: Settings;
+  readonly settings: ServerSettings;
   readonly store: Store;
   readonly access: Access;
   readonly live: Live;
-  /** The guard of a namespace: for keys, events and the gateway. */
+  /** The guard of a namespace, which keys, events and the gateway use. */
   guard(namespace: string): Guard;
-  /** Claims of a namespace whose work is done elsewhere. */
+  /** The claims of a namespace, for work that clients do in their own processes. */
   claims(namespace: string): Claims;
   /** Undefined if the server has no store that can keep holds. */
   holds(namespace: string): Reservations | undefined;
-  /** Ends guards and reservations; the stores are closed by whoever opened them. */
+  /** Closes guards, claims, access and reservations. The code that opened the stores closes them. */
   close(): Promise<void>;
 }
 
 export interface ContextParts {
-  readonly settings: Settings;
+  readonly settings: ServerSettings;
   readonly store: Store;
   readonly access: Access;
   readonly live: Live;
-  /** Who else watches the guards and claims of a namespace. */
-  readonly observersOf: (namespace: string) => readonly ((event: GuardEvent) => unknown)[];
-  readonly holdsOf: ((namespace: string) => Reservations) | undefined;
+  /** Makes further observers for the guard and the claims of a namespace. */
+  readonly createObservers: (namespace: string) => readonly ((event: GuardEvent) => unknown)[];
+  readonly createHolds: ((namespace: string) => Reservations) | undefined;
 }
 
 export function createContext({
@@ -36,13 +36,18 @@ export function createContext({
   store,
   access,
   live,
-  observersOf,
-  holdsOf,
+  createObservers: observersOf,
+  createHolds: holdsOf,
 }: ContextParts): Context {
   const { lease: leaseMs, retention: retentionMs, drain: drainMs } = settings;
   const guards = new Map<string, Guard>();
   const claims = new Map<string, Claims>();
   const holds = new Map<string, Reservations>();
+
+  /** Only the first guard purges in the background, since all of them share one store. */
+  function purgeOnce(): { readonly purgeEveryMs?: 0 } {
+    return guards.size + claims.size > 0 ? { purgeEveryMs: 0 } : {};
+  }
 
   return {
     settings,
@@ -50,8 +55,7 @@ export function createContext({
     access,
     live,
     guard: (namespace) =>
-      // One of them purges for all: the store is the same.
-      once(guards, namespace, () =>
+      findOrMake(guards, namespace, () =>
         createGuard({
           store,
           namespace,
@@ -59,28 +63,33 @@ export function createContext({
           retentionMs,
           drainMs,
           observer: [live.observer(namespace), ...observersOf(namespace)],
-          ...(guards.size > 0 && { purgeEveryMs: 0 }),
+          ...purgeOnce(),
         }),
       ),
     claims: (namespace) =>
-      once(claims, namespace, () =>
+      findOrMake(claims, namespace, () =>
         createClaims({
           store,
           namespace,
           leaseMs,
           retentionMs,
+          drainMs,
           observer: [live.observerElsewhere(namespace), ...observersOf(namespace)],
+          ...purgeOnce(),
         }),
       ),
-    holds: (namespace) => holdsOf && once(holds, namespace, () => holdsOf(namespace)),
+    holds: (namespace) => holdsOf && findOrMake(holds, namespace, () => holdsOf(namespace)),
     async close() {
-      await Promise.all([...guards.values()].map((guard) => guard.close()));
+      await Promise.all([
+        access.end(),
+        ...[...guards.values(), ...claims.values()].map((ended) => ended.close()),
+      ]);
       await Promise.all([...holds.values()].map((reservations) => reservations.close()));
     },
   };
 }
 
-function once<T>(known: Map<string, T>, name: string, make: () => T): T {
+function findOrMake<T>(known: Map<string, T>, name: string, make: () => T): T {
   const found = known.get(name);
   if (found !== undefined) return found;
   const made = make();

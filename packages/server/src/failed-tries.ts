@@ -1,6 +1,6 @@
 /**
- * Slows down the guessing of access tokens: an address that sent too many wrong ones within a minute has to wait. Each
- * server counts for itself, in bounded memory.
+ * Slows down guessing of access tokens: an address that sent too many wrong tokens within a minute has to wait. Each
+ * server counts on its own, in bounded memory.
  */
 import { createHash } from "node:crypto";
 import type { NevertwiceError } from "nevertwice";
@@ -10,18 +10,18 @@ import { tooManyRequests } from "./problems.ts";
 /** Wrong tokens that one address may send within `WINDOW_MS`. */
 export const MAX_FAILURES = 20;
 export const WINDOW_MS = 60_000;
-/** Addresses that have a count of their own; all others share one. */
-const MOST_ADDRESSES = 10_000;
-/** Wrong tokens that all addresses without a count of their own may send within `WINDOW_MS`. */
+/** The most addresses with their own count; all others share one count. */
+const MAX_ADDRESSES = 10_000;
+/** Wrong tokens that all addresses with the shared count may send within `WINDOW_MS`. */
 const MAX_SHARED_FAILURES = 1_000;
 /** How long a token that was accepted from an address stays exempt there. */
 const EXEMPT_MS = 3_600_000;
-const MOST_EXEMPT = 10_000;
+const MAX_EXEMPT = 10_000;
 
 export interface FailedTries {
   /**
    * Returns the result of `verify`; undefined counts as a failure of the address. Throws `quota-exceeded` while the
-   * address has too many failures, unless this token was accepted from it within the last hour: a stranger who guesses
+   * address has too many failures, unless this token was accepted from it within the last hour: someone who guesses
    * through the same proxy must not lock out running services.
    */
   attempt<T>(
@@ -38,7 +38,7 @@ interface Count {
 
 export function createFailedTries(
   now: () => number = () => performance.now(),
-  mostAddresses: number = MOST_ADDRESSES,
+  maxAddresses: number = MAX_ADDRESSES,
 ): FailedTries {
   /** In the order of `until`. */
   const counts = new Map<string, Count>();
@@ -51,7 +51,7 @@ export function createFailedTries(
       counts.delete(known);
     }
     const fresh = { failures: 0, until: now() + WINDOW_MS };
-    const isShared = !counts.has(source) && counts.size >= mostAddresses;
+    const isShared = !counts.has(source) && counts.size >= maxAddresses;
     if (isShared && shared.until <= now()) shared = fresh;
     const count = isShared ? shared : (counts.get(source) ?? fresh);
     if (!isShared) counts.set(source, count);
@@ -66,14 +66,14 @@ export function createFailedTries(
   function keepExempt(id: string): void {
     exempt.delete(id);
     exempt.set(id, now() + EXEMPT_MS);
-    if (exempt.size <= MOST_EXEMPT) return;
+    if (exempt.size <= MAX_EXEMPT) return;
     const [oldest] = exempt.keys();
     exempt.delete(oldest as string);
   }
 
   function refusal({ until }: Count): NevertwiceError {
     return tooManyRequests(
-      "too many wrong access tokens came from this address; wait, then send a right one.",
+      "too many wrong access tokens came from this address; wait, then send a valid one.",
       Math.ceil((until - now()) / 1_000),
     );
   }

@@ -1,6 +1,6 @@
 /**
- * The gateway: the idempotency layer in front of a service that knows nothing of it. It has a listener of its own;
- * requests that no rule is about pass untouched. The Origin of a request is the service's business, as it was before.
+ * The gateway: the idempotency layer in front of a service that needs no change. It has its own listener. Requests that
+ * match no rule pass through unchanged. The gateway does not check the Origin header; that stays with the service.
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { BlockList, isIP } from "node:net";
@@ -9,49 +9,60 @@ import { isNevertwiceError, NevertwiceError } from "nevertwice";
 import type { QuotaLimits } from "nevertwice/http";
 import type { ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
+import { connectionLimit } from "./connection-limit.ts";
 import type { Context } from "./context.ts";
-import { connectionsFor } from "./descriptors.ts";
-import { createBuffered } from "./gateway/buffered.ts";
+import { createBufferedBytes } from "./gateway/buffered-bytes.ts";
 import { createConnections } from "./gateway/connections.ts";
-import { askForBody, noteExpectation } from "./gateway/expectation.ts";
-import { answerFailure, crowded, isOfParser, rawProblem, unreadable } from "./gateway/failure.ts";
-import { type GuardedParts, guarded, type Listener } from "./gateway/guarded.ts";
+import { askForBody, noteExpectation } from "./gateway/expect-continue.ts";
+import {
+  answerFailure,
+  bodiesFullError,
+  isParserError,
+  rawProblem,
+  unreadableRequestError,
+} from "./gateway/gateway-errors.ts";
+import { type GatewayRule, gatewayRules, ruleWarnings } from "./gateway/gateway-rules.ts";
+import {
+  createGuardedListener,
+  type GuardedListener,
+  type GuardedParts,
+} from "./gateway/guarded-listener.ts";
 import { checkHead, checkHostName } from "./gateway/head-check.ts";
+import { createIgnoredKeyWarning } from "./gateway/ignored-key-warning.ts";
 import { createListener, createPlainListener } from "./gateway/listener.ts";
 import { createProxy } from "./gateway/proxy.ts";
-import { createRouteMatcher, type Matching } from "./gateway/route-match.ts";
-import { type Scope, scopeHeader, scopeOf } from "./gateway/scope.ts";
-import { originForm } from "./gateway/target.ts";
-import { createTunnels } from "./gateway/upgrade.ts";
-import { type GatewayRule, rulesOf, warningsAbout } from "./gateway-rules.ts";
+import { createRouteMatcher, type RuleTarget } from "./gateway/route-match.ts";
+import { createScope, type Scope, scopeHeader } from "./gateway/scope.ts";
+import { originForm } from "./gateway/target-path.ts";
+import { createTunnels } from "./gateway/tunnels.ts";
 import { requestTracing } from "./tracing.ts";
 
 export interface Gateway {
   /** Not yet listening. */
   readonly server: Server;
-  /** What an operator should know about its rules. */
+  /** Warnings about its rules, for the operator. */
   readonly warnings: readonly string[];
-  /** Takes no new requests, and waits for those that run. */
+  /** Accepts no new requests and waits for those that run. */
   close(): Promise<void>;
 }
 
-interface Route extends Matching {
-  readonly listener: Listener;
+interface GatewayRoute extends RuleTarget {
+  readonly listener: GuardedListener;
 }
 
 export function createGateway(config: ServerConfig, context: Context): Gateway {
-  const rules = rulesOf(config);
-  const trusted = blockListOf(config.trustProxy);
-  const maxConnections = connectionsFor(config.maxConnections);
+  const rules = gatewayRules(config);
+  const trusted = toBlockList(config.trustProxy);
+  const maxConnections = connectionLimit(config.maxConnections);
   const connections = createConnections({
     maxConnections,
-    // Where the process may open few files, one address must not have them all.
+    // If the process may open few files, one address must not use all of them.
     maxPerAddress: Math.min(config.maxConnectionsPerAddress, Math.ceil(maxConnections / 4)),
     bodyTimeoutMs: config.bodyTimeout,
     trusted,
   });
   const proxy = createProxy({
-    upstream: upstreamOf(config),
+    upstream: checkedUpstream(config),
     timeoutMs: config.upstreamTimeout,
     keepAliveMs: config.upstreamKeepAlive,
     maxConnections,
@@ -59,18 +70,19 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     trusted,
     kept: new Set(rules.flatMap(({ scope }) => scopeHeader(scope) ?? [])),
   });
-  const buffered = createBuffered(config.maxBufferedBytes, trusted);
+  const buffered = createBufferedBytes(config.maxBufferedBytes, trusted);
   const parts = { guard: context.guard(config.namespace), proxy, buffered };
-  const matcher = createRouteMatcher(rules.map((rule) => routeOf(rule, parts, quotaIn(config))));
-  const isCalledRightly = checkHostName(config);
+  const matcher = createRouteMatcher(rules.map((rule) => createRoute(rule, parts, quotaLimits(config))));
+  const checkHost = checkHostName(config);
+  const noteIgnored = createIgnoredKeyWarning();
 
   function check(req: IncomingMessage): void {
     checkHead(req);
-    isCalledRightly(req);
+    checkHost(req);
     req.url = originForm(req.url ?? "/", req.headers.host);
   }
 
-  function checkWhole(req: IncomingMessage, res: ServerResponse): void {
+  function checkOrDistrust(req: IncomingMessage, res: ServerResponse): void {
     try {
       check(req);
     } catch (error) {
@@ -85,17 +97,19 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     // An "error" event without a listener would end the process. The code that waits for the response uses "close".
     res.on("error", () => {});
     try {
-      checkWhole(req, res);
+      checkOrDistrust(req, res);
       const match = matcher.find(req.method ?? "GET", req.url as string);
-      if (match === undefined) await proxy.forward(req, res);
-      else {
-        // What the layer takes for the address; the service gets it as it was sent.
+      if (match === undefined) {
+        noteIgnored(req);
+        await proxy.forward(req, res);
+      } else {
+        // The layer identifies the request by this form; the service receives the address as it was sent.
         Object.assign(req, { originalUrl: match.identity });
         buffered.countRequest(req, res, () => {
-          // The layer would go on reading, and nobody would be served by what it read.
+          // Otherwise the layer would continue to read a body that no one uses.
           req.socket.pause();
           res.shouldKeepAlive = false;
-          answerFailure(res, crowded());
+          answerFailure(res, bodiesFullError());
         });
         await match.rule.listener(req, res);
       }
@@ -112,9 +126,9 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
       void traced(req, res, () => serve(req, res));
     });
     listener.on("clientError", (error: Error, socket: Duplex) => {
-      // Behind what is being answered it would be read as a part of that answer.
-      if (!isOfParser(error) || connections.isBusy(socket) || !socket.writable) socket.destroy();
-      else socket.end(rawProblem(unreadable(error)));
+      // While an earlier response is being sent, the client would read these bytes as part of it.
+      if (!isParserError(error) || connections.isBusy(socket) || !socket.writable) socket.destroy();
+      else socket.end(rawProblem(unreadableRequestError(error)));
     });
     listener.on("connect", (req, socket, head) => tunnels.onUpgrade(req, socket, head));
     return listener;
@@ -131,12 +145,12 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     idleMs: config.tunnelTimeout,
   });
   connections.watch(server);
-  connections.watchHandedOn(ordinary);
+  connections.watchHandedOver(ordinary);
   server.on("upgrade", tunnels.onUpgrade);
 
   return {
     server,
-    warnings: warningsAbout(rules),
+    warnings: ruleWarnings(rules),
     async close() {
       tunnels.close();
       ordinary.close();
@@ -146,23 +160,23 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
   };
 }
 
-/** A 404 or a 405 says that nothing was done, and any stranger can have as many of them as he likes. */
+/** 404 and 405 mean that nothing was done, and anyone can provoke any number of them: they are not worth storing. */
 const NOT_KEPT = { 404: "release", 405: "release" } as const;
 
-/** One quota for all routes: an owner has so many keys in this gateway. */
-function quotaIn(config: ServerConfig): QuotaLimits {
+/** All routes share one quota: it limits the keys of an owner in the whole gateway. */
+function quotaLimits(config: ServerConfig): QuotaLimits {
   const { quotaKeys, quotaBytes, quotaTotalKeys, quotaTotalBytes } = config;
   return { keys: quotaKeys, bytes: quotaBytes, totalKeys: quotaTotalKeys, totalBytes: quotaTotalBytes };
 }
 
-function routeOf(rule: GatewayRule, parts: GuardedParts, quota: QuotaLimits): Route {
+function createRoute(rule: GatewayRule, parts: GuardedParts, quota: QuotaLimits): GatewayRoute {
   try {
     const { path, methods, waitMs, onUpstreamLost, keep, ...options } = rule;
-    const scope = scopeOf(rule.scope);
-    const listener = guarded(parts, {
+    const scope = createScope(rule.scope);
+    const listener = createGuardedListener(parts, {
       ...options,
       methods,
-      scope: beforeBody(scope),
+      scope: askForBodyAfter(scope),
       keep: { ...NOT_KEPT, ...keep },
       quota,
       ...(waitMs !== undefined && { onPending: "wait" as const, waitMs }),
@@ -179,12 +193,12 @@ function routeOf(rule: GatewayRule, parts: GuardedParts, quota: QuotaLimits): Ro
     };
   } catch (error) {
     if (!isNevertwiceError(error)) throw error;
-    throw inRoute(rule, error);
+    throw routeError(rule, error);
   }
 }
 
-/** The layer reads the body after it has asked for the scope. */
-function beforeBody(scope: Scope): Scope {
+/** The layer reads the body after the scope, so the client is asked for its body once its owner is known. */
+function askForBodyAfter(scope: Scope): Scope {
   if (scope === "anyone") return scope;
   return async (req) => {
     const owner = await scope(req);
@@ -193,21 +207,21 @@ function beforeBody(scope: Scope): Scope {
   };
 }
 
-function inRoute({ path }: GatewayRule, cause: NevertwiceError): NevertwiceError {
-  return new NevertwiceError("options-invalid", `the route ${path}: ${cause.message}`, { cause });
+function routeError({ path }: GatewayRule, cause: NevertwiceError): NevertwiceError {
+  return new NevertwiceError("options-invalid", `route ${path}: ${cause.message}`, { cause });
 }
 
-function upstreamOf({ upstream = "" }: ServerConfig): string {
+function checkedUpstream({ upstream = "" }: ServerConfig): string {
   const { username, password } = new URL(upstream);
   if (username === "" && password === "") return upstream;
   throw new ConfigError(
     "upstream",
     "(hidden)",
-    "without a user and password: clients show theirs to the service",
+    "a URL without user and password: clients send their own credentials to the service",
   );
 }
 
-function blockListOf(trusted: readonly string[]): BlockList {
+function toBlockList(trusted: readonly string[]): BlockList {
   const list = new BlockList();
   for (const entry of trusted) {
     const [address = "", bits] = entry.split("/");

@@ -1,7 +1,7 @@
-/** For those who watch over the server: health, which everybody may ask, and figures, which need a role. */
+/** Health checks, which need no access token, and metrics, which need a role. */
 import type { FastifyInstance } from "fastify";
 import { isNevertwiceError } from "nevertwice";
-import { figuresFor, WATCHERS } from "./access.ts";
+import { visibleNamespace, WATCHERS } from "./access.ts";
 import type { Context } from "./context.ts";
 import type { Gatekeeper } from "./gatekeeper.ts";
 import type { Metrics } from "./metrics.ts";
@@ -25,11 +25,11 @@ export function registerHealth(app: FastifyInstance, { context, metrics, gatekee
     }
   });
   app.get("/metrics", async (request, reply) => {
-    const caller = await gatekeeper.callerOf(request.raw);
+    const caller = await gatekeeper.authenticate(request.raw);
     gatekeeper.checkRole(caller, WATCHERS);
     const { heapUsed: heap_bytes, rss: resident_bytes } = process.memoryUsage();
     const text = metrics.text({
-      namespace: figuresFor(caller),
+      namespace: visibleNamespace(caller),
       inFlight: context.live.inFlight,
       process: { heap_bytes, resident_bytes },
     });

@@ -1,4 +1,13 @@
-/** The `Host` of a request: a name or an address, and a port. Anything else is refused before it is compared. */
+/** Parses the `Host` header: a name or an address, and a port. Text that is neither is never compared with a name. */
+import { isIP } from "node:net";
+
+/** The loopback interface, as a `Host` header names it. */
+export const LOOPBACK_NAMES = ["127.0.0.1", "localhost", "[::1]"];
+
+/** Whether a listen address can be reached from this machine only. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}
 
 export interface Host {
   /** In lower case; an IPv6 address keeps its brackets. */
@@ -17,7 +26,7 @@ export function parseHost(text: string): Host | undefined {
   return { name: name.toLowerCase(), port };
 }
 
-/** How many lines of this name the request has. With two, one program reads the first and another the second. */
+/** Counts the header lines with this name. If there are two, one program may read the first and another the second. */
 export function countLines(rawHeaders: readonly string[], name: string): number {
   let count = 0;
   for (let i = 0; i < rawHeaders.length; i += 2)

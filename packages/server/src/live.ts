@@ -1,7 +1,7 @@
-/** What this server saw of late: rates by the second, and the last events of single keys. Bounded, and lost with it. */
+/** Recent activity of this server: counts per second, and the last events of single keys. In memory, and bounded. */
 import type { GuardEvent } from "nevertwice";
 
-/** What a chart shows: how many of each happened in one second. */
+/** What the charts show: how many events of each kind happened in a second. */
 export const RATES = [
   "first",
   "replay",
@@ -12,13 +12,13 @@ export const RATES = [
   "failure",
   "unavailable",
 ] as const;
-export type Rate = (typeof RATES)[number];
+export type RateName = (typeof RATES)[number];
 
 export interface Second {
   /** Seconds since the epoch. */
   readonly at: number;
-  readonly counts: Readonly<Record<Rate, number>>;
-  /** Of the work that ended in it, in milliseconds. */
+  readonly counts: Readonly<Record<RateName, number>>;
+  /** Durations of the work that ended in this second, in milliseconds. */
   readonly ranMs: { readonly count: number; readonly p50: number; readonly p99: number };
 }
 
@@ -32,23 +32,23 @@ export interface SeenEvent {
 export interface Live {
   /** An observer for the guards of a namespace. */
   observer(namespace: string): (event: GuardEvent) => void;
-  /** An observer for claims whose work is done elsewhere: it is not in flight here. */
+  /** An observer for claims of API clients. Their work runs elsewhere, so it does not count as in flight here. */
   observerElsewhere(namespace: string): (event: GuardEvent) => void;
-  /** Work that runs here now: of one namespace, or of all. */
+  /** How many runs are in flight on this server: of one namespace, or of all. */
   inFlight(namespace?: string): number;
-  /** The last so many seconds, oldest first; the present one is the last. Of one namespace, or of all. */
+  /** The last `count` seconds, oldest first, up to the current one: of one namespace, or of all. */
   seconds(count: number, namespace?: string): readonly Second[];
-  /** What was seen of one key, oldest first. */
-  eventsOf(namespace: string, keyHash: string): readonly SeenEvent[];
+  /** The events of one key that this server observed, oldest first. */
+  keyEvents(namespace: string, keyHash: string): readonly SeenEvent[];
 }
 
 const KEPT_SECONDS = 600;
 const KEPT_EVENTS = 20_000;
-const MOST_DURATIONS = 1_000;
-/** Namespaces whose seconds are kept; those of the one that was quiet for longest are dropped first. */
-const MOST_NAMESPACES = 200;
+const MAX_DURATIONS = 1_000;
+/** The most namespaces with their own counts. The one without events for the longest time is dropped first. */
+const MAX_NAMESPACES = 200;
 
-const RATE_OF: Partial<Record<GuardEvent["kind"], Rate>> = {
+const KIND_RATE: Partial<Record<GuardEvent["kind"], RateName>> = {
   claimed: "first",
   "taken-over": "first",
   replayed: "replay",
@@ -62,9 +62,10 @@ const RATE_OF: Partial<Record<GuardEvent["kind"], Rate>> = {
 
 export function createLive(now: () => number = Date.now): Live {
   const whole = createSeconds(now);
-  /** In the order in which they were last heard of. */
+  /** In the order of their last event. */
   const byNamespace = new Map<string, Seconds>();
-  const inFlight = new Map<string, number>();
+  /** The running attempts of each namespace. A set, because an attempt can be reported as lost and later as ended. */
+  const inFlight = new Map<string, Set<string>>();
   const events: { readonly namespace: string; readonly keyHash: string; readonly seen: SeenEvent }[] = [];
   let oldest = 0;
 
@@ -79,51 +80,59 @@ export function createLive(now: () => number = Date.now): Live {
     }
   }
 
-  function secondsOf(namespace: string): Seconds {
+  function namespaceSeconds(namespace: string): Seconds {
     const own = byNamespace.get(namespace) ?? createSeconds(now);
     byNamespace.delete(namespace);
     byNamespace.set(namespace, own);
     const [quietest] = byNamespace.keys();
-    if (byNamespace.size > MOST_NAMESPACES) byNamespace.delete(quietest as string);
+    if (byNamespace.size > MAX_NAMESPACES) byNamespace.delete(quietest as string);
     return own;
   }
 
   function count(namespace: string, event: GuardEvent): void {
-    if (isOfQuota(event)) return;
+    if (isQuotaEvent(event)) return;
     whole.count(event);
-    secondsOf(namespace).count(event);
+    namespaceSeconds(namespace).count(event);
     keep(namespace, event);
   }
 
-  function move(namespace: string, by: number): void {
-    const running = Math.max(0, (inFlight.get(namespace) ?? 0) + by);
-    if (running === 0) inFlight.delete(namespace);
+  function follow(namespace: string, event: GuardEvent): void {
+    if (!("fence" in event)) return;
+    const running = inFlight.get(namespace) ?? new Set();
+    const attempt = `${event.keyHash} ${event.fence}`;
+    if (event.kind === "claimed" || event.kind === "taken-over") running.add(attempt);
+    if (event.kind === "completed" || event.kind === "abandoned" || isLost(event)) running.delete(attempt);
+    if (running.size === 0) inFlight.delete(namespace);
     else inFlight.set(namespace, running);
   }
 
   return {
     observer: (namespace) => (event) => {
-      if (isOfQuota(event)) return;
-      if (event.kind === "claimed" || event.kind === "taken-over") move(namespace, 1);
-      if (event.kind === "completed" || event.kind === "abandoned") move(namespace, -1);
+      if (isQuotaEvent(event)) return;
+      follow(namespace, event);
       count(namespace, event);
     },
     observerElsewhere: (namespace) => (event) => count(namespace, event),
     inFlight: (namespace) =>
       namespace === undefined
-        ? [...inFlight.values()].reduce((sum, running) => sum + running, 0)
-        : (inFlight.get(namespace) ?? 0),
+        ? [...inFlight.values()].reduce((sum, running) => sum + running.size, 0)
+        : (inFlight.get(namespace)?.size ?? 0),
     seconds: (howMany, namespace) =>
       (namespace === undefined ? whole : (byNamespace.get(namespace) ?? createSeconds(now))).last(howMany),
-    eventsOf: (namespace, keyHash) =>
+    keyEvents: (namespace, keyHash) =>
       [...events.slice(oldest), ...events.slice(0, oldest)]
         .filter((event) => event.keyHash === keyHash && event.namespace === namespace)
         .map(({ seen }) => seen),
   };
 }
 
-/** The quota keeps its count in records of its own; they are no work of anybody's. */
-function isOfQuota(event: GuardEvent): boolean {
+/** Another attempt owns the key, or the store has lost the record, so no completion of this attempt will follow. */
+function isLost(event: GuardEvent): boolean {
+  return event.kind === "lease-lost" && (event.reason === "overtaken" || event.reason === "forgotten");
+}
+
+/** The quota counts in its own records, which are not work of users. */
+function isQuotaEvent(event: GuardEvent): boolean {
   return "operation" in event && event.operation === "nevertwice:quota";
 }
 
@@ -134,8 +143,8 @@ interface Seconds {
 
 interface Bin {
   readonly at: number;
-  readonly counts: Record<Rate, number>;
-  /** Each of the present second; only their spread is kept of those before. */
+  readonly counts: Record<RateName, number>;
+  /** The durations of the current second. For earlier seconds only `ranMs` is stored. */
   durations: number[];
   ranMs: Second["ranMs"] | undefined;
 }
@@ -145,8 +154,10 @@ function createSeconds(now: () => number): Seconds {
 
   function bin(): Bin {
     const at = Math.floor(now() / 1_000);
+    // The clock was set back: what was counted ahead of it is nobody's present, and would keep this second from being shown.
+    while ((bins.at(-1)?.at ?? at) > at) bins.pop();
     const last = bins.at(-1);
-    if (last !== undefined && last.at >= at) return last;
+    if (last?.at === at) return last;
     if (last !== undefined) Object.assign(last, { ranMs: spread(last.durations), durations: [] });
     const made: Bin = { at, counts: emptyCounts(), durations: [], ranMs: undefined };
     bins.push(made);
@@ -157,9 +168,9 @@ function createSeconds(now: () => number): Seconds {
   return {
     count(event) {
       const { counts, durations } = bin();
-      const rate = RATE_OF[event.kind];
+      const rate = KIND_RATE[event.kind];
       if (rate !== undefined) counts[rate]++;
-      if (event.kind === "completed" && durations.length < MOST_DURATIONS) durations.push(event.ranMs);
+      if (event.kind === "completed" && durations.length < MAX_DURATIONS) durations.push(event.ranMs);
     },
     last(howMany) {
       const end = Math.floor(now() / 1_000);
@@ -173,8 +184,8 @@ function createSeconds(now: () => number): Seconds {
   };
 }
 
-function emptyCounts(): Record<Rate, number> {
-  return Object.fromEntries(RATES.map((rate) => [rate, 0])) as Record<Rate, number>;
+function emptyCounts(): Record<RateName, number> {
+  return Object.fromEntries(RATES.map((rate) => [rate, 0])) as Record<RateName, number>;
 }
 
 function spread(durations: readonly number[]): Second["ranMs"] {
@@ -183,7 +194,7 @@ function spread(durations: readonly number[]): Second["ranMs"] {
   return { count: sorted.length, p50: at(0.5), p99: at(0.99) };
 }
 
-/** An error's message may hold what nobody should read here. */
+/** The message of an error may contain data that operators must not see here. */
 function withoutErrors(detail: Record<string, unknown>): Record<string, unknown> {
   const { cause: _, ...rest } = detail;
   return rest;

@@ -1,16 +1,16 @@
-/** The server's figures as Prometheus reads them, by namespace. */
+/** The metrics of the server in the text format of Prometheus, by namespace. */
 import type { GuardEvent } from "nevertwice";
 
 export interface Metrics {
   /** An observer for the guards and claims of a namespace. */
   observer(namespace: string): (event: GuardEvent) => void;
   request(request: AnsweredRequest): void;
-  /** The text of `/metrics`: of one namespace, or of the whole server with what is measured of its process. */
+  /** The text of `/metrics`: of one namespace, or of the whole server with the gauges of its process. */
   text(view: MetricsView): string;
 }
 
 export interface AnsweredRequest {
-  /** Of the caller; undefined if nobody had to say who calls. */
+  /** The namespace of the caller; undefined if the route needs no caller. */
   readonly namespace: string | undefined;
   /** The pattern of the route, never the address. */
   readonly route: string;
@@ -23,28 +23,28 @@ export interface MetricsView {
   /** Undefined for the whole server. */
   readonly namespace: string | undefined;
   inFlight(namespace?: string): number;
-  /** Gauges of the process, for the whole server alone. */
+  /** Gauges of the process, shown only for the whole server. */
   readonly process: Readonly<Record<string, number>>;
 }
 
 export interface MetricsOptions {
   /**
-   * What an operation is called in a label; default: as it is. An operation may be a concrete path, and every label is
-   * a time series: make `POST /payments/{id}` of `POST /payments/17`.
+   * Converts an operation to its label; default: the operation itself. An operation can be a concrete path, and each
+   * label is its own time series, so convert `POST /payments/17` to `POST /payments/{id}`.
    */
   readonly label?: (operation: string) => string;
 }
 
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** In one namespace. Names come from callers, so that all further ones are counted as `other`. */
-const MOST_OPERATIONS = 100;
+/** The most operations of one namespace. Callers choose the names, so further ones are counted as `other`. */
+const MAX_OPERATIONS = 100;
 const METHODS = ["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"];
-/** All further ones are counted together with requests of nobody, under the empty label that no namespace has. */
-const MOST_NAMESPACES = 50;
-const NOBODY = "";
+/** The most namespaces. Further ones are counted with requests without a caller, under the empty label. */
+const MAX_NAMESPACES = 50;
+const NO_NAMESPACE = "";
 
-/** What is counted of one namespace. */
-interface Book {
+/** The counters of one namespace. */
+interface NamespaceFigures {
   readonly namespace: string;
   readonly operations: Set<string>;
   readonly events: Map<string, number>;
@@ -54,39 +54,37 @@ interface Book {
 }
 
 export function createMetrics({ label = (operation) => operation }: MetricsOptions = {}): Metrics {
-  const books = new Map<string, Book>([[NOBODY, bookOf(NOBODY)]]);
+  const all = new Map<string, NamespaceFigures>([[NO_NAMESPACE, createNamespaceFigures(NO_NAMESPACE)]]);
 
-  function bookFor(namespace: string): Book {
-    const known = books.get(namespace);
+  function findFigures(namespace: string): NamespaceFigures {
+    const known = all.get(namespace);
     if (known !== undefined) return known;
-    if (books.size > MOST_NAMESPACES) return books.get(NOBODY) as Book;
-    const made = bookOf(namespace);
-    books.set(namespace, made);
+    if (all.size > MAX_NAMESPACES) return all.get(NO_NAMESPACE) as NamespaceFigures;
+    const made = createNamespaceFigures(namespace);
+    all.set(namespace, made);
     return made;
   }
 
   return {
     observer(namespace) {
-      const { operations, events, work } = bookFor(namespace);
+      const { operations, events, work } = findFigures(namespace);
       return (event) => {
         if (!("operation" in event)) return;
         const name = label(event.operation);
-        if (operations.size < MOST_OPERATIONS) operations.add(name);
+        if (operations.size < MAX_OPERATIONS) operations.add(name);
         const operation = operations.has(name) ? name : "other";
         count(events, `kind="${event.kind}",operation="${escaped(operation)}"`);
         if (event.kind === "completed") work.add(event.ranMs / 1_000);
       };
     },
-    request({ namespace = NOBODY, route, method, status, seconds }) {
-      const { requests, durations } = bookFor(namespace);
+    request({ namespace = NO_NAMESPACE, route, method, status, seconds }) {
+      const { requests, durations } = findFigures(namespace);
       const known = METHODS.includes(method) ? method : "other";
       count(requests, `route="${escaped(route)}",method="${known}",status="${status}"`);
       durations.add(seconds);
     },
     text({ namespace, inFlight, process }) {
-      const shown = [...books.values()].filter(
-        (book) => namespace === undefined || book.namespace === namespace,
-      );
+      const shown = [...all.values()].filter((own) => namespace === undefined || own.namespace === namespace);
       const gauges = Object.entries(namespace === undefined ? process : {});
       return [...figures(shown, inFlight), ...gauges.flatMap(([name, value]) => gauge(name, value)), ""].join(
         "\n",
@@ -95,7 +93,7 @@ export function createMetrics({ label = (operation) => operation }: MetricsOptio
   };
 }
 
-function bookOf(namespace: string): Book {
+function createNamespaceFigures(namespace: string): NamespaceFigures {
   return {
     namespace,
     operations: new Set(),
@@ -106,17 +104,22 @@ function bookOf(namespace: string): Book {
   };
 }
 
-function figures(books: readonly Book[], inFlight: MetricsView["inFlight"]): readonly string[] {
-  const lines = (name: string, type: string, help: string, of: (book: Book, label: string) => string[]) => [
+function figures(shown: readonly NamespaceFigures[], inFlight: MetricsView["inFlight"]): readonly string[] {
+  const lines = (
+    name: string,
+    type: string,
+    help: string,
+    of: (own: NamespaceFigures, label: string) => string[],
+  ) => [
     `# HELP nevertwice_${name} ${help}`,
     `# TYPE nevertwice_${name} ${type}`,
-    ...books.flatMap((book) =>
-      of(book, `namespace="${escaped(book.namespace)}"`).map((line) => `nevertwice_${name}${line}`),
+    ...shown.flatMap((own) =>
+      of(own, `namespace="${escaped(own.namespace)}"`).map((line) => `nevertwice_${name}${line}`),
     ),
   ];
   const counted = (values: ReadonlyMap<string, number>, label: string) =>
     [...values].map(([labels, value]) => `{${label},${labels}} ${value}`);
-  const running = books.filter(({ namespace }) => namespace !== NOBODY);
+  const running = shown.filter(({ namespace }) => namespace !== NO_NAMESPACE);
   return [
     ...lines(
       "events_total",
@@ -139,8 +142,8 @@ function figures(books: readonly Book[], inFlight: MetricsView["inFlight"]): rea
     ...lines("work_duration_seconds", "histogram", "Run time of guarded work.", ({ work }, label) =>
       work.lines(label),
     ),
-    ...lines("in_flight", "gauge", "Guarded work that runs behind this server now.", (book, label) =>
-      running.includes(book) ? [`{${label}} ${inFlight(book.namespace)}`] : [],
+    ...lines("in_flight", "gauge", "Guarded work that is in flight on this server.", (own, label) =>
+      running.includes(own) ? [`{${label}} ${inFlight(own.namespace)}`] : [],
     ),
   ];
 }
@@ -151,7 +154,7 @@ function gauge(name: string, value: number): readonly string[] {
 
 interface Histogram {
   add(seconds: number): void;
-  /** What follows the metric's name in each of its lines. */
+  /** The lines of the metric, without its name at the start. */
   lines(label: string): string[];
 }
 

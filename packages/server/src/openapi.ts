@@ -1,9 +1,9 @@
-/** The OpenAPI 3.1 document of the HTTP API, made of the routes that it describes. */
+/** Makes the OpenAPI 3.1 document of the HTTP API from its routes. */
 import type { ErrorCode } from "nevertwice";
-import type { Answer, JsonSchema, Parameter, Route } from "./api/route.ts";
-import { statusOf } from "./problems.ts";
+import type { ApiRoute, JsonSchema, Parameter, RouteAnswer } from "./api/route.ts";
+import { problemStatus } from "./problems.ts";
 
-/** What any operation may answer. */
+/** The errors that every operation can return. */
 const ALWAYS: readonly ErrorCode[] = [
   "request-invalid",
   "not-authenticated",
@@ -21,21 +21,24 @@ const PROBLEM: JsonSchema = {
     status: { type: "integer" },
     detail: { type: "string" },
     code: { type: "string" },
-    retryable: { type: "boolean", description: "Whether the same request may be sent again as it is." },
-    id: { type: "string", description: "The id of the record that is in the way." },
+    retryable: { type: "boolean", description: "Whether sending the same request again can succeed." },
+    id: { type: "string", description: "The id of the record that the request conflicts with." },
     leaseLeftMs: {
       type: "integer",
-      description: "With pending: how long the claim holds unless it is renewed.",
+      description: "With pending: how long the claim is valid unless it is renewed.",
     },
-    fence: { type: "integer", description: "With unknown: what a decision about it must name." },
+    fence: {
+      type: "integer",
+      description: "With unknown: the fence that a decision about the key must send.",
+    },
   },
 };
 
-export function openapiOf(routes: readonly Route[], version: string): JsonSchema {
+export function openApiDocument(routes: readonly ApiRoute[], version: string): JsonSchema {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {
     paths[route.path] ??= {};
-    (paths[route.path] as Record<string, unknown>)[route.method.toLowerCase()] = operationOf(route);
+    (paths[route.path] as Record<string, unknown>)[route.method.toLowerCase()] = toOperation(route);
   }
   return {
     openapi: "3.1.0",
@@ -48,12 +51,12 @@ export function openapiOf(routes: readonly Route[], version: string): JsonSchema
   };
 }
 
-function operationOf(route: Route): JsonSchema {
+function toOperation(route: ApiRoute): JsonSchema {
   const { id, tag, summary, description, params, query, headers, body, roles } = route;
   const parameters = [
-    ...parametersOf("path", params, true),
-    ...parametersOf("query", query),
-    ...parametersOf("header", headers),
+    ...toParameters("path", params, true),
+    ...toParameters("query", query),
+    ...toParameters("header", headers),
   ];
   return {
     operationId: id,
@@ -67,12 +70,12 @@ function operationOf(route: Route): JsonSchema {
         content: { "application/json": { schema: body } },
       },
     }),
-    responses: responsesOf(route),
+    responses: toResponses(route),
     security: [{ accessToken: [...roles] }],
   };
 }
 
-function parametersOf(
+function toParameters(
   place: string,
   parameters: Readonly<Record<string, Parameter>> = {},
   isAlwaysRequired = false,
@@ -86,22 +89,22 @@ function parametersOf(
   }));
 }
 
-function responsesOf({ answers, problems, body }: Route): JsonSchema {
+function toResponses({ answers, problems, body }: ApiRoute): JsonSchema {
   const ofBody: readonly ErrorCode[] = body === undefined ? [] : ["body-too-large"];
   const codes = [...new Set([...ALWAYS, ...ofBody, ...problems])];
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of codes) {
-    const status = statusOf(code);
+    const status = problemStatus(code);
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
   const statuses = [...new Set([...Object.keys(answers).map(Number), ...byStatus.keys()])];
   return Object.fromEntries(
-    statuses.map((status) => [status, responseOf(answers[status], byStatus.get(status))]),
+    statuses.map((status) => [status, toResponse(answers[status], byStatus.get(status))]),
   );
 }
 
-/** One status may be an answer as well as a problem. */
-function responseOf(answer: Answer | undefined, codes: readonly ErrorCode[] = []): JsonSchema {
+/** A status can be both an answer and a problem. */
+function toResponse(answer: RouteAnswer | undefined, codes: readonly ErrorCode[] = []): JsonSchema {
   const { description, schema, type = "application/json" } = answer ?? {};
   const problem = { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } };
   const content = {

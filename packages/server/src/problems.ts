@@ -1,40 +1,40 @@
-/** What the server itself refuses: problem details, each with the page that explains it. */
+/** Problem documents (RFC 9457) of the HTTP API. Their `type` is a page of the server that explains the error. */
 import type { FastifyReply } from "fastify";
 import { ERROR_CODES, type ErrorCode, NevertwiceError } from "nevertwice";
 import { problemAnswer } from "nevertwice/http";
 
-/** Relative, so that it is right behind every name of the server. */
+/** Relative, so that it works under every host name of the server. */
 const PROBLEM_BASE = "/errors/";
 
-/** No browser guesses a type, and no cache keeps an answer, unless a page says otherwise. */
+/** Browsers must not guess the content type, and caches must not store the response, unless a page overrides this. */
 export const ANSWER_HEADERS = { "x-content-type-options": "nosniff", "cache-control": "no-store" } as const;
 
-interface Difference {
+interface ProblemOverride {
   readonly status?: number;
   readonly retryable?: boolean;
   readonly title?: string;
 }
 
 /**
- * Where the HTTP API differs from a layer before a handler. The claim is the caller's own, so losing it is no failure
- * of the server, and the same call again changes nothing. What there is too much of are requests, not keys.
+ * Where the HTTP API differs from the HTTP layer of the library. A lost lease is the caller's, not a failure of the
+ * server, and repeating the call does not help. An exceeded quota means too many requests, not too many keys.
  */
-const HERE: Partial<Record<ErrorCode, Difference>> = {
+const OVERRIDES: Partial<Record<ErrorCode, ProblemOverride>> = {
   "lease-lost": { status: 409, retryable: false },
   "quota-exceeded": { title: "Too many requests" },
 };
 
-export function statusOf(code: ErrorCode): number {
-  return HERE[code]?.status ?? ERROR_CODES[code].status;
+export function problemStatus(code: ErrorCode): number {
+  return OVERRIDES[code]?.status ?? ERROR_CODES[code].status;
 }
 
-/** A refusal that says when to come back. */
+/** An error with a `Retry-After` header. */
 export function tooManyRequests(message: string, retryAfterSeconds: number): NevertwiceError {
   return Object.assign(new NevertwiceError("quota-exceeded", message), { retryAfterSeconds });
 }
 
-/** `more` is told with the problem: what the caller needs to go on. */
-export function problemOf(
+/** `more` adds members to the problem document. */
+export function toProblemResponse(
   error: NevertwiceError & { readonly retryAfterSeconds?: number },
   more: Readonly<Record<string, unknown>> = {},
 ): { readonly headers: Readonly<Record<string, string>>; readonly body: string } {
@@ -47,7 +47,7 @@ export function problemOf(
       ...(code === "not-authenticated" && { "www-authenticate": 'Bearer realm="nevertwice"' }),
       ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
     },
-    body: JSON.stringify({ ...(JSON.parse(body) as object), ...HERE[code], ...more }),
+    body: JSON.stringify({ ...(JSON.parse(body) as object), ...OVERRIDES[code], ...more }),
   };
 }
 
@@ -56,6 +56,6 @@ export function sendProblem(
   error: NevertwiceError,
   more?: Readonly<Record<string, unknown>>,
 ): FastifyReply {
-  const { headers, body } = problemOf(error, more);
-  return reply.code(statusOf(error.code)).headers(headers).send(body);
+  const { headers, body } = toProblemResponse(error, more);
+  return reply.code(problemStatus(error.code)).headers(headers).send(body);
 }

@@ -1,6 +1,6 @@
 /**
- * The ready service: HTTP API, dashboard, health and figures on one address, and the gateway on another. Nothing about
- * a claim, a hold or a session is kept in it, so any number of them on one store behave as one.
+ * The complete service: HTTP API, dashboard, health checks and metrics on one address, and the gateway on another. All
+ * state of claims, holds and sessions is in the store, so any number of servers on one store behave like one server.
  */
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -10,6 +10,7 @@ import { createReservations, type ReservationStore } from "nevertwice/reservatio
 import { openReservations } from "nevertwice/reservations/open";
 import { openStore } from "nevertwice/stores/open";
 import { createAccess } from "./access.ts";
+import { createAddressCheck } from "./address-check.ts";
 import { auditRoutes } from "./api/audit.ts";
 import { claimsRoutes } from "./api/claims.ts";
 import { eventsRoutes } from "./api/events.ts";
@@ -17,37 +18,41 @@ import { holdsRoutes } from "./api/holds.ts";
 import { keysRoutes } from "./api/keys.ts";
 import { liveRoutes } from "./api/live.ts";
 import { policyRoutes } from "./api/policy.ts";
-import { registerRoutes } from "./api/register.ts";
-import type { Route } from "./api/route.ts";
+import { registerRoutes } from "./api/register-routes.ts";
+import type { ApiRoute } from "./api/route.ts";
 import { createApp } from "./app.ts";
 import { configOf, type ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { type Context, createContext } from "./context.ts";
 import { createFailedTries } from "./failed-tries.ts";
-import { createGatekeeper, isLoopback } from "./gatekeeper.ts";
+import { createGatekeeper } from "./gatekeeper.ts";
+import { gatewayRules } from "./gateway/gateway-rules.ts";
 import { createRouteLabel } from "./gateway/route-match.ts";
 import { createGateway } from "./gateway.ts";
-import { rulesOf } from "./gateway-rules.ts";
 import { registerHealth } from "./health.ts";
+import { isLoopback } from "./host-header.ts";
 import { createLive } from "./live.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
-import { openapiOf } from "./openapi.ts";
+import { openApiDocument } from "./openapi.ts";
 import { registerPages } from "./pages/pages.ts";
+import type { ListenAddress } from "./server-setting.ts";
 import { createSessions } from "./sessions.ts";
-import type { Address } from "./setting.ts";
 import { telemetryObservers } from "./tracing.ts";
 import { VERSION } from "./version.ts";
 
 export interface NevertwiceServer {
-  /** Where the API and the dashboard are, and the gateway if there is one. Refuses what would be open to strangers. */
+  /**
+   * Starts listening and returns the URLs of the API and of the gateway, if there is one. Throws a `ConfigError` if an
+   * address can be reached from other machines and there is no access token.
+   */
   listen(): Promise<{ readonly url: string; readonly gatewayUrl: string | undefined }>;
-  /** Takes nothing new, waits for what runs, and closes the stores that it opened. */
+  /** Stops accepting requests, waits for those that run, and closes the stores that the server opened. */
   close(): Promise<void>;
-  /** The HTTP application, for requests without a socket. */
+  /** The HTTP application, which can also be called without a socket (`app.inject`). */
   readonly app: FastifyInstance;
   readonly context: Context;
-  readonly routes: readonly Route[];
-  /** All that the HTTP application answers, pages and health among it: `GET /v1/keys/:id`. */
+  readonly routes: readonly ApiRoute[];
+  /** Method and path of everything that the HTTP application serves, pages and health checks included: `GET /v1/keys/:id`. */
   readonly addresses: readonly string[];
 }
 
@@ -55,32 +60,33 @@ export async function createServer(given: Partial<ServerConfig> = {}): Promise<N
   const config = configOf(given);
   const stores = await openStores(config);
   try {
-    return serverOn(stores, config);
+    return assembleServer(stores, config);
   } catch (error) {
     await closeStores(stores);
     throw error;
   }
 }
 
-/** What an operation is called in the labels of metrics. The gateway's operations are concrete paths, which hold names of customers. */
+/** Returns the label of an operation in metrics. The gateway's operations are concrete paths, which may contain names of customers. */
 function operationLabel(config: ServerConfig): (operation: string) => string {
-  return createRouteLabel(config.upstream === undefined ? [] : rulesOf(config));
+  return createRouteLabel(config.upstream === undefined ? [] : gatewayRules(config));
 }
 
-function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
+function assembleServer(stores: Stores, config: ServerConfig): NevertwiceServer {
   const metrics = createMetrics({ label: operationLabel(config) });
-  const context = contextOf(config, stores, metrics);
+  const context = openContext(config, stores, metrics);
   const isSecure = config.tlsCert !== undefined;
-  const sessions = createSessions({ store: stores.records, access: context.access, isSecure });
+  const { drain: drainMs } = config;
+  const sessions = createSessions({ store: stores.records, access: context.access, isSecure, drainMs });
   const gatekeeper = createGatekeeper({
     access: context.access,
     sessions,
     failedTries: createFailedTries(),
     namespace: config.namespace,
-    hosts: [config.listen.host, ...config.allowHost],
   });
-  const app = createApp(config, metrics, gatekeeper);
-  const addresses = addressesOf(app);
+  const checkAddress = createAddressCheck([config.listen.host, ...config.allowHost]);
+  const app = createApp(config, { metrics, gatekeeper, checkAddress });
+  const addresses = collectAddresses(app);
   const routes = [
     ...claimsRoutes(context),
     ...eventsRoutes(context),
@@ -92,7 +98,7 @@ function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
   ];
   registerRoutes(app, routes, gatekeeper);
   registerHealth(app, { context, metrics, gatekeeper });
-  app.get("/openapi.json", async () => openapiOf(routes, VERSION));
+  app.get("/openapi.json", async () => openApiDocument(routes, VERSION));
   registerPages(app, { context, gatekeeper, sessions });
   const gateway = config.upstream === undefined ? undefined : createGateway(config, context);
 
@@ -106,25 +112,25 @@ function serverOn(stores: Stores, config: ServerConfig): NevertwiceServer {
       const url = await app.listen({ ...config.listen });
       if (gateway === undefined) return { url, gatewayUrl: undefined };
       for (const warning of gateway.warnings) app.log.warn(warning);
-      return { url, gatewayUrl: await listening(gateway.server, config.gatewayListen, isSecure) };
+      return { url, gatewayUrl: await listenOn(gateway.server, config.gatewayListen, isSecure) };
     },
     async close() {
-      await Promise.all([closeApp(app, config.drain), gateway?.close()]);
-      await context.close();
+      await Promise.all([closeApp(app, drainMs), gateway?.close()]);
+      await Promise.all([context.close(), sessions.end()]);
       await closeStores(stores);
     },
   };
 }
 
-/** Requests that run are waited for, but not for ever: a client may send its body, or read its answer, slowly. */
+/** Waits for running requests, but at most `drainMs`: a client may send its body or read its response slowly. */
 async function closeApp(app: FastifyInstance, drainMs: number): Promise<void> {
   const timer = setTimeout(() => app.server.closeAllConnections(), drainMs);
   await app.close();
   clearTimeout(timer);
 }
 
-/** Filled while routes are registered. */
-function addressesOf(app: FastifyInstance): readonly string[] {
+/** The list fills while routes are registered. */
+function collectAddresses(app: FastifyInstance): readonly string[] {
   const addresses: string[] = [];
   app.addHook("onRoute", ({ method, url }) => {
     for (const one of [method].flat()) addresses.push(`${one} ${url}`);
@@ -137,7 +143,7 @@ interface Stores {
   readonly holds: ReservationStore | undefined;
 }
 
-/** Stores of records that can also keep holds. */
+/** URLs of stores that can keep holds as well as records. */
 const KEEPS_HOLDS = /^(memory|sqlite|postgres|postgresql|mysql):/;
 
 async function openStores({ store, holdsStore }: ServerConfig): Promise<Stores> {
@@ -156,16 +162,22 @@ async function closeStores({ records, holds }: Stores): Promise<void> {
   await Promise.all([records.close(), holds?.close()]);
 }
 
-function contextOf(config: ServerConfig, { records, holds }: Stores, metrics: Metrics): Context {
+function openContext(config: ServerConfig, { records, holds }: Stores, metrics: Metrics): Context {
   const { namespace, accessToken: fixed, holdsWindow: windowMs } = config;
   const telemetry = telemetryObservers(operationLabel(config));
   return createContext({
     settings: config,
     store: records,
-    access: createAccess({ store: records, namespace, fixed, isReachable: isReachable(config) }),
+    access: createAccess({
+      store: records,
+      namespace,
+      fixed,
+      isReachable: isReachable(config),
+      drainMs: config.drain,
+    }),
     live: createLive(),
-    observersOf: (name) => [metrics.observer(name), ...telemetry],
-    holdsOf:
+    createObservers: (name) => [metrics.observer(name), ...telemetry],
+    createHolds:
       holds &&
       ((name) => createReservations({ store: holds, namespace: name, windowMs, sweepEveryMs: SWEEP_MS })),
   });
@@ -173,12 +185,12 @@ function contextOf(config: ServerConfig, { records, holds }: Stores, metrics: Me
 
 const SWEEP_MS = 1_000;
 
-/** Whether others than this machine call the API: at its own address, or through a proxy by another name. */
+/** Whether other machines can call the API: at its listen address, or through a proxy under an allowed name. */
 function isReachable({ listen, allowHost }: ServerConfig): boolean {
   return [listen.host, ...allowHost].some((host) => !isLoopback(host));
 }
 
-/** Whoever can reach another address than loopback must show a token. */
+/** Throws a `ConfigError` if other machines can reach an address and there is no access token. */
 async function checkOpenness(config: ServerConfig, { access }: Context): Promise<void> {
   const { listen, gatewayListen, allowHost, upstream } = config;
   const addresses = [
@@ -191,11 +203,11 @@ async function checkOpenness(config: ServerConfig, { access }: Context): Promise
   throw new ConfigError(
     open.name,
     open.port === undefined ? open.host : `${open.host}:${open.port}`,
-    "a loopback address, unless there is an access token: make one with `nevertwice access create`, or give --access-token",
+    "a loopback address, unless there is an access token: create one with `nevertwice access create`, or set --access-token",
   );
 }
 
-function listening(server: Server, { host, port }: Address, isSecure: boolean): Promise<string> {
+function listenOn(server: Server, { host, port }: ListenAddress, isSecure: boolean): Promise<string> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {

@@ -1,6 +1,6 @@
 /**
- * What the server tells OpenTelemetry, if an SDK was registered before it: `node --import ./otel.js`. Without one there
- * is nothing here, and it costs nothing.
+ * Spans and metrics for OpenTelemetry, if an SDK was registered before the server starts (`node --import ./otel.js`).
+ * Without an SDK this file adds no hooks and costs nothing.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import {
@@ -21,13 +21,13 @@ import { telemetry } from "nevertwice/opentelemetry";
 
 const SCOPE = "@nevertwice/server";
 
-/** Spans and metrics of guards, with the names that docs/telemetry.md gives them. */
+/** Observers that report spans and metrics of guards, with the names in docs/telemetry.md. */
 export function telemetryObservers(label: (operation: string) => string): readonly Observer[] {
   const isWatched = hasTraces() || metrics.getMeter(SCOPE) !== createNoopMeter();
   return isWatched ? [telemetry({ operation: label })] : [];
 }
 
-/** A span for each request of the API and the pages, under the caller's own if its headers name one. */
+/** Starts a span for each request to the API and the pages, as a child of the span in the request headers, if any. */
 export function traceRequests(app: FastifyInstance): void {
   if (!hasTraces()) return;
   const spans = new WeakMap<IncomingMessage, Span>();
@@ -38,12 +38,12 @@ export function traceRequests(app: FastifyInstance): void {
   });
   app.addHook("onResponse", async (request, reply) => {
     const span = spans.get(request.raw);
-    // The pattern, never the address: that may hold a key.
+    // The pattern of the route, never the address, which may contain a key.
     if (span !== undefined) endRequest(span, request.method, request.routeOptions.url, reply.statusCode);
   });
 }
 
-/** The same for the gateway: its requests are the service's, so it knows no pattern of their addresses. */
+/** The same for the gateway. It does not know the routes of the service, so its spans have no route pattern. */
 export function requestTracing(): (
   req: IncomingMessage,
   res: ServerResponse,
@@ -58,7 +58,7 @@ export function requestTracing(): (
   };
 }
 
-/** No span of ours where an instrumentation of the SDK has made one for the request. */
+/** Starts no span if an instrumentation of the SDK has already started one for the request. */
 function startRequest({ method = "GET", headers }: IncomingMessage): { span?: Span; within: Context } {
   const around = context.active();
   if (trace.getSpan(around) !== undefined) return { within: around };
@@ -76,7 +76,7 @@ function endRequest(span: Span, method: string, route: string | undefined, statu
   span.end();
 }
 
-/** What the API hands out hides whether anybody is behind it. */
+/** The OpenTelemetry API always returns a provider; this looks at whether an SDK is behind it. */
 function hasTraces(): boolean {
   const provider = trace.getTracerProvider() as { getDelegateTracer?(name: string): unknown };
   return provider.getDelegateTracer === undefined || provider.getDelegateTracer(SCOPE) !== undefined;

@@ -1,4 +1,4 @@
-/** Which version this is, as its package says. */
+/** The version of the package. */
 import { createRequire } from "node:module";
 
 const manifest = createRequire(import.meta.url)("@nevertwice/server/package.json") as {

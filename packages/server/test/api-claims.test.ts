@@ -1,4 +1,4 @@
-/** Claims over HTTP, for services in any language. */
+/** Tests claims over HTTP, for services in any language. */
 import { expect, test } from "vitest";
 import { callerOf, startServer } from "./api-client.ts";
 
@@ -10,7 +10,7 @@ async function scene() {
   return { server, shop };
 }
 
-test("the first claim is new, and is told what it needs to do the work and to end it", async () => {
+test("the first claim is new, and gets what it needs to do the work and to complete it", async () => {
   const { shop } = await scene();
   const { status, body } = await shop("POST", "/v1/claims", { ...CLAIM, deriveKeys: ["psp", "mail"] });
   expect(status).toBe(201);
@@ -22,7 +22,7 @@ test("the first claim is new, and is told what it needs to do the work and to en
   expect(body.derivedKeys.psp).not.toBe(body.derivedKeys.mail);
 });
 
-test("a duplicate is told to come back while the work is under way, and gets its outcome afterwards", async () => {
+test("a duplicate gets 409 while the work runs, and its outcome afterwards", async () => {
   const { shop } = await scene();
   const { body: claim } = await shop("POST", "/v1/claims", CLAIM);
 
@@ -39,7 +39,7 @@ test("a duplicate is told to come back while the work is under way, and gets its
   expect(late).toMatchObject({ status: 200, body: { id: claim.id, outcome: { kind: "value", value } } });
 });
 
-test("an error that is completed is handed back as one", async () => {
+test("a claim that was completed with an error returns that error", async () => {
   const { shop } = await scene();
   const { body } = await shop("POST", "/v1/claims", CLAIM);
   const error = { reason: "card declined" };
@@ -59,7 +59,7 @@ test("a completion has either a value or an error", async () => {
   expect((await shop("POST", path, { token: body.token, value: null })).status).toBe(200);
 });
 
-test("completing again with the same token answers the same, and changes nothing", async () => {
+test("completing again with the same token returns the same and changes nothing", async () => {
   const { shop } = await scene();
   const { body } = await shop("POST", "/v1/claims", CLAIM);
   const complete = (value: unknown) =>
@@ -97,7 +97,7 @@ test("a stale token neither completes nor renews nor abandons", async () => {
   expect(body.leaseLeftMs).toBeGreaterThan(60_000);
 });
 
-test("a claim that was sent again with its own token is the same claim", async () => {
+test("a claim that is repeated with its own token is the same claim", async () => {
   const { shop } = await scene();
   const token = "11111111-2222-3333-4444-555555555555";
   const first = await shop("POST", "/v1/claims", { ...CLAIM, token });
@@ -107,7 +107,46 @@ test("a claim that was sent again with its own token is the same claim", async (
   expect(again.body.token).toBe(token);
 });
 
-test("another meaning under the same key is a conflict that tells nothing of the first", async () => {
+test("a token that abandoned its claim gets token-spent, which is not retryable", async () => {
+  const { shop } = await scene();
+  const token = "11111111-2222-3333-4444-555555555555";
+  const { body } = await shop("POST", "/v1/claims", { ...CLAIM, token });
+  await shop("POST", `/v1/claims/${body.id}/abandon`, { token });
+  const again = await shop("POST", "/v1/claims", { ...CLAIM, token });
+  expect(again).toMatchObject({
+    status: 409,
+    body: {
+      code: "token-spent",
+      retryable: false,
+      id: body.id,
+      detail: expect.stringContaining("new token"),
+    },
+  });
+  expect(again.headers["retry-after"]).toBeUndefined();
+  const fresh = await shop("POST", "/v1/claims", { ...CLAIM, token: token.replace("1", "2") });
+  expect(fresh).toMatchObject({ status: 201, body: { number: 2 } });
+});
+
+test("each step of a claim is in the history of its key, once", async () => {
+  const { server, shop } = await scene();
+  const operator = await callerOf(server, "operator", { name: "olga" });
+  const steps = [
+    { key: "completed", verb: "complete", more: { value: 1 } },
+    { key: "abandoned", verb: "abandon", more: {} },
+    { key: "open", verb: "renew", more: {} },
+  ];
+  for (const { key, verb, more } of steps) {
+    const { body } = await shop("POST", "/v1/claims", { ...CLAIM, key });
+    // The answer is lost, and the call is repeated.
+    for (let tries = 0; tries < 2; tries++)
+      await shop("POST", `/v1/claims/${body.id}/${verb}`, { token: body.token, ...more });
+    const { body: seen } = await operator("GET", `/v1/keys/${body.id}`);
+    const kinds = seen.events.map(({ kind }: { readonly kind: string }) => kind);
+    expect(kinds).toEqual(["claimed", ...(key === "open" ? ["renewed", "renewed"] : [key])]);
+  }
+});
+
+test("another fingerprint for the same key is a conflict that reveals nothing of the first request", async () => {
   const { shop } = await scene();
   await shop("POST", "/v1/claims", { ...CLAIM, fingerprint: { amount: 4_200 } });
   const other = await shop("POST", "/v1/claims", { ...CLAIM, fingerprint: { amount: 1 } });
@@ -115,7 +154,7 @@ test("another meaning under the same key is a conflict that tells nothing of the
   expect(other.text).not.toMatch(/4.?200|pending/);
 });
 
-test("an outcome that nobody knows is held for a decision, with the fence that decides it", async () => {
+test("an unknown outcome is held for a decision, with the fence for it", async () => {
   const { shop } = await scene();
   const hold = { ...CLAIM, onLapsed: "hold" };
   const { body } = await shop("POST", "/v1/claims", hold);
@@ -125,7 +164,7 @@ test("an outcome that nobody knows is held for a decision, with the fence that d
   expect(next.headers["retry-after"]).toBeUndefined();
 });
 
-test("a claim that went silent is taken over, and the new owner is told", async () => {
+test("a lapsed claim is taken over, and the new owner learns it", async () => {
   const { shop } = await scene();
   const { body } = await shop("POST", "/v1/claims", CLAIM);
   await shop("POST", `/v1/claims/${body.id}/abandon`, { token: body.token, as: "unknown" });
@@ -133,7 +172,7 @@ test("a claim that went silent is taken over, and the new owner is told", async 
   expect(next).toMatchObject({ status: 201, body: { number: 2, tookOver: true } });
 });
 
-test("a service reads its own claims, without their token, and nobody else's", async () => {
+test("a service reads its own claims, without their token, and no others", async () => {
   const { server, shop } = await scene();
   const { body: claim } = await shop("POST", "/v1/claims", { ...CLAIM, scope: "tenant-1" });
   const own = await shop("GET", `/v1/claims/${claim.id}`);
@@ -155,7 +194,7 @@ test("a service reads its own claims, without their token, and nobody else's", a
   }
 });
 
-test("the same key of two services is two keys: neither sees, blocks nor learns of the other's", async () => {
+test("the same key of two services is two keys: neither sees or blocks the other", async () => {
   const { server, shop } = await scene();
   const other = await callerOf(server, "service", { name: "other" });
   const first = await shop("POST", "/v1/claims", CLAIM);
@@ -164,7 +203,7 @@ test("the same key of two services is two keys: neither sees, blocks nor learns 
   expect(first.body.id).not.toBe(second.body.id);
 });
 
-test("no scope of a token and a scope below another make the same", async () => {
+test("a token's scope never equals a narrowed scope of another token", async () => {
   const server = await startServer();
   const plain = await callerOf(server, "service", { name: "a", scope: "a|b" });
   const below = await callerOf(server, "service", { name: "b", scope: "a" });
@@ -172,7 +211,7 @@ test("no scope of a token and a scope below another make the same", async () => 
   expect((await below("POST", "/v1/claims", { ...CLAIM, scope: "b" })).status).toBe(201);
 });
 
-test("a claim's token that fell into the hands of another scope does nothing there", async () => {
+test("a claim's token does not work in another scope", async () => {
   const { server, shop } = await scene();
   const thief = await callerOf(server, "service", { name: "thief" });
   const { body } = await shop("POST", "/v1/claims", CLAIM);
@@ -181,14 +220,14 @@ test("a claim's token that fell into the hands of another scope does nothing the
   expect((await shop("GET", `/v1/claims/${body.id}`)).body.state).toBe("pending");
 });
 
-test("the store never has the token that owns a claim", async () => {
+test("the store never contains the token of a claim", async () => {
   const { server, shop } = await scene();
   const { body } = await shop("POST", "/v1/claims", CLAIM);
   const record = await server.context.store.read(body.id);
   expect(record?.token).not.toContain(body.token);
 });
 
-test("operators and auditors make no claims, and strangers nothing", async () => {
+test("operators and auditors cannot claim, and callers without a token cannot do anything", async () => {
   const { server } = await scene();
   for (const role of ["operator", "auditor"] as const) {
     const caller = await callerOf(server, role, { name: role });
@@ -207,11 +246,12 @@ test.each([
   ["an empty scope", { ...CLAIM, scope: "" }, "request-invalid"],
   ["a number for a key", { operation: "charge", key: 1 }, "request-invalid"],
   ["an option that there is not", { ...CLAIM, ttl: 1 }, "request-invalid"],
-  ["a namespace of one's own", { ...CLAIM, namespace: "elsewhere" }, "request-invalid"],
+  ["a namespace in the body", { ...CLAIM, namespace: "elsewhere" }, "request-invalid"],
   ["a lease of no time", { ...CLAIM, leaseMs: 0 }, "request-invalid"],
   ["a token that is guessed", { ...CLAIM, token: "1" }, "request-invalid"],
   ["a key of too many bytes", { operation: "charge", key: "ä".repeat(600) }, "key-invalid"],
   ["an operation of too many bytes", { operation: "ä".repeat(600), key: "k" }, "request-invalid"],
+  ["an operation of the library's own", { operation: "nevertwice:quota", key: "k" }, "request-invalid"],
   ["half a character in a key", { operation: "charge", key: "\ud800" }, "key-invalid"],
   ["a fingerprint that is too deep", { ...CLAIM, fingerprint: deep(200) }, "fingerprint-invalid"],
 ])("a claim with %s is refused as the caller's mistake", async (_, body, code) => {

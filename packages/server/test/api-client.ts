@@ -1,4 +1,4 @@
-/** A server for tests, and a client of it that holds every answer to the OpenAPI document. */
+/** A server for tests, and a client that checks every response against the OpenAPI document. */
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import type { InjectOptions } from "fastify";
 import { onTestFinished } from "vitest";
@@ -30,7 +30,7 @@ export interface Operation {
 
 export interface Answered {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: an answer is what the test says it is.
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the type of the response.
   readonly body: any;
   readonly headers: Readonly<Record<string, unknown>>;
   readonly text: string;
@@ -82,7 +82,7 @@ export function callWith(server: NevertwiceServer, token?: string): Call {
 const validators = new WeakMap<NevertwiceServer, Promise<Check>>();
 type Check = (method: string, path: string, answered: Answered) => void;
 
-/** Fails for an answer that the document does not know. */
+/** Throws for a response that the document does not describe. */
 export async function checkDocumented(
   server: NevertwiceServer,
   method: string,
@@ -114,7 +114,7 @@ function checkOf(document: Document): Check {
       patterns.find((candidate) => candidate.path === path) ??
       patterns.find(({ pattern }) => pattern.test(path));
     const operation = found && document.paths[found.path]?.[method.toLowerCase()];
-    // What is no operation is answered in the same words.
+    // Responses outside of operations have the same shape.
     const where = `${method} ${found?.path ?? "an unknown path"} ${status}`;
     const type = String(headers["content-type"] ?? "").split(";")[0] as string;
     const schema =

@@ -1,4 +1,4 @@
-/** Events over HTTP: seen before, or the first. */
+/** Tests marks of events over HTTP. */
 import { expect, test } from "vitest";
 import { SUBJECTS } from "../../nevertwice/test/scale/subjects.ts";
 import type { ServerConfig } from "../src/config.ts";
@@ -11,13 +11,25 @@ async function scene(config: Partial<ServerConfig> = {}) {
   return { server, mailer: await callerOf(server, "service", { name: "mailer" }) };
 }
 
-test("an event is the first once, and seen from then on", async () => {
+test("an event is first once, and seen afterwards", async () => {
   const { mailer } = await scene();
   expect((await mailer("POST", "/v1/events/seen", EVENT)).body).toEqual({ seen: false });
   expect(await mailer("POST", "/v1/events", EVENT)).toMatchObject({ status: 201, body: { first: true } });
   expect(await mailer("POST", "/v1/events", EVENT)).toMatchObject({ status: 200, body: { first: false } });
   expect((await mailer("POST", "/v1/events/seen", EVENT)).body).toEqual({ seen: true });
 });
+
+test.each(["/v1/events", "/v1/events/seen", "/v1/events/release"])(
+  "%s refuses an operation that is reserved for the library",
+  async (path) => {
+    const { mailer } = await scene();
+    const refused = await mailer("POST", path, { ...EVENT, operation: "nevertwice:quota" });
+    expect(refused).toMatchObject({
+      status: 400,
+      body: { code: "request-invalid", detail: expect.stringContaining("reserved for nevertwice itself") },
+    });
+  },
+);
 
 test.for([{ name: "memory", create: async () => "memory:" }, ...SUBJECTS])(
   "of sixty simultaneous marks of one event on $name, one is answered 201 and 59 are answered 200",
@@ -29,7 +41,7 @@ test.for([{ name: "memory", create: async () => "memory:" }, ...SUBJECTS])(
   },
 );
 
-test("an event counts as seen for thirty days, or as long as the request says", async () => {
+test("a mark is stored for thirty days, or for the retention of the request", async () => {
   const { server, mailer } = await scene();
   const keptFor = async (key: string, more: object) => {
     await mailer("POST", "/v1/events", { key, ...more });
@@ -40,7 +52,7 @@ test("an event counts as seen for thirty days, or as long as the request says", 
   expect(await keptFor("b", { retentionMs: 5_000 })).toBe(5_000);
 });
 
-test("a mark that is taken back lets the event be handled again", async () => {
+test("an event can be handled again after its mark was removed", async () => {
   const { mailer } = await scene();
   expect((await mailer("POST", "/v1/events/release", EVENT)).body).toEqual({ released: false });
   await mailer("POST", "/v1/events", EVENT);
@@ -48,7 +60,25 @@ test("a mark that is taken back lets the event be handled again", async () => {
   expect((await mailer("POST", "/v1/events", EVENT)).status).toBe(201);
 });
 
-test("consumers, scopes and senders have their own marks", async () => {
+test("the token that made a mark is first again, within its own scope", async () => {
+  const { server, mailer } = await scene();
+  const other = await callerOf(server, "service", { name: "other" });
+  const token = "11111111-2222-3333-4444-555555555555";
+  const statuses = [
+    await mailer("POST", "/v1/events", { ...EVENT, token }),
+    await mailer("POST", "/v1/events", { ...EVENT, token }),
+    await mailer("POST", "/v1/events", EVENT),
+    await other("POST", "/v1/events", { ...EVENT, token }),
+  ].map(({ status }) => status);
+  expect(statuses).toEqual([201, 201, 200, 201]);
+  await mailer("POST", "/v1/events/release", EVENT);
+  expect(await mailer("POST", "/v1/events", { ...EVENT, token })).toMatchObject({
+    status: 409,
+    body: { code: "token-spent" },
+  });
+});
+
+test("each consumer, scope and sender has its own marks", async () => {
   const { server, mailer } = await scene();
   const other = await callerOf(server, "service", { name: "other" });
   await mailer("POST", "/v1/events", EVENT);
@@ -61,7 +91,7 @@ test("consumers, scopes and senders have their own marks", async () => {
     expect(answer.status).toBe(201);
 });
 
-test("a mark of an event that stays claimed is told to come back, after it has waited", async () => {
+test("a mark of an event that stays claimed waits and then gets 409", async () => {
   const { server, mailer } = await scene();
   server.context.guard("default").retune({ waitMs: 50 });
   await mailer("POST", "/v1/claims", { operation: "event", key: "evt_2" });
@@ -70,7 +100,7 @@ test("a mark of an event that stays claimed is told to come back, after it has w
   expect(answer.headers["retry-after"]).toBe("1");
 });
 
-test("a mark of an event that is claimed waits for the claim, and is told that it was seen before", async () => {
+test("a mark of a claimed event waits for the claim and is then not first", async () => {
   const { mailer } = await scene();
   const { body: claim } = await mailer("POST", "/v1/claims", { operation: "event", key: "evt_3" });
   const marked = mailer("POST", "/v1/events", { key: "evt_3" });

@@ -1,4 +1,4 @@
-/** Keys over HTTP: what operators and auditors see, and what operators decide. */
+/** Tests keys over HTTP: what operators and auditors see, and the decisions of operators. */
 import { expect, test } from "vitest";
 import { type Call, callerOf, startServer } from "./api-client.ts";
 
@@ -25,7 +25,7 @@ async function lapsed(shop: Call, key: string) {
   return { id, fence } as { id: string; fence: number };
 }
 
-test("operators list keys in full, auditors only how they begin; neither lists outcomes", async () => {
+test("operators list whole keys, auditors their first characters, and lists have no outcomes", async () => {
   const { shop, operator, auditor } = await scene();
   await completed(shop, "order-4711");
   const [whole] = (await operator("GET", "/v1/keys")).body.records;
@@ -43,13 +43,13 @@ test("operators list keys in full, auditors only how they begin; neither lists o
     expect(answer.text).not.toContain("secret-receipt");
 });
 
-test("of a short key no more than half is shown to auditors", async () => {
+test("auditors see at most half of a short key", async () => {
   const { shop, auditor } = await scene();
   await claim(shop, "1234");
   expect((await auditor("GET", "/v1/keys")).body.records[0].key).toBe("12…");
 });
 
-test("services list no keys", async () => {
+test("services cannot list keys", async () => {
   const { shop } = await scene();
   expect(await shop("GET", "/v1/keys")).toMatchObject({ status: 403, body: { code: "not-authorized" } });
 });
@@ -89,7 +89,7 @@ test("a search finds every key that has the text, over any number of pages", asy
   expect(found.sort()).toEqual(wanted.sort());
 });
 
-test("an auditor cannot find out a key by searching for it", async () => {
+test("an auditor cannot guess a key by searching", async () => {
   const { shop, operator, auditor } = await scene();
   await claim(shop, "order-4711");
   const found = async (caller: Call, text: string) =>
@@ -99,7 +99,7 @@ test("an auditor cannot find out a key by searching for it", async () => {
   );
 });
 
-test("one key is shown with what this server saw of it, and its outcome to operators alone", async () => {
+test("one key has the events of this server, and its outcome only for operators", async () => {
   const { shop, operator, auditor } = await scene();
   const id = await completed(shop, "order-4711");
   await claim(shop, "order-4711");
@@ -109,13 +109,13 @@ test("one key is shown with what this server saw of it, and its outcome to opera
     key: "order-4711",
     outcome: { kind: "value", value: "secret-receipt" },
   });
-  expect(body.events.map(({ kind }: { kind: string }) => kind)).toEqual(["claimed", "replayed"]);
+  expect(body.events.map(({ kind }: { kind: string }) => kind)).toEqual(["claimed", "completed", "replayed"]);
   const seen = await auditor("GET", `/v1/keys/${id}`);
   expect(seen.body.record.outcome).toBeUndefined();
   expect(seen.text).not.toMatch(/4711|secret-receipt/);
 });
 
-test("an outcome that is more than JSON is told in JSON", async () => {
+test("an outcome with types beyond JSON is converted to JSON", async () => {
   const { server, operator } = await scene();
   const value = {
     at: new Date(0),
@@ -145,7 +145,7 @@ test("an outcome that is more than JSON is told in JSON", async () => {
   });
 });
 
-test("an operator of another namespace finds nothing, and can do nothing", async () => {
+test("an operator of another namespace finds no keys and changes none", async () => {
   const { server, shop } = await scene();
   const { id, fence } = await lapsed(shop, "order-1");
   const other = await callerOf(server, "operator", { name: "other", namespace: "elsewhere" });
@@ -157,7 +157,7 @@ test("an operator of another namespace finds nothing, and can do nothing", async
   }
 });
 
-test("what an operator decides answers for the key", async () => {
+test("the decision of an operator becomes the outcome of the key", async () => {
   const { shop, operator } = await scene();
   const hold = { onLapsed: "hold" };
   const ask = (key: string) => shop("POST", "/v1/claims", { operation: "charge", key, ...hold });
@@ -173,7 +173,7 @@ test("what an operator decides answers for the key", async () => {
   expect(await ask("c")).toMatchObject({ status: 201, body: { tookOver: false } });
 });
 
-test("a decision about what has moved on since is refused", async () => {
+test("a stale decision is refused", async () => {
   const { shop, operator } = await scene();
   const { id, fence } = await lapsed(shop, "order-1");
   await operator("POST", `/v1/keys/${id}/resolve`, { fence, decision: "not-done" });
@@ -187,7 +187,7 @@ test("a decision about what has moved on since is refused", async () => {
   expect((await shop("GET", `/v1/claims/${id}`)).body.state).toBe("completed");
 });
 
-test("what is completed is not decided again", async () => {
+test("a completed key cannot be resolved", async () => {
   const { shop, operator } = await scene();
   const id = await completed(shop, "order-1", "first");
   const { fence } = (await operator("GET", `/v1/keys/${id}`)).body.record;
@@ -200,7 +200,7 @@ test("what is completed is not decided again", async () => {
   expect((await shop("GET", `/v1/claims/${id}`)).body.outcome.value).toBe("first");
 });
 
-test("what is under way is neither resolved nor released nor forgotten", async () => {
+test("a key whose work is running cannot be resolved, released or forgotten", async () => {
   const { shop, operator } = await scene();
   const { id, fence } = await claim(shop, "order-1");
   for (const verb of ["resolve", "release", "forget"]) {
@@ -210,7 +210,7 @@ test("what is under way is neither resolved nor released nor forgotten", async (
   }
 });
 
-test("release frees what is completed and what is unknown, once and again", async () => {
+test("release frees completed and unknown keys, and may be repeated", async () => {
   const { shop, operator } = await scene();
   const id = await completed(shop, "order-1");
   const unknown = await lapsed(shop, "order-2");
@@ -224,7 +224,7 @@ test("release frees what is completed and what is unknown, once and again", asyn
   expect(await claim(shop, "order-2", { onLapsed: "hold" })).toMatchObject({ tookOver: false });
 });
 
-test("what is forgotten is found no more, and its work still not repeated", async () => {
+test("a forgotten key is no longer found, and its work is not repeated", async () => {
   const { shop, operator } = await scene();
   const id = await completed(shop, "order-1");
   const { fence } = (await operator("GET", `/v1/keys/${id}`)).body.record;
@@ -235,7 +235,7 @@ test("what is forgotten is found no more, and its work still not repeated", asyn
   expect(body.outcome).toEqual({ kind: "not-kept", reason: "forgotten" });
 });
 
-test("auditors and services decide nothing", async () => {
+test("auditors and services cannot decide", async () => {
   const { shop, auditor } = await scene();
   const { id, fence } = await lapsed(shop, "order-1");
   for (const caller of [shop, auditor])

@@ -1,9 +1,9 @@
-/** What a dashboard shows of the present, the doctor's findings, and what clients may rely on. */
+/** Tests the live figures, the findings of the doctor, and the policy document. */
 import { get } from "node:http";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { callerOf, callWith, startServer } from "./api-client.ts";
 
-test("the picture of the last minute counts what was claimed and replayed", async () => {
+test("the snapshot of the last minute counts claims and replays", async () => {
   const server = await startServer();
   const shop = await callerOf(server, "service", { name: "shop" });
   const auditor = await callerOf(server, "auditor");
@@ -24,7 +24,7 @@ test("the picture of the last minute counts what was claimed and replayed", asyn
   expect(live.store.title).toMatch(/memory/i);
 });
 
-/** The data of the first so many events, then the rest until the end. */
+/** The data of the first events, then the rest until the end. */
 function listen(url: string, token: string, count: number) {
   return listenWith(url, { authorization: `Bearer ${token}` }, count);
 }
@@ -58,7 +58,7 @@ function listenWith(url: string, headers: Readonly<Record<string, string>>, coun
   return { events, first, ended };
 }
 
-test("several clients are sent a picture a second, and their streams end when the server stops", async () => {
+test("several clients get a snapshot every second, and their streams end when the server stops", async () => {
   const server = await startServer({ listen: { host: "127.0.0.1", port: 0 } });
   const { token } = await server.context.access.create({ name: "a", role: "auditor" });
   const { url } = await server.listen();
@@ -98,7 +98,7 @@ test("a stream ends when the session that opened it is closed", async () => {
   await client.ended;
 });
 
-test("a stream that needed no token ends when the first token is made", async () => {
+test("a stream that was opened without a token ends when the first token is created", async () => {
   const server = await startServer({ listen: { host: "127.0.0.1", port: 0 } });
   const { url } = await server.listen();
   const client = listenWith(url, {}, 1);
@@ -107,7 +107,7 @@ test("a stream that needed no token ends when the first token is made", async ()
   await client.ended;
 });
 
-test("a stream counts what happened in its token's namespace", async () => {
+test("a stream counts the events of its token's namespace", async () => {
   const server = await startServer({ listen: { host: "127.0.0.1", port: 0 } });
   const { token } = await server.context.access.create({ name: "a", role: "auditor", namespace: "orders" });
   await server.context.guard("loans").run({ operation: "grant", key: "1" }, () => 1);
@@ -118,7 +118,7 @@ test("a stream counts what happened in its token's namespace", async () => {
     expect(seconds.filter(({ counts }) => counts.first > 0)).toEqual([]);
 });
 
-test("one token has eight streams at most, all together 200, and a closed one makes room", async () => {
+test("a token can open eight streams, all tokens together 200, and a closed stream makes room", async () => {
   const server = await startServer({ listen: { host: "127.0.0.1", port: 0 }, drain: 50 });
   const { url } = await server.listen();
   const streams = new Map<string, AbortController[]>();
@@ -151,7 +151,7 @@ test("one token has eight streams at most, all together 200, and a closed one ma
   await vi.waitFor(async () => expect((await open(last)).status).toBe(200));
 });
 
-test("a HEAD of the stream is answered, and leaves no stream open", async () => {
+test("a HEAD request for the stream is answered and leaves no stream open", async () => {
   const server = await startServer({ listen: { host: "127.0.0.1", port: 0 }, drain: 50 });
   const { url } = await server.listen();
   for (let index = 0; index < 20; index++)
@@ -161,7 +161,7 @@ test("a HEAD of the stream is answered, and leaves no stream open", async () => 
   expect((await fetch(`${url}/v1/live/stream`, { signal: controller.signal })).status).toBe(200);
 });
 
-test("the doctor tells what the store survives, and asks it no more than it must", async () => {
+test("the doctor reports what the store survives, and caches its result", async () => {
   const server = await startServer();
   const shop = await callerOf(server, "service");
   let asked = 0;
@@ -180,7 +180,7 @@ test("the doctor tells what the store survives, and asks it no more than it must
   expect(asked).toBe(1);
 });
 
-test("the policy tells the windows of the API and the rules of the gateway", async () => {
+test("the policy contains the time windows of the API and the rules of the gateway", async () => {
   const rule = {
     path: "/payments",
     methods: ["POST"],

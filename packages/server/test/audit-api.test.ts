@@ -1,9 +1,10 @@
+/** Tests the audit over HTTP. */
 import { expect, test } from "vitest";
 import { type Scene, sceneOf } from "./calling.ts";
 
 const LONG_KEY = "order-4711-of-ann";
 
-/** A hold that was placed and confirmed, and one more of the same by another key. */
+/** A confirmed hold, and a second one of the same requester under another key. */
 async function history({ call }: Scene, token: string): Promise<string> {
   await call("POST /v1/resources", { token, key: "d", body: { resource: "room-7", capacity: 2 } });
   const hold = { resource: "room-7", requester: "ann", durationMs: 60_000 };
@@ -22,7 +23,7 @@ async function audited(): Promise<Scene & { auditor: string; operator: string; i
   return { ...scene, auditor, operator, id };
 }
 
-test("the audit answers a verdict with data for programs and a page that can be drawn", async () => {
+test("the audit returns a verdict as data for programs and as a page for display", async () => {
   const { call, auditor } = await audited();
   const { status, body } = await call("GET /v1/audit", { token: auditor });
   expect(status).toBe(200);
@@ -35,14 +36,14 @@ test("the audit answers a verdict with data for programs and a page that can be 
   expect(body.page).toMatchObject({ status: "holds", sections: expect.any(Array) });
 });
 
-test("the audit as text is for people", async () => {
+test("the audit is also available as text", async () => {
   const { call, auditor } = await audited();
   const { headers, text } = await call("GET /v1/audit?format=text", { token: auditor });
   expect(headers["content-type"]).toBe("text/plain; charset=utf-8");
   expect(text).toMatch(/^Audit of default, .*: all invariants hold\n {2}read: 2 commitments/);
 });
 
-test("counts of an earlier report show what is gone since", async () => {
+test("counts of an earlier report reveal missing records", async () => {
   const { call, auditor } = await audited();
   const query = "previousCommitments=3&previousEvents=4&previousCheckpoints=4";
   const { body } = await call(`GET /v1/audit?${query}`, { token: auditor });
@@ -51,7 +52,7 @@ test("counts of an earlier report show what is gone since", async () => {
   expect([half.status, half.body.code]).toEqual([400, "request-invalid"]);
 });
 
-test("the trace of a hold names the keys behind it, in full to operators only", async () => {
+test("the trace of a hold has its keys, whole only for operators", async () => {
   const { call, auditor, operator, id } = await audited();
   const seen = await call(`GET /v1/audit/holds/${id}`, { token: auditor });
   expect(seen.body).toMatchObject({
@@ -80,7 +81,7 @@ test("doubles are pairs of one resource and requester, each with a verdict", asy
   expect((await call("GET /v1/audit/doubles", { token: auditor })).status).toBe(400);
 });
 
-test("the configuration says what the deployment decided", async () => {
+test("the configuration contains the settings of holds", async () => {
   const { call, auditor } = await audited();
   const { body } = await call("GET /v1/audit/configuration", { token: auditor });
   expect(body).toMatchObject({
@@ -90,7 +91,7 @@ test("the configuration says what the deployment decided", async () => {
   });
 });
 
-test("an audit sees its own namespace alone", async () => {
+test("an audit covers only its namespace", async () => {
   const scene = await audited();
   const other = await scene.token({ role: "auditor", namespace: "other" });
   const { body } = await scene.call("GET /v1/audit", { token: other });

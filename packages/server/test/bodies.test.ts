@@ -1,16 +1,16 @@
-/** No body is read before its sender is known: every address of the server, spoken to byte by byte. */
+/** No body is read before its sender is authenticated: tested on every address of the server, on raw sockets. */
 import { connect, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { NevertwiceServer } from "../src/server.ts";
 import { startServer } from "./api-client.ts";
 
 const TOKEN = "0123456789abcdef0123456789abcdef";
-/** As long as a body of the API may be. */
+/** The longest body that the API accepts. */
 const LONG = 1_400_000;
 /** The head of the request, and what the server's socket had read before it was closed. */
 const MOST_READ = 700_000;
 const SIGN_IN = "POST /session";
-/** What the router itself refuses, what nobody registered, and methods that no route has. */
+/** Requests that the router refuses, unknown addresses, and methods that no route has. */
 const STRANGE = [
   "GET /%zz",
   "POST /%zz",
@@ -52,7 +52,7 @@ interface Heard {
   readonly bytesRead: number;
 }
 
-/** Sends the head, then all of a body as long as the connection takes it, and hears until the server closes. */
+/** Sends the head, then as much of the body as the connection accepts, and reads until the server closes. */
 async function flooded({ port, sockets }: Listening, address: string, framing: string): Promise<Heard> {
   const before = sockets.length;
   const socket = connect(port, "127.0.0.1");
@@ -78,7 +78,7 @@ async function flooded({ port, sockets }: Listening, address: string, framing: s
   return { status, text, bytesRead: sockets[before]?.bytesRead ?? Number.NaN };
 }
 
-describe("a stranger's body", () => {
+describe("the body of a caller without access", () => {
   test.each([`Content-Length: ${LONG}`, "Transfer-Encoding: chunked"])(
     "is read at no address, and its connection is closed: %s",
     async (framing) => {
@@ -94,7 +94,7 @@ describe("a stranger's body", () => {
     },
   );
 
-  test("that is to sign in is refused once it is longer than a token", async () => {
+  test("of a sign-in is refused once it is longer than a token", async () => {
     const at = await listening();
     for (const framing of [`Content-Length: ${LONG}`, "Transfer-Encoding: chunked"]) {
       const { bytesRead } = await flooded(at, SIGN_IN, framing);
@@ -109,7 +109,7 @@ describe("a stranger's body", () => {
     expect(long.json().detail).toContain("4096 bytes");
   });
 
-  test("that is announced with Expect is never asked for", async () => {
+  test("with Expect: 100-continue is never asked for", async () => {
     const at = await listening();
     for (const address of [...addressesOf(at), SIGN_IN].filter((one) => !one.startsWith("HEAD"))) {
       const answer = await asked(at, address, ["Expect: 100-continue", `Content-Length: ${LONG}`]);
@@ -118,7 +118,7 @@ describe("a stranger's body", () => {
   });
 });
 
-/** The first line of the answer to a head whose body is not sent. */
+/** The first line of the response to a request whose body is not sent. */
 async function asked({ port }: Listening, address: string, lines: readonly string[]): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   onTestFinished(() => void socket.destroy());
@@ -132,7 +132,7 @@ async function asked({ port }: Listening, address: string, lines: readonly strin
   return text;
 }
 
-describe("a body of somebody who may call", () => {
+describe("the body of an authorized caller", () => {
   const CLAIM = JSON.stringify({ operation: "charge", key: "k" });
   const HEAD = [
     `Authorization: Bearer ${TOKEN}`,
@@ -140,7 +140,7 @@ describe("a body of somebody who may call", () => {
     `Content-Length: ${CLAIM.length}`,
   ];
 
-  test("is asked for when it was announced with Expect, and read", async () => {
+  test("with Expect: 100-continue is asked for and read", async () => {
     const { port } = await listening();
     const socket = connect(port, "127.0.0.1");
     onTestFinished(() => void socket.destroy());
@@ -163,7 +163,7 @@ describe("a body of somebody who may call", () => {
     expect(text).toMatch(/HTTP\/1.1 201 /);
   });
 
-  test("keeps its connection where a short one was not wanted", async () => {
+  test("keeps its connection if a short body was not needed", async () => {
     const at = await listening();
     const answer = await asked(at, "GET /healthz", ["Content-Length: 10"]);
     expect(answer).toMatch(/^HTTP\/1.1 200 /);

@@ -8,7 +8,7 @@ export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | number | undefined>>;
   readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of a body.
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the type of the body.
   readonly body: any;
 }
 
@@ -17,7 +17,7 @@ export interface Calling {
   readonly key?: string;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The address that it comes from; default 127.0.0.1. */
+  /** The client address; default 127.0.0.1. */
   readonly from?: string;
 }
 

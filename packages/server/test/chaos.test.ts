@@ -1,6 +1,6 @@
 /**
- * Three servers on one store, two hundred clients, and a server killed and started again every two seconds: each key has
- * one effect, every second try is explained by a kill, and nobody is told anything but an answer or to come back.
+ * Tests three servers on one store, two hundred clients, and a server killed and started again every two seconds: each key has
+ * one effect, a kill explains every second run, and clients get only answers or requests to retry.
  */
 import { setTimeout } from "node:timers/promises";
 import { describe, expect, type TestContext, test } from "vitest";
@@ -16,7 +16,7 @@ const SUBJECTS = EVERY_SUBJECT.filter(({ name }) => ["Postgres", "Redis Cluster"
 const DURATION_MS = IS_FULL ? 60_000 : 15_000;
 const KILL_EVERY_MS = 2_000;
 const CLIENTS = 200;
-/** Far longer than a busy machine keeps a server from renewing, so that only a kill ends it. */
+/** Much longer than a busy machine delays a renewal, so that only a kill ends a lease. */
 const LEASE_MS = 8_000;
 const PATIENCE_MS = 90_000;
 
@@ -70,7 +70,7 @@ describe.each(SUBJECTS)("on one $name", ({ create }) => {
   });
 });
 
-test("servers that share no store are found out", { timeout: 120_000 }, async (context) => {
+test("the test fails for servers that do not share a store", { timeout: 120_000 }, async (context) => {
   const notes = await runTrial(context, {
     store: () => "memory:",
     durationMs: 2_000,
@@ -88,7 +88,7 @@ describe("the referee", () => {
     judge({ stories: [story], tries: [first], kills: [], ...notes }).problems;
   const told = (more: object) => judged({ stories: [{ ...story, refusals: [{ ...refusal, ...more }] }] });
 
-  test("finds nothing where nothing is wrong", () => {
+  test("finds no problem in a correct run", () => {
     const again = { ...first, by: "1.1", at: 30, fence: 2 };
     expect(judged({})).toEqual([]);
     expect(judged({ tries: [first, again], kills: [{ server: "0.1", at: 20 }] })).toEqual([]);

@@ -1,10 +1,10 @@
-/** `nevertwice demo`: it counts from outside, and nothing is done twice. */
+/** Tests `nevertwice demo`: nothing is done twice, and its own count would show it. */
 import { describe, expect, it } from "vitest";
 import { createTally } from "../cli/demo/tally.ts";
 import { ended, printed, run, start } from "./cli-process.ts";
 
 describe.concurrent("nevertwice demo", { timeout: 90_000 }, () => {
-  it("sends orders through everything that goes wrong, and makes no duplicate", async () => {
+  it("sends orders through all faults without a duplicate", async () => {
     const { code, out, err } = await run([
       "demo",
       "--seconds",
@@ -23,7 +23,7 @@ describe.concurrent("nevertwice demo", { timeout: 90_000 }, () => {
     expect(out).toContain("duplicates: 0");
   });
 
-  it("closes on Ctrl-C, serves who is in the shop, and counts", async () => {
+  it("stops on Ctrl-C, serves its last customers, and prints the counts", async () => {
     const child = start("demo", "--listen", "127.0.0.1:0", "--store", "memory:", "--json");
     const ending = ended(child);
     const { url } = JSON.parse(await printed(child, "\n")) as { readonly url: string };
@@ -37,17 +37,17 @@ describe.concurrent("nevertwice demo", { timeout: 90_000 }, () => {
 });
 
 describe("the demo's tally", () => {
-  it("counts work that was begun again without a reason, and not what a crash explains", () => {
+  it("counts work that started again without a crash, and not after one", () => {
     const { figures, ...tally } = createTally();
-    tally.begun("a");
-    tally.cutOff("a");
-    tally.begun("a");
+    tally.started("a");
+    tally.crashed("a");
+    tally.started("a");
     expect(figures).toMatchObject({ duplicates: 0, secondTries: 1 });
-    tally.begun("a");
+    tally.started("a");
     expect(figures).toMatchObject({ duplicates: 1, secondTries: 1 });
   });
 
-  it("counts an effect that was there already, and another answer for the same key", () => {
+  it("counts a repeated effect, and different answers for one key", () => {
     const { figures, ...tally } = createTally();
     tally.effect("charge", "a");
     tally.effect("mail", "a");

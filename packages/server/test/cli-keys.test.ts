@@ -1,4 +1,4 @@
-/** `nevertwice access`, `keys`, `holds` and `audit`: on a store, and on a server that has it. */
+/** Tests `nevertwice access`, `keys`, `holds` and `audit`, on a store and on a running server. */
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { createClaims } from "nevertwice/claims";
@@ -30,7 +30,7 @@ afterAll(async () => {
   expect((await stop(server)).code).toBe(0);
 });
 
-/** One whose outcome nobody knows. */
+/** A key with an unknown outcome. */
 async function unknownKey(key: string): Promise<{ readonly id: string; readonly fence: string }> {
   const store = await openStore(STORE);
   const claims = createClaims({ store, namespace: "default" });
@@ -42,7 +42,7 @@ async function unknownKey(key: string): Promise<{ readonly id: string; readonly 
 }
 
 describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
-  it("lists and shows keys, with what to do about one whose outcome is unknown", async () => {
+  it("lists and shows keys, with the command that resolves an unknown outcome", async () => {
     const { id, fence } = await unknownKey("order-1");
     const list = await run(["keys", "list", "--store", STORE, "--state", "lapsed", "--search", "order-1"]);
     expect(list.code, list.err.join("\n")).toBe(0);
@@ -50,13 +50,13 @@ describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
     expect(list.out[1]).toMatch(new RegExp(`^${id} +lapsed +charge +ada +order-1 +1 +\\S+ ago$`));
     const shown = await run(["keys", "show", id, ...reach]);
     expect(shown.out.at(-1)).toBe(
-      `Its outcome is unknown. Decide: nevertwice keys resolve ${id} --fence ${fence} --as done|failed|not-done`,
+      `The outcome of this key is unknown. To resolve it: nevertwice keys resolve ${id} --fence ${fence} --as done|failed|not-done`,
     );
     const none = await run(["keys", "list", ...reach, "--search", "nothing"]);
-    expect(none).toMatchObject({ code: 0, out: ["There is no such key."] });
+    expect(none).toMatchObject({ code: 0, out: ["No matching keys."] });
   });
 
-  it("decides a key once: a decision about what has moved on is refused with code 1", async () => {
+  it("resolves a key once, and refuses a stale decision with code 1", async () => {
     const { id, fence } = await unknownKey("resolve-me");
     const decide = [
       "keys",
@@ -78,7 +78,7 @@ describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
     expect(again.err[0]).toContain("concurrent-modification");
   });
 
-  it("frees a key, and forgets one", async () => {
+  it("releases and forgets keys", async () => {
     const { id, fence } = await unknownKey("release-me");
     const free = await run(["keys", "release", id, ...reach, "--fence", fence]);
     expect(free.code, free.err.join("\n")).toBe(0);
@@ -91,30 +91,30 @@ describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
   });
 
   it.each([
-    ["no decision", ["resolve", "some-id", "--fence", "1"], "--as is done, failed or not-done"],
-    ["no fence", ["release", "some-id"], "--fence N is missing: `nevertwice keys show some-id` says it."],
+    ["no decision", ["resolve", "some-id", "--fence", "1"], "--as must be done, failed or not-done"],
+    ["no fence", ["release", "some-id"], "--fence N is missing; `nevertwice keys show some-id` prints it."],
     [
-      "a value that is no JSON",
+      "a value that is not JSON",
       ["resolve", "i", "--as", "done", "--value", "paid", "--fence", "1"],
-      "--value is JSON",
+      "--value must be JSON",
     ],
-    ["a token for a store", ["list", "--token", "t"], "--token is for --server URL"],
-    ["a server that is no address", ["list", "--server", "here"], "--server is an address"],
-  ])("takes %s for wrong usage", async (_, args, reason) => {
+    ["a token for a store", ["list", "--token", "t"], "--token works only with --server URL"],
+    ["a server that is not a URL", ["list", "--server", "here"], "--server must be a URL"],
+  ])("reports %s as wrong usage", async (_, args, reason) => {
     const { code, err } = await run(["keys", ...args]);
     expect(code).toBe(2);
     expect(err[0]).toContain(reason);
   });
 
-  it("says that a server does not answer, with code 3", async () => {
+  it("reports with code 3 that a server does not answer", async () => {
     const { code, err } = await run(["keys", "list", "--server", "http://127.0.0.1:1"]);
     expect({ code, err }).toEqual({
       code: 3,
-      err: ["nevertwice keys: http://127.0.0.1:1 does not answer: is `nevertwice serve` running there?"],
+      err: ["nevertwice keys: http://127.0.0.1:1 does not answer. Check that `nevertwice serve` runs there."],
     });
   });
 
-  it("shows what a terminal would obey as text", async () => {
+  it("prints control characters as text", async () => {
     const opened = await openStore(STORE);
     await createClaims({ store: opened, namespace: "default" }).claim({
       operation: "o",
@@ -129,10 +129,10 @@ describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
 });
 
 describe.concurrent("nevertwice access", { timeout: 120_000 }, () => {
-  it("makes tokens that a running server knows, and ends them", async () => {
+  it("creates and revokes tokens of a running server", async () => {
     const store = `sqlite:${join(FOLDER, "access.db")}`;
     const empty = await run(["access", "list", "--store", store]);
-    expect(empty).toMatchObject({ code: 0, out: [expect.stringContaining("There is no access token")] });
+    expect(empty).toMatchObject({ code: 0, out: [expect.stringContaining("There are no access tokens")] });
     const own = await serving("--store", store);
     const made = await run(["access", "create", "--name", "ops", "--role", "operator", "--store", store]);
     expect(made.out).toEqual([expect.stringMatching(/^nt_[0-9a-z]{16}_[\w-]{43}$/)]);
@@ -152,18 +152,18 @@ describe.concurrent("nevertwice access", { timeout: 120_000 }, () => {
     expect((await run(["access", "revoke", id, "--store", store])).code).toBe(0);
     const gone = await run(["access", "revoke", id, "--store", store]);
     expect(gone.code).toBe(1);
-    expect(gone.err[0]).toContain("`nevertwice access list` says which there are");
+    expect(gone.err[0]).toContain("`nevertwice access list` lists all of them");
     expect((await stop(own)).code).toBe(0);
   });
 
   it.each([
     ["no name", ["create"], "--name NAME is missing"],
     [
-      "a role that there is not",
+      "an unknown role",
       ["create", "--name", "a", "--role", "king"],
-      "--role is service, operator or auditor.",
+      "--role must be service, operator or auditor.",
     ],
-  ])("takes %s for wrong usage", async (_, args, reason) => {
+  ])("reports %s as wrong usage", async (_, args, reason) => {
     const { code, err } = await run(["access", ...args]);
     expect(code).toBe(2);
     expect(err[0]).toContain(reason);
@@ -171,7 +171,7 @@ describe.concurrent("nevertwice access", { timeout: 120_000 }, () => {
 });
 
 describe.concurrent("nevertwice holds and audit", { timeout: 120_000 }, () => {
-  it("places a hold once for a key, confirms it, refuses what cannot be, and audits it all", async () => {
+  it("places a hold once for a key, confirms it, refuses invalid actions, and audits the result", async () => {
     const declared = await run(["holds", "declare", "room", "--capacity", "2", ...reach]);
     expect(declared.code, declared.err.join("\n")).toBe(0);
     const place = [
@@ -211,7 +211,7 @@ describe.concurrent("nevertwice holds and audit", { timeout: 120_000 }, () => {
     ]);
   });
 
-  it("ends with code 1 if the audit finds something broken", async () => {
+  it("exits with code 1 if the audit finds a broken invariant", async () => {
     const file = join(FOLDER, "tampered.db");
     const placed = await run([
       "holds",

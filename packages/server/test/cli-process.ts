@@ -1,4 +1,4 @@
-/** The command as a shell runs it: a process of its own, on the build that `npm test` made before. */
+/** Runs the command as a separate process, on the current build. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -9,7 +9,7 @@ import { afterAll } from "vitest";
 
 export const MAIN = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 
-/** Where commands are run; removed after the tests of the file. */
+/** The working directory of the commands; removed after the tests of the file. */
 export const FOLDER = mkdtempSync(join(tmpdir(), "nevertwice-cli-"));
 
 const children = new Set<ChildProcessWithoutNullStreams>();
@@ -55,14 +55,14 @@ export async function ended(child: ChildProcessWithoutNullStreams, input?: strin
 
 export const run = (args: readonly string[], input = "") => ended(start(...args), input);
 
-/** What it printed as JSON, of a command that must succeed. */
+/** The JSON output of a command that must succeed. */
 export async function json<T>(...args: readonly string[]): Promise<T> {
   const { code, out, err } = await run([...args, "--json"]);
   if (code !== 0) throw new Error(`${args.join(" ")} ended with ${code}: ${[...out, ...err].join("\n")}`);
   return JSON.parse(out.join("\n")) as T;
 }
 
-/** What it has printed up to a line with this text. */
+/** The output up to a line with this text. */
 export function printed(child: ChildProcessWithoutNullStreams, wanted: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = "";
@@ -83,7 +83,7 @@ export interface Serving {
   readonly ending: Promise<Ended>;
 }
 
-/** `serve` on ports of its own. */
+/** `serve` on free ports. */
 export async function serving(...args: readonly string[]): Promise<Serving> {
   const child = start("serve", "--json", "--listen", "127.0.0.1:0", "--log-level", "silent", ...args);
   const ending = ended(child);

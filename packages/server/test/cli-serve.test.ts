@@ -1,8 +1,10 @@
-/** `nevertwice serve` as a shell runs it: what it prints works, and what it is asked to finish it finishes. */
+/** Tests `nevertwice serve` as a separate process: its output, and how it starts and stops. */
 import { execFileSync } from "node:child_process";
 import { createServer, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createSilent } from "node:net";
 import { afterAll, describe, expect, it } from "vitest";
+import { startProxy } from "../../nevertwice/test/services/proxy.ts";
+import { sharedUrl } from "../../nevertwice/test/services/services.ts";
 import { ended, printed, run, serving, start, stop } from "./cli-process.ts";
 
 const upstreams: Server[] = [];
@@ -10,7 +12,7 @@ afterAll(() => {
   for (const server of upstreams) server.close().closeAllConnections();
 });
 
-/** A service that answers when the test says so. */
+/** A service that answers when the test allows it. */
 async function slowService(): Promise<{ readonly url: string; readonly asked: Promise<ServerResponse> }> {
   let take: (response: ServerResponse) => void;
   const asked = new Promise<ServerResponse>((resolve) => {
@@ -23,7 +25,25 @@ async function slowService(): Promise<{ readonly url: string; readonly asked: Pr
 }
 
 describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
-  it("prints where the dashboard is, and three curl lines that work when they are pasted", async () => {
+  it("stops within its drain time when a signal arrives while a silent store keeps it from starting", async () => {
+    let meet = () => {};
+    const met = new Promise<void>((resolve) => {
+      meet = resolve;
+    });
+    const silent = createSilent(meet);
+    await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
+    const { port } = silent.address() as AddressInfo;
+    const store = `redis://127.0.0.1:${port}`;
+    const child = start("serve", "--store", store, "--listen", "127.0.0.1:0", "--drain", "0s");
+    const ending = ended(child);
+    await met;
+    child.kill("SIGTERM");
+    const { code, err } = await ending;
+    silent.close();
+    expect([code, err.at(-1)]).toEqual([1, expect.stringContaining("before it had started")]);
+  });
+
+  it("prints the address of the dashboard, and three curl commands that work", async () => {
     const child = start(
       "serve",
       "--store",
@@ -46,7 +66,32 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
     expect((await ending).code).toBe(0);
   });
 
-  it("finishes a request that is under way when it is told to stop, and takes no other", async () => {
+  it("waits at the start for a database that is not up yet, and says so", async (context) => {
+    const proxy = await startProxy(sharedUrl(context, "postgres"));
+    proxy.refuse();
+    const child = start("serve", "--store", proxy.url, "--listen", "127.0.0.1:0", "--log-level", "error");
+    const ending = ended(child);
+    await new Promise<void>((resolve) => {
+      child.stderr.on("data", (text) => String(text).includes("Retrying for 30 s") && resolve());
+    });
+    proxy.heal();
+    await printed(child, "/v1/keys?search=");
+    child.kill("SIGINT");
+    expect((await ending).code).toBe(0);
+    await proxy.stop();
+  });
+
+  it("ends at once if a signal arrives while it waits for its database", async (context) => {
+    const proxy = await startProxy(sharedUrl(context, "postgres"));
+    proxy.refuse();
+    const child = start("serve", "--store", proxy.url, "--listen", "127.0.0.1:0");
+    const ending = ended(child);
+    child.stderr.once("data", () => child.kill("SIGTERM"));
+    expect((await ending).code).toBe(3);
+    await proxy.stop();
+  });
+
+  it("finishes a running request after a signal, and accepts no other", async () => {
     const service = await slowService();
     const server = await serving(
       "--store",
@@ -81,7 +126,7 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
     expect((await server.ending).code).toBe(0);
   });
 
-  it("ends at once, with code 1, when it is told twice", async () => {
+  it("ends at once, with code 1, on the second signal", async () => {
     const service = await slowService();
     const server = await serving(
       "--store",
@@ -111,7 +156,7 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
     expect(await lost).toBe("lost");
   });
 
-  it("is open to this machine alone without an access token", async () => {
+  it("accepts only loopback addresses without an access token", async () => {
     const args = ["serve", "--store", "memory:", "--listen", "0.0.0.0:0", "--log-level", "silent"];
     const { code, err } = await run(args);
     expect(code).toBe(2);
@@ -125,18 +170,18 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
     expect((await ending).code).toBe(0);
   });
 
-  it("says which port is taken, and what to do", async () => {
+  it("reports a port that is in use, and what to do", async () => {
     const server = await serving("--store", "memory:");
     const { host, port } = new URL(server.url);
     const second = await run(["serve", "--store", "memory:", "--listen", host, "--log-level", "silent"]);
     expect(second.code).toBe(1);
     expect(second.err).toEqual([
-      `nevertwice serve: port ${port} is taken: another server may be running; stop it, or choose another port with --listen 127.0.0.1:${Number(port) + 1}.`,
+      `nevertwice serve: port ${port} is in use, perhaps by another server; stop it, or choose another port with --listen 127.0.0.1:${Number(port) + 1}.`,
     ]);
     expect((await stop(server)).code).toBe(0);
   });
 
-  it("prints what is set without secrets, and starts nothing", async () => {
+  it("prints the configuration without secrets, and exits", async () => {
     const { code, out } = await run([
       "serve",
       "--print-config",
@@ -152,7 +197,7 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
     expect(out.join("\n")).not.toMatch(/secret|hush/);
   });
 
-  it("says that a store does not answer, with code 3", async () => {
+  it("reports with code 3 that a store does not answer", async () => {
     const { code, err } = await run([
       "serve",
       "--store",

@@ -1,4 +1,4 @@
-/** `nevertwice doctor`, `check-store` and `migrate`: what is said of a store before anything depends on it. */
+/** Tests `nevertwice doctor`, `check-store` and `migrate`. */
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { FOLDER, json, run } from "./cli-process.ts";
@@ -6,7 +6,7 @@ import { FOLDER, json, run } from "./cli-process.ts";
 const file = (name: string) => `sqlite:${join(FOLDER, `${name}.db`)}`;
 
 describe.concurrent("nevertwice doctor", { timeout: 120_000 }, () => {
-  it("says what claims survive, and fails if that is less than required", async () => {
+  it("prints what claims survive, and fails if that is less than required", async () => {
     const { code, out } = await run(["doctor", file("doctor"), "--require", "power-loss"]);
     expect(code).toBe(0);
     expect(out).toContainEqual(expect.stringMatching(/^ {2}power-loss {3}yes/));
@@ -26,11 +26,11 @@ describe.concurrent("nevertwice doctor", { timeout: 120_000 }, () => {
 });
 
 describe.concurrent("nevertwice check-store", { timeout: 120_000 }, () => {
-  it("holds a live store to every guarantee", async () => {
+  it("checks every guarantee of a live store", async () => {
     const { code, out, err } = await run(["check-store", "memory:"]);
     expect(code, [...out, ...err].join("\n")).toBe(0);
     expect(out).toContainEqual(expect.stringMatching(/^ {2}one-owner +kept +\d+ kept$/));
-    expect(out.at(-1)).toMatch(/^\d{3} cases: every promise is kept$/);
+    expect(out.at(-1)).toMatch(/^\d{3} cases: every guarantee is kept$/);
     const { cases, kept } = await json<{ readonly kept: boolean; readonly cases: readonly unknown[] }>(
       "check-store",
       file("check"),
@@ -45,7 +45,7 @@ describe.concurrent("nevertwice check-store", { timeout: 120_000 }, () => {
 });
 
 describe.concurrent("nevertwice migrate", { timeout: 120_000 }, () => {
-  it("makes the tables, and may be run again", async () => {
+  it("creates the tables, and may be run again", async () => {
     expect(await json("migrate", file("migrate"))).toEqual({
       store: file("migrate"),
       tables: ["claims", "holds"],
@@ -58,7 +58,7 @@ describe.concurrent("nevertwice migrate", { timeout: 120_000 }, () => {
   it("refuses a store that has no tables, and shows no password", async () => {
     const { code, err } = await run(["migrate", "redis://ada:secret@localhost"]);
     expect(code).toBe(2);
-    expect(err[0]).toContain("has no tables: give sqlite:, postgres:// or mysql://.");
+    expect(err[0]).toContain("has no tables: use a sqlite:, postgres:// or mysql:// URL.");
     expect(err.join("\n")).not.toContain("secret");
   });
 });

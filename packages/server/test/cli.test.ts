@@ -1,4 +1,4 @@
-/** What all commands have in common: how they are found, how they explain themselves, and how they look. */
+/** Tests what all commands share: finding a command, help texts, errors and output. */
 import { execFileSync, spawn } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { ended, FOLDER, MAIN, run, startWith } from "./cli-process.ts";
@@ -18,7 +18,7 @@ const COMMANDS = [
 ];
 
 describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
-  it("lists every command, and says its version", async () => {
+  it("lists every command, and prints its version", async () => {
     const help = await run(["help"]);
     expect(help.code).toBe(0);
     const listed = help.out.flatMap((line) => /^ {2}(\S+) /.exec(line)?.[1] ?? []);
@@ -27,16 +27,16 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
     expect((await run(["--version", "--json"])).out).toEqual(['{"version":"0.1.0"}']);
   });
 
-  it.each(COMMANDS)("says how %s is called, with its flags and the exit codes", async (name) => {
+  it.each(COMMANDS)("prints the usage of %s, with its flags and the exit codes", async (name) => {
     const [usage, help] = await Promise.all([run([name, "--help"]), run(["help", name])]);
     expect(usage).toEqual(help);
     expect(usage).toMatchObject({ code: 0, err: [] });
     expect(usage.out[0]).toMatch(new RegExp(`^nevertwice ${name}\\b`));
-    expect(usage.out.at(-1)).toMatch(/^Exit code: 0 .* 1 .* 2 .* 3 /);
+    expect(usage.out.at(-1)).toMatch(/^Exit codes: 0 .* 1 .* 2 .* 3 /);
     if (name !== "completion") expect(usage.out.join("\n")).toContain("--json");
   });
 
-  it("says a wrong setting with what it must be and where it was set, with code 2", async () => {
+  it("reports a wrong setting with its place and what it must be, with code 2", async () => {
     const flag = await run(["serve", "--listen", "here"]);
     expect(flag.code).toBe(2);
     expect(flag.err).toEqual([
@@ -47,13 +47,13 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
     expect(variable.err[0]).toContain('NEVERTWICE_SERVER_LISTEN is "there"');
   });
 
-  it("says what went wrong as JSON to whoever asked for JSON", async () => {
+  it("prints an error as JSON with --json", async () => {
     const { code, out, err } = await run(["serve", "--json", "--listen", "here"]);
     expect({ code, out }).toEqual({ code: 2, out: [] });
     expect(JSON.parse(err.join(""))).toMatchObject({ exit: 2, error: expect.stringContaining("--listen") });
   });
 
-  it("ends well if nobody reads on", async () => {
+  it("succeeds if its reader stops early", async () => {
     const child = spawn("sh", ["-c", `"${process.execPath}" "${MAIN}" serve --help | head -n 1`], {
       cwd: FOLDER,
     });
@@ -61,7 +61,7 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
     expect({ code, out, err }).toEqual({ code: 0, out: ["nevertwice serve [--FLAG …]"], err: [] });
   });
 
-  it("has colour on a terminal alone, and not if NO_COLOR is set", async () => {
+  it("uses colours only on a terminal, and not with NO_COLOR", async () => {
     const onTerminal = (before: string) =>
       execFileSync(
         "script",
@@ -113,6 +113,6 @@ printf '%s\\n' "\${COMPREPLY[@]}"`;
       "complete -c nevertwice -f -n '__fish_seen_subcommand_from keys; and not __fish_seen_subcommand_from list show resolve release forget' -a 'list show resolve release forget'",
     );
     expect(other?.code).toBe(2);
-    expect(other?.err[0]).toBe('nevertwice completion: there is no "tcsh".');
+    expect(other?.err[0]).toBe('nevertwice completion: unknown argument "tcsh".');
   });
 });

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { configOf, printedConfig, readConfig } from "../src/config.ts";
-import { SETTINGS, variableOf } from "../src/settings.ts";
-import { withoutPassword } from "../src/shown-url.ts";
+import { redactUrl } from "../src/redacted-url.ts";
+import { SETTINGS, variableName } from "../src/server-settings.ts";
 
 let folder: string;
 beforeAll(() => {
@@ -22,7 +22,7 @@ function fileWith(text: string): string {
 const TOKEN = "s3cr3t-s3cr3t-s3cr3t-s3cr3t-s3cr3t";
 
 describe("where a setting comes from", () => {
-  test("a flag stands above the environment, that above the file, and that above the default", () => {
+  test("a flag overrides the environment, which overrides the file, which overrides the default", () => {
     const file = fileWith('lease = "1m"\nretention = "1h"\nnamespace = "from-file"\n');
     const env = { NEVERTWICE_SERVER_LEASE: "2m", NEVERTWICE_SERVER_RETENTION: "2h" };
     const config = readConfig({ flags: { lease: "3m" }, env, file });
@@ -34,11 +34,11 @@ describe("where a setting comes from", () => {
     });
   });
 
-  test("a variable that is empty is not set", () => {
+  test("an empty variable counts as not set", () => {
     expect(readConfig({ env: { NEVERTWICE_SERVER_NAMESPACE: " " } }).namespace).toBe("default");
   });
 
-  test("what may be given several times is a list, from wherever it comes", () => {
+  test("a repeatable setting is a list, from every source", () => {
     const file = fileWith('allow_host = ["a.example", "b.example"]\n');
     expect(readConfig({ file }).allowHost).toEqual(["a.example", "b.example"]);
     expect(readConfig({ env: { NEVERTWICE_SERVER_ALLOW_HOST: "a.example, b.example" } }).allowHost).toEqual([
@@ -51,12 +51,12 @@ describe("where a setting comes from", () => {
     ]);
   });
 
-  test("an address has a host and a port, loopback if none is named", () => {
+  test("an address has a host and a port, with loopback as the default host", () => {
     expect(readConfig({ flags: { listen: "[::1]:80" } }).listen).toEqual({ host: "::1", port: 80 });
     expect(readConfig({ flags: { listen: ":4000" } }).listen).toEqual({ host: "127.0.0.1", port: 4_000 });
   });
 
-  test("without any of them the server is on loopback, on a SQLite file", () => {
+  test("by default the server listens on loopback and uses a SQLite file", () => {
     expect(readConfig()).toMatchObject({
       store: "sqlite:./nevertwice.db",
       listen: { host: "127.0.0.1", port: 4_747 },
@@ -64,7 +64,7 @@ describe("where a setting comes from", () => {
   });
 });
 
-describe("an error names where the setting was set", () => {
+describe("an error names the place of the setting", () => {
   test.each([
     [{ flags: { listen: "nowhere" } }, '--listen is "nowhere"; it must be an address'],
     [{ flags: { listen: "127.0.0.1:99999" } }, "--listen is "],
@@ -82,26 +82,48 @@ describe("an error names where the setting was set", () => {
     expect(() => readConfig(sources)).toThrow(message);
   });
 
-  test("of a file: its line, and the file", () => {
+  test("in a file: its line, and the file", () => {
     const wrong = fileWith("lease = 30\n");
     expect(() => readConfig({ file: wrong })).toThrow(`lease in ${wrong} is 30; it must be text in quotes`);
     const unknown = fileWith('leese = "30s"\n');
     expect(() => readConfig({ file: unknown })).toThrow(
-      `leese in ${unknown} is "30s"; it must be one of store,`,
+      `there is no setting leese in ${unknown}. Did you mean "lease"? The settings are store,`,
+    );
+    const route = fileWith('[[routes]]\npath = "/a"\nscpoe = "anyone"\n');
+    expect(() => readConfig({ file: route })).toThrow(
+      `there is no setting scpoe of route 1 in ${route}. Did you mean "scope"?`,
     );
     const broken = fileWith("lease = \n");
     expect(() => readConfig({ file: broken })).toThrow(/--config is .* a TOML file that can be read/);
     expect(() => readConfig({ file: join(folder, "none.toml") })).toThrow("ENOENT");
   });
 
-  test("of code: the setting, and one that does not exist", () => {
+  test("in code: the setting, and one that does not exist", () => {
     expect(() => configOf({ holdsWindow: 1_000 })).toThrow('holdsWindow is "1000ms"');
-    expect(() => configOf({ colour: "red" } as object)).toThrow("colour is missing; it must be one of store");
+    expect(() => configOf({ colour: "red" } as object)).toThrow(
+      "there is no setting colour. The settings are",
+    );
+    expect(() => configOf({ retentionMs: 1 } as object)).toThrow('Did you mean "retention"?');
+  });
+
+  test("in the environment: a misspelt variable", () => {
+    expect(() => readConfig({ env: { NEVERTWICE_SERVER_SOTRE: "memory:" } })).toThrow(
+      "there is no variable NEVERTWICE_SERVER_SOTRE. Did you mean NEVERTWICE_SERVER_STORE?",
+    );
+    // Kubernetes sets these in every pod, if there is a service called nevertwice-server.
+    const env = { NEVERTWICE_SERVER_SERVICE_HOST: "10.0.0.1", NEVERTWICE_SERVER_PORT: "tcp://10.0.0.1:80" };
+    expect(readConfig({ env }).store).toBe("sqlite:./nevertwice.db");
   });
 });
 
 describe("secrets", () => {
-  test("the configuration for people hides tokens, and passwords in URLs", () => {
+  test("the value of a misspelt setting is not shown", () => {
+    const file = fileWith(`acess_token = "${TOKEN}"\n`);
+    expect(() => readConfig({ file })).toThrow('Did you mean "access_token"?');
+    expect(() => readConfig({ file })).not.toThrow(TOKEN);
+  });
+
+  test("the printed configuration hides tokens, and passwords in URLs", () => {
     const config = readConfig({
       flags: { accessToken: TOKEN, store: "postgres://nt:pa%40ss@db:5432/nt?sslmode=require" },
       env: { NEVERTWICE_SERVER_HOLDS_STORE: "mysql://root:hunter2@db/nt" },
@@ -117,11 +139,11 @@ describe("secrets", () => {
     });
   });
 
-  test("every setting is printed, whatever it is", () => {
+  test("every setting is printed", () => {
     expect(Object.keys(printedConfig(readConfig()))).toHaveLength(Object.keys(SETTINGS).length + 1);
   });
 
-  test("what was printed can be read again", () => {
+  test("the printed configuration can be read again", () => {
     const { routes: _, ...printed } = printedConfig(readConfig());
     const lines = Object.entries(printed)
       .filter(([, value]) => value !== null)
@@ -132,7 +154,7 @@ describe("secrets", () => {
   test.each([
     [{ flags: { accessToken: "short-secret" } }, "short-secret"],
     [{ flags: { accessToken: `${TOKEN} with spaces` } }, TOKEN],
-    [{ env: { [variableOf("accessToken")]: "short-secret" } }, "short-secret"],
+    [{ env: { [variableName("accessToken")]: "short-secret" } }, "short-secret"],
     [{ flags: { upstream: "ftp://u:hunter2@host" } }, "hunter2"],
     [{ flags: { upstream: "http://u:hunter2@host/?x=1" } }, "hunter2"],
   ])("an error about a secret does not tell it: %j", (sources, secret) => {
@@ -140,13 +162,13 @@ describe("secrets", () => {
     expect(() => readConfig(sources)).not.toThrow(secret);
   });
 
-  test("an access token of 31 characters is refused, and one of 32 is taken", () => {
+  test("an access token of 31 characters is refused, and one of 32 is accepted", () => {
     const token = "0123456789abcdef0123456789abcdef";
     expect(() => configOf({ accessToken: token.slice(1) })).toThrow("at least 32 characters");
     expect(configOf({ accessToken: token }).accessToken).toBe(token);
   });
 
-  test("nor does one about a file's line, or about code", () => {
+  test("an error about a file or about code shows no secret either", () => {
     const file = fileWith("access_token = 1234567890123456\n");
     expect(() => readConfig({ file })).toThrow('is "(hidden)"; it must be text in quotes');
     expect(() => configOf({ accessToken: "short-secret" })).toThrow('accessToken is "(hidden)"');
@@ -162,6 +184,6 @@ describe("secrets", () => {
     ["sqlite:./mine@home.db", "sqlite:./mine@home.db"],
     ["memory:", "memory:"],
   ])("%s is shown as %s", (url, shown) => {
-    expect(withoutPassword(url)).toBe(shown);
+    expect(redactUrl(url)).toBe(shown);
   });
 });

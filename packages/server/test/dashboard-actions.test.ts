@@ -1,4 +1,4 @@
-/** What people do on the dashboard, in a real browser against the real server. */
+/** Tests the actions of users on the dashboard, in a real browser against a real server. */
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { built, fill, launch, openPage, openStage, type Stage, violationsOn } from "./dashboard-stage.ts";
@@ -52,7 +52,7 @@ async function typed(page: Page, phrase: string, action: string): Promise<void> 
 }
 
 describe("overview", { timeout: TIMEOUT_MS }, () => {
-  it("numbers move as it happens, without a reload", async () => {
+  it("updates its numbers without a reload", async () => {
     const { page, missteps } = await openPage(browser, stage.url);
     await page.goto("/");
     const number = page.locator(".is-hero .tile-number");
@@ -67,7 +67,7 @@ describe("overview", { timeout: TIMEOUT_MS }, () => {
     expect(missteps).toEqual([]);
   });
 
-  it("the doctor's row says what the store survives, and what would raise it", async () => {
+  it("shows which faults the store survives, and how to survive more", async () => {
     const { page } = await openPage(browser, stage.url);
     await page.goto("/");
 
@@ -80,7 +80,7 @@ describe("overview", { timeout: TIMEOUT_MS }, () => {
 });
 
 describe("keys", { timeout: TIMEOUT_MS }, () => {
-  it("are filtered by state and searched, and the address says how", async () => {
+  it("are filtered and searched, and the address contains the filter", async () => {
     const { page, missteps } = await openPage(browser, stage.url);
     await page.goto("/keys");
     await page.getByRole("button", { name: "Pending" }).click();
@@ -94,11 +94,12 @@ describe("keys", { timeout: TIMEOUT_MS }, () => {
 
     await page.getByRole("searchbox").fill("refund-812");
     await page.getByRole("link", { name: "refund-810" }).waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "refund-812" }).waitFor();
     expect(await page.locator("tbody tr").count()).toBe(1);
     expect(new URL(page.url()).search).toBe("?state=pending&search=refund-812");
 
     await page.getByRole("searchbox").fill("no such key");
-    await page.getByText("Nothing fits").waitFor();
+    await page.getByText("No matching keys").waitFor();
     await page.getByRole("button", { name: "Show all keys" }).click();
     await page
       .getByRole("link", { name: /^order-/ })
@@ -107,7 +108,7 @@ describe("keys", { timeout: TIMEOUT_MS }, () => {
     expect(missteps).toEqual([]);
   });
 
-  it("a lease counts down by itself", async () => {
+  it("show a countdown of their lease", async () => {
     const { page } = await openPage(browser, stage.url);
     await page.goto("/keys?search=refund-811");
     const timer = page.getByRole("timer");
@@ -118,7 +119,7 @@ describe("keys", { timeout: TIMEOUT_MS }, () => {
     expect(await timer.textContent()).toMatch(/^(1m )?\d+s$/);
   });
 
-  it("come a page at a time, and none twice", async () => {
+  it("are loaded page by page, without duplicates", async () => {
     for (let index = 0; index < 70; index++)
       await guard().run({ operation: "many", scope: "paging", key: `page-${index}` }, () => index);
     const { page } = await openPage(browser, stage.url);
@@ -131,22 +132,22 @@ describe("keys", { timeout: TIMEOUT_MS }, () => {
     expect(names).toHaveLength(70);
   });
 
-  it("without any, the page says how there will be some", async () => {
+  it("show a hint if there are none", async () => {
     const empty = await openStage();
     const { page, missteps } = await openPage(browser, empty.url);
     await page.goto("/keys");
     await page.getByText("No keys yet").waitFor();
     await page.goto("/unknown");
-    await page.getByText("Nothing is unknown").waitFor();
+    await page.getByText("No unknown outcomes").waitFor();
     await page.goto("/holds");
-    await page.getByText("Nothing here").waitFor();
+    await page.getByText("No holds").waitFor();
     expect(missteps).toEqual([]);
     await empty.close();
   });
 });
 
 describe("one key", { timeout: TIMEOUT_MS }, () => {
-  it("shows its life and its outcome", async () => {
+  it("shows its history and its outcome", async () => {
     const { page, missteps } = await openPage(browser, stage.url);
     await openKey(page, "order-4103");
 
@@ -157,13 +158,13 @@ describe("one key", { timeout: TIMEOUT_MS }, () => {
     expect(missteps).toEqual([]);
   });
 
-  it("is resolved as done with what it answered, once the confirmation is typed, and retries get that", async () => {
+  it("is resolved as done with a value after a typed confirmation, and retries get that value", async () => {
     const subject = await lapsed("resolve-1");
     const { page, missteps } = await openPage(browser, stage.url);
     await openKey(page, subject.key);
     await page.getByRole("button", { name: "Resolve…" }).click();
     await page.getByRole("radio", { name: /It was done/ }).check();
-    await page.getByLabel(/What it answered/).fill('{"paid": true}');
+    await page.getByLabel(/The result of the work/).fill('{"paid": true}');
     expect(await violationsOn(page)).toEqual([]);
     await typed(page, "resolv", "Resolve");
 
@@ -184,7 +185,7 @@ describe("one key", { timeout: TIMEOUT_MS }, () => {
     expect(await guard().run({ operation: "send", key: "free-me" }, () => "second")).toBe("second");
   });
 
-  it("is forgotten, and only its mark is left", async () => {
+  it("is forgotten, and only a mark is left", async () => {
     await guard().run({ operation: "send", key: "drop-me" }, () => "secret answer");
     const { page } = await openPage(browser, stage.url);
     await openKey(page, "drop-me");
@@ -196,7 +197,7 @@ describe("one key", { timeout: TIMEOUT_MS }, () => {
     expect(await page.content()).not.toContain("secret answer");
   });
 
-  it("a decision about what has moved on is refused, and the question stays", async () => {
+  it("a stale decision is refused, and the dialog stays open", async () => {
     const subject = await lapsed("stale-1");
     const { page } = await openPage(browser, stage.url);
     await openKey(page, subject.key);
@@ -206,10 +207,10 @@ describe("one key", { timeout: TIMEOUT_MS }, () => {
     await typed(page, "stale-", "Resolve");
 
     await page.getByRole("alert").waitFor();
-    expect(await page.getByRole("alert").textContent()).toContain("not as it was seen");
+    expect(await page.getByRole("alert").textContent()).toContain("has changed since you read it");
   });
 
-  it("that is not there says so", async () => {
+  it("shows an error if it does not exist", async () => {
     const { page } = await openPage(browser, stage.url);
     await page.goto(`/keys/${"0".repeat(64)}`);
 
@@ -236,7 +237,7 @@ describe("unknown outcomes", { timeout: TIMEOUT_MS }, () => {
 });
 
 describe("holds and their audit", { timeout: TIMEOUT_MS }, () => {
-  it("resources show what is taken, and holds how long they last", async () => {
+  it("shows the taken units of resources and the time left of holds", async () => {
     const { page } = await openPage(browser, stage.url);
     await page.goto("/holds");
     await page.getByText("3 of 3 taken").waitFor();
@@ -264,7 +265,7 @@ describe("holds and their audit", { timeout: TIMEOUT_MS }, () => {
 });
 
 describe("the frame", { timeout: TIMEOUT_MS }, () => {
-  it("keeps a chosen theme over a reload", async () => {
+  it("keeps the chosen theme after a reload", async () => {
     const { page } = await openPage(browser, stage.url, { colorScheme: "light" });
     const ground = () => page.evaluate<string>("getComputedStyle(document.body).backgroundColor");
     await page.goto("/");
@@ -278,7 +279,7 @@ describe("the frame", { timeout: TIMEOUT_MS }, () => {
     expect(await ground()).toBe("rgb(13, 15, 18)");
   });
 
-  it("is walked by keyboard: past the bar at once, into a question and out of it", async () => {
+  it("works with the keyboard: skip link, dialog and escape", async () => {
     await guard().run({ operation: "send", key: "by-keyboard" }, () => "x");
     const { page } = await openPage(browser, stage.url);
     await openKey(page, "by-keyboard");
@@ -299,7 +300,7 @@ describe("the frame", { timeout: TIMEOUT_MS }, () => {
     expect(await focused()).toBe("Forget…");
   });
 
-  it("says when the server is gone, and goes on when it is back", async () => {
+  it("reports a lost server, and continues when it is back", async () => {
     const first = await openStage();
     const { port } = new URL(first.url);
     const { page } = await openPage(browser, first.url);
@@ -340,7 +341,7 @@ describe("with access tokens", { timeout: TIMEOUT_MS }, () => {
     return opened;
   }
 
-  it("a wrong one is refused, a right one opens what was asked for, and signing out closes it", async () => {
+  it("a wrong token is refused, a valid one opens the requested page, and signing out ends the session", async () => {
     const { token } = await tokenOf("operator");
     const { page } = await signIn("nt_wrong");
     await page.getByRole("alert").waitFor();
@@ -358,18 +359,18 @@ describe("with access tokens", { timeout: TIMEOUT_MS }, () => {
     expect(await page.context().cookies()).toEqual([]);
   });
 
-  it("an auditor sees the beginning of a key, no outcome, and nothing to press", async () => {
+  it("an auditor sees the start of a key, no outcome and no actions", async () => {
     const { token } = await tokenOf("auditor");
     const { page, missteps } = await signIn(token);
     await page.getByRole("link", { name: "orde…" }).click();
-    await page.getByText("Outcomes are shown to operators.").waitFor();
+    await page.getByText("Only operators see outcomes.").waitFor();
 
     expect(await page.getByRole("button", { name: /Release|Forget|Resolve/ }).count()).toBe(0);
     expect(await page.content()).not.toContain("order-secret-77");
     expect(missteps).toEqual([]);
   });
 
-  it("a service is told that this is not for it", async () => {
+  it("a service gets a page that says that it has no access", async () => {
     const { token } = await tokenOf("service");
     const { page, missteps } = await signIn(token);
 
@@ -377,7 +378,7 @@ describe("with access tokens", { timeout: TIMEOUT_MS }, () => {
     expect(missteps).toEqual([]);
   });
 
-  it("one that is revoked ends the session that it opened", async () => {
+  it("revoking a token ends its session", async () => {
     const { id, token } = await tokenOf("operator");
     const { page } = await signIn(token);
     await page.getByRole("link", { name: "Overview" }).click();

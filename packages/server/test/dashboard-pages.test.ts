@@ -1,6 +1,8 @@
-/** How the dashboard is served: a policy that lets nothing foreign in, files for ever, and a session that is only its own. */
+/** Tests how the server delivers the dashboard: content security policy, cached files, and sessions. */
+import { readFile } from "node:fs/promises";
 import type { InjectOptions, LightMyRequestResponse } from "fastify";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { DASHBOARD_PAGES } from "../src/pages/dashboard-pages.ts";
 import { createServer, type NevertwiceServer } from "../src/server.ts";
 import { built } from "./dashboard-stage.ts";
 
@@ -40,7 +42,17 @@ it.each(["/", "/keys", "/keys/abc", "/unknown", "/holds", "/audit", "/errors/pen
   },
 );
 
-it("files are named by their hash, kept for ever, and sent smaller to whoever takes gzip", async () => {
+it.each(DASHBOARD_PAGES)(
+  "the page $path has a component, a title and an address of the server",
+  async (page) => {
+    const source = await readFile(new URL(`../dashboard/pages/${page.file}.tsx`, import.meta.url), "utf8");
+    expect(source).toContain("export function Page(");
+    expect(page.title).not.toBe("");
+    expect(server.addresses).toContain(`GET ${page.path}`);
+  },
+);
+
+it("files are named by their hash, cached permanently, and compressed for clients that accept gzip", async () => {
   const { body: page } = await ask("/");
   const [path = ""] = /\/assets\/[^"]+\.js/.exec(page) ?? [];
 
@@ -83,7 +95,7 @@ it.each(["/keyz", "/keys/a/b", "/v1/nowhere", "/errors/no-such-code"])(
   },
 );
 
-it("a session is opened by a token alone, and its cookie is for this site's own requests", async () => {
+it("only a token opens a session, and its cookie is sent only with requests of this site", async () => {
   const wrong = await ask("/session", { method: "POST", payload: { token: "another" } });
   const right = await ask("/session", { method: "POST", payload: { token: TOKEN } });
 
@@ -112,7 +124,7 @@ it.each([{}, { token: 5 }, { token: "x".repeat(2_000) }, [], "null"])(
   },
 );
 
-it("the state of a session is told to whoever has its cookie, and nobody is anybody without", async () => {
+it("the state of a session needs its cookie, and without one there is no caller", async () => {
   const { cookie, csrf } = await signedIn();
 
   const own = await ask("/session", { headers: { cookie } });
@@ -124,7 +136,7 @@ it("the state of a session is told to whoever has its cookie, and nobody is anyb
   expect(forged.json()).toEqual({ needed: true, caller: null, csrf: null });
 });
 
-it("a session ends only by a request with its header, and the cookie goes", async () => {
+it("a session ends only by a request with its CSRF header, and the cookie is removed", async () => {
   const { cookie, csrf } = await signedIn();
 
   const without = await ask("/session", { method: "DELETE", headers: { cookie } });
@@ -135,7 +147,7 @@ it("a session ends only by a request with its header, and the cookie goes", asyn
   expect(withIt.headers["set-cookie"]).toMatch(/^nevertwice_session=; .*Max-Age=0/);
 });
 
-it("a cookie that was copied before its session was closed opens nothing any more", async () => {
+it("a copied cookie stops working when its session is closed", async () => {
   const { cookie, csrf } = await signedIn();
   const stolen = { cookie, "x-nevertwice-csrf": csrf };
   expect((await ask("/v1/keys", { headers: stolen })).statusCode).toBe(200);
@@ -146,7 +158,7 @@ it("a cookie that was copied before its session was closed opens nothing any mor
   expect((await ask("/session", { headers: stolen })).json()).toMatchObject({ caller: null, csrf: null });
 });
 
-it("a change by cookie alone is refused, and a page of another origin is not even asked who it is", async () => {
+it("a change without the CSRF header is refused, and a page of another origin is refused first", async () => {
   const { cookie, csrf } = await signedIn();
   const url = `/v1/keys/${"0".repeat(64)}/forget`;
   const forget = { method: "POST", payload: { fence: 1 } } as const;
@@ -160,7 +172,7 @@ it("a change by cookie alone is refused, and a page of another origin is not eve
   expect(stranger.statusCode).toBe(403);
 });
 
-it("a server without tokens needs none here either", async () => {
+it("a server without tokens needs no sign-in", async () => {
   const open = await createServer({ store: "memory:", logLevel: "silent" });
 
   const { body } = await open.app.inject({ url: "/session", headers: { host: "localhost" } });

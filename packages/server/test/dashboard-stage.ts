@@ -1,4 +1,4 @@
-/** A server with something to see, and a browser that tells everything that a page does wrong. */
+/** A server with example data, and a browser that records every error of a page. */
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { AxeBuilder } from "@axe-core/playwright";
@@ -14,7 +14,7 @@ const IMAGES = new URL("../../../docs/images/", import.meta.url);
 export const PHONE = { width: 360, height: 780 };
 const DESK = { width: 1280, height: 860 };
 
-/** `npm run build` builds it; here it is built if it was not, or not since its sources changed. */
+/** Builds the dashboard if it is missing or older than its sources. */
 export async function built(): Promise<void> {
   const names = await readdir(SOURCES, { recursive: true });
   const changed = await Promise.all(names.map(async (name) => (await stat(new URL(name, SOURCES))).mtimeMs));
@@ -51,7 +51,7 @@ export async function openStage(config: Parameters<typeof createServer>[0] = {})
   return { server, url, close: () => server.close() };
 }
 
-/** A page whose every misstep is kept: errors in its console, a policy that it broke, a request to a stranger. */
+/** A page that records its errors: console errors, policy violations, and requests to other hosts. */
 export async function openPage(
   browser: Browser,
   url: string,
@@ -70,7 +70,7 @@ export async function openPage(
   return { page, missteps };
 }
 
-/** Which rules of accessibility the page breaks, and where. */
+/** The accessibility rules that the page breaks, and where. */
 export async function violationsOn(page: Page): Promise<readonly string[]> {
   const { violations } = await new AxeBuilder({ page }).analyze();
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
@@ -89,7 +89,7 @@ const KEPT = [
   "audit-light",
 ];
 
-/** Kept in docs/images when somebody wants new ones: NEVERTWICE_SCREENSHOTS=1. */
+/** Saved in docs/images if NEVERTWICE_SCREENSHOTS=1 is set. */
 export async function keepPicture(page: Page, name: string): Promise<void> {
   if (process.env.NEVERTWICE_SCREENSHOTS === undefined || !KEPT.includes(name)) return;
   await mkdir(IMAGES, { recursive: true });
@@ -98,7 +98,7 @@ export async function keepPicture(page: Page, name: string): Promise<void> {
 
 const ORDERS = ["charge-card", "send-receipt", "ship-order", "POST /orders"];
 
-/** Keys in every state, holds on some resources, and replays as they happen in a shop. */
+/** Keys in every state, holds of some resources, and replays. */
 export async function fill({ server }: Stage): Promise<void> {
   const { namespace } = server.context.settings;
   const guard = server.context.guard(namespace);
@@ -112,7 +112,7 @@ export async function fill({ server }: Stage): Promise<void> {
   await fillHolds(server);
 }
 
-/** Some of everything, again and again, until it is stopped: for charts that should show something. */
+/** Mixed traffic until it is stopped, so that the charts have data. */
 export function keepBusy({ server }: Stage): () => void {
   const guard = server.context.guard(server.context.settings.namespace);
   let turn = 0;

@@ -1,4 +1,4 @@
-/** How somebody gets in, and where they land with a wrong address: the dashboard in a real browser. */
+/** Tests signing in to the dashboard, and unknown addresses, in a real browser. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { run, type Serving, serving, stop } from "./cli-process.ts";
@@ -19,7 +19,7 @@ async function signIn(page: Page, token: string): Promise<void> {
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
-/** Nothing, for the store in the folder in which both are started; or what the page says to add. */
+/** Empty for a store in the working directory of both processes; else the flags that the page tells to add. */
 const SETTINGS = [
   { settings: [], namespace: "default" },
   { settings: ["--store", "sqlite:./other.db", "--namespace", "shop"], namespace: "shop" },
@@ -42,7 +42,7 @@ describe.each(SETTINGS)("the command on the page of $namespace", { timeout: TIME
     return [...args, ...settings];
   }
 
-  it("that signs in makes a token that opens the dashboard", async () => {
+  it("of the sign-in page creates a token that opens the dashboard", async () => {
     const { page } = await openPage(browser, server.url);
     await page.goto("/keys");
     const { code, out, err } = await run(await commandOn(page));
@@ -54,7 +54,7 @@ describe.each(SETTINGS)("the command on the page of $namespace", { timeout: TIME
     await page.context().close();
   });
 
-  it("that a service is shown makes one too", async () => {
+  it("that a service sees creates such a token too", async () => {
     const made = await run(["access", "create", "--name", "shop", "--role", "service", ...settings]);
     const { page } = await openPage(browser, server.url);
     await page.goto("/");
@@ -84,12 +84,12 @@ describe.each(LOOKS)("an address without a page, $look", { timeout: TIMEOUT_MS }
 
   afterAll(() => stage.close());
 
-  it.each(["/keyz", "/keys/a/b", "/v1/nothing"])("%s says so, and leads to the pages", async (path) => {
+  it.each(["/keyz", "/keys/a/b", "/v1/nothing"])("%s shows a page with links to all pages", async (path) => {
     const { page, missteps } = await openPage(browser, stage.url, { colorScheme, reducedMotion: "reduce" });
     const response = await page.goto(path);
     expect(response?.status()).toBe(404);
-    await page.getByRole("heading", { name: "There is no such page" }).waitFor();
-    expect(await page.title()).toBe("There is no such page · nevertwice");
+    await page.getByRole("heading", { name: "Page not found" }).waitFor();
+    expect(await page.title()).toBe("Page not found · nevertwice");
     await page.getByText(`nothing at ${path}`).waitFor();
     expect(await violationsOn(page)).toEqual([]);
     expect(missteps.filter((misstep) => !misstep.includes("404 (Not Found)"))).toEqual([]);
@@ -99,16 +99,16 @@ describe.each(LOOKS)("an address without a page, $look", { timeout: TIMEOUT_MS }
     await page.context().close();
   });
 
-  it("the code of no error says so too", async () => {
+  it("an unknown error code shows a page too", async () => {
     const { page } = await openPage(browser, stage.url, { colorScheme });
     expect((await page.goto("/errors/none"))?.status()).toBe(404);
-    await page.getByRole("heading", { name: "No such error" }).waitFor();
+    await page.getByRole("heading", { name: "Unknown error code" }).waitFor();
     await page.context().close();
   });
 });
 
 describe("a dashboard that gets no stream", { timeout: TIMEOUT_MS }, () => {
-  it("shows figures nevertheless, and does not say that the server is gone", async () => {
+  it("still shows figures, and does not report a lost server", async () => {
     const stage = await openStage();
     const controller = new AbortController();
     const { signal } = controller;

@@ -1,4 +1,4 @@
-/** The dashboard in a real browser, against the real server: every page and every action. */
+/** Tests every page of the dashboard in a real browser, against a real server. */
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ let browser: Browser;
 let stage: Stage;
 let stopBusy: (() => void) | undefined;
 
-/** For pictures: a store that people have, and a minute of traffic. */
+/** For screenshots: a common store, and a minute of traffic. */
 const pictured =
   process.env.NEVERTWICE_SCREENSHOTS === undefined
     ? undefined
@@ -64,7 +64,7 @@ const PAGES: readonly {
         .getByRole("img", { name: /First runs, replays/ })
         .locator("canvas")
         .waitFor();
-      await page.getByText("A crash of ours").waitFor();
+      await page.getByText("Crash of a nevertwice process").waitFor();
     },
   },
   {
@@ -98,7 +98,7 @@ const PAGES: readonly {
   {
     name: "error",
     path: () => "/errors/pending",
-    ready: (page) => page.getByText("Another attempt holds the key").waitFor(),
+    ready: (page) => page.getByText("holds the key, and either").waitFor(),
   },
 ];
 

@@ -1,4 +1,4 @@
-/** The curl examples of the HTTP API's page run as they stand there, and print what it says. */
+/** Tests that the curl examples in docs/server-api.md run unchanged, and print what the page says. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
@@ -8,7 +8,7 @@ import { startServer } from "./api-client.ts";
 const PAGE = new URL("../../../docs/server-api.md", import.meta.url);
 const run = promisify(execFile);
 
-/** A line that begins with `# {` is what the lines before it print; `…` in it stands for anything. */
+/** A line that begins with `# {` is the expected output of the lines above it; `…` matches anything. */
 function examplesOf(page: string): { readonly script: string; readonly printed: readonly RegExp[] } {
   const blocks = [...page.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text]) => text as string);
   const lines = blocks.join("\n").split("\n");

@@ -1,4 +1,4 @@
-/** Guessing access tokens: how often, from where, and who else notices. */
+/** Limits on guessing access tokens, and their effect on other callers. */
 import { describe, expect, test } from "vitest";
 import { clientNetwork } from "../src/client-network.ts";
 import { createFailedTries, MAX_FAILURES, WINDOW_MS } from "../src/failed-tries.ts";
@@ -12,7 +12,7 @@ const WAYS = {
 };
 
 describe.each(Object.entries(WAYS))("guessing by %s", (_, way) => {
-  test("is answered 429 with Retry-After from the twenty-first wrong token on, and only at that address", async () => {
+  test("gets 429 with Retry-After from the twenty-first wrong token on, only at that address", async () => {
     const { call, token } = await sceneOf();
     const right = await token({ role: "operator" });
     const guess = async (given: string, from: string) => {
@@ -34,7 +34,7 @@ describe.each(Object.entries(WAYS))("guessing by %s", (_, way) => {
     expect((await guess(right, ELSEWHERE)).status).toBe(200);
   });
 
-  test("at once gets no more answers than one after another", async () => {
+  test("in parallel gets no more tries than in sequence", async () => {
     const { call, token } = await sceneOf();
     await token({});
     const made = (index: number) => `nt_${String(index).padStart(16, "0")}_${"x".repeat(43)}`;
@@ -50,7 +50,7 @@ describe.each(Object.entries(WAYS))("guessing by %s", (_, way) => {
   });
 });
 
-test("a service that is running behind the address of a guesser goes on", async () => {
+test("a running service behind the address of a guesser continues to work", async () => {
   const { call, token } = await sceneOf();
   const service = await token({ role: "service" });
   const policy = (given: string) => call("GET /v1/policy", { token: given, from: HERE });
@@ -60,7 +60,7 @@ test("a service that is running behind the address of a guesser goes on", async 
   expect((await policy(service)).status).toBe(200);
 });
 
-test("a request without a token, or with a session, is no guess", async () => {
+test("a request without a token or with a session does not count", async () => {
   const { call, token } = await sceneOf();
   const operator = await token({ role: "operator" });
   const opened = await call("POST /session", { body: { token: operator }, from: HERE });
@@ -88,7 +88,7 @@ describe("the count", () => {
     expect(await tries.attempt(HERE, "y", wrong)).toBeUndefined();
   });
 
-  test("does not look at a token of a blocked address", async () => {
+  test("does not verify a token of a blocked address", async () => {
     const tries = createFailedTries(() => 0);
     for (let index = 0; index < MAX_FAILURES; index++) await tries.attempt(HERE, `${index}`, wrong);
     let isAsked = false;
@@ -100,7 +100,7 @@ describe("the count", () => {
     expect(isAsked).toBe(false);
   });
 
-  test("is shared by addresses beyond those that are remembered, and never refuses a right token there", async () => {
+  test("is shared by addresses beyond the limit, and never refuses a valid token there", async () => {
     let now = 0;
     const tries = createFailedTries(() => now, 10);
     for (let index = 0; index < 10; index++) await tries.attempt(`10.0.0.${index}`, "x", wrong);

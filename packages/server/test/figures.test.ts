@@ -1,4 +1,4 @@
-/** Figures by namespace: what a token may count, and how many labels it may make. */
+/** Tests figures by namespace: what a token sees, and limits on labels. */
 import { expect, test } from "vitest";
 import { createLive } from "../src/live.ts";
 import { createMetrics } from "../src/metrics.ts";
@@ -6,7 +6,7 @@ import { type Scene, sceneOf } from "./calling.ts";
 
 const ACCESS_TOKEN = "0123456789abcdef0123456789abcdef";
 
-/** Two applications on one server, each with a service that claimed something, and everybody who looks at figures. */
+/** Two applications on one server, each with a service that made claims, and tokens of all roles. */
 async function twoNamespaces() {
   const scene = await sceneOf({ accessToken: ACCESS_TOKEN });
   const tokens = {
@@ -47,6 +47,46 @@ test("/metrics shows a token its own namespace, and nothing of the process or of
   ]);
 });
 
+test("/metrics counts each claim once when it starts and once when it ends", async () => {
+  const { scene, tokens } = await twoNamespaces();
+  const steps = [
+    ["complete", { value: 1 }],
+    ["complete", { error: 1 }],
+    ["abandon", {}],
+    ["renew", {}],
+  ] as const;
+  for (const [index, [verb, more]] of steps.entries()) {
+    const asked = { token: tokens.bank, body: { operation: "grant-a-loan", key: `loan-${index}` } };
+    const { body: claim } = await scene.call("POST /v1/claims", asked);
+    const { id, token } = claim;
+    // The answer is lost, and the call is repeated.
+    for (let tries = 0; tries < 2; tries++)
+      await scene.call(`POST /v1/claims/${id}/${verb}`, { token: tokens.bank, body: { token, ...more } });
+  }
+  const lines = await linesFor(scene, tokens.loans, "nevertwice_events_total");
+  const counts = lines.map((line) => /kind="([^"]+)".* (\d+)$/.exec(line)?.slice(1).join(" "));
+  // Six claims were made, two of them at the start; three are open.
+  expect(counts.toSorted()).toEqual(["abandoned 1", "claimed 6", "completed 2", "renewed 2"]);
+  expect(await linesFor(scene, tokens.loans, "nevertwice_work_duration_seconds_count")).toEqual([
+    'nevertwice_work_duration_seconds_count{namespace="loans"} 2',
+  ]);
+});
+
+test("work that lost its lease to another attempt is no longer in flight", () => {
+  const live = createLive();
+  const observe = live.observer("shop");
+  const attempt = { operation: "charge", keyHash: "0123456789abcdef", fence: 1 };
+  observe({ ...attempt, kind: "claimed", number: 1 });
+  observe({ ...attempt, kind: "lease-lost", reason: "not-renewed" });
+  expect(live.inFlight("shop")).toBe(1);
+  observe({ ...attempt, kind: "lease-lost", reason: "overtaken" });
+  observe({ ...attempt, kind: "lease-lost", reason: "overtaken" });
+  // Work that ran without a claim was never counted.
+  observe({ ...attempt, fence: 0, kind: "completed", ranMs: 1 });
+  observe({ ...attempt, fence: 2, kind: "taken-over", number: 2 });
+  expect([live.inFlight("shop"), live.inFlight()]).toEqual([1, 1]);
+});
+
 test("/metrics shows the token of the configuration the whole server, by namespace", async () => {
   const { scene } = await twoNamespaces();
   await scene.call("GET /v1/holds");
@@ -64,7 +104,7 @@ test("/metrics shows the token of the configuration the whole server, by namespa
   expect(new Set(series).size).toBe(series.length);
 });
 
-test("/metrics shows a caller the whole server where no token is needed", async () => {
+test("/metrics shows the whole server to a caller that needs no token", async () => {
   const { call, server } = await sceneOf();
   await server.context.guard("elsewhere").run({ operation: "work", key: "1" }, () => 1);
   expect((await call("GET /metrics")).text).toContain(
@@ -72,7 +112,7 @@ test("/metrics shows a caller the whole server where no token is needed", async 
   );
 });
 
-test("/v1/live counts what happened in the caller's namespace", async () => {
+test("/v1/live counts the events of the caller's namespace", async () => {
   const { scene, tokens } = await twoNamespaces();
   const seen = async (token: string) => firstRuns((await scene.call("GET /v1/live", { token })).body);
   expect([await seen(tokens.orders), await seen(tokens.loans), await seen(ACCESS_TOKEN)]).toEqual([1, 2, 3]);
@@ -101,11 +141,11 @@ test("events of a key are those of its own namespace", () => {
   const live = createLive();
   const event = { kind: "claimed", operation: "o", keyHash: "same", fence: 1, number: 1 } as const;
   live.observer("one")(event);
-  expect(live.eventsOf("one", "same")).toHaveLength(1);
-  expect(live.eventsOf("two", "same")).toEqual([]);
+  expect(live.keyEvents("one", "same")).toHaveLength(1);
+  expect(live.keyEvents("two", "same")).toEqual([]);
 });
 
-test("a second that is over keeps the spread of its durations", () => {
+test("a past second keeps the percentiles of its durations", () => {
   let now = 10_000;
   const live = createLive(() => now);
   const event = { kind: "completed", operation: "o", keyHash: "k", fence: 1 } as const;
@@ -139,7 +179,7 @@ test("labels are bounded: operations of a namespace, namespaces, and methods", (
   expect(metrics.text({ ...VIEW, namespace: "namespace-299" })).not.toContain("operation-");
 });
 
-test("an operation is labelled as the option says, before it is counted", () => {
+test("an operation is converted to its label before it is counted", () => {
   const metrics = createMetrics({ label: (operation) => operation.replace(/\d+/, "{id}") });
   const observe = metrics.observer("shop");
   for (let index = 0; index < 300; index++) observe({ ...CLAIMED, operation: `POST /payments/${index}` });
@@ -149,13 +189,13 @@ test("an operation is labelled as the option says, before it is counted", () => 
   ]);
 });
 
-test("a name in a label cannot end its line", () => {
+test("a name in a label cannot break its line", () => {
   const metrics = createMetrics();
   metrics.observer('a"b\\c\nd')({ ...CLAIMED, operation: 'x"y\n' });
   expect(metrics.text(VIEW)).toContain('{namespace="a\\"b\\\\c\\nd",kind="claimed",operation="x\\"y\\n"} 1');
 });
 
-test("the records of a quota are no work: live figures do not count them", () => {
+test("live figures do not count the records of a quota", () => {
   const live = createLive(() => 0);
   const about = { scope: "", keyHash: "h", domain: undefined, fence: 1, number: 1 };
   for (const operation of ["nevertwice:quota", "charge"])

@@ -1,10 +1,10 @@
-/** Requests made from an OpenAPI document: valid ones, and ones that are broken in one way or another. */
+/** Generates requests from an OpenAPI document: valid ones, and ones that are broken in some way. */
 import * as fc from "fast-check";
 import type { Document, Operation, Schema } from "./api-client.ts";
 
 export type Draw = fc.GeneratorValue;
 
-/** A claim that the server gave to somebody. */
+/** A claim that the server granted. */
 export interface KnownClaim {
   readonly id: string;
   readonly token: string;
@@ -24,7 +24,7 @@ export interface Target {
   readonly operation: Operation;
 }
 
-/** A stream is left out: it does not end. */
+/** Streams are left out, since they do not end. */
 export function targetsOf(document: Document): readonly Target[] {
   return Object.entries(document.paths)
     .flatMap(([path, item]) =>
@@ -33,7 +33,7 @@ export function targetsOf(document: Document): readonly Target[] {
     .filter(({ operation }) => operation.responses["200"]?.content?.["text/event-stream"] === undefined);
 }
 
-/** Each sender puts a mark of its own in all that nobody else may read. */
+/** Each sender puts its own mark in all data that other callers must not read. */
 export function requestFor(
   draw: Draw,
   target: Target,
@@ -65,7 +65,7 @@ function inHeader(value: string): string {
   return value.replace(/[^\x20-\x7e]/g, "?");
 }
 
-/** What a string with this name is for: those nobody else may read have the sender's mark. */
+/** A value for a string with this name; private strings contain the sender's mark. */
 const PRIVATE = new Set(["key", "value", "error", "fingerprint", "id", "source", "idempotency-key"]);
 
 function makerOf(draw: Draw, mark: string, about: KnownClaim | undefined) {
@@ -149,7 +149,7 @@ function membersOf(body: unknown): Record<string, unknown> {
 }
 
 const BREAKINGS: readonly Breaking[] = [
-  // A member is missing, is of another type, or is one that there is not.
+  // A member is missing, has another type, or is unknown.
   (draw, request, body) => {
     const members = membersOf(body);
     const names = Object.keys(members);
@@ -164,7 +164,7 @@ const BREAKINGS: readonly Breaking[] = [
   },
   (draw, request, body) => whole(request, { ...membersOf(body), [draw(fc.string)]: draw(fc.jsonValue) }),
   (draw, request) => whole(request, draw(fc.jsonValue)),
-  // A body that is no JSON, or not only.
+  // A body that is not JSON, or not only JSON.
   (draw, request, body) => {
     const text = JSON.stringify(body ?? {});
     return withText(request, text.slice(0, draw(fc.nat, text.length)));
@@ -180,7 +180,7 @@ const BREAKINGS: readonly Breaking[] = [
     withHeaders(request, body, {
       "content-type": draw(fc.constantFrom, "text/plain", "application/xml", "x", ""),
     }),
-  // Somebody else, from somewhere else.
+  // Another caller from another address.
   (draw, request, body) =>
     withHeaders(request, body, {
       authorization: draw(
@@ -212,7 +212,7 @@ const BREAKINGS: readonly Breaking[] = [
     whole({ ...request, url: `/v1/${encodeURIComponent(draw(fc.string).toWellFormed())}` }, body),
 ];
 
-/** Two of three requests are as the document wants them. */
+/** Two of three requests are valid. */
 function broken(draw: Draw, request: FuzzRequest, body: unknown): FuzzRequest {
   if (draw(fc.nat, 2) > 0) return whole(request, body);
   return (draw(fc.constantFrom, ...BREAKINGS) as Breaking)(draw, request, body);

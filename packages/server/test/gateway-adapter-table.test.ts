@@ -1,4 +1,4 @@
-/** The gateway before a service of Express that knows nothing: every exchange that an adapter is held to. */
+/** Tests that the gateway in front of an ordinary Express service passes every case of the adapter table. */
 import { createServer, type IncomingMessage } from "node:http";
 import express, { type NextFunction, type Request, type Response } from "express";
 import { type AdapterHarness, adapterCases } from "nevertwice/testing";
@@ -10,7 +10,7 @@ import { bridge } from "./gateway/bridge.ts";
 const harness: AdapterHarness<IncomingMessage> = {
   header: (request, name) => request.headersDistinct[name]?.join(", "),
   lacks: {
-    flush: "a head that is kept with its answer waits for it, and nobody sees from afar that it was flushed",
+    flush: "a head that is kept with its answer waits for it, so a client cannot see that it was flushed",
     "parser-before": "the service's parser is behind the gateway",
   },
   async serve({ layer, parser, handle }) {
@@ -36,13 +36,18 @@ const harness: AdapterHarness<IncomingMessage> = {
   },
 };
 
-/** Asked elsewhere, of the gateway's own memory: `gateway-streams.test.ts`. */
+/** Covered by `gateway-streams.test.ts`, which measures the memory of the gateway. */
 const ELSEWHERE = {
-  "while an answer is held back its producer is not read on":
+  "while an answer is held back, its producer is paused":
     "the sockets between service and gateway take megabytes that are in neither's memory",
 };
 
-describe("the gateway before Express", { concurrent: true, timeout: 60_000 }, () => {
+describe("the gateway in front of Express", { concurrent: true, timeout: 60_000 }, () => {
+  test("the cases that are covered elsewhere exist", () => {
+    const names = adapterCases(harness).map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(Object.keys(ELSEWHERE)));
+  });
+
   for (const { subject, name, skip = ELSEWHERE[name as keyof typeof ELSEWHERE], run } of adapterCases(
     harness,
   )) {

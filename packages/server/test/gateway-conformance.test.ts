@@ -1,4 +1,4 @@
-/** The HTTP conformance rows of the library, each asked of a service that stands behind the gateway and knows nothing. */
+/** Tests that the HTTP conformance rows of the library, each run through the gateway with an ordinary service behind it. */
 import { expect, test, vi } from "vitest";
 import type * as Conformance from "../../nevertwice/test/http/conformance/service.ts";
 
@@ -8,7 +8,7 @@ vi.mock("../../nevertwice/test/http/conformance/service.ts", async (importOrigin
   return { ...original, serve: servingThrough(original.listen) };
 });
 
-test("the rows below are asked through the gateway", async () => {
+test("the rows below go through the gateway", async () => {
   const { serve } = await import("../../nevertwice/test/http/conformance/service.ts");
   const { send } = await serve();
   expect((await send()).header("via")).toBe("1.1 nevertwice");

@@ -1,12 +1,13 @@
-/** Header values beyond ASCII go through the gateway as the bytes they came as, in both directions. */
+/** Tests that header values beyond ASCII pass through the gateway with unchanged bytes, in both directions. */
 import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
+import { REPLAYED_HEADER } from "../../nevertwice/test/http/replayed-header.ts";
 import { gatewayBefore, raw, serviceOn } from "./gateway/stage.ts";
 
 const DISPOSITION = 'attachment; filename="na\u00efve.txt"';
 const OWNER = "Zo\u00eb \u00c3\u00af \u0080\u00ff";
-/** Node makes something else of Content-Disposition if the length stands before it. */
+/** Node encodes Content-Disposition differently after a Content-Length line. */
 const LINES = `Content-Length: 2\r\nContent-Disposition: ${DISPOSITION}\r\nContent-Description: ${OWNER}\r\n`;
 
 const valueIn = (said: string, name: string) => new RegExp(`^${name}: (.*)\r$`, "im").exec(said)?.[1];
@@ -20,7 +21,7 @@ function requestText(lines: readonly string[]): string {
   return `${head.join("\r\n")}\r\n\r\n`;
 }
 
-/** A service whose answers are written by hand, since node's own server would change them. */
+/** A service that writes raw responses, since node's server would change them. */
 const writing = (write: (req: IncomingMessage) => void) => serviceOn((req) => write(req));
 
 describe("an answer", () => {
@@ -51,7 +52,7 @@ describe("an answer", () => {
     const [first, again] = [await raw(port, asked), await raw(port, asked)];
     expect(valuesIn(first)).toEqual([DISPOSITION, OWNER]);
     expect(valuesIn(again)).toEqual([DISPOSITION, OWNER]);
-    expect(valueIn(again, "Idempotent-Replayed")).toBe("true");
+    expect(valueIn(again, REPLAYED_HEADER)).toBe("true");
   });
 
   test("that is a stream of events with a length, to a request with a key", async () => {

@@ -1,14 +1,15 @@
-/** What clients and services send that is not meant well: nothing of it is smuggled through, and nothing ends the process. */
+/** Tests hostile clients and services: nothing is smuggled through the gateway, and nothing ends its process. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, createServer as createNetServer, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocketServer } from "ws";
+import { REPLAYED } from "../../nevertwice/test/http/replayed-header.ts";
 import { gatewayBefore, raw, read, serviceOn } from "./gateway/stage.ts";
 
 const CLOSE = "Host: localhost\r\nConnection: close\r\n";
 
-/** A service on a bare socket: records what it gets, and answers each request head with these bytes. */
+/** A service on a bare socket that records its input and answers each request head with these bytes. */
 async function bareService(
   answer: string | Buffer,
 ): Promise<{ port: number; received(): string; connections(): number }> {
@@ -32,7 +33,7 @@ async function bareService(
   };
 }
 
-/** A service that counts its runs and says what it was asked. */
+/** A service that counts its runs and returns the request that it got. */
 async function countingService() {
   const asked: string[] = [];
   const service = createServer(async (req, res) => {
@@ -61,7 +62,7 @@ describe("an upgrade with a body", () => {
     expect(asked).toEqual([`GET /ws ${inner}`, "GET /next "]);
   });
 
-  test("that the service refuses leaves no connection behind that others would use", async () => {
+  test("that the service refuses leaves no connection for other requests", async () => {
     const answer = "HTTP/1.1 400 No\r\nContent-Length: 2\r\n\r\nno";
     const service = await bareService(answer);
     const { port, send } = await gatewayBefore(service.port);
@@ -168,7 +169,7 @@ describe("an answer of the service", () => {
     expect(await raw(port, `${line}\r\n${CLOSE}\r\n`)).toMatch(wanted);
   });
 
-  test("that cannot be passed on leaves its key unknown", async () => {
+  test("that is not valid HTTP leaves the outcome of its key unknown", async () => {
     const service = await bareService("HTTP/1.1 099 Odd\r\nContent-Length: 2\r\n\r\nok");
     const { send } = await gatewayBefore(service.port);
     expect((await send({ key: "k" })).code()).toBe("upstream-lost");
@@ -176,7 +177,7 @@ describe("an answer of the service", () => {
     expect((await send({ key: "k", body: "{}" })).code()).toBe("conflict");
   });
 
-  test("with non-ASCII header bytes has the same bytes at first and again", async () => {
+  test("with non-ASCII header bytes is replayed with the same bytes", async () => {
     const lines =
       'Content-Length: 2\r\nContent-Type: text/plain; x="\u00e9"\r\nContent-Disposition: x; filename="\u00ff\u0080"\r\n';
     const service = await bareService(Buffer.from(`HTTP/1.1 200 OK\r\n${lines}\r\nok`, "latin1"));
@@ -188,7 +189,7 @@ describe("an answer of the service", () => {
       expect(said.toLowerCase()).toContain('content-disposition: x; filename="\u00ff\u0080"');
       expect(said.toLowerCase()).toContain('content-type: text/plain; x="\u00e9"');
     }
-    expect(again).toMatch(/Idempotent-Replayed: true/i);
+    expect(again).toMatch(new RegExp(`${REPLAYED}: true`, "i"));
   });
 });
 
@@ -230,7 +231,7 @@ describe("two readings of one request", () => {
     { path: "/payments", methods: ["POST"], required: true, scope: "anyone", onUpstreamLost: "unknown" },
   ] as const;
 
-  test("all spellings of one path are one key", async () => {
+  test("all spellings of a path have one key", async () => {
     const { asked, port } = await countingService();
     const { send } = await gatewayBefore(port, { routes });
     for (const path of ["/payments", "/payments/", "/Payments", "/%70ayments", "/PAYMENTS/"])
@@ -253,7 +254,7 @@ describe("two readings of one request", () => {
   });
 });
 
-test("headers that only a proxy may send are taken from a client, and underscores with them", async () => {
+test("headers that only a proxy may send, and headers with underscores, are removed", async () => {
   const port = await serviceOn((req, res) => res.end(req.rawHeaders.join("\n")));
   const { port: at } = await gatewayBefore(port, { gatewayScope: { header: "X-Tenant" } });
   const names = [
@@ -286,7 +287,7 @@ test("headers that only a proxy may send are taken from a client, and underscore
 });
 
 describe("on one connection", () => {
-  test("an upgrade that comes behind another request takes no answer away", async () => {
+  test("an upgrade after another request does not lose the response to that request", async () => {
     const { service, port } = await countingService();
     const sockets = new WebSocketServer({ server: service });
     onTestFinished(() => sockets.close());
@@ -306,7 +307,7 @@ describe("on one connection", () => {
     socket.destroy();
   });
 
-  test("a request that waits to be asked for its body is not asked within another answer", async () => {
+  test("100 Continue is never written into the response to another request", async () => {
     const { port } = await countingService();
     const { port: at } = await gatewayBefore(port);
     const first = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -316,7 +317,7 @@ describe("on one connection", () => {
     expect(said).toMatch(/run 1HTTP\/1\.1 200 .*\r\n\r\n(5\r\n)?run 2/s);
   });
 
-  test("requests for other protocols are answered in turn, and leave no listeners behind", async () => {
+  test("requests for other protocols are answered in order and leave no listeners", async () => {
     const { asked, port } = await countingService();
     const { port: at, gateway } = await gatewayBefore(port);
     let accepted: Socket | undefined;
@@ -344,7 +345,7 @@ describe("on one connection", () => {
   });
 });
 
-test("a service that closes its idle connections leaves no key unknown", async () => {
+test("a service that closes idle connections leaves no unknown outcomes", async () => {
   let runs = 0;
   const server = createNetServer((socket) => {
     socket.on("error", () => {});

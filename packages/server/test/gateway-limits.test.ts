@@ -1,14 +1,14 @@
-/** Everything that a client or a service can hold on to has a limit, and the limit is kept while others are served. */
+/** Tests that every resource that a client or a service can occupy has a limit, and others are served meanwhile. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, createServer as createNetServer, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { clientNetwork } from "../src/client-network.ts";
-import { connectionsFor } from "../src/descriptors.ts";
-import { createReuse } from "../src/gateway/reuse.ts";
+import { connectionLimit } from "../src/connection-limit.ts";
+import { createConnectionReuse } from "../src/gateway/connection-reuse.ts";
 import { gate, gatewayBefore, raw, read, serviceOn } from "./gateway/stage.ts";
 
-/** A connection from an address of this machine, and all that it was told until it was closed. */
+/** A connection from an address of this machine, and all bytes that it received until it was closed. */
 async function hanging(
   port: number,
   text: string | Buffer,
@@ -27,7 +27,7 @@ async function hanging(
   return { said: closed, socket };
 }
 
-/** Ignores clients that go away in the middle of a request. */
+/** Ignores clients that disconnect in the middle of a request. */
 const echo = () =>
   serviceOn((req, res) =>
     read(req).then(
@@ -46,7 +46,7 @@ describe("a client that stalls", () => {
     expect(await said).toMatch(/^HTTP\/1\.1 408 .*"request-timeout"/s);
   });
 
-  test("in its second head, after it has asked for another protocol, is told so and closed", async () => {
+  test("in its second request, after an upgrade that was ignored, gets 408 and is closed", async () => {
     const { port } = await gatewayBefore(await echo(), { headTimeout: 300, bodyTimeout: 60_000 });
     const wish =
       "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nab";
@@ -69,7 +69,7 @@ describe("a client that stalls", () => {
     expect((await send({ key: "k" })).status).toBe(200);
   });
 
-  test("while it reads its answer is closed", async () => {
+  test("while it reads its response is closed", async () => {
     const closed = gate();
     const port = await serviceOn((_req, res) => {
       res.once("close", () => closed.resolve());
@@ -110,10 +110,10 @@ describe("a client that stalls", () => {
 
 describe("a service that stalls", () => {
   test.each([
-    ["before its answer", ""],
-    ["in the head of its answer", "HTTP/1.1 200 OK\r\nContent-"],
-    ["in the body of its answer", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"],
-  ])("%s is lost, and its key unknown", async (_, text) => {
+    ["before its response", ""],
+    ["in the headers of its response", "HTTP/1.1 200 OK\r\nContent-"],
+    ["in the body of its response", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"],
+  ])("%s gives upstream-lost, and the outcome of its key is unknown", async (_, text) => {
     const server = createNetServer((socket) => {
       socket.on("error", () => {});
       socket.once("data", () => void socket.write(text));
@@ -140,7 +140,7 @@ describe("a service that stalls", () => {
 });
 
 describe("connections", () => {
-  test("beyond those that one address may have are closed, and other addresses are served", async () => {
+  test("beyond the limit of one address are closed, and other addresses are served", async () => {
     const { port } = await gatewayBefore(await echo(), { maxConnectionsPerAddress: 3 });
     const held = await Promise.all([1, 2, 3].map(() => hanging(port, "", "127.0.0.2")));
     const { said } = await hanging(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "127.0.0.2");
@@ -157,7 +157,7 @@ describe("connections", () => {
     await expect.poll(ask).toMatch(/ 200 /);
   });
 
-  test("of a trusted proxy are those of many clients", async () => {
+  test("of a trusted proxy are not limited by address", async () => {
     const { port } = await gatewayBefore(await echo(), {
       maxConnectionsPerAddress: 1,
       trustProxy: ["127.0.0.2"],
@@ -171,7 +171,7 @@ describe("connections", () => {
     expect(await said).toMatch(/ 200 /);
   });
 
-  test("beyond those that there may be in all are closed", async () => {
+  test("beyond the total limit are closed", async () => {
     const { port } = await gatewayBefore(await echo(), { maxConnections: 16 });
     await Promise.all(
       Array.from({ length: 16 }, (_, index) => hanging(port, "", `127.0.0.${2 + (index % 4)}`)),
@@ -180,11 +180,11 @@ describe("connections", () => {
     expect(await said).toBe("");
   });
 
-  test("leave room for the API where the process may open few files", () => {
-    expect(connectionsFor(2_000, 1_024)).toBe(256);
-    expect(connectionsFor(100, 1_024)).toBe(100);
-    expect(connectionsFor(2_000, Number.POSITIVE_INFINITY)).toBe(2_000);
-    expect(connectionsFor(2_000, 20)).toBe(16);
+  test("leave room for the API if the process may open few files", () => {
+    expect(connectionLimit(2_000, 1_024)).toBe(256);
+    expect(connectionLimit(100, 1_024)).toBe(100);
+    expect(connectionLimit(2_000, Number.POSITIVE_INFINITY)).toBe(2_000);
+    expect(connectionLimit(2_000, 20)).toBe(16);
   });
 
   test.each([
@@ -198,7 +198,7 @@ describe("connections", () => {
     expect(clientNetwork(remoteAddress)).toBe(network);
   });
 
-  test("that are idle are kept open for so long, and no longer", async () => {
+  test("that are idle are closed after the configured time", async () => {
     const { port } = await gatewayBefore(await echo(), { headTimeout: 300 });
     const { said } = await hanging(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect(await said).toMatch(/^HTTP\/1\.1 200 /);
@@ -210,7 +210,7 @@ describe("bytes held in memory", () => {
   const head = (length: number) =>
     `POST /orders HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: k${Math.random()}\r\nContent-Length: ${length}\r\n\r\n`;
 
-  test("of requests that do not end leave room for those of other addresses", async () => {
+  test("of unfinished requests leave room for other addresses", async () => {
     const { port, send } = await gatewayBefore(await echo(), {
       maxBufferedBytes: 400_000,
       bodyTimeout: 60_000,
@@ -223,7 +223,7 @@ describe("bytes held in memory", () => {
     expect((await send({ key: "mine", body: half })).status).toBe(200);
   });
 
-  test("of a trusted proxy may take all the room there is", async () => {
+  test("of a trusted proxy may use all room", async () => {
     const { send } = await gatewayBefore(await echo(), {
       maxBufferedBytes: 100_000,
       trustProxy: ["127.0.0.1"],
@@ -231,12 +231,12 @@ describe("bytes held in memory", () => {
     expect((await send({ key: "k", body: half })).status).toBe(200);
   });
 
-  test("are free again when the request is over", async () => {
+  test("are free again when the request ends", async () => {
     const { send } = await gatewayBefore(await echo(), { maxBufferedBytes: 400_000 });
     for (let i = 0; i < 20; i++) expect((await send({ key: `k${i}`, body: half })).status).toBe(200);
   });
 
-  test("of answers that there is no room for are passed on and not kept", async () => {
+  test("of responses without room are forwarded and not stored", async () => {
     const open = gate();
     let runs = 0;
     const port = await serviceOn(async (_req, res) => {
@@ -259,7 +259,7 @@ describe("bytes held in memory", () => {
   });
 });
 
-test("a client that is refused while it still sends is not read for ever", async () => {
+test("a client that still sends after a refusal is disconnected", async () => {
   const { port } = await gatewayBefore(await echo(), {
     routes: [{ path: "/*", methods: ["POST"], required: true, scope: "anyone", onUpstreamLost: "unknown" }],
   });
@@ -278,10 +278,10 @@ describe("a connection that was used before", () => {
     const pass = (ms: number): void => {
       now += ms;
     };
-    return { reuse: createReuse(() => now), pass };
+    return { reuse: createConnectionReuse(() => now), pass };
   }
 
-  test("carries keys once the service has left one open for a second", () => {
+  test("is used for keys once the service has left one open for a second", () => {
     const { reuse, pass } = trial();
     expect(reuse.isTrusted()).toBe(false);
     reuse.noteIdle();
@@ -291,7 +291,7 @@ describe("a connection that was used before", () => {
     expect(reuse.isTrusted()).toBe(true);
   });
 
-  test("carries none for a minute after the service closed one, and then has to be tried again", () => {
+  test("is not used for keys for a minute after the service closed one, and then is tried again", () => {
     const { reuse, pass } = trial();
     reuse.noteIdle();
     pass(5_000);
@@ -307,7 +307,7 @@ describe("a connection that was used before", () => {
     expect(reuse.isTrusted()).toBe(true);
   });
 
-  test("is used again where the service allows it", async () => {
+  test("is reused if the service allows it", async () => {
     let connections = 0;
     const service = createServer(async (req, res) => res.end(await read(req)));
     service.on("connection", () => connections++);

@@ -1,8 +1,9 @@
-/** A service that is lost: what the client is told, what becomes of the key, and that nothing is sent twice. */
+/** Tests failures of the service: what the client gets, what happens to the key, and that nothing is sent twice. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import type { GatewayRule } from "../src/gateway-rules.ts";
+import { REPLAYED } from "../../nevertwice/test/http/replayed-header.ts";
+import type { GatewayRule } from "../src/gateway/gateway-rules.ts";
 import { gate, gatewayBefore, read, serviceOn } from "./gateway/stage.ts";
 
 const RULE: GatewayRule = {
@@ -13,7 +14,7 @@ const RULE: GatewayRule = {
   onUpstreamLost: "unknown",
 };
 
-/** A service whose first run goes wrong, and the fences that it saw. */
+/** A service whose first run fails, and the fences that it got. */
 async function failingOnce(fail: (req: IncomingMessage, res: ServerResponse) => unknown) {
   const fences: number[] = [];
   const keys: (string | undefined)[] = [];
@@ -30,7 +31,7 @@ async function failingOnce(fail: (req: IncomingMessage, res: ServerResponse) => 
 describe("CC-11: a service whose connection drops after the request was sent", () => {
   const drop = (req: IncomingMessage) => req.socket.destroy();
 
-  test("is not sent it again, and the client is told that nobody knows", async () => {
+  test("gets it only once, and the client gets upstream-lost", async () => {
     const { port, fences } = await failingOnce(drop);
     const { send } = await gatewayBefore(port);
     const answer = await send({ key: "k" });
@@ -39,7 +40,7 @@ describe("CC-11: a service whose connection drops after the request was sent", (
     expect(fences).toHaveLength(1);
   });
 
-  test("leaves a key that is held for a decision, where the rule says so", async () => {
+  test("leaves a key that is held for a decision if the rule says so", async () => {
     const { port, fences } = await failingOnce(drop);
     const { send } = await gatewayBefore(port, { routes: [{ ...RULE, onLapsed: "hold" }] });
     await send({ key: "k" });
@@ -48,7 +49,7 @@ describe("CC-11: a service whose connection drops after the request was sent", (
     expect(fences).toHaveLength(1);
   });
 
-  test("gets the client's own retry under the same key and a higher fence, where keys are taken over", async () => {
+  test("gets the client's retry with the same key and a higher fence if keys are taken over", async () => {
     const { port, fences, keys } = await failingOnce(drop);
     const { send } = await gatewayBefore(port);
     await send({ key: '"k"' });
@@ -57,7 +58,7 @@ describe("CC-11: a service whose connection drops after the request was sent", (
     expect(fences[1]).toBeGreaterThan(fences[0] as number);
   });
 
-  test("frees the key where the rule says that the service can bear it, even of one that would be held", async () => {
+  test("frees the key if the rule releases it, even for a rule that holds", async () => {
     const { port } = await failingOnce(drop);
     const rule = { ...RULE, onLapsed: "hold", onUpstreamLost: "release" } as const;
     const { send } = await gatewayBefore(port, { routes: [rule] });
@@ -65,7 +66,7 @@ describe("CC-11: a service whose connection drops after the request was sent", (
     expect((await send({ key: "k" })).text).toBe("run 2");
   });
 
-  test("is not sent a request without a key again either", async () => {
+  test("gets a request without a key only once, too", async () => {
     const { port, fences } = await failingOnce(drop);
     const { send } = await gatewayBefore(port);
     expect((await send()).code()).toBe("upstream-lost");
@@ -73,7 +74,7 @@ describe("CC-11: a service whose connection drops after the request was sent", (
   });
 });
 
-test("an answer that breaks off while it is held back is a clean 502, and its half is not kept", async () => {
+test("an incomplete response that is held back becomes a 502 and is not stored", async () => {
   const { port } = await failingOnce(async (_, res) => {
     res.writeHead(200, { "Content-Length": 1_000, "Set-Cookie": "a=1" });
     res.write("half");
@@ -90,7 +91,7 @@ test("an answer that breaks off while it is held back is a clean 502, and its ha
   expect((await send({ key: "k" })).text).toBe("run 2");
 });
 
-test("an answer without a key that breaks off is cut off, not ended", async () => {
+test("an incomplete response without a key ends with a closed connection", async () => {
   const port = await serviceOn((_, res) => {
     res.writeHead(200, { "Content-Length": 1_000 });
     res.write("half", () => res.destroy());
@@ -99,7 +100,7 @@ test("an answer without a key that breaks off is cut off, not ended", async () =
   await expect(send({ method: "GET" })).rejects.toThrow(/aborted|hang up|ECONNRESET/);
 });
 
-test("a service that cannot be reached means that nothing was done, and the key is free", async () => {
+test("an unreachable service means that nothing was done, and frees the key", async () => {
   const closed = createServer().listen(0, "127.0.0.1");
   await once(closed, "listening");
   const { port } = closed.address() as { port: number };
@@ -116,7 +117,7 @@ test("a service that cannot be reached means that nothing was done, and the key 
   expect((await send({ key: "k" })).text).toBe("there");
 });
 
-test("a service that does not answer in time is lost, and its connection closed", async () => {
+test("a service that does not respond in time gives upstream-lost, and its connection is closed", async () => {
   let closed: Promise<unknown> | undefined;
   const { port } = await failingOnce((req) => {
     closed = once(req.socket, "close");
@@ -130,7 +131,7 @@ test("a service that does not answer in time is lost, and its connection closed"
   expect((await send({ key: "k" })).code()).toBe("unknown");
 });
 
-test("a client that goes away takes a request without a key with it, and leaves one that has a key to its end", async () => {
+test("a client that disconnects cancels a request without a key, and not one with a key", async () => {
   const gates = [gate(), gate()];
   let gone: Promise<unknown> | undefined;
   let runs = 0;
@@ -152,5 +153,5 @@ test("a client that goes away takes a request without a key with it, and leaves 
   await gone;
   let again = await send({ path: "/keep", key: "k" });
   while (again.status === 409) again = await send({ path: "/keep", key: "k" });
-  expect([again.text, again.headers["idempotent-replayed"], runs]).toEqual(["run 2", "true", 2]);
+  expect([again.text, again.headers[REPLAYED], runs]).toEqual(["run 2", "true", 2]);
 });

@@ -1,11 +1,11 @@
-/** Two owners never share a scope, whatever their names look like and wherever they were read; one owner always has one. */
+/** Tests that two owners never share a scope, whatever their names and sources are; one owner always has the same scope. */
 import { createHmac, hash, type X509Certificate } from "node:crypto";
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Scope, scopeOf } from "../src/gateway/scope.ts";
-import type { ScopeRule } from "../src/gateway-rules.ts";
+import type { ScopeRule } from "../src/gateway/gateway-rules.ts";
+import { createScope, type Scope } from "../src/gateway/scope.ts";
 import { certificateFor, type NameLine } from "./gateway/certificate.ts";
 
 const PAIRS = 10_000;
@@ -13,7 +13,7 @@ const TIMEOUT_MS = 240_000;
 const SECRET = "a secret of enough characters";
 const NOW_MS = Date.parse("2026-01-01");
 
-/** Somebody, and the request that proves it. Two of one `name` are one owner. */
+/** An owner, and the request that proves it. Two entries with one `name` are one owner. */
 interface Owner {
   readonly name: string;
   readonly rule: ScopeRule;
@@ -30,7 +30,7 @@ const scopes = new Map<string, Exclude<Scope, "anyone">>();
 
 async function scopeFor({ rule, request }: Owner): Promise<string> {
   const name = JSON.stringify(rule);
-  const scope = scopes.get(name) ?? scopeOf(rule, { JWT_SECRET: SECRET }, () => NOW_MS);
+  const scope = scopes.get(name) ?? createScope(rule, { JWT_SECRET: SECRET }, () => NOW_MS);
   if (scope === "anyone") throw new Error("nobody's");
   scopes.set(name, scope);
   return scope(request);
@@ -47,7 +47,7 @@ function requestWith(
   return Object.assign(new IncomingMessage(socket), { headersDistinct });
 }
 
-/** What a header can carry, less the spaces around it, which are not its value's. */
+/** The texts that a header can contain, without surrounding spaces, which are not part of the value. */
 function headerValue(text: string): string {
   const bytes = Buffer.from(text).toString("latin1");
   return bytes.replace(/[^\t\x20-\x7e\x80-\xff]/g, "").replace(/^[ \t]+|[ \t]+$/g, "") || "nobody";
@@ -146,7 +146,7 @@ function chosen(owners: readonly (() => Owner)[], index: number): Owner {
   return (owners[index % owners.length] as () => Owner)();
 }
 
-/** Texts that look like somebody else's scope, or like another spelling of the same name. */
+/** Texts that look like the scope of another owner, or like another spelling of the same name. */
 function lookalikes(text: string, scope: string): readonly string[] {
   const pieces = scope.split(":");
   return [
@@ -177,26 +177,30 @@ const someText = fc.oneof(
   fc.constantFrom("CN=alice", "sha256:", "42", "jwt:sub:s:alice", "header:x-tenant:s:a", "alice"),
 );
 
-describe("two owners never meet, and one always meets itself", () => {
-  test.each(SOURCES)("from $title, beside every source", { timeout: TIMEOUT_MS }, async ({ ownersOf }) => {
-    const pair = fc.tuple(someText, someText, fc.nat(), fc.nat(), fc.nat(), fc.boolean());
-    const meets = fc.asyncProperty(pair, async ([text, another, first, second, third, isAlike]) => {
-      const owners = ownersOf(text);
-      const one = chosen(owners, first);
-      const scope = await scopeFor(one);
-      const texts = isAlike ? lookalikes(text, scope) : [another];
-      const others = (second % 2 === 0 ? ownersOf : EVERY_OWNER)(texts[third % texts.length] as string);
-      const two = chosen(others, second);
-      expect([one.name, two.name, scope === (await scopeFor(two))]).toEqual([
-        one.name,
-        two.name,
-        one.name === two.name,
-      ]);
-      expect(await scopeFor(chosen(owners, first))).toBe(scope);
-      expect(Buffer.byteLength(scope)).toBeLessThanOrEqual(1_024);
-    });
-    await fc.assert(meets, { numRuns: PAIRS });
-  });
+describe("two owners never share a scope, and one owner always has the same", () => {
+  test.each(SOURCES)(
+    "from $title, compared with every source",
+    { timeout: TIMEOUT_MS },
+    async ({ ownersOf }) => {
+      const pair = fc.tuple(someText, someText, fc.nat(), fc.nat(), fc.nat(), fc.boolean());
+      const meets = fc.asyncProperty(pair, async ([text, another, first, second, third, isAlike]) => {
+        const owners = ownersOf(text);
+        const one = chosen(owners, first);
+        const scope = await scopeFor(one);
+        const texts = isAlike ? lookalikes(text, scope) : [another];
+        const others = (second % 2 === 0 ? ownersOf : EVERY_OWNER)(texts[third % texts.length] as string);
+        const two = chosen(others, second);
+        expect([one.name, two.name, scope === (await scopeFor(two))]).toEqual([
+          one.name,
+          two.name,
+          one.name === two.name,
+        ]);
+        expect(await scopeFor(chosen(owners, first))).toBe(scope);
+        expect(Buffer.byteLength(scope)).toBeLessThanOrEqual(1_024);
+      });
+      await fc.assert(meets, { numRuns: PAIRS });
+    },
+  );
 });
 
 test("a token over 16,384 characters is refused before it is read", async () => {
@@ -204,12 +208,12 @@ test("a token over 16,384 characters is refused before it is read", async () => 
   await expect(scopeFor({ name: "", rule, request })).rejects.toMatchObject({ code: "not-authenticated" });
 });
 
-test("a certificate without a subject is nobody's", async () => {
+test("a certificate without a subject is refused", async () => {
   await expect(async () => scopeFor(fromCertificate("subject", [LINE], []))).rejects.toMatchObject({
     code: "not-authenticated",
   });
 });
 
 test("a name of a header or claim that is too long for a scope is refused at the start", () => {
-  expect(() => scopeOf({ header: "x".repeat(201) })).toThrow(/at most 200 bytes/);
+  expect(() => createScope({ header: "x".repeat(201) })).toThrow(/at most 200 bytes/);
 });

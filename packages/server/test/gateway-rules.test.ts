@@ -1,15 +1,16 @@
-/** The rules of the gateway: what a file may say, what is wrong with it otherwise, and which rule fits a request. */
+/** Tests the rules of the gateway: reading them from a file, the errors in them, and which rule matches a request. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { REPLAYED } from "../../nevertwice/test/http/replayed-header.ts";
 import { configOf, readConfig } from "../src/config.ts";
+import { type GatewayRule, readRules, ruleWarnings } from "../src/gateway/gateway-rules.ts";
 import { createRouteLabel, createRouteMatcher } from "../src/gateway/route-match.ts";
 import { createGateway } from "../src/gateway.ts";
-import { type GatewayRule, rulesIn, warningsAbout } from "../src/gateway-rules.ts";
 import { gatewayBefore, read, serviceOn } from "./gateway/stage.ts";
 
-test("a file's routes are read with all they can say", () => {
+test("reads every option of a route", () => {
   const folder = mkdtempSync(join(tmpdir(), "nevertwice-rules-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = join(folder, "server.toml");
@@ -64,7 +65,7 @@ test.each([
   [{ ...GOOD, scope: { header: "a", jwt: "sub" } }, /^scope of route 1/],
   [{ ...GOOD, scope: { jwt: "sub" } }, /^scope of route 1/],
   [{ ...GOOD, scope: { certificate: "serial" } }, /^scope of route 1/],
-  [{ ...GOOD, path: "a" }, /^path of route 1 in f is "a"; it must be a path like/],
+  [{ ...GOOD, path: "a" }, /^path of route 1 in f is "a"; it must be a path such as/],
   [{ ...GOOD, path: "/a*" }, /^path of route 1/],
   [{ ...GOOD, path: "/a/*/b" }, /^path of route 1/],
   [{ ...GOOD, methods: ["GET"] }, /^methods of route 1 in f is \["GET"\]/],
@@ -76,16 +77,16 @@ test.each([
   [{ ...GOOD, on_upstream_lost: "retry" }, /^on_upstream_lost of route 1 .* unknown, release/],
   [{ ...GOOD, fingerprint: "md5" }, /^fingerprint of route 1/],
   [{ ...GOOD, max_body_bytes: -1 }, /^max_body_bytes of route 1/],
-  [{ ...GOOD, requierd: true }, /^requierd of route 1 in f is true; it must be one of path, methods/],
+  [{ ...GOOD, requierd: true }, /^there is no setting requierd of route 1 in f\. Did you mean "required"\?/],
   ["text", /^route 1 in f is "text"/],
 ])("%j is refused, and it is said why", (route, message) => {
-  expect(() => rulesIn("f", [route])).toThrow(
+  expect(() => readRules("f", [route])).toThrow(
     expect.objectContaining({ message: expect.stringMatching(message) }),
   );
 });
 
-test("routes that are no list are refused", () => {
-  expect(() => rulesIn("f", {})).toThrow(/\[\[routes\]\]/);
+test("refuses routes that are not a list", () => {
+  expect(() => readRules("f", {})).toThrow(/\[\[routes\]\]/);
 });
 
 test.each([
@@ -107,13 +108,13 @@ test.each(["", "everyone", "header:", "header:a:b", "jwt:sub", "certificate:seri
   },
 );
 
-test("a gateway is not made before it is said whose keys are whose", () => {
+test("a gateway without a scope does not start", () => {
   expect(() => createGateway(configOf({ upstream: "http://127.0.0.1:1" }), {} as never)).toThrow(
     /gateway-scope is missing.*--gateway-scope jwt:sub:FILE/,
   );
 });
 
-test("a password in the service's address is refused, and not shown", () => {
+test("a password in the address of the service is refused and not shown", () => {
   const config = configOf({ upstream: "http://me:secret@127.0.0.1:1", gatewayScope: "anyone" });
   expect(() => createGateway(config, {} as never)).toThrow(
     expect.objectContaining({ message: expect.not.stringContaining("secret") }),
@@ -132,10 +133,10 @@ test.each([
     scope: { header },
     onUpstreamLost: "unknown",
   } as const;
-  expect(warningsAbout([rule])).toHaveLength(count);
+  expect(ruleWarnings([rule])).toHaveLength(count);
 });
 
-describe("which rule fits", () => {
+describe("which rule matches", () => {
   const rules = [
     { path: "/payments", methods: ["POST"] },
     { path: "/api/*", methods: ["POST", "PUT"] },
@@ -192,17 +193,17 @@ describe("which rule fits", () => {
     expect(() => find("POST", target)).toThrow(expect.objectContaining({ code: "request-invalid" }));
   });
 
-  test("a path that could only be read as another one of the same rule is taken", () => {
+  test("a path with several readings is accepted if all of them match the same rule", () => {
     expect(find("PUT", "/api/a%2Fb;c//d")?.rule.path).toBe("/api/*");
   });
 });
 
 test.each(["/a//b", "/a/../b", "/a;b", "/a%2fb", "/a/%zz"])("a rule for %s is refused", (path) => {
   const routes = [{ path, scope: "anyone" }];
-  expect(() => rulesIn("file.toml", routes)).toThrow(/path of route 1 in file.toml/);
+  expect(() => readRules("file.toml", routes)).toThrow(/path of route 1 in file.toml/);
 });
 
-test("each route has its own settings, and what no route is about passes untouched", async () => {
+test("each route has its own settings, and requests without a matching route pass unchanged", async () => {
   let runs = 0;
   const port = await serviceOn(async (req, res) => {
     await read(req);
@@ -225,15 +226,33 @@ test("each route has its own settings, and what no route is about passes untouch
   );
   const before = runs;
   await send({ path: "/other", key: "k" });
-  expect((await send({ path: "/other", key: "k" })).headers["idempotent-replayed"]).toBeUndefined();
+  expect((await send({ path: "/other", key: "k" })).headers[REPLAYED]).toBeUndefined();
   expect(runs).toBe(before + 2);
 });
 
-test("a profile that there is not is named with its route", async () => {
+test("the error for an unknown profile names its route", async () => {
   const rule = { path: "/a", methods: ["POST"], required: false, scope: "anyone", profile: "nope" };
   await expect(gatewayBefore(1, { routes: [rule as never] })).rejects.toThrow(
-    /the route \/a: .*profile is "nope"/,
+    /route \/a: .*profile is "nope"/,
   );
+});
+
+test("a key that no rule honours causes one warning per method, without the query and the key", async () => {
+  const warnings: Error[] = [];
+  const note = (warning: Error) => warnings.push(warning);
+  process.on("warning", note);
+  onTestFinished(() => void process.off("warning", note));
+  const port = await serviceOn((_req, res) => void res.end("done"));
+  const { send } = await gatewayBefore(port);
+  for (const method of ["POST", "GET", "PUT", "PUT", "DELETE"])
+    expect((await send({ method, path: "/orders/7?secret=1", key: "hush" })).status).toBe(200);
+  await send({ method: "PATCH", path: "/orders/7" });
+  const told = warnings.filter((warning) => "code" in warning && warning.code === "NEVERTWICE_KEY_IGNORED");
+  expect(told.map(({ message }) => /\((\w+ "[^"]*")\)/.exec(message)?.[1])).toEqual([
+    'PUT "/orders/7"',
+    'DELETE "/orders/7"',
+  ]);
+  expect(told.map(({ message }) => message).join()).not.toMatch(/secret|hush/);
 });
 
 test.each([

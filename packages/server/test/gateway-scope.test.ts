@@ -1,4 +1,4 @@
-/** Whose keys a request's are: told from what was authenticated, once, and never from what the request says besides. */
+/** Tests that the owner of the keys of a request comes only from what was authenticated, never from other parts of the request. */
 import { execFileSync } from "node:child_process";
 import { createHmac, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { once } from "node:events";
@@ -8,7 +8,8 @@ import { request as tlsRequest } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
-import type { GatewayRule, ScopeRule } from "../src/gateway-rules.ts";
+import { REPLAYED } from "../../nevertwice/test/http/replayed-header.ts";
+import type { GatewayRule, ScopeRule } from "../src/gateway/gateway-rules.ts";
 import { gatewayBefore, read, type Sent, type Stage, serviceOn } from "./gateway/stage.ts";
 
 const SECRET = "a secret of enough characters";
@@ -29,7 +30,7 @@ const signedWith = (payload: string, head: object, secret: string) =>
 const hs256 = (claims: object, head: object = { alg: "HS256" }, secret = SECRET) =>
   signedWith(encoded(claims), head, secret);
 
-/** A token with exactly this payload, for what `JSON.stringify` never writes. */
+/** A token with exactly this payload text, which `JSON.stringify` may never write. */
 const written = (payload: string | Buffer) =>
   signedWith(Buffer.from(payload).toString("base64url"), { alg: "HS256" }, SECRET);
 
@@ -53,7 +54,7 @@ async function counting(
   return { ...(await gatewayBefore(port, { routes: [rule] })), runs: () => runs };
 }
 
-/** Of the callers' keys; the quota has records of its own. */
+/** The scopes of the callers' keys, without the records of the quota. */
 async function scopesIn({ store }: Stage): Promise<(string | undefined)[]> {
   const page = await store.list?.({ namespace: "default", limit: 100 });
   const ofCallers = page?.records.filter(({ parts }) => !parts?.operation.startsWith("nevertwice:"));
@@ -63,7 +64,7 @@ async function scopesIn({ store }: Stage): Promise<(string | undefined)[]> {
 const bearer = (token: string): Sent => ({ key: "k", headers: { Authorization: `Bearer ${token}` } });
 
 describe("security rule 4: a scope from a header", () => {
-  test("keeps the keys of two tenants apart, and is the same on every request of one", async () => {
+  test("separates the keys of two tenants, and is the same for every request of one tenant", async () => {
     const { send, runs } = await counting({ header: "X-Tenant" });
     const as = (tenant: string) => send({ key: "k", headers: { "X-Tenant": tenant } });
     expect((await as("a")).text).toBe("run 1 for a");
@@ -72,7 +73,7 @@ describe("security rule 4: a scope from a header", () => {
     expect(runs()).toBe(2);
   });
 
-  test("that is missing, empty or said twice reaches nobody's keys", async () => {
+  test("refuses a request whose header is missing, empty or sent twice", async () => {
     const { send, runs } = await counting({ header: "X-Tenant" });
     expect((await send({ key: "k" })).code()).toBe("not-authenticated");
     expect((await send({ key: "k", headers: { "X-Tenant": "" } })).code()).toBe("not-authenticated");
@@ -84,7 +85,7 @@ describe("security rule 4: a scope from a header", () => {
     expect((await send()).status).toBe(200);
   });
 
-  test("is not folded: spaces inside, case, commas and bytes all count", async () => {
+  test("is compared exactly: inner spaces, case, commas and bytes all count", async () => {
     const tenants = ["a", "A", "a,b", "a, b", "a b", "a  b", "\u00e9", "\u00c3\u00a9", "a|b", "a\\|b"];
     const stage = await counting({ header: "X-Tenant" });
     for (const tenant of tenants) await stage.send({ key: "k", headers: { "X-Tenant": tenant } });
@@ -93,7 +94,7 @@ describe("security rule 4: a scope from a header", () => {
     expect(await scopesIn(stage)).toContain("header:x-tenant:s:a, b");
   });
 
-  test("never meets a literal digest of a long owner", async () => {
+  test("never equals the digest of a long owner that is sent as text", async () => {
     const stage = await counting({ header: "X-Tenant" });
     await stage.send({ key: "k", headers: { "X-Tenant": "a".repeat(600) } });
     const [scope = ""] = await scopesIn(stage);
@@ -103,7 +104,7 @@ describe("security rule 4: a scope from a header", () => {
     expect(stage.runs()).toBe(3);
   });
 
-  test("is not taken from anything else that a client can write", async () => {
+  test("is not read from any other part of the request", async () => {
     const { send, runs } = await counting({ header: "X-Tenant" });
     const more = { "X-Tenant": "a", X_Tenant: "b", "X-Forwarded-User": "b" };
     await send({ key: "k", path: "/orders?tenant=b", headers: more, body: '{"tenant":"b"}' });
@@ -111,7 +112,7 @@ describe("security rule 4: a scope from a header", () => {
     expect(runs()).toBe(2);
   });
 
-  test("that is a credential is kept as its digest", async () => {
+  test("stores only the digest of a credential", async () => {
     const stage = await counting({ header: "Authorization" });
     await stage.send(bearer("very-secret"));
     const scopes = await scopesIn(stage);
@@ -126,11 +127,11 @@ describe("a scope from a signed token", () => {
     return counting({ ...rule, ...more });
   };
 
-  test("is its claim, whatever token carries it", async () => {
+  test("is the claim, whichever token contains it", async () => {
     const stage = await withSecret();
     const [one, two] = [hs256({ sub: "alice", exp: NOW + 60 }), hs256({ sub: "alice", exp: NOW + 90 })];
     await stage.send(bearer(one));
-    expect((await stage.send(bearer(two))).headers["idempotent-replayed"]).toBe("true");
+    expect((await stage.send(bearer(two))).headers[REPLAYED]).toBe("true");
     await stage.send(bearer(hs256({ sub: "bob" })));
     expect(stage.runs()).toBe(2);
     expect((await scopesIn(stage)).sort()).toEqual(["jwt:sub:s:alice", "jwt:sub:s:bob"]);
@@ -196,11 +197,11 @@ describe("a scope from a signed token", () => {
   ])("keeps apart %s", async (_, one, two, scopes) => {
     const stage = await withSecret();
     await stage.send(bearer(written(one)));
-    expect((await stage.send(bearer(written(two)))).headers["idempotent-replayed"]).toBeUndefined();
+    expect((await stage.send(bearer(written(two)))).headers[REPLAYED]).toBeUndefined();
     expect((await scopesIn(stage)).sort()).toEqual(scopes);
   });
 
-  test("never meets a literal digest of a long owner", async () => {
+  test("never equals the digest of a long owner that is sent as text", async () => {
     const stage = await withSecret();
     await stage.send(bearer(hs256({ sub: "a".repeat(600) })));
     const [scope = ""] = await scopesIn(stage);
@@ -210,7 +211,7 @@ describe("a scope from a signed token", () => {
     expect(stage.runs()).toBe(4);
   });
 
-  test("is for whom and by whom the rule says", async () => {
+  test("needs the issuer and audience of the rule", async () => {
     const { send } = await withSecret({ issuer: "us", audience: "shop" });
     expect((await send(bearer(hs256({ sub: "a", iss: "us", aud: ["shop", "x"] })))).status).toBe(200);
     expect((await send(bearer(hs256({ sub: "a", iss: "them", aud: "shop" })))).status).toBe(401);
@@ -222,7 +223,7 @@ describe("a scope from a signed token", () => {
     ["ES256", generateKeyPairSync("ec", { namedCurve: "P-256" }), "sha256"],
     ["EdDSA", generateKeyPairSync("ed25519"), null],
   ];
-  test.each(pairs)("is believed with %s, and not with that key as a secret", async (alg, pair, digest) => {
+  test.each(pairs)("accepts %s, and refuses the public key as a shared secret", async (alg, pair, digest) => {
     const pem = pair.publicKey.export({ type: "spki", format: "pem" }) as string;
     const file = join(folder, `${alg}.pem`);
     writeFileSync(file, pem);
@@ -235,7 +236,7 @@ describe("a scope from a signed token", () => {
     expect((await send(bearer(`${signed.slice(0, -8)}AAAAAAAA`))).status).toBe(401);
   });
 
-  test("needs a key at the start, and says which", async () => {
+  test("needs a valid key at the start, and the error names it", async () => {
     const small = generateKeyPairSync("rsa", { modulusLength: 1_024 }).publicKey;
     writeFileSync(join(folder, "small.pem"), small.export({ type: "spki", format: "pem" }));
     await expect(counting({ jwt: "sub", key: join(folder, "small.pem") })).rejects.toThrow(/2048 bits/);
@@ -252,7 +253,7 @@ describe("a scope from a client's certificate", () => {
   const at = (name: string) => join(folder, name);
   const openssl = (...words: string[]) => execFileSync("openssl", words, { stdio: "pipe", cwd: folder });
 
-  test("is its subject, and nobody's without one that we know the signer of", async () => {
+  test("is the subject, and a certificate of an unknown authority is refused", async () => {
     const ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"];
     openssl("req", "-x509", ...ec, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca");
     for (const name of ["server", "alice"]) {
@@ -319,7 +320,7 @@ describe("a scope from a client's certificate", () => {
   });
 });
 
-test("a scope of anyone shares keys, because somebody said so", async () => {
+test("the scope anyone shares keys between all clients", async () => {
   const { send, runs } = await counting("anyone");
   await send({ key: "k" });
   await send({ key: "k" });

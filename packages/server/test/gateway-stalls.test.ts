@@ -1,4 +1,4 @@
-/** Clients and services that stall by the hundred: everybody else is served, and what they hold is bounded and ended. */
+/** Tests hundreds of stalled clients and services: all others are served, and the stalled ones use bounded memory and time. */
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { count, ms, reportOn } from "../../nevertwice/test/scale/figures.ts";
@@ -11,11 +11,11 @@ const IS_FULL = process.env.NEVERTWICE_SCALE === "full";
 const COUNT = IS_FULL ? 2_000 : 200;
 const MOST_PER_ADDRESS = IS_FULL ? 256 : 150;
 const BUFFERED_BYTES = 16 * 1_048_576;
-/** Beside what may be held: bodies that went through and that the runtime has not collected yet. */
+/** In addition to the limit: bodies that passed through and that the runtime has not collected yet. */
 const MOST_GROWTH_BYTES = 2 * BUFFERED_BYTES + 256 * 1_048_576;
-/** Each stalled client has two at most, one on either side; working clients have a few. */
+/** Each stalled client has at most two connections, one on each side; working clients have a few. */
 const MOST_DESCRIPTORS = 2 * MOST_PER_ADDRESS + 100;
-/** Longer than anything takes that does not stall, also on a busy machine. */
+/** Longer than any request without a stall, even on a busy machine. */
 const LIMIT_MS = 4_000;
 const ENDED_MS = 60_000;
 
@@ -52,7 +52,7 @@ function heldBy(gateway: GatewayProcess): Held {
 
 const LOOK_EVERY_MS = 20;
 
-/** The most that the process held at once, until `isOver` says that nothing is left of it. */
+/** The highest memory use of the process until `isOver` returns true. */
 async function peakUntil(gateway: GatewayProcess, isOver: (held: Held) => boolean): Promise<Held> {
   let peak: Held = { descriptors: 0, residentBytes: 0 };
   const until = performance.now() + ENDED_MS;

@@ -1,14 +1,14 @@
-/** Long streams go through the gateway in both directions without being gathered in it. */
+/** Tests that long streams go through the gateway in both directions without being buffered. */
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { expect, test } from "vitest";
-import type { GatewayRule } from "../src/gateway-rules.ts";
+import type { GatewayRule } from "../src/gateway/gateway-rules.ts";
 import { gatewayBefore, serviceOn } from "./gateway/stage.ts";
 
 const CHUNK = Buffer.alloc(65_536, "x");
 const CHUNKS = 1_600;
 const TOTAL = CHUNK.length * CHUNKS;
-/** All three of them are in this process, so this bounds what any of them holds. */
+/** Client, gateway and service are in this process, so this limits the memory of each of them. */
 const BOUND = 48 * 1_048_576;
 
 const RULE: GatewayRule = {
@@ -20,7 +20,7 @@ const RULE: GatewayRule = {
   onUpstreamLost: "unknown",
 };
 
-/** Counts what comes and sends as much back. */
+/** Counts the received bytes and sends the same number back. */
 async function echoing(): Promise<number> {
   return serviceOn(async (req, res) => {
     let count = 0;
@@ -31,32 +31,35 @@ async function echoing(): Promise<number> {
   });
 }
 
-test.each([{ key: undefined }, { key: "k" }])("100 MiB up and 100 MiB down, $key", async ({ key }) => {
-  const { port } = await gatewayBefore(await echoing(), { routes: [RULE] });
-  const before = process.memoryUsage().arrayBuffers;
-  let most = 0;
-  const watch = () => {
-    most = Math.max(most, process.memoryUsage().arrayBuffers - before);
-  };
-  const headers = { "Content-Length": TOTAL, ...(key !== undefined && { "Idempotency-Key": key }) };
-  const outgoing = request({ port, method: "POST", path: "/", agent: false, headers });
-  const answered = once(outgoing, "response") as Promise<[IncomingMessage]>;
-  for (let i = 0; i < CHUNKS; i++) {
-    if (!outgoing.write(CHUNK)) await once(outgoing, "drain");
-    watch();
-  }
-  outgoing.end();
-  const [answer] = await answered;
-  let count = 0;
-  for await (const chunk of answer) {
-    count += chunk.length;
-    watch();
-  }
-  expect([answer.headers["x-count"], count]).toEqual([String(TOTAL), TOTAL]);
-  expect(most).toBeLessThan(BOUND);
-});
+test.each([{ key: undefined }, { key: "k" }])(
+  "streams 100 MiB up and 100 MiB down, with the key $key",
+  async ({ key }) => {
+    const { port } = await gatewayBefore(await echoing(), { routes: [RULE] });
+    const before = process.memoryUsage().arrayBuffers;
+    let most = 0;
+    const watch = () => {
+      most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+    };
+    const headers = { "Content-Length": TOTAL, ...(key !== undefined && { "Idempotency-Key": key }) };
+    const outgoing = request({ port, method: "POST", path: "/", agent: false, headers });
+    const answered = once(outgoing, "response") as Promise<[IncomingMessage]>;
+    for (let i = 0; i < CHUNKS; i++) {
+      if (!outgoing.write(CHUNK)) await once(outgoing, "drain");
+      watch();
+    }
+    outgoing.end();
+    const [answer] = await answered;
+    let count = 0;
+    for await (const chunk of answer) {
+      count += chunk.length;
+      watch();
+    }
+    expect([answer.headers["x-count"], count]).toEqual([String(TOTAL), TOTAL]);
+    expect(most).toBeLessThan(BOUND);
+  },
+);
 
-test("a reader that stalls stops the service", async () => {
+test("a client that stops reading stops the service from sending", async () => {
   let produced = 0;
   const port = await serviceOn(async (_, res) => {
     for (let i = 0; i < CHUNKS; i++) {

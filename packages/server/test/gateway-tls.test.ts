@@ -1,4 +1,4 @@
-/** The gateway with TLS on either side of it. */
+/** Tests the gateway with TLS on both sides. */
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -61,7 +61,7 @@ test("a client that does not finish its handshake is closed", async () => {
   await once(socket, "close");
 });
 
-test("a client that stalls in its head is closed over TLS too", async () => {
+test("a client that stalls in its headers is closed over TLS too", async () => {
   const { port } = await gatewayBefore(await serviceOn((_req, res) => void res.end()), {
     ...certificate,
     headTimeout: 200,
@@ -69,7 +69,7 @@ test("a client that stalls in its head is closed over TLS too", async () => {
   expect(await ask(port, "GET / HT")).toMatch(/^HTTP\/1\.1 408 /);
 });
 
-test("the service's certificate is asked for by the service's name, whatever Host the client called", async () => {
+test("the service's certificate is checked for the service's name, whatever Host the client sent", async () => {
   const names: string[] = [];
   const SNICallback = (name: string, done: (error: null) => void) => {
     names.push(name);

@@ -1,3 +1,4 @@
+/** Tests holds over HTTP. */
 import { expect, test } from "vitest";
 import { type Call, sceneOf } from "./calling.ts";
 
@@ -10,7 +11,7 @@ async function placed(call: Call, key = "k1", more: object = {}): Promise<string
   return body.id;
 }
 
-test("a hold is placed once for its key, and the same answer is given again", async () => {
+test("a hold is placed once for its key, and a retry gets the same answer", async () => {
   const { call } = await sceneOf();
   const first = await call("POST /v1/holds", { key: '"order 1"', body: HOLD });
   expect(first).toMatchObject({
@@ -49,7 +50,7 @@ test("a request whose key is missing or malformed is refused by its code, and pl
   expect((await call("GET /v1/holds")).body.rows).toEqual([]);
 });
 
-test("a key of another request is a token-collision, and says nothing of the values", async () => {
+test("a key of another request is a token-collision, which reveals nothing of that request", async () => {
   const { call } = await sceneOf();
   const id = await placed(call);
   const other = await call("POST /v1/holds", { key: "k1", body: { ...HOLD, requester: "bob" } });
@@ -62,7 +63,7 @@ test("a key of another request is a token-collision, and says nothing of the val
   expect([release.status, release.body.reason]).toEqual([422, "token-collision"]);
 });
 
-test("a hold is confirmed, in part if asked, and what was confirmed is given back", async () => {
+test("a hold is confirmed, as a whole or in part, and confirmed units are given back", async () => {
   const { call } = await sceneOf();
   await call("POST /v1/resources", { key: "d", body: { resource: "room-7", capacity: 5 } });
   const id = await placed(call, "k1", { units: 3 });
@@ -84,7 +85,7 @@ test("a hold is confirmed, in part if asked, and what was confirmed is given bac
   });
 });
 
-test("a refusal is an answer in the words of reservations, and the same one the next time", async () => {
+test("a refusal has the reason of reservations, and a retry gets the same refusal", async () => {
   const { call } = await sceneOf();
   const id = await placed(call);
   const refused = async (address: string, key: string, body?: object) => {
@@ -157,7 +158,7 @@ const BAD_REQUESTS = [
   ["GET /v1/holds?colour=red", undefined],
 ] as const;
 
-test("what the address, the query and the body may not say is refused, whose key it is among it", async () => {
+test("unknown members of address, query and body are refused, the owner of the key included", async () => {
   const { call } = await sceneOf();
   for (const [address, body] of BAD_REQUESTS) {
     const answer = await call(address, { key: "k1", ...(body !== undefined && { body }) });
@@ -174,7 +175,7 @@ test("a hold or a resource that does not exist is not found", async () => {
     expect((await call(address)).body).toMatchObject({ status: 404, code: "not-found" });
 });
 
-test("two services have keys of their own, and see one inventory", async () => {
+test("two services have separate keys and share the resources", async () => {
   const { call, token } = await sceneOf();
   const [one, two] = [await token({ name: "one" }), await token({ name: "two" })];
   const first = await call("POST /v1/holds", { token: one, key: "k1", body: HOLD });
@@ -182,7 +183,7 @@ test("two services have keys of their own, and see one inventory", async () => {
   expect([first.status, second.status, second.body.reason]).toEqual([201, 409, "resource-unavailable"]);
 });
 
-test("tokens of two namespaces have resources of their own, and cannot reach each other's holds", async () => {
+test("tokens of two namespaces have separate resources and cannot reach each other's holds", async () => {
   const { call, token } = await sceneOf();
   const [one, two] = [await token({ namespace: "one" }), await token({ namespace: "two" })];
   const first = await call("POST /v1/holds", { token: one, key: "k1", body: HOLD });
@@ -195,7 +196,7 @@ test("tokens of two namespaces have resources of their own, and cannot reach eac
   expect((await call(`GET /v1/holds/${id}`, { token: one })).body.state).toBe("held");
 });
 
-test("a store that cannot write is a 503 that may be sent again, and what it said is not told", async () => {
+test("a store that cannot write gives a retryable 503 without the store's error message", async () => {
   const { call, server } = await sceneOf();
   const reservations = server.context.holds("default");
   if (reservations === undefined) throw new Error("memory keeps holds");
@@ -211,7 +212,7 @@ test("a store that cannot write is a 503 that may be sent again, and what it sai
   expect(answer.text).not.toContain("db.internal");
 });
 
-test("without a store for holds they are not supported, and say what to do", async () => {
+test("without a store for holds the routes return not-supported and say what to do", async () => {
   const token = "0123456789abcdef0123456789abcdef";
   const { call } = await sceneOf({ store: "redis://127.0.0.1:1/0", accessToken: token });
   for (const [address, body] of [

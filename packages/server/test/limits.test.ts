@@ -1,16 +1,16 @@
-/** Everything that a request can have much of has a limit, and going over it is answered in the API's own words. */
+/** Tests that every part of a request has a limit, and the API answers a request beyond it with its own problem. */
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startServer } from "./api-client.ts";
 import { sceneOf } from "./calling.ts";
 
-/** An array in an array, and so on. */
+/** Nested arrays. */
 function nested(levels: number): string {
   return `${"[".repeat(levels)}${"]".repeat(levels)}`;
 }
 
 describe("JSON", () => {
-  test("of more than 300 levels is refused before it is parsed, whatever member it is in", async () => {
+  test("with more than 300 levels is refused before it is parsed, in any member", async () => {
     const { call } = await sceneOf();
     for (const member of ["fingerprint", "key", "no-such-member"])
       for (const levels of [300, 1_000, 500_000]) {
@@ -21,7 +21,7 @@ describe("JSON", () => {
       }
   });
 
-  test("of 256 levels comes back as the value of a claim, and deeper bodies complete nothing", async () => {
+  test("with 256 levels is returned as the value of a claim, and deeper values are refused", async () => {
     const { call } = await sceneOf();
     const claim = { body: { operation: "charge", key: "k" } };
     const { id, token } = (await call("POST /v1/claims", claim)).body;
@@ -33,7 +33,7 @@ describe("JSON", () => {
     expect(JSON.stringify(again.body.outcome.value)).toBe(nested(256));
   });
 
-  test("counts no brackets that are in text", async () => {
+  test("does not count brackets inside strings", async () => {
     const { call } = await sceneOf();
     const key = `${"[".repeat(300)}\\"{{{\\\\`;
     expect((await call("POST /v1/claims", { body: `{"operation": "o", "key": "${key}"}` })).status).toBe(201);
@@ -41,7 +41,7 @@ describe("JSON", () => {
 });
 
 describe("the head of a request", () => {
-  test("has 100 headers at most", async () => {
+  test("has at most 100 headers", async () => {
     const { call } = await sceneOf();
     const many = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`x-header-${index}`, "1"]));
@@ -50,7 +50,7 @@ describe("the head of a request", () => {
     expect([status, body.code]).toEqual([400, "request-invalid"]);
   });
 
-  test("has an address of 16 KiB at most, and parameters that the operation knows", async () => {
+  test("has an address of at most 16 KiB, and only known parameters", async () => {
     const server = await startServer({ listen: { host: "127.0.0.1", port: 0 } });
     const { url } = await server.listen();
     const status = async (query: string) => (await fetch(`${url}/v1/keys?${query}`)).status;
@@ -63,7 +63,7 @@ describe("the head of a request", () => {
 });
 
 describe("connections", () => {
-  test("have deadlines for their headers and for the whole request, and there are 4,000 at most", async () => {
+  test("have timeouts for headers and whole requests, and their number is limited to 4,000", async () => {
     const { app } = await startServer();
     const { requestTimeout, headersTimeout, keepAliveTimeout, maxConnections } = app.server;
     expect({ requestTimeout, headersTimeout, keepAliveTimeout, maxConnections }).toEqual({
@@ -74,7 +74,7 @@ describe("connections", () => {
     });
   });
 
-  test("that are still open when the server stops are closed after the time of --drain", async () => {
+  test("that are still open when the server stops are closed after --drain", async () => {
     const server = await startServer({ listen: { host: "127.0.0.1", port: 0 }, drain: 50 });
     const { url } = await server.listen();
     const socket = connect(Number(new URL(url).port), "127.0.0.1");
@@ -88,7 +88,7 @@ describe("connections", () => {
     await Promise.all([server.close(), closed]);
   });
 
-  test("above the most are closed at once, and room is made by one that ends", async () => {
+  test("beyond the limit are closed at once, until another one ends", async () => {
     const server = await startServer({ listen: { host: "127.0.0.1", port: 0 } });
     server.app.server.maxConnections = 2;
     const { url } = await server.listen();

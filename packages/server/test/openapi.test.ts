@@ -1,10 +1,10 @@
-/** The OpenAPI document tells what the server does: nothing else, and nothing less. */
+/** The OpenAPI document describes exactly what the server does. */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, test } from "vitest";
 import { MAX_FAILURES } from "../src/failed-tries.ts";
 import { type Call, callerOf, callWith, type Document, documentOf, startServer } from "./api-client.ts";
 
-/** Fixed names: more may be added. */
+/** These names must stay; more may be added. */
 const PATHS = [
   "/v1/claims",
   "/v1/claims/{id}",
@@ -38,7 +38,7 @@ test("every route is in the document, and every operation of the document is a r
   }
 });
 
-test("the document is one that generators of clients can use", async () => {
+test("client generators can use the document", async () => {
   const document = await documentOf(await startServer());
   expect(document).toMatchObject({ openapi: "3.1.0", info: { title: "nevertwice" } });
   const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false });
@@ -63,7 +63,7 @@ test("the document is one that generators of clients can use", async () => {
   }
 });
 
-/** Statuses that every operation documents, and how each is met, whatever the operation. */
+/** Statuses that every operation documents, and how to cause each. */
 async function common(server: Awaited<ReturnType<typeof startServer>>, document: Document): Promise<Reached> {
   const reached: Reached = new Map();
   const operator = await callerOf(server, "operator", { name: "operator" });
@@ -97,7 +97,7 @@ function add(reached: Reached, operation: string, status: number): void {
   reached.set(operation, (reached.get(operation) ?? new Set()).add(status));
 }
 
-/** A walk through the API that meets whatever else is documented. */
+/** A sequence of requests that causes all other documented statuses. */
 async function walk(server: Awaited<ReturnType<typeof startServer>>): Promise<Reached> {
   const reached: Reached = new Map();
   const callers = {
@@ -170,7 +170,7 @@ async function walk(server: Awaited<ReturnType<typeof startServer>>): Promise<Re
   return reached;
 }
 
-/** As from an address that tried too many tokens: it is the last of all, since the others come from there too. */
+/** Exceeds the limit of wrong tokens. It runs last, since the other requests come from the same address. */
 async function guess(
   server: Awaited<ReturnType<typeof startServer>>,
   document: Document,
@@ -186,7 +186,7 @@ async function guess(
     );
 }
 
-/** As on a store that can neither list nor forget. */
+/** Uses a store that can neither list nor forget. */
 async function withoutMethods(server: Awaited<ReturnType<typeof startServer>>, run: () => Promise<void>) {
   const { store } = server.context;
   const { list, forget } = store;
@@ -195,10 +195,10 @@ async function withoutMethods(server: Awaited<ReturnType<typeof startServer>>, r
   Object.assign(store, { list, forget });
 }
 
-/** Holds and their audit have tests of their own. */
+/** Holds and their audit have their own tests. */
 const OURS = /^\/v1\/(claims|events|keys|policy|live|doctor)\b/;
 
-/** What is documented for a reason that a walk cannot show. */
+/** Statuses that these requests cannot cause, with the reason. */
 const JUSTIFIED: Readonly<Record<string, readonly number[]>> = {
   // A stream has no end that could be awaited here: api-live.test.ts has it.
   "GET /v1/live/stream": [200],
@@ -207,7 +207,7 @@ const JUSTIFIED: Readonly<Record<string, readonly number[]>> = {
 };
 
 describe("every documented status", () => {
-  test("of claims, events, keys, policy and live can be met, or says why not", async () => {
+  test("of claims, events, keys, policy and live occurs, or has a reason why it cannot", async () => {
     const server = await startServer();
     const document = await documentOf(server);
     const all = await common(server, document);

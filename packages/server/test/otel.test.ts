@@ -1,4 +1,4 @@
-/** What OpenTelemetry's own SDK is given when it was registered before the server, as `node --import` does. */
+/** Tests the spans and metrics that an OpenTelemetry SDK gets if it was registered before the server, as `node --import` does. */
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -41,7 +41,7 @@ async function started() {
   };
 }
 
-test("a request is a span of the server under its caller's, named by the route and never by the key", async () => {
+test("a request has a span below the caller's span, named by its route and never by the key", async () => {
   const { tracerProvider, spans } = createTracesSdk();
   trace.setGlobalTracerProvider(tracerProvider);
   propagation.setGlobalPropagator(W3C);
@@ -64,7 +64,7 @@ test("a request is a span of the server under its caller's, named by the route a
   for (const secret of ["order-secret", id]) expect(told).not.toContain(secret);
 });
 
-test("work under a guard is a span inside the request's, and is counted", async () => {
+test("guarded work has a span inside the request's span, and is counted", async () => {
   const { tracerProvider, spans } = createTracesSdk();
   const { meterProvider, counts } = createMetricsSdk();
   trace.setGlobalTracerProvider(tracerProvider);
@@ -84,7 +84,7 @@ test("work under a guard is a span inside the request's, and is counted", async 
   expect(await counts("nevertwice.claims")).toEqual({ "answer=new, operation=work": 1 });
 });
 
-test("a span that the SDK's own instrumentation made for the request is not doubled", async () => {
+test("the server makes no second span if an instrumentation made one for the request", async () => {
   const { tracerProvider, spans } = createTracesSdk();
   trace.setGlobalTracerProvider(tracerProvider);
   registerContextManager();
@@ -96,7 +96,7 @@ test("a span that the SDK's own instrumentation made for the request is not doub
   expect(spans().filter(({ kind }) => kind === SpanKind.SERVER)).toHaveLength(1);
 });
 
-test("a request through the gateway is a span, with the guard's inside it, and the service gets the caller's trace", async () => {
+test("a request through the gateway has a span with the guard's span inside, and the service gets the caller's trace", async () => {
   const { tracerProvider, spans } = createTracesSdk();
   trace.setGlobalTracerProvider(tracerProvider);
   propagation.setGlobalPropagator(W3C);
@@ -135,7 +135,7 @@ test("a request through the gateway is a span, with the guard's inside it, and t
   expect(guarded?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
 });
 
-test("metrics alone are enough to be observed, and without an SDK nobody observes", () => {
+test("an SDK with metrics only is enough, and without an SDK there are no observers", () => {
   const label = (operation: string) => operation;
   expect(telemetryObservers(label)).toEqual([]);
   metrics.setGlobalMeterProvider(createMetricsSdk().meterProvider);

@@ -1,4 +1,4 @@
-/** What the server is shipped with: each file is held to what its own world says of it, and the image is built and run. */
+/** Tests that the files which ship with the server pass the linters of their platforms, and that the image is built and run. */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { expect, type TestContext, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { IS_FULL } from "../../nevertwice/test/scale/sizes.ts";
-import { SETTINGS, variableOf } from "../src/settings.ts";
+import { SETTINGS, variableName } from "../src/server-settings.ts";
 import { ignoring, instructionsIn, stagesIn } from "./packaging/dockerfile.ts";
 import { buildImage, whyNoImage } from "./packaging/image.ts";
 import { actionProblems, dockerfileProblems, publishProblems } from "./packaging/pins.ts";
@@ -19,7 +19,7 @@ import { composeProblems, type Manifest, manifestProblems } from "./packaging/ru
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const DEPLOY = join(ROOT, "packages/server/deploy");
 const { version } = createRequire(import.meta.url)("@nevertwice/server/package.json") as { version: string };
-const VARIABLES = Object.keys(SETTINGS).map(variableOf);
+const VARIABLES = Object.keys(SETTINGS).map(variableName);
 
 const run = promisify(execFile);
 const read = (name: string) => readFile(join(DEPLOY, name), "utf8");
@@ -42,7 +42,7 @@ async function manifests(): Promise<readonly Manifest[]> {
   return documents.flat().map((document) => document.toJS() as Manifest);
 }
 
-test("dockerfilelint has nothing to say about the Dockerfile, and something about a bad one", async () => {
+test("dockerfilelint accepts the Dockerfile and reports a bad one", async () => {
   const lint = (file: string) =>
     run(process.execPath, [
       join(ROOT, "node_modules/dockerfilelint/bin/dockerfilelint"),
@@ -57,7 +57,7 @@ test("dockerfilelint has nothing to say about the Dockerfile, and something abou
   expect(JSON.parse(stdout).totalIssues).toBeGreaterThan(0);
 });
 
-test("the image is built on a named version, ends as another user than root, and sets only what the server reads", async () => {
+test("the image has a fixed base version, does not run as root, and sets only known variables", async () => {
   const stages = stagesIn(await read("Dockerfile"));
   for (const { base } of stages) expect(base).toMatch(/^node:\d+-/);
   const last = stages.at(-1)?.instructions ?? [];
@@ -67,11 +67,11 @@ test("the image is built on a named version, ends as another user than root, and
   for (const name of set) expect(VARIABLES).toContain(name);
 });
 
-test("every image that the Dockerfile takes is pinned by its digest", async () => {
+test("every base image of the Dockerfile is pinned by its digest", async () => {
   expect(dockerfileProblems(await read("Dockerfile"))).toEqual([]);
 });
 
-test("a Dockerfile with images by their tags is told of each", async () => {
+test("the check reports each image that is named by its tag", async () => {
   const bad = await readFile(join(ROOT, "packages/server/test/packaging/bad.Dockerfile"), "utf8");
   expect(dockerfileProblems(bad)).toEqual([
     "node:latest is not pinned by its digest",
@@ -83,7 +83,7 @@ test("a Dockerfile with images by their tags is told of each", async () => {
 
 const WORKFLOWS = join(ROOT, ".github/workflows");
 
-test("every action of every workflow is pinned by its commit, beside its version", async () => {
+test("every action of every workflow is pinned by its commit and names its version", async () => {
   const names = await readdir(WORKFLOWS);
   expect(names.sort()).toEqual(["ci.yml", "publish.yml"]);
   for (const name of names)
@@ -94,7 +94,7 @@ test("a tag publishes the library, then the server, after the versions and the t
   expect(publishProblems(await readFile(join(WORKFLOWS, "publish.yml"), "utf8"))).toEqual([]);
 });
 
-test("a workflow that pins and publishes badly is told of each fault", async () => {
+test("the check reports each fault of a bad workflow", async () => {
   const bad = await readFile(join(ROOT, "packages/server/test/packaging/bad.workflow.yml"), "utf8");
   expect([...actionProblems(bad), ...publishProblems(bad)]).toEqual([
     "someone/workflows/.github/workflows/build.yml@main is not pinned by its commit",
@@ -107,7 +107,7 @@ test("a workflow that pins and publishes badly is told of each fault", async () 
   ]);
 });
 
-test("no built or private file of the workspace reaches the build", async () => {
+test("no built or private file of the workspace is sent to the image build", async () => {
   const isIgnored = ignoring(await read("Dockerfile.dockerignore"));
   for (const path of [
     "node_modules",
@@ -121,18 +121,18 @@ test("no built or private file of the workspace reaches the build", async () => 
     expect([path, isIgnored(path)]).toEqual([path, false]);
 });
 
-test("dclint has nothing to say about the compose file, and something about a bad one", async () => {
+test("dclint accepts the compose file and reports a bad one", async () => {
   const lint = (file: string) =>
     run(process.execPath, [join(ROOT, "node_modules/dclint/bin/dclint.cjs"), "--max-warnings", "0", file]);
   await lint(join(DEPLOY, "compose.yaml"));
   await expect(lint(join(ROOT, "packages/server/test/packaging/bad.compose.yaml"))).rejects.toThrow();
 });
 
-test("the compose file keeps the rules of containers", async () => {
+test("the compose file follows the container rules", async () => {
   expect(composeProblems(parse(await read("compose.yaml")), VARIABLES)).toEqual([]);
 });
 
-test("a compose file that breaks every rule is told of each", async () => {
+test("the check reports each fault of a bad compose file", async () => {
   const bad = parse(await readFile(join(ROOT, "packages/server/test/packaging/bad.compose.yaml"), "utf8"));
   expect(composeProblems(bad, VARIABLES)).toEqual([
     "cache: redis:latest is no named version",
@@ -146,14 +146,14 @@ test("a compose file that breaks every rule is told of each", async () => {
   ]);
 });
 
-test("the manifests of Kubernetes keep the rules of containers, and name this version", async () => {
+test("the Kubernetes manifests follow the container rules, and name this version", async () => {
   const all = await manifests();
   expect(all.map(({ kind }) => kind).sort()).toEqual(["Deployment", "PodDisruptionBudget", "Service"]);
   expect(all.flatMap((manifest) => manifestProblems(manifest, VARIABLES))).toEqual([]);
   expect(JSON.stringify(all)).toContain(`nevertwice:${version}`);
 });
 
-test("a service and a budget of Kubernetes find the pods of the deployment", async () => {
+test("the Kubernetes service and disruption budget select the pods of the deployment", async () => {
   const all = await manifests();
   const of = (kind: string) => all.find((manifest) => manifest.kind === kind)?.spec;
   const labels = of("Deployment")?.template?.metadata?.labels;
@@ -164,7 +164,7 @@ test("a service and a budget of Kubernetes find the pods of the deployment", asy
   for (const { targetPort } of of("Service")?.ports ?? []) expect(ports).toContain(targetPort);
 });
 
-test("a deployment that breaks every rule is told of each", async () => {
+test("the check reports each fault of a bad deployment", async () => {
   const [bad] = parseAllDocuments(
     await readFile(join(ROOT, "packages/server/test/packaging/bad.deployment.yaml"), "utf8"),
   );
@@ -185,14 +185,14 @@ test("a deployment that breaks every rule is told of each", async () => {
   ]);
 });
 
-test("systemd understands the unit and finds little exposed in it", async (context) => {
+test("systemd accepts the unit and rates its exposure as low", async (context) => {
   const unit = join(DEPLOY, "nevertwice.service");
   const { stderr } = await runSystem(context, "systemd-analyze", ["verify", unit]);
   expect(stderr.split("\n").filter((line) => line.includes("nevertwice.service"))).toEqual([]);
   await runSystem(context, "systemd-analyze", ["security", "--offline=true", "--threshold=20", unit]);
 });
 
-test("systemd finds a misspelt unit, and much exposed in an open one", async (context) => {
+test("systemd reports a misspelt unit, and the exposure of an open one", async (context) => {
   const bad = join(ROOT, "packages/server/test/packaging/bad.service");
   const { stderr } = await runSystem(context, "systemd-analyze", ["verify", bad]);
   expect(stderr).toMatch(/Unknown key.* 'Dynamicuser'/);
@@ -205,12 +205,12 @@ test("systemd finds a misspelt unit, and much exposed in an open one", async (co
   await expect(security).rejects.toThrow();
 });
 
-test("the unit waits longer for the server's end than the server for running work", async () => {
+test("the stop timeout of the unit is longer than the drain time of the server", async () => {
   const stopSeconds = Number(/^TimeoutStopSec=(\d+)$/m.exec(await read("nevertwice.service"))?.[1]);
   expect(stopSeconds * 1_000).toBeGreaterThan(SETTINGS.drain.default);
 });
 
-test("every instruction of the Dockerfile is read whole", () => {
+test("the parser reads every instruction of a Dockerfile", () => {
   expect(
     instructionsIn('# a\nFROM x AS y\nCOPY --from=y a b\nHEALTHCHECK --interval=1s \\\n  CMD ["z"]\n'),
   ).toEqual([
@@ -220,7 +220,7 @@ test("every instruction of the Dockerfile is read whole", () => {
   ]);
 });
 
-/** The files that the documentation tells people to copy, and those in the folders that it names. */
+/** The files that the documentation names, and those in the folders that it names. */
 async function documentedFiles(): Promise<readonly string[]> {
   const page = await readFile(join(ROOT, "docs/server.md"), "utf8");
   const named = new Set(
@@ -247,12 +247,12 @@ const TOKEN = "a-token-of-the-packaging-test-0123";
 const ASK = (path: string) =>
   `fetch("http://127.0.0.1:4747${path}").then(async (answer) => console.log(answer.status, await answer.text()))`;
 
-test("the package, installed into an empty folder, has its command and its pages", {
+test("the package, installed into an empty folder, has its command, its pages and its own readme", {
   timeout: 120_000,
 }, async ({ onTestFinished }) => {
   const home = await mkdtemp(join(tmpdir(), "nevertwice-server-"));
   onTestFinished(() => rm(home, { recursive: true, force: true }));
-  // Not built anew: other tests are reading what is built.
+  // Without a new build: other tests read the current one.
   const pack = ["pack", "--silent", "--ignore-scripts", "--pack-destination", home];
   await run("npm", [...pack, "-w", "packages/nevertwice", "-w", "packages/server"], { cwd: ROOT });
   await writeFile(join(home, "package.json"), '{ "private": true }');
@@ -260,10 +260,17 @@ test("the package, installed into an empty folder, has its command and its pages
   expect(tarballs).toHaveLength(2);
   const flags = ["--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund"];
   await run("npm", ["install", ...flags, ...tarballs], { cwd: home });
-  const { stdout } = await run(join(home, "node_modules/.bin/nevertwice"), ["version"], { cwd: home });
-  expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  const commands = ["nevertwice", "@nevertwice/server"].map((name) =>
+    join(home, "node_modules", name, "bin/nevertwice.js"),
+  );
+  // npm links one of the two commands; both work.
+  for (const command of [join(home, "node_modules/.bin/nevertwice"), ...commands]) {
+    const { stdout } = await run(process.execPath, [command, "version"], { cwd: home });
+    expect([command, stdout]).toEqual([command, `${version}\n`]);
+  }
   const installed = join(home, "node_modules/@nevertwice/server");
   expect(await readdir(join(installed, "dist/dashboard"))).toContain("index.html");
+  expect(await readFile(join(installed, "README.md"), "utf8")).toContain("npm install @nevertwice/server");
   for (const name of await documentedFiles())
     expect([name, await readFile(join(installed, name), "utf8")]).toEqual([
       name,
@@ -271,9 +278,9 @@ test("the package, installed into an empty folder, has its command and its pages
     ]);
 });
 
-// It installs all that the repository needs into an empty root, which takes minutes: a part of the campaign.
+// It installs all dependencies into an empty root, which takes minutes, so it is part of the campaign only.
 if (IS_FULL)
-  test("the image's steps build it in an empty root, where it runs small, without root and with nothing to write to", {
+  test("the steps of the image work in an empty root, and the result is small and runs without root on a read-only file system", {
     timeout: 300_000,
   }, async ({ skip, onTestFinished }) => {
     const reason = whyNoImage();

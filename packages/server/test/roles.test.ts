@@ -1,4 +1,4 @@
-/** A role may do exactly what its row in docs/server-access.md says: every address, for every role and for nobody. */
+/** Tests that a role may do exactly what docs/server-access.md says: tested for every address, every role, and no token. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { ROLES, type Role } from "../src/access.ts";
@@ -7,7 +7,7 @@ import { type Scene, sceneOf } from "./calling.ts";
 
 const DOCS = readFileSync(new URL("../../../docs/server-access.md", import.meta.url), "utf8");
 const PARAMETERS: Readonly<Record<string, string>> = { id: "0".repeat(36), name: "nothing", code: "pending" };
-/** They do not end by themselves. */
+/** Streams, which never end by themselves. */
 const STREAMS = ["GET /v1/live/stream"];
 
 interface Row {
@@ -16,7 +16,7 @@ interface Row {
   readonly roles: readonly Role[];
 }
 
-/** Of the table whose columns are the roles. */
+/** The rows of the table whose columns are the roles. */
 function rowsIn(markdown: string): readonly Row[] {
   const lines = markdown.split("\n");
   const start = lines.findIndex((line) => line.startsWith("| operation | request | service |"));
@@ -32,8 +32,8 @@ function rowsIn(markdown: string): readonly Row[] {
 }
 
 const ROWS = rowsIn(DOCS);
-/** Addresses that everybody may ask, as the docs list them. */
-const OPEN = (/^Open to everybody: (.+?)\.\n\n/ms.exec(DOCS)?.[1] ?? "")
+/** The addresses that need no token, as the docs list them. */
+const OPEN = (/^Open to all callers: (.+?)\.\n\n/ms.exec(DOCS)?.[1] ?? "")
   .split(",")
   .map((one) => one.replaceAll("`", "").trim());
 
@@ -49,7 +49,7 @@ function addressesOf({ addresses }: NevertwiceServer): readonly string[] {
   return addresses.map(templated).filter((address) => !address.startsWith("HEAD "));
 }
 
-/** From an address of its own each time, so that the many wrong tokens of this test are not taken for guessing. */
+/** Uses a new client address each time, so that the many wrong tokens of this test do not count as guessing. */
 function fromElsewhere({ call }: Scene): (address: string, token?: string) => ReturnType<Scene["call"]> {
   let count = 0;
   return (address, token) => {
@@ -59,7 +59,7 @@ function fromElsewhere({ call }: Scene): (address: string, token?: string) => Re
 }
 
 describe("roles", () => {
-  test("the docs name every address of the server once, and no other", async () => {
+  test("the docs list every address of the server once, and no others", async () => {
     const { server } = await sceneOf();
     const documented = [...ROWS.map(({ address }) => address), ...OPEN];
     expect([...documented].sort()).toEqual([...addressesOf(server)].sort());
@@ -69,7 +69,7 @@ describe("roles", () => {
     );
   });
 
-  test("every role is let in where its row says yes, and nowhere else", async () => {
+  test("every role is allowed where its column says yes, and nowhere else", async () => {
     const scene = await sceneOf();
     const ask = fromElsewhere(scene);
     const tokens = new Map<Role, string>();
@@ -84,7 +84,7 @@ describe("roles", () => {
       }
   });
 
-  test("nobody is let in without a token, with one that was revoked, or with one that was made up", async () => {
+  test("a caller without a token, or with a revoked or invented one, is refused", async () => {
     const scene = await sceneOf();
     const ask = fromElsewhere(scene);
     const { access } = scene.server.context;
@@ -102,7 +102,7 @@ describe("roles", () => {
       }
   });
 
-  test("what is open to everybody asks nobody who they are", async () => {
+  test("open addresses need no token", async () => {
     const scene = await sceneOf();
     const ask = fromElsewhere(scene);
     await scene.token({});
@@ -113,7 +113,7 @@ describe("roles", () => {
     }
   });
 
-  test("the token of the configuration, and the caller on a server without tokens, may do everything", async () => {
+  test("the token of the configuration, and callers of a server without tokens, may do everything", async () => {
     const accessToken = "0123456789abcdef0123456789abcdef";
     const [configured, open] = [await sceneOf({ accessToken }), await sceneOf()];
     for (const { address } of ROWS) {

@@ -1,3 +1,4 @@
+/** Tests the security of the server: headers, tokens, origins and limits. */
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
@@ -6,18 +7,18 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sharedUrl } from "../../nevertwice/test/services/services.ts";
-import type { Route } from "../src/api/route.ts";
+import type { ApiRoute } from "../src/api/route.ts";
 import { type Scene, sceneOf } from "./calling.ts";
 
 const HOLD = { resource: "room-7", requester: "ann", durationMs: 60_000 };
 const PLACE = "POST /v1/holds";
 const PARAMETERS: Readonly<Record<string, string>> = { id: "0".repeat(36), name: "nothing" };
 
-function addressOf({ method, path }: Route): string {
+function addressOf({ method, path }: ApiRoute): string {
   return `${method} ${path.replace(/\{(\w+)\}/g, (_, name: string) => PARAMETERS[name] ?? "x")}`;
 }
 
-/** What a server answers on a socket that is spoken to byte by byte. */
+/** The response to raw bytes on a socket. */
 async function spoken({ server }: Scene, lines: readonly string[], body = ""): Promise<string> {
   const { url } = await server.listen();
   return new Promise((resolve, reject) => {
@@ -63,7 +64,7 @@ describe("Host and Origin", () => {
     "",
   ];
 
-  test("every address of the server refuses a Host that is not its own, health and 404 among them", async () => {
+  test("every address refuses a foreign Host, health checks and 404 included", async () => {
     const { server, call } = await sceneOf();
     const addresses = [
       ...server.routes.map(addressOf),
@@ -76,7 +77,7 @@ describe("Host and Origin", () => {
     }
   });
 
-  test("and a page of another origin", async () => {
+  test("every address refuses a page of another origin", async () => {
     const { server, call } = await sceneOf();
     const addresses = [
       ...server.routes.map(addressOf),
@@ -90,7 +91,7 @@ describe("Host and Origin", () => {
     }
   });
 
-  test("rebinding: a name that only leads to loopback is no name of the server", async () => {
+  test("rebinding: a name that only resolves to loopback is refused", async () => {
     const { call } = await sceneOf({
       allowHost: ["Nevertwice.Example.com"],
       accessToken: "0123456789abcdef0123456789abcdef",
@@ -108,14 +109,14 @@ describe("Host and Origin", () => {
       expect((await call("GET /healthz", { headers: { host } })).status, host).toBe(200);
   });
 
-  test("an origin is ours only if it is the very host and port that was asked", async () => {
+  test("an Origin is accepted only if it equals the host and port of the request", async () => {
     const { call } = await sceneOf();
     for (const origin of STRANGE_ORIGINS)
       expect((await call("GET /healthz", { headers: { origin } })).status, origin).toBe(403);
     expect((await call("GET /healthz", { headers: { origin: "http://127.0.0.1:4747" } })).status).toBe(200);
   });
 
-  test("an address that cannot be read is refused before anything else, and told nothing", async () => {
+  test("a malformed address is refused first, and the answer does not repeat it", async () => {
     const { call } = await sceneOf();
     const { status, body } = await call("GET /%zz", { headers: { host: "evil.example" } });
     expect([status, body.code]).toEqual([400, "request-invalid"]);
@@ -134,7 +135,7 @@ describe("Host and Origin", () => {
   });
 });
 
-test("a body is not read for somebody who may not call", async () => {
+test("the body of an unauthorized caller is not read", async () => {
   const { call, token } = await sceneOf();
   const auditor = await token({ role: "auditor" });
   expect((await call(PLACE, { body: "{ no json" })).status).toBe(401);
@@ -162,7 +163,7 @@ describe("the rules", () => {
     expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
   });
 
-  test("rule 3: a replay is not given to a token that was revoked", async () => {
+  test("rule 3: a revoked token gets no replay", async () => {
     const { server, call } = await sceneOf();
     const { token, id } = await server.context.access.create({ name: "shop", role: "service" });
     expect((await call(PLACE, { token, key: "k", body: HOLD })).status).toBe(201);
@@ -171,7 +172,7 @@ describe("the rules", () => {
     expect([again.status, again.body.id]).toEqual([401, undefined]);
   });
 
-  test("rule 4: whose a key is stands in the credential; a body or header that says it is refused or ignored", async () => {
+  test("rule 4: the credential decides the owner of a key; a body or header that names one is refused or ignored", async () => {
     const { call, token } = await sceneOf();
     const [one, two] = [
       await token({ name: "one", namespace: "one" }),
@@ -186,7 +187,7 @@ describe("the rules", () => {
       expect((await call(PLACE, { token: two, key: "k2", body: { ...HOLD, ...more } })).status).toBe(400);
   });
 
-  test("rule 5: a key of another request is told so, and nothing of that request", async () => {
+  test("rule 5: a reused key gets a conflict that reveals nothing of the first request", async () => {
     const { call } = await sceneOf();
     await call(PLACE, { key: "k", body: { ...HOLD, requester: "patient-0815" } });
     const { status, text } = await call(PLACE, { key: "k", body: { ...HOLD, requester: "bob", units: 2 } });
@@ -194,7 +195,7 @@ describe("the rules", () => {
     expect(text).not.toMatch(/0815|60000/);
   });
 
-  test("rules 6 and 16: another's use of my key neither shows, blocks nor answers me", async () => {
+  test("rules 6 and 16: the same key of another caller neither blocks a caller nor answers it", async () => {
     const { call, token } = await sceneOf();
     const [squatter, me] = [await token({ name: "squatter" }), await token({ name: "me" })];
     await call("POST /v1/resources", { token: me, key: "d", body: { resource: "room-7", capacity: 9 } });
@@ -206,7 +207,7 @@ describe("the rules", () => {
     expect(Object.keys(mine.headers)).toEqual(Object.keys(fresh.headers));
   });
 
-  test("rule 8: what a caller names ends in no header", async () => {
+  test("rule 8: names from callers never appear in headers", async () => {
     const { call } = await sceneOf();
     const resource = "room\r\nSet-Cookie: a=b";
     const placed = await call(PLACE, { key: "k", body: { ...HOLD, resource } });
@@ -216,7 +217,7 @@ describe("the rules", () => {
     for (const { headers } of [placed, read]) expect(headers["set-cookie"]).toBeUndefined();
   });
 
-  test("rule 10: two keys are no key, whether in one line or in two", async () => {
+  test("rule 10: two keys are refused, in one header line or in two", async () => {
     const scene = await sceneOf(LOCAL);
     const body = JSON.stringify(HOLD);
     const heard = await spoken(
@@ -251,7 +252,7 @@ describe("the rules", () => {
     expect((await scene.call(PLACE, { key: "k", body: HOLD })).status).toBe(201);
   });
 
-  test("rule 11: a length that is not true, or two of them, is refused", async () => {
+  test("rule 11: a wrong Content-Length, or two of them, is refused", async () => {
     const head = [
       "POST /v1/holds HTTP/1.1",
       "Host: localhost",
@@ -273,7 +274,7 @@ describe("the rules", () => {
     ).toMatch(/^HTTP\/1.1 400 /);
   });
 
-  test("rule 11: what is compressed is not unpacked, and a slow request has a deadline", async () => {
+  test("rule 11: compressed bodies are refused, and a slow request times out", async () => {
     const { server } = await sceneOf();
     const packed = await server.app.inject({
       method: "POST",
@@ -291,7 +292,7 @@ describe("the rules", () => {
     expect(server.app.server.headersTimeout).toBeGreaterThan(0);
   });
 
-  test("rule 13: a body that would change a prototype is refused, and so is what is no JSON of ours", async () => {
+  test("rule 13: a body that would change a prototype is refused, and so is invalid JSON", async () => {
     const { call } = await sceneOf();
     const bodies = [
       '{"__proto__": {"roles": ["operator"]}, "resource": "r", "requester": "a", "durationMs": 1000}',
@@ -313,7 +314,7 @@ describe("the rules", () => {
     expect((await call(PLACE, { key: "k", body: HOLD })).status).toBe(201);
   });
 
-  test("rule 13: a body of another type is not guessed at", async () => {
+  test("rule 13: a body of another content type is refused", async () => {
     const { call } = await sceneOf();
     for (const type of [
       "text/plain",
@@ -325,7 +326,7 @@ describe("the rules", () => {
     }
   });
 
-  test("rule 17: what was refused before it was decided is not kept under its key", async () => {
+  test("rule 17: a request that is refused early is not stored under its key", async () => {
     const { call, token } = await sceneOf();
     const [service, auditor] = [await token({ scope: "s" }), await token({ scope: "s", role: "auditor" })];
     for (const calling of [
@@ -337,7 +338,7 @@ describe("the rules", () => {
     expect((await call(PLACE, { token: service, key: "k", body: HOLD })).status).toBe(201);
   });
 
-  test("rule 19: no cache keeps an answer of the server, and no browser guesses its type", async () => {
+  test("rule 19: responses forbid caching and content sniffing", async () => {
     const { server, call } = await sceneOf();
     await call(PLACE, { key: "k", body: HOLD });
     const addresses = [
@@ -360,7 +361,7 @@ describe("the rules", () => {
       }
   });
 
-  test("rule 19: so does what is no HTTP at all", async () => {
+  test("rule 19: so do responses to input that is not HTTP", async () => {
     for (const lines of [
       ["NONSENSE"],
       ["GET /healthz HTTP/1.1", "Host: localhost", `X-Long: ${"x".repeat(20_000)}`],
@@ -372,7 +373,7 @@ describe("the rules", () => {
     }
   });
 
-  test("rule 20: the package runs nothing when it is installed, and names each dependency by its version", () => {
+  test("rule 20: the package has no install scripts, and pins each dependency", () => {
     const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
     const hooks = ["preinstall", "install", "postinstall", "prepare"];
     expect(Object.keys(manifest.scripts ?? {}).filter((name) => hooks.includes(name))).toEqual([]);
@@ -381,7 +382,7 @@ describe("the rules", () => {
   });
 });
 
-describe("rule 14: texts are data to every store", () => {
+describe("rule 14: stores treat texts as data", () => {
   let folder: string;
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), "nevertwice-security-"));
@@ -414,17 +415,17 @@ describe("rule 14: texts are data to every store", () => {
     }
   }
 
-  test("SQL and control characters in names come back from SQLite as they were", async () => {
+  test("SQL and control characters in names are returned unchanged by SQLite", async () => {
     await comeBack(await sceneOf({ store: `sqlite:${join(folder, "a.db")}` }));
   });
 
-  test("and from Postgres", async (context) => {
+  test("SQL and control characters in names are returned unchanged by Postgres", async (context) => {
     await comeBack(await sceneOf({ store: sharedUrl(context, "postgres"), namespace: randomUUID() }));
   });
 });
 
 describe("rule 15: logs", () => {
-  test("have neither tokens, keys, bodies nor addresses in them, whatever fails", async () => {
+  test("contain no tokens, keys, bodies or addresses, whatever fails", async () => {
     const { server, call, token } = await sceneOf({ logLevel: "debug" });
     const lines: string[] = [];
     const log = server.app.log as unknown as Record<symbol, unknown>;
@@ -452,7 +453,7 @@ describe("rule 15: logs", () => {
   });
 });
 
-/** Of an object or of what it inherits from. */
+/** The property names of an object and its prototypes. */
 function symbolIn(object: object, description: string): symbol {
   const found = Object.getOwnPropertySymbols(object).find((symbol) => symbol.description === description);
   if (found !== undefined) return found;
@@ -462,7 +463,7 @@ function symbolIn(object: object, description: string): symbol {
 }
 
 describe("addresses", () => {
-  test("tricks with paths lead nowhere", async () => {
+  test("path tricks reach no file", async () => {
     const { call, token } = await sceneOf();
     await token({});
     for (const path of [
@@ -482,7 +483,7 @@ describe("addresses", () => {
     }
   });
 
-  test("a method is what it says: no header or query makes it another", async () => {
+  test("no header or query overrides the method", async () => {
     const { call } = await sceneOf();
     const headers = { "x-http-method-override": "POST", "x-method-override": "POST" };
     expect((await call("GET /v1/holds", { headers })).body.rows).toEqual([]);
@@ -491,7 +492,7 @@ describe("addresses", () => {
       expect((await call(`${method} /v1/holds`)).status, method).toBe(404);
   });
 
-  test("health says nothing but that it is well, and figures are for those with a token", async () => {
+  test("health checks reveal only that the server works, and figures need a token", async () => {
     const { call, token } = await sceneOf();
     const operator = await token({ role: "operator" });
     expect((await call("GET /healthz")).body).toEqual({ status: "ok" });

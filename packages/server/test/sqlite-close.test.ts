@@ -1,4 +1,4 @@
-/** A process that closes its store ends by itself, and not before the store is closed. */
+/** Tests that a process that closes its store ends by itself, after the store is closed. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import { FOLDER } from "./cli-process.ts";
 const CLOSE = fileURLToPath(new URL("./slow/close.js", import.meta.url));
 
 describe("closing reservations on SQLite", () => {
-  it("is awaited although a sweep is still under way", async () => {
+  it("waits for a running sweep", async () => {
     const url = `sqlite:${join(FOLDER, "close.db")}`;
     // A process that may end in the middle of its await does so most of the time, with code 13.
     for (let times = 0; times < 4; times++) {

@@ -1,37 +1,42 @@
 /**
- * Claims whose work is done elsewhere: by a process that speaks to this one, in any language. Whoever claims is handed
- * the token and renews, completes or abandons with it, so that nothing about a claim is kept here: any copy of this
- * process can take the next call. The records are those of every guard.
+ * Claims whose work is done elsewhere, by another process in any language that calls this one. The caller gets the token,
+ * and renews, completes or abandons with it. So this process keeps no state about a claim, and any other copy of it can
+ * take the next call. The records are the same as those of a guard.
  */
-import { endingOfDecision } from "../core/attempt.ts";
-import { createBackground } from "../core/background.ts";
-import { bounded, isRefusal, pauseMs } from "../core/calls.ts";
-import { claimRound } from "../core/claiming.ts";
-import { systemTimer } from "../core/clock.ts";
-import type { GuardOptions } from "../core/engine.ts";
-import { GUARD_DEFAULTS } from "../core/engine.ts";
+
+import { requireRequest } from "../core/argument-checks.ts";
+import { endingFromDecision } from "../core/attempt.ts";
+import { createBackground, within } from "../core/background.ts";
+import { claimRound, type RoundAnswer } from "../core/claim-round.ts";
+import {
+  type EnginePorts,
+  GUARD_DEFAULTS,
+  type GuardOptions,
+  PARTS_CHECKS,
+  requireStore,
+  SYSTEM_PORTS,
+} from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { parsedJson } from "../core/fingerprint.ts";
-import { checkedPart, deriveKey } from "../core/identity.ts";
-import { about, createEmit, observersIn } from "../core/observer.ts";
+import { deriveKey, type Identity, toErrorSubject } from "../core/identity.ts";
+import { createEmit, observersIn } from "../core/observer.ts";
 import { type RecordView, toView } from "../core/operator.ts";
+import { checkOptions, isBoolean, oneOf } from "../core/option-checks.ts";
 import { decodeOutcome, type Outcome } from "../core/outcome.ts";
-import {
-  checkOptions,
-  mergePolicy,
-  oneOf,
-  POLICY_CHECKS,
-  POLICY_DEFAULTS,
-  type PolicyOptions,
-} from "../core/policy.ts";
+import { mergePolicy, POLICY_CHECKS, POLICY_DEFAULTS, type PolicyOptions } from "../core/policy.ts";
 import { outcomeLimit, type Ports } from "../core/ports.ts";
-import { prepareCall, type RunRequest } from "../core/request.ts";
-import { unavailable } from "../core/result.ts";
+import { createPurger } from "../core/purger.ts";
+import { reportClaim, reportReplay, tooLate } from "../core/report.ts";
+import { type Call, prepareCall, type RunRequest } from "../core/request.ts";
+import { closed, unavailable } from "../core/result.ts";
 import type { AbandonAs, RecordState } from "../core/store.ts";
-import { randomToken } from "../core/token.ts";
+import type { Deadline } from "../core/store-call.ts";
+import { checkedToken } from "../core/token.ts";
+import { createAskStore } from "./ask-store.ts";
+import { type AttemptReport, createAttempts } from "./attempts.ts";
 
 export interface ClaimsOptions
-  extends Pick<GuardOptions, "store" | "namespace" | "observer">,
+  extends Pick<GuardOptions, "store" | "namespace" | "observer" | "purgeEveryMs" | "drainMs">,
     Pick<PolicyOptions, "leaseMs" | "retentionMs" | "storeTimeoutMs" | "maxOutcomeBytes" | "onLapsed"> {}
 
 export interface ClaimAsked
@@ -39,8 +44,13 @@ export interface ClaimAsked
     RunRequest,
     "operation" | "scope" | "key" | "fingerprint" | "leaseMs" | "retentionMs" | "onLapsed"
   > {
-  /** The caller's own name for this attempt, for a claim that is sent again because its answer was lost. */
+  /** The caller's own token for this attempt, for a claim that is sent again because its answer was lost. */
   readonly token?: string | undefined;
+  /**
+   * Whether a claim that the store did not answer is given back in the background. Default: only if `token` was not
+   * given. Never set it for a token that its owner may send again: the owner would lose the claim while it works.
+   */
+  readonly giveBack?: boolean | undefined;
 }
 
 export type ClaimAnswered =
@@ -58,9 +68,11 @@ export type ClaimAnswered =
   | { readonly status: "completed"; readonly id: string; readonly outcome: Outcome }
   | { readonly status: "pending"; readonly id: string; readonly leaseLeftMs: number }
   | { readonly status: "conflict"; readonly id: string; readonly state: RecordState }
-  | { readonly status: "unknown"; readonly id: string; readonly fence: number };
+  | { readonly status: "unknown"; readonly id: string; readonly fence: number }
+  /** This token gave its claim up earlier: claim with a fresh token. */
+  | { readonly status: "token-spent"; readonly id: string };
 
-/** Whose claim it is. */
+/** The claim: its id, and the token that owns it. */
 export interface Held {
   readonly id: string;
   readonly token: string;
@@ -69,20 +81,23 @@ export interface Held {
 export type CompletedWith = { readonly value: unknown } | { readonly error: unknown };
 
 export interface Claims {
-  /** Fails with `unavailable` if the store does not answer; the claim is then given back. */
+  /**
+   * Throws `unavailable` if the store does not answer. If a token was given, the claim may have been made: send the same
+   * token again, or abandon it as `unrun` with the `id` of the error.
+   */
   claim(asked: ClaimAsked): Promise<ClaimAnswered>;
-  /** False if the claim is not this token's any more. The same again answers the same. */
+  /** False if this token no longer owns the claim. A repeated call gets the same answer. */
   complete(held: Held & CompletedWith & { readonly retentionMs?: number | undefined }): Promise<boolean>;
   abandon(held: Held & { readonly as: AbandonAs }): Promise<boolean>;
   renew(held: Held & { readonly leaseMs?: number | undefined }): Promise<boolean>;
   read(id: string): Promise<RecordView | undefined>;
+  /** Takes no new claims, and waits up to `drainMs` for claims that are being given back. The store stays open. */
+  close(): Promise<void>;
 }
 
 const { leaseMs, retentionMs, storeTimeoutMs, maxOutcomeBytes, onLapsed } = POLICY_CHECKS;
 const CLAIMS_CHECKS = {
-  store: () => {},
-  namespace: (name: string, value: unknown) => void checkedPart(value, name, "options-invalid"),
-  observer: () => {},
+  ...PARTS_CHECKS,
   leaseMs,
   retentionMs,
   storeTimeoutMs,
@@ -90,69 +105,100 @@ const CLAIMS_CHECKS = {
   onLapsed,
 };
 const ID = /^[0-9a-f]{64}$/;
-const TRIES = 3;
 
-export function createClaims(options: ClaimsOptions): Claims {
+/** `enginePorts` are for simulations. */
+export function createClaims(options: ClaimsOptions, enginePorts: EnginePorts = SYSTEM_PORTS): Claims {
+  requireStore(options, "createClaims");
   checkOptions(options, CLAIMS_CHECKS);
-  const { store, namespace = GUARD_DEFAULTS.namespace, observer, ...policies } = options;
+  const {
+    store,
+    namespace = GUARD_DEFAULTS.namespace,
+    observer,
+    purgeEveryMs = GUARD_DEFAULTS.purgeEveryMs,
+    drainMs = GUARD_DEFAULTS.drainMs,
+    ...policies
+  } = options;
   const policy = mergePolicy(POLICY_DEFAULTS, policies);
   const ports: Ports = {
+    ...enginePorts,
     store,
-    timer: systemTimer,
-    random: Math.random,
-    newToken: randomToken,
     emit: createEmit(observersIn(observer)),
-    background: createBackground({ store, timer: systemTimer }, Math.random),
+    background: createBackground({ store, timer: enginePorts.timer }, enginePorts.random),
     requirement: undefined,
   };
+  const purger = createPurger(ports, purgeEveryMs, policy.storeTimeoutMs);
+  const askStore = createAskStore(ports, policy.storeTimeoutMs);
+  const attempts = createAttempts(ports);
+  let isClosed = false;
 
-  /** Repeats a call that was not answered: it carries its token, so it is the same call. */
-  async function ask<T>(send: (signal: AbortSignal | undefined) => Promise<T>): Promise<T> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await bounded(ports, policy.storeTimeoutMs, ({ signal }) => send(signal));
-      } catch (error) {
-        if (isRefusal(error) || tries === TRIES) throw unavailable(error);
-        await new Promise<void>((resolve) => void systemTimer.after(pauseMs(tries, Math.random), resolve));
+  /** Every call except `claim` goes through this function. */
+  function ask<T>(send: (deadline: Deadline) => Promise<T>): Promise<T> {
+    purger.used();
+    return askStore(send);
+  }
+
+  /**
+   * Sends a step of a held claim to the store, and reports the answer to the observers. They may need a lookup of the claim
+   * first. It is made once and within the same time limit, so that an observer cannot cost the caller its answer.
+   */
+  async function sendStep(
+    { id, token }: Held,
+    send: (held: Held, signal: AbortSignal | undefined) => Promise<boolean>,
+    report: (attempt: AttemptReport, isOurs: boolean) => void,
+  ): Promise<boolean> {
+    const held = { id: checkedId(id), token: checkedToken(token) };
+    let attempt: AttemptReport | undefined;
+    let isLookedUp = false;
+    const isOurs = await ask(async (deadline) => {
+      if (!isLookedUp) {
+        isLookedUp = true;
+        attempt = await attempts.find(held, deadline).catch(() => undefined);
+        // The next try has been sent in the meantime, or the caller no longer waits.
+        if (deadline.isOver) throw new Error("the lookup of the claim was not answered in time");
       }
-    }
+      return send(held, deadline.signal);
+    });
+    if (attempt !== undefined) report(attempt, isOurs);
+    return isOurs;
+  }
+
+  function prepareRound(request: ClaimAsked) {
+    requireRequest(request);
+    const { token, giveBack = token === undefined, ...asked } = request;
+    isBoolean("giveBack", giveBack);
+    parsedJson(asked.fingerprint);
+    const given = token === undefined ? undefined : checkedToken(token);
+    const call: Call = {
+      ...prepareCall(asked, namespace, policy),
+      token: giveBack ? undefined : given,
+    };
+    const own = given === undefined ? ports : { ...ports, newToken: () => given };
+    return { call, isGivenBack: giveBack, sent: () => claimRound(own, call) };
   }
 
   return {
-    async claim({ token, ...asked }) {
-      parsedJson(asked.fingerprint);
-      const call = prepareCall(asked, namespace, policy);
+    async claim(asked) {
+      const { call, isGivenBack, sent } = prepareRound(asked);
+      if (isClosed) throw unavailable(closed(), { identity: call.identity });
+      purger.used();
+      const { round, answer } = await sent();
       const { id, parts } = call.identity;
-      const own = token === undefined ? ports : { ...ports, newToken: () => checkedToken(token) };
-      const { round, answer } = await claimRound(own, call);
+      if (!attempts.isRepeat(id, round.token, answer)) reportClaim(ports.emit, call.identity, answer);
       switch (answer.status) {
         case "new": {
-          const { fence, number, tookOver } = answer;
-          ports.emit?.({ ...about(call.identity), kind: tookOver ? "taken-over" : "claimed", fence, number });
+          attempts.started(call, round, answer.fence);
           const mine = { id, token: round.token, leaseMs: call.policy.leaseMs };
           return { ...answer, ...mine, deriveKey: (name) => deriveKey(parts, name) };
         }
-        case "completed":
-          ports.emit?.({ ...about(call.identity), kind: "replayed", refused: false });
-          return { status: "completed", id, outcome: decodeOutcome(answer.outcome) };
+        case "completed": {
+          const outcome = decodeOutcome(answer.outcome);
+          reportReplay(ports.emit, call.identity, outcome, false);
+          return { status: "completed", id, outcome };
+        }
         case "unavailable":
-          ports.emit?.({
-            ...about(call.identity),
-            kind: "unavailable",
-            during: "claim",
-            cause: answer.error,
-          });
-          throw unavailable(answer.error);
         case "too-late":
-          throw unavailable(new Error("the claim was answered after its lease had ended"));
-        case "pending":
-          ports.emit?.({ ...about(call.identity), kind: "pending", leaseLeftMs: answer.leaseLeftMs });
-          return { ...answer, id };
-        case "conflict":
-          ports.emit?.({ ...about(call.identity), kind: "conflict", state: answer.state });
-          return { ...answer, id };
-        case "unknown":
-          ports.emit?.({ ...about(call.identity), kind: "lapsed" });
+          throw unanswered(answer, call.identity, isGivenBack);
+        default:
           return { ...answer, id };
       }
     },
@@ -163,32 +209,65 @@ export function createClaims(options: ClaimsOptions): Claims {
         "error" in content
           ? ({ status: "failed", error: content.error } as const)
           : ({ status: "done", value: content.value } as const);
-      const ending = endingOfDecision(decision, outcomeLimit(ports, policy));
+      const ending = endingFromDecision(decision, outcomeLimit(ports, policy));
       if (ending.kind !== "complete")
-        throw new NevertwiceError("options-invalid", "a completion has a value or an error.");
-      const held = { id: checkedId(id), token: checkedToken(token) };
-      return ask((signal) =>
-        store.complete({ ...held, outcome: ending.outcome, retentionMs: keptMs, signal }),
+        throw new NevertwiceError("options-invalid", "a completion needs a value or an error.");
+      const { outcome, notKept } = ending;
+      return sendStep(
+        { id, token },
+        (held, signal) => store.complete({ ...held, outcome, retentionMs: keptMs, signal }),
+        (attempt, isOurs) => attempt.completed(isOurs, notKept),
       );
     },
 
     async abandon({ id, token, as }) {
       oneOf("released", "unknown", "unrun")("as", as);
-      const held = { id: checkedId(id), token: checkedToken(token) };
-      return ask((signal) => store.abandon({ ...held, as, signal }));
+      return sendStep(
+        { id, token },
+        (held, signal) => store.abandon({ ...held, as, signal }),
+        (attempt, isOurs) => attempt.abandoned(isOurs, as),
+      );
     },
 
     async renew({ id, token, leaseMs: longerMs = policy.leaseMs }) {
       leaseMs("leaseMs", longerMs);
-      const held = { id: checkedId(id), token: checkedToken(token) };
-      return ask((signal) => store.renew({ ...held, leaseMs: longerMs, signal }));
+      return sendStep(
+        { id, token },
+        (held, signal) => store.renew({ ...held, leaseMs: longerMs, signal }),
+        (attempt, isOurs) => attempt.renewed(isOurs, longerMs),
+      );
     },
 
     async read(id) {
-      const record = await ask((signal) => store.read(checkedId(id), { signal }));
+      const record = await ask(({ signal }) => store.read(checkedId(id), { signal }));
       return record && toView(record);
     },
+
+    async close() {
+      isClosed = true;
+      purger.stop();
+      await within(ports.timer, drainMs, ports.background.idle());
+      ports.background.stop();
+    },
   };
+}
+
+/** The store did not say whether the claim was made. Only the owner of the token can act on that. */
+function unanswered(
+  answer: RoundAnswer & { readonly status: "unavailable" | "too-late" },
+  identity: Identity,
+  isGivenBack: boolean,
+): NevertwiceError {
+  const cause = answer.status === "too-late" ? tooLate() : answer.error;
+  const waitedMs = answer.status === "unavailable" ? answer.waitedMs : undefined;
+  const isSure = answer.status === "unavailable" && answer.isRefused;
+  if (isSure || isGivenBack) return unavailable(cause, { waitedMs, identity });
+  const error = new NevertwiceError(
+    "unavailable",
+    "the store did not say whether the claim was made; send the same token again, or abandon it as unrun.",
+    { cause, waitedMs, ...toErrorSubject(identity) },
+  );
+  return Object.assign(error, { id: identity.id });
 }
 
 function checkedId(id: unknown): string {
@@ -196,17 +275,5 @@ function checkedId(id: unknown): string {
   throw new NevertwiceError(
     "options-invalid",
     "id must be the 64 hexadecimal digits that the claim was answered with.",
-  );
-}
-
-/** Whoever knows the token owns the claim, so it must not be guessed. */
-const LEAST_TOKEN = 16;
-
-function checkedToken(token: unknown): string {
-  const text = checkedPart(token, "token", "options-invalid");
-  if (text.length >= LEAST_TOKEN) return text;
-  throw new NevertwiceError(
-    "options-invalid",
-    `token has ${text.length} characters; make one of ${LEAST_TOKEN} or more that nobody can guess, such as a UUID.`,
   );
 }

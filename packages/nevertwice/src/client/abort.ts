@@ -1,7 +1,7 @@
 /** Waiting that ends when a signal fires. */
 import type { Timer } from "../core/clock.ts";
 
-/** What the promise gives, or the signal's reason, whichever comes first: not everybody listens to signals. */
+/** The promise's result, or the signal's reason, whichever comes first: some functions ignore the signal. */
 export function untilAborted<T>(signal: AbortSignal | undefined, promise: Promise<T>): Promise<T> {
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {

@@ -1,43 +1,46 @@
-/** `createFetch`: a fetch that makes the key before the first try and keeps it over all of them. */
+/** `createFetch`: a fetch that creates a key before the first try and sends the same key with every retry. */
 import { NevertwiceError } from "../core/errors.ts";
+import { createKey, type FetchOptions, type FetchSettings, resolveFetchOptions } from "./fetch-options.ts";
 import { keyHeaderValue } from "./key.ts";
-import { createKeyBook, type KeptKey, type KeyBook, type KeyStorage, type Meaning } from "./key-book.ts";
-import { digestOf, type KeyedRequestInit, type Outgoing, prepare } from "./outgoing.ts";
-import { type FetchOptions, newKeyOf, type Settings, settingsOf } from "./settings.ts";
-import { sendUntilAnswered } from "./tries.ts";
+import { createKeyBook, type KeptKey, type KeyBook, type KeyStorage, type KeyVerdict } from "./key-book.ts";
+import { digestRequest, type KeyedRequestInit, type OutgoingRequest, prepare } from "./outgoing-request.ts";
+import { sendUntilAnswered } from "./retry-loop.ts";
 
-/** Can stand wherever a fetch is wanted. */
+/** Accepted wherever a fetch is expected. */
 export type KeyedFetch = (input: string | URL | Request, init?: KeyedRequestInit) => Promise<Response>;
 
-/** What a fetch of ours is made of. */
-export interface Caller {
+/** The sender behind a fetch that `createFetch` returned. */
+export interface KeyedSender {
   readonly header: string;
-  bookOf(storage: KeyStorage): KeyBook;
-  /** Sends under the key that the book keeps under that name. */
-  sendKept(outgoing: Outgoing, place: KeptPlace): Promise<Response>;
+  createBook(storage: KeyStorage): KeyBook;
+  /** Sends with the key that the book stores under that name. */
+  sendKept(outgoing: OutgoingRequest, place: KeyLocation): Promise<Response>;
 }
 
-export interface KeptPlace {
+export interface KeyLocation {
   readonly book: KeyBook;
   readonly name: string;
-  /** Told which key is used, and what is kept of it afterwards. */
+  /** Called with the key that is used, and again with what the book stores afterwards. */
   readonly watch?: (kept: KeptKey | undefined) => void;
 }
 
-const CALLERS = new WeakMap<object, Caller>();
+const SENDERS = new WeakMap<object, KeyedSender>();
 
-/** Undefined for a fetch that `createFetch` did not make. */
-export function callerOf(fetch: object): Caller | undefined {
-  return CALLERS.get(fetch);
+/** Undefined for a fetch that `createFetch` did not create. */
+export function findSender(fetch: object): KeyedSender | undefined {
+  return SENDERS.get(fetch);
 }
 
-/** Fails with `options-invalid`. docs/client.md says what is retried, and when. */
+/** Throws `options-invalid`. docs/client.md describes what is retried, and when. */
 export function createFetch(options: FetchOptions = {}): KeyedFetch {
-  const settings = settingsOf(options);
-  if (callerOf(settings.fetch) !== undefined)
-    throw new NevertwiceError("options-invalid", "this fetch retries already; retry at one layer only.");
-  const caller = createCaller(settings);
-  const book = settings.storage === undefined ? undefined : caller.bookOf(settings.storage);
+  const settings = resolveFetchOptions(options);
+  if (findSender(settings.fetch) !== undefined)
+    throw new NevertwiceError(
+      "options-invalid",
+      "fetch was created by createFetch, which already retries; pass another fetch.",
+    );
+  const caller = createSender(settings);
+  const book = settings.storage === undefined ? undefined : caller.createBook(settings.storage);
 
   const keyedFetch: KeyedFetch = async (input, init = {}) => {
     const { idempotencyKey, idempotencyName: name } = init;
@@ -47,61 +50,62 @@ export function createFetch(options: FetchOptions = {}): KeyedFetch {
       const { deadlineMs } = settings;
       return (await sendUntilAnswered(outgoing, settings, { deadlineMs, isWhole: false })).response;
     }
-    if (typeof name !== "string" || name === "") throw invalid("idempotencyName must be some text.");
-    if (book === undefined) throw invalid("idempotencyName needs a storage to keep the key in.");
+    if (typeof name !== "string" || name === "") throw invalid("idempotencyName must be a non-empty string.");
+    if (book === undefined) throw invalid("idempotencyName needs the option storage.");
     if (idempotencyKey !== undefined || outgoing.headers.has(settings.header))
-      throw invalid("a call has a key of its own or a name under which one is kept, not both.");
+      throw invalid("a call has both a key and an idempotencyName; give one of them.");
     return caller.sendKept(outgoing, { book, name });
   };
-  CALLERS.set(keyedFetch, caller);
+  SENDERS.set(keyedFetch, caller);
   return keyedFetch;
 }
 
-function createCaller(settings: Settings): Caller {
+function createSender(settings: FetchSettings): KeyedSender {
   const { header, format, clock, windowMs, deadlineMs } = settings;
   return {
     header,
-    bookOf: (storage) => createKeyBook(storage, { clock, windowMs, newKey: () => newKeyOf(settings) }),
+    createBook: (storage) => createKeyBook(storage, { clock, windowMs, newKey: () => createKey(settings) }),
 
     async sendKept(outgoing, { book, name, watch }) {
       refuseWithoutCors(outgoing);
-      const taken = await book.take(name, await digestOf(outgoing));
+      const taken = await book.take(name, await digestRequest(outgoing));
       watch?.(taken);
-      let meaning: Meaning = "refused";
+      let verdict: KeyVerdict = "refused";
       try {
         outgoing.headers.set(header, keyHeaderValue(taken.key, format));
         outgoing.signal?.throwIfAborted();
-        meaning = "unknown";
+        verdict = "unknown";
         const rememberedMs = taken.createdAt + windowMs - clock.now();
         const limits = { deadlineMs: Math.min(deadlineMs, rememberedMs), isWhole: true };
-        const standing = await sendUntilAnswered(outgoing, settings, limits);
-        meaning = standing.meaning;
-        return standing.response;
+        const answer = await sendUntilAnswered(outgoing, settings, limits);
+        verdict = answer.verdict;
+        return answer.response;
       } finally {
-        const left = await taken.settle(meaning);
+        const left = await taken.settle(verdict);
         watch?.(left);
       }
     },
   };
 }
 
-/** A key of the caller's is used as it is. The header is always set by us, so that no browser adds one of its own. */
-function setKey(outgoing: Outgoing, key: string | false | undefined, settings: Settings): void {
+/** A key that the caller gives is used unchanged. The header is always set here, so that no browser adds its own key. */
+function setKey(outgoing: OutgoingRequest, key: string | false | undefined, settings: FetchSettings): void {
   const { header, format, methods } = settings;
   const { headers, method } = outgoing;
   if (key === false) headers.delete(header);
   else if (key !== undefined) headers.set(header, keyHeaderValue(key, format));
   else if (!headers.has(header) && methods.includes(method))
-    headers.set(header, keyHeaderValue(newKeyOf(settings), format));
+    headers.set(header, keyHeaderValue(createKey(settings), format));
   if (!headers.has(header)) return;
   if (headers.get(header) === "") throw new NevertwiceError("key-invalid", `the header ${header} is empty.`);
   refuseWithoutCors(outgoing);
 }
 
-/** Without CORS a browser drops the header and says nothing, and a retry would be a second execution. */
-function refuseWithoutCors({ init, input }: Outgoing): void {
+/** With `no-cors`, a browser drops the header silently, and a retry would run the request twice. */
+function refuseWithoutCors({ init, input }: OutgoingRequest): void {
   const mode = init.mode ?? (typeof input === "object" && "mode" in input ? input.mode : undefined);
-  if (mode === "no-cors") throw invalid('a request with mode: "no-cors" cannot carry a key.');
+  if (mode === "no-cors")
+    throw invalid('a request with mode: "no-cors" cannot carry a key; use mode: "cors".');
 }
 
 function invalid(reason: string): NevertwiceError {

@@ -1,7 +1,7 @@
 /**
- * Forms as bytes (multipart/form-data, as the HTML standard encodes it). Platforms draw a new boundary at random each
- * time, so that one form never is the same bytes twice. Here the boundary follows from the content: the same form is
- * the same bytes at every try, at every click and after a restart, which a server that compares bytes can recognise.
+ * Encodes forms as multipart/form-data, as the HTML standard does. Platforms choose a random boundary each time, so the
+ * same form never has the same bytes. Here the boundary depends on the content only: the same form has the same bytes at
+ * every try, at every click and after a restart, so a server that compares bytes recognises it.
  */
 
 export interface EncodedForm {
@@ -30,11 +30,11 @@ export async function encodeForm(form: FormData): Promise<EncodedForm> {
   };
 }
 
-/** The first of our boundaries that no part contains: a form cannot hold what would end one of its parts early. */
+/** The first of our boundaries that no part contains. A boundary inside a part would end the part early. */
 async function absentBoundary(parts: readonly Blob[]): Promise<string> {
   const texts = await Promise.all(parts.map(async (part) => latin1(await part.arrayBuffer())));
   for (let number = 0; ; number++) {
-    // The hyphen at the end keeps 1 from being the beginning of 10.
+    // Without the hyphen at the end, boundary 1 would be a prefix of boundary 10.
     const boundary = `nevertwice-form-boundary-${number}-`;
     if (!texts.some((text) => text.includes(boundary))) return boundary;
   }

@@ -1,12 +1,12 @@
 /**
- * Keys that outlive a call, each under the name of one piece of work: written down before the first send, found again
- * by the next call or the next process, struck out by an answer that will not change. While nobody knows what became
- * of a request, its key stands for that request alone: another one under its name is refused.
+ * Keys that outlive a call, each stored under the name of one piece of work. The book stores a key before the first send;
+ * the next call, or the next process, finds it again; a final answer removes it. While the outcome of a request is
+ * unknown, its key belongs to that request, and another request under the same name is refused.
  */
 import type { Clock } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
 
-/** Where kept keys live. A `Map` is one; localStorage and files take three lines. May be async. */
+/** Where the book stores keys. A `Map` works; localStorage and files need three lines. Methods may be async. */
 export interface KeyStorage {
   get(name: string): string | null | undefined | PromiseLike<string | null | undefined>;
   set(name: string, value: string): unknown;
@@ -16,43 +16,43 @@ export interface KeyStorage {
 export interface KeptKey {
   readonly key: string;
   readonly createdAt: number;
-  /** Of the request that it was made for, where one could be taken. */
+  /** The digest of the request that the key was created for, if its body could be read. */
   readonly digest?: string;
-  /** Every answer so far said that nothing was done under it, so that it does not bind anybody. */
+  /** Every answer so far said that nothing was done, so another request may replace the key. */
   readonly isUnused?: boolean;
 }
 
 /**
- * What an answer says about its key. `final`: it will not change. `refused`: nothing was done this time, ask again
- * under the same key. `unknown`: it may have been done.
+ * What an answer means for its key. `final`: the answer will not change. `refused`: nothing was done; send again with the
+ * same key. `unknown`: the request may have been carried out.
  */
-export type Meaning = "final" | "refused" | "unknown";
+export type KeyVerdict = "final" | "refused" | "unknown";
 
 export interface KeyBook {
-  /** Fails with `conflict` if the key under that name stands for another request, with `unknown` if it is too old. */
+  /** Throws `conflict` if the key under that name belongs to another request, and `unknown` if it is too old. */
   take(name: string, digest: string | undefined): Promise<TakenKey>;
-  /** What is kept under that name now. */
+  /** The key that is stored under that name. */
   peek(name: string): Promise<KeptKey | undefined>;
-  /** Strikes the name out, whatever is under it. */
+  /** Removes the key under that name. */
   forget(name: string): Promise<void>;
 }
 
 export interface TakenKey extends KeptKey {
-  /** To be called once, with what came of it; answers what is kept from now on. */
-  settle(meaning: Meaning): Promise<KeptKey | undefined>;
+  /** Call it once, with the verdict. Returns the key that is stored from now on. */
+  settle(verdict: KeyVerdict): Promise<KeptKey | undefined>;
 }
 
-export interface BookSettings {
+export interface KeyBookOptions {
   readonly clock: Clock;
   readonly windowMs: number;
   readonly newKey: () => string;
 }
 
-export function createKeyBook(storage: KeyStorage, { clock, windowMs, newKey }: BookSettings): KeyBook {
+export function createKeyBook(storage: KeyStorage, { clock, windowMs, newKey }: KeyBookOptions): KeyBook {
   const turns = new Map<string, Promise<unknown>>();
   const users = new Map<string, number>();
 
-  /** One step at a time for a name: two calls that begin together must find one key, not make two. */
+  /** Runs one step at a time for each name: two calls that start together must use one key, not create two. */
   function inTurn<T>(name: string, step: () => Promise<T>): Promise<T> {
     const turn = (turns.get(name) ?? Promise.resolve()).then(step, step);
     turns.set(name, turn);
@@ -71,7 +71,7 @@ export function createKeyBook(storage: KeyStorage, { clock, windowMs, newKey }: 
     return kept;
   }
 
-  /** A key that was used binds: to its request, and to the time for which the server remembers it. */
+  /** A key that was used belongs to its request, and is valid only as long as the server remembers it. */
   function checkUsed(kept: KeptKey, digest: string | undefined): void {
     if (clock.now() - kept.createdAt >= windowMs) throw tooOld();
     if (digest !== undefined && kept.digest !== undefined && digest !== kept.digest) throw changed();
@@ -91,11 +91,11 @@ export function createKeyBook(storage: KeyStorage, { clock, windowMs, newKey }: 
     return [await write(name, { ...kept, createdAt: clock.now() }), true];
   }
 
-  async function leave(name: string, mine: KeptKey, meaning: Meaning): Promise<KeptKey | undefined> {
+  async function leave(name: string, mine: KeptKey, verdict: KeyVerdict): Promise<KeptKey | undefined> {
     const found = await find(name);
     if (found?.key !== mine.key) return undefined;
-    if (meaning === "unknown") return found;
-    if (meaning === "refused") return write(name, { ...found, isUnused: true });
+    if (verdict === "unknown") return found;
+    if (verdict === "refused") return write(name, { ...found, isUnused: true });
     await storage.delete(name);
     return undefined;
   }
@@ -105,14 +105,14 @@ export function createKeyBook(storage: KeyStorage, { clock, windowMs, newKey }: 
       inTurn(name, async () => {
         const [kept, isFresh] = await enter(name, digest);
         users.set(name, (users.get(name) ?? 0) + 1);
-        const settle = (meaning: Meaning) =>
+        const settle = (verdict: KeyVerdict) =>
           inTurn(name, async () => {
             const others = (users.get(name) ?? 1) - 1;
             if (others === 0) users.delete(name);
             else users.set(name, others);
-            const isBound = meaning === "refused" && (!isFresh || others > 0);
-            // A key that stays by mistake makes the next call a replay; so this failure is no reason to fail.
-            return leave(name, kept, isBound ? "unknown" : meaning).catch(() => kept);
+            const isBound = verdict === "refused" && (!isFresh || others > 0);
+            // If the storage fails here, the key stays, and the next call gets a replay. So the call need not fail.
+            return leave(name, kept, isBound ? "unknown" : verdict).catch(() => kept);
           });
         return { ...kept, settle };
       }),
@@ -131,14 +131,14 @@ export function isKeyStorage(name: string, value: unknown): void {
 export function changed(): NevertwiceError {
   return new NevertwiceError(
     "conflict",
-    "an earlier request under this name may have been carried out, and this one differs from it. Send the earlier one again to learn what became of it, or give its key up to start anew.",
+    "an earlier request under this name may have been carried out, and this one differs from it. Send the earlier request again to learn its outcome, or delete its key to start a new one.",
   );
 }
 
 function tooOld(): NevertwiceError {
   return new NevertwiceError(
     "unknown",
-    "the key under this name is older than the server remembers keys, so sending it again could do the work twice. Find out what became of the earlier request, then give its key up.",
+    "the key under this name is older than windowMs, the time for which the server remembers keys, so sending it again could do the work twice. Find out the outcome of the earlier request, then delete its key.",
   );
 }
 
@@ -147,10 +147,10 @@ function parse(text: string): KeptKey {
     const kept = JSON.parse(text) as KeptKey;
     if (typeof kept.key === "string" && typeof kept.createdAt === "number") return kept;
   } catch {
-    // Told below, with everything else that is no key of ours.
+    // Reported below, like every other value that is not a kept key.
   }
   throw new NevertwiceError(
     "unknown",
-    "what is stored under this name is no key of ours, so nobody knows whether the request was sent before.",
+    "the value stored under this name is not a kept key, so it is unknown whether the request was sent before. Find out, then delete the value.",
   );
 }

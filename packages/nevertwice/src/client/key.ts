@@ -1,17 +1,17 @@
 /** Keys: how one is made, and how it is written in its header. */
 import { NevertwiceError } from "../core/errors.ts";
 
-/** `string`: as RFC 9651 writes a String, in double quotes. `bare`: as it is, for servers that know no other form. */
+/** `string`: an RFC 9651 String, in double quotes. `bare`: without quotes, for servers that accept only this form. */
 export type KeyFormat = "string" | "bare";
 
-/** What services take at most. */
+/** The longest key that services accept. */
 const MAX_KEY_LENGTH = 255;
 
 const PRINTABLE = /^[\x20-\x7e]+$/;
-/** No space, comma or semicolon, no quote, no backslash: a server could take any of them for the end of the key. */
+/** No space, comma, semicolon, quote or backslash: a server could take any of them for the end of the key. */
 const UNAMBIGUOUS = /^[!#-+\--:<-[\]-~]+$/;
 
-/** A version 4 UUID. Outside secure contexts browsers have no `randomUUID`, but random bytes they have everywhere. */
+/** A version 4 UUID. Browsers have `randomUUID` only in secure contexts, but `getRandomValues` everywhere. */
 export function randomKey(): string {
   if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -21,14 +21,14 @@ export function randomKey(): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-/** Fails with `key-invalid` on a key that cannot be written so that every server reads the same one. */
+/** Throws `key-invalid` for a key that servers could read differently. */
 export function keyHeaderValue(key: string, format: KeyFormat): string {
-  if (typeof key !== "string" || key === "") throw invalid("it is empty, or no text");
+  if (typeof key !== "string" || key === "") throw invalid("it is empty or not a string");
   if (key.length > MAX_KEY_LENGTH) throw invalid(`it is longer than ${MAX_KEY_LENGTH} characters`);
-  if (!PRINTABLE.test(key)) throw invalid("it holds something else than printable ASCII");
+  if (!PRINTABLE.test(key)) throw invalid("it contains characters other than printable ASCII");
   if (format === "string") return `"${key.replace(/["\\]/g, "\\$&")}"`;
   if (!UNAMBIGUOUS.test(key))
-    throw invalid("without quotes around it, a space, comma, semicolon, quote or backslash is ambiguous");
+    throw invalid('with format: "bare", it must not contain a space, comma, semicolon, quote or backslash');
   return key;
 }
 

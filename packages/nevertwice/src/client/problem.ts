@@ -1,6 +1,6 @@
-/** Problem details (RFC 9457), as a client reads them: what it does not understand, it ignores. */
+/** Reads problem details (RFC 9457). Unknown members are ignored, as the standard asks of clients. */
 
-/** `code` and `retryable` are what servers with nevertwice add. */
+/** `code` and `retryable` are the members that nevertwice adds. */
 export interface ProblemDetails {
   readonly type: string;
   readonly title?: string;
@@ -20,7 +20,7 @@ const MEMBERS = {
   retryable: "boolean",
 } as const;
 
-/** Reads a copy of the body, so that the response stays whole. Undefined if it holds no problem, or a broken one. */
+/** Reads a clone, so the response can still be read. Undefined if the response is no problem, or a malformed one. */
 export async function problemOf(response: Response): Promise<ProblemDetails | undefined> {
   if (!isProblem(response)) return undefined;
   const copy = response.clone();

@@ -1,13 +1,13 @@
 /** `createSubmission`: one key for one submission of a form, however often it is clicked, retried or reloaded. */
 import { NevertwiceError } from "../core/errors.ts";
-import { checkOptions, isFunction, isText } from "../core/policy.ts";
+import { checkOptions, isFunction, isText } from "../core/option-checks.ts";
 import { untilAborted } from "./abort.ts";
-import { type Caller, callerOf, createFetch, type KeyedFetch } from "./fetch.ts";
+import { createFetch, findSender, type KeyedFetch, type KeyedSender } from "./fetch.ts";
+import type { Fetch } from "./fetch-options.ts";
 import { changed, isKeyStorage, type KeptKey, type KeyStorage } from "./key-book.ts";
-import { digestOf, type Outgoing, prepare } from "./outgoing.ts";
-import type { Fetch } from "./settings.ts";
+import { digestRequest, type OutgoingRequest, prepare } from "./outgoing-request.ts";
 
-/** docs/client.md explains each. */
+/** docs/client.md explains each option. */
 export interface SubmissionOptions {
   readonly fetch?: Fetch | KeyedFetch | undefined;
   readonly storage?: KeyStorage | undefined;
@@ -15,18 +15,18 @@ export interface SubmissionOptions {
 }
 
 /**
- * `ready`: the form may be edited and sent. `sending`: it is on its way. `unknown`: it may have been carried out, and
- * only the same content may be sent again, until an answer says what became of it.
+ * `ready`: the form can be edited and sent. `sending`: a request is under way. `unknown`: the request may have been
+ * carried out. Until an answer tells its outcome, only the same content can be sent again.
  */
 export type SubmissionStatus = "ready" | "sending" | "unknown";
 
 export interface Submission {
   /**
-   * Sends under this submission's key; what is sent twice at a time is one request, and each caller gets its answer.
-   * Fails with `conflict` on other content while an earlier one is on its way or its outcome is unknown.
+   * Sends with this submission's key. Calls that overlap share one request, and each caller gets its answer. Throws
+   * `conflict` for other content while an earlier request is under way or its outcome is unknown.
    */
   send(input: string | URL | Request, init?: RequestInit): Promise<Response>;
-  /** Gives the key up: what is sent next is new work, even if the earlier one was carried out. */
+  /** Deletes the key: the next request is new work, even if the earlier one was carried out. */
   reset(): Promise<void>;
   /** The key in use; undefined before the first send and after a final answer. */
   readonly key: string | undefined;
@@ -36,28 +36,28 @@ export interface Submission {
 interface Flight {
   readonly digest: string;
   readonly answer: Promise<Response>;
-  /** Ends the request; only when the last of its callers is gone. */
+  /** Aborts the request when the last of its callers has cancelled. */
   readonly end: AbortController;
   callers: number;
 }
 
-/** Where there is no storage, the one name in a Map of its own. */
+/** Without a storage, the key is stored under this name in a private Map. */
 const OWN_NAME = "submission";
 
-/** Fails with `options-invalid`. */
+/** Throws `options-invalid`. */
 export function createSubmission(options: SubmissionOptions = {}): Submission {
   checkOptions(options, { fetch: isFunction, storage: isKeyStorage, name: isText });
   if ((options.storage === undefined) !== (options.name === undefined))
-    throw new NevertwiceError("options-invalid", "storage and name go together.");
+    throw new NevertwiceError("options-invalid", "storage and name must be given together.");
   const { fetch, storage = new Map<string, string>(), name = OWN_NAME } = options;
-  const caller = (fetch && callerOf(fetch)) ?? (callerOf(createFetch({ fetch })) as Caller);
-  const book = caller.bookOf(storage);
+  const caller = (fetch && findSender(fetch)) ?? (findSender(createFetch({ fetch })) as KeyedSender);
+  const book = caller.createBook(storage);
   let flight: Flight | undefined;
   let kept: KeptKey | undefined;
 
-  function begin(outgoing: Outgoing, digest: string): Flight {
+  function begin(outgoing: OutgoingRequest, digest: string): Flight {
     const end = new AbortController();
-    // After a reset, what becomes of the old key is nobody's business.
+    // After a reset, the old request no longer changes the state of the submission.
     const watch = (now: KeptKey | undefined) => {
       if (flight === mine) kept = now;
     };
@@ -65,7 +65,7 @@ export function createSubmission(options: SubmissionOptions = {}): Submission {
       try {
         return await caller.sendKept({ ...outgoing, signal: end.signal }, { book, name, watch });
       } catch (error) {
-        // It may be the key of an earlier page that was refused to us.
+        // The conflict may be with a key that an earlier page has stored.
         watch(await book.peek(name).catch(() => kept));
         throw error;
       } finally {
@@ -94,10 +94,13 @@ export function createSubmission(options: SubmissionOptions = {}): Submission {
   return {
     async send(input, init = {}) {
       const outgoing = await prepare(input, init);
-      const digest = await digestOf(outgoing);
-      if (digest === undefined) throw invalid("a submission's body must be one that can be sent again.");
+      const digest = await digestRequest(outgoing);
+      if (digest === undefined)
+        throw invalid("the body of a submission must not be a stream, since it may be sent again.");
       if ("idempotencyKey" in init || "idempotencyName" in init || outgoing.headers.has(caller.header))
-        throw invalid("a submission makes its key itself.");
+        throw invalid(
+          "a submission creates its own key; remove idempotencyKey, idempotencyName and the key header.",
+        );
       flight ??= begin(outgoing, digest);
       if (flight.digest !== digest) throw changed();
       return join(flight, outgoing.signal);

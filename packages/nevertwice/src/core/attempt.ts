@@ -1,52 +1,56 @@
-/** One run of the work under one claim: what the work is handed, and what its return or throw means. */
+/** One run of the work under one claim: the `attempt` object that the work gets, and what its return or throw means. */
+
+import { describeUnkeepable } from "./describe-unkeepable.ts";
 import { NevertwiceError } from "./errors.ts";
-import { deriveKey } from "./identity.ts";
+import { deriveKey, describeType, toErrorSubject } from "./identity.ts";
 import type { Lease } from "./lease.ts";
 import { encodeOutcome, notKept } from "./outcome.ts";
 import type { Decision, FailureDisposition } from "./policy.ts";
-import type { Call } from "./request.ts";
+import type { Call, KeepOptions } from "./request.ts";
 import type { AbandonAs } from "./store.ts";
 
-/** What the work is handed. */
+/** The object that the work is called with. */
 export interface Attempt {
-  /** Grows with every claim of this key: hand it to whatever can refuse a lower one. 0 if the claim could not be made (`onUnavailable: "proceed"`). */
+  /** Grows with every claim of this key: pass it to systems that can refuse a lower one. 0 if the work runs without a claim (`onUnavailable: "proceed"`). */
   readonly fence: number;
-  /** 1 for the first attempt, 2 if an earlier one failed or was lost. */
+  /** 1 for the first attempt, 2 if one earlier attempt failed or was lost. */
   readonly number: number;
   /** Fires when the claim is lost: stop before the next effect. */
   readonly signal: AbortSignal;
   /** A key for another system, the same on every attempt. Throws `lease-lost` once the claim is lost. */
   deriveKey(name: string): string;
-  /** Renews the claim at once, beside the renewals that are made by themselves. False if it is lost; rejects if the store does not answer. */
+  /** Renews the claim now, in addition to the automatic renewals. False if the claim is lost; rejects if the store does not answer. */
   renew(): Promise<boolean>;
-  /** `throw attempt.notDone(cause)` says that nothing happened: the key is free again, and the caller gets `cause`. */
+  /** `throw attempt.notDone(cause)` says that nothing happened: the key is released, and the caller gets `cause`. */
   notDone(cause?: unknown): Error;
 }
 
 export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
 
-/** How an attempt ended, and so what the store is to be told. */
+/** How an attempt ended, and so what the store is told. */
 export type Ending =
   | {
       readonly kind: "complete";
-      /** What is to be kept. */
+      /** The encoded outcome to store. */
       readonly outcome: string;
-      /** Set if `outcome` only says that it is done. */
+      /** Why the value was not stored, if `outcome` only says that the work is done. */
       readonly notKept: string | undefined;
+      /** Why duplicates cannot get what the work returned, for a warning. */
+      readonly unreplayable?: string | undefined;
       readonly content: { readonly value: unknown } | { readonly thrown: unknown };
     }
   | { readonly kind: "abandon"; readonly as: AbandonAs; readonly thrown: unknown };
 
-/** How an outcome is to be kept: how much of it, and with what its observer says of where it came from. */
-export interface Keeping {
+/** The limit of a stored outcome, and the origin that is stored with it. */
+export interface KeepLimits {
   readonly maxOutcomeBytes: number;
   readonly origin?: string | undefined;
 }
 
-/** Errors made by `notDone`, and the attempt that made each. */
+/** The attempt that made each error of `notDone`. */
 const notDoneBy = new WeakMap<object, Attempt>();
 
-/** A class for its one lazy member: an accessor in an object literal costs more to make than all the rest. */
+/** A class because of its lazy `signal`: an accessor in an object literal costs more to create than all the rest. */
 class HandedAttempt implements Attempt {
   readonly fence: number;
   readonly number: number;
@@ -60,7 +64,11 @@ class HandedAttempt implements Attempt {
     this.#lease = lease;
     this.deriveKey = (name) => {
       if (lease.isLost())
-        throw new NevertwiceError("lease-lost", "this attempt lost its claim; start no further effect.");
+        throw new NevertwiceError(
+          "lease-lost",
+          "this attempt lost its claim; start no further effect.",
+          toErrorSubject(call.identity),
+        );
       return deriveKey(call.identity.parts, name);
     };
     this.notDone = (cause) => {
@@ -83,44 +91,94 @@ export function createAttempt(call: Call, lease: Lease, fence: number, number: n
   return new HandedAttempt(call, lease, fence, number);
 }
 
-/** The work returned. What cannot be kept is still done: it is completed without its value, never run again. */
-export function endingOfValue(value: unknown, keeping: Keeping, shorten?: Call["shorten"]): Ending {
-  const ending = completion("value", value, keeping);
-  if (ending.notKept === undefined || shorten === undefined) return ending;
-  return { ...ending, outcome: shortened(value, shorten, keeping) ?? ending.outcome };
+/** The work returned. If its value cannot be stored the key is completed without it: the work is done and must not run again. */
+export function endingFromValue(
+  value: unknown,
+  limits: KeepLimits,
+  keep: KeepOptions<unknown, unknown>,
+): Ending {
+  const { shorten, encode, decode } = keep;
+  if (encode !== undefined && decode !== undefined) return codedEnding(value, limits, encode, decode);
+  const ending = completion("value", value, limits);
+  if (ending.notKept === undefined) return ending;
+  const outcome = shorten && shortened(value, shorten, limits);
+  if (outcome !== undefined) return { ...ending, outcome };
+  return ending.outcome === NOT_ENCODABLE ? { ...ending, unreplayable: describeUnkeepable(value) } : ending;
 }
 
-/** What is kept instead of a value that cannot be, if that can. */
+const NOT_ENCODABLE = notKept("not-encodable");
+
+/** Stores what `encode` returns. Whatever fails here, the work is done, and its caller gets what it returned. */
+function codedEnding(
+  value: unknown,
+  limits: KeepLimits,
+  encode: (value: unknown) => unknown,
+  decode: (kept: unknown) => unknown,
+): Ending {
+  const failed = (unreplayable: string) => {
+    const content = { value };
+    return {
+      kind: "complete",
+      outcome: NOT_ENCODABLE,
+      notKept: unreplayable,
+      unreplayable,
+      content,
+    } as const;
+  };
+  let kept: unknown;
+  try {
+    kept = encode(value);
+  } catch (error) {
+    return failed(`encode threw: ${errorMessage(error)}`);
+  }
+  const ending = completion("value", kept, limits);
+  if (ending.notKept !== undefined) {
+    const isEncodable = ending.outcome !== NOT_ENCODABLE;
+    const unreplayable = isEncodable ? undefined : `in what encode returned, ${describeUnkeepable(kept)}`;
+    return { ...ending, unreplayable, content: { value } };
+  }
+  try {
+    return { ...ending, content: { value: decode("value" in ending.content ? ending.content.value : kept) } };
+  } catch (error) {
+    return { ...ending, unreplayable: `decode threw: ${errorMessage(error)}`, content: { value } };
+  }
+}
+
+function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : describeType(error);
+}
+
+/** The encoded result of `shorten`; undefined if that cannot be stored either. */
 function shortened(
   value: unknown,
-  shorten: (value: never) => unknown,
-  { maxOutcomeBytes, origin }: Keeping,
+  shorten: (value: unknown) => unknown,
+  { maxOutcomeBytes, origin }: KeepLimits,
 ): string | undefined {
   try {
-    const encoded = encodeOutcome("value", shorten(value as never), maxOutcomeBytes, origin);
+    const encoded = encodeOutcome("value", shorten(value), maxOutcomeBytes, origin);
     return encoded.kept ? encoded.text : undefined;
   } catch {
-    // Whoever was to shorten it failed; that it is done is kept all the same.
+    // `shorten` threw. The record still says that the work is done.
     return undefined;
   }
 }
 
-/** The work threw: the key is released, the error remembered, or nobody knows. */
-export function endingOfThrow(
+/** The work threw: the key is released, the error is remembered, or the outcome is unknown. */
+export function endingFromThrow(
   thrown: unknown,
   call: Call,
   attempt: Attempt,
   lease: Lease,
-  keeping: Keeping,
+  limits: KeepLimits,
 ): Ending {
   if (typeof thrown === "object" && thrown !== null && notDoneBy.get(thrown) === attempt) {
     return { kind: "abandon", as: "released", thrown: (thrown as Error).cause ?? thrown };
   }
-  // The effect may have happened and its confirmation been cut off: that is not known to have failed.
+  // The effect may have happened although its confirmation was cut off, so it is not known that the work failed.
   if (lease.isLost() || call.signal?.aborted) return { kind: "abandon", as: "unknown", thrown };
-  switch (dispositionOf(thrown, call)) {
+  switch (judgeFailure(thrown, call)) {
     case "remember":
-      return completion("thrown", thrown, keeping);
+      return completion("thrown", thrown, limits);
     case "release":
       return { kind: "abandon", as: "released", thrown };
     default:
@@ -128,8 +186,8 @@ export function endingOfThrow(
   }
 }
 
-/** Somebody looked, and says how an earlier attempt ended. What is no decision leaves the outcome unknown. */
-export function endingOfDecision(
+/** An operator or `reconcile` decided how an earlier attempt ended. Anything else than a decision leaves the outcome unknown. */
+export function endingFromDecision(
   decision: Decision | { readonly status: "unknown" },
   maxOutcomeBytes: number,
 ): Ending {
@@ -145,13 +203,13 @@ export function endingOfDecision(
   }
 }
 
-function dispositionOf(thrown: unknown, call: Call): FailureDisposition {
+function judgeFailure(thrown: unknown, call: Call): FailureDisposition {
   const { onFailure } = call.policy;
   if (typeof onFailure !== "function") return onFailure;
   try {
     return onFailure(thrown);
   } catch {
-    // Whoever should have judged the failure could not: so nobody knows.
+    // `onFailure` threw, so it is not known what the failure means.
     return "unknown";
   }
 }
@@ -159,21 +217,21 @@ function dispositionOf(thrown: unknown, call: Call): FailureDisposition {
 function completion(
   kind: "value" | "thrown",
   content: unknown,
-  { maxOutcomeBytes, origin }: Keeping,
+  { maxOutcomeBytes, origin }: KeepLimits,
 ): Ending & { kind: "complete" } {
   const encoded = encodeOutcome(kind, content, maxOutcomeBytes, origin);
-  // What the first caller gets is what a replay gives, if there is one.
+  // The first caller gets the decoded value, exactly as a replay will.
   const given = encoded.kept ? encoded.content : content;
   return {
     kind: "complete",
     outcome: encoded.kept ? encoded.text : notKept(encoded.reason),
     notKept: encoded.kept ? undefined : encoded.detail,
-    content: kind === "value" ? { value: given } : { thrown: withStackOf(given, content) },
+    content: kind === "value" ? { value: given } : { thrown: copyStack(given, content) },
   };
 }
 
-/** The first caller's copy of a remembered error still says where it was thrown. */
-function withStackOf(copy: unknown, original: unknown): unknown {
+/** Gives the first caller's copy of a remembered error the stack of the original. */
+function copyStack(copy: unknown, original: unknown): unknown {
   if (copy !== original && copy instanceof Error && original instanceof Error) {
     Object.defineProperty(copy, "stack", { value: original.stack, configurable: true, writable: true });
   }

@@ -1,24 +1,26 @@
 /**
- * What must reach the store although nobody waits for it any more: completions and abandons whose call was not
- * answered. Each is repeated until the store says true or false, past the lease's end too, or until shutdown.
+ * Background tasks: completions and abandons that the store did not answer in time, so that their caller no longer waits
+ * for them. Each is repeated until the store answers true or false, also after the lease has ended, or until shutdown.
  */
-import { type Bound, bounded, type Caller, pauseMs } from "./calls.ts";
 
-/** Past this many unanswered errands the store has been away for long: no new claim is sent that might need another. */
-const MAX_ERRANDS = 10_000;
+import type { Timer } from "./clock.ts";
+import { callWithin, type Deadline, pauseMs, type TimedStore } from "./store-call.ts";
+
+/** With this many unanswered tasks the store has been unreachable for long. No new claim is sent, since it might add a task. */
+const MAX_TASKS = 10_000;
 
 export interface Background {
   /** Repeats `call` until it is answered. Resolves with the answer, or with undefined at shutdown; never rejects. */
-  persist<T>(timeoutMs: number, call: (bound: Bound) => Promise<T>): Promise<T | undefined>;
+  persist<T>(timeoutMs: number, call: (deadline: Deadline) => Promise<T>): Promise<T | undefined>;
   isFull(): boolean;
-  /** Resolves when nothing is left to be said to the store. */
+  /** Resolves when no task is left. */
   idle(): Promise<void>;
   stop(): void;
 }
 
-export function createBackground(caller: Caller, random: () => number): Background {
-  const errands = new Set<Promise<unknown>>();
-  /** Pauses under way, so that shutdown ends them. */
+export function createBackground(caller: TimedStore, random: () => number): Background {
+  const tasks = new Set<Promise<unknown>>();
+  /** Pauses that have not ended yet. Shutdown ends them. */
   const pauses = new Set<() => void>();
   let isStopped = false;
 
@@ -34,12 +36,15 @@ export function createBackground(caller: Caller, random: () => number): Backgrou
     });
   }
 
-  async function repeat<T>(timeoutMs: number, call: (bound: Bound) => Promise<T>): Promise<T | undefined> {
+  async function repeat<T>(
+    timeoutMs: number,
+    call: (deadline: Deadline) => Promise<T>,
+  ): Promise<T | undefined> {
     for (let failures = 0; !isStopped; failures++) {
       try {
-        return await bounded(caller, timeoutMs, call);
+        return await callWithin(caller, timeoutMs, call);
       } catch {
-        // Unanswered, for whatever reason: the call carries its token, so repeating it is safe.
+        // The call carries its token, so it is safe to repeat it after any failure.
         if (!isStopped) await pause(pauseMs(failures, random));
       }
     }
@@ -48,18 +53,29 @@ export function createBackground(caller: Caller, random: () => number): Backgrou
 
   return {
     persist(timeoutMs, call) {
-      const errand = repeat(timeoutMs, call);
-      errands.add(errand);
-      errand.then(() => errands.delete(errand));
-      return errand;
+      const task = repeat(timeoutMs, call);
+      tasks.add(task);
+      task.then(() => tasks.delete(task));
+      return task;
     },
-    isFull: () => errands.size >= MAX_ERRANDS,
+    isFull: () => tasks.size >= MAX_TASKS,
     async idle() {
-      while (errands.size > 0) await Promise.all(errands);
+      while (tasks.size > 0) await Promise.all(tasks);
     },
     stop() {
       isStopped = true;
       for (const end of pauses) end();
     },
   };
+}
+
+/** Resolves when `settled` does, or after `ms` if that is earlier. */
+export function within(timer: Timer, ms: number, settled: Promise<unknown>): Promise<void> {
+  return new Promise((resolve) => {
+    const cancel = timer.after(ms, resolve);
+    void settled.then(() => {
+      cancel();
+      resolve();
+    });
+  });
 }

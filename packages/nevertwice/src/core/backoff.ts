@@ -1,19 +1,19 @@
-/** How long to wait before a try is made again, and the waiting itself. */
+/** How long to wait before a retry, and the wait itself. */
 import type { Timer } from "./clock.ts";
 import { NevertwiceError } from "./errors.ts";
-import { type Check, checkOptions, oneOf, wholeFrom } from "./policy.ts";
+import { type Check, checkOptions, givenOptions, oneOf, wholeFrom } from "./option-checks.ts";
 
 export const STRATEGIES = ["constant", "linear", "exponential"] as const;
 
 export interface Backoff {
-  /** How many times it is tried again: with 3, there are up to four tries. */
+  /** How many retries are made: with 3, there are up to four tries. */
   readonly max: number;
-  /** The wait before each retry: the same, growing by `baseMs`, or doubling. */
+  /** Whether the wait before each retry stays the same, grows by `baseMs`, or doubles. */
   readonly strategy: (typeof STRATEGIES)[number];
   readonly baseMs: number;
-  /** No wait is longer. */
+  /** The longest wait. */
   readonly capMs: number;
-  /** How much of a wait is left to chance, from 0 to 1: callers that failed together come back apart. */
+  /** The random part of a wait, from 0 to 1, so that callers that failed together do not retry together. */
   readonly jitter: number;
 }
 
@@ -38,14 +38,13 @@ const BACKOFF_CHECKS: { readonly [Name in keyof Backoff]: Check } = {
   },
 };
 
-/** Checks what is given, and fills in the rest. */
-export function backoffOf(options: BackoffOptions): Backoff {
+/** Checks the given options, and fills in the defaults. */
+export function toBackoff(options: BackoffOptions): Backoff {
   checkOptions(options, BACKOFF_CHECKS);
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  return { ...BACKOFF_DEFAULTS, ...Object.fromEntries(given) };
+  return { ...BACKOFF_DEFAULTS, ...givenOptions(options) };
 }
 
-/** The wait before retry `retry`, of which the first is 1. `random` is from 0 to 1. */
+/** The wait before a retry; the first one is `retry` 1. `random` is from 0 to 1. */
 export function backoffMs(
   { strategy, baseMs, capMs, jitter }: Backoff,
   retry: number,
@@ -56,7 +55,7 @@ export function backoffMs(
   return Math.round(wholeMs * (1 - jitter * random));
 }
 
-/** Resolves after `ms`, or as soon as a signal fires: whoever waits looks at the signal. */
+/** Resolves after `ms`, or as soon as the signal fires. The caller then checks the signal. */
 export function pause(timer: Timer, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();

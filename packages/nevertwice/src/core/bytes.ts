@@ -1,4 +1,4 @@
-/** Bytes inside text: how long text is in UTF-8, and bytes as base64. Node's Buffer is used where there is one. */
+/** The length of text in UTF-8, and bytes as base64. Uses Node's Buffer where the platform has it. */
 
 const hasBuffer = typeof Buffer === "function";
 const encoder = new TextEncoder();
@@ -7,7 +7,7 @@ export function utf8Bytes(text: string): number {
   return hasBuffer ? Buffer.byteLength(text) : encoder.encode(text).length;
 }
 
-/** A length before each text, so that no two lists of texts make the same one. */
+/** Puts the length in front of the text, so that no two lists of texts join to the same text. */
 export function lengthPrefixed(text: string): string {
   return `${utf8Bytes(text)}:${text}`;
 }
@@ -20,7 +20,7 @@ export function toBase64(bytes: Uint8Array): string {
 }
 
 export function fromBase64(text: string): Uint8Array {
-  // Copied out of Buffer's shared slab: whoever is handed it may look at its `buffer`.
+  // A copy, since small Buffers share one ArrayBuffer, and the caller may read `buffer`.
   if (hasBuffer) return new Uint8Array(Buffer.from(text, "base64"));
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }

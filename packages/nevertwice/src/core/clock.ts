@@ -1,14 +1,14 @@
 /** The two ports of time. A store reads a `Clock`; the engine only ever measures durations, on a `Timer`. */
 
-/** Wall-clock milliseconds since the epoch. It may jump; whoever stores a deadline compares it with the same clock. */
+/** Wall-clock milliseconds since the epoch. It may jump, so a stored deadline is only compared with the clock that set it. */
 export interface Clock {
   now(): number;
 }
 
-/** Monotonic milliseconds from an arbitrary start, and something to be done later. */
+/** Monotonic milliseconds from an arbitrary start, and delayed actions. */
 export interface Timer {
   now(): number;
-  /** Runs `action` once after `ms`; the answer cancels it. `background` timers do not keep a process alive. */
+  /** Runs `action` once after `ms`; the returned function cancels it. A `background` timer does not keep the process alive. */
   after(ms: number, action: () => void, background?: boolean): () => void;
 }
 
@@ -25,3 +25,13 @@ export const systemTimer: Timer = {
     return () => clearTimeout(handle);
   },
 };
+
+/**
+ * An action for a timer that does not keep its target alive. A target that is dropped without being closed can be
+ * collected, and its timer then does nothing. This is a separate function because closures of one function share their
+ * variables, and so would keep the target alive.
+ */
+export function weakly(target: { run(): unknown }): () => void {
+  const held = new WeakRef(target);
+  return () => void held.deref()?.run();
+}

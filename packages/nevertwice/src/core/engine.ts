@@ -1,16 +1,22 @@
-/** The engine behind every door: a checked set of options, the calls of callers, and the calls of operators. */
+/** The engine behind every surface: checks the options, and offers the calls of applications and of operators. */
+
+import { storeHint } from "./argument-checks.ts";
 import type { Work } from "./attempt.ts";
 import { createBackground } from "./background.ts";
 import { systemTimer, type Timer } from "./clock.ts";
-import { createDriver, type Driver, type LeftRunning } from "./driver.ts";
+import { FAULTS, type Fault } from "./durability.ts";
 import { NevertwiceError } from "./errors.ts";
+import { createExecutor, type Executor } from "./executor.ts";
 import { checkedPart } from "./identity.ts";
+import { createLivePolicy, type LivePolicy, type Windows } from "./live-policy.ts";
+import { NOTIFY, type Notify } from "./notify.ts";
 import {
   type About,
   about,
   createAround,
   createEmit,
   createOrigin,
+  type GuardEvent,
   type Observer,
   observersIn,
 } from "./observer.ts";
@@ -21,73 +27,80 @@ import {
   type Operator,
   type RecordPage,
   type RecordView,
-  type Seen,
+  type SubjectAtFence,
 } from "./operator.ts";
-import {
-  type Check,
-  checkOptions,
-  type Decision,
-  isFunction,
-  oneOf,
-  POLICY_CHECKS,
-  POLICY_DEFAULTS,
-  type Policy,
-  type PolicyOptions,
-  wholeFrom,
-} from "./policy.ts";
+import { type Check, checkOptions, isFunction, oneOf, wholeFrom } from "./option-checks.ts";
+import { type Decision, POLICY_CHECKS, POLICY_DEFAULTS, type Policy, type PolicyOptions } from "./policy.ts";
 import { outcomeLimit } from "./ports.ts";
-import { startPurging } from "./purging.ts";
-import { type Call, checkedSubject, prepareCall, type RunRequest, type Subject } from "./request.ts";
+import { createPurger } from "./purger.ts";
+import {
+  type Call,
+  checkedSubject,
+  type OfWork,
+  prepareCall,
+  type RunRequest,
+  type Subject,
+} from "./request.ts";
 import { createRequirement } from "./requirement.ts";
 import { closed, type RunResult, toError } from "./result.ts";
-import { FAULTS, type Fault } from "./settings.ts";
+import type { LeftRunning } from "./running-attempts.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
-import { type Tuning, tuningOf, type Windows } from "./tuning.ts";
 
 export interface GuardOptions extends PolicyOptions {
   readonly store: Store;
   /** Which application the keys belong to: two guards share records only within one namespace. Default "default". */
   readonly namespace?: string | undefined;
-  /** Who is told what happens: one, or several. */
+  /** One observer or several, which receive every event. */
   readonly observer?: Observer | readonly Observer[] | undefined;
   readonly purgeEveryMs?: number | undefined;
   readonly drainMs?: number | undefined;
-  /** The fault that an acknowledged claim must survive, with all before it: our-crash, store-crash, power-loss, failover. */
+  /** The hardest fault that an acknowledged claim must survive: our-crash, store-crash, power-loss or failover, each including those before it. */
   readonly require?: Fault | undefined;
 }
 
 export const GUARD_DEFAULTS = { namespace: "default", purgeEveryMs: 60_000, drainMs: 30_000 } as const;
 
 export interface Engine {
-  /** What this guard does unless a call says otherwise. `maxOutcomeBytes` is the store's limit if that is lower. */
+  /** The policies of this guard, which a call may override. `maxOutcomeBytes` is the store's limit if that is lower. */
   readonly policy: Policy;
-  /** The same guard with other policies: what rides beside a request, said once. Closing either closes both. */
+  /** The same guard with other policies, so that they need not be repeated in each request. Closing either closes both. */
   with(options: PolicyOptions): Engine;
-  /** Changes how long things take, for calls from now on: of this guard, and of those made of it that say nothing else. */
+  /** Changes durations for calls from now on, of this guard and of guards made from it by `with` that do not set them. */
   retune(windows: Windows): void;
-  /** Runs `work` once for this key and answers the same every time; throws what it threw, or a `NevertwiceError`. */
-  run<T>(request: RunRequest, work: Work<T>): Promise<T>;
-  /** Like `run`, but every expected ending is a value; throws what the work threw, and for a request that is itself wrong. */
-  tryRun<T>(request: RunRequest, work: Work<T>): Promise<RunResult<T>>;
-  /** What observers are told of a subject: the name that its events have. */
+  /** Runs `work` once for this key and returns the same value every time; throws what the work threw, or a `NevertwiceError`. */
+  run<T, Kept = unknown>(request: RunRequest<OfWork<T>, Kept>, work: Work<T>): Promise<T>;
+  /** Like `run`, but every expected ending is a value. Throws what the work threw, and for an invalid request. */
+  tryRun<T, Kept = unknown>(request: RunRequest<OfWork<T>, Kept>, work: Work<T>): Promise<RunResult<T>>;
+  /** The operation and key hash that the events of this subject carry. */
   about(subject: Subject): About;
   read(subject: Subject): Promise<RecordView | undefined>;
-  /** Lapsed claims, whose outcome nobody knows: page by page, `after` being the `next` of the page before. */
+  /** Lists lapsed claims, whose outcome is unknown, page by page. `after` is the `next` of the previous page. */
   listUnknown(options?: Omit<ListOptions, "state">): Promise<RecordPage>;
-  /** Records for people to look at, page by page. One that moves meanwhile may be missed, or seen twice. */
+  /** Lists records page by page. A record that changes in the meantime may be missed or listed twice. */
   list(options?: ListOptions): Promise<RecordPage>;
-  /** Decides a lapsed claim. False if it is no longer the one that had this fence: somebody else was there first. */
+  /** Decides a lapsed claim. False if the record no longer has this fence, because another process claimed or decided it first. */
   resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
-  /** Removes one record (true if there was one that is not under way), or all of a scope. With a fence, only what has it. */
-  forget(subject: Seen): Promise<boolean>;
+  /** Removes one record, or all records of a scope. False if there is none, or if its work is running. With a fence, removes it only if it has that fence. */
+  forget(subject: SubjectAtFence): Promise<boolean>;
   forget(all: { readonly scope: string }): Promise<ForgetReport>;
-  /** Says that what is completed is not done after all, so that it may be done again. False if it is not completed, or has another fence than is given. */
-  reopen(subject: Seen): Promise<boolean>;
-  /** Resolves when the store answers and survives what is required of it. */
+  /** Releases a completed record, so that its work may be done again. False if it is not completed, or has another fence. */
+  reopen(subject: SubjectAtFence): Promise<boolean>;
+  /** Resolves if the store answers and meets the `require` option. */
   ready(): Promise<void>;
-  /** Takes no new work, waits `drainMs` for what runs, then fires its signals and answers what is left to lapse. The store stays open. */
+  /** Takes no new work and waits up to `drainMs` for running work. Then it fires the signals of what still runs and returns it: those keys lapse. The store stays open. */
   close(): Promise<readonly LeftRunning[]>;
+}
+
+/** The engine with what `mark` needs. */
+export interface MarkEngine extends Engine {
+  with(options: PolicyOptions): MarkEngine;
+  /**
+   * `token`: the caller's own token for this attempt. The store recognises a repeated token: the call continues with its
+   * claim, or answers `ran` again if that token has completed it. Two runs with the same token may run at the same time,
+   * so only work without an effect may use one.
+   */
+  tryRun<T>(request: RunRequest, work: Work<T>, token?: string): Promise<RunResult<T>>;
 }
 
 /** The ports that a simulation replaces. */
@@ -97,10 +110,10 @@ export interface EnginePorts {
   readonly newToken: () => string;
 }
 
-const SYSTEM_PORTS: EnginePorts = { timer: systemTimer, random: Math.random, newToken: randomToken };
+export const SYSTEM_PORTS: EnginePorts = { timer: systemTimer, random: Math.random, newToken: randomToken };
 
-const GUARD_CHECKS: Readonly<Record<string, Check>> = {
-  ...POLICY_CHECKS,
+/** The checks of the options that guards and `createClaims` share. */
+export const PARTS_CHECKS = {
   store: isStore,
   namespace: (name, value) => void checkedPart(value, name, "options-invalid"),
   observer(name, value) {
@@ -108,13 +121,16 @@ const GUARD_CHECKS: Readonly<Record<string, Check>> = {
   },
   purgeEveryMs: wholeFrom(0),
   drainMs: wholeFrom(0),
+} as const satisfies Readonly<Record<string, Check>>;
+
+const GUARD_CHECKS: Readonly<Record<string, Check>> = {
+  ...POLICY_CHECKS,
+  ...PARTS_CHECKS,
   require: oneOf(...FAULTS),
 };
 
-export function createEngine(options: GuardOptions, enginePorts: EnginePorts = SYSTEM_PORTS): Engine {
-  if (typeof options !== "object" || options === null || options.store === undefined) {
-    throw new NevertwiceError("options-invalid", "store is missing: createGuard({ store: memoryStore() }).");
-  }
+export function createEngine(options: GuardOptions, enginePorts: EnginePorts = SYSTEM_PORTS): MarkEngine {
+  requireStore(options, "createGuard");
   checkOptions(options, GUARD_CHECKS);
   const {
     store,
@@ -132,50 +148,58 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     background: createBackground({ store, timer }, random),
     requirement: options.require === undefined ? undefined : createRequirement(store, options.require),
   };
-  const driver = createDriver(ports);
+  const executor = createExecutor(ports);
   const fit = (policy: Policy) => ({ ...policy, maxOutcomeBytes: outcomeLimit(ports, policy) });
-  const base = tuningOf(() => POLICY_DEFAULTS, options, fit);
-  const stopPurging = startPurging(ports, purgeEveryMs, base.policy().storeTimeoutMs);
+  const base = createLivePolicy(() => POLICY_DEFAULTS, options, fit);
+  const purger = createPurger(ports, purgeEveryMs, base.policy().storeTimeoutMs);
   const close = () => {
-    stopPurging();
-    return driver.close(drainMs);
+    purger.stop();
+    return executor.close(drainMs);
   };
 
   const around = createAround(observers);
   function execute<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
-    const run = () => driver.execute(call, work);
+    purger.used();
+    const run = () => executor.execute(call, work);
     return around === undefined ? run() : around(about(call.identity), run);
   }
 
-  function engineWith(tuning: Tuning): Engine {
+  const notify: Notify = (subject, event) =>
+    ports.emit?.({ ...about(checkedSubject(subject, namespace)), ...event } as GuardEvent);
+  const hidden = { [NOTIFY]: notify };
+
+  function engineWith(live: LivePolicy): MarkEngine {
     const operator = () => {
-      if (driver.isClosed()) throw closed();
-      return createOperator(ports, namespace, tuning.policy());
+      if (executor.isClosed()) throw closed();
+      purger.used();
+      return createOperator(ports, namespace, live.policy());
     };
     return {
-      ...callsOf(execute, operator, namespace, tuning.policy),
+      ...createCalls(execute, operator, namespace, live.policy),
       get policy() {
-        return tuning.policy();
+        return live.policy();
       },
-      with: (more) => engineWith(tuning.with(more)),
-      retune: tuning.retune,
+      with: (more) => engineWith(live.with(more)),
+      retune: live.retune,
       close,
+      ...hidden,
     };
   }
 
   return engineWith(base);
 }
 
-/** The calls of callers and operators, under the policy that holds when they are made. */
-function callsOf(
-  execute: Driver["execute"],
+/** The calls of applications and operators, under the policy in force at the time of each call. */
+function createCalls(
+  execute: Executor["execute"],
   open: () => Operator,
   namespace: string,
   policy: () => Policy,
-): Omit<Engine, "policy" | "with" | "retune" | "close"> {
-  function tryRun<T>(request: RunRequest, work: Work<T>): Promise<RunResult<T>> {
+): Omit<MarkEngine, "policy" | "with" | "retune" | "close"> {
+  function tryRun<T>(request: RunRequest, work: Work<T>, token?: string): Promise<RunResult<T>> {
     try {
-      const call = prepareCall(request, namespace, policy());
+      const prepared = prepareCall(request, namespace, policy());
+      const call = token === undefined ? prepared : { ...prepared, token };
       isFunction("the work", work);
       if (call.signal === undefined) return execute(call, work);
       call.signal.throwIfAborted();
@@ -185,11 +209,11 @@ function callsOf(
     }
   }
 
-  function forget(subject: Seen): Promise<boolean>;
+  function forget(subject: SubjectAtFence): Promise<boolean>;
   function forget(all: { readonly scope: string }): Promise<ForgetReport>;
-  async function forget(what: Seen | { readonly scope: string }): Promise<boolean | ForgetReport> {
+  async function forget(what: SubjectAtFence | { readonly scope: string }): Promise<boolean | ForgetReport> {
     const isScope = typeof what === "object" && what !== null && !("operation" in what || "key" in what);
-    if (!isScope) return open().forgetOne(what as Seen);
+    if (!isScope) return open().forgetOne(what as SubjectAtFence);
     checkOptions(what, { scope: () => {} });
     if (what.scope === undefined || what.scope === "") {
       throw new NevertwiceError(
@@ -205,7 +229,7 @@ function callsOf(
     async run(request, work) {
       const result = await tryRun(request, work);
       if (result.status === "ran" || result.status === "replayed") return result.value;
-      throw toError(result);
+      throw toError(result, true);
     },
     about: (subject) => about(checkedSubject(subject, namespace)),
     read: async (subject) => open().read(subject),
@@ -218,7 +242,7 @@ function callsOf(
   };
 }
 
-/** The caller stops waiting; the work, if it runs, goes on and is settled as ever. */
+/** If the signal fires the caller stops waiting. Work that runs continues, and its outcome is recorded as usual. */
 function unlessAborted<T>(outcome: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
@@ -227,11 +251,23 @@ function unlessAborted<T>(outcome: Promise<T>, signal: AbortSignal): Promise<T> 
   });
 }
 
+/** Throws `options-invalid` if the options have no store. `create` is the function that was called. */
+export function requireStore(options: { readonly store?: unknown }, create: string): void {
+  if (typeof options === "object" && options !== null && options.store !== undefined) return;
+  throw new NevertwiceError("options-invalid", `store is missing: ${create}({ store: memoryStore() }).`);
+}
+
 function isStore(name: string, value: unknown): void {
   const methods = ["claim", "complete", "abandon", "renew", "read", "purge", "close"] as const;
   const missing = methods.filter(
     (method) => typeof (value as Partial<Store> | null)?.[method] !== "function",
   );
-  if (missing.length > 0)
-    throw new NevertwiceError("options-invalid", `${name} is no store: it lacks ${missing.join(", ")}.`);
+  if (missing.length === 0) return;
+  const hint = storeHint(value);
+  throw new NevertwiceError(
+    "options-invalid",
+    hint === undefined
+      ? `${name} is not a store: it lacks ${missing.join(", ")}.`
+      : `${name} is not a store: it is ${hint}.`,
+  );
 }

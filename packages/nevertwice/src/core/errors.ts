@@ -1,9 +1,11 @@
-/** Every error this library makes on its own: one class, one table of codes. docs/errors.md explains each code. */
+/** Every error of this library: one class and one table of codes. docs/errors.md explains each code. */
+import type { NotKeptReason } from "./outcome.ts";
+import type { RecordState } from "./store.ts";
 
 interface CodeRow {
-  /** The HTTP status a surface answers with. */
+  /** The HTTP status that a surface responds with. */
   readonly status: number;
-  /** Whether sending the very same request again can succeed without anyone changing anything. */
+  /** Whether the same request can succeed when it is sent again unchanged. */
   readonly retryable: boolean;
 }
 
@@ -21,6 +23,7 @@ export const ERROR_CODES = {
   "already-done": { status: 409, retryable: false },
   unknown: { status: 409, retryable: false },
   expired: { status: 409, retryable: false },
+  "token-spent": { status: 409, retryable: false },
   "concurrent-modification": { status: 409, retryable: false },
   "body-too-large": { status: 413, retryable: false },
   conflict: { status: 422, retryable: false },
@@ -46,30 +49,89 @@ export type ErrorCode = keyof typeof ERROR_CODES;
 
 const BRAND = Symbol.for("nevertwice.error");
 
+/** Which call an error is about: a label and hashes, from which neither the key nor the scope can be read. */
+export interface ErrorSubject {
+  readonly operation?: string | undefined;
+  /** The same hash as in events and in `RecordView`. */
+  readonly keyHash?: string | undefined;
+  /** 16 hex digits of the SHA-256 of the scope; absent for a key without a scope. */
+  readonly scopeHash?: string | undefined;
+}
+
+/** The fields that only errors of one code have. */
+interface CodeFields {
+  readonly pending: {
+    /** How long the other attempt holds the key if it does not renew. */
+    readonly leaseLeftMs?: number;
+  };
+  readonly conflict: {
+    /** The state of the record that has another fingerprint. */
+    readonly state?: RecordState;
+  };
+  readonly unknown: {
+    readonly fence?: number;
+  };
+  readonly "not-kept": {
+    readonly reason?: NotKeptReason;
+  };
+  readonly unavailable: {
+    /** How long the call waited for the store, in milliseconds. */
+    readonly waitedMs?: number;
+  };
+}
+
+type AllFields = CodeFields["pending"] &
+  CodeFields["conflict"] &
+  CodeFields["unknown"] &
+  CodeFields["not-kept"] &
+  CodeFields["unavailable"];
+
+export type ErrorDetails = ErrorSubject & { readonly cause?: unknown } & {
+  readonly [Name in keyof AllFields]: AllFields[Name] | undefined;
+};
+
+/** An error of one code, with the fields that only this code has. */
+export type NevertwiceErrorOf<Code extends ErrorCode> = ErrorCode extends Code
+  ? NevertwiceError
+  : Code extends keyof CodeFields
+    ? NevertwiceError & { readonly code: Code } & CodeFields[Code]
+    : NevertwiceError & { readonly code: Code };
+
 /** Recognise it with `isNevertwiceError(error, code?)`, which works across copies of this package, not by `instanceof`. */
 export class NevertwiceError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
   readonly retryable: boolean;
-  /** The fence of the lapsed claim, on `unknown`: what `guard.resolve` wants to see. */
+  /** On `unknown`: the fence of the lapsed claim, which `guard.resolve` needs. */
   declare readonly fence?: number;
+  /** The operation of the refused call; absent if the call was not about a single key. */
+  declare readonly operation?: string;
+  declare readonly keyHash?: string;
+  declare readonly scopeHash?: string;
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; fence?: number } = {}) {
-    super(`${code}: ${message}`, "cause" in options ? { cause: options.cause } : undefined);
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(`${code}: ${message}`, "cause" in details ? { cause: details.cause } : undefined);
     const row: CodeRow = ERROR_CODES[code];
     this.code = code;
     this.status = row.status;
     this.retryable = row.retryable;
-    if (options.fence !== undefined) this.fence = options.fence;
+    const { cause: _, ...fields } = details;
+    for (const name in fields) {
+      const value = fields[name as keyof typeof fields];
+      if (value !== undefined) Object.assign(this, { [name]: value });
+    }
     Object.defineProperty(this, BRAND, { value: true });
   }
 }
 
-// On the prototype, as Error's own name is: an own property would be printed with every error.
+// On the prototype, like the name of Error: an own property would be printed with every error.
 Object.defineProperty(NevertwiceError.prototype, "name", { value: "NevertwiceError", configurable: true });
 
-/** True for an error of this library, from any copy of it; with `code`, only for that code. */
-export function isNevertwiceError(error: unknown, code?: ErrorCode): error is NevertwiceError {
+/** True for an error of this library, from any copy of it; with `code`, only for that code, which narrows its type. */
+export function isNevertwiceError<Code extends ErrorCode = ErrorCode>(
+  error: unknown,
+  code?: Code,
+): error is NevertwiceErrorOf<Code> {
   if (typeof error !== "object" || error === null || !(BRAND in error)) return false;
   return code === undefined || (error as unknown as NevertwiceError).code === code;
 }

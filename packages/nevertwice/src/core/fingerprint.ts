@@ -1,26 +1,26 @@
 /**
- * The digest of what a request means: SHA-256 over RFC 8785 canonical JSON for values, over bytes as they are for
- * bytes. It carries its version, and digests of different versions are never compared.
+ * The fingerprint of a request: SHA-256 over the RFC 8785 canonical JSON of a value, or over the bytes that were given. It
+ * carries a version, and fingerprints of different versions are never compared.
  */
 import { hash } from "node:crypto";
 import { NevertwiceError } from "./errors.ts";
-import { kindOf } from "./identity.ts";
+import { describeType } from "./identity.ts";
 import { isExact } from "./key.ts";
 
 const VERSION = "1";
 const MAX_DEPTH = 128;
-/** A small value that shares its parts can be endless when it is written out. */
+/** A small value that contains the same part many times can be very large as text. */
 const MAX_LENGTH = 64 * 1_048_576;
 
-/** Fails with `fingerprint-invalid` on what JSON cannot carry; nothing is dropped or coerced. */
-export function fingerprintOf(meaning: unknown): string {
+/** Throws `fingerprint-invalid` for a value that JSON cannot represent. Nothing is left out or converted. */
+export function toFingerprint(meaning: unknown): string {
   const bytes = meaning instanceof Uint8Array ? meaning : canonicalJson(meaning);
   return `${VERSION}:${hash("sha256", bytes, "hex")}`;
 }
 
 /**
- * Hands back a value that somebody parsed from JSON, and fails with `fingerprint-invalid` if it has a number beyond 2^53:
- * `JSON.parse` makes one number of several there, so that two requests of different meaning would have one digest.
+ * Returns a value that was parsed from JSON. Throws `fingerprint-invalid` if it contains a number beyond 2^53: `JSON.parse`
+ * rounds such numbers, so two different requests could have the same fingerprint.
  */
 export function parsedJson<T>(value: T): T {
   checkNumbers(value, []);
@@ -29,7 +29,7 @@ export function parsedJson<T>(value: T): T {
 
 function checkNumbers(value: unknown, path: string[]): void {
   if (typeof value === "number" && !isExact(value)) throw rounded(path, value);
-  // What is deeper is refused when the digest is made.
+  // `canonicalJson` refuses deeper values.
   if (typeof value !== "object" || value === null || path.length === MAX_DEPTH) return;
   if (value instanceof Uint8Array) return;
   for (const name of Object.keys(value)) {
@@ -46,13 +46,13 @@ function rounded(path: readonly string[], value: number): NevertwiceError {
   );
 }
 
-/** Whether two digests prove two different requests. A missing side, or another version, proves nothing. */
+/** Whether two fingerprints prove that the requests differ. A missing one, or one of another version, proves nothing. */
 export function fingerprintsDiffer(a: string | undefined, b: string | undefined): boolean {
   if (a === undefined || b === undefined || a === b) return false;
-  return versionOf(a) === versionOf(b);
+  return digestVersion(a) === digestVersion(b);
 }
 
-function versionOf(fingerprint: string): string {
+function digestVersion(fingerprint: string): string {
   return fingerprint.slice(0, Math.max(0, fingerprint.indexOf(":")));
 }
 
@@ -61,11 +61,11 @@ export function canonicalJson(value: unknown): string {
   return canonical(value, []);
 }
 
-/** What JSON must escape, and what may be half of a surrogate pair; any other text is its own JSON. */
+/** Characters that JSON must escape, and surrogates. Any other text only needs quotes. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what JSON escapes.
 const NOT_PLAIN_TEXT = /["\\\u0000-\u001f\ud800-\udfff]/;
 
-/** `path` leads to `value`; it is a stack, so that a path is spelt out only for an error. */
+/** `path` leads to `value`. It is a stack that becomes text only in an error. */
 function canonical(value: unknown, path: (string | number)[]): string {
   switch (typeof value) {
     case "string":
@@ -81,7 +81,7 @@ function canonical(value: unknown, path: (string | number)[]): string {
         throw invalid(path, `nested deeper than ${MAX_DEPTH} levels (or circular)`);
       return Array.isArray(value) ? canonicalArray(value, path) : canonicalObject(value, path);
     default:
-      throw invalid(path, kindOf(value));
+      throw invalid(path, describeType(value));
   }
 }
 
@@ -92,14 +92,13 @@ function canonicalText(text: string, path: (string | number)[], what: string): s
 }
 
 function canonicalArray(array: readonly unknown[], path: (string | number)[]): string {
-  if (Object.keys(array).length > array.length)
-    throw invalid(path, "an array with a name beside its elements");
+  if (Object.keys(array).length > array.length) throw invalid(path, "an array with a named member");
   let text = "[";
   for (let i = 0; i < array.length; i++) {
     if (i > 0) text += ",";
     path.push(i);
     text += canonical(array[i], path);
-    if (text.length > MAX_LENGTH) throw invalid(path, "more text than a fingerprint is made of");
+    if (text.length > MAX_LENGTH) throw invalid(path, `more than ${MAX_LENGTH} characters as JSON`);
     path.pop();
   }
   return `${text}]`;
@@ -111,7 +110,7 @@ function canonicalObject(object: object, path: (string | number)[]): string {
     throw invalid(path, `an instance of ${object.constructor?.name || "a class"}`);
   }
   if (Object.getOwnPropertySymbols(object).length > 0)
-    throw invalid(path, "an object with a symbol for a name");
+    throw invalid(path, "an object with a symbol as a member name");
   let text = "{";
   for (const name of sorted(Object.keys(object))) {
     if (text.length > 1) text += ",";
@@ -123,10 +122,10 @@ function canonicalObject(object: object, path: (string | number)[]): string {
   return `${text}}`;
 }
 
-/** So many names are sorted in place: a call to `sort` copies them first. */
+/** Up to this many names an insertion sort in place is faster than `sort`, which copies them first. */
 const FEW_NAMES = 32;
 
-/** By UTF-16 code units. */
+/** Sorts by UTF-16 code units. */
 function sorted(names: string[]): string[] {
   if (names.length > FEW_NAMES) return names.sort();
   for (let i = 1; i < names.length; i++) {
@@ -141,6 +140,6 @@ function sorted(names: string[]): string[] {
 function invalid(path: readonly (string | number)[], found: string): NevertwiceError {
   return new NevertwiceError(
     "fingerprint-invalid",
-    `${["fingerprint", ...path].join(".")} is ${found}, which JSON cannot carry. Give plain JSON values (a date as its ISO string, a bigint as a string), or the request's bytes as a Uint8Array.`,
+    `${["fingerprint", ...path].join(".")} is ${found}, which JSON cannot represent. Give plain JSON values (a date as its ISO string, a bigint as a string), or the request's bytes as a Uint8Array.`,
   );
 }

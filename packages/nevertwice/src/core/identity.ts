@@ -1,7 +1,7 @@
-/** Who a record belongs to: namespace, scope, operation and key, hashed injectively into one id. */
+/** The identity of a record: namespace, scope, operation and key, hashed into one id. Different identities have different ids. */
 import { hash } from "node:crypto";
 import { lengthPrefixed } from "./bytes.ts";
-import { type ErrorCode, NevertwiceError } from "./errors.ts";
+import { type ErrorCode, type ErrorSubject, NevertwiceError } from "./errors.ts";
 import type { Parts } from "./store.ts";
 
 export const MAX_PART_BYTES = 1_024;
@@ -11,7 +11,7 @@ export interface Identity {
   readonly parts: Parts;
 }
 
-export function identityOf(parts: Parts): Identity {
+export function toIdentity(parts: Parts): Identity {
   const text =
     prefixed(parts.namespace, "namespace", "options-invalid") +
     prefixed(parts.scope, "scope", "options-invalid") +
@@ -20,14 +20,20 @@ export function identityOf(parts: Parts): Identity {
   return { id: hash("sha256", text, "hex"), parts };
 }
 
-/** What logs and observers see of a key: enough to find it again, nothing to replay it with. */
+/** The short hash of a key for logs and observers: enough to find the record, not enough to use the key. */
 export function shortHash(id: string): string {
   return id.slice(0, 16);
 }
 
+/** The fields that an error has for an identity. They do not contain the key or the scope. */
+export function toErrorSubject({ id, parts: { operation, scope } }: Identity): ErrorSubject {
+  const scopeHash = scope === "" ? undefined : shortHash(hash("sha256", scope, "hex"));
+  return { operation, keyHash: shortHash(id), scopeHash };
+}
+
 /**
- * The key to hand to another system for one effect of this work: the same for every attempt, different for every name
- * and identity. Frozen: base64url SHA-256 over the length-prefixed label, parts and name.
+ * Derives the key to give to another system for one effect of this work. It is the same for every attempt, and different
+ * for every name and identity. This format must never change: base64url SHA-256 over length-prefixed label, parts and name.
  */
 export function deriveKey(parts: Parts, name: string): string {
   const text = [
@@ -43,20 +49,20 @@ export function deriveKey(parts: Parts, name: string): string {
   return hash("sha256", text, "base64url");
 }
 
-/** Refuses what is no well-formed string of 1 to 1,024 bytes. */
+/** Throws `code` unless the part is a well-formed string of 1 to 1,024 bytes. */
 export function checkedPart(part: unknown, name: string, code: ErrorCode): string {
   if (part === "") throw new NevertwiceError(code, `${name} is empty.`);
   prefixed(part, name, code);
   return part as string;
 }
 
-// identities-apart: a length before each part, so no two lists of parts make the same text.
+// identities-apart: a length in front of each part, so that no two lists of parts join to the same text.
 function prefixed(part: unknown, name: string, code: ErrorCode): string {
   if (typeof part !== "string")
-    throw new NevertwiceError(code, `${name} is ${kindOf(part)}; it must be a string.`);
+    throw new NevertwiceError(code, `${name} is ${describeType(part)}; it must be a string.`);
   const bytes = utf8Length(part);
   if (bytes < 0)
-    throw new NevertwiceError(code, `${name} has a lone surrogate; it must be well-formed text.`);
+    throw new NevertwiceError(code, `${name} contains a lone surrogate; it must be well-formed Unicode.`);
   if (bytes > MAX_PART_BYTES) {
     throw new NevertwiceError(
       code,
@@ -66,13 +72,13 @@ function prefixed(part: unknown, name: string, code: ErrorCode): string {
   return `${bytes}:${part}`;
 }
 
-/** What a value is, in words, for messages that say what it should have been. */
-export function kindOf(value: unknown): string {
+/** The type of a value in words, for error messages. */
+export function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-/** Bytes of the text in UTF-8, or -1 if a surrogate stands alone. */
+/** The length of the text in UTF-8, or -1 if it contains a lone surrogate. */
 function utf8Length(text: string): number {
   let bytes = text.length;
   for (let i = 0; i < text.length; i++) {

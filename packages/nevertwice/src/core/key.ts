@@ -1,28 +1,29 @@
 /**
- * Keys made of several parts. The joining is injective: two different lists of parts never make one key, whatever
- * characters they hold, and 1 is not "1". A key needs no randomness of its own if its parts already name one piece of
- * work; where it is made up instead, give it 16 random bytes (`crypto.randomUUID()`).
+ * Keys made of several parts. Two different lists of parts never give the same key, whatever characters they contain, and
+ * the number 1 differs from the text "1". A key whose parts name one piece of work needs nothing random. Otherwise use
+ * 16 random bytes (`crypto.randomUUID()`).
  */
 import { hash } from "node:crypto";
+import { toBase64 } from "./bytes.ts";
 import { NevertwiceError } from "./errors.ts";
-import { kindOf } from "./identity.ts";
+import { describeType } from "./identity.ts";
 
-export type KeyPart = string | number | bigint | boolean | null;
+export type KeyPart = string | number | bigint | boolean | null | Date | Uint8Array | ArrayBuffer;
 
-/** A key that remembers what it was made of. Guards take it wherever they take a string. */
+/** A key with the parts that it was made of. Guards accept it wherever they accept a string. */
 export interface Key {
-  /** What the guard uses. */
+  /** The text that the guard uses as the key. */
   readonly text: string;
   /** 16 hex digits for a log line. */
   readonly hash: string;
-  /** For debugging: what the key was made of. */
+  /** For debugging: the parts of the key. */
   readonly parts: readonly KeyPart[];
   toString(): string;
 }
 
 /**
- * `compositeKey("order", 17, "refund")`. Fails with `key-invalid` on anything but text, numbers within 2^53, bigints,
- * booleans and null.
+ * `compositeKey("order", 17, "refund")`. Throws `key-invalid` for a part other than text, a number within 2^53, a bigint, a
+ * boolean, null, a valid date or bytes. Equal bytes give the same key, whatever kind of array or buffer holds them.
  */
 export function compositeKey(...parts: readonly KeyPart[]): Key {
   if (parts.length === 0)
@@ -31,12 +32,12 @@ export function compositeKey(...parts: readonly KeyPart[]): Key {
   return { text, hash: hash("sha256", text, "hex").slice(0, 16), parts: [...parts], toString: () => text };
 }
 
-/** The key of an event: who sent it, and the id the sender gave it. */
+/** The key of an event, from its source and the id that the source gave it. */
 export function eventKey(event: { readonly source: KeyPart; readonly id: KeyPart }): Key {
   return compositeKey("event", event.source, event.id);
 }
 
-/** The key of something done to a resource: refund of payment 17, once for each `detail` (an amount, a version). */
+/** The key of an action on a resource, such as the refund of payment 17, once for each `detail` (an amount, a version). */
 export function actionKey(action: {
   readonly resource: KeyPart;
   readonly id: KeyPart;
@@ -55,32 +56,36 @@ export function operationKey(operation: {
   return compositeKey("operation", operation.operation, ...operation.arguments);
 }
 
-/** Whether no other number that JSON can write was rounded to this one: beyond 2^53, `JSON.parse` makes one of several. */
+/** Whether the number is exact. Beyond 2^53, `JSON.parse` rounds several numbers to the same one. */
 export function isExact(number: number): boolean {
   return Math.abs(number) <= Number.MAX_SAFE_INTEGER;
 }
 
 /**
- * The text of a composite key; anything else as it is, for the caller to judge. A composite key has a `toString` of its
- * own, which no parsed JSON has: an object that a client sends never passes for the key of the same text.
+ * The text of a composite key; any other value is returned unchanged, for the caller to check. A composite key has its own
+ * `toString`, which parsed JSON never has, so an object that a client sends is never mistaken for a key.
  */
 export function keyText(key: unknown): unknown {
   if (typeof key !== "object" || key === null || !Object.hasOwn(key, "toString")) return key;
   return typeof key.toString === "function" && "text" in key ? key.text : key;
 }
 
-/** The key that a message is sent under. Fails with `key-missing` or `key-invalid`. */
+/** The key that a message is sent with. Throws `key-missing` or `key-invalid`. */
 export function sendingKey(key: unknown, what: string): string {
   const text = keyText(key);
   if (text === undefined || text === null || text === "")
-    throw new NevertwiceError("key-missing", `${what} is missing: what is sent once needs one.`);
+    throw new NevertwiceError("key-missing", `${what} is missing: a message that is sent once needs a key.`);
   if (typeof text !== "string")
-    throw new NevertwiceError("key-invalid", `${what} is ${kindOf(text)}; it must be a string.`);
-  if (!text.isWellFormed()) throw new NevertwiceError("key-invalid", `${what} has a lone surrogate.`);
+    throw new NevertwiceError("key-invalid", `${what} is ${describeType(text)}; it must be a string.`);
+  if (!text.isWellFormed())
+    throw new NevertwiceError(
+      "key-invalid",
+      `${what} contains a lone surrogate; it must be well-formed Unicode.`,
+    );
   return text;
 }
 
-/** Text stands as it is, but for `|` and `\` and a first character that would read as another type's mark. */
+/** Text is used unchanged, except that `|`, `\` and a first character that marks another type are escaped. */
 function partText(part: KeyPart, index: number): string {
   switch (typeof part) {
     case "string": {
@@ -96,14 +101,43 @@ function partText(part: KeyPart, index: number): string {
     case "boolean":
       return `?${part}`;
     default:
-      if (part === null) return "~";
-      throw invalid(index, kindOf(part));
+      return objectText(part, index);
   }
 }
+
+/** These begin with `~`, the mark of null. Text that begins with `~` is escaped, so nothing else can. */
+function objectText(part: Exclude<KeyPart, string | number | bigint | boolean>, index: number): string {
+  if (part === null) return "~";
+  if (part instanceof Date) {
+    if (Number.isNaN(part.getTime())) throw invalid(index, "an invalid date");
+    return `~d${part.getTime()}`;
+  }
+  if (part instanceof Uint8Array) return `~b${toBase64(part)}`;
+  if (part instanceof ArrayBuffer) return `~b${toBase64(new Uint8Array(part))}`;
+  throw invalid(index, describeType(part));
+}
+
+/** Whether `keyFrom` may use the value. `compositeKey` also accepts null, which here means a missing value. */
+export function isKeyPart(value: unknown): value is NonNullable<KeyPart> {
+  switch (typeof value) {
+    case "string":
+      return value.isWellFormed();
+    case "number":
+      return isExact(value);
+    case "object":
+      if (value instanceof Date) return !Number.isNaN(value.getTime());
+      return value instanceof Uint8Array || value instanceof ArrayBuffer;
+    default:
+      return typeof value === "bigint" || typeof value === "boolean";
+  }
+}
+
+/** What a part of a key may be, for error messages. */
+export const KEY_PARTS = "well-formed text, a number within 2^53, a bigint, a boolean, a valid Date or bytes";
 
 function invalid(index: number, found: string): NevertwiceError {
   return new NevertwiceError(
     "key-invalid",
-    `part ${index} of the key is ${found}; parts are strings, numbers within 2^53, bigints, booleans or null. Give a larger number as a string or a bigint.`,
+    `part ${index} of the key is ${found}; parts are strings, numbers within 2^53, bigints, booleans, dates, bytes or null. Give a larger number as a string or a bigint.`,
   );
 }

@@ -1,6 +1,6 @@
 /**
- * How long an attempt may believe that it owns its claim. Counted on the monotonic clock from before the claim or renew
- * was sent, less a margin, so that the store never ends a lease before the attempt does.
+ * How long an attempt may rely on its claim. The lease is counted on the monotonic clock from before the claim or renew
+ * was sent, less a margin, so that the attempt ends its lease before the store does.
  *
  *   sent ─────────── granted by the store ─────────────────── store's end of the lease
  *   └──── leaseMs, less a tenth: the attempt's own end ────┘
@@ -12,7 +12,7 @@ const MARGIN = 0.1;
 const RENEW_AT = 1 / 3;
 const RETRY_AT = 1 / 10;
 
-/** Until when a claim or renew sent at `sentAt` may be relied on. */
+/** When an attempt stops relying on a claim or renew that was sent at `sentAt`. */
 export function leaseEnd(sentAt: number, leaseMs: number): number {
   return sentAt + leaseMs * (1 - MARGIN);
 }
@@ -21,13 +21,13 @@ export interface LeaseOptions {
   readonly timer: Timer;
   readonly leaseMs: number;
   readonly maxRunMs: number;
-  /** When the claim was sent; undefined for an attempt that proceeds without a claim and so has none to lose. */
+  /** When the claim was sent; undefined for an attempt without a claim, which it cannot lose. */
   readonly sentAt: number | undefined;
   readonly renew: () => Promise<boolean>;
   readonly onLost: (reason: LeaseLostReason) => void;
 }
 
-/** A class, since every attempt has one: its methods are made once, and not with every lease. */
+/** A class, since every attempt has one: its methods are created once and not for every lease. */
 export class Lease {
   readonly #options: LeaseOptions;
   readonly #runEnd: number;
@@ -47,7 +47,7 @@ export class Lease {
     this.#cancel = this.#arm();
   }
 
-  /** Fires when the lease is lost. Made when it is first asked for: most work never asks. */
+  /** Fires when the lease is lost. It is created at the first use, since most work never uses it. */
   signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -56,7 +56,7 @@ export class Lease {
     return this.#controller.signal;
   }
 
-  /** Also true when the time is up but a blocked event loop kept the signal from firing yet. */
+  /** Also true if the time is up, but a blocked event loop has kept the signal from firing so far. */
   isLost(): boolean {
     return this.#lostFor !== undefined || this.#options.timer.now() >= Math.min(this.#endsAt, this.#runEnd);
   }
@@ -69,7 +69,7 @@ export class Lease {
     this.#controller?.abort(reason);
   }
 
-  /** Renews at once. False if the claim is lost, or if there never was one; rejects if the store does not answer. */
+  /** Renews now. False if the claim is lost or there never was one; rejects if the store does not answer. */
   async renew(): Promise<boolean> {
     const { timer, sentAt, renew } = this.#options;
     if (this.#isStopped || sentAt === undefined || this.isLost()) return false;
@@ -84,13 +84,13 @@ export class Lease {
       return;
     }
     const { leaseMs } = this.#options;
-    // Two renewals under way may be answered in any order.
+    // Two renewals may be in flight, and their answers may come in any order.
     this.#endsAt = Math.max(this.#endsAt, leaseEnd(sentAt, leaseMs));
     this.#renewAt = sentAt + leaseMs * RENEW_AT;
     this.#rearm();
   }
 
-  /** The work is over: no more renewals, and the signal stays as it is. */
+  /** The work has ended: stops the renewals and leaves the signal unchanged. */
   stop(): void {
     this.#isStopped = true;
     this.#cancel();
@@ -117,7 +117,7 @@ export class Lease {
 
   #sendRenewal(sentAt: number): void {
     const { timer, leaseMs, renew } = this.#options;
-    // Nothing more is sent until this one is answered; `endsAt` still guards it.
+    // No other renewal is sent until this one is answered. `endsAt` still ends the lease.
     this.#renewAt = Number.POSITIVE_INFINITY;
     renew().then(
       (isRenewed) => this.#answered(sentAt, isRenewed),

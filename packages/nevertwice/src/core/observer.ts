@@ -1,29 +1,33 @@
-/** What a guard tells whoever watches it. Keys appear as short hashes only; tokens and bodies never do. */
+/** The events that a guard sends to its observers. Keys appear only as short hashes; tokens and bodies never appear. */
 import { shortHash } from "./identity.ts";
 import type { AbandonAs, RecordState } from "./store.ts";
 
 export interface About {
   readonly operation: string;
-  /** A short hash of the whole identity: find the key by it, do not read the key from it. */
+  /** A short hash of the whole identity. A record can be found by it; the key cannot be read from it. */
   readonly keyHash: string;
 }
 
 export type GuardEvent =
   | (About & { readonly kind: "claimed"; readonly fence: number; readonly number: number })
-  /** A kept outcome was handed back, or, under `onCompleted: "reject"`, refused. */
+  /** A duplicate got the stored outcome, or was refused under `onCompleted: "reject"`. */
   | (About & { readonly kind: "replayed"; readonly refused: boolean; readonly origin?: string | undefined })
-  /** Another attempt is doing the work, and the caller was told to come back. */
+  /** Another attempt is doing the work, so the call was refused. */
   | (About & { readonly kind: "pending"; readonly leaseLeftMs: number })
   | (About & { readonly kind: "waited"; readonly waitedMs: number })
   | (About & { readonly kind: "conflict"; readonly state: RecordState })
   /** A claim met a record whose outcome is unknown. */
   | (About & { readonly kind: "lapsed" })
   | (About & { readonly kind: "taken-over"; readonly fence: number; readonly number: number })
+  /** The claim was renewed and holds for another `leaseMs`. */
+  | (About & { readonly kind: "renewed"; readonly fence: number; readonly leaseMs: number })
+  /** A caller claimed with its own token, but that token had already given the claim up. */
+  | (About & { readonly kind: "token-spent" })
   | (About & { readonly kind: "lease-lost"; readonly fence: number; readonly reason: LeaseLostReason })
   | (About & { readonly kind: "completed"; readonly fence: number; readonly ranMs: number })
   | (About & { readonly kind: "not-kept"; readonly fence: number; readonly detail: string })
   | (About & { readonly kind: "abandoned"; readonly fence: number; readonly as: AbandonAs })
-  /** The store did not answer: before the work, when its outcome was to be recorded (it goes on trying), or to a check. */
+  /** The store did not answer a claim, a completion (the guard keeps trying), or a check (`read`). */
   | (About & {
       readonly kind: "unavailable";
       readonly during: "claim" | "complete" | "read";
@@ -31,31 +35,40 @@ export type GuardEvent =
     })
   | (About & { readonly kind: "proceeded" })
   | (About & { readonly kind: "possible-duplicate"; readonly reason: string })
-  | { readonly kind: "purged"; readonly removed: number };
+  | { readonly kind: "purged"; readonly removed: number }
+  /** The result of a check (`seen`): what the store said, or what its `lookup` said if that was called. */
+  | (About & { readonly kind: "checked"; readonly by: "store" | "lookup"; readonly isSeen: boolean })
+  /** `deadLetters` of `protect` threw, or did not accept the entry in time. Only the caller that failed may have the entry. */
+  | (About & { readonly kind: "dead-letter-lost"; readonly id: string; readonly cause: unknown });
 
-/** `overtaken`: another attempt owns the key. `forgotten`: the store has no record of it. */
+/** `overtaken`: another attempt owns the key. `forgotten`: the store has no record of the key. */
 export type LeaseLostReason = "not-renewed" | "overtaken" | "ran-too-long" | "guard-closed" | "forgotten";
 
-/** May be async. Whatever it throws is dropped: watching must not break what is watched. */
+/** May be async. The guard ignores what an observer throws: observing must not break the call. */
 export interface Observer {
   (event: GuardEvent): unknown;
-  /** Stands around each call, so that a span can: it makes `call` once, at once, and answers when that has answered. */
+  /** Wraps each call, for example in a span. It must run `call` once and immediately, and settle after `call` has settled. */
   readonly around?: <T extends { readonly status: string }>(
     subject: About,
     call: () => Promise<T>,
   ) => Promise<unknown>;
-  /** Where the work that has just ended ran: up to 128 printable ASCII characters, kept with its outcome and told with its replays. */
+  /** Where the work that has just ended ran: up to 128 printable ASCII characters. It is stored with the outcome and reported with each replay. */
   readonly origin?: () => string | undefined;
 }
 
-export type Emit = (event: GuardEvent) => void;
+type WithoutAbout<Event> = Event extends About ? Omit<Event, keyof About> : never;
+
+/** An event without the names that `About` has. */
+export type EventDetails = WithoutAbout<GuardEvent>;
+
+export type EmitEvent = (event: GuardEvent) => void;
 
 export function observersIn(given: unknown): readonly Observer[] {
   return given === undefined ? [] : Array.isArray(given) ? given : [given as Observer];
 }
 
-/** Undefined if nobody watches: then no event is even made. */
-export function createEmit(observers: readonly Observer[]): Emit | undefined {
+/** Undefined if there is no observer: then no event object is created. */
+export function createEmit(observers: readonly Observer[]): EmitEvent | undefined {
   if (observers.length === 0) return undefined;
   return (event) => {
     for (const observer of observers) harmless(() => observer(event));
@@ -67,7 +80,7 @@ export type Around = <T extends { readonly status: string }>(
   call: () => Promise<T>,
 ) => Promise<T>;
 
-/** The call is made once and answers as it does, whatever those around it make of it. Undefined if nobody is. */
+/** Runs the call once inside the `around` of every observer, whatever these do. Undefined if no observer has one. */
 export function createAround(observers: readonly Observer[]): Around | undefined {
   const [first, ...rest] = observers.filter(({ around }) => around !== undefined);
   if (first === undefined) return undefined;
@@ -85,17 +98,17 @@ export function createAround(observers: readonly Observer[]): Around | undefined
 
 const ORIGIN = /^[\x20-\x7e]{1,128}$/;
 
-/** The first that any of them tells. Undefined if none can. */
+/** The first valid origin that an observer gives. Undefined if no observer has `origin`. */
 export function createOrigin(observers: readonly Observer[]): (() => string | undefined) | undefined {
-  const tellers = observers.filter(({ origin }) => origin !== undefined);
-  if (tellers.length === 0) return undefined;
+  const sources = observers.filter(({ origin }) => origin !== undefined);
+  if (sources.length === 0) return undefined;
   return () => {
-    const told = tellers.map((teller) => harmless(() => teller.origin?.()));
-    return told.find((text): text is string => typeof text === "string" && ORIGIN.test(text));
+    const origins = sources.map((source) => harmless(() => source.origin?.()));
+    return origins.find((text): text is string => typeof text === "string" && ORIGIN.test(text));
   };
 }
 
-/** What it answers, if it does; what it throws or rejects with is dropped. */
+/** Calls `watch` and returns what it returns. What it throws or rejects with is ignored. */
 export function harmless(watch: () => unknown): unknown {
   try {
     const answer = watch();

@@ -1,23 +1,24 @@
-/** What people and their tools do to single records: look, forget, and decide what is unknown. */
-import { endingOfDecision } from "./attempt.ts";
-import { type Bound, bounded } from "./calls.ts";
-import { claimRound } from "./claiming.ts";
+/** What operators and their tools do with single records: read, list, forget, and decide those whose outcome is unknown. */
+import { endingFromDecision } from "./attempt.ts";
+import { claimRound } from "./claim-round.ts";
 import { NevertwiceError } from "./errors.ts";
-import { checkedPart, shortHash } from "./identity.ts";
+import { checkedPart, type Identity, shortHash } from "./identity.ts";
+import { type Check, checkOptions, isText, oneOf, wholeFrom } from "./option-checks.ts";
 import { decodeOutcome, type Outcome } from "./outcome.ts";
-import { type Check, checkOptions, type Decision, isText, oneOf, type Policy, wholeFrom } from "./policy.ts";
+import type { Decision, Policy } from "./policy.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
 import { checkedSubject, type Subject } from "./request.ts";
 import { unavailable } from "./result.ts";
-import { settleAbandon, settleCompletion } from "./settling.ts";
-import type { RecordState, Store, StoreRecord } from "./store.ts";
+import { settleAbandon, settleCompletion } from "./settlement.ts";
+import type { RecordState, Store, StoreRecord, UnreadableRecord } from "./store.ts";
+import { callWithin, type Deadline } from "./store-call.ts";
 
-/** A record as people see it: everything but the token. Times are the store's clock. */
+/** A record as operators see it: everything except the token. Times are those of the store's clock. */
 export interface RecordView {
-  /** The whole hash of the identity, by which the store knows the record. */
+  /** The full hash of the identity, which is the id of the record in the store. */
   readonly id: string;
   readonly keyHash: string;
-  /** Absent once the record was forgotten. */
+  /** Absent after the record was forgotten. */
   readonly operation: string | undefined;
   readonly scope: string | undefined;
   readonly key: string | undefined;
@@ -36,32 +37,34 @@ export interface ListOptions {
   readonly scope?: string | undefined;
   readonly state?: RecordState | undefined;
   readonly limit?: number | undefined;
-  /** The `next` of the page before. */
+  /** The `next` of the previous page. */
   readonly after?: string | undefined;
 }
 
 export interface RecordPage {
   readonly records: readonly RecordView[];
+  /** Records whose rows are damaged and cannot be read; absent if there are none. */
+  readonly unreadable?: readonly UnreadableRecord[];
   readonly next: string | undefined;
 }
 
 export interface ForgetReport {
   readonly forgotten: number;
-  /** Records that could not be forgotten because their work is under way: ask again when it has ended. */
+  /** Records that could not be forgotten because their work is still running: try again when it has ended. */
   readonly inFlight: number;
 }
 
-/** A subject as somebody saw it: with a fence, only if the record still has that. */
-export type Seen = Subject & { readonly fence?: number | undefined };
+/** A subject with the fence that the operator saw. If a fence is given, the call acts only if the record still has it. */
+export type SubjectAtFence = Subject & { readonly fence?: number | undefined };
 
 export interface Operator {
   read(subject: Subject): Promise<RecordView | undefined>;
   list(options: ListOptions): Promise<RecordPage>;
   listUnknown(options: Omit<ListOptions, "state">): Promise<RecordPage>;
   resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
-  forgetOne(subject: Seen): Promise<boolean>;
+  forgetOne(subject: SubjectAtFence): Promise<boolean>;
   forgetScope(scope: string): Promise<ForgetReport>;
-  reopen(subject: Seen): Promise<boolean>;
+  reopen(subject: SubjectAtFence): Promise<boolean>;
   probe(): Promise<void>;
 }
 
@@ -83,15 +86,18 @@ const LIST_CHECKS: Readonly<Record<string, Check>> = {
 export function createOperator(ports: Ports, namespace: string, policy: Policy): Operator {
   const { store } = ports;
 
-  async function ask<T>(call: (bound: Bound) => Promise<T>): Promise<T> {
+  /** `identity` is given by calls about one key, for the error. */
+  async function ask<T>(call: (deadline: Deadline) => Promise<T>, identity?: Identity): Promise<T> {
+    const startedAt = ports.timer.now();
     try {
-      return await bounded(ports, policy.storeTimeoutMs, call);
+      return await callWithin(ports, policy.storeTimeoutMs, call);
     } catch (error) {
-      throw unavailable(error);
+      const waitedMs = Math.round(ports.timer.now() - startedAt);
+      throw unavailable(error, { waitedMs, identity, advice: "Try again." });
     }
   }
 
-  async function pageOf(
+  async function readPage(
     options: ListOptions,
     checks: typeof LIST_CHECKS,
     state?: RecordState,
@@ -104,35 +110,39 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
         `limit is ${limit}; it must be a whole number from 1 to ${MAX_PAGE}.`,
       );
     }
-    const list = needed(store, "list");
+    const list = requireMethod(store, "list");
     const page = await ask(({ signal }) => list({ namespace, scope, state, limit, after, signal }));
-    return { records: page.records.map(toView), next: page.next };
+    return {
+      records: page.records.map(toView),
+      ...(page.unreadable !== undefined && { unreadable: page.unreadable }),
+      next: page.next,
+    };
   }
 
-  async function recordOf(subject: Seen): Promise<StoreRecord | undefined> {
-    const { id } = checkedSubject(subject, namespace);
-    const record = await ask((bound) => store.read(id, bound));
+  async function findRecord(subject: SubjectAtFence): Promise<StoreRecord | undefined> {
+    const identity = checkedSubject(subject, namespace);
+    const record = await ask((deadline) => store.read(identity.id, deadline), identity);
     return subject.fence === undefined || subject.fence === record?.fence ? record : undefined;
   }
 
   async function forgetRecord({ id, fence }: StoreRecord, reopen = false): Promise<boolean> {
-    const forget = needed(store, "forget");
+    const forget = requireMethod(store, "forget");
     return ask(({ signal }) => forget({ id, fence, reopen, signal }));
   }
 
   return {
     async read(subject) {
-      const { id } = checkedSubject(subject, namespace);
-      const record = await ask((bound) => store.read(id, bound));
+      const identity = checkedSubject(subject, namespace);
+      const record = await ask((deadline) => store.read(identity.id, deadline), identity);
       return record && toView(record);
     },
 
     list(options) {
-      return pageOf(options, LIST_CHECKS, options.state);
+      return readPage(options, LIST_CHECKS, options.state);
     },
 
     listUnknown(options) {
-      return pageOf(options, UNKNOWN_CHECKS, "lapsed");
+      return readPage(options, UNKNOWN_CHECKS, "lapsed");
     },
 
     async resolve(subject, decision) {
@@ -143,7 +153,7 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
           "fence is missing: give the fence that listUnknown, read or the unknown error showed.",
         );
       }
-      const ending = endingOfDecision(decision, outcomeLimit(ports, policy));
+      const ending = endingFromDecision(decision, outcomeLimit(ports, policy));
       if (ending.kind === "abandon" && ending.as === "unrun") {
         throw new NevertwiceError(
           "options-invalid",
@@ -158,49 +168,57 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
         fingerprint: undefined,
         policy,
         signal: undefined,
-        shorten: undefined,
         onRenewed: undefined,
       };
       const { round, answer } = await claimRound(ports, call, subject.fence);
-      if (answer.status === "unavailable") throw unavailable(answer.error);
+      const advice = "Nothing was decided; try again.";
+      if (answer.status === "unavailable")
+        throw unavailable(answer.error, { waitedMs: answer.waitedMs, identity, advice });
       if (answer.status !== "new") return false;
       const settlement = { call, round, fence: answer.fence, isUnclaimed: false, startedAt: round.sentAt };
       const isDecided =
         ending.kind === "complete"
           ? DECIDED[(await settleCompletion(ports, settlement, ending)).status]
           : await settleAbandon(ports, settlement, ending);
-      if (isDecided === undefined) throw unavailable(new Error("the decision is not confirmed yet"));
+      if (isDecided === undefined)
+        throw unavailable(new Error("it has not confirmed the decision yet"), {
+          identity,
+          advice: "Read the record to see whether it was decided.",
+        });
       return isDecided;
     },
 
     async forgetOne(subject) {
-      const record = await recordOf(subject);
+      const record = await findRecord(subject);
       return record !== undefined && forgetRecord(record);
     },
 
     async reopen(subject) {
-      const record = await recordOf(subject);
+      const record = await findRecord(subject);
       return record?.state === "completed" && forgetRecord(record, true);
     },
 
     async forgetScope(scope) {
-      const list = needed(store, "list");
+      const list = requireMethod(store, "list");
       let forgotten = 0;
       let inFlight = 0;
       let after: string | undefined;
+      const unreadable = new Set<string>();
       do {
         const page = await ask(({ signal }) => list({ namespace, scope, limit: PAGE, after, signal }));
         for (const record of page.records) {
           if (await forgetRecord(record)) forgotten++;
-          else if ((await ask((bound) => store.read(record.id, bound))) !== undefined) inFlight++;
+          else if ((await ask((deadline) => store.read(record.id, deadline))) !== undefined) inFlight++;
         }
+        for (const { id } of page.unreadable ?? []) unreadable.add(id);
         after = page.next;
       } while (after !== undefined);
+      if (unreadable.size > 0) throw notForgotten(unreadable);
       return { forgotten, inFlight };
     },
 
     async probe() {
-      await ask((bound) => store.read(PROBE_ID, bound));
+      await ask((deadline) => store.read(PROBE_ID, deadline));
       await ask(async () => ports.requirement?.meet());
     },
   };
@@ -214,13 +232,24 @@ const DECIDED = {
   unanswered: undefined,
 } as const;
 
-/** No identity hashes to it. */
+/** It cannot be read which scope these records belong to, so the caller must not be told that all of its records are gone. */
+function notForgotten(ids: ReadonlySet<string>): NevertwiceError {
+  return new NevertwiceError(
+    "store-unsafe",
+    `${ids.size} damaged records could not be forgotten, since their scope cannot be read. All others of this scope were. Remove these by hand: ${[...ids].slice(0, 10).join(", ")}`,
+  );
+}
+
+/** An id that no identity hashes to. */
 const PROBE_ID = "0".repeat(64);
 
-function needed<Name extends "list" | "forget">(store: Store, name: Name): NonNullable<Store[Name]> {
+function requireMethod<Name extends "list" | "forget">(store: Store, name: Name): NonNullable<Store[Name]> {
   const method = store[name];
   if (method === undefined)
-    throw new NevertwiceError("options-invalid", `this store has no ${name}, which this call needs.`);
+    throw new NevertwiceError(
+      "options-invalid",
+      `this store has no ${name}, which this call needs. Every store of nevertwice has it.`,
+    );
   return method.bind(store) as NonNullable<Store[Name]>;
 }
 

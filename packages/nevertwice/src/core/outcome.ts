@@ -1,41 +1,42 @@
 /**
- * What the work returned or threw, as text: a JSON array of a header (format, kind and shape, one character each, then the
- * origin if there is one) and the content. Text can be read by people where it is stored, and shared without copying. A list that ends in a long text, as
- * an answer over HTTP does, has that text behind a line break, as it is: nothing in it is escaped and unescaped.
+ * What the work returned or threw, as text: a JSON array of a header and the content. The header has one character each for
+ * format, kind and shape, and then the origin if there is one. Text can be read by people where it is stored, and shared
+ * without copying. In a list that ends in a long text, such as an HTTP response, that text follows after a line break, so
+ * that it need not be escaped.
  */
 import { utf8Bytes } from "./bytes.ts";
 import { type Budget, fromTagged, MAX_DEPTH, spend, TAG, TooLarge, toTagged } from "./tagged.ts";
 
-/** What a kept outcome says. `not-kept`: the work is done, but what it returned could not be kept. */
+/** A stored outcome. `not-kept`: the work is done, but what it returned could not be stored. */
 export type Outcome = (
   | { readonly kind: "value"; readonly value: unknown }
   | { readonly kind: "thrown"; readonly error: unknown }
   | { readonly kind: "not-kept"; readonly reason: NotKeptReason }
 ) & {
-  /** What the observer of the attempt that ran said of where it ran: a trace and span, say. */
+  /** Where the work ran, as an observer said it: a trace and span, for example. */
   readonly origin?: string | undefined;
 };
 
-/** `unreadable`: kept by a format that this version does not know, or sealed with a key that is not at hand. */
+/** `unreadable`: stored in a format that this version does not know, or sealed with a key that is missing. */
 export type NotKeptReason = "not-encodable" | "too-large" | "forgotten" | "unreadable";
 
 const FORMAT = "1";
 const HEADER_LENGTH = 3;
 const KINDS = { value: "v", thrown: "t", "not-kept": "n" } as const;
-/** JSON as it is, or JSON with tags for what JSON cannot say. */
+/** Plain JSON, or JSON with tags for values that JSON cannot represent. */
 const PLAIN = "p";
 const TAGGED = "t";
-/** JSON of all but the last, a line break, the last. */
+/** JSON of all elements except the last, a line break, and the last element as text. */
 const TRAILING = "r";
-/** Shorter texts are not worth a shape of their own. */
+/** Shorter texts are stored as plain JSON. */
 const LONG_TEXT = 128;
 
-/** The text and what it reads back as, or why there is no text. */
+/** The text and the value that it decodes to, or the reason why there is no text. */
 export type Encoded =
   | { readonly kept: true; readonly text: string; readonly content: unknown }
   | { readonly kept: false; readonly reason: "not-encodable" | "too-large"; readonly detail: string };
 
-/** Encodes JSON values, `undefined`, bytes, Date, bigint, Map, Set and errors; anything else is not encodable. */
+/** Encodes JSON values, `undefined`, bytes, Date, bigint, Map, Set and errors. Anything else is not encodable. */
 export function encodeOutcome(
   kind: "value" | "thrown",
   content: unknown,
@@ -44,17 +45,17 @@ export function encodeOutcome(
 ): Encoded {
   const encoded = encode(kind, content, maxBytes, origin);
   if (encoded.kept || kind !== "thrown" || !(content instanceof Error)) return encoded;
-  // The error itself matters more than what caused it.
+  // The error itself matters more than its cause.
   return encode(kind, withoutCause(content), maxBytes, origin);
 }
 
 function encode(kind: "value" | "thrown", content: unknown, maxBytes: number, origin: string): Encoded {
   const start = FORMAT + KINDS[kind];
   try {
-    // Each part takes at least a byte, so no value that fits has more parts than bytes.
-    const plain = copyOfPlain(content, { partsLeft: maxBytes }, 0);
+    // Each part takes at least one byte, so a value that fits has no more parts than bytes.
+    const plain = copyPlain(content, { partsLeft: maxBytes }, 0);
     if (plain !== NOT_PLAIN) {
-      // The copy is what is written: a value that reads differently every time is read once.
+      // The copy is encoded, so that a getter that returns something else each time is read only once.
       const text =
         trailing(start + TRAILING + origin, plain) ?? JSON.stringify([start + PLAIN + origin, plain]);
       return sized(text, plain, maxBytes);
@@ -62,13 +63,13 @@ function encode(kind: "value" | "thrown", content: unknown, maxBytes: number, or
     const tagged = toTagged(content, { partsLeft: maxBytes });
     return sized(JSON.stringify([start + TAGGED + origin, tagged]), fromTagged(tagged), maxBytes);
   } catch (error) {
-    // Also what the value itself throws while it is read: the work is done, so nothing may make it look undone.
+    // A getter of the value may throw too. The work is done, so nothing may make it look undone.
     const reason = error instanceof TooLarge ? "too-large" : "not-encodable";
-    return { kept: false, reason, detail: error instanceof Error ? error.message : textOf(error) };
+    return { kept: false, reason, detail: error instanceof Error ? error.message : describeThrown(error) };
   }
 }
 
-/** Undefined for a value of another form, and for a text that not every store can keep as it is. */
+/** Undefined if the value has another form, or if not every store can keep the text unchanged. */
 function trailing(header: string, value: unknown): string | undefined {
   if (!Array.isArray(value)) return undefined;
   const last: unknown = value.at(-1);
@@ -77,23 +78,27 @@ function trailing(header: string, value: unknown): string | undefined {
   return `${JSON.stringify([header, ...value.slice(0, -1)])}\n${last}`;
 }
 
-/** Anything may be thrown, also what has no text. */
-function textOf(thrown: unknown): string {
-  return typeof thrown === "object" && thrown !== null ? "something threw an object" : String(thrown);
+/** A thrown value as text. Some thrown objects cannot be converted to a string. */
+function describeThrown(thrown: unknown): string {
+  return typeof thrown === "object" && thrown !== null ? "an object was thrown" : String(thrown);
 }
 
 function sized(text: string, content: unknown, maxBytes: number): Encoded {
-  // No character takes more than three bytes a unit, so most texts need not be measured.
+  // A UTF-16 unit takes at most three bytes, so most texts need not be measured.
   const bytes = text.length * 3 <= maxBytes ? 0 : utf8Bytes(text);
   if (bytes <= maxBytes) return { kept: true, text, content };
-  return { kept: false, reason: "too-large", detail: `${bytes} bytes, and ${maxBytes} may be kept` };
+  return {
+    kept: false,
+    reason: "too-large",
+    detail: `${bytes} bytes, but at most ${maxBytes} may be stored`,
+  };
 }
 
 function withoutCause(error: Error): Error {
   return Object.create(error, { cause: { value: undefined } }) as Error;
 }
 
-/** The marker of work that is done and must not be repeated, although what it returned is not there to replay. */
+/** The outcome of work that is done and must not be repeated, but whose value cannot be replayed. */
 export function notKept(reason: NotKeptReason): string {
   return JSON.stringify([FORMAT + KINDS["not-kept"] + PLAIN, { reason }]);
 }
@@ -104,13 +109,13 @@ export function decodeOutcome(text: string): Outcome {
   try {
     return decode(text);
   } catch {
-    // Not ours, or a later version's: done, but not to be told. It must not look like what the work threw.
+    // Another program or a later version wrote it. The work is done; this must not look like an error of the work.
     return { kind: "not-kept", reason: "unreadable" };
   }
 }
 
 function decode(text: string): Outcome {
-  // JSON has no line break of its own as we write it.
+  // The JSON that we write has no line break.
   const end = text.indexOf("\n");
   const [header, ...rest] = JSON.parse(end === -1 ? text : text.slice(0, end)) as [string, ...unknown[]];
   const shape = header[2];
@@ -144,8 +149,8 @@ function contentIn(shape: string | undefined, rest: unknown[], last: string): un
 
 const NOT_PLAIN = Symbol("not plain JSON");
 
-/** A copy of a value that JSON.stringify and JSON.parse would give back exactly; else NOT_PLAIN. */
-function copyOfPlain(value: unknown, budget: Budget, depth: number): unknown {
+/** A copy of the value if JSON.stringify and JSON.parse would give back the same; else NOT_PLAIN. */
+function copyPlain(value: unknown, budget: Budget, depth: number): unknown {
   spend(budget);
   switch (typeof value) {
     case "string":
@@ -156,30 +161,30 @@ function copyOfPlain(value: unknown, budget: Budget, depth: number): unknown {
     case "object":
       if (value === null) return null;
       if (depth === MAX_DEPTH) return NOT_PLAIN;
-      return Array.isArray(value) ? copyOfArray(value, budget, depth) : copyOfObject(value, budget, depth);
+      return Array.isArray(value) ? copyArray(value, budget, depth) : copyObject(value, budget, depth);
     default:
       return NOT_PLAIN;
   }
 }
 
-function copyOfArray(array: readonly unknown[], budget: Budget, depth: number): unknown {
+function copyArray(array: readonly unknown[], budget: Budget, depth: number): unknown {
   if (Object.getPrototypeOf(array) !== Array.prototype || Object.keys(array).length !== array.length)
     return NOT_PLAIN;
   const copy: unknown[] = [];
   for (const element of array) {
-    const plain = copyOfPlain(element, budget, depth + 1);
+    const plain = copyPlain(element, budget, depth + 1);
     if (plain === NOT_PLAIN) return NOT_PLAIN;
     copy.push(plain);
   }
   return copy;
 }
 
-function copyOfObject(object: object, budget: Budget, depth: number): unknown {
+function copyObject(object: object, budget: Budget, depth: number): unknown {
   if (Object.getPrototypeOf(object) !== Object.prototype) return NOT_PLAIN;
   if (Object.getOwnPropertySymbols(object).length > 0) return NOT_PLAIN;
   const copy: Record<string, unknown> = {};
   for (const name of Object.keys(object)) {
-    const plain = copyOfPlain((object as Record<string, unknown>)[name], budget, depth + 1);
+    const plain = copyPlain((object as Record<string, unknown>)[name], budget, depth + 1);
     if (plain === NOT_PLAIN || name === TAG || name === "__proto__") return NOT_PLAIN;
     copy[name] = plain;
   }

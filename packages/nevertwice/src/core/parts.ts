@@ -1,6 +1,6 @@
 /**
- * What a key is a key of, as text beside its record. A JSON array: it escapes U+0000, which some databases refuse, and
- * its beginning says whose record it is, so that a list can tell without reading all of it.
+ * The parts of an identity as text, stored with the record. It is a JSON array: that escapes U+0000, which some databases
+ * refuse. It begins with namespace and scope, so that a list can select by its beginning.
  */
 import type { Parts } from "./store.ts";
 
@@ -8,7 +8,7 @@ export function partsText({ namespace, scope, operation, key }: Parts): string {
   return JSON.stringify([namespace, scope, operation, key]);
 }
 
-/** How the parts of every record of a namespace, or of one scope in it, begin. */
+/** The text that the parts of every record of a namespace, or of one scope in it, begin with. */
 export function partsStart(namespace: string, scope: string | undefined): string {
   const start = JSON.stringify(scope === undefined ? [namespace] : [namespace, scope]);
   return `${start.slice(0, -1)},`;

@@ -1,20 +1,20 @@
-/** Every policy option, its default and its check. Checked once: at construction, or on the call that carries it. */
-import type { Clock } from "./clock.ts";
+/** Every policy option with its default and its check. Options are checked once: at construction, or in the call that has them. */
 import { NevertwiceError } from "./errors.ts";
+import { type Check, isFunction, oneOf, wholeFrom } from "./option-checks.ts";
 import type { Parts } from "./store.ts";
 
 export type FailureDisposition = "release" | "remember" | "unknown";
 
-/** What somebody who looked found out about work whose outcome was unknown. */
+/** The decision of an operator or of `reconcile` about work whose outcome was unknown. */
 export type Decision =
   | { readonly status: "done"; readonly value: unknown }
   | { readonly status: "failed"; readonly error: unknown }
   | { readonly status: "not-done" };
 
-/** A held, lapsed claim, as `reconcile` is shown it. */
+/** A held, lapsed claim, as `reconcile` gets it. */
 export interface LapsedClaim {
   readonly parts: Parts;
-  /** The fence and number of the claim that looks, not of the one that lapsed. */
+  /** The fence and number of the claim under which `reconcile` runs, not of the one that lapsed. */
   readonly fence: number;
   readonly number: number;
   readonly signal: AbortSignal;
@@ -62,8 +62,6 @@ export const POLICY_DEFAULTS: Policy = {
   maxOutcomeBytes: 1_048_576,
 };
 
-export type Check = (name: string, value: unknown) => void;
-
 export const POLICY_CHECKS: { readonly [Name in keyof Policy]: Check } = {
   onCompleted: oneOf("replay", "reject"),
   onPending: oneOf("wait", "reject"),
@@ -83,84 +81,7 @@ export const POLICY_CHECKS: { readonly [Name in keyof Policy]: Check } = {
   maxOutcomeBytes: wholeFrom(64),
 };
 
-/** A hundred years: longer is a unit mistake. */
-const MAX_WHOLE = 3_155_760_000_000;
-
-export function wholeFrom(least: number): Check {
-  return (name, value) => {
-    if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= MAX_WHOLE) return;
-    throw new NevertwiceError(
-      "options-invalid",
-      `${name} is ${shown(value)}; it must be a whole number from ${least} to ${MAX_WHOLE}.`,
-    );
-  };
-}
-
-export function oneOf(...allowed: readonly string[]): Check {
-  return (name, value) => {
-    if (allowed.includes(value as string)) return;
-    throw new NevertwiceError(
-      "options-invalid",
-      `${name} is ${shown(value)}; it must be ${allowed.map((a) => `"${a}"`).join(" or ")}.`,
-    );
-  };
-}
-
-export function isText(name: string, value: unknown): void {
-  if (typeof value === "string" && value !== "") return;
-  throw new NevertwiceError(
-    "options-invalid",
-    `${name} is ${shown(value)}; it must be a string that is not empty.`,
-  );
-}
-
-export function isBoolean(name: string, value: unknown): void {
-  if (typeof value === "boolean") return;
-  throw new NevertwiceError("options-invalid", `${name} must be true or false; it is ${shown(value)}.`);
-}
-
-export function isClock(name: string, value: unknown): void {
-  if (typeof (value as Clock | null)?.now === "function") return;
-  throw new NevertwiceError(
-    "options-invalid",
-    `${name} must be an object with a now() that answers milliseconds.`,
-  );
-}
-
-export function isFunction(name: string, value: unknown): void {
-  if (typeof value === "function") return;
-  throw new NevertwiceError("options-invalid", `${name} is ${shown(value)}; it must be a function.`);
-}
-
-function shown(value: unknown): string {
-  return typeof value === "string"
-    ? JSON.stringify(value)
-    : typeof value === "object" && value !== null
-      ? "an object"
-      : String(value);
-}
-
-/**
- * Checks an options object against a table of checks, by name. An option that is undefined counts as not given; one
- * that no table knows is a mistake and is refused, since ignoring it would ignore what somebody relies on.
- */
-export function checkOptions(options: object, checks: Readonly<Record<string, Check>>): void {
-  if (typeof options !== "object" || options === null)
-    throw new NevertwiceError(
-      "options-invalid",
-      `the options are ${shown(options)}; they must be an object.`,
-    );
-  for (const name in options) {
-    const value = (options as Record<string, unknown>)[name];
-    if (value === undefined) continue;
-    const check = Object.hasOwn(checks, name) ? checks[name] : undefined;
-    if (check === undefined)
-      throw new NevertwiceError("options-invalid", `there is no option called ${JSON.stringify(name)}.`);
-    check(name, value);
-  }
-}
-
-/** The base policy with what `options` (already checked) says otherwise; the base itself if they say nothing. */
+/** The base policy with the policies of `options` (already checked) in place of its own; the base itself if there are none. */
 export function mergePolicy(base: Policy, options: object): Policy {
   let policy: Record<string, unknown> | undefined;
   for (const name in options) {
@@ -171,24 +92,31 @@ export function mergePolicy(base: Policy, options: object): Policy {
   }
   if (policy === undefined) return base;
   const { onLapsed, reconcile } = options as PolicyOptions;
-  // Whoever takes over asks nobody: what the base says about asking goes with its hold.
+  // A takeover never calls `reconcile`, so the base's `reconcile` goes away together with its `hold`.
   if (onLapsed === "takeover" && reconcile === undefined) policy.reconcile = undefined;
   checkTogether(policy as unknown as Policy);
   return policy as unknown as Policy;
 }
 
-/** Refuses policies that contradict each other. One that is not given contradicts nothing. */
+/** The policies among `options`, without those that are undefined. */
+export function pickPolicies(options: object): PolicyOptions {
+  const isGivenPolicy = ([name, value]: [string, unknown]) =>
+    value !== undefined && Object.hasOwn(POLICY_CHECKS, name);
+  return Object.fromEntries(Object.entries(options).filter(isGivenPolicy));
+}
+
+/** Throws `options-invalid` if two of the given policies contradict each other. */
 export function checkTogether({ reconcile, onLapsed, onUnavailable }: PolicyOptions): void {
   if (onLapsed === "hold" && onUnavailable === "proceed") {
     throw new NevertwiceError(
       "options-invalid",
-      'onUnavailable: "proceed" and onLapsed: "hold" contradict each other.',
+      'onUnavailable: "proceed" and onLapsed: "hold" contradict each other. Work that must not run twice has to be refused while the store is unreachable.',
     );
   }
   if (reconcile !== undefined && onLapsed === "takeover") {
     throw new NevertwiceError(
       "options-invalid",
-      'reconcile is asked about held claims only: it needs onLapsed: "hold".',
+      'reconcile is only called for held claims: it needs onLapsed: "hold".',
     );
   }
 }

@@ -1,7 +1,7 @@
-/** All that the engine touches outside itself. Handing in others is what makes it simulable. */
+/** Everything outside itself that the engine uses. A simulation passes in its own ports. */
 import type { Background } from "./background.ts";
 import type { Timer } from "./clock.ts";
-import type { Emit } from "./observer.ts";
+import type { EmitEvent } from "./observer.ts";
 import type { Policy } from "./policy.ts";
 import type { Requirement } from "./requirement.ts";
 import type { Store } from "./store.ts";
@@ -9,19 +9,19 @@ import type { Store } from "./store.ts";
 export interface Ports {
   readonly store: Store;
   readonly timer: Timer;
-  /** From 0 up to 1; spreads retries and polls, decides nothing. */
+  /** A number from 0 to 1. It only spreads retries and polls in time. */
   readonly random: () => number;
-  /** Unguessable and never repeated: whoever knows a claim's token owns the claim. */
+  /** A token that cannot be guessed and never repeats: anyone who knows a claim's token owns the claim. */
   readonly newToken: () => string;
-  readonly emit: Emit | undefined;
-  /** What the observer says of where the work runs, kept with its outcome. */
+  readonly emit: EmitEvent | undefined;
+  /** Where the work runs, as an observer says it. It is stored with the outcome. */
   readonly origin?: (() => string | undefined) | undefined;
   readonly background: Background;
-  /** What the store must survive before it is given a claim. */
+  /** What the store must survive; checked before claims are sent. */
   readonly requirement: Requirement | undefined;
 }
 
-/** How large an outcome may be: what the policy says, and not more than the store takes. */
+/** The largest outcome that may be stored: the policy's limit or the store's, whichever is lower. */
 export function outcomeLimit({ store }: Ports, { maxOutcomeBytes }: Policy): number {
   return Math.min(maxOutcomeBytes, store.maxOutcomeBytes ?? Number.POSITIVE_INFINITY);
 }

@@ -1,7 +1,7 @@
 /**
  * The state machine of one record, as pure functions over what a store keeps: every cell of the contract's table. A
- * store that can read, decide and write in one atomic step uses it as it is; one that decides in SQL or Lua mirrors it
- * and is held to it by the cases of `nevertwice/testing`.
+ * store that can read, decide and write in one atomic step calls these functions. A store that decides in SQL or Lua
+ * mirrors them, and the cases of `nevertwice/testing` check that it does.
  */
 import { fingerprintsDiffer } from "./fingerprint.ts";
 import { FORGOTTEN } from "./outcome.ts";
@@ -16,14 +16,14 @@ import type {
   StoreRecord,
 } from "./store.ts";
 
-/** A record as it is kept. Times are the store's clock. */
+/** A record as a store keeps it. Times are those of the store's clock. */
 export interface Kept {
   readonly id: string;
   readonly parts: Parts | undefined;
   readonly fingerprint: string | undefined;
   readonly state: "pending" | "completed" | "released";
   readonly token: string;
-  /** The token gave its claim up: it claims and renews no more, and a pending record is lapsed whatever the clock says. */
+  /** The token gave its claim up: it can no longer claim or renew, and a pending record counts as lapsed whatever the clock says. */
   readonly spent: boolean;
   readonly fence: number;
   readonly number: number;
@@ -40,7 +40,7 @@ export interface Kept {
   readonly outcome: string | undefined;
 }
 
-/** How far a deadline may lie beyond one lease before it proves that the clock went back. */
+/** How much later than one lease a deadline may be before it proves that the clock went back. */
 export const CLOCK_BACK_MARGIN_MS = 1_000;
 
 /** Expired means `now >= deadline`, here and nowhere else. */
@@ -48,7 +48,7 @@ function isOver(deadline: number, now: number): boolean {
   return now >= deadline;
 }
 
-/** Past its time, purged or not. A held pending record waits for a decision as long as it takes. */
+/** Whether the retention has ended, purged or not. A held pending record never expires: it waits for a decision. */
 export function isExpired(record: Kept, now: number): boolean {
   if (record.state === "pending" && record.hold) return false;
   return isOver(record.keptUntil, now);
@@ -117,7 +117,7 @@ function newAttempt(before: Kept | undefined, request: ClaimRequest, now: number
   return {
     id: request.id,
     parts: request.parts,
-    // A lapsed attempt's meaning stays: its successor goes on with the same work. A released key starts afresh.
+    // The next attempt after a lapsed one continues the same work, so the fingerprint stays. A released key starts anew.
     fingerprint: request.fingerprint ?? lapsed?.fingerprint,
     state: "pending",
     token: request.token,
@@ -179,7 +179,7 @@ export function renewRecord(found: Kept | undefined, token: string, leaseMs: num
   return { answer: true, write: withLease(record, leaseMs, now) };
 }
 
-/** `write: undefined` with a true answer means that the record goes. */
+/** A true answer without `write` means that the record is removed. */
 export function forgetRecord(
   found: Kept | undefined,
   { fence, reopen = false }: Pick<ForgetRequest, "fence" | "reopen">,
@@ -193,7 +193,7 @@ export function forgetRecord(
   return { answer: true, write: { ...found, parts: undefined, fingerprint: undefined, outcome: FORGOTTEN } };
 }
 
-/** Its numbers stay: the next attempt's fence must be above it, and a late claim of its token must not have it back. */
+/** Keeps the fence and the token: the next fence must be higher, and a late claim of this token must not be granted. */
 function reopened(record: Kept): Kept {
   return { ...record, state: "released", spent: true, completedAt: undefined, outcome: undefined };
 }

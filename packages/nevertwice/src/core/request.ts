@@ -1,53 +1,64 @@
-/** What a caller asks of a guard, checked and computed once: work that changes its input afterwards changes nothing. */
+/** A request to a guard, checked and computed once: changing the request object afterwards has no effect. */
+
+import { requireRequest } from "./argument-checks.ts";
 import { NevertwiceError } from "./errors.ts";
-import { fingerprintOf } from "./fingerprint.ts";
-import { type Identity, identityOf } from "./identity.ts";
+import { toFingerprint } from "./fingerprint.ts";
+import { type Identity, toIdentity } from "./identity.ts";
 import { type Key, keyText } from "./key.ts";
-import {
-  type Check,
-  checkOptions,
-  isFunction,
-  mergePolicy,
-  POLICY_CHECKS,
-  type Policy,
-  type PolicyOptions,
-} from "./policy.ts";
+import { type Check, checkOptions, isFunction } from "./option-checks.ts";
+import { mergePolicy, POLICY_CHECKS, type Policy, type PolicyOptions } from "./policy.ts";
+import { isOurs, refuseReserved } from "./reserved.ts";
 
 /** Names one piece of work. */
 export interface Subject {
-  /** What the key is for: a label of your own, the same wherever the same work is guarded. */
+  /** What the key is for: a label that you choose, and the same wherever the same work is guarded. */
   readonly operation: string;
-  /** The operation's first part, for those who keep their operations in families: "billing" and "charge" are "billing:charge". */
+  /** An optional first part of the operation: domain "billing" and operation "charge" give "billing:charge". */
   readonly domain?: string | undefined;
   /** Who the key belongs to: a tenant, a customer. Without it, the key belongs to the whole namespace. */
   readonly scope?: string | undefined;
   readonly key: string | Key;
 }
 
-export interface RunRequest extends Subject, PolicyOptions {
-  /** What the request means, as a JSON value or its bytes: the same key with another meaning is a `conflict`. */
+/** How the outcome of a call is stored: `T` is what the work returns, `Kept` what the record holds for it. */
+export interface KeepOptions<T, Kept> {
+  /** Makes a smaller value of one that is too large or cannot be encoded, so that a duplicate gets at least that. */
+  readonly shorten?: ((value: T) => unknown) | undefined;
+  /** Converts the value to what is stored, such as an instance of a class to plain data. Needs `decode`. */
+  readonly encode?: ((value: T) => Kept) | undefined;
+  /** Converts what `encode` returned back to the value, for every caller including the first. */
+  readonly decode?: ((kept: Kept) => T) | undefined;
+}
+
+/** `T` is what the work returns, and `Kept` what `encode` returns for it. A request without these types fits any work. */
+// biome-ignore lint/suspicious/noExplicitAny: only any is a value of whatever type the work has, on both sides.
+export interface RunRequest<T = any, Kept = any> extends Subject, PolicyOptions, KeepOptions<T, Kept> {
+  /** What the request means, as a JSON value or bytes. The same key with another fingerprint is a `conflict`. */
   readonly fingerprint?: unknown;
-  /** What to keep of a value that is too large to be kept or cannot be encoded, so that a duplicate gets at least that. */
-  readonly shorten?: ((value: never) => unknown) | undefined;
-  /** Told after each renewal of the claim, so that whoever delivered the work can be told that it is still being done. */
+  /** Called after each renewal of the claim, for example to tell a message broker that the work is still running. */
   readonly onRenewed?: (() => unknown) | undefined;
-  /** The caller's own: it ends the wait for an answer, never the work. */
+  /** Ends the caller's wait for the result. It never ends the work. */
   readonly signal?: AbortSignal | undefined;
 }
 
+/** The type of the value for the options of a request. TypeScript infers it from the work, not from the request. */
+// biome-ignore lint/suspicious/noExplicitAny: a request of no particular work goes with any.
+export type OfWork<T> = [T] extends [never] ? any : NoInfer<T>;
+
 /** A checked request. */
-export interface Call {
+export interface Call extends KeepOptions<unknown, unknown> {
   readonly identity: Identity;
   readonly fingerprint: string | undefined;
   readonly policy: Policy;
   readonly signal: AbortSignal | undefined;
-  readonly shorten: ((value: never) => unknown) | undefined;
   readonly onRenewed: (() => unknown) | undefined;
+  /** The caller's own token for this call, which the caller may send again. If undefined, every round has a fresh one. */
+  readonly token?: string | undefined;
 }
 
 const anything: Check = () => {};
 
-/** The identity is checked where it is made. */
+/** `toIdentity` checks the identity. */
 const IDENTITY_CHECKS: Readonly<Record<string, Check>> = {
   operation: anything,
   domain: isDomain,
@@ -57,11 +68,13 @@ const IDENTITY_CHECKS: Readonly<Record<string, Check>> = {
 
 const SUBJECT_CHECKS = { ...IDENTITY_CHECKS, fence: anything };
 
-const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
+export const KEEP_CHECKS = { shorten: isFunction, encode: isFunction, decode: isFunction } as const;
+
+export const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
   ...POLICY_CHECKS,
   ...IDENTITY_CHECKS,
+  ...KEEP_CHECKS,
   fingerprint: anything,
-  shorten: isFunction,
   onRenewed: isFunction,
   signal(name, value) {
     if (value instanceof AbortSignal) return;
@@ -70,27 +83,62 @@ const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
 };
 
 export function prepareCall(request: RunRequest, namespace: string, policy: Policy): Call {
+  requireRequest(request);
   checkOptions(request, REQUEST_CHECKS);
+  refuseReservedOperation(request);
+  checkKeep(request);
   return {
     identity: identifySubject(request, namespace),
-    fingerprint: request.fingerprint === undefined ? undefined : fingerprintOf(request.fingerprint),
+    fingerprint: request.fingerprint === undefined ? undefined : toFingerprint(request.fingerprint),
     policy: mergePolicy(policy, request),
     signal: request.signal,
     shorten: request.shorten,
+    encode: request.encode,
+    decode: request.decode,
     onRenewed: request.onRenewed,
   };
 }
 
-/** What names one record, and nothing else: a misspelt scope would name another. */
+/** Refuses options that contradict each other: `encode` without `decode`, or `encode` together with `shorten`. */
+export function checkKeep({
+  shorten,
+  encode,
+  decode,
+}: { readonly [Name in keyof KeepOptions<unknown, unknown>]: unknown }): void {
+  if ((encode === undefined) !== (decode === undefined)) {
+    const [given, missing] = encode === undefined ? ["decode", "encode"] : ["encode", "decode"];
+    throw new NevertwiceError(
+      "options-invalid",
+      `${given} is given without ${missing}: give both, since each reads what the other writes.`,
+    );
+  }
+  if (encode !== undefined && shorten !== undefined)
+    throw new NevertwiceError(
+      "options-invalid",
+      "encode and shorten are both given: give encode alone, and let it return something short enough.",
+    );
+}
+
+/** Checks a subject and refuses unknown members: with a misspelt scope it would name another record. */
 export function checkedSubject(subject: Subject, namespace: string): Identity {
+  requireRequest(subject);
   checkOptions(subject, SUBJECT_CHECKS);
   return identifySubject(subject, namespace);
 }
 
-/** No part of a family's name may look like the seam: so two pairs of domain and operation never make one text. */
+/** Throws `options-invalid` for an operation that is reserved for the library, unless the library itself made the request. */
+export function refuseReservedOperation(subject: Subject): void {
+  if (!isOurs(subject)) refuseReserved(fullOperation(subject), "operation", "options-invalid");
+}
+
+/** A domain has no colon, so that two pairs of domain and operation never join to the same text. */
 export function isDomain(name: string, value: unknown): void {
   if (typeof value === "string" && value !== "" && !value.includes(":")) return;
-  throw new NevertwiceError("options-invalid", `${name} must be text without a colon, and not empty.`);
+  throw new NevertwiceError("options-invalid", `${name} must be a string without a colon, and not empty.`);
+}
+
+function fullOperation({ operation, domain }: Pick<Subject, "operation" | "domain">): string {
+  return domain === undefined ? operation : `${domain}:${operation}`;
 }
 
 function identifySubject({ operation, domain, scope, key }: Subject, namespace: string): Identity {
@@ -106,10 +154,10 @@ function identifySubject({ operation, domain, scope, key }: Subject, namespace: 
       "scope is empty: give the tenant or principal, or leave scope out.",
     );
   }
-  return identityOf({
+  return toIdentity({
     namespace,
     scope: scope ?? "",
-    operation: domain === undefined ? operation : `${domain}:${operation}`,
+    operation: fullOperation({ operation, domain }),
     key: requiredKey(key),
   });
 }

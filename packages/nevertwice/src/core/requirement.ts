@@ -1,35 +1,41 @@
-/** What a guard requires of its store: checked before the first claim, and again before the next one until it holds. */
+/**
+ * The `require` option: the fault that the store must survive. It is checked before the first claim, before every claim
+ * until it is met, and again after the store has reconnected.
+ */
 import { diagnose } from "./doctor.ts";
+import { FAULTS, type Fault, formatAdvice } from "./durability.ts";
 import { NevertwiceError } from "./errors.ts";
-import { adviceOf, FAULTS, type Fault } from "./settings.ts";
 import type { Store } from "./store.ts";
 
 export interface Requirement {
   readonly isMet: boolean;
-  /** Resolves once the store survives what it must; throws `store-unsafe` while it does not. */
+  /** Resolves if the store survives the required fault; throws `store-unsafe` if it does not. */
   meet(): Promise<void>;
 }
 
 export function createRequirement(store: Store, required: Fault): Requirement {
-  let isMet = false;
+  /** The value of `store.reconnects` when the requirement was last met. */
+  let metAt: number | undefined;
   let checking: Promise<void> | undefined;
 
   async function check(): Promise<void> {
     try {
+      const at = store.reconnects ?? 0;
       await demand(store, required);
-      isMet = true;
+      metAt = at;
     } finally {
       checking = undefined;
     }
   }
 
+  const isMet = () => metAt === (store.reconnects ?? 0);
   return {
     get isMet() {
-      return isMet;
+      return isMet();
     },
     async meet() {
-      if (isMet) return;
-      // Everybody who comes while it is checked shares the look.
+      if (isMet()) return;
+      // Calls that arrive during a check share its result.
       checking ??= check();
       await checking;
     },
@@ -44,7 +50,7 @@ async function demand(store: Store, required: Fault): Promise<void> {
     if (finding.survives === "yes") continue;
     throw new NevertwiceError(
       "store-unsafe",
-      `require: "${required}" does not hold on ${title}. ${fault}: ${finding.survives}, ${adviceOf(finding)}.`,
+      `require: "${required}" does not hold on ${title}. ${fault}: ${finding.survives}, ${formatAdvice(finding)}.`,
     );
   }
 }

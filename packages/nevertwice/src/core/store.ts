@@ -1,10 +1,10 @@
 /**
- * The contract between the engine and whatever keeps the records. A store stores; the engine decides. Each method is
- * one atomic step, judged by the store's own clock. docs/guarantees.md has the table; `nevertwice/testing` the cases.
+ * The contract between the engine and a store. The store keeps records; the engine decides. Each method is one atomic
+ * step, judged by the store's own clock. docs/guarantees.md has the table, and `nevertwice/testing` the cases.
  */
-import type { StoreSettings } from "./settings.ts";
+import type { StoreSettings } from "./durability.ts";
 
-/** What one key is a key of. Kept beside the hashed `id` for people; never compared. */
+/** The parts of an identity. They are stored next to the hashed `id` for operators, and never compared. */
 export interface Parts {
   readonly namespace: string;
   readonly scope: string;
@@ -15,10 +15,10 @@ export interface Parts {
 /** `lapsed` is a pending record past its lease: whether its effect happened is unknown. It is seen, not stored. */
 export type RecordState = "pending" | "lapsed" | "completed" | "released";
 
-/** A record as it stood when it was read. Times are the store's clock, in milliseconds since the epoch. */
+/** A record at the time of the read. Times are those of the store's clock, in milliseconds since the epoch. */
 export interface StoreRecord {
   readonly id: string;
-  /** Absent once an operator or an erasure request has forgotten the record. */
+  /** Absent after an operator or an erasure request has forgotten the record. */
   readonly parts: Parts | undefined;
   readonly fingerprint: string | undefined;
   readonly state: RecordState;
@@ -27,13 +27,13 @@ export interface StoreRecord {
   readonly fence: number;
   /** Counts the attempts: 1 for the first claim. */
   readonly number: number;
-  /** Once lapsed, only a claim with `takeover` may have it. */
+  /** After it has lapsed, only a claim with `takeover` can claim the record. */
   readonly hold: boolean;
   readonly claimedAt: number;
   /** 0 unless pending. */
   readonly leaseLeftMs: number;
   readonly completedAt: number | undefined;
-  /** When the record becomes absent by itself; a held one does not until it is decided. */
+  /** When the record becomes absent. A held record stays until it is decided. */
   readonly keptUntil: number;
   readonly outcome: string | undefined;
 }
@@ -72,15 +72,15 @@ export type ClaimAnswer =
 export interface CompleteRequest extends Cancellable {
   readonly id: string;
   readonly token: string;
-  /** Well-formed text without U+0000; it comes back exactly as it is. */
+  /** Well-formed text without U+0000. The store returns it unchanged. */
   readonly outcome: string;
   readonly retentionMs: number;
 }
 
 /**
- * `released`: the key is free. `unknown`: lapsed at once. `unrun`: the work never started, so the record goes back to
- * what the claim found: lapsed if it took over a lapsed one, released otherwise. After any of them the token claims
- * and renews no more.
+ * `released`: the key is free. `unknown`: the record lapses immediately. `unrun`: the work never started, so the record
+ * returns to what the claim found: lapsed if it took over a lapsed record, released otherwise. After any of them the
+ * token can no longer claim or renew.
  */
 export type AbandonAs = "released" | "unknown" | "unrun";
 
@@ -105,7 +105,7 @@ export interface ForgetRequest extends Cancellable {
 
 export interface WatchRequest {
   readonly id: string;
-  /** Called after the record was completed, abandoned or forgotten; may be called more often. */
+  /** Called after the record was completed, abandoned or forgotten. It may be called more often than that. */
   readonly wake: () => void;
 }
 
@@ -114,19 +114,27 @@ export interface ListRequest extends Cancellable {
   readonly scope?: string | undefined;
   readonly state?: RecordState | undefined;
   readonly limit: number;
-  /** Where the page before this one ended. */
+  /** The `next` of the previous page. */
   readonly after?: string | undefined;
+}
+
+/** A record that exists but cannot be read, because its row was damaged or changed by hand. */
+export interface UnreadableRecord {
+  readonly id: string;
+  readonly reason: string;
 }
 
 export interface ListPage {
   readonly records: readonly StoreRecord[];
-  /** Hand it to `after` for the next page; absent on the last one. */
+  /** The records of this page that cannot be read; absent if there are none. */
+  readonly unreadable?: readonly UnreadableRecord[] | undefined;
+  /** Pass it as `after` to get the next page; absent on the last page. */
   readonly next?: string | undefined;
 }
 
 export interface PurgeReport {
   readonly removed: number;
-  /** Something may be left to remove: ask again. */
+  /** More records may be left to remove: call `purge` again. */
   readonly more: boolean;
 }
 
@@ -135,27 +143,32 @@ export interface Store {
   complete(request: CompleteRequest): Promise<boolean>;
   abandon(request: AbandonRequest): Promise<boolean>;
   renew(request: RenewRequest): Promise<boolean>;
-  /** The record, or undefined when it is absent or past its time. Never from a replica. */
+  /** The record, or undefined if it is absent or expired. Never read from a replica. */
   read(id: string, options?: Cancellable): Promise<StoreRecord | undefined>;
-  /** Removes records that are past their time: at most `limit`, in one short step. */
+  /** Removes expired records: at most `limit`, in one short step. */
   purge(limit: number, options?: Cancellable): Promise<PurgeReport>;
   close(): Promise<void>;
 
-  /** Resolves once the subscription stands; the answer ends it. Without it waiters poll. */
+  /** Resolves when the subscription is active, with a function that ends it. Without `watch`, waiters poll. */
   watch?(request: WatchRequest): Promise<() => void>;
-  /** Pages for people; a record that moves while it is paged may be missed or seen twice. */
+  /** Lists records page by page. A record that changes in the meantime may be missed or listed twice. */
   list?(request: ListRequest): Promise<ListPage>;
   /**
-   * Removes the record that has this fence. False on a pending one with lease left, and where there is none. Over a
-   * completed one it leaves a not-kept marker until its retention ends, so that the work is still not repeated; with
-   * `reopen` it leaves the key released, without its outcome: the next claim is new, and its fence higher.
+   * Removes the record that has this fence. False if there is none, or if it is pending with lease left. A completed record
+   * is replaced by a not-kept marker until its retention ends, so that the work is still not repeated. With `reopen` it is
+   * released without its outcome instead: the next claim is new and has a higher fence.
    */
   forget?(request: ForgetRequest): Promise<boolean>;
-  /** Reads the live settings, for the doctor. */
+  /** Reads the live settings of the store, for the doctor. */
   settings?(): Promise<StoreSettings>;
-  /** The store ends calls when their `signal` fires. Most have nothing to end, and a signal for each call is not free. */
+  /** The store cancels a call when its `signal` fires. A signal costs time, so it is created only for stores that say so. */
   readonly usesSignal?: boolean;
-  /** The database removes by itself what is past its time, so `purge` has nothing to do. */
+  /**
+   * Counts how often the store reconnected, perhaps to another server. After a reconnect the engine checks the settings of
+   * the store again.
+   */
+  readonly reconnects?: number;
+  /** The database removes expired records itself, so `purge` has nothing to do. */
   readonly collectsItself?: boolean;
   /** Outcomes larger than this are completed as not kept. */
   readonly maxOutcomeBytes?: number;

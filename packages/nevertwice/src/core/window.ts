@@ -1,48 +1,48 @@
 /**
- * A sliding window of the changes to a parameter, and the rule by which one more of them is flapping. The port is one
- * atomic step: of two processes that come together, one is the last to pass. Times are milliseconds of the window's clock.
+ * A sliding window of the changes to a parameter, and the rule that says when another change is flapping. `record` is one
+ * atomic step, so that two processes never both make the last allowed change. Times are milliseconds of the window's clock.
  */
 import type { Clock } from "./clock.ts";
 import { NevertwiceError } from "./errors.ts";
 
 export interface WindowRule {
-  /** A change counts from its time on until this much later, when it is out. */
+  /** How long a change counts. */
   readonly windowMs: number;
-  /** The largest relative difference of two values that count as one. */
+  /** The largest relative difference between two values that count as similar. */
   readonly similarity: number;
-  /** How many similar changes may be in the window. */
+  /** How many similar changes the window may contain. */
   readonly maxChanges: number;
 }
 
 export interface WindowRequest extends WindowRule {
   readonly parameter: string;
   readonly value: number;
-  /** Made for this change alone and free of spaces: a request that is repeated, since its reply was lost, is known by it. */
+  /** Unique for this change, and without spaces. The window recognises a repeated request by it. */
   readonly token: string;
 }
 
-/** `similar`: how many changes like this one were in the window before it. */
+/** `similar`: how many similar changes were in the window before this one. */
 export type WindowAnswer =
   | { readonly flapping: false; readonly similar: number }
-  /** `leftMs`: when enough of them are out for such a change to pass. */
+  /** `leftMs`: how long until enough of them have left the window for such a change to pass. */
   | { readonly flapping: true; readonly similar: number; readonly leftMs: number };
 
 export interface Window {
-  /** One atomic step: judges the change, and records it unless it is flapping. Fails with `store-full` where it has no room. */
+  /** One atomic step: judges the change, and records it unless it is flapping. Throws `store-full` if there is no room. */
   record(request: WindowRequest): Promise<WindowAnswer>;
-  /** Forgets the changes of one parameter, or of all. */
+  /** Removes the changes of one parameter, or of all. */
   clear(parameter?: string): Promise<void>;
 }
 
-/** Of one parameter, in one window: each of them is looked at on every change. */
+/** The most changes of one parameter in a window. Every change looks at all of them. */
 export const MOST_CHANGES = 1_000;
 
-interface Entry {
+interface WindowChange {
   readonly at: number;
   readonly value: number;
 }
 
-/** Two zeros are similar; a zero and another value differ by all there is. */
+/** Two zeros are similar; zero and any other value are not. */
 function isSimilar(a: number, b: number, similarity: number): boolean {
   return a === b || Math.abs(a - b) / Math.max(Math.abs(a), Math.abs(b)) <= similarity;
 }
@@ -51,10 +51,10 @@ function isOut(at: number, now: number, windowMs: number): boolean {
   return now - at >= windowMs;
 }
 
-/** `entries` are those in the window, oldest first. */
-function judgeChange(entries: readonly Entry[], request: WindowRequest, now: number): WindowAnswer {
+/** `changes` are those in the window, oldest first. */
+function judgeChange(changes: readonly WindowChange[], request: WindowRequest, now: number): WindowAnswer {
   const { value, windowMs, similarity, maxChanges } = request;
-  const times = entries.filter((entry) => isSimilar(entry.value, value, similarity)).map(({ at }) => at);
+  const times = changes.filter((change) => isSimilar(change.value, value, similarity)).map(({ at }) => at);
   const similar = times.length;
   const lastToLeave = times[similar - maxChanges];
   if (lastToLeave === undefined) return { flapping: false, similar };
@@ -64,17 +64,17 @@ function judgeChange(entries: readonly Entry[], request: WindowRequest, now: num
 export function windowFull(parameter: string, windowMs: number): NevertwiceError {
   return new NevertwiceError(
     "store-full",
-    `${JSON.stringify(parameter)} had ${MOST_CHANGES} changes within ${windowMs} ms, and a window keeps no more: change it less often, or shorten windowMs.`,
+    `${JSON.stringify(parameter)} had ${MOST_CHANGES} changes within ${windowMs} ms, which is the most that a window can hold: change it less often, or shorten windowMs.`,
   );
 }
 
-/** A window of this process alone, for one rule. It keeps no timer: what is out is dropped when something is recorded. */
+/** A window in the memory of this process, for one rule. It has no timer: old changes are removed when a change is recorded. */
 export function memoryWindow(clock: Clock, maxParameters: number): Window {
-  // In the order of their last change, so those at the front are the first to have an empty window.
-  const windows = new Map<string, readonly Entry[]>();
+  // In the order of their last change, so that those at the front are the first to have an empty window.
+  const windows = new Map<string, readonly WindowChange[]>();
   let latest = Number.NEGATIVE_INFINITY;
 
-  /** The time. Where the clock went back, no change may be of a time to come: it would count for longer than its window. */
+  /** Reads the time. If the clock went back, changes in the future are moved to now, or they would count for too long. */
   function readClock(): number {
     const now = clock.now();
     if (now < latest)

@@ -1,13 +1,14 @@
-/** `nevertwice/env`: a guard as the environment says, so that whoever operates an application can tune it. */
+/** `nevertwice/env`: a guard that is configured by environment variables, so that operators can tune it. */
+
+import { FAULTS } from "../core/durability.ts";
 import type { GuardOptions } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { checkOptions, isBoolean, isFunction, oneOf } from "../core/policy.ts";
-import { FAULTS } from "../core/settings.ts";
+import { checkOptions, isBoolean, isFunction, oneOf } from "../core/option-checks.ts";
 import type { Store } from "../core/store.ts";
 import { createGuard, type Guard } from "../functions/guard.ts";
 import { type OpenStoreOptions, openStore } from "../stores/open.ts";
-import { offStore, toldUnguarded } from "./off.ts";
-import { checkNames } from "./strangers.ts";
+import { offStore, unguardedObservers } from "./off-store.ts";
+import { checkNames } from "./unknown-variables.ts";
 import {
   type Environment,
   type EnvWindows,
@@ -17,22 +18,26 @@ import {
   storeUrlIn,
   windowsFrom,
 } from "./variables.ts";
-import { warnOnce } from "./warning.ts";
 
+export { didYouMean } from "../core/did-you-mean.ts";
 export { durationMs } from "../core/duration.ts";
+
+import { warnOnce } from "../core/warning.ts";
+
+export { checkVariables } from "./unknown-variables.ts";
 export type { Environment, EnvWindows } from "./variables.ts";
 
-/** What the application's code says; where the environment says something else, that holds. */
+/** Options from the application's code. The environment overrides them. */
 export interface EnvGuardOptions extends Omit<GuardOptions, "store"> {
   /** Whether to create or upgrade the tables of Postgres and MySQL first; default true. */
   readonly migrate?: boolean | undefined;
-  /** What stands between the guard and the store that it opens, such as `sealed`. Closing the answer closes the store. */
+  /** Wraps the store that is opened, for example with `sealed`. Closing the returned store must close the given one. */
   readonly wrapStore?: ((store: Store) => Store) | undefined;
 }
 
 /**
- * A guard on the store of `NEVERTWICE_STORE_URL`; docs/options.md has every variable. `guard.close()` closes the store
- * too. Fails with `options-invalid` on a variable that is wrong or misspelt, and in production without a shared store.
+ * Creates a guard on the store of `NEVERTWICE_STORE_URL`; docs/options.md has every variable. `guard.close()` also closes
+ * the store. Throws `options-invalid` for a wrong or misspelt variable, and in production without a shared store.
  */
 export async function guardFromEnv(
   env: Environment = process.env,
@@ -56,8 +61,8 @@ export async function guardFromEnv(
 }
 
 /**
- * The windows that `guardFromEnv` would start with now, from the same two arguments: `guard.retune(windowsFromEnv(env))`
- * puts a changed environment into force. Fails with `options-invalid`, and then nothing has changed.
+ * The durations that `guardFromEnv` would use now, from the same two arguments. `guard.retune(windowsFromEnv(env))` applies
+ * a changed environment. Throws `options-invalid`, and then nothing has changed.
  */
 export function windowsFromEnv(env: Environment = process.env, options: EnvGuardOptions = {}): EnvWindows {
   checkEnvironment(env);
@@ -70,7 +75,7 @@ function checkedCode(options: EnvGuardOptions): EnvGuardOptions {
   if ((options as { store?: unknown } | null)?.store !== undefined)
     throw new NevertwiceError(
       "options-invalid",
-      "store is opened by NEVERTWICE_STORE_URL; for a store of your own, createGuard({ store, ...windowsFromEnv() }).",
+      "store comes from NEVERTWICE_STORE_URL; to use another store, call createGuard({ store, ...windowsFromEnv() }).",
     );
   return options ?? {};
 }
@@ -82,17 +87,17 @@ function checkEnvironment(env: Environment): void {
     if (value !== undefined && typeof value !== "string")
       throw new NevertwiceError(
         "options-invalid",
-        `${name} in the environment is no text. Options come second: guardFromEnv(process.env, { … }).`,
+        `${name} in the environment is not a string. Options are the second argument: guardFromEnv(process.env, { … }).`,
       );
   checkNames(env);
 }
 
 function offGuard({ require, observer, ...options }: Omit<GuardOptions, "store">): Guard {
   if (require !== undefined) oneOf(...FAULTS)("require", require);
-  const guard = createGuard({ ...options, observer: toldUnguarded(observer), store: offStore() });
+  const guard = createGuard({ ...options, observer: unguardedObservers(observer), store: offStore() });
   warnOnce(
     "NEVERTWICE_OFF",
-    "NEVERTWICE_ENABLED says off: nothing is checked or remembered, and every call runs its work.",
+    "NEVERTWICE_ENABLED is off: nothing is checked or stored, and every call runs its work.",
   );
   return guard;
 }
@@ -107,27 +112,27 @@ function refuseLocal(env: Environment): void {
     "options-invalid",
     `NEVERTWICE_STORE_URL is ${isGiven ? `a ${local}: URL` : "not set"}, and NODE_ENV is production: ` +
       `other ${local === "memory" ? "processes" : "machines"} would not see these records. ` +
-      "Set it to a store that all share (redis://…, postgres://…), or set NEVERTWICE_ALLOW_LOCAL=true if there are no others.",
+      "Set it to a shared store (redis://…, postgres://…), or set NEVERTWICE_ALLOW_LOCAL=true if there are no others.",
   );
 }
 
-/** Says nothing of the URL but which variable it stands in: its password may be anywhere in a malformed one. */
+/** Errors never contain the URL: in a malformed URL the password may be anywhere. */
 async function open(url: string, options: OpenStoreOptions): Promise<Store> {
   const malformed = () =>
     new NevertwiceError(
       "options-invalid",
-      "NEVERTWICE_STORE_URL is no store's URL; it looks like redis://host:6379 or postgres://user:password@host/database.",
+      "NEVERTWICE_STORE_URL is not the URL of a store; such a URL looks like redis://host:6379 or postgres://user:password@host/database.",
     );
   if (!LOCAL.test(url) && !/^[a-z+]+:\/\//.test(url)) throw malformed();
   try {
     return await openStore(url, options);
   } catch (error) {
-    // What a URL parser throws has the whole text in it.
+    // The error of a URL parser contains the whole text.
     throw error instanceof TypeError && /url/i.test(error.message) ? malformed() : error;
   }
 }
 
-/** The guard, and those made of it, with the store that nobody else can close. */
+/** A guard whose `close` also closes the store, since the application has no reference to the store. */
 function closingStore(guard: Guard, store: Store): Guard {
   let closing: ReturnType<Guard["close"]> | undefined;
 

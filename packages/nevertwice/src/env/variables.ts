@@ -1,59 +1,77 @@
-/** What an operator can set in the environment: every variable, its default, and how it is read. */
-import { durationMs } from "../core/duration.ts";
+/** Every environment variable, its default, and how it is read. */
+import { durationMs, formatDuration } from "../core/duration.ts";
+import { GUARD_DEFAULTS } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
-import { oneOf, POLICY_CHECKS, type Policy, type PolicyOptions } from "../core/policy.ts";
+import { oneOf } from "../core/option-checks.ts";
+import { POLICY_CHECKS, POLICY_DEFAULTS, type Policy, type PolicyOptions } from "../core/policy.ts";
 
-/** `process.env`, or what is read from a file of the same kind. */
+/** `process.env`, or an object of the same form, for example read from a file. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 interface Variable {
-  /** As the operator would write it. */
+  /** The default, as an operator would write it. */
   readonly default: string;
-  /** The question that it answers, as docs/options.md asks it. */
+  /** What it does, in the words of docs/options.md. */
   readonly what: string;
 }
 
 export const VARIABLES = {
-  NEVERTWICE_ENABLED: { default: "true", what: "Is anything guarded?" },
-  NEVERTWICE_STORE_URL: { default: "memory:", what: "Where do the records live?" },
-  NEVERTWICE_LEASE: { default: "30s", what: "How long does a claim hold if its owner goes silent?" },
-  NEVERTWICE_RETENTION: { default: "24h", what: "How long does an outcome answer for its key?" },
-  NEVERTWICE_MARK_RETENTION: { default: "60s", what: "How long does a mark count?" },
-  NEVERTWICE_ON_UNAVAILABLE: { default: "refuse", what: "What if the store cannot be reached?" },
-  NEVERTWICE_NAMESPACE: { default: "default", what: "Which application do the keys belong to?" },
-  NEVERTWICE_ALLOW_LOCAL: { default: "false", what: "May production run on a local store?" },
+  NEVERTWICE_ENABLED: { default: "true", what: "Switches the guard on or off" },
+  NEVERTWICE_STORE_URL: { default: "memory:", what: "URL of the store that keeps the records" },
+  NEVERTWICE_LEASE: {
+    default: formatDuration(POLICY_DEFAULTS.leaseMs),
+    what: "How long a claim holds if its owner does not renew it",
+  },
+  NEVERTWICE_RETENTION: {
+    default: formatDuration(POLICY_DEFAULTS.retentionMs),
+    what: "How long a stored outcome is replayed",
+  },
+  NEVERTWICE_MARK_RETENTION: {
+    default: formatDuration(POLICY_DEFAULTS.markRetentionMs),
+    what: "How long a mark counts as done",
+  },
+  NEVERTWICE_ON_UNAVAILABLE: {
+    default: POLICY_DEFAULTS.onUnavailable,
+    what: "What a call does while the store cannot be reached",
+  },
+  NEVERTWICE_NAMESPACE: {
+    default: GUARD_DEFAULTS.namespace,
+    what: "The application that the keys belong to",
+  },
+  NEVERTWICE_ALLOW_LOCAL: { default: "false", what: "Allows a local store in production" },
 } as const satisfies Readonly<Record<string, Variable>>;
 
 export type VariableName = keyof typeof VARIABLES;
 
-/** The windows that the environment sets, and which of them is which option. */
+/** The durations that the environment sets, by the name of their option. */
 const WINDOWS = {
   leaseMs: "NEVERTWICE_LEASE",
   retentionMs: "NEVERTWICE_RETENTION",
   markRetentionMs: "NEVERTWICE_MARK_RETENTION",
 } as const satisfies { readonly [Name in keyof Policy]?: VariableName };
 
-type Window = keyof typeof WINDOWS;
+type WindowOption = keyof typeof WINDOWS;
 
-export type EnvWindows = { readonly [Name in Window]: number };
+export type EnvWindows = { readonly [Name in WindowOption]: number };
 
-/** What the application's own code says, where the environment says nothing. */
-export type CodeOptions = Pick<PolicyOptions, Window | "onUnavailable"> & {
+/** Options from the application's code, for variables that are not set. */
+export type CodeOptions = Pick<PolicyOptions, WindowOption | "onUnavailable"> & {
   readonly namespace?: string | undefined;
 };
 
-/** Options of a guard. The environment stands above the code, and the code above the defaults. */
+/** The options of a guard. The environment overrides the code, and the code overrides the defaults. */
 export function guardOptionsFrom(env: Environment, code: CodeOptions) {
   return {
     ...windowsFrom(env, code),
-    onUnavailable: settingOf(env, "NEVERTWICE_ON_UNAVAILABLE", readOnUnavailable, code.onUnavailable),
-    namespace: settingOf(env, "NEVERTWICE_NAMESPACE", readPart, code.namespace),
+    onUnavailable: readVariable(env, "NEVERTWICE_ON_UNAVAILABLE", readOnUnavailable, code.onUnavailable),
+    namespace: readVariable(env, "NEVERTWICE_NAMESPACE", readPart, code.namespace),
   };
 }
 
-export function windowsFrom(env: Environment, code: Pick<PolicyOptions, Window>): EnvWindows {
-  const window = (option: Window) => settingOf(env, WINDOWS[option], readWindow(option), code[option]);
+export function windowsFrom(env: Environment, code: Pick<PolicyOptions, WindowOption>): EnvWindows {
+  const window = (option: WindowOption) =>
+    readVariable(env, WINDOWS[option], readWindow(option), code[option]);
   return {
     leaseMs: window("leaseMs"),
     retentionMs: window("retentionMs"),
@@ -62,29 +80,29 @@ export function windowsFrom(env: Environment, code: Pick<PolicyOptions, Window>)
 }
 
 export function isOn(env: Environment, name: "NEVERTWICE_ENABLED" | "NEVERTWICE_ALLOW_LOCAL"): boolean {
-  return settingOf(env, name, readSwitch);
+  return readVariable(env, name, readSwitch);
 }
 
 export function storeUrlIn(env: Environment): string {
-  return settingOf(env, "NEVERTWICE_STORE_URL", (_, text) => text);
+  return readVariable(env, "NEVERTWICE_STORE_URL", (_, text) => text);
 }
 
-/** What is written there, without white space around it, which files and secrets often end with. Empty is not given. */
+/** The value without white space around it, since files and secrets often end with a line break. An empty value counts as not set. */
 export function given(env: Environment, name: string): string | undefined {
   return env[name]?.trim() || undefined;
 }
 
-type Read<T> = (name: string, text: string) => T;
+type VariableReader<T> = (name: string, text: string) => T;
 
-function settingOf<T>(env: Environment, name: VariableName, read: Read<T>, code?: T): T {
+function readVariable<T>(env: Environment, name: VariableName, read: VariableReader<T>, code?: T): T {
   const text = given(env, name);
   if (text === undefined && code !== undefined) return code;
   return read(name, text ?? VARIABLES[name].default);
 }
 
 const SWITCHES = new Map([
-  ...["true", "1", "on", "yes"].map((word) => [word, true] as const),
-  ...["false", "0", "off", "no"].map((word) => [word, false] as const),
+  ...["true", "1", "on", "yes"].map((text) => [text, true] as const),
+  ...["false", "0", "off", "no"].map((text) => [text, false] as const),
 ]);
 
 function readSwitch(name: string, text: string): boolean {
@@ -96,7 +114,7 @@ function readSwitch(name: string, text: string): boolean {
   );
 }
 
-function readWindow(option: Window): Read<number> {
+function readWindow(option: WindowOption): VariableReader<number> {
   return (name, text) => {
     const ms = durationMs(name, text);
     POLICY_CHECKS[option](`${name} in milliseconds`, ms);

@@ -1,45 +1,46 @@
 /**
- * An A2A agent that processes a message once: the same `messageId` again, after a lost answer or through another server,
- * gets the task or message that the first one got, and a stream the events that the first one had.
+ * An A2A agent that processes each message once. The same `messageId` again, for example after a lost response or through
+ * another server, gets the same task or message, and a stream gets the same events.
  */
+
+import { requireGuard } from "../core/argument-checks.ts";
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError, type NevertwiceError } from "../core/errors.ts";
 import { parsedJson } from "../core/fingerprint.ts";
-import { checkedPart } from "../core/identity.ts";
+import { type Check, checkOptions, isFunction, oneOf } from "../core/option-checks.ts";
+import { isPlainObject } from "../core/plain-object.ts";
 import {
-  type Check,
-  checkOptions,
   type FailureDisposition,
-  isFunction,
   mergePolicy,
-  oneOf,
   POLICY_CHECKS,
   type PolicyOptions,
+  pickPolicies,
 } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
+import { isOperation } from "../core/reserved.ts";
 import { type RunResult, toError } from "../core/result.ts";
 import { createChannel } from "./a2a/channel.ts";
-import { type AgentScope, isAgentScope, requireScope, scopeOf } from "./agent-scope.ts";
+import { type AgentScope, isAgentScope, readScope, requireScope } from "./agent-scope.ts";
 
-/** What we need of an agent's request handler, as the official server has it. */
+/** The part of the official server's request handler that is used here. */
 export interface MessageHandler {
   sendMessage(params: never, context: never): Promise<object>;
   sendMessageStream(params: never, context: never): AsyncGenerator<object, void, undefined>;
   getTask(params: never, context: never): Promise<object>;
 }
 
-type ParamsOf<Handler extends MessageHandler> = Parameters<Handler["sendMessage"]>[0];
-type ContextOf<Handler extends MessageHandler> = Parameters<Handler["sendMessage"]>[1];
+type SendParams<Handler extends MessageHandler> = Parameters<Handler["sendMessage"]>[0];
+type SendContext<Handler extends MessageHandler> = Parameters<Handler["sendMessage"]>[1];
 
-/** docs/agents.md explains each; every policy of the guard may stand beside them. */
+/** See docs/agents.md. Every policy option of the guard is allowed too. */
 export interface MessageOptions<Params, Context> extends PolicyOptions {
-  /** Whom a message belongs to, from the authenticated context; or that its id is known to its sender alone. */
+  /** The owner of a message, from the authenticated context. `anyone`: only the sender knows the id. */
   readonly scope: AgentScope<Context, Params>;
-  /** What the `messageId` is for. Give each agent its own, if several share a store. */
+  /** What the `messageId` is for. Give each agent its own operation if several share a store. */
   readonly operation?: string | undefined;
-  /** What the message means: the same id with another meaning is a `conflict`. Default: all of the message. */
+  /** The content that must not change: the same id with other content is a `conflict`. Default: the whole message. */
   readonly fingerprint?: "message" | "none" | ((params: Params) => unknown) | undefined;
-  /** What to throw instead of an error of ours: one that the server has a code for. */
+  /** Converts our error into one that the server has a code for. */
   readonly refusal?: ((error: NevertwiceError) => unknown) | undefined;
 }
 
@@ -48,84 +49,83 @@ export const MESSAGE_DEFAULTS = { operation: "a2a.message", fingerprint: "messag
 const MESSAGE_CHECKS: Readonly<Record<string, Check>> = {
   ...POLICY_CHECKS,
   scope: isAgentScope,
-  operation: (name, value) => void checkedPart(value, name, "options-invalid"),
+  operation: isOperation,
   fingerprint: (name, value) => typeof value === "function" || oneOf("message", "none")(name, value),
   refusal: isFunction,
 };
 
-/** What of a request concerns us. */
-interface Sent {
+/** The part of a request that is used here. */
+interface SendRequest {
   readonly tenant?: string;
   readonly message?: { readonly messageId?: string };
   readonly configuration?: { readonly historyLength?: number };
 }
 
 interface NativeHandler {
-  sendMessage(params: Sent, context: unknown): Promise<object>;
-  sendMessageStream(params: Sent, context: unknown): AsyncGenerator<StreamEvent, void, undefined>;
+  sendMessage(params: SendRequest, context: unknown): Promise<object>;
+  sendMessageStream(params: SendRequest, context: unknown): AsyncGenerator<AgentEvent, void, undefined>;
   getTask(params: object, context: unknown): Promise<object>;
 }
 
-interface StreamEvent {
+interface AgentEvent {
   readonly payload?: {
     readonly $case: string;
     readonly value: { readonly id?: string; readonly taskId?: string };
   };
 }
 
-/** What is kept of a message: its answer, and the events if it was streamed. */
-interface Kept {
+/** What is stored for a message: its answer, and its events if it was streamed. */
+interface StoredAnswer {
   readonly answer: object | undefined;
-  readonly events?: readonly StreamEvent[];
+  readonly events?: readonly AgentEvent[];
 }
 
-/** Fails with `options-invalid` at once on bad options, and if nobody said whose messages they are. */
+/** Throws `options-invalid` on bad options, and if `scope` is missing. */
 export function idempotentMessages<Handler extends MessageHandler>(
   guard: Pick<Engine, "tryRun" | "policy">,
-  options: MessageOptions<ParamsOf<Handler>, ContextOf<Handler>>,
+  options: MessageOptions<SendParams<Handler>, SendContext<Handler>>,
   handler: Handler,
 ): Handler {
+  requireGuard(guard, "idempotentMessages(guard, { scope }, handler)");
   checkOptions(options, MESSAGE_CHECKS);
   requireScope(options);
-  mergePolicy(guard.policy, policiesIn(options));
+  mergePolicy(guard.policy, pickPolicies(options));
   const native = handler as unknown as NativeHandler;
-  const settings = options as unknown as MessageOptions<Sent, unknown>;
+  const settings = options as unknown as MessageOptions<SendRequest, unknown>;
 
-  async function sendMessage(params: Sent, context: unknown): Promise<object> {
-    const { value } = await settled(settings, async () =>
-      guard.tryRun<Kept>(await requestOf(settings, params, context), async () => ({
+  async function sendMessage(params: SendRequest, context: unknown): Promise<object> {
+    const { value } = await runOnce(settings, async () =>
+      guard.tryRun<StoredAnswer>(await toRequest(settings, params, context), async () => ({
         answer: await native.sendMessage(params, context),
       })),
     );
-    const answer = value.answer ?? lastTask(value.events ?? []);
-    if (answer !== undefined) return answer;
-    throw refused(settings, toError({ status: "not-kept", reason: "unreadable" }));
+    return value.answer ?? lastTask(value.events ?? []) ?? unreadable(settings);
   }
 
-  async function* sendMessageStream(params: Sent, context: unknown) {
-    const live = createChannel<StreamEvent>();
-    const events: StreamEvent[] = [];
-    // An agent that was heard of was at work: when its stream breaks, nobody knows how far it came.
+  async function* sendMessageStream(params: SendRequest, context: unknown) {
+    const live = createChannel<AgentEvent>();
+    const events: AgentEvent[] = [];
+    // The agent has sent events, so it was at work. If its stream breaks, its outcome is unknown.
     const onFailure = (error: unknown): FailureDisposition => {
       const judge = options.onFailure ?? guard.policy.onFailure;
       if (events.length > 0) return "unknown";
       return typeof judge === "function" ? judge(error) : judge;
     };
-    // A caller that is gone ends its own stream, never the agent: its events are kept to the last.
-    const ended = settled(settings, async () =>
-      guard.tryRun<Kept>({ ...(await requestOf(settings, params, context)), onFailure }, async () => {
+    // A caller that disconnects ends its own stream, never the agent: all events are still stored.
+    const ended = runOnce(settings, async () =>
+      guard.tryRun<StoredAnswer>({ ...(await toRequest(settings, params, context)), onFailure }, async () => {
         for await (const event of native.sendMessageStream(params, context)) {
-          // What it refers to may change as the task goes on.
+          // Copied, because the objects it refers to may change while the task continues.
           events.push(structuredClone(event));
           live.push(event);
         }
-        return { answer: await answerOf(native, events, params, context), events };
+        return { answer: await plainAnswer(native, events, params, context), events };
       }),
     );
     ended.then(live.end, live.end);
     yield* live.events();
     const { status, value } = await ended;
-    if (status === "replayed") yield* value.events ?? [asEvent(value.answer as object)];
+    if (status === "replayed") yield* value.events ?? [asEvent(value.answer ?? unreadable(settings))];
   }
 
   const own: Readonly<Record<PropertyKey, unknown>> = { sendMessage, sendMessageStream };
@@ -138,13 +138,9 @@ export function idempotentMessages<Handler extends MessageHandler>(
   });
 }
 
-function policiesIn(options: object): PolicyOptions {
-  return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(POLICY_CHECKS, name)));
-}
-
-async function requestOf(
-  options: MessageOptions<Sent, unknown>,
-  params: Sent,
+async function toRequest(
+  options: MessageOptions<SendRequest, unknown>,
+  params: SendRequest,
   context: unknown,
 ): Promise<RunRequest> {
   const {
@@ -153,9 +149,9 @@ async function requestOf(
     fingerprint = MESSAGE_DEFAULTS.fingerprint,
   } = options;
   return {
-    ...policiesIn(options),
+    ...pickPolicies(options),
     operation,
-    scope: await scopeOf(scope, context, params),
+    scope: await readScope(scope, context, params),
     key: params.message?.messageId as string,
     fingerprint:
       fingerprint === "none"
@@ -166,29 +162,45 @@ async function requestOf(
   };
 }
 
-/** The run or replayed value; throws for every other ending, in the words of whoever serves. */
-async function settled(
-  options: MessageOptions<Sent, unknown>,
-  run: () => Promise<RunResult<Kept>>,
-): Promise<{ readonly status: "ran" | "replayed"; readonly value: Kept }> {
+/** Returns the new or the replayed value. Throws for every other result, converted by `refusal`. */
+async function runOnce(
+  options: MessageOptions<SendRequest, unknown>,
+  run: () => Promise<RunResult<StoredAnswer>>,
+): Promise<{ readonly status: "ran" | "replayed"; readonly value: StoredAnswer }> {
   try {
     const result = await run();
-    if (result.status === "ran" || result.status === "replayed") return result;
-    throw toError(result);
+    if (result.status === "ran") return result;
+    if (result.status !== "replayed") throw toError(result);
+    return { status: "replayed", value: readStoredAnswer(result.value) };
   } catch (error) {
-    throw refused(options, error);
+    throw toThrown(options, error);
   }
 }
 
-function refused({ refusal }: MessageOptions<Sent, unknown>, error: unknown): unknown {
+/** An operator or another program may have written the record. Members that the agent did not write are ignored. */
+function readStoredAnswer(value: unknown): StoredAnswer {
+  if (!isPlainObject(value)) return { answer: undefined };
+  const { answer, events } = value;
+  return {
+    answer: isPlainObject(answer) ? answer : undefined,
+    ...(Array.isArray(events) && events.every(isPlainObject) ? { events } : {}),
+  };
+}
+
+/** The message is done, but no answer is stored that could be replayed. */
+function unreadable(options: MessageOptions<SendRequest, unknown>): never {
+  throw toThrown(options, toError({ status: "not-kept", reason: "unreadable" }));
+}
+
+function toThrown({ refusal }: MessageOptions<SendRequest, unknown>, error: unknown): unknown {
   return refusal !== undefined && isNevertwiceError(error) ? refusal(error) : error;
 }
 
-/** What a call without a stream would have been answered. */
-async function answerOf(
+/** The answer that a call without a stream would have got. */
+async function plainAnswer(
   native: NativeHandler,
-  events: readonly StreamEvent[],
-  { tenant, configuration }: Sent,
+  events: readonly AgentEvent[],
+  { tenant, configuration }: SendRequest,
   context: unknown,
 ): Promise<object | undefined> {
   const last = events.at(-1)?.payload;
@@ -197,16 +209,16 @@ async function answerOf(
   try {
     return await native.getTask({ tenant, id, historyLength: configuration?.historyLength }, context);
   } catch {
-    // It is processed, whether its task can be read or not: its events have to do.
+    // The message is processed even if its task cannot be read. The events are stored without it.
     return undefined;
   }
 }
 
-/** As it was last told of: whoever asked may ask how it stands. */
-function lastTask(events: readonly StreamEvent[]): object | undefined {
+/** The task as the last event shows it. The caller can ask for its current state. */
+function lastTask(events: readonly AgentEvent[]): object | undefined {
   return events.findLast(({ payload }) => payload?.$case === "task")?.payload?.value;
 }
 
-function asEvent(answer: object): StreamEvent {
+function asEvent(answer: object): AgentEvent {
   return { payload: { $case: "messageId" in answer ? "message" : "task", value: answer } };
 }

@@ -1,12 +1,12 @@
-/** Whose keys those of an agent's call are: decided by whoever wraps the tool or the agent, never by leaving it out. */
+/** The owner of the keys in an agent's calls. The option is required: leaving it out must not share keys between owners. */
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
-import type { Check } from "../core/policy.ts";
+import type { Check } from "../core/option-checks.ts";
 
-/** From the call's authenticated context to its owner; or that a key belongs to anyone who knows it. */
-export type AgentScope<Context, Asked> =
+/** Returns the owner from the authenticated context of a call. `anyone`: a key belongs to every caller that knows it. */
+export type AgentScope<Context, Call> =
   | "anyone"
-  | ((context: Context, asked: Asked) => string | undefined | PromiseLike<string | undefined>);
+  | ((context: Context, call: Call) => string | undefined | PromiseLike<string | undefined>);
 
 export const isAgentScope: Check = (name, value) => {
   if (value === "anyone" || typeof value === "function") return;
@@ -16,24 +16,27 @@ export const isAgentScope: Check = (name, value) => {
   );
 };
 
-/** Nothing is shared because nobody said whose it is. */
+/** Throws `options-invalid` if the option is missing. */
 export function requireScope(options: { readonly scope?: unknown }): void {
   if (options.scope !== undefined) return;
   throw new NevertwiceError(
     "options-invalid",
-    'scope is missing: give a function from the authenticated context to whom its keys belong, or "anyone".',
+    'scope is missing: give a function from the authenticated context to the owner of its keys, or "anyone".',
   );
 }
 
-/** Undefined if keys belong to anyone. An owner without a name would share the keys of all others without one. */
-export async function scopeOf<Context, Asked>(
-  scope: AgentScope<Context, Asked>,
+/** Undefined for `anyone`. Throws `scope-missing` for an empty owner: all calls without an owner would share their keys. */
+export async function readScope<Context, Call>(
+  scope: AgentScope<Context, Call>,
   context: Context,
-  asked: Asked,
+  call: Call,
 ): Promise<string | undefined> {
   if (scope === "anyone") return undefined;
-  const owner = await scope(context, asked);
+  const owner = await scope(context, call);
   if (typeof owner === "string" && owner !== "")
     return checkedPart(owner, "what names the owner of the call (scope)", "request-invalid");
-  throw new NevertwiceError("scope-missing", "scope(context) named nobody; authenticate before this call.");
+  throw new NevertwiceError(
+    "scope-missing",
+    "scope(context) returned no owner; authenticate before this call.",
+  );
 }

@@ -1,11 +1,12 @@
 /**
- * BullMQ: a processor that does each job once. BullMQ gives a job to a second worker when it has not heard from the first
- * for a while, though that may be at work; and a job may be added twice.
+ * BullMQ: a processor that runs each job once. BullMQ gives a job to a second worker if the first has not renewed its lock,
+ * although the first may still be working. A job may also be added twice.
  */
 import { compositeKey, type Key } from "../core/key.ts";
 import type { Consumer } from "./consumer.ts";
+import type { Delivery } from "./delivery.ts";
 
-/** What is needed of a job of BullMQ 5 and later. */
+/** The part of a job of BullMQ 5 and later that is used here. */
 export interface BullmqJob {
   readonly id?: string | undefined;
   readonly queueName: string;
@@ -15,8 +16,8 @@ export interface BullmqJob {
 }
 
 /**
- * The key of a job is the `jobId` that it was added with. One that was added without is named by its number and the time at
- * which it was added: numbers begin anew when a queue is obliterated.
+ * The key of a job is the `jobId` that it was added with. Without one, the key is the job's number and the time at which it
+ * was added, because numbers start at 1 again after a queue is obliterated.
  */
 export function jobKey({ id, queueName, timestamp }: BullmqJob): Key | undefined {
   if (id === undefined) return undefined;
@@ -24,32 +25,38 @@ export function jobKey({ id, queueName, timestamp }: BullmqJob): Key | undefined
 }
 
 /**
- * For `new Worker(name, bullmqProcessor(consumer), …)`. A job that was done before is answered with the value that was kept.
- * What the work throws is thrown: BullMQ's own `attempts` and `backoff` say when it is tried again. A rejected job fails for good.
+ * For `new Worker(name, bullmqProcessor(consumer), …)`. A duplicate job returns the stored value. What the work throws is
+ * thrown: the `attempts` and `backoff` of BullMQ decide when the job is tried again. A rejected job fails for good.
  */
 export function bullmqProcessor<Job extends BullmqJob, T>(
   consumer: Consumer<Job, T>,
 ): (job: Job, token?: string) => Promise<T | undefined> {
-  return async (job, token) => {
-    const delivery = await consumer.handle(job);
-    if (delivery.verdict === "acknowledge") return "value" in delivery ? delivery.value : undefined;
-    if (delivery.verdict === "reject")
-      throw named("UnrecoverableError", reasonOf(delivery.error), delivery.error);
-    if (delivery.status === "failed") throw delivery.error;
-    await job.moveToDelayed(Date.now() + delivery.afterMs, token);
-    throw named(
-      "DelayedError",
-      `this job is ${delivery.status}; it is tried again in ${delivery.afterMs} ms`,
-    );
-  };
+  /** Tells BullMQ the verdict. */
+  async function settle(job: Job, token: string | undefined, delivery: Delivery<T>): Promise<T | undefined> {
+    switch (delivery.verdict) {
+      case "acknowledge":
+        return "value" in delivery ? delivery.value : undefined;
+      case "later":
+        if (delivery.status === "failed") throw delivery.error;
+        await job.moveToDelayed(Date.now() + delivery.afterMs, token);
+        throw createError(
+          "DelayedError",
+          `this job is ${delivery.status}; it is tried again in ${delivery.afterMs} ms`,
+        );
+      case "reject":
+        throw createError("UnrecoverableError", messageFrom(delivery.error), delivery.error);
+    }
+  }
+
+  return async (job, token) => settle(job, token, await consumer.handle(job));
 }
 
-function reasonOf(error: unknown): string {
+function messageFrom(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** BullMQ knows these errors by their names, whichever copy of it they come from. */
-function named(name: "DelayedError" | "UnrecoverableError", message: string, cause?: unknown): Error {
+/** BullMQ recognises these errors by name, so they need not come from the same copy of BullMQ. */
+function createError(name: "DelayedError" | "UnrecoverableError", message: string, cause?: unknown): Error {
   const error = new Error(message, cause === undefined ? undefined : { cause });
   error.name = name;
   return error;

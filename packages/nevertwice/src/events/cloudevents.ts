@@ -1,28 +1,30 @@
-/** CloudEvents, each processed once: `source` and `id` together are its name, whatever form it comes in. */
+/** CloudEvents, each processed once. `source` and `id` together are the key, in every content mode. */
+
+import { requireGuard } from "../core/argument-checks.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { eventKey } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
-import { type Check, isFunction, wholeFrom } from "../core/policy.ts";
-import { type CloudEvent, eventOf } from "./cloudevents/event.ts";
-import { eventsIn, type ReadEvent } from "./cloudevents/http.ts";
+import { type Check, isFunction, wholeFrom } from "../core/option-checks.ts";
+import { type CloudEvent, toCloudEvent } from "./cloudevents/event.ts";
+import { type ReadEvent, readEvents } from "./cloudevents/http.ts";
 import { consumer } from "./consumer.ts";
-import type { ConsumerGuard, ConsumerOptions } from "./consumer-settings.ts";
+import type { ConsumerGuard, ConsumerOptions } from "./consumer-options.ts";
 import type { Delivery } from "./delivery.ts";
-import { ANSWER_CHECKS, type AnswerOptions, answerOf, type HttpAnswer, refusal } from "./http-answer.ts";
-import { createReceiver, type Received, type Receiver } from "./incoming.ts";
+import { ANSWER_CHECKS, type AnswerOptions, type HttpAnswer, refusal, toHttpAnswer } from "./http-answer.ts";
+import { createReceiver, type Received, type Receiver } from "./receiver.ts";
 
 export type { CloudEvent } from "./cloudevents/event.ts";
 export type { HttpAnswer } from "./http-answer.ts";
-export type { Incoming, IncomingHeaders, Received, Receiver } from "./incoming.ts";
+export type { Incoming, IncomingHeaders, Received, Receiver } from "./receiver.ts";
 
 export interface CloudEventsOptions<T> extends Omit<ConsumerOptions<CloudEvent, T>, "key">, AnswerOptions {
-  /** Whether the request comes from whom it says. Default: not asked here, so ask before. */
+  /** Returns whether the request comes from the sender. Default: not verified here, so verify it before. */
   readonly verify?: ((received: Received) => boolean | PromiseLike<boolean>) | undefined;
   readonly maxBodyBytes?: number | undefined;
 }
 
 export interface CloudEventsReceiver<T> extends Receiver {
-  /** An event that came some other way, from a queue or a function's arguments. Never rejects. */
+  /** Handles an event that did not come over HTTP, but for example from a queue. Never rejects. */
   handleEvent(event: unknown): Promise<Delivery<T>>;
 }
 
@@ -38,16 +40,17 @@ const CLOUDEVENTS_CHECKS: Readonly<Record<string, Check>> = {
   key() {
     throw new NevertwiceError(
       "options-invalid",
-      "key is no option here: an event's source and id are its key.",
+      "key is not an option here: an event's source and id are its key.",
     );
   },
 };
 
-/** Fails with `options-invalid` at once on bad options. */
+/** Throws `options-invalid` on bad options. */
 export function cloudEvents<T = unknown>(
   guard: ConsumerGuard,
   options: CloudEventsOptions<T>,
 ): CloudEventsReceiver<T> {
+  requireGuard(guard, "cloudEvents(guard, { name, work })");
   const given: Readonly<Record<string, unknown>> = { ...options };
   for (const [name, check] of Object.entries(CLOUDEVENTS_CHECKS)) {
     if (given[name] !== undefined) check(name, given[name]);
@@ -61,7 +64,7 @@ export function cloudEvents<T = unknown>(
     work,
     ...rest
   } = options;
-  // What is wrong with an event is said where its key is asked for: the consumer refuses it.
+  // An invalid event throws when its key is read, and the consumer refuses it.
   const inner = consumer<ReadEvent, T>(guard, {
     ...rest,
     key: (read) => eventKey(read()),
@@ -77,25 +80,25 @@ export function cloudEvents<T = unknown>(
 
   const receiver = createReceiver(maxBodyBytes, async (received) => {
     if (verify !== undefined && (await verify(received)) !== true)
-      return refuse(new NevertwiceError("signature-invalid", "it is not the sender's own."));
+      return refuse(new NevertwiceError("signature-invalid", "the request does not come from the sender."));
     let events: readonly ReadEvent[];
     try {
-      events = eventsIn(received);
+      events = readEvents(received);
     } catch (error) {
       if (!isNevertwiceError(error)) throw error;
       return refuse(error);
     }
     const deliveries = await inner.handleBatch(events.map(once));
-    return answerOf(gravest(deliveries), { onRejected });
+    return toHttpAnswer(worstDelivery(deliveries), { onRejected });
   });
 
   return Object.assign(receiver, {
-    handleEvent: (event: unknown) => inner.handle(once(() => eventOf(event))),
+    handleEvent: (event: unknown) => inner.handle(once(() => toCloudEvent(event))),
   });
 }
 
-/** Of a batch there is one answer for all: it is sent again as long as one is to be, and those that are done are skipped. */
-function gravest(deliveries: readonly Delivery[]): Delivery {
+/** One response for the whole batch. It is sent again while one event must come again; events that are done are skipped then. */
+function worstDelivery(deliveries: readonly Delivery[]): Delivery {
   const [worst = { status: "done-before", verdict: "acknowledge" }] = [...deliveries].sort(
     (a, b) => weight(b) - weight(a),
   );
@@ -113,7 +116,7 @@ function weight(delivery: Delivery): number {
   }
 }
 
-/** Looked into once, however often it is asked for. */
+/** Reads the event once, however often it is called. */
 function once(read: ReadEvent): ReadEvent {
   let event: CloudEvent | undefined;
   return () => {

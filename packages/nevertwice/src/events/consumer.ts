@@ -1,16 +1,16 @@
 /**
- * One delivery of a message is done before, done now, or being done by another. Whoever delivers asks a consumer, and
- * tells its broker the verdict; what is decided about a message is decided here, and not in the adapters.
+ * Handles one delivery of a message: the work is done now, was done before, or another delivery is doing it. An adapter passes
+ * the message to a consumer and tells its broker the verdict. The consumer decides about a message; adapters decide nothing.
  */
 import type { Attempt } from "../core/attempt.ts";
 import { backoffMs, pause } from "../core/backoff.ts";
+import { BATCH_CHECKS, type BatchOptions, isArrayOfRequests, settleEach } from "../core/batch.ts";
 import { systemTimer } from "../core/clock.ts";
-import { BATCH_CHECKS, type BatchOptions, isList, settleEach } from "../core/each.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
 import { compositeKey } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
-import { checkOptions } from "../core/policy.ts";
+import { checkOptions } from "../core/option-checks.ts";
 import type { RunRequest } from "../core/request.ts";
 import type { RunResult } from "../core/result.ts";
 import type { ConsumerEvent } from "./consumer-event.ts";
@@ -18,15 +18,15 @@ import {
   type ConsumerGuard,
   type ConsumerOptions,
   type ConsumerSettings,
-  settingsOf,
-} from "./consumer-settings.ts";
+  consumerSettings,
+} from "./consumer-options.ts";
 import type { Delivery } from "./delivery.ts";
 
-/** What an adapter hands in with a message. */
+/** What an adapter passes along with a message. */
 export interface Handling {
-  /** Told after each renewal of the claim: the broker can be told that the message is still worked on. */
+  /** Called after each renewal of the claim, so that the adapter can tell the broker that work is in progress. */
   readonly onRenewed?: (() => unknown) | undefined;
-  /** No lease of this delivery is longer, where a process is told how long it may live. */
+  /** The longest lease for this delivery, for a process with a limited run time. */
   readonly maxLeaseMs?: number | undefined;
 }
 
@@ -37,92 +37,94 @@ export interface BatchHandling<Message> extends BatchOptions {
 
 export interface Consumer<Message, T = unknown> {
   readonly name: string;
-  /** Never rejects: every ending is a value, what the work threw included. */
+  /** Never rejects: every result is a value, including what the work threw. */
   handle(message: Message, handling?: Handling): Promise<Delivery<T>>;
-  /** An answer for each message, in their order. Messages with one key are handled one after the other. */
+  /** Returns one delivery for each message, in the same order. Messages with the same key are handled one after the other. */
   handleBatch(messages: readonly Message[], options?: BatchHandling<Message>): Promise<Delivery<T>[]>;
 }
 
-/** Fails with `options-invalid` at once on bad options. */
+/** Throws `options-invalid` on bad options. */
 export function consumer<Message, T = unknown>(
   guard: ConsumerGuard,
   options: ConsumerOptions<Message, T>,
 ): Consumer<Message, T> {
-  const settings = settingsOf(guard, options);
+  const settings = consumerSettings(guard, options);
 
   async function handle(message: Message, { onRenewed, maxLeaseMs }: Handling = {}): Promise<Delivery<T>> {
-    const request = requestOf(settings, message, maxLeaseMs);
-    if ("refused" in request) return told(settings, undefined, refused(request.refused));
+    const request = toRequest(settings, message, maxLeaseMs);
+    if ("refused" in request) return reported(settings, undefined, refused(request.refused));
     return handleRequest(message, { ...request, onRenewed });
   }
 
   async function handleRequest(message: Message, request: RunRequest): Promise<Delivery<T>> {
-    const course: Course = { tries: 0, attempts: 0, isHopeless: false };
+    const progress: DeliveryProgress = { tries: 0, attempts: 0, isPermanentError: false };
     let delivery: Delivery<T>;
     try {
-      const result = await guard.tryRun<T>(request, (attempt) => tryAll(settings, message, attempt, course));
-      delivery = deliveryOf(settings, result, course);
+      const result = await guard.tryRun<T>(request, (attempt) =>
+        tryAll(settings, message, attempt, progress),
+      );
+      delivery = toDelivery(settings, result, progress);
     } catch (error) {
-      delivery = failureOf(settings, error, course);
+      delivery = failureDelivery(settings, error, progress);
     }
-    return told(settings, request, delivery);
+    return reported(settings, request, delivery);
   }
 
   async function handleBatch(
     messages: readonly Message[],
     { onRenewed, maxLeaseMs, ...batch }: BatchHandling<Message> = {},
   ): Promise<Delivery<T>[]> {
-    isList("the batch", messages);
+    isArrayOfRequests("the batch", messages);
     checkOptions(batch, BATCH_CHECKS);
-    // Of messages with one key the second is done before once the first is, and not in its way.
+    // Of two messages with the same key, the second waits, so that it finds the first one completed rather than pending.
     const last = new Map<string, Promise<unknown>>();
     const ends = await settleEach(
       messages,
       (message) => {
-        const request = requestOf(settings, message, maxLeaseMs);
+        const request = toRequest(settings, message, maxLeaseMs);
         if ("refused" in request)
-          return Promise.resolve(told(settings, undefined, refused<T>(request.refused)));
-        const asked = { ...request, onRenewed: onRenewed && (() => onRenewed(message)) };
-        const same = JSON.stringify([request.scope, String(request.key)]);
-        const before = last.get(same) ?? Promise.resolve();
-        const answer = before.then(() => handleRequest(message, asked));
-        last.set(same, answer);
-        return answer;
+          return Promise.resolve(reported(settings, undefined, refused<T>(request.refused)));
+        const renewing = { ...request, onRenewed: onRenewed && (() => onRenewed(message)) };
+        const sameKey = JSON.stringify([request.scope, String(request.key)]);
+        const previous = last.get(sameKey) ?? Promise.resolve();
+        const delivery = previous.then(() => handleRequest(message, renewing));
+        last.set(sameKey, delivery);
+        return delivery;
       },
       batch.concurrency,
     );
     return ends.map((end) =>
-      end.status === "fulfilled" ? end.value : told(settings, undefined, refused<T>(end.reason)),
+      end.status === "fulfilled" ? end.value : reported(settings, undefined, refused<T>(end.reason)),
     );
   }
 
   return { name: options.name, handle, handleBatch };
 }
 
-/** What one delivery has come to so far. */
-interface Course {
+/** The progress of one delivery. */
+interface DeliveryProgress {
   tries: number;
-  /** The number of the attempt: what the store counts over all deliveries. */
+  /** The attempt's number, which the store counts over all deliveries. */
   attempts: number;
-  /** Whether the last error is permanent, as the work threw it: one that is remembered comes back as a copy. */
-  isHopeless: boolean;
+  /** Whether the last error that the work threw is permanent. Judged here because a remembered error is a copy of it. */
+  isPermanentError: boolean;
 }
 
-type Asked = RunRequest | { readonly refused: unknown };
+type RequestResult = RunRequest | { readonly refused: unknown };
 
-function requestOf<Message, T>(
+function toRequest<Message, T>(
   settings: ConsumerSettings<Message, T>,
   message: Message,
   maxLeaseMs = Number.POSITIVE_INFINITY,
-): Asked {
+): RequestResult {
   const { guard, name, operation = name, key, scope, fingerprint, policies } = settings;
   try {
     return {
       ...policies,
       leaseMs: boundedLease(policies.leaseMs ?? guard.policy.leaseMs, maxLeaseMs),
       operation,
-      // The consumer's name is in the scope whatever the operation is called: each consumer has its own record.
-      scope: scopeOf(name, scope === undefined ? [] : [given(scope(message))]),
+      // The consumer's name is part of the scope, whatever the operation is called: each consumer has its own record.
+      scope: consumerScope(name, scope === undefined ? [] : [requireTenant(scope(message))]),
       key: key(message) as string,
       fingerprint: fingerprint?.(message),
     };
@@ -131,55 +133,55 @@ function requestOf<Message, T>(
   }
 }
 
-const SHORTEST_LEASE_MS = 10;
+const MIN_LEASE_MS = 10;
 
-/** What is left of a process's life may be no whole number, or no time at all: that is no reason to refuse a message. */
+/** The remaining run time of a process may be fractional or negative. That is no reason to refuse a message. */
 function boundedLease(leaseMs: number, maxLeaseMs: number): number {
-  return maxLeaseMs < leaseMs ? Math.max(SHORTEST_LEASE_MS, Math.floor(maxLeaseMs)) : leaseMs;
+  return maxLeaseMs < leaseMs ? Math.max(MIN_LEASE_MS, Math.floor(maxLeaseMs)) : leaseMs;
 }
 
-/** Longer than the tenant's own name: the consumer's name is in it, and characters are escaped. */
-function scopeOf(name: string, tenant: readonly string[]): string {
+/** Checked again as a whole: with the consumer's name and the escaped characters it is longer than the tenant's name. */
+function consumerScope(name: string, tenant: readonly string[]): string {
   return checkedPart(compositeKey(name, ...tenant).text, SCOPE, "request-invalid");
 }
 
 const SCOPE = "what names the tenant of the message (scope)";
 
-/** A tenant that nobody named shares no bucket with others whom nobody named. */
-function given(scope: string): string {
+/** Throws `scope-missing` for an empty name. Otherwise all messages without a tenant would share one scope. */
+function requireTenant(scope: string): string {
   if (typeof scope === "string" && scope !== "") return checkedPart(scope, SCOPE, "request-invalid");
-  throw new NevertwiceError("scope-missing", "scope answered nothing: name the tenant of each message.");
+  throw new NevertwiceError("scope-missing", "scope returned no tenant: return the tenant of each message.");
 }
 
-/** Tries the work until it succeeds, may not be tried again, or the claim is lost. */
+/** Tries the work until it succeeds, its retries are used up, or the claim is lost. */
 async function tryAll<Message, T>(
   settings: ConsumerSettings<Message, T>,
   message: Message,
   attempt: Attempt,
-  course: Course,
+  progress: DeliveryProgress,
 ): Promise<T> {
   const { work, backoff } = settings;
-  course.attempts = attempt.number;
+  progress.attempts = attempt.number;
   for (;;) {
-    course.tries++;
+    progress.tries++;
     try {
-      return await work(message, attempt, { number: course.tries });
+      return await work(message, attempt, { number: progress.tries });
     } catch (error) {
       const { signal } = attempt;
-      course.isHopeless = isPermanent(settings, error);
-      if (course.tries > backoff.max || signal.aborted || course.isHopeless) throw error;
-      const afterMs = backoffMs(backoff, course.tries, Math.random());
-      tell(settings, { kind: "retrying", consumer: settings.name, tries: course.tries, afterMs, error });
+      progress.isPermanentError = isPermanent(settings, error);
+      if (progress.tries > backoff.max || signal.aborted || progress.isPermanentError) throw error;
+      const afterMs = backoffMs(backoff, progress.tries, Math.random());
+      report(settings, { kind: "retrying", consumer: settings.name, tries: progress.tries, afterMs, error });
       await pause(systemTimer, afterMs, signal);
       if (signal.aborted) throw error;
     }
   }
 }
 
-function deliveryOf<Message, T>(
+function toDelivery<Message, T>(
   settings: ConsumerSettings<Message, T>,
   result: RunResult<T>,
-  { tries, attempts }: Course,
+  { tries, attempts }: DeliveryProgress,
 ): Delivery<T> {
   const later = { verdict: "later", afterMs: laterMs(settings, Math.max(1, attempts)) } as const;
   const acknowledge = { verdict: "acknowledge" } as const;
@@ -206,18 +208,18 @@ function deliveryOf<Message, T>(
   }
 }
 
-function failureOf<Message, T>(
+function failureDelivery<Message, T>(
   settings: ConsumerSettings<Message, T>,
   error: unknown,
-  { tries, attempts, isHopeless }: Course,
+  { tries, attempts, isPermanentError }: DeliveryProgress,
 ): Delivery<T> {
-  // The work did not run: the request is itself wrong, or an earlier failure was remembered.
+  // The work did not run: the request is invalid, or an earlier failure is remembered.
   if (tries === 0) {
     return isNevertwiceError(error) ? refused(error) : { status: "failed-before", verdict: "reject", error };
   }
   const { maxAttempts = Number.POSITIVE_INFINITY } = settings;
   const failed = { status: "failed", error, tries, attempts } as const;
-  return attempts >= maxAttempts || isHopeless || isPermanent(settings, error)
+  return attempts >= maxAttempts || isPermanentError || isPermanent(settings, error)
     ? { ...failed, verdict: "reject" }
     : { ...failed, verdict: "later", afterMs: laterMs(settings, Math.max(1, attempts)) };
 }
@@ -230,21 +232,21 @@ function laterMs<Message, T>({ later }: ConsumerSettings<Message, T>, attempts: 
   return backoffMs(later, attempts, 0);
 }
 
-/** Whoever should have judged the error could not: it is tried again, as any other. */
+/** An `isPermanent` that throws counts as false: the message is tried again. */
 function isPermanent<Message, T>(settings: ConsumerSettings<Message, T>, error: unknown): boolean {
   return harmless(() => settings.isPermanent?.(error)) === true;
 }
 
-function told<Message, T>(
+function reported<Message, T>(
   settings: ConsumerSettings<Message, T>,
   request: RunRequest | undefined,
   delivery: Delivery<T>,
 ): Delivery<T> {
   if (settings.onEvent === undefined) return delivery;
-  // A refused request has no name that could be told.
+  // A refused request has no valid key, and so no hash of one.
   const keyHash =
-    request === undefined || delivery.status === "refused" ? undefined : hashOf(settings, request);
-  tell(settings, {
+    request === undefined || delivery.status === "refused" ? undefined : hashKey(settings, request);
+  report(settings, {
     kind: delivery.status === "conflict" ? "alarm" : delivery.status,
     consumer: settings.name,
     ...(keyHash === undefined ? {} : { keyHash }),
@@ -254,13 +256,13 @@ function told<Message, T>(
   return delivery;
 }
 
-function hashOf<Message, T>(
+function hashKey<Message, T>(
   { guard }: ConsumerSettings<Message, T>,
   { operation, scope, key }: RunRequest,
 ): string {
   return guard.about({ operation, scope, key }).keyHash;
 }
 
-function tell<Message, T>({ onEvent }: ConsumerSettings<Message, T>, event: ConsumerEvent): void {
+function report<Message, T>({ onEvent }: ConsumerSettings<Message, T>, event: ConsumerEvent): void {
   if (onEvent !== undefined) harmless(() => onEvent(event));
 }

@@ -1,6 +1,6 @@
-/** What a sender over HTTP is told of a delivery: a status that makes it stop, or one that makes it send again. */
+/** The HTTP response to a sender for a delivery: a status that makes it stop, or one that makes it send again. */
 import { isNevertwiceError, type NevertwiceError } from "../core/errors.ts";
-import { type Check, oneOf } from "../core/policy.ts";
+import { type Check, oneOf } from "../core/option-checks.ts";
 import type { Delivery } from "./delivery.ts";
 
 export interface HttpAnswer {
@@ -11,8 +11,8 @@ export interface HttpAnswer {
 
 export interface AnswerOptions {
   /**
-   * What the sender is told of a message that sending again cannot help: `refuse` it, so that it shows as failed
-   * there, and is sent again as the sender's schedule has it; or `accept` it, so that it is not. Default `refuse`.
+   * The response for a rejected message. `refuse` (default) shows it as failed at the sender, which sends it again on its
+   * schedule. `accept` makes the sender stop.
    */
   readonly onRejected?: "refuse" | "accept" | undefined;
 }
@@ -30,12 +30,12 @@ const LATER_STATUS = {
   failed: 500,
 } as const;
 
-export function answerOf(delivery: Delivery, { onRejected = "refuse" }: AnswerOptions): HttpAnswer {
+export function toHttpAnswer(delivery: Delivery, { onRejected = "refuse" }: AnswerOptions): HttpAnswer {
   switch (delivery.verdict) {
     case "acknowledge":
       return ACCEPTED;
     case "later": {
-      // Never zero: a sender that heeds it would be back at once.
+      // Never zero: the sender would retry immediately.
       const seconds = Math.max(1, Math.ceil(delivery.afterMs / 1_000));
       const { status } = delivery;
       return problem(LATER_STATUS[status], status, { "retry-after": String(seconds) });
@@ -47,7 +47,7 @@ export function answerOf(delivery: Delivery, { onRejected = "refuse" }: AnswerOp
   }
 }
 
-/** The messages of our own errors hold no key and nothing of the body. */
+/** Safe to send: the messages of our errors contain no key and no part of the body. */
 export function refusal({ status, code, message }: NevertwiceError): HttpAnswer {
   return problem(status, code, {}, message.slice(code.length + 2));
 }

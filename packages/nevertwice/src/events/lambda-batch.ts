@@ -1,9 +1,9 @@
 /**
- * AWS Lambda, triggered by a queue or a stream: each record of a batch is done once, and the answer says which of them
- * are to come again (`ReportBatchItemFailures`), so that one that fails does not bring back those that are done.
+ * AWS Lambda, triggered by a queue or a stream. Each record of a batch is processed once. The response lists the records
+ * that must come again (`ReportBatchItemFailures`), so that one failure does not repeat the records that are done.
  */
 import { compositeKey, type Key } from "../core/key.ts";
-import { checkOptions, isFunction, wholeFrom } from "../core/policy.ts";
+import { checkOptions, isFunction, wholeFrom } from "../core/option-checks.ts";
 import type { Consumer } from "./consumer.ts";
 import type { Delivery } from "./delivery.ts";
 import {
@@ -12,8 +12,9 @@ import {
   type LambdaRecord,
   type LambdaSqsRecord,
   type Lane,
-  lanesOf,
+  toLanes,
 } from "./lambda-batch/records.ts";
+import { KEY_ATTRIBUTE } from "./sqs/message.ts";
 
 export type {
   ItemIdentifier,
@@ -26,13 +27,13 @@ export type {
 } from "./lambda-batch/records.ts";
 
 export interface LambdaBatchOptions<Message, T = unknown> {
-  /** How many records are under way at once; default 10. Those that must stay in order do. */
+  /** How many records are processed at once. Default: 10. Records that must stay in order do. */
   readonly concurrency?: number | undefined;
-  /** With less time than this left no further record is begun, and those left over are reported. Default 1 s. */
+  /** With less time left than this, no further record is started, and the remaining ones are reported. Default: 1 s. */
   readonly reserveMs?: number | undefined;
   /**
-   * Takes what sending again cannot help: once it answers, the record counts as done. Default: it is reported like any
-   * failure, and Lambda sends it again until its own limit, then to the dead-letter queue or destination that you gave.
+   * Stores a rejected record: once it resolves, the record counts as done. Default: the record is reported like any other
+   * failure. Lambda retries it up to its own limit, then moves it to the dead-letter queue or destination that you set up.
    */
   readonly onRejected?: ((record: Message, delivery: Delivery<T>) => unknown) | undefined;
 }
@@ -43,17 +44,17 @@ export interface LambdaBatchAnswer {
   batchItemFailures: { itemIdentifier: ItemIdentifier }[];
 }
 
-/** What is used of the context that Lambda hands to a function. */
+/** The part of the Lambda context that is used here. */
 export interface LambdaBatchContext {
   getRemainingTimeInMillis(): number;
 }
 
 /** A shorter lease could not be renewed in time. */
-const LEAST_LEASE_MS = 1_000;
+const MIN_LEASE_MS = 1_000;
 
 /**
- * The function to export. It throws, and so brings the whole batch back, only for an event that it does not know. No
- * lease is longer than the function may still run: one that is killed holds its keys no longer than that.
+ * Returns the function to export. It throws, which repeats the whole batch, only for an event that is not a known batch. No
+ * lease is longer than the remaining run time of the function: a killed function holds its keys no longer than that.
  */
 export function lambdaBatch<Message extends LambdaRecord, T>(
   consumer: Pick<Consumer<Message, T>, "handleBatch">,
@@ -66,8 +67,20 @@ export function lambdaBatch<Message extends LambdaRecord, T>(
     onRejected,
   } = options;
 
-  async function isDone(record: Message, delivery: Delivery<T>): Promise<boolean> {
-    if (delivery.verdict !== "reject" || onRejected === undefined) return delivery.verdict === "acknowledge";
+  /** Returns whether Lambda may forget the record. */
+  async function settle(record: Message, delivery: Delivery<T>): Promise<boolean> {
+    switch (delivery.verdict) {
+      case "acknowledge":
+        return true;
+      case "later":
+        return false;
+      case "reject":
+        return reject(record, delivery);
+    }
+  }
+
+  async function reject(record: Message, delivery: Delivery<T>): Promise<boolean> {
+    if (onRejected === undefined) return false;
     try {
       await onRejected(record, delivery);
       return true;
@@ -76,56 +89,56 @@ export function lambdaBatch<Message extends LambdaRecord, T>(
     }
   }
 
-  /** One record of each lane at a time, so that those with one key can be done one after the other. */
-  async function handleRound(round: readonly Progress<Message>[], remainingMs: number): Promise<void> {
-    const records = round.map(({ lane, done }) => (lane.items[done] as Item<Message>).record);
-    const maxLeaseMs = Math.max(LEAST_LEASE_MS, Math.ceil(remainingMs));
+  /** One record of each lane at a time, so that the records of a lane are handled in order. */
+  async function handleRound(round: readonly LaneProgress<Message>[], remainingMs: number): Promise<void> {
+    const records = round.map(({ lane, done }) => (lane.items[done] as LaneItem<Message>).record);
+    const maxLeaseMs = Math.max(MIN_LEASE_MS, Math.ceil(remainingMs));
     const deliveries = await consumer.handleBatch(records, { concurrency, maxLeaseMs });
     await Promise.all(
       round.map(async (progress, index) => {
         const record = records[index] as Message;
-        if (await isDone(record, deliveries[index] as Delivery<T>)) progress.done++;
+        if (await settle(record, deliveries[index] as Delivery<T>)) progress.done++;
         else progress.isStopped = true;
       }),
     );
   }
 
   return async (event, context) => {
-    const all = lanesOf(event).map((lane): Progress<Message> => ({ lane, done: 0, isStopped: false }));
+    const all = toLanes(event).map((lane): LaneProgress<Message> => ({ lane, done: 0, isStopped: false }));
     for (;;) {
       const remainingMs = context?.getRemainingTimeInMillis() ?? Number.POSITIVE_INFINITY;
       const left = all.filter(({ lane, done, isStopped }) => !isStopped && done < lane.items.length);
       if (left.length === 0 || remainingMs < reserveMs) break;
       await handleRound(left.slice(0, concurrency), remainingMs);
     }
-    return { batchItemFailures: all.flatMap(failuresOf) };
+    return { batchItemFailures: all.flatMap(toItemFailures) };
   };
 }
 
-type Item<Message> = Lane<Message>["items"][number];
+type LaneItem<Message> = Lane<Message>["items"][number];
 
-interface Progress<Message> {
+interface LaneProgress<Message> {
   readonly lane: Lane<Message>;
-  /** How many of its records are done, from the first on. */
+  /** How many of its records are done, counted from the first. */
   done: number;
   isStopped: boolean;
 }
 
-function failuresOf<Message>({ lane: { items, isStream }, done }: Progress<Message>) {
+function toItemFailures<Message>({ lane: { items, isStream }, done }: LaneProgress<Message>) {
   const failed = items.slice(done, isStream ? done + 1 : items.length);
   return failed.map(({ identifier }) => ({ itemIdentifier: identifier }));
 }
 
 /**
- * The key that a record has of its own: SQS's deduplication id or else its message id, the event id of a stream, Kafka's
- * topic, partition and offset. All of these are the same when Lambda sends a record again; a producer that sends twice
- * makes two records, and of those only the deduplication id can be the same. Better is an id in the message.
+ * The key that the record carries: for SQS the deduplication id, or the message id if there is none; for a stream the event
+ * id; for Kafka topic, partition and offset. Each is the same when Lambda sends the record again. A producer that sends twice
+ * creates two records, which can share only the deduplication id. An id in the message itself is a better key.
  */
 export function recordKey(record: LambdaRecord): string | Key | undefined {
   if ("offset" in record) return compositeKey(record.topic, record.partition, record.offset);
   if ("messageId" in record) {
     const { MessageDeduplicationId: id } = record.attributes;
-    // Escaped like a key of one part, so that no producer's id is the place of a record of Kafka.
+    // Escaped like a key of one part, so that no producer's id can equal the place of a Kafka record.
     return id === undefined ? record.messageId : compositeKey(id).text;
   }
   return record.eventID;
@@ -133,5 +146,5 @@ export function recordKey(record: LambdaRecord): string | Key | undefined {
 
 /** The key that `sendOnce` of nevertwice/events/sqs gave the message. */
 export function sentKey(record: LambdaSqsRecord): string | undefined {
-  return record.messageAttributes["idempotency-key"]?.stringValue;
+  return record.messageAttributes[KEY_ATTRIBUTE]?.stringValue;
 }

@@ -1,11 +1,11 @@
-/** Messages by what must stay in order, in their order: a lane is done one after the other, and lanes side by side. */
-export function lanesBy<Message>(
+/** Groups messages into lanes. The messages of one lane are handled in order, and lanes run in parallel. */
+export function groupIntoLanes<Message>(
   messages: readonly Message[],
-  nameOf: (message: Message) => unknown,
+  laneName: (message: Message) => unknown,
 ): Message[][] {
   const lanes = new Map<unknown, Message[]>();
   for (const message of messages) {
-    const name = nameOf(message);
+    const name = laneName(message);
     const lane = lanes.get(name);
     if (lane === undefined) lanes.set(name, [message]);
     else lane.push(message);

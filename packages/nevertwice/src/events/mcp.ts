@@ -1,14 +1,15 @@
 /**
- * A tool of an MCP server that is called once for each key: the call that comes again, after a lost answer or from an
- * agent that starts over, gets the answer that the first one got.
+ * A tool of an MCP server that runs once for each key. A repeated call, for example after a lost response or from an agent
+ * that starts over, gets the answer of the first call.
  */
 import type { Attempt } from "../core/attempt.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { parsedJson } from "../core/fingerprint.ts";
+import { isPlainObject } from "../core/plain-object.ts";
 import type { FailureDisposition } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
 import { type RunResult, toError } from "../core/result.ts";
-import { scopeOf } from "./agent-scope.ts";
+import { readScope } from "./agent-scope.ts";
 import { readKey, type ToolArguments, withoutKey } from "./mcp/tool-key.ts";
 import {
   type ToolContext,
@@ -25,31 +26,31 @@ export type { KeyPlace, ToolArguments, ToolKey } from "./mcp/tool-key.ts";
 export type { ToolAuth, ToolContext, ToolGuard, ToolOptions } from "./mcp/tool-options.ts";
 export type { RefusalHint, RefusalStyle, ToolRefusal } from "./mcp/tool-refusal.ts";
 
-/** Undefined only in a call without a key, which only a tool with `required: false` runs. */
+/** Undefined only in a call without a key, which needs a tool with `required: false`. */
 export type AttemptOf<Required extends boolean> = Required extends true ? Attempt : Attempt | undefined;
 
-/** What `registerTool` takes. */
+/** A handler for `registerTool`. */
 export type ToolHandler<Call extends readonly unknown[], Result> = (
   ...call: Call
 ) => Promise<Result | ToolRefusal>;
 
 export interface IdempotentTool<Context, Required extends boolean> {
   /**
-   * The annotations with an `idempotentHint` that is true: only if every call has its key among its arguments. One that
-   * is given stands, as all others do.
+   * Adds an `idempotentHint` to the annotations. It is true only if every call has its key among its arguments. An
+   * `idempotentHint` that you give stays.
    */
   annotations<Given extends object>(given?: Given): Given & { idempotentHint: boolean };
   /** The handler that runs `work` once for each key. */
   handler<Args, Own extends Context, Result extends object>(
     work: (args: Args, context: Own, attempt: AttemptOf<Required>) => Result | PromiseLike<Result>,
   ): ToolHandler<[args: Args, context: Own], Result>;
-  /** The same for a tool without an input schema, which is handed its context alone. */
+  /** The same for a tool without an input schema, whose handler gets only the context. */
   handlerWithoutArguments<Own extends Context, Result extends object>(
     work: (context: Own, attempt: AttemptOf<Required>) => Result | PromiseLike<Result>,
   ): ToolHandler<[context: Own], Result>;
 }
 
-/** Fails with `options-invalid` at once on bad options, and if nobody said whose keys they are. */
+/** Throws `options-invalid` on bad options, and if `scope` is missing. */
 export function idempotentTool<Context extends ToolContext = ToolContext, Required extends boolean = true>(
   guard: ToolGuard,
   options: ToolOptions<Context, Required>,
@@ -64,7 +65,7 @@ export function idempotentTool<Context extends ToolContext = ToolContext, Requir
       work: (args: Args, context: Own, attempt: AttemptOf<Required>) => Result | PromiseLike<Result>,
     ) {
       return (args: Args, context: Own) =>
-        answer<Context, Result>(guard, settings, (args ?? {}) as ToolArguments, context, (attempt) =>
+        answerCall<Context, Result>(guard, settings, (args ?? {}) as ToolArguments, context, (attempt) =>
           work(args, context, attempt as AttemptOf<Required>),
         );
     },
@@ -72,24 +73,24 @@ export function idempotentTool<Context extends ToolContext = ToolContext, Requir
       work: (context: Own, attempt: AttemptOf<Required>) => Result | PromiseLike<Result>,
     ) {
       return (context: Own) =>
-        answer<Context, Result>(guard, settings, {}, context, (attempt) =>
+        answerCall<Context, Result>(guard, settings, {}, context, (attempt) =>
           work(context, attempt as AttemptOf<Required>),
         );
     },
   };
 }
 
-/** An answer that is given and not kept: an error of the tool, or a question to the user. */
+/** An answer that is returned but not stored: an error of the tool, or a question to the user. */
 class NotKept extends Error {
   readonly result: object;
 
   constructor(result: object) {
-    super("the tool's answer is not kept");
+    super("the tool's answer is not stored");
     this.result = result;
   }
 }
 
-async function answer<Context extends ToolContext, Result extends object>(
+async function answerCall<Context extends ToolContext, Result extends object>(
   guard: ToolGuard,
   settings: ToolSettings<Context>,
   args: ToolArguments,
@@ -98,33 +99,33 @@ async function answer<Context extends ToolContext, Result extends object>(
 ): Promise<Result | ToolRefusal> {
   let hasRun = false;
   try {
-    const request = await requestOf(guard, settings, args, context);
+    const request = await toRequest(guard, settings, args, context);
     if (request === undefined) {
       hasRun = true;
       return await run(undefined);
     }
     const result = await guard.tryRun(request, async (attempt) => {
       hasRun = true;
-      return kept(settings, await run(attempt));
+      return keepableResult(settings, await run(attempt));
     });
-    return answerOf(settings, result);
+    return toAnswer(settings, result);
   } catch (error) {
     if (error instanceof NotKept) return error.result as Result;
-    // What the tool itself throws is its own, also if it is one of ours.
+    // An error of the tool itself is passed on, even if it is a NevertwiceError.
     if (hasRun || !isNevertwiceError(error)) throw error;
     return refuse(settings.refusal, error);
   }
 }
 
-/** Undefined for a call that has no key and needs none. */
-async function requestOf<Context extends ToolContext>(
+/** Undefined for a call without a key, if the tool does not require one. */
+async function toRequest<Context extends ToolContext>(
   guard: ToolGuard,
   settings: ToolSettings<Context>,
   args: ToolArguments,
   context: Context,
 ): Promise<RunRequest | undefined> {
   const meta = (context.mcpReq?._meta ?? context._meta ?? {}) as ToolArguments;
-  const key = checkedLength(settings, readKey(settings.key, args, meta, context));
+  const key = checkKey(settings, readKey(settings.key, args, meta, context));
   if (key === undefined) return undefined;
   const { operation, policies, fingerprint } = settings;
   const judge = policies.onFailure ?? guard.policy.onFailure;
@@ -132,7 +133,7 @@ async function requestOf<Context extends ToolContext>(
     ...policies,
     operation,
     key,
-    scope: await scopeOf(settings.scope, context, args),
+    scope: await readScope(settings.scope, context, args),
     fingerprint:
       fingerprint === "none"
         ? undefined
@@ -141,12 +142,12 @@ async function requestOf<Context extends ToolContext>(
           : fingerprint(args, context),
     onFailure: (error: unknown): FailureDisposition =>
       error instanceof NotKept ? "release" : typeof judge === "function" ? judge(error) : judge,
-    // A caller that is gone ends its wait, never the tool: what it does goes on and is kept.
+    // A caller that disconnects ends its wait, never the tool: the tool continues and its answer is stored.
     signal: context.mcpReq?.signal ?? context.signal,
   };
 }
 
-function checkedLength<Context>(
+function checkKey<Context>(
   { required, maxKeyLength, keyPattern }: ToolSettings<Context>,
   key: string | undefined,
 ): string | undefined {
@@ -154,7 +155,7 @@ function checkedLength<Context>(
     if (!required) return undefined;
     throw new NevertwiceError(
       "key-missing",
-      "this tool needs an idempotency key: a value of your own, new for every new call and the same on every retry of it.",
+      "this tool needs an idempotency key: send a unique value for every new call, and the same value on every retry of it.",
     );
   }
   if (key.length > maxKeyLength)
@@ -167,23 +168,30 @@ function checkedLength<Context>(
   return key;
 }
 
-/** Throws what is to be given and not kept. */
-function kept<Context, Result extends object>({ keepErrors }: ToolSettings<Context>, result: Result): Result {
+/** Returns the result if it may be stored. Otherwise throws `NotKept`. */
+function keepableResult<Context, Result extends object>(
+  { keepErrors }: ToolSettings<Context>,
+  result: Result,
+): Result {
   const { isError, resultType } = (result ?? {}) as ToolArguments;
-  // The tool asks before it goes on: the same call comes back with what it asked for.
+  // The tool asks the user a question first. The same call comes again with the answer.
   if (resultType === "input_required") throw new NotKept(result);
   if (isError !== true) return result;
   const isKept = typeof keepErrors === "function" ? keepErrors(result as ToolArguments) : keepErrors;
-  if (isKept) return result;
+  // Only `true` stores an error: a promise, for example, does not.
+  if (isKept === true) return result;
   throw new NotKept(result);
 }
 
-function answerOf<Context, Result extends object>(
+function toAnswer<Context, Result extends object>(
   settings: ToolSettings<Context>,
   result: RunResult<Result>,
 ): Result | ToolRefusal {
   if (result.status === "ran") return result.value;
   if (result.status !== "replayed") return refuse(settings.refusal, toError(result));
+  // An operator or another program wrote the record: the call is done, but the value is not a tool's answer.
+  if (!isPlainObject(result.value))
+    return refuse(settings.refusal, toError({ status: "not-kept", reason: "unreadable" }));
   const { _meta } = result.value as { readonly _meta?: object };
   return { ...result.value, _meta: { ..._meta, replayed: true } };
 }

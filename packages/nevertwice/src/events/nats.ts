@@ -1,54 +1,57 @@
-/** NATS JetStream: messages that are acknowledged when done, sent again later, or terminated; in progress as long as their claim is renewed. */
+/**
+ * NATS JetStream. A message is acknowledged when it is done, negatively acknowledged to come again later, or terminated. Each
+ * renewal of the claim reports to the server that work is in progress.
+ */
 import { NevertwiceError } from "../core/errors.ts";
 import { harmless } from "../core/observer.ts";
-import { type Check, checkOptions, isBoolean, isFunction, wholeFrom } from "../core/policy.ts";
+import { type Check, checkOptions, isBoolean, isFunction, wholeFrom } from "../core/option-checks.ts";
 import type { Consumer } from "./consumer.ts";
 import type { Delivery, Rejection } from "./delivery.ts";
+import { createInFlightWork, type Drained, type DrainOptions } from "./in-flight-work.ts";
 import type { NatsMessage } from "./nats/message.ts";
-import { createUnderWay, type Drained, type DrainOptions } from "./under-way.ts";
 
 export { messageId, messageKey, type NatsMessage, streamPlace } from "./nats/message.ts";
-export { type NatsPublisher, publishOnce } from "./nats/publishing.ts";
+export { type NatsPublisher, publishOnce } from "./nats/publish-once.ts";
 
 export interface NatsHandling<Message extends NatsMessage> {
-  /** Whether the server is to say that it has the acknowledgement: one more round trip. Default: false. */
+  /** Whether to wait until the server confirms the acknowledgement: one more round trip. Default: false. */
   readonly confirm?: boolean | undefined;
-  /** Puts a rejected message where people look, before it is terminated. If it fails, the message comes again. */
+  /** Stores a rejected message where operators look, before it is terminated. If it throws, the message comes again. */
   readonly onRejected?: ((message: Message, delivery: Rejection) => unknown) | undefined;
-  /** Told what becomes of the consuming. What it throws is dropped. */
+  /** Called with each event. What it throws is ignored. */
   readonly onEvent?: ((event: NatsEvent) => unknown) | undefined;
 }
 
 export interface NatsOptions<Message extends NatsMessage> extends NatsHandling<Message> {
-  /** What `consume()` of a JetStream consumer answers. */
+  /** What `consume()` of a JetStream consumer returns. */
   readonly messages: AsyncIterable<Message> & { close(): Promise<unknown> };
-  /** How many messages are under way at once; default 16. */
+  /** How many messages are processed at once. Default: 16. */
   readonly concurrency?: number | undefined;
 }
 
 export type NatsEvent =
   | { readonly kind: "rejected"; readonly stream: string; readonly sequence: number; readonly error: unknown }
-  /** The server, or `onRejected`, could not be told what became of a message: it comes again. */
+  /** The call to the server, or to `onRejected`, failed: the message comes again. */
   | {
       readonly kind: "unanswered";
       readonly stream: string;
       readonly sequence: number;
       readonly error: unknown;
     }
-  /** No more messages come: they were closed, or failed with the error. */
+  /** No more messages arrive: they were closed, or failed with the error. */
   | { readonly kind: "ended"; readonly error?: unknown };
 
 export interface NatsConsumption {
-  /** Resolves once no more messages come, and those under way have ended. */
+  /** Resolves once no more messages arrive and all started ones have ended. */
   readonly ended: Promise<void>;
-  /** Takes no more messages, gives back those that have not begun, and waits for those being worked on. */
+  /** Takes no more messages, returns those that have not started, and waits for those that have. */
   close(options?: DrainOptions): Promise<Drained>;
 }
 
 const CONCURRENCY = 16;
 
-/** Before a rejected message that could not be put anywhere comes again. */
-const REST_MS = 1_000;
+/** How long to wait before the server sends a rejected message again that `onRejected` could not store. */
+const RETRY_REJECTED_MS = 1_000;
 
 const HANDLING_CHECKS: Readonly<Record<string, Check>> = {
   confirm: isBoolean,
@@ -62,45 +65,53 @@ const CHECKS: Readonly<Record<string, Check>> = {
   concurrency: wholeFrom(1),
 };
 
-/** For a loop or a callback of your own: has a message handled, and tells the server the verdict. Never rejects. */
+/** For your own loop or callback: the consumer handles the message, and the server gets the verdict. Never rejects. */
 export function natsHandler<Message extends NatsMessage, T>(
   consumer: Pick<Consumer<Message, T>, "handle">,
   options: NatsHandling<Message> = {},
 ): (message: Message) => Promise<void> {
   checkOptions(options, HANDLING_CHECKS);
   const { confirm = false, onRejected, onEvent } = options;
-  const tell = (event: NatsEvent) => void harmless(() => onEvent?.(event));
-  const placeOf = ({ info, seq }: Message) => ({ stream: info.stream, sequence: seq });
+  const report = (event: NatsEvent) => void harmless(() => onEvent?.(event));
+  const place = ({ info, seq }: Message) => ({ stream: info.stream, sequence: seq });
 
+  /** Tells the server the verdict. */
   async function settle(message: Message, delivery: Delivery): Promise<void> {
-    if (delivery.verdict === "later") message.nak(delivery.afterMs);
-    else if (delivery.verdict === "reject") await reject(message, delivery);
-    else if (confirm) await message.ackAck();
-    else message.ack();
+    switch (delivery.verdict) {
+      case "acknowledge":
+        if (confirm) await message.ackAck();
+        else message.ack();
+        return;
+      case "later":
+        message.nak(delivery.afterMs);
+        return;
+      case "reject":
+        await reject(message, delivery);
+    }
   }
 
   async function reject(message: Message, delivery: Rejection): Promise<void> {
     try {
       await onRejected?.(message, delivery);
     } catch (error) {
-      message.nak(REST_MS);
+      message.nak(RETRY_REJECTED_MS);
       throw error;
     }
-    // Without a reason: an older server takes the word for none of its own, and would send the message again.
+    // Without a reason: an older server does not know a termination with a reason, and would send the message again.
     message.term();
-    tell({ kind: "rejected", ...placeOf(message), error: delivery.error });
+    report({ kind: "rejected", ...place(message), error: delivery.error });
   }
 
   return async (message) => {
     try {
       await settle(message, await consumer.handle(message, { onRenewed: () => message.working() }));
     } catch (error) {
-      tell({ kind: "unanswered", ...placeOf(message), error });
+      report({ kind: "unanswered", ...place(message), error });
     }
   };
 }
 
-/** Starts at once. Fails with `options-invalid` on bad options; what fails later is told to `onEvent`. */
+/** Starts immediately. Throws `options-invalid` on bad options. Later failures are reported to `onEvent`. */
 export function consumeNats<Message extends NatsMessage, T>(
   consumer: Pick<Consumer<Message, T>, "handle">,
   options: NatsOptions<Message>,
@@ -109,30 +120,30 @@ export function consumeNats<Message extends NatsMessage, T>(
   const { messages, concurrency = CONCURRENCY, ...handling } = options;
   areMessages("messages", messages);
   const handle = natsHandler(consumer, handling);
-  const tell = (event: NatsEvent) => void harmless(() => handling.onEvent?.(event));
-  const underWay = createUnderWay(concurrency);
+  const report = (event: NatsEvent) => void harmless(() => handling.onEvent?.(event));
+  const inFlight = createInFlightWork(concurrency);
 
   async function read(): Promise<void> {
     try {
       for await (const message of messages) {
-        await underWay.room();
-        if (underWay.isStopped()) harmless(() => message.nak());
-        else underWay.begin(() => handle(message));
+        await inFlight.room();
+        if (inFlight.isStopped()) harmless(() => message.nak());
+        else inFlight.begin(() => handle(message));
       }
-      tell({ kind: "ended" });
+      report({ kind: "ended" });
     } catch (error) {
-      tell({ kind: "ended", error });
+      report({ kind: "ended", error });
     }
   }
 
   const reading = read();
   return {
-    ended: reading.then(() => underWay.idle()),
+    ended: reading.then(() => inFlight.idle()),
     close(drain) {
-      underWay.stop();
-      // What it answers is not waited for: it comes only after the last message was taken, which may be never.
+      inFlight.stop();
+      // Not awaited: it resolves only after the last message was taken, which may never happen.
       harmless(() => messages.close());
-      return underWay.drain(reading, drain);
+      return inFlight.drain(reading, drain);
     },
   };
 }
@@ -143,6 +154,6 @@ function areMessages(name: string, value: unknown): void {
   if (isIterable && typeof messages?.close === "function") return;
   throw new NevertwiceError(
     "options-invalid",
-    `${name} must be what consume() of a JetStream consumer answers: await consumer.consume().`,
+    `${name} must be what consume() of a JetStream consumer returns: await consumer.consume().`,
   );
 }

@@ -1,45 +1,52 @@
-/** RabbitMQ: a queue whose messages are acknowledged when done, given back to come again, or dead-lettered. */
+/** RabbitMQ. A message is acknowledged when it is done, returned to the queue to come again later, or dead-lettered. */
 import { pause } from "../core/backoff.ts";
 import { systemTimer } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { harmless } from "../core/observer.ts";
-import { type Check, checkOptions, isFunction, isText, wholeFrom } from "../core/policy.ts";
+import { type Check, checkOptions, isFunction, isText, wholeFrom } from "../core/option-checks.ts";
 import type { Consumer } from "./consumer.ts";
 import type { Delivery, Rejection } from "./delivery.ts";
+import { createInFlightWork, type Drained, type DrainOptions } from "./in-flight-work.ts";
 import { isChannel, type RabbitmqChannel, type RabbitmqMessage } from "./rabbitmq/channel.ts";
-import { createUnderWay, type Drained, type DrainOptions } from "./under-way.ts";
 
 export type { RabbitmqChannel, RabbitmqMessage } from "./rabbitmq/channel.ts";
-export { publishOnce, type RabbitmqConfirmChannel, type RabbitmqPublishing } from "./rabbitmq/publishing.ts";
+export {
+  publishOnce,
+  type RabbitmqConfirmChannel,
+  type RabbitmqPublishing,
+} from "./rabbitmq/publish-once.ts";
 
 export interface RabbitmqOptions<Message extends RabbitmqMessage> {
-  /** Of amqplib. It stays yours to close. */
+  /** A channel of amqplib. You close it. */
   readonly channel: RabbitmqChannel<Message>;
   readonly queue: string;
-  /** How many messages are under way at once; default 16. */
+  /** How many messages are processed at once. Default: 16. */
   readonly prefetch?: number | undefined;
-  /** How long a message that is to come later is held before it is given back; default 60,000. It keeps its place meanwhile. */
+  /** How long a message that is to come later is held before it is returned to the queue. Default: 60,000. It counts towards `prefetch` meanwhile. */
   readonly maxHoldMs?: number | undefined;
-  /** Puts a rejected message where people look, for a queue that has no dead-letter exchange. If it fails, the message comes again. */
+  /** Stores a rejected message where operators look, for a queue without a dead-letter exchange. If it throws, the message comes again. */
   readonly onRejected?: ((message: Message, delivery: Rejection) => unknown) | undefined;
-  /** Told what becomes of the consuming. What it throws is dropped. */
+  /** Called with each event. What it throws is ignored. */
   readonly onEvent?: ((event: RabbitmqEvent) => unknown) | undefined;
 }
 
 export type RabbitmqEvent =
-  /** RabbitMQ ended the consumer, as it does when the queue is deleted: no more messages come. */
+  /** RabbitMQ cancelled the consumer, as it does when the queue is deleted: no more messages arrive. */
   | { readonly kind: "cancelled"; readonly queue: string }
   | { readonly kind: "rejected"; readonly queue: string; readonly error: unknown }
-  /** The broker, or `onRejected`, could not be told what became of a message: it comes again. */
+  /** The call to the broker, or to `onRejected`, failed: the message comes again. */
   | { readonly kind: "unanswered"; readonly queue: string; readonly error: unknown };
 
 export interface RabbitmqConsumption {
   readonly consumerTag: string;
-  /** Takes no more messages, gives back those that are held, and waits for those being worked on. */
+  /** Takes no more messages, returns those that are held, and waits for those that have started. */
   close(options?: DrainOptions): Promise<Drained>;
 }
 
 const DEFAULTS = { prefetch: 16, maxHoldMs: 60_000 };
+
+/** How long to wait before a rejected message that `onRejected` could not store is returned to the queue. */
+const RETRY_REJECTED_MS = 1_000;
 
 const CHECKS: Readonly<Record<string, Check>> = {
   channel: isChannel,
@@ -50,12 +57,12 @@ const CHECKS: Readonly<Record<string, Check>> = {
   onEvent: isFunction,
 };
 
-/** The id that the publisher gave the message. One without is rejected: RabbitMQ names none itself. */
+/** The id that the publisher gave the message. A message without one is rejected: RabbitMQ assigns none itself. */
 export function messageId({ properties }: RabbitmqMessage): string | undefined {
   return typeof properties.messageId === "string" ? properties.messageId : undefined;
 }
 
-/** Resolves once RabbitMQ sends messages. Rejects with `options-invalid` on bad options, and with what the channel fails with. */
+/** Resolves once RabbitMQ sends messages. Rejects with `options-invalid` on bad options, and with errors of the channel. */
 export async function consumeRabbitmq<Message extends RabbitmqMessage, T>(
   consumer: Pick<Consumer<Message, T>, "handle">,
   options: RabbitmqOptions<Message>,
@@ -69,18 +76,18 @@ export async function consumeRabbitmq<Message extends RabbitmqMessage, T>(
     );
   const { prefetch = DEFAULTS.prefetch, onEvent } = options;
   const closing = new AbortController();
-  const underWay = createUnderWay();
-  const tell = (event: RabbitmqEvent) => void harmless(() => onEvent?.(event));
-  const settle = settling(options, tell, closing.signal);
+  const inFlight = createInFlightWork();
+  const report = (event: RabbitmqEvent) => void harmless(() => onEvent?.(event));
+  const settle = createSettle(options, report, closing.signal);
 
-  async function serve(message: Message): Promise<void> {
+  async function handle(message: Message): Promise<void> {
     try {
-      // What was on its way when we closed is another's.
+      // A message that was on its way when we closed goes back to the queue.
       if (closing.signal.aborted) channel.nack(message, false, true);
       else await settle(message, await consumer.handle(message));
     } catch (error) {
-      // A channel that closed took the message back.
-      tell({ kind: "unanswered", queue, error });
+      // The channel closed, which returned the message to the queue.
+      report({ kind: "unanswered", queue, error });
     }
   }
 
@@ -88,8 +95,8 @@ export async function consumeRabbitmq<Message extends RabbitmqMessage, T>(
   const { consumerTag } = await channel.consume(
     queue,
     (message) => {
-      if (message === null) tell({ kind: "cancelled", queue });
-      else underWay.begin(() => serve(message));
+      if (message === null) report({ kind: "cancelled", queue });
+      else inFlight.begin(() => handle(message));
     },
     { noAck: false },
   );
@@ -98,21 +105,21 @@ export async function consumeRabbitmq<Message extends RabbitmqMessage, T>(
     consumerTag,
     close(drain) {
       closing.abort();
-      // A channel that is closed throws: nothing comes over it any more.
+      // A closed channel throws here. It delivers no more messages either.
       const cancelled = (async () => channel.cancel(consumerTag))();
-      return underWay.drain(cancelled, drain);
+      return inFlight.drain(cancelled, drain);
     },
   };
 }
 
-/** Tells RabbitMQ the verdict. Throws if that cannot be. */
-function settling<Message extends RabbitmqMessage>(
+/** Tells RabbitMQ the verdict. Throws if the channel fails. */
+function createSettle<Message extends RabbitmqMessage>(
   { channel, queue, maxHoldMs = DEFAULTS.maxHoldMs, onRejected }: RabbitmqOptions<Message>,
-  tell: (event: RabbitmqEvent) => void,
+  report: (event: RabbitmqEvent) => void,
   signal: AbortSignal,
 ) {
   async function giveBack(message: Message, afterMs: number): Promise<void> {
-    // RabbitMQ hands out what it gets back at once.
+    // RabbitMQ delivers a returned message again immediately, so the message is held here first.
     await pause(systemTimer, Math.min(afterMs, maxHoldMs), signal);
     channel.nack(message, false, true);
   }
@@ -121,19 +128,22 @@ function settling<Message extends RabbitmqMessage>(
     try {
       await onRejected?.(message, delivery);
     } catch (error) {
-      tell({ kind: "unanswered", queue, error });
-      return giveBack(message, REST_MS);
+      report({ kind: "unanswered", queue, error });
+      return giveBack(message, RETRY_REJECTED_MS);
     }
     channel.nack(message, false, false);
-    tell({ kind: "rejected", queue, error: delivery.error });
+    report({ kind: "rejected", queue, error: delivery.error });
   }
 
   return async (message: Message, delivery: Delivery): Promise<void> => {
-    if (delivery.verdict === "acknowledge") channel.ack(message);
-    else if (delivery.verdict === "later") await giveBack(message, delivery.afterMs);
-    else await reject(message, delivery);
+    switch (delivery.verdict) {
+      case "acknowledge":
+        channel.ack(message);
+        return;
+      case "later":
+        return giveBack(message, delivery.afterMs);
+      case "reject":
+        return reject(message, delivery);
+    }
   };
 }
-
-/** Before a rejected message that could not be put anywhere comes again. */
-const REST_MS = 1_000;

@@ -1,55 +1,57 @@
-/** Amazon SQS: a loop over a queue that deletes what is done, and gives back what is to come again. */
-import { backoffMs, backoffOf, pause } from "../core/backoff.ts";
+/** Amazon SQS: a loop over a queue. It deletes messages that are done, and makes those visible again that must come again. */
+import { backoffMs, pause, toBackoff } from "../core/backoff.ts";
 import { systemTimer } from "../core/clock.ts";
 import type { Consumer } from "./consumer.ts";
-import type { SqsMessage } from "./sqs/client.ts";
-import { queueOf } from "./sqs/queue.ts";
-import { type SqsOptions, sqsSettings } from "./sqs/settings.ts";
-import { createUnderWay, type Drained, type DrainOptions } from "./under-way.ts";
+import { createInFlightWork, type Drained, type DrainOptions } from "./in-flight-work.ts";
+import type { SqsMessage } from "./sqs/message.ts";
+import { type SqsOptions, sqsSettings } from "./sqs/options.ts";
+import { createQueue } from "./sqs/queue.ts";
 
-export type { SqsAttribute, SqsClient, SqsMessage, SqsSending, SqsSent } from "./sqs/client.ts";
-export { attribute, deduplicationId, messageId, sendOnce, sentKey } from "./sqs/sending.ts";
-export type { SqsFailure, SqsOptions } from "./sqs/settings.ts";
+export type { SqsClient, SqsSending, SqsSent } from "./sqs/client.ts";
+export type { SqsAttribute, SqsMessage } from "./sqs/message.ts";
+export { attribute, deduplicationId, messageId, sentKey } from "./sqs/message.ts";
+export type { SqsFailure, SqsOptions } from "./sqs/options.ts";
+export { sendOnce } from "./sqs/send-once.ts";
 
 export interface SqsConsumption {
-  /** Takes no more messages, and waits for those under way to end and for the queue to be told. */
+  /** Takes no more messages, and waits until started ones have ended and their verdicts reached the queue. */
   close(options?: DrainOptions): Promise<Drained>;
 }
 
-/** The most that SQS hands out in one call. */
+/** The most messages that SQS returns in one call. */
 const MOST_MESSAGES = 10;
 
-/** Between calls that fail. */
-const AGAIN = backoffOf({ baseMs: 500, capMs: 30_000 });
+/** The pauses between calls that fail. */
+const RECEIVE_BACKOFF = toBackoff({ baseMs: 500, capMs: 30_000 });
 
-/** Starts at once. Fails with `options-invalid` on bad options; what fails later is told to `onError`, and tried again. */
+/** Starts immediately. Throws `options-invalid` on bad options. Later failures are reported to `onError` and retried. */
 export function consumeSqs<T>(
   consumer: Pick<Consumer<SqsMessage, T>, "handle">,
   options: SqsOptions,
 ): SqsConsumption {
   const settings = sqsSettings(options);
-  const queue = queueOf(settings);
+  const queue = createQueue(settings);
   const closing = new AbortController();
-  const underWay = createUnderWay(settings.concurrency);
+  const inFlight = createInFlightWork(settings.concurrency);
 
   async function poll(): Promise<void> {
     for (let failures = 0; !closing.signal.aborted; ) {
-      await underWay.room();
-      if (underWay.isStopped()) return;
+      await inFlight.room();
+      if (inFlight.isStopped()) return;
       try {
-        const most = Math.min(MOST_MESSAGES, underWay.free());
+        const most = Math.min(MOST_MESSAGES, inFlight.free());
         for (const lane of await queue.receive(most, closing.signal))
-          underWay.begin(() => handleLane(lane), lane.length);
+          inFlight.begin(() => handleLane(lane), lane.length);
         failures = 0;
       } catch (error) {
         if (closing.signal.aborted) return;
-        queue.tell(error, { during: "receive" });
-        await pause(systemTimer, backoffMs(AGAIN, ++failures, Math.random()), closing.signal);
+        queue.reportError(error, { during: "receive" });
+        await pause(systemTimer, backoffMs(RECEIVE_BACKOFF, ++failures, Math.random()), closing.signal);
       }
     }
   }
 
-  /** One after the other, up to the first that has to come again: those behind it come again after it. */
+  /** In order, up to the first message that must come again: those behind it come again after it. */
   async function handleLane(lane: readonly SqsMessage[]): Promise<void> {
     for (const [index, message] of lane.entries()) {
       const behind = lane.slice(index + 1);
@@ -64,8 +66,8 @@ export function consumeSqs<T>(
   return {
     close(drain) {
       closing.abort();
-      underWay.stop();
-      return underWay.drain(polling, drain);
+      inFlight.stop();
+      return inFlight.drain(polling, drain);
     },
   };
 }

@@ -1,26 +1,29 @@
-/** Webhooks that are signed by their sender and processed once: verified first, then looked up, then done. */
+/** Signed webhooks, each processed once: the signature is verified first, before the store is read or written. */
+
+import { requireGuard } from "../core/argument-checks.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { Key } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
-import { type Check, isClock, isFunction, isText, wholeFrom } from "../core/policy.ts";
+import { type Check, isClock, isFunction, isText, wholeFrom } from "../core/option-checks.ts";
+import { isPlainObject } from "../core/plain-object.ts";
 import { consumer } from "./consumer.ts";
-import type { ConsumerGuard, ConsumerOptions } from "./consumer-settings.ts";
+import type { ConsumerGuard, ConsumerOptions } from "./consumer-options.ts";
 import {
   ACCEPTED,
   ANSWER_CHECKS,
   type AnswerOptions,
-  answerOf,
   type HttpAnswer,
   refusal,
+  toHttpAnswer,
 } from "./http-answer.ts";
-import { createReceiver, type Received, type Receiver } from "./incoming.ts";
-import { outlasting } from "./senders.ts";
+import { createReceiver, type Received, type Receiver } from "./receiver.ts";
+import { retentionPast } from "./senders.ts";
 import { checkScheme, type WebhookScheme } from "./webhook/scheme.ts";
-import { createVerifier, idKey, idOf, invalid, type Secret, type Verified } from "./webhook/verify.ts";
+import { createVerifier, idKey, invalid, readId, type Secret, type Verified } from "./webhook/verifier.ts";
 
 export type { HttpAnswer } from "./http-answer.ts";
-export type { Incoming, IncomingHeaders, Received, Receiver } from "./incoming.ts";
+export type { Incoming, IncomingHeaders, Received, Receiver } from "./receiver.ts";
 export type { Field, SecretForm, SignatureField, WebhookScheme } from "./webhook/scheme.ts";
 export {
   github,
@@ -32,30 +35,30 @@ export {
   stripe,
   twilio,
 } from "./webhook/schemes.ts";
-export type { Secret } from "./webhook/verify.ts";
+export type { Secret } from "./webhook/verifier.ts";
 
 export interface Webhook extends Received, Verified {}
 
 export interface WebhookOptions<T> extends Omit<ConsumerOptions<Webhook, T>, "key">, AnswerOptions {
-  /** How the sender signs. */
+  /** How the sender signs its requests. */
   readonly scheme: WebhookScheme;
-  /** What was agreed on with the sender; several while it is being changed, each of which counts. */
+  /** The secret shared with the sender. Give several while a secret is being rotated; any of them may match. */
   readonly secret?: Secret | readonly Secret[] | undefined;
-  /** Instead of a secret, for what no scheme describes: whether the request is the sender's own. */
+  /** Instead of a secret, if no scheme describes the signature: returns whether the request comes from the sender. */
   readonly verify?: ((received: Received) => boolean | PromiseLike<boolean>) | undefined;
-  /** The sender's name for the event; default: where the scheme says that it is. */
+  /** The sender's id for the event. Default: where the scheme says it is. */
   readonly key?: ((webhook: Webhook) => string | Key | undefined) | undefined;
-  /** How far from now a timestamp may be; default: as the scheme says. */
+  /** How far the timestamp may be from the current time. Default: the scheme's tolerance. */
   readonly toleranceMs?: number | undefined;
   readonly maxBodyBytes?: number | undefined;
-  /** The address that the sender was given, where it is signed and a proxy changes it; default: the request's own. */
+  /** The URL that the sender calls, if the sender signs it and a proxy changes it. Default: the request's URL. */
   readonly url?: string | undefined;
-  /** What the sender is told when it is done, now or before, where it wants to hear more than that. Default: 204. */
+  /** The response for a message that is done, now or before. Default: 204 without a body. */
   readonly respond?: ((value: T) => Partial<HttpAnswer>) | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Four days: Standard Webhooks senders go on for more than three. */
+/** Four days: senders that follow Standard Webhooks retry for more than three. */
 export const WEBHOOK_DEFAULTS = { retentionMs: 345_600_000, maxBodyBytes: 1_048_576 } as const;
 
 const WEBHOOK_CHECKS: Readonly<Record<string, Check>> = {
@@ -70,13 +73,14 @@ const WEBHOOK_CHECKS: Readonly<Record<string, Check>> = {
   clock: isClock,
 };
 
-/** Fails with `options-invalid` at once on bad options. Which method and path it is for is the router's to say. */
+/** Throws `options-invalid` on bad options. Your router decides which method and path it serves. */
 export function webhook<T = unknown>(guard: ConsumerGuard, options: WebhookOptions<T>): Receiver {
-  checkOwn(options);
+  requireGuard(guard, "webhook(guard, { name, scheme, secret, work })");
+  checkWebhookOptions(options);
   const {
     scheme,
     secret,
-    verify: ask,
+    verify: isFromSender,
     key = (verified: Webhook) => idKey(scheme, verified),
     toleranceMs,
     maxBodyBytes = WEBHOOK_DEFAULTS.maxBodyBytes,
@@ -85,51 +89,60 @@ export function webhook<T = unknown>(guard: ConsumerGuard, options: WebhookOptio
     clock = systemClock,
     onRejected,
     sender = scheme.sender,
-    retentionMs = outlasting(WEBHOOK_DEFAULTS.retentionMs, { ...options, sender }),
+    retentionMs = retentionPast(WEBHOOK_DEFAULTS.retentionMs, { ...options, sender }),
     ...rest
   } = options;
   const inner = consumer<Webhook, T>(guard, { ...rest, key, sender, retentionMs });
-  const verifier = verifierOf(scheme, secret, ask, {
+  const verifier = chooseVerifier(scheme, secret, isFromSender, {
     clock,
     ...(toleranceMs === undefined ? {} : { toleranceMs }),
   });
 
-  return createReceiver(maxBodyBytes, async (came) => {
-    const received: Received = url === undefined ? came : { ...came, url };
+  return createReceiver(maxBodyBytes, async (request) => {
+    const received: Received = url === undefined ? request : { ...request, url };
     let verified: Verified;
     try {
       verified = await verifier(received);
     } catch (error) {
       if (!isNevertwiceError(error, "signature-invalid")) throw error;
-      // Nothing is looked up and nothing is written for somebody who is not the sender.
+      // A request that is not from the sender causes no read and no write in the store.
       harmless(() => options.onEvent?.({ kind: "refused", consumer: inner.name, verdict: "reject", error }));
       return refusal(error);
     }
     const delivery = await inner.handle({ ...received, ...verified });
-    if (respond === undefined || !("value" in delivery)) return answerOf(delivery, { onRejected });
-    return { ...ACCEPTED, status: 200, ...respond(delivery.value) };
+    if (respond === undefined || !("value" in delivery)) return toHttpAnswer(delivery, { onRejected });
+    const { value } = delivery;
+    const answer = () => ({ ...ACCEPTED, status: 200, ...respond(value as T) });
+    // The stored value may come from an operator and be unknown to `respond`. The message is done all the same.
+    return delivery.status === "done" ? answer() : (readAnswer(harmless(answer)) ?? ACCEPTED);
   });
+}
+
+function readAnswer(answer: unknown): HttpAnswer | undefined {
+  const { status, headers, body } = (answer ?? {}) as { readonly [Name in keyof HttpAnswer]?: unknown };
+  const hasBody = typeof body === "string" || body instanceof Uint8Array;
+  return typeof status === "number" && isPlainObject(headers) && hasBody ? (answer as HttpAnswer) : undefined;
 }
 
 type Verifier = (received: Received) => Verified | Promise<Verified>;
 
-function verifierOf(
+function chooseVerifier(
   scheme: WebhookScheme,
   secret: Secret | readonly Secret[] | undefined,
-  ask: WebhookOptions<unknown>["verify"],
+  isFromSender: WebhookOptions<unknown>["verify"],
   settings: Parameters<typeof createVerifier>[2],
 ): Verifier {
-  if (ask === undefined) {
+  if (isFromSender === undefined) {
     const secrets = (Array.isArray(secret) ? secret : [secret]) as readonly Secret[];
     return createVerifier(scheme, secrets, settings);
   }
   return async (received) => {
-    if ((await ask(received)) !== true) throw invalid("it is not the sender's own.");
-    return { id: idOf(scheme, received), sentAtMs: undefined };
+    if ((await isFromSender(received)) !== true) throw invalid("the request does not come from the sender.");
+    return { id: readId(scheme, received), sentAtMs: undefined };
   };
 }
 
-function checkOwn<T>(options: WebhookOptions<T>): void {
+function checkWebhookOptions<T>(options: WebhookOptions<T>): void {
   const given: Readonly<Record<string, unknown>> = { ...options };
   for (const [name, check] of Object.entries(WEBHOOK_CHECKS)) {
     if (given[name] !== undefined) check(name, given[name]);
@@ -143,5 +156,5 @@ function checkOwn<T>(options: WebhookOptions<T>): void {
   const { secret, verify } = options;
   const hasSecret = secret !== undefined && (!Array.isArray(secret) || secret.length > 0);
   if (hasSecret === (verify !== undefined))
-    throw new NevertwiceError("options-invalid", "give either a secret or a verify function of your own.");
+    throw new NevertwiceError("options-invalid", "secret and verify: give exactly one of them.");
 }

@@ -1,55 +1,67 @@
 /**
- * Claims that one holds in one's hand, for work that does not fit into one function: a batch that is claimed first and
- * done afterwards. A claim is a run whose work is a promise that its holder settles, so that its lease is renewed, ends
- * after `maxRunMs`, and is drained when the guard closes, as with any run.
+ * Claims as objects, for work that does not fit into one function, such as a batch that is claimed first and done later. A
+ * claim is a run whose work is a promise that the holder settles. So its lease is renewed, ends after `maxRunMs`, and is
+ * drained when the guard closes, as in any run.
  */
+
+import { requireRequest } from "../core/argument-checks.ts";
 import type { Attempt } from "../core/attempt.ts";
-import { answersOf, BATCH_CHECKS, type BatchOptions, isList, settleEach } from "../core/each.ts";
+import {
+  BATCH_CHECKS,
+  type BatchOptions,
+  isArrayOfRequests,
+  settleEach,
+  valuesOrFirstError,
+} from "../core/batch.ts";
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import { checkOptions } from "../core/policy.ts";
+import { checkOptions } from "../core/option-checks.ts";
 import type { RunRequest } from "../core/request.ts";
 import type { RunResult } from "../core/result.ts";
 
-/** `onPending` is "reject" unless it is given: a batch waits for nobody. */
+/** `onPending` is "reject" by default, so that a batch does not wait for other attempts. */
 export type HeldRequest = Omit<RunRequest, "signal">;
 
-/** An earlier attempt failed for good, and its error is remembered. */
-interface Failed {
+/** An earlier attempt failed, and its error was remembered. */
+interface RememberedFailure {
   readonly status: "failed";
   readonly error: unknown;
 }
 
 type Status<T, Name extends string> = Extract<RunResult<T>, { readonly status: Name }>;
 
-/** Why there is no claim: as `tryRun` says it, but for a remembered error, which is a value here. */
-export type Refusal<T = unknown> = Exclude<RunResult<T>, { readonly status: "ran" | "lease-lost" }> | Failed;
+/** Why there is no claim: the same values as from `tryRun`, and a remembered error, which `tryRun` would throw. */
+export type Refusal<T = unknown> =
+  | Exclude<RunResult<T>, { readonly status: "ran" | "lease-lost" }>
+  | RememberedFailure;
 
 /**
- * What became of a completion: `ran` if it answers for the key from now on, or will once the store says so; `lease-lost`
- * if the claim was another's by then, or had been given up; the others if another attempt's outcome answers instead.
+ * The result of a completion. `ran`: this outcome is replayed from now on, or as soon as the store confirms it.
+ * `lease-lost`: another attempt owned the claim, or it had been given up. Any other: another attempt's outcome is replayed.
  */
-export type Completion<T = unknown> = Status<T, "ran" | "lease-lost" | "replayed" | "not-kept"> | Failed;
+export type Completion<T = unknown> =
+  | Status<T, "ran" | "lease-lost" | "replayed" | "not-kept">
+  | RememberedFailure;
 
-/** A claim that is held. Whoever holds it settles it, by the first of `complete`, `fail` and `release` that is called. */
+/** A claim that the caller holds. The first call of `complete`, `fail` or `release` settles it. */
 export interface Claimed<T = unknown>
   extends Pick<Attempt, "fence" | "number" | "signal" | "deriveKey" | "renew"> {
   readonly status: "claimed";
   readonly request: HeldRequest;
-  /** The work is done, and this is its outcome. Called again, it answers as the first time. */
+  /** The work is done, and this is its outcome. A second call returns the same as the first. */
   complete(value: T): Promise<Completion<T>>;
-  /** The work failed: what becomes of the key is for `onFailure` to say. Resolves once the store was told. */
+  /** The work failed. `onFailure` decides what happens to the key. Resolves after the store was told. */
   fail(error: unknown): Promise<void>;
-  /** Nothing was done: gives the key back. Resolves once the store was told. */
+  /** Nothing was done: releases the key. Resolves after the store was told. */
   release(cause?: unknown): Promise<void>;
 }
 
-export interface Claims {
-  /** Takes a key, or says why not. Fails for a request that is itself wrong. */
+export interface ClaimMethods {
+  /** Claims a key, or says why it cannot. Rejects for an invalid request. */
   claim<T = unknown>(request: HeldRequest): Promise<Claimed<T> | Refusal<T>>;
   /**
-   * Answers in the order of the requests. Of two requests for one key one has it, and the other is told `pending`. If a
-   * request is itself wrong the batch fails, and what was claimed is given back.
+   * The results have the order of the requests. Of two requests for the same key, one gets the claim and the other
+   * `pending`. If a request is invalid the batch rejects, and the claims that it got are released.
    */
   claimBatch<T = unknown>(
     requests: readonly HeldRequest[],
@@ -57,25 +69,26 @@ export interface Claims {
   ): Promise<(Claimed<T> | Refusal<T>)[]>;
 }
 
-export function claimsOf(engine: Pick<Engine, "tryRun">): Claims {
+export function createClaimMethods(engine: Pick<Engine, "tryRun">): ClaimMethods {
   function claim<T>(request: HeldRequest): Promise<Claimed<T> | Refusal<T>> {
     return new Promise((resolve, reject) => {
+      requireRequest(request);
       refuseSignal(request);
       let isClaimed = false;
-      const asked = { ...request, onPending: request?.onPending ?? "reject" };
-      const ended: Promise<RunResult<T> | Failed> = engine
-        .tryRun<T>(asked, (attempt) => {
+      const claimRequest = { ...request, onPending: request.onPending ?? "reject" };
+      const ended: Promise<RunResult<T> | RememberedFailure> = engine
+        .tryRun<T>(claimRequest, (attempt) => {
           isClaimed = true;
           return new Promise<T>((done, failed) => {
-            resolve(claimedBy({ request, attempt, done, failed, ended: () => ended }));
+            resolve(createClaimed({ request, attempt, done, failed, ended: () => ended }));
           });
         })
         .catch((error: unknown) => {
-          // What the library throws is about the request. What it remembers of another's failure is never its own error.
+          // An error of the library is about the request. A remembered error is plain data, never an error of the library.
           if (!isClaimed && isNevertwiceError(error)) reject(error);
           return { status: "failed", error };
         });
-      // Once it is claimed, this changes nothing.
+      // This has no effect if the claim was granted.
       ended.then((result) => resolve(result as Refusal<T>));
     });
   }
@@ -83,7 +96,7 @@ export function claimsOf(engine: Pick<Engine, "tryRun">): Claims {
   return {
     claim,
     async claimBatch<T>(requests: readonly HeldRequest[], options: BatchOptions = {}) {
-      isList("the batch", requests);
+      isArrayOfRequests("the batch", requests);
       checkOptions(options, BATCH_CHECKS);
       let outage: Refusal<T> | undefined;
       const claimUnlessDown = async (request: HeldRequest) => {
@@ -94,25 +107,25 @@ export function claimsOf(engine: Pick<Engine, "tryRun">): Claims {
       };
       const ends = await settleEach(requests, claimUnlessDown, options.concurrency);
       if (ends.some(({ status }) => status === "rejected")) await releaseAll(ends);
-      return answersOf(ends);
+      return valuesOrFirstError(ends);
     },
   };
 }
 
-/** Nothing went wrong: whoever watches should not see an error. */
+/** Not an Error: observers must not report a release as a failure. */
 const RELEASED = { released: true };
 
-interface Holding<T> {
+interface HeldRun<T> {
   readonly request: HeldRequest;
   readonly attempt: Attempt;
   readonly done: (value: T) => void;
   readonly failed: (error: unknown) => void;
-  readonly ended: () => Promise<RunResult<T> | Failed>;
+  readonly ended: () => Promise<RunResult<T> | RememberedFailure>;
 }
 
-function claimedBy<T>({ request, attempt, done, failed, ended }: Holding<T>): Claimed<T> {
+function createClaimed<T>({ request, attempt, done, failed, ended }: HeldRun<T>): Claimed<T> {
   let settledBy: "complete" | "fail" | "release" | undefined;
-  /** The first one settles; the others wait for what that came to. */
+  /** The first call settles the claim; later calls wait for its result. */
   async function settle(how: typeof settledBy, settling: () => void): Promise<Completion<T>> {
     if (settledBy === undefined) {
       settledBy = how;
@@ -143,7 +156,7 @@ function claimedBy<T>({ request, attempt, done, failed, ended }: Holding<T>): Cl
   };
 }
 
-/** The others would be told the same, each after its own patience. */
+/** The store is unreachable or the guard is closed: every other claim would wait and get the same answer. */
 function isOutage<T>(answer: Claimed<T> | Refusal<T>): answer is Status<T, "unavailable"> {
   if (answer.status !== "unavailable") return false;
   return answer.error.code === "unavailable" || answer.error.code === "guard-closed";
@@ -157,8 +170,11 @@ async function releaseAll<T>(ends: readonly PromiseSettledResult<Claimed<T> | Re
   );
 }
 
-/** It would end the wait for an answer that nobody waits for yet, and leave the claim. */
+/** A signal only ends the wait for a result, so it would leave the claim behind. */
 function refuseSignal(request: object): void {
   if ((request as RunRequest | undefined)?.signal === undefined) return;
-  throw new NevertwiceError("options-invalid", "a claim takes no signal: release it when it is not wanted.");
+  throw new NevertwiceError(
+    "options-invalid",
+    "a claim takes no signal: call release() when it is no longer needed.",
+  );
 }

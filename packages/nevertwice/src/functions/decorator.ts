@@ -1,13 +1,13 @@
-/** `@idempotent(guard, options)` for methods that return a promise: standard decorators, and the legacy call shape. */
+/** `@idempotent(guard, options)` for methods that return a promise, as a standard or a legacy decorator. */
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { checkPositions, requestFrom, type WrapOptions } from "./wrap.ts";
+import { checkPositions, createRequestBuilder, type WrapOptions } from "./wrap.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a decorator must accept methods of any signature.
 type Method = (...args: any[]) => Promise<any>;
 
-/** The guard, or how to find it on the instance whose method is called (for guards that are injected). */
-// biome-ignore lint/suspicious/noExplicitAny: the instance is whatever class the decorator stands in.
+/** The guard, or a function that gets the instance and returns its guard (for guards that are injected). */
+// biome-ignore lint/suspicious/noExplicitAny: the instance can be of any class.
 export type GuardSource = Pick<Engine, "run"> | ((instance: any) => Pick<Engine, "run">);
 
 export interface MethodDecorator {
@@ -21,25 +21,34 @@ export interface MethodDecorator {
   ): TypedPropertyDescriptor<M>;
 }
 
-/** Options are checked here, when the class is defined; bad ones are `options-invalid`. */
+/** Checks the options when the class is defined, and throws `options-invalid` for bad ones. */
 export function idempotent<Args extends readonly unknown[]>(
   guard: GuardSource,
   options: WrapOptions<Args>,
 ): MethodDecorator {
-  const requestOf = requestFrom(options as WrapOptions<readonly unknown[]>);
+  // The options were given in place of the guard. A guard that does not exist yet is checked when the method is called.
+  if (typeof guard === "object" && guard !== null && typeof guard.run !== "function")
+    throw new NevertwiceError(
+      "options-invalid",
+      "the guard is missing: @idempotent(guard, { operation, key }). Give a guard, or a function that gets the instance and returns one.",
+    );
+  const toRequest = createRequestBuilder(options as WrapOptions<readonly unknown[]>);
 
   function guarded(method: unknown, name: unknown, kind = "method"): Method {
     if (typeof method !== "function" || kind !== "method")
       throw new NevertwiceError(
         "options-invalid",
-        `@idempotent stands on ${String(name)}, which is no method.`,
+        `@idempotent is on ${String(name)}, which is not a method. Put it on a method that returns a promise.`,
       );
     checkPositions(options.keyFrom, `the method ${String(name)}`, method as Method);
     return async function (this: unknown, ...args: unknown[]) {
       const found = typeof guard === "function" ? guard(this) : guard;
       if (typeof found?.run !== "function")
-        throw new NevertwiceError("options-invalid", `@idempotent on ${String(name)} found no guard.`);
-      return found.run(requestOf(args), () => method.apply(this, args));
+        throw new NevertwiceError(
+          "options-invalid",
+          `@idempotent on ${String(name)} found no guard. Give @idempotent a guard, or a function that gets the instance and returns one.`,
+        );
+      return found.run(toRequest(args), () => method.apply(this, args));
     };
   }
 

@@ -1,47 +1,49 @@
 /**
- * `exclusive`: one at a time under a name, across processes. It is a claim like every other, of which nothing is
- * remembered but its fence: the work's end, whatever it is, gives it up. Only the fence is safe: a holder that was
- * paused can wake up after its lease, when somebody else holds the lock, and not know it yet.
+ * `exclusive`: a lock with a name, held by one process at a time. It is a claim like every other, but only its fence is
+ * remembered: the claim is given up when the work ends, however it ends. Only the fence is safe: a holder that was paused
+ * may wake up after its lease has ended, when another process holds the lock, and not know it yet.
  */
 import type { Attempt } from "../core/attempt.ts";
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
 import { type Key, keyText } from "../core/key.ts";
-import { checkOptions, isFunction, POLICY_CHECKS } from "../core/policy.ts";
+import { checkOptions, isFunction } from "../core/option-checks.ts";
+import { POLICY_CHECKS } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
-import type { RunResult } from "../core/result.ts";
+import { reserved } from "../core/reserved.ts";
+import { errorSubjectFor, itselfHint, type RunResult } from "../core/result.ts";
 
-/** What every lock's key is for. Operations that begin with `nevertwice:` are ours, so that none of a user's meets it. */
-const OPERATION = "nevertwice:exclusive";
+/** The operation of every lock. */
+const LOCK = reserved("exclusive");
 
-/** The lock, as the work that holds it is handed it. */
+/** The lock, as the work gets it. */
 export interface Lock {
   readonly name: string;
-  /** Grows with every holder: hand it to whatever can refuse a lower one. */
+  /** Grows with every holder: pass it to systems that can refuse a lower one. */
   readonly fence: number;
   /** Fires when the lock is lost: stop before the next effect. */
   readonly signal: AbortSignal;
-  /** Whether the lease still holds by this process's own clock. Asks nobody; false once the work has ended. */
+  /** Whether the lease still holds by the clock of this process. It does not ask the store. False after the work has ended. */
   owned(): boolean;
-  /** Renews the lease now, beside the renewals that are made by themselves. False if the lock is lost; `unavailable` if the store does not answer. */
+  /** Renews the lease now, in addition to the automatic renewals. False if the lock is lost; `unavailable` if the store does not answer. */
   extend(): Promise<boolean>;
 }
 
-/** Durations are milliseconds; what is not given is as the guard says. */
+/** Durations are milliseconds. The guard's policies are the defaults. */
 export interface ExclusiveOptions {
   /** Who the name belongs to: a tenant, a customer. Without it, the name belongs to the whole namespace. */
   readonly scope?: string | undefined;
-  /** How long to wait for the lock; 0 does not wait. */
+  /** How long to wait for the lock; 0 means not to wait. */
   readonly waitMs?: number | undefined;
   readonly leaseMs?: number | undefined;
   readonly maxRunMs?: number | undefined;
   readonly storeTimeoutMs?: number | undefined;
-  /** The caller's own: it ends the wait for an answer, never the work, which holds the lock until it ends. */
+  /** Ends the caller's wait. It never ends the work, which holds the lock until it ends. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** `scope` and `signal` are checked where every request's are. */
+/** The engine checks `scope` and `signal`, as in every request. */
 const EXCLUSIVE_CHECKS = {
   scope: () => {},
   waitMs: POLICY_CHECKS.waitMs,
@@ -51,16 +53,16 @@ const EXCLUSIVE_CHECKS = {
   signal: () => {},
 };
 
-/** How the work ended, and whether it held the lock all the time. Carries any value past the outcome's codec. */
+/** How the work ended, and whether it held the lock all the time. The value does not pass through the encoding of outcomes. */
 interface Section<T> {
   readonly end: { readonly value: T } | { readonly thrown: unknown };
   readonly wasAlone: boolean;
 }
 
 /**
- * Runs `work` while nobody else runs under this name, and answers or throws as it does. Fails with `pending` if the lock
- * was not free within `waitMs`, `unavailable` if the store cannot say, and `lease-lost` if the lock was lost before the
- * work ended: then it may not have run alone, whatever it did.
+ * Runs `work` while it holds the lock of this name, and returns or throws what the work does. Throws `pending` if the lock
+ * was not free within `waitMs`, `unavailable` if the store does not answer, and `lease-lost` if the lock was lost before
+ * the work ended: then the work may not have run alone.
  */
 export async function exclusive<T>(
   engine: Pick<Engine, "tryRun">,
@@ -76,21 +78,21 @@ export async function exclusive<T>(
   try {
     result = await engine.tryRun(requestFor(text, options), async (attempt) => {
       section = await hold(text, attempt, work);
-      // Released and not completed, also after a loss: the work is over, and the next may come.
+      // The claim is released and not completed, also after a loss: the work has ended, and the next holder may begin.
       throw attempt.notDone(section);
     });
   } catch (error) {
     if (section === undefined || error !== section) throw error;
-    return outcomeOf(text, section);
+    return sectionResult(text, section);
   }
   throw refusal(text, result);
 }
 
-/** What a lock needs stands here and not in the guard's policy: one that may not be a lock is none. */
+/** A lock sets these policies itself: with other policies of the guard it would not be a lock. */
 function requestFor(key: string, options: ExclusiveOptions): RunRequest {
   return {
     ...options,
-    operation: OPERATION,
+    ...LOCK,
     key,
     onPending: "wait",
     onCompleted: "reject",
@@ -126,13 +128,13 @@ async function hold<T>(
     end = { thrown };
   }
   isOver = true;
-  // The store has the last word: it may have ended the lease, or forgotten it, without our knowing. Where it does not
-  // answer, our own clock says that the lease had not ended.
+  // The store decides: it may have ended the lease, or forgotten it, without this process knowing. If it does not answer,
+  // the clock of this process says that the lease has not ended.
   const wasAlone = await attempt.renew().catch(() => true);
   return { end, wasAlone };
 }
 
-/** An attempt says that its claim is lost, as soon as its time is up, by deriving no more keys. */
+/** `deriveKey` throws as soon as the claim is lost, so it shows whether the lock is held. */
 function isHeld(attempt: Attempt): boolean {
   try {
     attempt.deriveKey("owned");
@@ -142,11 +144,11 @@ function isHeld(attempt: Attempt): boolean {
   }
 }
 
-function outcomeOf<T>(name: string, { end, wasAlone }: Section<T>): T {
+function sectionResult<T>(name: string, { end, wasAlone }: Section<T>): T {
   if (!wasAlone) {
     throw new NevertwiceError(
       "lease-lost",
-      `the lock ${JSON.stringify(name)} was lost before its work ended, which so may not have run alone.`,
+      `the lock ${JSON.stringify(name)} was lost before its work ended, so the work may not have run alone.`,
       "thrown" in end ? { cause: end.thrown } : {},
     );
   }
@@ -157,24 +159,29 @@ function outcomeOf<T>(name: string, { end, wasAlone }: Section<T>): T {
 function unanswered(name: string, cause: unknown): NevertwiceError {
   return new NevertwiceError(
     "unavailable",
-    `the store did not say whether the lock ${JSON.stringify(name)} is still held; ask again.`,
+    `the store did not say whether the lock ${JSON.stringify(name)} is still held; try again.`,
     { cause },
   );
 }
 
 function refusal(name: string, result: RunResult<never>): NevertwiceError {
+  // A completed record is freed by reopen, since forget leaves a marker. A held one is not completed, so forget frees it.
+  const subject = errorSubjectFor(result);
+  const wayOut = result.status === "unknown" ? "forget" : "reopen";
   switch (result.status) {
     case "pending":
       return new NevertwiceError(
         "pending",
-        `the lock ${JSON.stringify(name)} is held, and was not free in time; try again later.`,
+        `the lock ${JSON.stringify(name)} is held by another process and was not free in time; try again later.${itselfHint(result)}`,
+        { ...subject, leaseLeftMs: result.leaseLeftMs },
       );
     case "unavailable":
       return result.error;
     default:
       return new NevertwiceError(
         "conflict",
-        `what is recorded for the lock ${JSON.stringify(name)} is no lock; forget { operation: "${OPERATION}", key } to free it.`,
+        `the record of the lock ${JSON.stringify(name)} was not written by a lock; ${wayOut} { operation: "${LOCK.operation}", scope, key } to free it.`,
+        subject,
       );
   }
 }
@@ -182,6 +189,9 @@ function refusal(name: string, result: RunResult<never>): NevertwiceError {
 function nameText(name: string | Key): string {
   const text = keyText(name);
   if (text === undefined || text === null || text === "")
-    throw new NevertwiceError("key-missing", "the lock has no name: name what is to be done one at a time.");
+    throw new NevertwiceError(
+      "key-missing",
+      "the lock has no name: give a name for the work that may run only once at a time.",
+    );
   return checkedPart(text, "the lock's name", "key-invalid");
 }

@@ -1,13 +1,14 @@
 /**
- * Anti-flapping: a value that keeps being set again within a short sliding window is a duplicate too. Ask before an
- * automated adjustment is made; the answer says whether it is one change too many of its kind.
+ * Anti-flapping: a parameter that is set to similar values again and again within a short sliding window is flapping. Call
+ * `check` before an automated adjustment; the verdict says whether it is one change too many.
  */
-import { bounded, isRefusal } from "../core/calls.ts";
+
 import { type Clock, systemClock, systemTimer } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
 import { harmless } from "../core/observer.ts";
-import { type Check, checkOptions, isClock, isFunction, oneOf, wholeFrom } from "../core/policy.ts";
+import { type Check, checkOptions, isClock, isFunction, oneOf, wholeFrom } from "../core/option-checks.ts";
+import { callWithin, isRefusal } from "../core/store-call.ts";
 import { randomToken } from "../core/token.ts";
 import {
   MOST_CHANGES,
@@ -24,12 +25,12 @@ export interface FlappingOptions {
   readonly windowMs?: number | undefined;
   readonly similarity?: number | undefined;
   readonly maxChanges?: number | undefined;
-  /** Shared by all processes that make the same adjustments; default: this process's own. */
+  /** Shared by all processes that make the same adjustments; by default, a window in the memory of this process. */
   readonly window?: Window | undefined;
   readonly onUnavailable?: "refuse" | "proceed" | undefined;
   readonly storeTimeoutMs?: number | undefined;
   readonly observer?: FlappingObserver | undefined;
-  /** Judges this process's own window; a shared one has the clock of its server. */
+  /** The clock of this process's own window; a shared window uses the clock of its server. */
   readonly clock?: Clock | undefined;
   readonly maxParameters?: number | undefined;
 }
@@ -47,7 +48,7 @@ export type FlappingEvent =
   /** The change was judged by this process's own window instead. */
   | { readonly kind: "proceeded"; readonly parameter: string };
 
-/** May be async. Whatever it throws is dropped: watching must not break what is watched. */
+/** May be async. What it throws is ignored: observing must not break the check. */
 export type FlappingObserver = (event: FlappingEvent) => unknown;
 
 /** `similar`: how many similar changes were in the window before this one. */
@@ -61,19 +62,19 @@ export type FlappingVerdict =
   | {
       readonly flapping: true;
       readonly similar: number;
-      /** For people: which parameter, how many changes, which window. */
+      /** A sentence with the parameter, the number of changes and the window. */
       readonly reason: string;
-      /** When such a change passes again, if none is recorded until then. */
+      /** How long until such a change passes again, if no other is recorded before. */
       readonly leftMs: number;
     };
 
 export interface Flapping {
   /**
-   * Judges a change before it is made, and records it unless it is flapping: one atomic step. Fails with
-   * `options-invalid` on a bad parameter or value, with `unavailable` if the window cannot answer.
+   * Judges a change before it is made, and records it unless it is flapping, in one atomic step. Throws `options-invalid`
+   * for a bad parameter or value, and `unavailable` if the window cannot answer.
    */
   check(parameter: string, value: number): Promise<FlappingVerdict>;
-  /** Forgets the changes of one parameter, or of all. */
+  /** Removes the changes of one parameter, or of all. */
   clear(parameter?: string): Promise<void>;
 }
 
@@ -100,7 +101,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
 
 const CALLER = { store: {}, timer: systemTimer };
 
-/** Fails with `options-invalid` on a bad option, by name. */
+/** Throws `options-invalid` with the name of a bad option. */
 export function createFlapping(options: FlappingOptions = {}): Flapping {
   checkOptions(options, CHECKS);
   const {
@@ -115,21 +116,21 @@ export function createFlapping(options: FlappingOptions = {}): Flapping {
   } = options;
   const own = memoryWindow(clock, maxParameters);
   const window = options.window ?? own;
-  const tell = (event: FlappingEvent) => harmless(() => observer?.(event));
+  const notify = (event: FlappingEvent) => harmless(() => observer?.(event));
   const hasSubstitute = window !== own && onUnavailable === "proceed";
 
   async function judge(request: WindowRequest): Promise<WindowAnswer> {
     try {
-      const answer = await bounded(CALLER, storeTimeoutMs, () => window.record(request));
-      // So that an outage does not begin with an empty window. What does not fit into it is not worth an error here.
+      const answer = await callWithin(CALLER, storeTimeoutMs, () => window.record(request));
+      // Recorded here too, so that an outage does not begin with an empty window. If there is no room, that is no error.
       if (hasSubstitute && !answer.flapping) await own.record(request).catch(() => {});
       return answer;
     } catch (cause) {
       if (isRefusal(cause)) throw cause;
       const { parameter } = request;
-      tell({ kind: "unavailable", parameter, cause });
+      notify({ kind: "unavailable", parameter, cause });
       if (!hasSubstitute) throw unavailable(cause, "do not make the change, and try again");
-      tell({ kind: "proceeded", parameter });
+      notify({ kind: "proceeded", parameter });
       return own.record(request);
     }
   }
@@ -142,8 +143,8 @@ export function createFlapping(options: FlappingOptions = {}): Flapping {
       const answer = await judge(request);
       const { flapping, similar } = answer;
       if (!flapping) return { flapping, similar };
-      const reason = reasonOf(request, answer);
-      tell({ kind: "flapping", parameter, value, similar, reason });
+      const reason = describeFlapping(request, answer);
+      notify({ kind: "flapping", parameter, value, similar, reason });
       return { flapping, similar, reason, leftMs: answer.leftMs };
     },
     async clear(parameter) {
@@ -151,7 +152,7 @@ export function createFlapping(options: FlappingOptions = {}): Flapping {
       await own.clear(parameter);
       if (window === own) return;
       try {
-        await bounded(CALLER, storeTimeoutMs, () => window.clear(parameter));
+        await callWithin(CALLER, storeTimeoutMs, () => window.clear(parameter));
       } catch (cause) {
         throw unavailable(cause, "try again");
       }
@@ -165,12 +166,12 @@ function unavailable(cause: unknown, advice: string): NevertwiceError {
   return new NevertwiceError("unavailable", `the window cannot answer: ${reason}; ${advice}.`, { cause });
 }
 
-function reasonOf(
+function describeFlapping(
   { parameter, value, windowMs, maxChanges }: WindowRequest,
   { similar, leftMs }: WindowAnswer & { flapping: true },
 ): string {
   const changes = similar === 1 ? "1 change" : `${similar} changes`;
-  return `${JSON.stringify(parameter)} had ${changes} to about ${value} within ${duration(windowMs)} and may have ${maxChanges}: it is flapping. Such a change passes again in ${duration(leftMs)}.`;
+  return `${JSON.stringify(parameter)} had ${changes} to about ${value} within ${duration(windowMs)}, and at most ${maxChanges} are allowed: it is flapping. Such a change passes again in ${duration(leftMs)}.`;
 }
 
 function duration(ms: number): string {
@@ -187,7 +188,7 @@ function checkValue(parameter: string, value: unknown): void {
   );
 }
 
-/** From above 0: of values that were computed, hardly two are the very same. */
+/** Above 0, since computed values are hardly ever exactly equal. */
 function isSimilarity(name: string, value: unknown): void {
   if (typeof value === "number" && value > 0 && value <= 0.5) return;
   throw new NevertwiceError(
@@ -212,6 +213,6 @@ function isWindow(name: string, value: unknown): void {
   if (missing.length > 0)
     throw new NevertwiceError(
       "options-invalid",
-      `${name} is no window: it lacks ${missing.join(", ")}. redisWindow({ client }) makes one.`,
+      `${name} is not a window: it lacks ${missing.join(", ")}. redisWindow({ client }) creates one.`,
     );
 }

@@ -1,21 +1,22 @@
-/** The guard that users hold: the engine, and what functions, jobs and locks need of it. */
-import { createEngine, type Engine, type GuardOptions } from "../core/engine.ts";
+/** The guard of the public API: the engine, with methods for functions, jobs and locks. */
+import { createEngine, type Engine, type GuardOptions, type MarkEngine } from "../core/engine.ts";
 import type { Key } from "../core/key.ts";
 import { createEmit, observersIn } from "../core/observer.ts";
 import type { PolicyOptions } from "../core/policy.ts";
-import { type Claims, claimsOf } from "./claim.ts";
+import type { OfWork } from "../core/request.ts";
+import { type ClaimMethods, createClaimMethods } from "./claim.ts";
 import { type ExclusiveOptions, exclusive, type Lock } from "./exclusive.ts";
-import { type Marks, marksOf, type TellMark } from "./mark.ts";
+import { createMarks, type Marks, type NotifyMark } from "./mark.ts";
 import { type WrapOptions, wrap } from "./wrap.ts";
 
-export interface Guard extends Engine, Marks, Claims {
+export interface Guard extends Engine, Marks, ClaimMethods {
   with(options: PolicyOptions): Guard;
-  /** A function that runs once per key. Options are checked at once; what it answers is always a promise. */
-  wrap<Args extends readonly unknown[], T>(
+  /** Returns a function that runs once per key. The options are checked immediately. The function always returns a promise. */
+  wrap<Args extends readonly unknown[], T, Kept = unknown>(
     work: (...args: Args) => T | PromiseLike<T>,
-    options: WrapOptions<Parameters<(...args: Args) => void>>,
+    options: WrapOptions<Parameters<(...args: Args) => void>, OfWork<T>, Kept>,
   ): (...args: Args) => Promise<T>;
-  /** Runs `work` while nobody else runs under this name. Only its fence is safe: a holder that was paused may not know that it is one no more. */
+  /** Runs `work` while it holds the lock of this name. Only its fence is safe: a holder that was paused may still believe that it holds the lock. */
   exclusive<T>(
     name: string | Key,
     work: (lock: Lock) => T | PromiseLike<T>,
@@ -23,25 +24,25 @@ export interface Guard extends Engine, Marks, Claims {
   ): Promise<T>;
 }
 
-/** Fails with `options-invalid` on a bad option, by name. docs/options.md has every option and its default. */
+/** Throws `options-invalid` with the name of a bad option. docs/options.md has every option and its default. */
 export function createGuard(options: GuardOptions): Guard {
   const engine = createEngine(options);
   const emit = createEmit(observersIn(options.observer));
-  return guardOf(engine, (kind, subject, cause) => {
+  return guardFrom(engine, (kind, subject, cause) => {
     const who = engine.about(subject);
     emit?.(kind === "proceeded" ? { ...who, kind } : { ...who, kind, during: "read", cause });
   });
 }
 
-function guardOf(engine: Engine, tell: TellMark): Guard {
+function guardFrom(engine: MarkEngine, notify: NotifyMark): Guard {
   return {
     ...engine,
-    ...marksOf(engine, tell),
-    ...claimsOf(engine),
+    ...createMarks(engine, notify),
+    ...createClaimMethods(engine),
     get policy() {
       return engine.policy;
     },
-    with: (options) => guardOf(engine.with(options), tell),
+    with: (options) => guardFrom(engine.with(options), notify),
     wrap: (work, options) => wrap(engine, work, options),
     exclusive: (name, work, options) => exclusive(engine, name, work, options),
   };

@@ -1,61 +1,69 @@
 /**
- * For jobs that check and mark in two steps: `seen`, then the work, then `mark`. A mark is a completed record like that
- * of any run. Between the check and the mark somebody else may check too, and both do the work:
+ * For jobs that check and mark in two steps: `seen`, then the work, then `mark`. A mark is a completed record like that of
+ * any run. Between the check and the mark another process may check too, and both do the work:
  *
  *   A: seen ── false ── work ───────── mark ── true
  *   B:     seen ── false ── work ────────── mark ── false
  *
- * Where that must not happen, claim.ts and `run` are the way: they check and take in one step.
+ * Where that must not happen, use `claim` or `run`: they check and claim in one step.
  */
 
-import { answersOf, BATCH_CHECKS, type BatchOptions, isList, settleEach } from "../core/each.ts";
-import type { Engine } from "../core/engine.ts";
-import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { requireRequest } from "../core/argument-checks.ts";
 import {
-  type Check,
-  checkOptions,
-  isFunction,
-  mergePolicy,
-  POLICY_CHECKS,
-  type Policy,
-} from "../core/policy.ts";
-import type { Subject } from "../core/request.ts";
-import { type RunResult, toError } from "../core/result.ts";
+  BATCH_CHECKS,
+  type BatchOptions,
+  isArrayOfRequests,
+  settleEach,
+  valuesOrFirstError,
+} from "../core/batch.ts";
+import type { MarkEngine } from "../core/engine.ts";
+import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { notifyObservers } from "../core/notify.ts";
+import { type Check, checkOptions, isFunction } from "../core/option-checks.ts";
+import { mergePolicy, POLICY_CHECKS, type Policy } from "../core/policy.ts";
+import { refuseReservedOperation, type Subject } from "../core/request.ts";
+import { errorSubjectFor, type RunResult, toError } from "../core/result.ts";
+import { checkedToken } from "../core/token.ts";
 
 interface OnUnavailable {
-  /** What to do when the store does not answer; default: as the guard does. */
+  /** What to do if the store does not answer; default: the guard's policy. */
   readonly onUnavailable?: Policy["onUnavailable"] | undefined;
 }
 
 export interface SeenOptions extends OnUnavailable {
   /**
-   * Asked when the store knows of nothing that is done or under way: a truthy answer says that it is done all the same.
-   * Your own database is the truth then, and the mark is written again.
+   * Called if the store has no completed or pending record. A truthy result says that the work is done, for example because
+   * your own database says so. The mark is then written again.
    */
   readonly lookup?: ((subject: Subject) => unknown) | undefined;
 }
 
 export interface MarkOptions extends OnUnavailable {
-  /** What a `run` of the same subject is answered with. */
+  /** The value that a `run` of the same subject replays. */
   readonly value?: unknown;
-  /** How long it counts as done; default: the guard's `markRetentionMs`, a minute. Marking again does not lengthen it. */
+  /** How long the mark counts; default: the guard's `markRetentionMs`, a minute. Marking again does not extend it. */
   readonly retentionMs?: number | undefined;
+  /**
+   * The caller's own token for this mark, for a caller that lost the answer and retries: the token that made the mark gets
+   * `true` again. At least 16 random characters. After the mark was released, the same token fails with `token-spent`.
+   */
+  readonly token?: string | undefined;
 }
 
 export interface Marks {
-  /** Whether it is done: marked, or run to its end. What is under way is not done. Fails with `unavailable`. */
+  /** Whether the work is done: marked, or completed by a run. Running work is not done. Throws `unavailable`. */
   seen(request: Subject & SeenOptions): Promise<boolean>;
   /**
-   * True if this call marked it, false if it was done before. A call that meets another mark, or a run, waits for it, up
-   * to `waitMs` and whatever `onPending` says. Fails with `pending` if that did not end in time, with `unknown`, or with
-   * `unavailable`: also if the store did not confirm the mark, since then another caller may be told that it was first.
+   * True if this call made the mark, false if the work was done before. A call that meets another mark or a run in progress
+   * waits for it up to `waitMs`, whatever `onPending` says. Throws `pending` if that did not end in time, `unknown`, or
+   * `unavailable`. It also throws `unavailable` if the store did not confirm the mark: another caller may get `true` then.
    */
   mark(request: Subject & MarkOptions): Promise<boolean>;
-  /** Takes a mark back, so that the work may be done again. False if it was not done. */
+  /** Releases a mark, so that the work may be done again. False if it was not done. */
   release(subject: Subject): Promise<boolean>;
   /**
-   * Each answers in the order of what it is asked about; `options` hold for all that say nothing else. If one fails, the
-   * others are done all the same, and the batch fails as it did; once the store does not answer, no more are begun.
+   * The results have the order of the requests. `options` are the defaults for each of them. If one fails, the others are
+   * still made, and the batch rejects with that error. If the store does not answer, no further ones are started.
    */
   seenBatch(
     requests: readonly (Subject & SeenOptions)[],
@@ -68,12 +76,12 @@ export interface Marks {
   releaseBatch(subjects: readonly Subject[], options?: BatchOptions): Promise<boolean[]>;
 }
 
-/** Tells whoever watches the guard that a check was not answered, and that it went on without. */
-export type TellMark = (kind: "unavailable" | "proceeded", subject: Subject, cause?: unknown) => void;
+/** Notifies the observers of the guard that a check was not answered, or that it proceeded without an answer. */
+export type NotifyMark = (kind: "unavailable" | "proceeded", subject: Subject, cause?: unknown) => void;
 
 const anything: Check = () => {};
 
-/** What they are is checked by the engine. */
+/** The engine checks the values. */
 const SUBJECT_CHECKS: { readonly [Name in keyof Required<Subject>]: Check } = {
   operation: anything,
   domain: anything,
@@ -82,55 +90,74 @@ const SUBJECT_CHECKS: { readonly [Name in keyof Required<Subject>]: Check } = {
 };
 const { onUnavailable, retentionMs } = POLICY_CHECKS;
 const SEEN_CHECKS = { lookup: isFunction, onUnavailable };
-const MARK_CHECKS = { value: anything, retentionMs, onUnavailable };
+const MARK_CHECKS = {
+  value: anything,
+  retentionMs,
+  onUnavailable,
+  token: (_name: string, token: unknown) => void checkedToken(token),
+};
 
-export function marksOf(engine: Engine, tell: TellMark): Marks {
+export function createMarks(engine: MarkEngine, notify: NotifyMark): Marks {
   async function seen(request: Subject & SeenOptions): Promise<boolean> {
+    requireRequest(request);
     checkOptions(request, { ...SUBJECT_CHECKS, ...SEEN_CHECKS });
+    refuseReservedOperation(request);
     const { lookup, onUnavailable: asked, ...subject } = request;
     const proceeds = mayProceed({ onUnavailable: asked });
     try {
       const record = await engine.read(subject);
-      if (record?.state === "completed") return true;
+      const isSeen = record?.state === "completed";
+      notifyObservers(engine, subject, { kind: "checked", by: "store", isSeen });
+      if (isSeen) return true;
       if (record?.state === "pending") return false;
     } catch (error) {
       if (!isNevertwiceError(error, "unavailable")) throw error;
-      tell("unavailable", subject, error);
+      notify("unavailable", subject, error);
       if (!proceeds) throw error;
-      tell("proceeded", subject);
-      return Boolean(await lookup?.(subject));
+      notify("proceeded", subject);
+      return isKnownTo(lookup, subject);
     }
-    if (!(await lookup?.(subject))) return false;
-    // It is done, whether or not that can be written down now: if not, the next check asks `lookup` again.
+    if (!(await isKnownTo(lookup, subject))) return false;
+    // The work is done. If the mark cannot be written now, the next check calls `lookup` again.
     await markWith("reject", subject).catch(() => {});
     return true;
   }
 
+  /** The result of `lookup`; false if there is none. */
+  async function isKnownTo(lookup: SeenOptions["lookup"], subject: Subject): Promise<boolean> {
+    if (lookup === undefined) return false;
+    const isSeen = Boolean(await lookup(subject));
+    notifyObservers(engine, subject, { kind: "checked", by: "lookup", isSeen });
+    return isSeen;
+  }
+
   function mark(request: Subject & MarkOptions): Promise<boolean> {
-    // Whatever the guard's own policy: a mark takes no time, so the caller gets its answer instead of an error.
+    // Whatever the guard's policy says: a mark is quick, so waiting gives the caller a result instead of an error.
     return markWith("wait", request);
   }
 
   async function markWith(onPending: Policy["onPending"], request: Subject & MarkOptions): Promise<boolean> {
+    requireRequest(request);
     checkOptions(request, { ...SUBJECT_CHECKS, ...MARK_CHECKS });
-    const { value, ...rest } = request;
+    const { value, token, ...rest } = request;
     const { markRetentionMs, storeTimeoutMs } = engine.policy;
     const result: RunResult<unknown> = await engine.tryRun(
       {
         ...rest,
         retentionMs: request.retentionMs ?? markRetentionMs,
-        // The record is all that a mark does, so it is waited for as long as any answer of the store.
+        // A mark does nothing except write the record, so it waits for that as long as for any call of the store.
         completeWaitMs: storeTimeoutMs,
         onCompleted: "reject",
         onPending,
       },
       () => value,
+      token,
     );
     switch (result.status) {
       case "ran":
         if (result.recorded || mayProceed(request)) return true;
-        throw notConfirmed();
-      // Replayed or not kept: somebody took the key over and completed it while the store was slow to answer us.
+        throw notConfirmed(result);
+      // Replayed or not kept: another attempt took the key over and completed it while the store was slow.
       case "already-done":
       case "replayed":
       case "not-kept":
@@ -140,12 +167,17 @@ export function marksOf(engine: Engine, tell: TellMark): Marks {
     }
   }
 
-  /** The caller, or its guard, asked to go on when the store does not answer. */
+  /** Whether the request, or else the guard, says to proceed if the store does not answer. */
   function mayProceed({ onUnavailable: asked }: OnUnavailable): boolean {
     return mergePolicy(engine.policy, { onUnavailable: asked }).onUnavailable === "proceed";
   }
 
-  const release = (subject: Subject) => engine.reopen(subject);
+  async function release(subject: Subject): Promise<boolean> {
+    requireRequest(subject);
+    checkOptions(subject, SUBJECT_CHECKS);
+    refuseReservedOperation(subject);
+    return engine.reopen(subject);
+  }
 
   return {
     seen,
@@ -157,9 +189,13 @@ export function marksOf(engine: Engine, tell: TellMark): Marks {
   };
 }
 
-/** If the mark is not in the store, the next caller is told that it was first: so this one must not be told so. */
-function notConfirmed(): NevertwiceError {
-  return new NevertwiceError("unavailable", "the store did not confirm the mark in time; ask again.");
+/** If the mark is not in the store, the next caller gets `true`. So this caller must not get `true` as well. */
+function notConfirmed(result: RunResult<unknown>): NevertwiceError {
+  return new NevertwiceError(
+    "unavailable",
+    "the store did not confirm the mark in time; try again.",
+    errorSubjectFor(result),
+  );
 }
 
 async function batch<Request extends Subject>(
@@ -168,12 +204,13 @@ async function batch<Request extends Subject>(
   options: BatchOptions,
   checks: Readonly<Record<string, Check>>,
 ): Promise<boolean[]> {
-  isList("the batch", requests);
+  isArrayOfRequests("the batch", requests);
   checkOptions(options, { ...checks, ...BATCH_CHECKS });
   const { concurrency, ...shared } = options;
   let outage: unknown;
   const callUnlessDown = async (request: Request): Promise<boolean> => {
     if (outage !== undefined) throw outage;
+    requireRequest(request);
     try {
       return await call({ ...shared, ...request });
     } catch (error) {
@@ -181,5 +218,5 @@ async function batch<Request extends Subject>(
       throw error;
     }
   };
-  return answersOf(await settleEach(requests, callUnlessDown, concurrency));
+  return valuesOrFirstError(await settleEach(requests, callUnlessDown, concurrency));
 }

@@ -1,12 +1,13 @@
 /**
- * The guard outside any resilience policy: an operation runs once, however often its policy tries. A duplicate is
- * answered without the policy, and what a fallback answers is never kept as the work's.
+ * Puts the guard around any resilience policy: an operation runs once, however often its policy tries. A duplicate does not
+ * go through the policy, and the answer of a fallback is never stored as the result of the work.
  */
+
+import { requireGuard } from "../core/argument-checks.ts";
 import type { Engine } from "../core/engine.ts";
-import { isFunction } from "../core/policy.ts";
-import type { AnyWork } from "./protect/course.ts";
-import { type Letters, meaningOf } from "./protect/dead-letter.ts";
-import { type Operation, type Protected, perform } from "./protect/operation.ts";
+import { isFunction } from "../core/option-checks.ts";
+import { copyFingerprint, type DeadLetterSource } from "./protect/dead-letter.ts";
+import { type Protected, type ProtectedOperation, perform } from "./protect/operation.ts";
 import {
   type ProtectedWork,
   type Protection,
@@ -14,7 +15,8 @@ import {
   splitOptions,
   splitProtection,
 } from "./protect/options.ts";
-import { checkPositions, requestFrom, type WrapOptions } from "./wrap.ts";
+import type { AnyWork } from "./protect/policy-run.ts";
+import { checkPositions, createRequestBuilder, WRAP_CHECKS, type WrapOptions } from "./wrap.ts";
 
 export type { DeadLetter, DeadLetters } from "./protect/dead-letter.ts";
 export type { Protected, RefusedStatus } from "./protect/operation.ts";
@@ -27,7 +29,7 @@ export type {
 } from "./protect/options.ts";
 export { type ReplayOptions, replay } from "./protect/replay.ts";
 
-/** Answers what the work returned, a replay of it, or what a fallback answers; throws what failed, or a `NevertwiceError`. */
+/** Returns what the work returned, a replay of it, or what a fallback returned. Throws the failure, or a `NevertwiceError`. */
 export async function protect<
   T,
   Context extends object = Record<string, unknown>,
@@ -43,8 +45,8 @@ export async function protect<
 }
 
 /**
- * Like `protect`, but every ending is a value, what the work threw too. Rejects for a request that is itself wrong, and
- * with the reason of the caller's signal.
+ * Like `protect`, but every ending is a value, including what the work threw. Rejects for an invalid request, and with the
+ * reason of the caller's signal.
  */
 export async function tryProtect<
   T,
@@ -57,14 +59,15 @@ export async function tryProtect<
   options: ProtectOptions<Context, Execution, Own, F>,
   work: ProtectedWork<T, Execution>,
 ): Promise<Protected<T, Own | F>> {
+  requireGuard(guard, "protect(guard, options, work)");
   const { request, context, args, policy, fallback, deadLetters } = splitOptions(options);
   isFunction("the work", work);
-  const operation: Operation = {
+  const operation: ProtectedOperation = {
     request,
     policy,
     work: work as AnyWork,
     fallback: fallback && ((error) => fallback(error, context)),
-    letters: lettersOf(deadLetters, { request, context, args }),
+    letters: deadLetterSource(deadLetters, { request, context, args }),
   };
   return perform(guard, operation) as Promise<Protected<T, Own | F>>;
 }
@@ -75,7 +78,7 @@ export interface ProtectedFunctionOptions<Args extends readonly unknown[], Execu
   readonly fallback?: ((error: unknown, ...args: Args) => F | PromiseLike<F>) | undefined;
 }
 
-/** A function that is protected: its key comes from its arguments. Options are checked at once. */
+/** Returns a protected function whose key comes from its arguments. The options are checked immediately. */
 export function protectedFunction<
   Args extends readonly unknown[],
   T,
@@ -87,29 +90,34 @@ export function protectedFunction<
   work: (...args: Args) => T | PromiseLike<T>,
   options: ProtectedFunctionOptions<Parameters<(...args: Args) => void>, Execution, Own, F>,
 ): (...args: Args) => Promise<T | Own | F> {
+  requireGuard(guard, "protectedFunction(guard, work, options)");
   isFunction("the function to protect", work);
-  const { policy, fallback, deadLetters, rest } = splitProtection(options);
-  const requestOf = requestFrom(rest as WrapOptions<Args>);
+  const { policy, fallback, deadLetters, rest } = splitProtection(options, WRAP_CHECKS);
+  const toRequest = createRequestBuilder(rest as WrapOptions<Args>);
   checkPositions(options.keyFrom, "the function", work);
   return async (...args) => {
-    const request = requestOf(args);
-    const operation: Operation = {
+    const request = toRequest(args);
+    const operation: ProtectedOperation = {
       request,
       policy,
       work: () => work(...args),
       fallback: fallback && ((error) => fallback(error, ...args)),
-      letters: lettersOf(deadLetters, { request, context: undefined, args }),
+      letters: deadLetterSource(deadLetters, { request, context: undefined, args }),
     };
     return toValue((await perform(guard, operation)) as Protected<T, Own | F>);
   };
 }
 
-function lettersOf(
-  send: Letters["send"],
-  { request, context, args }: Pick<Operation, "request"> & Pick<Letters, "context" | "args">,
-): Letters | undefined {
+function deadLetterSource(
+  send: DeadLetterSource["send"],
+  {
+    request,
+    context,
+    args,
+  }: Pick<ProtectedOperation, "request"> & Pick<DeadLetterSource, "context" | "args">,
+): DeadLetterSource | undefined {
   if (send === undefined) return undefined;
-  return { send, previous: undefined, meaning: meaningOf(request.fingerprint), context, args };
+  return { send, previous: undefined, meaning: copyFingerprint(request.fingerprint), context, args };
 }
 
 function toValue<T, F>(answer: Protected<T, F>): T | F {

@@ -1,27 +1,31 @@
-/** What a request must be before anything is looked up for it: named, owned, allowed, small enough, and fingerprinted. */
+/**
+ * Admits a request before the store is asked: reads its key, its scope and its operation, asks `authorize`, reads the
+ * body within its limit, and determines what the request means.
+ */
 import { Buffer } from "node:buffer";
 import { hash } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart, MAX_PART_BYTES } from "../core/identity.ts";
-import type { HttpRequest, RequestBody } from "./exchange.ts";
-import { timesNamed } from "./json-member.ts";
+import { refuseReserved } from "../core/reserved.ts";
+import type { HttpRequest, RequestBody } from "./http-message.ts";
+import { countMember } from "./json-member.ts";
 import { parseKeyHeader } from "./key-header.ts";
-import { meaningOf } from "./meaning.ts";
 import type { KeyContext, KeyReading } from "./profile.ts";
-import type { Settings } from "./settings.ts";
+import { requestMeaning } from "./request-meaning.ts";
+import type { ResolvedHttpOptions } from "./resolved-options.ts";
 
-/** A request that may be looked up. */
-export interface Admitted {
+/** A request whose key may be claimed. */
+export interface AdmittedRequest {
   readonly key: string;
   readonly operation: string;
-  /** Undefined if its keys belong to anyone. */
+  /** Undefined with `scope: "anyone"`. */
   readonly scope: string | undefined;
-  /** What it means. */
+  /** The value that the engine computes the fingerprint of; undefined to compare nothing. */
   readonly fingerprint: unknown;
 }
 
-/** A refusal with a status other than its code's. */
-export class Refused extends Error {
+/** A refusal whose status may differ from that of its error code. */
+export class RefusalWithStatus extends Error {
   readonly error: NevertwiceError;
   readonly status: number | undefined;
 
@@ -32,31 +36,34 @@ export class Refused extends Error {
   }
 }
 
-/** Longer paths are named by their digest: an operation has its limit. */
+/** An operation has a maximum length, so a longer path is replaced by its digest. */
 const MAX_PATH = 900;
 const DIGEST = "sha256:";
 
-/** Undefined if the request has no key and needs none. Throws what it lacks. */
+/** Undefined if the request has no key and needs none. Throws the error that refuses the request. */
 export async function admit<Native>(
   request: HttpRequest<Native>,
-  settings: Settings<Native>,
-): Promise<Admitted | undefined> {
-  const { keyField } = settings;
-  const body = keyField === undefined ? undefined : await readBody(request, settings);
+  options: ResolvedHttpOptions<Native>,
+): Promise<AdmittedRequest | undefined> {
+  const { keyField } = options;
+  const body = keyField === undefined ? undefined : await readBody(request, options);
   const key = checkedKey(
-    body === undefined || keyField === undefined ? keyInHeader(request, settings) : keyInBody(body, keyField),
-    settings,
+    body === undefined || keyField === undefined ? keyInHeader(request, options) : keyInBody(body, keyField),
+    options,
   );
   if (key === undefined) return undefined;
-  const scope = settings.scope === "anyone" ? undefined : ownerOf(await settings.scope(request.native));
-  if (settings.authorize !== undefined && (await settings.authorize(request.native)) !== true) {
-    throw new NevertwiceError("not-authorized", "the caller may not use this operation, or may no more.");
+  const scope = options.scope === "anyone" ? undefined : checkOwner(await options.scope(request.native));
+  if (options.authorize !== undefined && (await options.authorize(request.native)) !== true) {
+    throw new NevertwiceError(
+      "not-authorized",
+      "the caller is not, or no longer, allowed to use this operation.",
+    );
   }
-  const operation = operationOf(request, settings);
-  const how = settings.fingerprint;
+  const operation = nameOperation(request, options);
+  const how = options.fingerprint;
   const isBodyNeeded = how !== "none" && how !== "content-digest";
-  const read = body ?? (isBodyNeeded ? await readBody(request, settings) : NO_BODY);
-  const meaning = meaningOf(
+  const read = body ?? (isBodyNeeded ? await readBody(request, options) : NO_BODY);
+  const meaning = requestMeaning(
     {
       method: request.method,
       target: originForm(request.target),
@@ -67,11 +74,11 @@ export async function admit<Native>(
     how,
     keyField,
   );
-  const { meaning: ofProfile } = settings.profile;
+  const { meaning: ofProfile } = options.profile;
   const fingerprint =
     ofProfile === undefined || meaning === undefined
       ? meaning
-      : ofProfile.of(meaning as readonly unknown[], request, settings.header);
+      : ofProfile.of(meaning as readonly unknown[], request, options.header);
   return { key, operation, scope, fingerprint };
 }
 
@@ -79,25 +86,25 @@ const NO_BODY: RequestBody = { kind: "parsed", value: undefined };
 
 async function readBody<Native>(
   request: HttpRequest<Native>,
-  { maxBodyBytes }: Settings<Native>,
+  { maxBodyBytes }: ResolvedHttpOptions<Native>,
 ): Promise<RequestBody> {
   const body = await request.readBody(maxBodyBytes);
   if (body !== "too-large") return body;
   throw new NevertwiceError("body-too-large", `the body has more than ${maxBodyBytes} bytes.`);
 }
 
-function keyInHeader<Native>(request: HttpRequest<Native>, settings: Settings<Native>): KeyReading {
-  const { profile, strict } = settings;
-  if (profile.key !== undefined) return profile.key.read(request, keyContext(settings));
-  const value = request.header(settings.header.toLowerCase());
+function keyInHeader<Native>(request: HttpRequest<Native>, options: ResolvedHttpOptions<Native>): KeyReading {
+  const { profile, strict } = options;
+  if (profile.key !== undefined) return profile.key.read(request, keyContext(options));
+  const value = request.header(options.header.toLowerCase());
   if (value === undefined) return undefined;
   const parsed = parseKeyHeader(value, { strict });
   if ("key" in parsed) return parsed;
-  return { refused: new NevertwiceError("key-invalid", `the header ${settings.header}: ${parsed.problem}`) };
+  return { refused: new NevertwiceError("key-invalid", `the header ${options.header}: ${parsed.problem}`) };
 }
 
-/** What a profile judges a key by. */
-export function keyContext<Native>({ header, clock, retentionMs }: Settings<Native>): KeyContext {
+/** The context in which a profile judges a key. */
+export function keyContext<Native>({ header, clock, retentionMs }: ResolvedHttpOptions<Native>): KeyContext {
   return { header, nowMs: clock.now(), retentionMs };
 }
 
@@ -110,8 +117,8 @@ function keyInBody(body: RequestBody, field: string): KeyReading {
     refused: new NevertwiceError("key-invalid", `the member ${field} ${problem}.`),
   });
   if (typeof key !== "string" || key === "") return refused("must be a string that is not empty");
-  // The handler may read the other one.
-  if (json !== undefined && timesNamed(json, field) > 1) return refused("is there more than once");
+  // The handler's parser may take the other one.
+  if (json !== undefined && countMember(json, field) > 1) return refused("occurs more than once");
   return { key };
 }
 
@@ -131,8 +138,8 @@ function parsedJson(json: string | undefined): unknown {
   }
 }
 
-function checkedKey<Native>(reading: KeyReading, settings: Settings<Native>): string | undefined {
-  const { required, header, keyField, maxKeyLength, keyPattern, profile } = settings;
+function checkedKey<Native>(reading: KeyReading, options: ResolvedHttpOptions<Native>): string | undefined {
+  const { required, header, keyField, maxKeyLength, keyPattern, profile } = options;
   const carrier =
     keyField !== undefined
       ? `the member ${keyField}`
@@ -142,10 +149,10 @@ function checkedKey<Native>(reading: KeyReading, settings: Settings<Native>): st
     if (!required) return undefined;
     throw new NevertwiceError(
       "key-missing",
-      `this operation needs ${carrier}: a value of your own, new for every new request and the same on every retry of it.`,
+      `this operation requires ${carrier}. Send a unique value for every new request, and the same value with every retry of it.`,
     );
   }
-  if ("refused" in reading) throw new Refused(reading.refused, reading.status);
+  if ("refused" in reading) throw new RefusalWithStatus(reading.refused, reading.status);
   const { key } = reading;
   if (key.length > maxKeyLength)
     throw new NevertwiceError(
@@ -157,37 +164,41 @@ function checkedKey<Native>(reading: KeyReading, settings: Settings<Native>): st
   return key;
 }
 
-// An empty owner is nobody, and nobody's keys would be everybody's.
-function ownerOf(scope: string | undefined): string {
+// An empty scope is refused: all unauthenticated callers would share it.
+function checkOwner(scope: string | undefined): string {
   if (typeof scope === "string" && scope !== "")
-    return checkedPart(scope, "what names the owner of the request (scope)", "request-invalid");
-  throw new NevertwiceError("scope-missing", "scope(request) named nobody; authenticate before this layer.");
+    return checkedPart(scope, "the scope of the request", "request-invalid");
+  throw new NevertwiceError(
+    "scope-missing",
+    "scope(request) returned no owner; mount authentication in front of this layer.",
+  );
 }
 
-function operationOf<Native>(request: HttpRequest<Native>, settings: Settings<Native>): string {
-  const { operation = settings.profile.operation } = settings;
-  if (typeof operation === "function") return namedBy(operation(request.native));
+function nameOperation<Native>(request: HttpRequest<Native>, options: ResolvedHttpOptions<Native>): string {
+  const { operation = options.profile.operation } = options;
+  if (typeof operation === "function") return checkOperation(operation(request.native));
   if (operation !== undefined) return operation;
   const target = originForm(request.target);
   const end = target.indexOf("?");
   const path = end === -1 ? target : target.slice(0, end);
   const whole = `${request.method} ${path}`;
-  // A path that looks like a digest is made one too: else it could be the digest of another path.
+  // A path that looks like a digest is also replaced: otherwise it could equal the digest of another path.
   const isShort =
     path.length <= MAX_PATH && !path.startsWith(DIGEST) && Buffer.byteLength(whole) <= MAX_PART_BYTES;
-  // Two paths that are no text must not have one digest.
-  if (isShort || !path.isWellFormed()) return namedBy(whole);
+  // A path with lone surrogates is refused: several such paths would have the same digest.
+  if (isShort || !path.isWellFormed()) return checkOperation(whole);
   return `${request.method} ${DIGEST}${hash("sha256", path, "hex")}`;
 }
 
-/** What it names usually comes from the request, so a name that cannot be one is the request's fault. */
-function namedBy(operation: string): string {
-  // Nothing at all is the application's fault, which the engine tells.
+/** An invalid operation is `request-invalid`, since its text usually comes from the request. */
+function checkOperation(operation: string): string {
+  // An empty operation is a mistake of the application. The engine reports it.
   if (typeof operation !== "string" || operation === "") return operation;
-  return checkedPart(operation, "what names the operation of the request", "request-invalid");
+  refuseReserved(operation, "the operation of the request", "request-invalid");
+  return checkedPart(operation, "the operation of the request", "request-invalid");
 }
 
-/** Path and query, also where a proxy was sent the whole address. */
+/** Path and query, also of a request target in absolute form, as a proxy receives it. */
 function originForm(target: string): string {
   if (target.startsWith("/")) return target;
   const start = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i.exec(target);

@@ -1,7 +1,7 @@
-/** The bytes of a request's body as they pass by: whoever reads the stream reads it as if nobody else looked. */
+/** Copies the bytes of a request's body while a parser reads the stream. The parser does not notice. */
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
-import { joined } from "./web-request.ts";
+import { concatBytes } from "./web-request.ts";
 
 export class BodyTap {
   readonly #stream: NodeJS.ReadableStream;
@@ -9,18 +9,18 @@ export class BodyTap {
   readonly #chunks: Uint8Array[] = [];
   #size = 0;
 
-  /** Keeps no more than the first chunk past `maxBytes`: that many are too many. */
+  /** Stops collecting with the first chunk that exceeds `maxBytes`. */
   constructor(stream: NodeJS.ReadableStream, maxBytes: number) {
     this.#stream = stream;
     this.#maxBytes = maxBytes;
-    // Not the stream's own method, which would set it flowing before its reader is there.
+    // Not `stream.on`, which would start the flow before the parser listens.
     EventEmitter.prototype.on.call(stream, "data", this.#onData);
   }
 
-  /** What passed. No more is kept from now on. */
+  /** The bytes that were collected. Collecting ends. */
   take(): Uint8Array {
     this.#stop();
-    return joined(this.#chunks, this.#size);
+    return concatBytes(this.#chunks, this.#size);
   }
 
   readonly #onData = (chunk: Uint8Array | string): void => {

@@ -1,11 +1,11 @@
-/** Reads a `Content-Digest` header (RFC 9530): a Dictionary of algorithms and what they made of the body's bytes. */
+/** Reads a `Content-Digest` header (RFC 9530): a Dictionary of algorithms and their digests of the body. */
 import { fromBase64, toBase64 } from "../core/bytes.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { readDictionary } from "./structured-field.ts";
 
 /**
- * The algorithms that are fit for telling requests apart, the preferred one first: SHA-256 is what we make of the bytes
- * ourselves, and a client that begins to send another one beside it still matches what it sent before.
+ * The accepted algorithms, the preferred one first. SHA-256 comes first because we compute it for bodies ourselves: a
+ * client that starts to send SHA-512 next to it still matches its earlier requests.
  */
 const ALGORITHMS = [
   { name: "sha-256", length: 32 },
@@ -14,11 +14,11 @@ const ALGORITHMS = [
 
 export interface ContentDigest {
   readonly algorithm: "sha-256" | "sha-512";
-  /** In base64, spelt the one canonical way. */
+  /** Canonical base64. */
   readonly digest: string;
 }
 
-/** Fails with `fingerprint-invalid` if there is no digest to go by. Whether it is true of the body is not checked. */
+/** Throws `fingerprint-invalid` if the header has no usable digest. Does not check that it matches the body. */
 export function readContentDigest(header: string | undefined): ContentDigest {
   if (header === undefined) throw invalid("is missing");
   const members = readDictionary(header);

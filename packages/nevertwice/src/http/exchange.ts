@@ -1,73 +1,250 @@
-/** The shapes that an adapter and the exchange hand each other: a request, what its handler answered, and what to send. */
+/**
+ * One exchange: admit the request, claim its key, run the handler, keep its response, then let the response go. Every
+ * adapter calls `handle`, and no adapter decides anything about idempotency itself.
+ */
 import type { Attempt } from "../core/attempt.ts";
+import type { Engine } from "../core/engine.ts";
+import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import type { FailureDisposition } from "../core/policy.ts";
+import { type RunResult, toError } from "../core/result.ts";
+import { createAddedLines } from "./added-headers.ts";
+import { type AdmittedRequest, admit, keyContext, RefusalWithStatus } from "./admission.ts";
+import { decodeForClient } from "./content-coding.ts";
+import { endOfTurn } from "./event-loop-turn.ts";
+import { type HttpAttempt, RunningHttpAttempt } from "./http-attempt.ts";
+import type { HeaderLine, HttpReply, HttpRequest, HttpResponse } from "./http-message.ts";
+import { createIgnoredKeyWarning } from "./ignored-key.ts";
+import { chosenByStatus, decide } from "./keep-decision.ts";
+import type { HttpOptions } from "./options.ts";
+import { problemReply } from "./problem.ts";
+import { listKeyHeaders } from "./profile.ts";
+import { type Charge, findOrCreateQuota } from "./quota.ts";
+import {
+  currentReply,
+  type KeptResponse,
+  readKept,
+  replayReply,
+  toKeptResponse,
+  withoutBody,
+} from "./replay.ts";
+import { resolveHttpOptions } from "./resolved-options.ts";
 
-/** One header line. A name that has several values has several lines. */
-export type HeaderLine = readonly [name: string, value: string];
-
-/** A request as an adapter hands it over. */
-export interface HttpRequest<Native> {
-  /** The framework's own request: what `scope`, `operation` and the other functions of the options are given. */
-  readonly native: Native;
-  readonly method: string;
-  /** Path and query, as sent. */
-  readonly target: string;
-  /** A header's lines, joined by ", "; its name in lower case. */
-  header(name: string): string | undefined;
-  /** The body's bytes, which stay readable for the handler; or what a parser made of them before us. */
-  readBody(maxBytes: number): RequestBody | "too-large" | Promise<RequestBody | "too-large">;
-  /** Whether the client has gone. Left out where it cannot be seen. */
-  isGone?(): boolean;
-}
-
-export type RequestBody =
-  | { readonly kind: "bytes"; readonly bytes: Uint8Array }
-  | { readonly kind: "parsed"; readonly value: unknown };
-
-/** What a handler answered, as far as it is known before its first byte leaves. */
-export interface HttpResponse {
-  readonly status: number;
-  readonly headers: readonly HeaderLine[];
-  /** The whole body; undefined if it is streamed, or longer than what can be kept. */
-  readonly body: Uint8Array | undefined;
-}
-
-/** What becomes of the key: answered for, free again, unknown, or answered for by status and headers alone. */
-export type KeepDecision = "keep" | "release" | "unknown" | "marker";
-
-/** What the handler is handed: the engine's attempt, and its own say about its answer. */
-export interface HttpAttempt extends Attempt {
-  readonly operation: string;
-  readonly key: string;
-  /** Decides about this one answer, before it is given: `keep("release")` after a check that nothing passed. */
-  keep(decision: KeepDecision): void;
-}
-
-/** What the adapter has to send. */
-export type Answer =
-  /** Nothing of ours: the handler runs as if we were not there. `added` goes on top of what it answers. */
+/** What the adapter has to do now. */
+export type ExchangeResult =
+  /** Run the handler as if the layer were absent, and add these header lines to its response. */
   | { readonly kind: "pass"; readonly added: readonly HeaderLine[] }
-  /** What the handler answered, held back until now. */
+  /** Send the handler's response, which was held back until now. */
   | { readonly kind: "held" }
-  /** This, and nothing of what the handler may have answered. */
-  | Reply;
-
-export interface Reply {
-  readonly kind: "reply";
-  readonly status: number;
-  readonly headers: readonly HeaderLine[];
-  readonly body: Uint8Array | string;
-}
+  /** Send this reply, and nothing of what the handler may have responded. */
+  | HttpReply;
 
 /**
- * Starts the handler, holds back its answer and resolves with it: when it is whole, or as soon as it is clear that it
- * is streamed or longer than `maxHeldBytes`. `added` goes on top of its headers. Rejects with what the handler threw.
+ * Starts the handler and holds its response back. Resolves with the response when it is whole, or when it
+ * turns out to be streamed or longer than `maxHeldBytes`. Adds the lines in `added` to its headers. Rejects with what the
+ * handler threw.
  */
-export type Run = (attempt: HttpAttempt, added: readonly HeaderLine[]) => Promise<HttpResponse>;
+export type RunHandler = (attempt: HttpAttempt, added: readonly HeaderLine[]) => Promise<HttpResponse>;
 
-export interface Exchange<Native> {
-  handle(request: HttpRequest<Native>, run: Run): Promise<Answer>;
-  /** How many bytes of a body are worth holding back. */
+/** Which responses an adapter holds back. */
+export interface HoldingRules {
+  /** A longer body is sent as a stream. */
   readonly maxHeldBytes: number;
-  /** Whether a body with this head is held back until it is whole; else it counts as streamed. */
+  /** Whether a body with this head is held back until it is whole. Otherwise it counts as streamed. */
   holds(status: number, header: (name: string) => string | undefined): boolean;
+}
+
+export interface Exchange<Native> extends HoldingRules {
+  handle(request: HttpRequest<Native>, run: RunHandler): Promise<ExchangeResult>;
+}
+
+const HELD: ExchangeResult = { kind: "held" };
+
+/** With `expired: "refuse"`, a response is still replayed this long after its time: the clocks of two machines differ. */
+const CLOCK_SKEW_MS = 60_000;
+
+/** A request that may claim its key. */
+interface AdmittedCall<Native> {
+  readonly request: HttpRequest<Native>;
+  readonly admitted: AdmittedRequest;
+  readonly charge: Charge | undefined;
+}
+
+export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>): Exchange<Native> {
+  const options = resolveHttpOptions(guard, given);
+  const { profile, keep, clock, retentionMs, replayedHeader } = options;
+  const { onFailure } = options.guard.policy;
+  const engine = options.guard.with({
+    onFailure: (error) =>
+      error instanceof UnkeptResult
+        ? error.as
+        : typeof onFailure === "function"
+          ? onFailure(error)
+          : onFailure,
+  });
+  const methods = new Set(options.methods);
+  const replayed = new Set(options.replayHeaders.map((name) => name.toLowerCase()));
+  const problems = { ...options, style: profile.problems };
+  const added = createAddedLines(options);
+  const warnOfIgnoredKey = createIgnoredKeyWarning(listKeyHeaders(profile, options.header), options.methods);
+  const quota = findOrCreateQuota(guard, given, options);
+
+  async function handle(request: HttpRequest<Native>, run: RunHandler): Promise<ExchangeResult> {
+    if (!methods.has(request.method)) return passUnprotected(request);
+    let admitted: AdmittedRequest | undefined;
+    let charge: Charge | undefined;
+    try {
+      admitted = await admit(request, options);
+      if (admitted === undefined) return pass(request);
+      const { operation, scope, key } = admitted;
+      const isKnown = async () => (await engine.read({ operation, scope, key })) !== undefined;
+      charge = await quota?.admit(scope, isKnown);
+    } catch (error) {
+      return refuse(error, request);
+    }
+    await endOfTurn();
+    return carryOut({ request, admitted, charge }, run);
+  }
+
+  async function carryOut(
+    { request, admitted, charge }: AdmittedCall<Native>,
+    run: RunHandler,
+  ): Promise<ExchangeResult> {
+    let isStarted = false;
+    let isNewKey = false;
+    const work = async (attempt: Attempt): Promise<KeptResponse> => {
+      isStarted = true;
+      isNewKey = attempt.number <= 1;
+      const kept = await runOnce(request, new RunningHttpAttempt(attempt, admitted), run);
+      charge?.keep(kept);
+      return kept;
+    };
+    try {
+      const { operation, scope, key, fingerprint } = admitted;
+      const result = await engine.tryRun({ operation, scope, key, fingerprint, shorten: withoutBody }, work);
+      return await toExchangeResult(result, request);
+    } catch (error) {
+      if (error instanceof UnkeptResult) {
+        if (error.isThrown) throw error.content;
+        return HELD;
+      }
+      // After the start, every error is the application's own, whatever its type is.
+      if (isStarted) throw error;
+      return refuse(error, request);
+    } finally {
+      // The record of a new key stays in the store even if its work failed and the key is free again.
+      if (!isNewKey) charge?.giveBack();
+    }
+  }
+
+  /** Throws an `UnkeptResult` for a response that must not be kept. */
+  async function runOnce(
+    request: HttpRequest<Native>,
+    attempt: RunningHttpAttempt,
+    run: RunHandler,
+  ): Promise<KeptResponse> {
+    let response: HttpResponse;
+    try {
+      response = await run(attempt, added.forAnswer("first", request));
+    } catch (thrown) {
+      // The handler may have failed because its client disconnected. Then it is unknown how far it came.
+      if (request.isGone?.() && !attempt.hasSaidNotDone(thrown)) throw interrupted(thrown);
+      throw thrown;
+    }
+    const decision =
+      attempt.decision ?? decide(response, keep, request.native, () => failureDisposition(request));
+    if (decision === "release" || decision === "unknown") throw new UnkeptResult(response, decision, false);
+    return toKeptResponse(response, {
+      chosen: replayed,
+      isMarker: decision === "marker",
+      answersUntil: options.expired === "refuse" ? clock.now() + retentionMs : undefined,
+      accepted: request.header("accept-encoding"),
+    });
+  }
+
+  /** What a status of 500 or higher means if neither the handler nor `keep` decides. */
+  function failureDisposition(request: HttpRequest<Native>): FailureDisposition {
+    const disposition = typeof onFailure === "function" ? "release" : onFailure;
+    return disposition === "release" && request.isGone?.() ? "unknown" : disposition;
+  }
+
+  async function toExchangeResult(
+    result: RunResult<KeptResponse>,
+    request: HttpRequest<Native>,
+  ): Promise<ExchangeResult> {
+    if (result.status === "ran") return HELD;
+    if (result.status !== "replayed") return refuse(toError(result), request);
+    const kept = readKept(result.value);
+    if (kept === undefined) {
+      return refuse(
+        new NevertwiceError("not-kept", "the request was carried out before, and is not repeated."),
+        request,
+      );
+    }
+    const [, , body, answersUntil] = kept;
+    if (answersUntil !== undefined && clock.now() >= answersUntil + CLOCK_SKEW_MS) {
+      return refuse(
+        new NevertwiceError("expired", "this key was used before, and its response is no longer kept."),
+        request,
+      );
+    }
+    const reply =
+      options.replay === "snapshot"
+        ? await decodeForClient(replayReply(kept, replayedHeader), request.header("accept-encoding"))
+        : await currentReply(options.replay, request.native, kept, replayedHeader);
+    const isExtended = profile.replayed !== undefined && body !== null;
+    return withLines(isExtended ? profile.replayed(reply) : reply, added.forAnswer("replay", request));
+  }
+
+  /** Turns an error of ours into a problem reply, and throws every other error. */
+  function refuse(error: unknown, request: HttpRequest<Native>): HttpReply {
+    const { cause, status } =
+      error instanceof RefusalWithStatus
+        ? { cause: error.error, status: error.status }
+        : { cause: error, status: undefined };
+    // Some frameworks take a thrown `undefined` for success, and would never respond.
+    if (!isNevertwiceError(cause)) throw error ?? new Error("rejected without a reason");
+    return withLines(problemReply(cause, problems, status), added.forAnswer(cause.code, request));
+  }
+
+  /** For a method that `methods` does not name. */
+  function passUnprotected(request: HttpRequest<Native>): ExchangeResult {
+    const refusal = profile.key?.onOtherMethod?.(request, keyContext(options));
+    if (refusal !== undefined) return refuse(new RefusalWithStatus(refusal.refused, refusal.status), request);
+    warnOfIgnoredKey(request);
+    return pass(request);
+  }
+
+  function pass(request: HttpRequest<Native>): ExchangeResult {
+    return { kind: "pass", added: added.forPassed(request) };
+  }
+
+  return {
+    handle,
+    maxHeldBytes: engine.policy.maxOutcomeBytes,
+    holds(status, header) {
+      if (chosenByStatus(status, keep) === "marker") return false;
+      return !header("content-type")?.toLowerCase().startsWith("text/event-stream");
+    },
+  };
+}
+
+/** Ends an attempt without a kept response: `content` is the response, or what the handler threw. */
+class UnkeptResult {
+  readonly content: unknown;
+  readonly as: "release" | "unknown";
+  readonly isThrown: boolean;
+
+  constructor(content: unknown, as: "release" | "unknown", isThrown: boolean) {
+    this.content = content;
+    this.as = as;
+    this.isThrown = isThrown;
+  }
+}
+
+function interrupted(thrown: unknown): UnkeptResult {
+  return new UnkeptResult(thrown, "unknown", true);
+}
+
+function withLines(reply: HttpReply, lines: readonly HeaderLine[]): HttpReply {
+  return lines.length === 0 ? reply : { ...reply, headers: [...reply.headers, ...lines] };
 }

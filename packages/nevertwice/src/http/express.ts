@@ -1,27 +1,27 @@
 /**
- * Express middleware, for Express 5 and 4: for a whole app, a router, or a single route. It may stand before or after
- * `express.json()`; before parsers of uploads, and after whatever authenticates.
+ * Express middleware for Express 5 and 4: for a whole app, a router or a single route. Mount it after authentication and
+ * in front of upload parsers. `express.json()` may come before or after it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Engine } from "../core/engine.ts";
-import type { HttpAttempt } from "./exchange.ts";
+import type { HttpAttempt } from "./http-attempt.ts";
 import { createNodeExchange } from "./node-exchange.ts";
 import { NodeRequest } from "./node-request.ts";
 import type { HttpOptions } from "./options.ts";
 
 declare global {
-  // biome-ignore lint/style/noNamespace: the name that the types of Express are extended under.
+  // biome-ignore lint/style/noNamespace: Express extends its types through this namespace.
   namespace Express {
     interface Request {
-      /** The attempt that the handler runs for; undefined if the request has no key. */
+      /** The attempt of the handler; undefined if the request has no key. */
       idempotency?: HttpAttempt | undefined;
     }
   }
 }
 
 /**
- * What the functions of the options are handed, unless they name a type of their own: `scope: (req: Request) => …`.
- * Whatever an app adds to `Express.Request`, such as `user`, is among it.
+ * The request type that the functions in the options receive, unless they name another: `scope: (req: Request) => …`.
+ * It includes what an app adds to `Express.Request`, such as `user`.
  */
 export type ExpressRequest = IncomingMessage &
   Express.Request & {
@@ -32,16 +32,18 @@ export type ExpressRequest = IncomingMessage &
     get(name: string): string | undefined;
   };
 
-/** Fits in wherever Express takes middleware: what more its requests have than node's is known to the options alone. */
-export type Middleware = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void;
+/** Accepted wherever Express takes middleware. Only the options know the Express members of the request. */
+type ExpressMiddleware = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void;
+
+export type { ExpressMiddleware as Middleware };
 
 export function idempotency<Req extends IncomingMessage = ExpressRequest>(
   guard: Engine,
   options: HttpOptions<Req>,
-): Middleware {
+): ExpressMiddleware {
   const { serve } = createNodeExchange(guard, options);
   return function idempotent(req, res, next) {
-    // Mounted on the app and on the route: the outer one is at it already.
+    // The layer is also mounted further out, on the app for example, and is already handling this request.
     if ((req as IncomingMessage & Express.Request).idempotency !== undefined) {
       next();
       return;
@@ -51,7 +53,7 @@ export function idempotency<Req extends IncomingMessage = ExpressRequest>(
       next();
     };
     serve(new NodeRequest(req as Req, req), res, start).catch((error: unknown) => {
-      // To Express nothing thrown is nothing wrong, and the handler would run.
+      // `next(undefined)` means success to Express, and would run the handler.
       next(error || new Error("rejected without a reason"));
     });
   };

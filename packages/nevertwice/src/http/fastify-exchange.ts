@@ -1,33 +1,36 @@
-/** One exchange on Fastify's request and reply: what the plugin, and Nest on top of Fastify, have in common. */
+/** One exchange on Fastify's request and reply, for the plugin and for Nest on Fastify. */
 import type { ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Engine } from "../core/engine.ts";
-import type { Answer, HttpAttempt, Reply } from "./exchange.ts";
-import { createExchange } from "./handle.ts";
-import { isOfOrigin, sendReply } from "./node-exchange.ts";
-import { NobodyLeft, NodeRequest } from "./node-request.ts";
+import type { ExchangeResult } from "./exchange.ts";
+import { createExchange } from "./exchange.ts";
+import type { HttpAttempt } from "./http-attempt.ts";
+import type { HttpReply } from "./http-message.ts";
+import { sendReply } from "./node-exchange.ts";
+import { ClientGone, NodeRequest } from "./node-request.ts";
 import { isClosed, nodeResponse } from "./node-response.ts";
 import type { HttpOptions } from "./options.ts";
+import { isAdditive } from "./replay.ts";
 import { ResponseCapture } from "./response-capture.ts";
 import { appendToHead } from "./response-head.ts";
 
-/** What is to be answered. `bytes` are the body's, where somebody saw them pass. */
-export interface Received {
+/** The request and its reply. `bytes` is the body, if a hook has collected it. */
+export interface FastifyCall {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly bytes?: Uint8Array | undefined;
 }
 
 /**
- * Starts what comes after us, once; `attempt` is undefined for a request without a key. It answers on the reply. What it
- * rejects with before it has answered ends the attempt.
+ * Starts the handler, which responds on the reply. `attempt` is undefined for a request without a key. If it rejects
+ * before it has responded, the attempt ends with that error.
  */
-export type Start = (attempt: HttpAttempt | undefined) => Promise<void> | undefined;
+export type StartFastifyHandler = (attempt: HttpAttempt | undefined) => Promise<void> | undefined;
 
-/** Resolves when the answer is on its way; rejects with the application's own errors if nothing was started. */
-export type Serve = (received: Received, start: Start) => Promise<void>;
+/** Resolves when the response is on its way. Rejects with the application's own errors if the handler was not started. */
+export type ServeFastify = (received: FastifyCall, start: StartFastifyHandler) => Promise<void>;
 
-export function createFastifyExchange(guard: Engine, options: HttpOptions<FastifyRequest>): Serve {
+export function createFastifyExchange(guard: Engine, options: HttpOptions<FastifyRequest>): ServeFastify {
   const exchange = createExchange(guard, options);
   const goneMs = options.leaseMs ?? guard.policy.leaseMs;
 
@@ -35,22 +38,22 @@ export function createFastifyExchange(guard: Engine, options: HttpOptions<Fastif
     const res = reply.raw as ServerResponse;
     const incoming = new NodeRequest(request, request.raw, {
       target: request.originalUrl,
-      parsed: { body: plain(request.body), rawBody: bytes },
+      parsed: { body: toPlainObject(request.body), rawBody: bytes },
     });
     let capture: ResponseCapture | undefined;
-    let answer: Answer;
+    let answer: ExchangeResult;
     try {
       answer = await exchange.handle(incoming, (attempt, added) => {
-        // While the claim was made, the client may have gone, or a timeout of Fastify's own may have answered.
+        // During the claim, the client may have disconnected, or a Fastify timeout may have responded.
         if (reply.sent || incoming.isGone())
-          throw attempt.notDone(new NobodyLeft("nobody waits for the answer."));
+          throw attempt.notDone(new ClientGone("the client disconnected before the handler started."));
         const held = new ResponseCapture(res, { exchange, added, goneMs });
         capture = held;
         start(attempt)?.catch((error: unknown) => held.fail(error));
         return held.response;
       });
     } catch (error) {
-      if (error instanceof NobodyLeft) reply.hijack();
+      if (error instanceof ClientGone) reply.hijack();
       else if (capture === undefined) throw error;
       else giveUp(reply, capture, error);
       return;
@@ -66,15 +69,15 @@ export function createFastifyExchange(guard: Engine, options: HttpOptions<Fastif
   };
 }
 
-/** Parsers of forms make objects whose prototype is another one, empty. */
-function plain(body: unknown): unknown {
+/** Form parsers create objects whose prototype is another, empty object. A fingerprint takes plain objects only. */
+function toPlainObject(body: unknown): unknown {
   if (typeof body !== "object" || body === null) return body;
   const prototype: unknown = Object.getPrototypeOf(body);
   const isEmpty = prototype !== null && Object.getPrototypeOf(prototype) === null;
   return isEmpty && prototype !== Object.prototype ? { ...body } : body;
 }
 
-/** The handler was started, so Fastify no longer waits to be told of errors. */
+/** After the handler was started, Fastify no longer waits for an error of the hook, so the error is sent on the reply. */
 function giveUp(reply: FastifyReply, capture: ResponseCapture, error: unknown): void {
   if (capture.isDestroyed) {
     capture.abort();
@@ -85,16 +88,16 @@ function giveUp(reply: FastifyReply, capture: ResponseCapture, error: unknown): 
 }
 
 /**
- * Sends it as it was kept: past the hooks that made it what it is, which would do so twice. What hooks before us set for
- * this very request is on it too; of what a handler may have set as well, only what concerns the reader's origin.
+ * Sends the reply without Fastify's `onSend` hooks: they have changed the first response, and would change it twice.
+ * Headers that earlier hooks have set for this request are sent too. If the handler ran, it may have set them, so only
+ * the additive ones are.
  */
-function send(reply: FastifyReply, answer: Reply, isStarted: boolean): void {
+function send(reply: FastifyReply, answer: HttpReply, isStarted: boolean): void {
   const res = reply.raw as ServerResponse;
   if (!isClosed(nodeResponse(res))) {
-    // Before the hijack: if node refuses a header of a hook, Fastify still answers the error.
+    // Before `hijack`: if Node rejects a header of a hook, Fastify can still respond with the error.
     for (const [name, value] of Object.entries(reply.getHeaders())) {
-      if (value !== undefined && (!isStarted || isOfOrigin(name) || name === "vary"))
-        res.setHeader(name, value);
+      if (value !== undefined && (!isStarted || isAdditive(name))) res.setHeader(name, value);
     }
   }
   reply.hijack();

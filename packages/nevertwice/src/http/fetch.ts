@@ -1,21 +1,21 @@
 /**
- * `Request → Response`, once: for Next.js route handlers, Bun, Deno, Workers and every framework that speaks the web's
- * own types.
+ * Wraps a handler from a web `Request` to a web `Response`: for Next.js route handlers, Bun, Deno, Workers and every
+ * framework that uses these types.
  */
 import type { Engine } from "../core/engine.ts";
-import { attemptFor, handAttempt } from "./attempt-of.ts";
-import type { HttpAttempt } from "./exchange.ts";
-import { createExchange } from "./handle.ts";
+import { createExchange } from "./exchange.ts";
+import type { HttpAttempt } from "./http-attempt.ts";
+import { attemptFor, rememberAttempt } from "./http-attempt.ts";
 import type { HttpOptions } from "./options.ts";
 import { webRequest } from "./web-request.ts";
 import { type HeldResponse, holdBack, toResponse, withHeaders } from "./web-response.ts";
 
-/** The attempt that the handler was called for with this very request; undefined if the request has no key. */
+/** The attempt of the handler that received this request object; undefined if the request has no key. */
 export function attemptOf(request: Request): HttpAttempt | undefined {
   return attemptFor(request);
 }
 
-/** The handler is given the very request and arguments that come in, and reads the body as ever. */
+/** The handler receives the same request object and arguments, and can read the body as usual. */
 export function withIdempotency<R extends Request, Rest extends readonly unknown[]>(
   guard: Engine,
   options: HttpOptions<R>,
@@ -26,7 +26,7 @@ export function withIdempotency<R extends Request, Rest extends readonly unknown
     let held: HeldResponse | undefined;
     try {
       const answer = await exchange.handle(webRequest(request), async (attempt, added) => {
-        handAttempt(request, attempt);
+        rememberAttempt(request, attempt);
         const response = withHeaders(await handler(request, ...rest), added);
         held = await holdBack(request, response, exchange);
         return held.known;

@@ -1,16 +1,16 @@
-/** A header value with parameters, such as `multipart/form-data; boundary=x` or `form-data; name="a"`. */
+/** Reads header values with parameters, such as `multipart/form-data; boundary=x` or `form-data; name="a"`. */
 
 export interface ParameterizedValue {
-  /** What stands before the parameters, in lower case. */
+  /** The part in front of the parameters, in lower case. */
   readonly value: string;
-  /** By name in lower case. A quoted text is kept as it was sent: what a backslash in it means differs by sender. */
+  /** By lower-case name. Escapes in a quoted value stay as sent, since senders use the backslash differently. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
 const VALUE = /[\w!#$%&'*+\-.^`|~/]+/y;
 const PARAMETER = /[ \t]*;[ \t]*(?:([\w!#$%&'*+\-.^`|~]+)=(?:([\w!#$%&'*+\-.^`|~]+)|"((?:[^"\\]|\\.)*)"))?/y;
 
-/** Undefined for what is malformed, or names a parameter twice. */
+/** Undefined if the value is malformed or names a parameter twice. */
 export function readParameters(header: string): ParameterizedValue | undefined {
   const text = trimBlanks(header);
   VALUE.lastIndex = 0;
@@ -29,7 +29,7 @@ export function readParameters(header: string): ParameterizedValue | undefined {
   return { value: value.toLowerCase(), parameters };
 }
 
-/** Without the spaces and tabs around it. Other white space is text like any other. */
+/** Removes spaces and tabs at both ends, but no other white space. */
 export function trimBlanks(text: string): string {
   let start = 0;
   let end = text.length;

@@ -1,4 +1,4 @@
-/** The body of an answer while it is held back: its pieces, in the order they were written. */
+/** The body of a response while it is held back: its chunks in the order in which they were written. */
 import { Buffer } from "node:buffer";
 import { types } from "node:util";
 
@@ -6,7 +6,7 @@ export type Chunk = string | Uint8Array;
 export type Encoding = BufferEncoding | null | undefined;
 export type Callback = (error?: Error | null) => void;
 
-/** Where it goes in the end. */
+/** Where the body is finally written. */
 export interface BodySink {
   write(chunk: Chunk, encoding?: Encoding, callback?: Callback): boolean;
   end(chunk?: Chunk, encoding?: Encoding, callback?: Callback): unknown;
@@ -18,9 +18,9 @@ export class HeldBody {
   size = 0;
   isEnded = false;
   #chunks: Uint8Array[] = [];
-  /** Of pieces whose writers are still to be told, at the same places. */
+  /** The callbacks of writers that still wait, at the same index as their chunks. */
   readonly #callbacks: (Callback | undefined)[] = [];
-  /** The only piece as it was given, if that was text: node sends it faster than its bytes. */
+  /** The only chunk as it was given, if that was a string: Node sends a string faster than its bytes. */
   #text: string | undefined;
   #encoding: Encoding;
   #onFinish: Callback | undefined;
@@ -30,12 +30,12 @@ export class HeldBody {
     this.size += bytes.length;
   }
 
-  /** The writer of the last piece is told once it has gone. */
-  tellLater(callback: Callback | undefined): void {
+  /** Calls the writer of the last chunk back once the chunk has been sent. */
+  callBackLater(callback: Callback | undefined): void {
     this.#callbacks[this.#chunks.length - 1] = callback;
   }
 
-  /** `bytes` are those of `chunk`; undefined if there are none to send. */
+  /** `bytes` are the bytes of `chunk`; undefined if there are none to send. */
   end(bytes: Uint8Array | undefined, chunk: Chunk | null | undefined, encoding: Encoding): void {
     this.isEnded = true;
     if (bytes === undefined) return;
@@ -50,13 +50,13 @@ export class HeldBody {
     this.#onFinish = callback;
   }
 
-  /** All of it, without a copy if it came in one piece. */
+  /** The whole body, without a copy if it has only one chunk. */
   whole(): Uint8Array {
     if (this.#chunks.length > 1) this.#chunks = [Buffer.concat(this.#chunks, this.size)];
     return this.#chunks[0] ?? EMPTY;
   }
 
-  /** Sends it. Whether more is wanted at once. */
+  /** Writes the body to the sink. Returns whether the sink takes more at once. */
   flush(sink: BodySink): boolean {
     const chunks = this.#chunks;
     this.#chunks = [];
@@ -64,22 +64,22 @@ export class HeldBody {
     else if (this.isEnded && chunks.length <= 1 && this.#callbacks.length === 0) {
       sink.end(chunks[0], undefined, this.#onFinish);
     } else {
-      let isWanted = true;
-      for (const [i, chunk] of chunks.entries()) isWanted = sink.write(chunk, undefined, this.#callbacks[i]);
-      if (!this.isEnded) return isWanted;
+      let isReady = true;
+      for (const [i, chunk] of chunks.entries()) isReady = sink.write(chunk, undefined, this.#callbacks[i]);
+      if (!this.isEnded) return isReady;
       sink.end(undefined, undefined, this.#onFinish);
     }
     return true;
   }
 }
 
-/** Refuses what node refuses, in the same way. */
+/** Throws the same error as Node for a chunk that is neither a string nor bytes. */
 export function checkChunk(chunk: unknown): asserts chunk is Chunk {
   if (typeof chunk === "string" || types.isUint8Array(chunk)) return;
   const message = 'The "chunk" argument must be of type string or an instance of Buffer or Uint8Array.';
   throw Object.assign(new TypeError(message), { code: "ERR_INVALID_ARG_TYPE" });
 }
 
-export function bytesOf(chunk: Chunk, encoding: Encoding): Uint8Array {
+export function toBytes(chunk: Chunk, encoding: Encoding): Uint8Array {
   return typeof chunk === "string" ? Buffer.from(chunk, encoding ?? "utf8") : chunk;
 }

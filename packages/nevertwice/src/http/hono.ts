@@ -1,32 +1,34 @@
-/** Hono middleware, for whole apps and for single routes, on every runtime that Hono runs on. */
+/** Hono middleware for whole apps and single routes, on every runtime that Hono supports. */
 import type { Context, Env, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import type { Engine } from "../core/engine.ts";
-import type { HeaderLine, HttpAttempt, HttpRequest, Reply, RequestBody } from "./exchange.ts";
-import { createExchange } from "./handle.ts";
+import { createExchange } from "./exchange.ts";
+import type { HttpAttempt } from "./http-attempt.ts";
+import type { HeaderLine, HttpReply, HttpRequest, RequestBody } from "./http-message.ts";
 import type { HttpOptions } from "./options.ts";
+import { isAdditive } from "./replay.ts";
 import { isGone, readWebBody } from "./web-request.ts";
-import { bodyOf, type HeldResponse, holdBack, toResponse, withHeaders } from "./web-response.ts";
+import { type HeldResponse, holdBack, toBody, toResponse, withHeaders } from "./web-response.ts";
 
 declare module "hono" {
   interface ContextVariableMap {
-    /** What the handler was called for; undefined if the request has no key. */
+    /** The attempt of the handler; undefined if the request has no key. */
     idempotency: HttpAttempt | undefined;
   }
 }
 
 /**
- * Mount it after whatever authenticates. What `app.onError` makes of an error is the answer; headers that middleware
- * outside sets are on replays too.
+ * Mount it after authentication. If the handler throws, the response of `app.onError` is the handler's response. Headers
+ * that outer middleware sets are on replays too.
  */
-// biome-ignore lint/suspicious/noExplicitAny: Hono's own default, without which `scope` could read no variable.
+// biome-ignore lint/suspicious/noExplicitAny: Hono's own default. Without it, `scope` could not read any variable.
 export function idempotency<E extends Env = any>(
   guard: Engine,
   options: HttpOptions<Context<E>>,
 ): MiddlewareHandler<E> {
   const exchange = createExchange(guard, options);
   return async function idempotent(c, next) {
-    // Mounted on the app and on the route: the outer one is at it already.
+    // The layer is also mounted further out, on the app for example, and is already handling this request.
     if (c.get("idempotency") !== undefined) return next();
     let held: HeldResponse | undefined;
     try {
@@ -39,7 +41,7 @@ export function idempotency<E extends Env = any>(
       if (answer.kind === "held") replace(c, (held as HeldResponse).release());
       else if (answer.kind === "reply") {
         held?.discard();
-        replace(c, held === undefined ? madeIn(c, answer) : toResponse(answer));
+        replace(c, held === undefined ? toContextResponse(c, answer) : toResponse(answer));
       } else {
         await next();
         if (answer.added.length > 0) replace(c, withHeaders(c.res, answer.added));
@@ -51,23 +53,23 @@ export function idempotency<E extends Env = any>(
   };
 }
 
-/** Assigning alone would lay the headers of the one before over those of the new one. */
+/** Assigning `c.res` directly would copy the headers of the previous response onto the new one. */
 function replace(c: Context, response: Response): void {
   if (c.finalized && c.res === response) return;
   c.res = undefined;
   c.res = response;
 }
 
-/** With the headers that middleware before us set for this very request. Lines about the reader's origin add up. */
-function madeIn(c: Context, { status, headers, body }: Reply): Response {
+/** The reply as a response with the headers that earlier middleware set for this request. Additive headers get both values. */
+function toContextResponse(c: Context, { status, headers, body }: HttpReply): Response {
   const own: Record<string, string[]> = {};
   const further: HeaderLine[] = [];
   for (const [name, value] of headers) {
-    if (name.startsWith("access-control-")) further.push([name, value]);
+    if (isAdditive(name)) further.push([name, value]);
     else if (own[name] === undefined) own[name] = [value];
     else own[name].push(value);
   }
-  return withHeaders(c.newResponse(bodyOf(status, body), status as StatusCode, own), further);
+  return withHeaders(c.newResponse(toBody(status, body), status as StatusCode, own), further);
 }
 
 function honoRequest<E extends Env>(c: Context<E>): HttpRequest<Context<E>> {
@@ -81,7 +83,7 @@ function honoRequest<E extends Env>(c: Context<E>): HttpRequest<Context<E>> {
   };
 }
 
-/** What others read before us is in Hono's own cache, unless they went around it. */
+/** A body that earlier middleware has read is in Hono's own cache, unless it was read from `c.req.raw`. */
 async function readBody({ req }: Context, maxBytes: number): Promise<RequestBody | "too-large"> {
   const [cached] = Object.keys(req.bodyCache);
   if (cached === undefined) return readWebBody(req.raw, maxBytes);

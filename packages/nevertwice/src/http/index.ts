@@ -1,10 +1,6 @@
-/** What every adapter shares: options, profiles, replays from today's state, and the policy that a service publishes. */
-export type {
-  HeaderLine,
-  HttpAttempt,
-  HttpResponse,
-  KeepDecision,
-} from "./exchange.ts";
+/** Shared by all adapters: option types, profile names, `current`, the policy document, and OpenAPI fragments. */
+export type { HttpAttempt, KeepDecision } from "./http-attempt.ts";
+export type { HeaderLine, HttpResponse } from "./http-message.ts";
 export { type ParsedKey, parseKeyHeader } from "./key-header.ts";
 export {
   type JsonSchema,

@@ -1,4 +1,4 @@
-/** Milliseconds as an ISO 8601 duration, which other languages read. A day is 24 hours. */
+/** Writes milliseconds as an ISO 8601 duration. A day is 24 hours. */
 
 const UNITS = [
   ["D", 86_400_000],

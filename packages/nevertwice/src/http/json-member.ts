@@ -1,10 +1,10 @@
-/** How often an object names a member: `JSON.parse` keeps the last of several, where another reader takes the first. */
+/** Counts how often a JSON object names a member. `JSON.parse` takes the last of several; other parsers take the first. */
 
-/** Strings, punctuation, and everything else that stands between them. */
+/** Strings, punctuation, and the text between them. */
 const JSON_TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\]:,]|[^\s{}[\]:,"]+/g;
 
-/** `json` is valid JSON of an object. Objects inside it are not looked at. */
-export function timesNamed(json: string, name: string): number {
+/** `json` must be valid JSON of an object. Members of nested objects are not counted. */
+export function countMember(json: string, name: string): number {
   let times = 0;
   let depth = 0;
   let before = "";

@@ -1,10 +1,10 @@
 /**
- * Reads the value of the header that carries the key. Strict is RFC 9651: an Item that is a String. Lenient, which is
- * the default, takes bare keys as well, so that `"k"` and `k` are one key. How long a key may be is the caller's to say.
+ * Reads the value of the header that carries the key. In strict mode, it must be an RFC 9651 Item that is a String. By
+ * default, a key without quotes is accepted too, and `"k"` and `k` are the same key. The caller checks the length.
  */
 import { endOfParameters, endOfSpaces, endOfString, stringBetween } from "./structured-field.ts";
 
-/** `problem` is a sentence for the caller, without a word of what was sent. */
+/** `problem` is a sentence for the client. It repeats nothing of what was sent. */
 export type ParsedKey = { readonly key: string } | { readonly problem: string };
 
 const EMPTY = { problem: "the key is empty." };
@@ -15,12 +15,12 @@ const NOT_A_STRING = {
 };
 const BAD_STRING = {
   problem:
-    'the quoted key is malformed; between its double quotes it holds printable ASCII alone, with \\" for a double quote and \\\\ for a backslash.',
+    'the quoted key is malformed; use only printable ASCII between the double quotes, with \\" for a double quote and \\\\ for a backslash.',
 };
 const BAD_ENDING = { problem: "something that is not a parameter follows the quoted key." };
 const BAD_BARE = {
   problem:
-    "a key without double quotes holds visible ASCII alone, and no space, comma or double quote; send it in double quotes.",
+    "a key without double quotes may contain only visible ASCII, and no space, comma or double quote; send it in double quotes.",
 };
 
 const TAB = 0x09;
@@ -37,12 +37,12 @@ export function parseKeyHeader(value: string, { strict }: { readonly strict: boo
   while (start < end && isBlank(value.charCodeAt(end - 1), strict)) end--;
   if (start === end) return EMPTY;
   const text = start === 0 && end === value.length ? value : value.slice(start, end);
-  // What opens a quote is a String or nothing: it is never a bare key with a quote in it.
+  // A value that starts with a quote is a String or invalid. It is never a bare key that contains a quote.
   if (text.charCodeAt(0) === DOUBLE_QUOTE) return quotedKey(text);
   return strict ? NOT_A_STRING : bareKey(text);
 }
 
-/** Around an Item only spaces are dropped; around any header's value, tabs are too. */
+/** RFC 9651 allows only spaces around an Item. Around other header values, tabs are ignored too. */
 function isBlank(code: number, strict: boolean): boolean {
   return code === SPACE || (code === TAB && !strict);
 }
@@ -60,8 +60,8 @@ function quotedKey(text: string): ParsedKey {
 }
 
 /**
- * A comma always means two keys here, with a space behind it or not: whoever forwards two lines may join them with a
- * comma alone, and two keys must never pass for one.
+ * A comma always separates two keys, with or without a space after it: a proxy may join two header lines with a comma
+ * alone, and two keys must never count as one.
  */
 function bareKey(text: string): ParsedKey {
   for (let i = 0; i < text.length; i++) {

@@ -1,27 +1,27 @@
 /**
- * Lambda's proxy events and results as the exchange sees them: API Gateway's version 1 (REST), version 2 (HTTP APIs and
- * function URLs), and load balancers. Typed by what is needed of them.
+ * Translates Lambda's proxy events and results: API Gateway version 1 (REST), version 2 (HTTP APIs and function URLs),
+ * and load balancers. The types contain only the members that are used here.
  */
 import { Buffer, isUtf8 } from "node:buffer";
-import type { HeaderLine, HttpRequest, HttpResponse, Reply } from "./exchange.ts";
+import type { HeaderLine, HttpReply, HttpRequest, HttpResponse } from "./http-message.ts";
 
-type Named<T> = Readonly<Record<string, T | undefined>> | null;
+type NameMap<T> = Readonly<Record<string, T | undefined>> | null;
 
 export interface LambdaEvent {
   readonly httpMethod?: string;
   readonly path?: string;
   readonly rawPath?: string;
   readonly rawQueryString?: string;
-  readonly queryStringParameters?: Named<string>;
-  readonly multiValueQueryStringParameters?: Named<readonly string[]>;
-  readonly headers?: Named<string>;
-  readonly multiValueHeaders?: Named<readonly string[]>;
+  readonly queryStringParameters?: NameMap<string>;
+  readonly multiValueQueryStringParameters?: NameMap<readonly string[]>;
+  readonly headers?: NameMap<string>;
+  readonly multiValueHeaders?: NameMap<readonly string[]>;
   readonly requestContext?: object;
   readonly body?: string | null;
   readonly isBase64Encoded?: boolean;
 }
 
-/** What the layer itself answers, in the shape that the event asks for. */
+/** A response of the layer itself, in the format that belongs to the event. */
 export interface LambdaReply {
   statusCode: number;
   headers?: Record<string, string>;
@@ -33,8 +33,8 @@ export interface LambdaReply {
 
 interface LambdaResult {
   readonly statusCode?: unknown;
-  readonly headers?: Named<string | number | boolean>;
-  readonly multiValueHeaders?: Named<readonly (string | number | boolean)[]>;
+  readonly headers?: NameMap<string | number | boolean>;
+  readonly multiValueHeaders?: NameMap<readonly (string | number | boolean)[]>;
   readonly cookies?: readonly string[];
   readonly body?: unknown;
   readonly isBase64Encoded?: boolean;
@@ -44,10 +44,10 @@ export function lambdaRequest<Event extends LambdaEvent>(event: Event): HttpRequ
   let lines: ReadonlyMap<string, string> | undefined;
   return {
     native: event,
-    method: methodOf(event) ?? "",
-    target: targetOf(event),
+    method: readMethod(event) ?? "",
+    target: readTarget(event),
     header(name) {
-      lines ??= headersOf(event);
+      lines ??= readHeaders(event);
       return lines.get(name);
     },
     readBody(maxBytes) {
@@ -57,7 +57,7 @@ export function lambdaRequest<Event extends LambdaEvent>(event: Event): HttpRequ
   };
 }
 
-function methodOf({ httpMethod, requestContext }: LambdaEvent): string | undefined {
+function readMethod({ httpMethod, requestContext }: LambdaEvent): string | undefined {
   return httpMethod ?? (requestContext as { http?: { method?: string } } | undefined)?.http?.method;
 }
 
@@ -65,7 +65,7 @@ function isVersion2(event: LambdaEvent): boolean {
   return event.rawPath !== undefined;
 }
 
-function targetOf(event: LambdaEvent): string {
+function readTarget(event: LambdaEvent): string {
   const { rawPath, rawQueryString, path = "/" } = event;
   if (rawPath !== undefined) return rawQueryString ? `${rawPath}?${rawQueryString}` : rawPath;
   const query = Object.entries(event.multiValueQueryStringParameters ?? event.queryStringParameters ?? {})
@@ -75,29 +75,29 @@ function targetOf(event: LambdaEvent): string {
   return query === "" ? path : `${path}?${query}`;
 }
 
-function headersOf(event: LambdaEvent): ReadonlyMap<string, string> {
+function readHeaders(event: LambdaEvent): ReadonlyMap<string, string> {
   const lines = new Map<string, string>();
   for (const [name, value] of Object.entries(event.headers ?? {})) {
     if (value !== undefined) lines.set(name.toLowerCase(), value);
   }
-  // Version 1 has the last line alone in `headers`, and all of them here.
+  // In version 1, `headers` has only the last line of each name. All of them are here.
   for (const [name, values] of Object.entries(event.multiValueHeaders ?? {})) {
     if (values !== undefined) lines.set(name.toLowerCase(), values.join(", "));
   }
   return lines;
 }
 
-/** What a handler returned, in full. In version 2, what has no status is taken as the JSON of a 200. */
-export function resultOf(returned: unknown, event: LambdaEvent): LambdaResult {
+/** The result that a handler returned. In version 2, a value without a status is the JSON body of a 200. */
+export function toLambdaResult(returned: unknown, event: LambdaEvent): LambdaResult {
   const isObject = typeof returned === "object" && returned !== null;
   if (isObject && "statusCode" in returned) return returned;
-  // The gateway has no use for this, but the handler did not fail: it must not run again.
+  // The gateway will reject this value, but the handler did not fail, so it must not run again.
   if (!isVersion2(event)) return isObject ? returned : {};
   const body = typeof returned === "string" ? returned : JSON.stringify(returned);
   return { statusCode: 200, headers: { "content-type": "application/json" }, body };
 }
 
-export function responseOf(result: LambdaResult): HttpResponse {
+export function toHttpResponse(result: LambdaResult): HttpResponse {
   const { statusCode = 200, headers, multiValueHeaders, cookies = [], body } = result;
   const status = Number(statusCode);
   const lines: HeaderLine[] = cookies.map((cookie) => ["set-cookie", cookie]);
@@ -112,43 +112,43 @@ export function responseOf(result: LambdaResult): HttpResponse {
   };
 }
 
-/** The same result with these lines on top of its own. */
+/** The result with these header lines added. */
 export function withLines(result: LambdaResult, added: readonly HeaderLine[]): LambdaResult {
   if (result.multiValueHeaders) {
     const multiValueHeaders = { ...result.multiValueHeaders };
     for (const [name, value] of added) {
-      const own = ownName(multiValueHeaders, name);
+      const own = spellName(multiValueHeaders, name);
       multiValueHeaders[own] = [...(multiValueHeaders[own] ?? []), value];
     }
     return { ...result, multiValueHeaders };
   }
   const headers = { ...result.headers };
   for (const [name, value] of added) {
-    const own = ownName(headers, name);
+    const own = spellName(headers, name);
     headers[own] = headers[own] === undefined ? value : `${headers[own]}, ${value}`;
   }
   return { ...result, headers };
 }
 
-/** The name as the handler wrote it, if it did. */
-function ownName(headers: object, name: string): string {
+/** The name in the spelling of the handler, if the handler has set the header. */
+function spellName(headers: object, name: string): string {
   return Object.keys(headers).find((own) => own.toLowerCase() === name.toLowerCase()) ?? name;
 }
 
-export function toResult({ status, headers, body }: Reply, event: LambdaEvent): LambdaReply {
+export function toLambdaReply({ status, headers, body }: HttpReply, event: LambdaEvent): LambdaReply {
   const isText = typeof body === "string" || isUtf8(body);
   const bytes =
     typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.length);
   const hasBody = status !== 204 && status !== 205 && status !== 304;
   return {
     statusCode: status,
-    ...shapedHeaders(headers, event),
+    ...toLambdaHeaders(headers, event),
     body: hasBody ? bytes.toString(isText ? "utf8" : "base64") : "",
     isBase64Encoded: hasBody && !isText,
   };
 }
 
-function shapedHeaders(
+function toLambdaHeaders(
   lines: readonly HeaderLine[],
   event: LambdaEvent,
 ): Pick<LambdaReply, "headers" | "multiValueHeaders" | "cookies"> {

@@ -1,33 +1,33 @@
-/** AWS Lambda behind API Gateway, a function URL or a load balancer: the handler runs once per key. */
+/** Wraps AWS Lambda handlers behind API Gateway, a function URL or a load balancer. */
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { attemptFor, handAttempt } from "./attempt-of.ts";
-import type { HttpAttempt } from "./exchange.ts";
-import { createExchange } from "./handle.ts";
+import { createExchange } from "./exchange.ts";
+import type { HttpAttempt } from "./http-attempt.ts";
+import { attemptFor, rememberAttempt } from "./http-attempt.ts";
 import {
   type LambdaEvent,
   type LambdaReply,
   lambdaRequest,
-  responseOf,
-  resultOf,
-  toResult,
+  toHttpResponse,
+  toLambdaReply,
+  toLambdaResult,
   withLines,
 } from "./lambda-event.ts";
 import type { HttpOptions } from "./options.ts";
 
 export type { LambdaEvent, LambdaReply } from "./lambda-event.ts";
 
-/** The attempt that the handler was called for with this very event; undefined if the request has no key. */
+/** The attempt of the handler that received this event object; undefined if the request has no key. */
 export function attemptOf(event: LambdaEvent): HttpAttempt | undefined {
   return attemptFor(event);
 }
 
 /** A shorter lease could not be renewed in time. */
-const LEAST_LEASE_MS = 1_000;
+const MIN_LEASE_MS = 1_000;
 
 /**
- * Wraps handlers that answer with a promise. No lease is longer than the function may run, as its first call is told:
- * one that is killed holds its key no longer than that.
+ * Wraps handlers that return a promise. The lease is at most the remaining time that the first call reports, so a
+ * function that is killed holds its key no longer than that.
  */
 export function idempotency<Base extends LambdaEvent = LambdaEvent>(
   guard: Engine,
@@ -36,14 +36,14 @@ export function idempotency<Base extends LambdaEvent = LambdaEvent>(
   handler: (event: Event, ...rest: Rest) => Result,
 ) => (event: Event, ...rest: Rest) => Promise<Awaited<Result> | LambdaReply> {
   let exchange = createExchange(guard, options);
-  let isBounded = false;
+  let isLimited = false;
 
-  /** How long a function may run is the same at every call. */
-  function boundBy(context: unknown): void {
+  /** Read at the first call only: a function has the same time limit at every call. */
+  function limitLease(context: unknown): void {
     const remainingMs = (context as Partial<LambdaContext> | undefined)?.getRemainingTimeInMillis?.();
-    if (isBounded || remainingMs === undefined) return;
-    isBounded = true;
-    const leaseMs = Math.max(LEAST_LEASE_MS, Math.ceil(remainingMs));
+    if (isLimited || remainingMs === undefined) return;
+    isLimited = true;
+    const leaseMs = Math.max(MIN_LEASE_MS, Math.ceil(remainingMs));
     if (leaseMs < (options.leaseMs ?? guard.policy.leaseMs))
       exchange = createExchange(guard, { ...options, leaseMs });
   }
@@ -51,22 +51,22 @@ export function idempotency<Base extends LambdaEvent = LambdaEvent>(
   return <Event extends Base, Rest extends readonly unknown[], Result>(
     handler: (event: Event, ...rest: Rest) => Result,
   ) => {
-    if (handler.length > 2) throw withCallback();
+    if (handler.length > 2) throw callbackUnsupported();
     return async function idempotent(event: Event, ...rest: Rest): Promise<Awaited<Result> | LambdaReply> {
-      boundBy(rest[0]);
+      limitLease(rest[0]);
       let held: unknown;
       const answer = await exchange.handle(lambdaRequest(event), async (attempt, added) => {
-        handAttempt(event, attempt);
+        rememberAttempt(event, attempt);
         const returned = await handler(event, ...rest);
-        const result = resultOf(returned, event);
+        const result = toLambdaResult(returned, event);
         held = added.length === 0 ? returned : withLines(result, added);
-        return responseOf(result);
+        return toHttpResponse(result);
       });
-      if (answer.kind === "reply") return toResult(answer, event);
+      if (answer.kind === "reply") return toLambdaReply(answer, event);
       if (answer.kind === "held") return held as Awaited<Result>;
       const returned = await handler(event, ...rest);
       if (answer.added.length === 0) return returned;
-      return withLines(resultOf(returned, event), answer.added) as Awaited<Result>;
+      return withLines(toLambdaResult(returned, event), answer.added) as Awaited<Result>;
     };
   };
 }
@@ -75,9 +75,9 @@ interface LambdaContext {
   getRemainingTimeInMillis(): number;
 }
 
-function withCallback(): NevertwiceError {
+function callbackUnsupported(): NevertwiceError {
   return new NevertwiceError(
     "options-invalid",
-    "the handler takes a callback, and what it hands that cannot be awaited; answer with a promise.",
+    "the handler takes a callback, whose result cannot be awaited; return a promise instead.",
   );
 }

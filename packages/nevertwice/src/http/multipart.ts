@@ -1,13 +1,13 @@
 /**
- * What a `multipart/form-data` body means: its parts in their order, whatever the boundary between them. Only what every
- * parser reads alike is taken apart. Anything else is not: a padded delimiter, text before the first part or after the
- * last, a header that is folded or sent twice.
+ * The meaning of a `multipart/form-data` body: its parts in order, without the boundary. Only a body that every parser
+ * reads in the same way is split into parts. A body with a padded delimiter, with text before the first part or after the
+ * last one, or with a folded or repeated header is compared by its bytes.
  */
 import { hash } from "node:crypto";
 import { readParameters, trimBlanks } from "./header-parameters.ts";
 
-/** The parameters of its `Content-Disposition`, its other headers by name in lower case, its content's SHA-256 in base64. */
-export type Part = readonly [
+/** The parameters of `Content-Disposition`, the other headers by lower-case name, and the content's SHA-256 in base64. */
+export type FormPart = readonly [
   disposition: Readonly<Record<string, string>>,
   headers: Readonly<Record<string, string>>,
   digest: string,
@@ -19,25 +19,25 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** RFC 2046, section 5.1.1. */
 const BOUNDARY = /^[\w'()+,\-./:=? ]{0,69}[\w'()+,\-./:=?]$/;
 const HEADER_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what a header may not hold.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a header must not contain control characters.
 const CONTROL = /[\u0000-\u0008\u000a-\u001f\u007f]/;
-/** No client writes more; a form with more is not worth the work. */
+/** Longer than the head of a part from any known client. */
 const MAX_HEAD_BYTES = 16_384;
 const LINE_END = encoder.encode("\r\n");
 const BLANK_LINE = encoder.encode("\r\n\r\n");
 const CLOSING = encoder.encode("--");
 
-/** Undefined for a body that has to be taken as bytes. */
-export function readParts(body: Uint8Array, boundary: string): readonly Part[] | undefined {
+/** Undefined for a body that must be compared by its bytes. */
+export function readParts(body: Uint8Array, boundary: string): readonly FormPart[] | undefined {
   if (!BOUNDARY.test(boundary)) return undefined;
   const delimiter = encoder.encode(`\r\n--${boundary}`);
-  // The first one ends no line.
+  // The first delimiter has no line break in front of it.
   if (!isAt(body, delimiter.subarray(LINE_END.length), 0)) return undefined;
-  const parts: Part[] = [];
+  const parts: FormPart[] = [];
   let at = delimiter.length - LINE_END.length;
   while (true) {
     if (isAt(body, CLOSING, at)) return isLast(body, at + CLOSING.length) ? parts : undefined;
-    // A longer line that begins as a delimiter does is one to some parsers and content to others.
+    // A line that starts with the delimiter and continues is a delimiter to some parsers and content to others.
     if (!isAt(body, LINE_END, at)) return undefined;
     const end = indexOf(body, delimiter, at);
     if (end === -1) return undefined;
@@ -52,7 +52,7 @@ function isLast(body: Uint8Array, at: number): boolean {
   return at === body.length || (at + LINE_END.length === body.length && isAt(body, LINE_END, at));
 }
 
-function readPart(bytes: Uint8Array): Part | undefined {
+function readPart(bytes: Uint8Array): FormPart | undefined {
   const headEnd = indexOf(bytes, BLANK_LINE, 0);
   if (headEnd === -1 || headEnd > MAX_HEAD_BYTES) return undefined;
   const headers = readHeaders(bytes.subarray(0, headEnd));
@@ -66,7 +66,7 @@ function readPart(bytes: Uint8Array): Part | undefined {
 
 function readHeaders(bytes: Uint8Array): Map<string, string> | undefined {
   const headers = new Map<string, string>();
-  for (const line of (textOf(bytes) ?? "").split("\r\n")) {
+  for (const line of (decodeText(bytes) ?? "").split("\r\n")) {
     const colon = line.indexOf(":");
     const name = line.slice(0, Math.max(0, colon)).toLowerCase();
     const value = line.slice(colon + 1);
@@ -76,7 +76,7 @@ function readHeaders(bytes: Uint8Array): Map<string, string> | undefined {
   return headers;
 }
 
-function textOf(bytes: Uint8Array): string | undefined {
+function decodeText(bytes: Uint8Array): string | undefined {
   try {
     return decoder.decode(bytes);
   } catch {

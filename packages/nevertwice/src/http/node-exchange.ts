@@ -1,32 +1,35 @@
 /**
- * One exchange on node's own request and response: what every adapter on top of them has in common. They differ in how
- * a handler is started and in where an error goes.
+ * One exchange on Node's own request and response, for every adapter that is built on them. The adapters differ in how
+ * they start the handler and in where they send an error.
  */
 import { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
 import type { Engine } from "../core/engine.ts";
-import type { Answer, Exchange, HttpAttempt, Reply, Run } from "./exchange.ts";
-import { createExchange } from "./handle.ts";
+import type { Exchange, ExchangeResult, RunHandler } from "./exchange.ts";
+import { createExchange } from "./exchange.ts";
 import { areAscii, sendHead } from "./head-bytes.ts";
-import { NobodyLeft, type NodeRequest } from "./node-request.ts";
+import type { HttpAttempt } from "./http-attempt.ts";
+import type { HttpReply } from "./http-message.ts";
+import { ClientGone, type NodeRequest } from "./node-request.ts";
 import { isClosed, isHttp2, nodeResponse } from "./node-response.ts";
 import type { HttpOptions } from "./options.ts";
+import { isAdditive } from "./replay.ts";
 import { ResponseCapture } from "./response-capture.ts";
 import { appendToHead } from "./response-head.ts";
 
 /**
- * Starts what comes after us; `attempt` is undefined for a request without a key. It answers on the response. What it
- * throws, or rejects with, before it has answered ends the attempt; what a framework turns into a response does not
- * come back here.
+ * Starts the handler, which responds on Node's response. `attempt` is undefined for a request without a key. If it throws
+ * or rejects before it has responded, the attempt ends with that error. An error that the framework turns into a response
+ * does not come back here.
  */
-export type Start = (attempt: HttpAttempt | undefined) => unknown;
+export type StartNodeHandler = (attempt: HttpAttempt | undefined) => unknown;
 
 export interface NodeExchange<Native> {
   /**
-   * Resolves when the answer was given on its way and what `start` returned is over; rejects with the application's
-   * own errors, for its framework to handle: then nothing is held any more and nothing was answered.
+   * Resolves when the response is on its way and the promise that `start` returned has settled. Rejects with the
+   * application's own errors, for its framework to handle: then no response was sent and none is held back.
    */
-  serve(request: NodeRequest<Native>, res: ServerResponse, start: Start): Promise<unknown>;
+  serve(request: NodeRequest<Native>, res: ServerResponse, start: StartNodeHandler): Promise<unknown>;
 }
 
 export function createNodeExchange<Native>(
@@ -38,32 +41,27 @@ export function createNodeExchange<Native>(
   return { serve: (request, res, start) => serve({ exchange, goneMs }, request, res, start) };
 }
 
-interface Setting<Native> {
-  readonly exchange: Exchange<Native>;
-  readonly goneMs: number;
-}
-
 async function serve<Native>(
-  { exchange, goneMs }: Setting<Native>,
+  { exchange, goneMs }: { readonly exchange: Exchange<Native>; readonly goneMs: number },
   request: NodeRequest<Native>,
   res: ServerResponse,
-  start: Start,
+  start: StartNodeHandler,
 ): Promise<unknown> {
   let capture: ResponseCapture | undefined;
   let started: unknown;
-  const run: Run = (attempt, added) => {
-    // What comes after us could no longer read the request of a client that has gone.
+  const run: RunHandler = (attempt, added) => {
+    // The handler could no longer read the request of a client that has disconnected.
     if (res.headersSent || request.isGone())
-      throw attempt.notDone(new NobodyLeft("nobody waits for the answer."));
+      throw attempt.notDone(new ClientGone("the client disconnected before the handler started."));
     capture = new ResponseCapture(res, { exchange, added, goneMs });
     started = startIn(capture, start, attempt);
     return capture.response;
   };
-  let answer: Answer;
+  let answer: ExchangeResult;
   try {
     answer = await exchange.handle(request, run);
   } catch (error) {
-    if (error instanceof NobodyLeft) return undefined;
+    if (error instanceof ClientGone) return undefined;
     if (capture?.isDestroyed) {
       capture.abort();
       return started;
@@ -83,7 +81,7 @@ async function serve<Native>(
   return started;
 }
 
-function startIn(capture: ResponseCapture, start: Start, attempt: HttpAttempt): unknown {
+function startIn(capture: ResponseCapture, start: StartNodeHandler, attempt: HttpAttempt): unknown {
   try {
     const started = start(attempt);
     if (isThenable(started)) started.then(undefined, (error) => capture.fail(error));
@@ -98,13 +96,13 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as PromiseLike<unknown> | null | undefined)?.then === "function";
 }
 
-/** What outer layers set stays, as with an answer of the handler; lines that concern the reader's origin add up. */
-export function sendReply(res: ServerResponse, { status, headers, body }: Reply): void {
+/** Headers that outer layers have set stay, as with a response of the handler. Additive headers get both values. */
+export function sendReply(res: ServerResponse, { status, headers, body }: HttpReply): void {
   if (res.headersSent || isClosed(nodeResponse(res))) return;
   res.statusCode = status;
   const seen = new Set<string>();
   for (const [name, value] of headers) {
-    if (seen.has(name) || isOfOrigin(name)) res.appendHeader(name, value);
+    if (seen.has(name) || isAdditive(name)) res.appendHeader(name, value);
     else res.setHeader(name, value);
     seen.add(name);
   }
@@ -114,19 +112,17 @@ export function sendReply(res: ServerResponse, { status, headers, body }: Reply)
   }
   const length = Buffer.byteLength(body);
   if (areAscii(headers)) res.setHeader("Content-Length", length);
-  else writeBytesOfHead(res, length);
+  else sendHeadAsBytes(res, length);
   res.end(body);
 }
 
-/** A head whose values are bytes, one character a byte: neither text after it nor the length before it may change them. */
-function writeBytesOfHead(res: ServerResponse, length: number): void {
+/**
+ * Sends a head whose values hold bytes, one character for each byte. It goes out as latin1 before the body, since
+ * Node would encode it as UTF-8 together with a text. Setting the length again keeps Node from rewriting the values.
+ */
+function sendHeadAsBytes(res: ServerResponse, length: number): void {
   res.removeHeader("Content-Length");
   res.setHeader("Content-Length", length);
   res.writeHead(res.statusCode);
   if (!isHttp2(nodeResponse(res))) sendHead(nodeResponse(res), "latin1");
-}
-
-/** Whether a header is about the origin that may read the answer. */
-export function isOfOrigin(name: string): boolean {
-  return name.startsWith("access-control-");
 }

@@ -1,44 +1,44 @@
 /**
- * Node's request as the exchange sees it, for every framework on top of it. An unread body is read and put back before
- * its end is told, so that any parser after us finds the stream as it was; of a body that was read before us, what its
- * parser left is taken.
+ * Node's request in the shape of the exchange, for every framework that is built on it. `readBody` reads an unread body
+ * and puts it back before the stream has emitted its end, so that a later parser finds the stream untouched. Of a body
+ * that an earlier parser has read, it takes the parsed value.
  *
- * `new NodeRequest(native, req, { target?, parsed? })`; `readBody` rejects with `NobodyLeft` if the client goes away
- * meanwhile: then nobody is left to answer, and nothing was done.
+ * `new NodeRequest(native, req, { target?, parsed? })`. `readBody` rejects with `ClientGone` if the client disconnects
+ * meanwhile. Then nothing was done, and there is no client to respond to.
  */
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { NevertwiceError } from "../core/errors.ts";
-import type { HttpRequest, RequestBody } from "./exchange.ts";
+import type { HttpRequest, RequestBody } from "./http-message.ts";
 
-/** Where a parser leaves what it made of the body: `req` in Express, `ctx.request` in Koa. */
+/** The object where a parser leaves its result: `req` in Express, `ctx.request` in Koa. */
 export interface ParsedBody {
   readonly body?: unknown;
   readonly rawBody?: unknown;
 }
 
-export interface NodeRequestHow {
-  /** Path and query as they were sent. Default: `originalUrl`, which routers keep, or `url`. */
+export interface NodeRequestOptions {
+  /** Path and query as sent. Default: `originalUrl`, which routers do not change, or `url`. */
   readonly target?: string | undefined;
   /** Default: the request itself. */
   readonly parsed?: ParsedBody | undefined;
 }
 
-type Incoming = IncomingMessage & ParsedBody & { readonly originalUrl?: string };
+type IncomingRequest = IncomingMessage & ParsedBody & { readonly originalUrl?: string };
 
-/** Nobody waits for an answer any more, and nothing was done: no error of the application's. */
-export class NobodyLeft extends Error {}
+/** The client has disconnected before anything was done. This is not an error of the application. */
+export class ClientGone extends Error {}
 
 export class NodeRequest<Native> implements HttpRequest<Native> {
   readonly native: Native;
   readonly method: string;
   readonly target: string;
-  readonly #req: Incoming;
+  readonly #req: IncomingRequest;
   readonly #parsed: ParsedBody;
   #headers: IncomingMessage["headers"] | undefined;
 
-  constructor(native: Native, req: IncomingMessage, { target, parsed }: NodeRequestHow = {}) {
-    const incoming = req as Incoming;
+  constructor(native: Native, req: IncomingMessage, { target, parsed }: NodeRequestOptions = {}) {
+    const incoming = req as IncomingRequest;
     this.native = native;
     this.method = incoming.method ?? "GET";
     this.target = target ?? incoming.originalUrl ?? incoming.url ?? "/";
@@ -56,15 +56,15 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
     const req = this.#req;
     if (isRead(req)) return this.#readByParser(maxBytes);
     if (declaredLength(req) > maxBytes) return tooLarge(req);
-    // What came together with the head is there in a moment: no need to listen for it.
+    // A body that arrived together with the head is complete after one microtask. That saves the listeners.
     if (!hasAll(req)) await undefined;
     const body = hasAll(req) ? readAtOnce(req, maxBytes) : await readAsItComes(req, maxBytes);
-    // Over HTTP/2 half a body ends like a whole one.
-    if (req.aborted) throw gone();
+    // Over HTTP/2, the stream of an aborted body ends like that of a whole one.
+    if (req.aborted) throw clientGone();
     return body;
   }
 
-  /** Also a client that has closed its half: node then closes the other, unanswered. */
+  /** Also true if the client has closed its half of the connection: Node then closes the other half without a response. */
   isGone(): boolean {
     const { socket } = this.#req;
     return this.#req.aborted || socket?.destroyed === true || socket?.writable === false;
@@ -78,18 +78,21 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
     if (declaredLength(this.#req) > maxBytes) return "too-large";
     if (this.header("content-type")?.toLowerCase().startsWith("multipart/")) {
       throw misplaced(
-        "its files are gone, so nobody can tell it from another",
-        "before the parser of uploads",
+        "its files are no longer available, so it cannot be compared with another body",
+        "in front of the upload parser",
       );
     }
     if (body !== undefined) return { kind: "parsed", value: body };
     if (hasNone(this.#req)) return NO_BODY;
-    throw misplaced("nothing is left of it", "before it, or leave what it read in body or rawBody");
+    throw misplaced(
+      "no parsed value was left",
+      "in front of that reader, or leave the value in body or rawBody",
+    );
   }
 }
 
-function gone(): NobodyLeft {
-  return new NobodyLeft("the client went away before its request was whole.");
+function clientGone(): ClientGone {
+  return new ClientGone("the client disconnected before its request was complete.");
 }
 
 const NO_BODY: RequestBody = { kind: "bytes", bytes: new Uint8Array() };
@@ -97,46 +100,46 @@ const NO_BODY: RequestBody = { kind: "bytes", bytes: new Uint8Array() };
 function misplaced(why: string, remedy: string): NevertwiceError {
   return new NevertwiceError(
     "options-invalid",
-    `the request's body was read before this layer, and ${why}. Put this layer ${remedy}, or say fingerprint: "none".`,
+    `the request's body was read before this layer, and ${why}. Mount this layer ${remedy}, or set fingerprint: "none".`,
   );
 }
 
-/** Whether somebody has read of it, or is at it. */
-function isRead(req: Incoming): boolean {
+/** Whether another reader has read from the stream, or is reading it now. */
+function isRead(req: IncomingRequest): boolean {
   return req.readableEnded || req.readableDidRead || req.readableFlowing === true;
 }
 
-/** Whether all of it has come, whether or not it was read. The stream's own `readableEnded` says less: it was read. */
-function hasAll(req: Incoming): boolean {
-  return stateOf(req).ended;
+/** Whether the whole body has arrived, read or unread. `readableEnded` would also require that it was read. */
+function hasAll(req: IncomingRequest): boolean {
+  return readableState(req).ended;
 }
 
-function stateOf(req: Incoming): { readonly ended: boolean; dataEmitted: boolean } {
+function readableState(req: IncomingRequest): { readonly ended: boolean; dataEmitted: boolean } {
   return (req as unknown as { _readableState: { ended: boolean; dataEmitted: boolean } })._readableState;
 }
 
-function hasNone({ headers }: Incoming): boolean {
+function hasNone({ headers }: IncomingRequest): boolean {
   return headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) === 0;
 }
 
-function declaredLength({ headers }: Incoming): number {
+function declaredLength({ headers }: IncomingRequest): number {
   return Number(headers["content-length"] ?? 0);
 }
 
-/** The rest is read by nobody; it flows away, so that the answer gets through and the connection lives on. */
-function tooLarge(req: Incoming): "too-large" {
+/** Discards the rest of the body, so that the client reads the response and the connection can be used again. */
+function tooLarge(req: IncomingRequest): "too-large" {
   req.resume();
   return "too-large";
 }
 
-function readAtOnce(req: Incoming, maxBytes: number): RequestBody | "too-large" {
-  // To read past the end would tell the end for good.
+function readAtOnce(req: IncomingRequest, maxBytes: number): RequestBody | "too-large" {
+  // Reading an empty stream would make it emit its end, which cannot be undone.
   if (req.readableLength === 0) return NO_BODY;
   if (req.readableLength > maxBytes) return tooLarge(req);
   return putBack(req, [req.read()]);
 }
 
-function readAsItComes(req: Incoming, maxBytes: number): Promise<RequestBody | "too-large"> {
+function readAsItComes(req: IncomingRequest, maxBytes: number): Promise<RequestBody | "too-large"> {
   return new Promise((resolve, reject) => {
     const chunks: (Buffer | string)[] = [];
     let size = 0;
@@ -161,7 +164,7 @@ function readAsItComes(req: Incoming, maxBytes: number): Promise<RequestBody | "
     };
     const onClose = () => {
       stop();
-      reject(gone());
+      reject(clientGone());
     };
     req.on("readable", onReadable);
     req.on("close", onClose);
@@ -170,12 +173,12 @@ function readAsItComes(req: Incoming, maxBytes: number): Promise<RequestBody | "
   });
 }
 
-/** Gives the stream back what was read of it, before it has told its end: now it was never read. */
-function putBack(req: Incoming, chunks: readonly (Buffer | string)[]): RequestBody {
+/** Puts the chunks back into the stream. Its end has not been emitted yet, so it looks as if it had never been read. */
+function putBack(req: IncomingRequest, chunks: readonly (Buffer | string)[]): RequestBody {
   const encoding = req.readableEncoding ?? "utf8";
   const [first] = chunks;
   if (first === undefined) return NO_BODY;
-  stateOf(req).dataEmitted = false;
+  readableState(req).dataEmitted = false;
   if (typeof first === "string") {
     const text = chunks.join("");
     req.unshift(text, encoding);

@@ -1,21 +1,21 @@
 /**
- * Plain `node:http` (and `node:https`, `node:http2`): wraps a request listener.
+ * Plain `node:http`, `node:https` and `node:http2`: wraps a request listener.
  *
- * What the handler throws, or rejects with, before it has answered frees the key by the guard's policy; then the
- * listener rejects with it, and node does what it does with any asynchronous listener that fails: it answers 500 if
- * `EventEmitter.captureRejections` is on; else it is an unhandled rejection, which by default ends the process.
+ * If the handler throws or rejects before it has responded, the guard's `onFailure` policy settles the key. Then the
+ * listener rejects with the same error, and Node treats it like that of any asynchronous listener: it responds 500 if
+ * `EventEmitter.captureRejections` is on. Otherwise it is an unhandled rejection, which by default ends the process.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import type { Engine } from "../core/engine.ts";
-import type { HttpAttempt } from "./exchange.ts";
+import type { HttpAttempt } from "./http-attempt.ts";
 import { createNodeExchange } from "./node-exchange.ts";
 import { NodeRequest } from "./node-request.ts";
 import type { HttpOptions } from "./options.ts";
 
 type ResponseTo<Req> = Req extends Http2ServerRequest ? Http2ServerResponse : ServerResponse;
 
-/** `attempt` is undefined if the request has no key, and needs none. */
+/** `attempt` is undefined if the request has no key and needs none. */
 export type Handler<Req> = (req: Req, res: ResponseTo<Req>, attempt: HttpAttempt | undefined) => unknown;
 
 export type Listener<Req> = (req: Req, res: ResponseTo<Req>) => Promise<void>;

@@ -1,11 +1,11 @@
-/** What the layer adds to a route, as fragments of an OpenAPI 3.1 description: put them into yours. */
+/** Describes what the layer adds to a route, as fragments for an OpenAPI 3.1 document. */
 import type { Engine } from "../core/engine.ts";
 import type { HttpOptions } from "./options.ts";
-import { type PossibleRefusal, refusalsOf, wordOf } from "./policy-document.ts";
+import { listRefusals, type PossibleRefusal, wireCode } from "./policy-document.ts";
 import { PROBLEM_TITLES, retryAfterSeconds } from "./problem.ts";
-import { type Settings, settingsOf } from "./settings.ts";
+import { type ResolvedHttpOptions, resolveHttpOptions } from "./resolved-options.ts";
 
-/** A JSON Schema of the dialect that OpenAPI 3.1 uses. */
+/** A JSON Schema in the dialect of OpenAPI 3.1. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 export interface OpenApiParameter {
@@ -28,61 +28,60 @@ export interface OpenApiResponse {
 }
 
 export interface OpenApiFragments {
-  /** For the `parameters` of the operation; empty if the key is in the body. */
+  /** For the `parameters` of the operation. Empty if the key is in the body. */
   readonly parameters: readonly OpenApiParameter[];
-  /** For an `allOf` with the schema of the request's body, if the key is in there. */
+  /** To combine by `allOf` with the schema of the request's body, if the key is in the body. */
   readonly requestSchema?: JsonSchema;
   /** For the `headers` of the operation's own responses. */
   readonly headers: Readonly<Record<string, OpenApiHeader>>;
-  /** For the `responses` of the operation: what the layer answers itself, by status. */
+  /** For the `responses` of the operation: the refusals of the layer, by status. */
   readonly responses: Readonly<Record<string, OpenApiResponse>>;
 }
 
-/** Fails with `options-invalid` as the adapter would. */
+/** Throws `options-invalid`, like the adapter. */
 export function openapiFragments<Native>(guard: Engine, options: HttpOptions<Native>): OpenApiFragments {
-  const settings = settingsOf(guard, options);
+  const resolved = resolveHttpOptions(guard, options);
+  const { keyField } = resolved;
   return {
-    parameters: settings.keyField === undefined ? parametersOf(settings) : [],
-    ...(settings.keyField === undefined
-      ? {}
-      : { requestSchema: requestSchemaOf(settings, settings.keyField) }),
-    headers: headersOf(settings),
-    responses: responsesOf(settings),
+    parameters: keyField === undefined ? toParameters(resolved) : [],
+    ...(keyField === undefined ? {} : { requestSchema: requestSchema(resolved, keyField) }),
+    headers: describeHeaders(resolved),
+    responses: toResponses(resolved),
   };
 }
 
-function parametersOf<Native>(settings: Settings<Native>): readonly OpenApiParameter[] {
-  const { profile, header, required } = settings;
-  const carriers = profile.key?.parameters(header, keySchema(settings), required) ?? [
-    { name: header, required, schema: headerSchema(settings) },
+function toParameters<Native>(options: ResolvedHttpOptions<Native>): readonly OpenApiParameter[] {
+  const { profile, header, required } = options;
+  const carriers = profile.key?.parameters(header, keySchema(options), required) ?? [
+    { name: header, required, schema: headerSchema(options) },
   ];
   return carriers.map((carrier) => ({
     name: carrier.name,
     in: "header",
-    description: carrier.name === header ? descriptionOf(settings) : `Goes together with ${header}.`,
+    description: carrier.name === header ? describeKey(options) : `Required together with ${header}.`,
     required: carrier.required,
     schema: carrier.schema as JsonSchema,
   }));
 }
 
-function descriptionOf<Native>({
+function describeKey<Native>({
   profile,
   header,
   strict,
   maxKeyLength,
   retentionMs,
-}: Settings<Native>): string {
+}: ResolvedHttpOptions<Native>): string {
   const form =
     profile.key !== undefined
       ? `Carries ${profile.key.carrier(header)}`
       : strict
         ? "A key in double quotes (a String of RFC 9651)"
         : "A key, bare or in double quotes (a String of RFC 9651)";
-  return `${form}, of up to ${maxKeyLength} characters: new for every new request, the same on every retry of it. A retry within ${retentionMs} ms gets the first answer again.`;
+  return `${form}, of up to ${maxKeyLength} characters. Send a new key with every new request, and the same key with every retry of it. A retry within ${retentionMs} ms gets the first response again.`;
 }
 
-/** The key itself. */
-function keySchema<Native>({ maxKeyLength, keyPattern }: Settings<Native>): JsonSchema {
+/** The schema of the key itself. */
+function keySchema<Native>({ maxKeyLength, keyPattern }: ResolvedHttpOptions<Native>): JsonSchema {
   return {
     type: "string",
     minLength: 1,
@@ -93,8 +92,8 @@ function keySchema<Native>({ maxKeyLength, keyPattern }: Settings<Native>): Json
   };
 }
 
-/** The key as a header's value: in quotes, in which each of its characters may take two, or bare. */
-function headerSchema<Native>({ maxKeyLength, keyPattern, strict }: Settings<Native>): JsonSchema {
+/** The schema of the key as a header value: in quotes, where each character may be escaped by a second one, or without. */
+function headerSchema<Native>({ maxKeyLength, keyPattern, strict }: ResolvedHttpOptions<Native>): JsonSchema {
   const form = keyPattern === undefined ? undefined : wholeForm(keyPattern);
   const quoted = form ?? `(?:[ !#-\\[\\]-~]|\\\\["\\\\]){1,${maxKeyLength}}`;
   const bare = form ?? `[!#-+\\--~]{1,${maxKeyLength}}`;
@@ -106,7 +105,7 @@ function headerSchema<Native>({ maxKeyLength, keyPattern, strict }: Settings<Nat
   };
 }
 
-/** A pattern that stands for the whole key, without its anchors; undefined if it says less, or says it with flags. */
+/** The pattern without its anchors, if it covers the whole key; undefined if it does not, or if it has flags. */
 function wholeForm({ source, flags }: RegExp): string | undefined {
   const isWhole = source.startsWith("^") && source.endsWith("$") && !source.endsWith("\\$");
   return isWhole && flags.replace("u", "") === "" && !source.includes("|")
@@ -114,22 +113,22 @@ function wholeForm({ source, flags }: RegExp): string | undefined {
     : undefined;
 }
 
-function requestSchemaOf<Native>(settings: Settings<Native>, keyField: string): JsonSchema {
+function requestSchema<Native>(options: ResolvedHttpOptions<Native>, keyField: string): JsonSchema {
   return {
     type: "object",
-    properties: { [keyField]: keySchema(settings) },
-    ...(settings.required ? { required: [keyField] } : {}),
+    properties: { [keyField]: keySchema(options) },
+    ...(options.required ? { required: [keyField] } : {}),
   };
 }
 
-function headersOf<Native>({
+function describeHeaders<Native>({
   profile,
   header,
   replayedHeader,
-}: Settings<Native>): OpenApiFragments["headers"] {
+}: ResolvedHttpOptions<Native>): OpenApiFragments["headers"] {
   return {
     [replayedHeader]: {
-      description: "There, and true, if this is a replay of an earlier answer.",
+      description: "Present, and true, if this is a replay of an earlier response.",
       schema: { type: "string", const: "true" },
     },
     ...addedHeaders(profile.added?.describe(header)),
@@ -142,28 +141,29 @@ function addedHeaders(
   return described as OpenApiFragments["headers"];
 }
 
-function responsesOf<Native>(settings: Settings<Native>): OpenApiFragments["responses"] {
-  const refusals = refusalsOf(settings);
+function toResponses<Native>(options: ResolvedHttpOptions<Native>): OpenApiFragments["responses"] {
+  const refusals = listRefusals(options);
   const statuses = [...new Set(refusals.map(({ status }) => status))];
   return Object.fromEntries(
     statuses.map((status) => {
       const these = refusals.filter((refusal) => refusal.status === status);
-      return [String(status), responseOf(settings, status, these)];
+      return [String(status), toOpenApiResponse(options, status, these)];
     }),
   );
 }
 
-function responseOf<Native>(
-  settings: Settings<Native>,
+function toOpenApiResponse<Native>(
+  options: ResolvedHttpOptions<Native>,
   status: number,
   refusals: readonly PossibleRefusal[],
 ): OpenApiResponse {
-  const { profile, header } = settings;
+  const { profile, header } = options;
   const { body } = profile.problems;
   const titles = new Set(refusals.map(({ code }) => PROBLEM_TITLES[code]));
-  const words = [...new Set(refusals.map(({ code }) => wordOf(settings, code)))];
+  const wireCodes = [...new Set(refusals.map(({ code }) => wireCode(options, code)))];
   const isRetried = refusals.some(({ code }) => retryAfterSeconds(code) !== undefined);
-  const schema = body === undefined ? problemSchema(status, words) : (body.schema(words) as JsonSchema);
+  const schema =
+    body === undefined ? problemSchema(status, wireCodes) : (body.schema(wireCodes) as JsonSchema);
   return {
     description: [...titles].map((title) => `${title}.`).join(" "),
     headers: {
@@ -176,7 +176,7 @@ function responseOf<Native>(
   };
 }
 
-/** Problem details (RFC 9457) with our own members. */
+/** The schema of problem details (RFC 9457) with our own members. */
 function problemSchema(status: number, codes: readonly string[]): JsonSchema {
   return {
     type: "object",

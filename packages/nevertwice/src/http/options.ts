@@ -1,7 +1,6 @@
-/** The options of every adapter, their defaults and their checks. */
+/** The options that all adapters share, with their defaults and checks. */
 import type { Clock } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { checkedPart } from "../core/identity.ts";
 import {
   type Check,
   checkOptions,
@@ -10,17 +9,18 @@ import {
   isFunction,
   isText,
   oneOf,
-  POLICY_CHECKS,
-  type PolicyOptions,
   wholeFrom,
-} from "../core/policy.ts";
-import type { HttpResponse, KeepDecision } from "./exchange.ts";
+} from "../core/option-checks.ts";
+import { POLICY_CHECKS, type PolicyOptions } from "../core/policy.ts";
+import { isOperation } from "../core/reserved.ts";
+import type { KeepDecision } from "./http-attempt.ts";
+import type { HttpResponse } from "./http-message.ts";
 import { PROFILE_NAMES, type ProfileName } from "./profile-names.ts";
 import { type Current, NEVER_REPLAYED } from "./replay.ts";
 
 type Awaitable<T> = T | PromiseLike<T>;
 
-/** An answer, as `keep` judges it. */
+/** A response, as the function `keep` receives it. */
 export interface JudgedResponse extends HttpResponse {
   header(name: string): string | undefined;
 }
@@ -30,13 +30,13 @@ type KeepByStatus = { readonly [status: number]: KeepDecision } & {
   readonly [Class in StatusClass]?: KeepDecision;
 };
 
-/** By status (`402`), by class (`"5xx"`), or by the answer itself. What it does not decide is decided as ever. */
+/** One decision, decisions by status (`402`) or class (`"5xx"`), or a function. Without a decision, the default applies. */
 export type Keep<Native> =
   | KeepDecision
   | KeepByStatus
   | ((response: JudgedResponse, request: Native) => KeepDecision | undefined);
 
-/** What of the body makes two requests the same. */
+/** Which part of the body decides whether two requests are the same. */
 export type FingerprintHow =
   | "json"
   | "raw"
@@ -44,34 +44,34 @@ export type FingerprintHow =
   | "none"
   | { readonly fields: readonly string[] };
 
-/** Counted by all processes on one store together, in blocks of a 64th of each limit. */
+/** All processes on one store share the counts. They take each limit in blocks of a 64th. */
 export interface QuotaLimits {
   /** Keys of one scope. */
   readonly keys?: number | undefined;
-  /** Bytes of the kept answers of one scope. */
+  /** Bytes of the kept responses of one scope. */
   readonly bytes?: number | undefined;
   /** Keys of all scopes together. */
   readonly totalKeys?: number | undefined;
-  /** Bytes of the kept answers of all scopes together. */
+  /** Bytes of the kept responses of all scopes together. */
   readonly totalBytes?: number | undefined;
 }
 
 export type LimitName = keyof QuotaLimits;
 
-/** docs/options.md explains each; every policy of the guard may stand beside them. */
+/** docs/options.md explains each option. Every policy of the guard can be set here too. */
 export interface HttpOptions<Native> extends PolicyOptions {
-  /** Whom a key belongs to, from the authenticated request; or that it belongs to anyone who knows it. */
+  /** Returns the owner of a key from the authenticated request. `"anyone"`: all callers share their keys. */
   readonly scope: "anyone" | ((request: Native) => Awaitable<string | undefined>);
   readonly profile?: ProfileName | undefined;
-  /** Whether a request without a key is refused. */
+  /** Refuses requests without a key. */
   readonly required?: boolean | undefined;
   readonly methods?: readonly string[] | undefined;
-  /** What the key is for. Default: method and path. */
+  /** The operation that the key belongs to. Default: method and path. */
   readonly operation?: string | ((request: Native) => string) | undefined;
   readonly header?: string | undefined;
-  /** A member of a JSON body that carries the key instead of a header. */
+  /** The member of a JSON body that carries the key instead of a header. */
   readonly keyField?: string | undefined;
-  /** Only RFC 9651 Strings; else bare keys are taken too. */
+  /** Accepts keys only as RFC 9651 Strings. Otherwise keys without quotes are accepted too. */
   readonly strict?: boolean | undefined;
   readonly maxKeyLength?: number | undefined;
   readonly keyPattern?: RegExp | undefined;
@@ -81,12 +81,12 @@ export interface HttpOptions<Native> extends PolicyOptions {
   readonly replay?: "snapshot" | Current<Native> | undefined;
   readonly replayHeaders?: readonly string[] | undefined;
   readonly replayedHeader?: string | undefined;
-  /** Whether a key past its retention runs anew, or is refused for `refuseMs` more. */
+  /** After its retention, a key runs again, or is refused for another `refuseMs`. */
   readonly expired?: "run" | "refuse" | undefined;
   readonly refuseMs?: number | undefined;
-  /** Asked before anything is looked up, for every request that has a key. */
+  /** Called for every request with a key, before the store is asked. */
   readonly authorize?: ((request: Native) => Awaitable<boolean>) | undefined;
-  /** How much may be alive at once. A number limits the keys of one scope. */
+  /** Limits the keys and bytes that are stored at once. A number limits the keys of one scope. */
   readonly quota?: number | QuotaLimits | undefined;
   readonly cors?: boolean | undefined;
   readonly problemBase?: string | undefined;
@@ -113,7 +113,7 @@ export const HTTP_DEFAULTS = {
   documentation: "https://github.com/nevertwice/nevertwice/blob/main/docs/errors.md#",
 } as const;
 
-/** Methods that are safe by themselves: a key on them means nothing. */
+/** Safe methods, which change nothing. A key has no meaning on them. */
 const SAFE_METHODS = ["GET", "HEAD", "OPTIONS", "TRACE", "CONNECT"];
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
@@ -124,7 +124,7 @@ const HTTP_CHECKS: Readonly<Record<string, Check>> = {
   profile: oneOf(...PROFILE_NAMES),
   required: isBoolean,
   methods: isMethods,
-  operation: (name, value) => typeof value === "function" || void checkedPart(value, name, "options-invalid"),
+  operation: (name, value) => typeof value === "function" || isOperation(name, value),
   header: isHeaderName,
   keyField: isText,
   strict: isBoolean,
@@ -148,23 +148,23 @@ const HTTP_CHECKS: Readonly<Record<string, Check>> = {
 
 function isScope(name: string, value: unknown): void {
   if (typeof value === "function" || value === "anyone") return;
-  throw invalid(name, 'a function from the authenticated request to its owner, or "anyone"');
+  throw invalid(name, 'a function that returns the owner of the authenticated request, or "anyone"');
 }
 
 function isMethods(name: string, value: unknown): void {
   const isFit = (method: unknown) =>
     typeof method === "string" && /^[A-Z]+$/.test(method) && !SAFE_METHODS.includes(method);
   if (Array.isArray(value) && value.length > 0 && value.every(isFit)) return;
-  throw invalid(name, `a list of methods in capitals, none of ${SAFE_METHODS.join(", ")}`);
+  throw invalid(name, `a list of methods in upper case, without ${SAFE_METHODS.join(", ")}`);
 }
 
 function isHeaderName(name: string, value: unknown): void {
   if (typeof value === "string" && TOKEN.test(value)) return;
-  throw invalid(name, "the name of a header");
+  throw invalid(name, "a header name");
 }
 
 function isPattern(name: string, value: unknown): void {
-  // A pattern that remembers where it stopped would judge every second key differently.
+  // With these flags, `test` continues after its last match, and would treat the same key differently each time.
   if (value instanceof RegExp && !value.global && !value.sticky) return;
   throw invalid(name, "a regular expression without the flags g and y");
 }
@@ -172,13 +172,18 @@ function isPattern(name: string, value: unknown): void {
 function isFingerprintHow(name: string, value: unknown): void {
   const isHow = ["json", "raw", "content-digest", "none"].includes(value as string);
   if (isHow || isFields(value)) return;
-  throw invalid(name, '"json", "raw", "content-digest", "none" or { fields: ["amount", "card.last4"] }');
+  throw invalid(
+    name,
+    '"json", "raw", "content-digest", "none" or { fields: ["amount", "items.0.price"] }: member names joined by dots, without patterns',
+  );
 }
 
 function isFields(value: unknown): boolean {
   if (typeof value !== "object" || value === null || Object.keys(value).join() !== "fields") return false;
   const { fields } = value as { fields: unknown };
-  const isPath = (path: unknown) => typeof path === "string" && /^[^.]+(\.[^.]+)*$/.test(path);
+  // A pattern, or a path in JSONPath or JMESPath, would match no member, and all bodies would count as the same.
+  const isPath = (path: unknown) =>
+    typeof path === "string" && /^[^.*[\]]+(\.[^.*[\]]+)*$/.test(path) && !/^\$(\.|$)/.test(path);
   return Array.isArray(fields) && fields.length > 0 && fields.every(isPath);
 }
 
@@ -189,7 +194,10 @@ function isKeep(name: string, value: unknown): void {
   const isRule = ([status, decision]: [string, unknown]) =>
     /^([1-5]xx|[2-5]\d\d)$/.test(status) && DECISIONS.includes(decision as string);
   if (typeof value === "object" && value !== null && Object.entries(value).every(isRule)) return;
-  throw invalid(name, `a function, one of ${DECISIONS.join(", ")}, or these by status: { 402: "release" }`);
+  throw invalid(
+    name,
+    `a function, one of ${DECISIONS.join(", ")}, or one of them by status: { 402: "release" }`,
+  );
 }
 
 function isReplay(name: string, value: unknown): void {
@@ -200,11 +208,18 @@ function isReplay(name: string, value: unknown): void {
 function isReplayHeaders(name: string, value: unknown): void {
   if (!Array.isArray(value) || !value.every((header) => typeof header === "string" && TOKEN.test(header)))
     throw invalid(name, "a list of header names");
+  const pattern = value.find((header: string) => header.includes("*"));
+  if (pattern !== undefined) {
+    throw new NevertwiceError(
+      "options-invalid",
+      `${name} contains ${JSON.stringify(pattern)}, but patterns are not supported; name each header.`,
+    );
+  }
   const banned = value.find((header: string) => isNeverReplayed(header.toLowerCase()));
   if (banned === undefined) return;
   throw new NevertwiceError(
     "options-invalid",
-    `${name} names ${banned}, which belongs to one client, connection or moment and is never replayed.`,
+    `${name} contains ${banned}, which belongs to one client, connection or moment and is never replayed; remove it.`,
   );
 }
 
@@ -219,21 +234,21 @@ function isQuota(name: string, value: unknown): void {
   const limits = typeof value === "object" && value !== null ? Object.entries(value) : [];
   if (typeof value === "number") wholeFrom(1)(name, value);
   else if (typeof value !== "object" || value === null || Array.isArray(value) || !limits.every(isKnown))
-    throw invalid(name, `a number of keys, or an object of ${LIMITS.join(", ")}`);
+    throw invalid(name, `a number of keys, or an object with ${LIMITS.join(", ")}`);
   for (const [limit, most] of limits) if (most !== undefined) wholeFrom(1)(`${name}.${limit}`, most);
 }
 
-function invalid(name: string, wanted: string): NevertwiceError {
-  return new NevertwiceError("options-invalid", `${name} must be ${wanted}.`);
+function invalid(name: string, expected: string): NevertwiceError {
+  return new NevertwiceError("options-invalid", `${name} must be ${expected}.`);
 }
 
-/** Refuses unknown and unfit options, and the lack of a scope: nothing is shared because nobody said whose it is. */
+/** Throws `options-invalid` for unknown or invalid options, and if `scope` is missing: sharing keys must be explicit. */
 export function checkHttpOptions(options: object): void {
   checkOptions(options, HTTP_CHECKS);
   if ((options as { scope?: unknown }).scope === undefined) {
     throw new NevertwiceError(
       "options-invalid",
-      'scope is missing: give a function from the authenticated request to whom its keys belong, or "anyone".',
+      'scope is missing; set it to a function that returns the owner of the authenticated request, or to "anyone".',
     );
   }
 }

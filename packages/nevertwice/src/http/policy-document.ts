@@ -1,17 +1,17 @@
 /**
- * The idempotency specification of a service, for machines: what a client must send, what counts as the same request,
- * how long an answer is replayed, and what each refusal means. Made from the very options that the adapter is given.
+ * The idempotency policy of a service as a JSON document: what a client must send, what counts as the same request, how
+ * long a response is replayed, and what each refusal means. It is created from the options of the adapter.
  */
 import type { Engine } from "../core/engine.ts";
 import { ERROR_CODES, type ErrorCode } from "../core/errors.ts";
-import { decide } from "./decision.ts";
-import type { KeepDecision } from "./exchange.ts";
+import type { KeepDecision } from "./http-attempt.ts";
 import { isoDuration } from "./iso-duration.ts";
+import { decide } from "./keep-decision.ts";
 import type { HttpOptions } from "./options.ts";
 import { PROBLEM_TITLES, problemStatus, retryAfterSeconds } from "./problem.ts";
-import { carriersOf } from "./profile.ts";
+import { listKeyHeaders } from "./profile.ts";
 import type { ProfileName } from "./profile-names.ts";
-import { type Settings, settingsOf } from "./settings.ts";
+import { type ResolvedHttpOptions, resolveHttpOptions } from "./resolved-options.ts";
 
 interface Duration {
   readonly ms: number;
@@ -20,36 +20,36 @@ interface Duration {
 }
 
 export interface PolicyError {
-  /** What a client is told; with `profile: "ietf"` a code of docs/errors.md. */
+  /** The code on the wire. With `profile: "ietf"`, it is a code of docs/errors.md. */
   readonly code: string;
   readonly status: number;
   readonly title: string;
-  /** Whether the very same request may be sent again; `retryAfterSeconds` says when, as does `Retry-After`. */
+  /** Whether the same request may be sent again. `retryAfterSeconds` is the value of `Retry-After`. */
   readonly retry: boolean;
   readonly retryAfterSeconds?: number;
 }
 
-/** Only plain JSON values, always in this order. A change that readers must know of changes `version`. */
+/** Plain JSON values, always in this order. `version` changes with every incompatible change of the format. */
 export interface IdempotencyPolicy {
   readonly version: 1;
   readonly profile: ProfileName;
   readonly key: {
     readonly in: "header" | "body";
     readonly name: string;
-    /** Further headers that go with it. */
+    /** Headers that must accompany it. */
     readonly with: readonly string[];
-    /** `string` is RFC 9651's; `string-or-bare` takes the bare value too, as the same key; `text` is the text itself. */
+    /** `string`: an RFC 9651 String. `string-or-bare`: the value without quotes is the same key. `text`: plain text. */
     readonly format: "string" | "string-or-bare" | "text";
     readonly maxLength: number;
     readonly pattern?: string;
     readonly required: boolean;
     readonly methods: readonly string[];
-    /** What the key is for: `method-and-path`, a name, or `chosen` by the service request by request. */
+    /** The operation of the key: `method-and-path`, a fixed name, or `chosen` by the service for each request. */
     readonly operation: string;
     readonly scope: "caller" | "anyone";
   };
   readonly sameRequest: {
-    /** Method and target (path and query) count wherever the body does. */
+    /** Whether requests are compared. If so, method, path and query count too. */
     readonly compared: boolean;
     readonly body: "json" | "raw" | "content-digest" | "none" | "fields";
     readonly fields?: readonly string[];
@@ -59,64 +59,64 @@ export interface IdempotencyPolicy {
   };
   readonly retention: Duration & {
     readonly from: "completion" | "claim";
-    /** What becomes of a key after that: it runs anew, or it is refused for a time. */
+    /** What happens to a key after that: it runs again, or it is refused for some time. */
     readonly expired: "run" | "refuse";
     readonly refusedFor?: Duration;
   };
   readonly running: {
     readonly lease: Duration;
-    /** What a duplicate gets meanwhile. */
+    /** What happens to a duplicate while the first request runs. */
     readonly duplicate: "refused" | "waits";
     readonly waits?: Duration;
-    /** Whether a request that went silent is tried again after its lease, or held for a decision. */
+    /** After its lease has ended, a request may be taken over, or is held for a decision. */
     readonly lapsed: "takeover" | "hold";
   };
   readonly replay: {
     readonly answer: "snapshot" | "current" | "refused";
     readonly markedBy: string;
     readonly headers: readonly string[];
-    /** What becomes of the key after an answer: a class of statuses, then what is otherwise in it. */
+    /** What happens to the key after a response: each class of statuses, followed by its exceptions. */
     readonly statuses: readonly { readonly status: string; readonly outcome: KeepDecision }[];
-    /** Whether the answer itself may decide otherwise. */
+    /** Whether a function of the service may decide differently for single responses. */
     readonly byAnswer: boolean;
   };
   readonly errors: readonly PolicyError[];
 }
 
-/** Fails with `options-invalid` as the adapter would. */
+/** Throws `options-invalid`, like the adapter. */
 export function idempotencyPolicy<Native>(guard: Engine, options: HttpOptions<Native>): IdempotencyPolicy {
-  const settings = settingsOf(guard, options);
+  const resolved = resolveHttpOptions(guard, options);
   return {
     version: 1,
-    profile: settings.profile.name,
-    key: keyOf(settings),
-    sameRequest: sameRequestOf(settings),
-    retention: retentionOf(settings),
-    running: runningOf(settings),
-    replay: replayOf(settings),
-    errors: refusalsOf(settings).map(({ code, status }) => errorOf(settings, code, status)),
+    profile: resolved.profile.name,
+    key: describeKey(resolved),
+    sameRequest: describeSameRequest(resolved),
+    retention: describeRetention(resolved),
+    running: describeRunning(resolved),
+    replay: describeReplay(resolved),
+    errors: listRefusals(resolved).map(({ code, status }) => toPolicyError(resolved, code, status)),
   };
 }
 
-function keyOf<Native>(settings: Settings<Native>): IdempotencyPolicy["key"] {
-  const { keyField, header, strict, keyPattern, operation = settings.profile.operation, profile } = settings;
+function describeKey<Native>(options: ResolvedHttpOptions<Native>): IdempotencyPolicy["key"] {
+  const { keyField, header, strict, keyPattern, operation = options.profile.operation, profile } = options;
   const isText = keyField !== undefined || profile.key !== undefined;
   return {
     in: keyField === undefined ? "header" : "body",
     name: keyField ?? header,
-    with: keyField === undefined ? carriersOf(profile, header).slice(1) : [],
+    with: keyField === undefined ? listKeyHeaders(profile, header).slice(1) : [],
     format: isText ? "text" : strict ? "string" : "string-or-bare",
-    maxLength: settings.maxKeyLength,
+    maxLength: options.maxKeyLength,
     ...(keyPattern === undefined ? {} : { pattern: keyPattern.source }),
-    required: settings.required,
-    methods: [...settings.methods],
+    required: options.required,
+    methods: [...options.methods],
     operation: typeof operation === "function" ? "chosen" : (operation ?? "method-and-path"),
-    scope: settings.scope === "anyone" ? "anyone" : "caller",
+    scope: options.scope === "anyone" ? "anyone" : "caller",
   };
 }
 
-function sameRequestOf<Native>(settings: Settings<Native>): IdempotencyPolicy["sameRequest"] {
-  const { fingerprint: how, keyField, maxBodyBytes, profile } = settings;
+function describeSameRequest<Native>(options: ResolvedHttpOptions<Native>): IdempotencyPolicy["sameRequest"] {
+  const { fingerprint: how, keyField, maxBodyBytes, profile } = options;
   const compared = how !== "none";
   const isJson = how === "json";
   return {
@@ -131,57 +131,60 @@ function sameRequestOf<Native>(settings: Settings<Native>): IdempotencyPolicy["s
   };
 }
 
-function retentionOf<Native>(settings: Settings<Native>): IdempotencyPolicy["retention"] {
-  const { retentionMs, expired, refuseMs, guard } = settings;
+function describeRetention<Native>(options: ResolvedHttpOptions<Native>): IdempotencyPolicy["retention"] {
+  const { retentionMs, expired, refuseMs, guard } = options;
   return {
-    ...durationOf(retentionMs),
+    ...toDuration(retentionMs),
     from: guard.policy.retentionFrom,
     expired,
-    ...(expired === "refuse" ? { refusedFor: durationOf(refuseMs) } : {}),
+    ...(expired === "refuse" ? { refusedFor: toDuration(refuseMs) } : {}),
   };
 }
 
-function runningOf<Native>({ guard }: Settings<Native>): IdempotencyPolicy["running"] {
+function describeRunning<Native>({ guard }: ResolvedHttpOptions<Native>): IdempotencyPolicy["running"] {
   const { leaseMs, onPending, waitMs, onLapsed } = guard.policy;
   return {
-    lease: durationOf(leaseMs),
+    lease: toDuration(leaseMs),
     duplicate: onPending === "wait" ? "waits" : "refused",
-    ...(onPending === "wait" ? { waits: durationOf(waitMs) } : {}),
+    ...(onPending === "wait" ? { waits: toDuration(waitMs) } : {}),
     lapsed: onLapsed,
   };
 }
 
-function durationOf(ms: number): Duration {
+function toDuration(ms: number): Duration {
   return { ms, duration: isoDuration(ms) };
 }
 
-/** Those that need not be named in `replayHeaders`. */
+/** The headers that are replayed without `replayHeaders`. */
 const REPLAYED_HEADERS = ["Content-*", "ETag", "Last-Modified", "Link", "Location"];
 
-function replayOf<Native>(settings: Settings<Native>): IdempotencyPolicy["replay"] {
-  const { replay, replayedHeader, replayHeaders, guard, keep } = settings;
+function describeReplay<Native>(options: ResolvedHttpOptions<Native>): IdempotencyPolicy["replay"] {
+  const { replay, replayedHeader, replayHeaders, guard, keep } = options;
   const { onCompleted, onFailure } = guard.policy;
   return {
     answer: onCompleted === "reject" ? "refused" : replay === "snapshot" ? "snapshot" : "current",
     markedBy: replayedHeader,
     headers: [...REPLAYED_HEADERS, ...replayHeaders],
-    statuses: statusesOf(settings),
+    statuses: listStatuses(options),
     byAnswer: typeof keep === "function" || typeof onFailure === "function",
   };
 }
 
 const CLASSES = [2, 3, 4, 5];
 
-function statusesOf<Native>({ keep, guard }: Settings<Native>): IdempotencyPolicy["replay"]["statuses"] {
+function listStatuses<Native>({
+  keep,
+  guard,
+}: ResolvedHttpOptions<Native>): IdempotencyPolicy["replay"]["statuses"] {
   const { onFailure } = guard.policy;
   const failed = typeof onFailure === "function" ? "release" : onFailure;
-  const ruled = typeof keep === "function" ? undefined : keep;
-  const decisionFor = (status: number) =>
-    decide<unknown>({ status, headers: [], body: undefined }, ruled, undefined, () => failed);
+  const byStatus = typeof keep === "function" ? undefined : keep;
+  const decideByStatus = (status: number) =>
+    decide<unknown>({ status, headers: [], body: undefined }, byStatus, undefined, () => failed);
   return CLASSES.flatMap((first) => {
     const all = Array.from({ length: 100 }, (_, i) => {
       const status = first * 100 + i;
-      return { status: String(status), outcome: decisionFor(status) };
+      return { status: String(status), outcome: decideByStatus(status) };
     });
     const usual = mostCommon(all.map(({ outcome }) => outcome));
     return [{ status: `${first}xx`, outcome: usual }, ...all.filter(({ outcome }) => outcome !== usual)];
@@ -199,24 +202,24 @@ export interface PossibleRefusal {
   readonly status: number;
 }
 
-/** What a client can meet under these settings, by status. What only a mistake of the service leads to is left out. */
-export function refusalsOf<Native>(settings: Settings<Native>): readonly PossibleRefusal[] {
-  const { profile, guard, fingerprint: how } = settings;
+/** The refusals that a client can get with these options, by status. Refusals for mistakes of the service are left out. */
+export function listRefusals<Native>(options: ResolvedHttpOptions<Native>): readonly PossibleRefusal[] {
+  const { profile, guard, fingerprint: how } = options;
   const isCompared = how !== "none";
-  const isBodyRead = settings.keyField !== undefined || (isCompared && how !== "content-digest");
+  const isBodyRead = options.keyField !== undefined || (isCompared && how !== "content-digest");
   const possible: Partial<Record<ErrorCode, boolean>> = {
-    "key-missing": settings.required,
+    "key-missing": options.required,
     "key-invalid": true,
     "fingerprint-invalid": isCompared,
-    "request-invalid": settings.scope !== "anyone" || typeof settings.operation === "function",
-    "not-authorized": settings.authorize !== undefined,
+    "request-invalid": options.scope !== "anyone" || typeof options.operation === "function",
+    "not-authorized": options.authorize !== undefined,
     pending: true,
     "already-done": guard.policy.onCompleted === "reject",
     unknown: guard.policy.onLapsed === "hold",
-    expired: settings.expired === "refuse",
+    expired: options.expired === "refuse",
     "body-too-large": isBodyRead,
     conflict: isCompared,
-    "quota-exceeded": settings.quota !== undefined,
+    "quota-exceeded": options.quota !== undefined,
     "lease-lost": true,
     "not-kept": true,
     unavailable: true,
@@ -225,21 +228,25 @@ export function refusalsOf<Native>(settings: Settings<Native>): readonly Possibl
   };
   const codes = (Object.keys(possible) as ErrorCode[]).filter((code) => possible[code] === true);
   const own = codes.map((code) => ({ code, status: problemStatus(code, profile.problems) }));
-  const more = (settings.keyField === undefined ? profile.key?.refusals : undefined) ?? [];
+  const more = (options.keyField === undefined ? profile.key?.refusals : undefined) ?? [];
   const isNew = ({ code, status }: PossibleRefusal) =>
     !own.some((known) => known.code === code && known.status === status);
   return [...own, ...more.filter(isNew)].sort((a, b) => a.status - b.status);
 }
 
-/** What a code is called on the wire. */
-export function wordOf<Native>({ profile }: Settings<Native>, code: ErrorCode): string {
-  return profile.problems.body?.word(code) ?? code;
+/** The name of a code on the wire. */
+export function wireCode<Native>({ profile }: ResolvedHttpOptions<Native>, code: ErrorCode): string {
+  return profile.problems.body?.wireCode(code) ?? code;
 }
 
-function errorOf<Native>(settings: Settings<Native>, code: ErrorCode, status: number): PolicyError {
+function toPolicyError<Native>(
+  options: ResolvedHttpOptions<Native>,
+  code: ErrorCode,
+  status: number,
+): PolicyError {
   const seconds = retryAfterSeconds(code);
   return {
-    code: wordOf(settings, code),
+    code: wireCode(options, code),
     status,
     title: PROBLEM_TITLES[code],
     retry: ERROR_CODES[code].retryable,

@@ -1,8 +1,8 @@
-/** Problem details (RFC 9457): what the layer itself answers when the handler does not get to. */
+/** Problem details (RFC 9457): the response that the layer sends itself when it refuses a request. */
 import { ERROR_CODES, type ErrorCode, type NevertwiceError } from "../core/errors.ts";
-import type { HeaderLine, Reply } from "./exchange.ts";
+import type { HeaderLine, HttpReply } from "./http-message.ts";
 
-/** What a client is told about a code, the same at every occurrence. */
+/** The `title` of each code. It is the same at every occurrence. */
 export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
   "key-missing": "Idempotency-Key is missing",
   "key-invalid": "Idempotency-Key is not valid",
@@ -11,13 +11,14 @@ export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
   "not-authenticated": "An access token is needed",
   "signature-invalid": "The signature is not valid",
   "not-authorized": "Not allowed",
-  "not-found": "There is nothing here",
-  "request-timeout": "The request did not come in time",
+  "not-found": "Not found",
+  "request-timeout": "The request was not received in time",
   pending: "A request is outstanding for this Idempotency-Key",
   "already-done": "This request was carried out before",
   unknown: "The outcome of an earlier attempt is unknown",
   expired: "The answer for this Idempotency-Key has expired",
-  "concurrent-modification": "What was to be changed has been changed by another",
+  "token-spent": "The token of this claim was given up",
+  "concurrent-modification": "Another request has changed the same data",
   "body-too-large": "The request body is too large",
   conflict: "Idempotency-Key is already used",
   "quota-exceeded": "Too many Idempotency-Keys are in use",
@@ -39,11 +40,11 @@ export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
 };
 
 /**
- * What a client may read of an error. The messages of our own errors hold no key, body or connection string; those of
- * the store's causes may, so a store that cannot answer is described in our words.
+ * Codes whose `detail` is a fixed text instead of the error's message. Messages of our own errors contain no key, body or
+ * connection string, but the message of a store or a driver may.
  */
 const DETAILS: Partial<Record<ErrorCode, string>> = {
-  "scope-missing": "The service could not tell whom this request belongs to. Nothing was done.",
+  "scope-missing": "The service could not determine the owner of this request. Nothing was done.",
   "options-invalid": "The service refused the request because of its own settings. Nothing was done.",
   "manifest-invalid": "The service refused the request because of its own settings. Nothing was done.",
   "driver-missing": "The service refused the request because of its own settings. Nothing was done.",
@@ -55,20 +56,20 @@ const DETAILS: Partial<Record<ErrorCode, string>> = {
   "guard-closed": "The service is shutting down. Nothing was done; send the same request again.",
 };
 
-/** What a profile makes of a problem: its own words on the wire for the same code. */
+/** How a profile represents a problem on the wire. */
 export interface ProblemStyle {
-  /** The status where it differs from ours. */
+  /** The statuses that differ from our own. */
   readonly status?: Partial<Record<ErrorCode, number>>;
-  /** The body where it is not problem details. */
+  /** The body, if it is not problem details. */
   readonly body?: ProblemBody;
 }
 
 export interface ProblemBody {
-  /** What the profile calls a code. */
-  word(code: ErrorCode): string;
-  write(problem: Problem, word: string, retryAfterSeconds: number | undefined): unknown;
-  /** The JSON Schema of what it writes, for these words. */
-  schema(words: readonly string[]): object;
+  /** The profile's own name of a code. */
+  wireCode(code: ErrorCode): string;
+  write(problem: Problem, wireCode: string, retryAfterSeconds: number | undefined): unknown;
+  /** The JSON Schema of the body, for these names. */
+  schema(wireCodes: readonly string[]): object;
 }
 
 export interface Problem {
@@ -82,22 +83,22 @@ export interface Problem {
 }
 
 export interface ProblemSettings {
-  /** What a code follows in `type`. */
+  /** `type` is this text followed by the code. */
   readonly problemBase: string;
-  /** What a code follows in the link to its explanation; undefined for no link. */
+  /** The link to the explanation is this text followed by the code; undefined for no link. */
   readonly documentation: string | undefined;
   readonly style: ProblemStyle;
 }
 
-/** Seconds after which a client that is told to come back may do so. */
+/** The value of `Retry-After`, in seconds. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Of the 409s only `pending` says when to come back: that is how a client tells it from the others. */
+/** Among the codes with status 409, only `pending` has a `Retry-After`. Clients recognise it by that. */
 export function retryAfterSeconds(code: ErrorCode): number | undefined {
   return ERROR_CODES[code].retryable && code !== "lease-lost" ? RETRY_AFTER_SECONDS : undefined;
 }
 
-/** The status that a problem of this code has in this style. */
+/** The status of a problem with this code. */
 export function problemStatus(code: ErrorCode, style: ProblemStyle): number {
   return style.status?.[code] ?? ERROR_CODES[code].status;
 }
@@ -106,7 +107,7 @@ export function problemReply(
   error: NevertwiceError,
   settings: ProblemSettings,
   status: number = problemStatus(error.code, settings.style),
-): Reply {
+): HttpReply {
   const { code, retryable } = error;
   const { problemBase, documentation, style } = settings;
   const link = documentation === undefined ? undefined : documentation + code;
@@ -114,7 +115,7 @@ export function problemReply(
     type: problemBase + code,
     title: PROBLEM_TITLES[code],
     status,
-    detail: DETAILS[code] ?? detailOf(error),
+    detail: DETAILS[code] ?? toDetail(error),
     code,
     retryable,
     ...(link === undefined ? {} : { documentation: link }),
@@ -128,17 +129,17 @@ export function problemReply(
   else if (link !== undefined) headers.push(["link", `<${link}>; rel="describedby"; type="text/html"`]);
   const seconds = retryAfterSeconds(code);
   if (seconds !== undefined) headers.push(["retry-after", String(seconds)]);
-  const body = own === undefined ? problem : own.write(problem, own.word(code), seconds);
+  const body = own === undefined ? problem : own.write(problem, own.wireCode(code), seconds);
   return { kind: "reply", status, headers, body: JSON.stringify(body) };
 }
 
-/** The message without the code in front, as a sentence. */
-function detailOf({ code, message }: NevertwiceError): string {
+/** The message without its code, starting with a capital letter. */
+function toDetail({ code, message }: NevertwiceError): string {
   const text = message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message;
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** A problem as the layer itself would answer it: for a service that answers its own refusals in the same way. */
+/** The response that the layer would send for this error: for services that send their own refusals in the same form. */
 export function problemAnswer(
   error: NevertwiceError,
   { problemBase, documentation }: Omit<ProblemSettings, "style">,

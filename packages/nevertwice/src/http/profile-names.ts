@@ -1,4 +1,4 @@
-/** The profiles there are. */
+/** The names of all profiles. */
 export const PROFILE_NAMES = [
   "ietf",
   "stripe-v1",

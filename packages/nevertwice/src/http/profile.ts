@@ -1,39 +1,39 @@
-/** What a profile is: one source's answers to what the sources disagree about, where the options are silent. */
+/** A profile: the rules of one specification or service, which apply where the options say nothing. */
 import { type ErrorCode, NevertwiceError } from "../core/errors.ts";
-import type { HeaderLine, Reply } from "./exchange.ts";
+import type { HeaderLine, HttpReply } from "./http-message.ts";
 import type { HttpOptions } from "./options.ts";
 import type { ProblemStyle } from "./problem.ts";
 import type { ProfileName } from "./profile-names.ts";
 
-/** What a profile sees of a request. */
-export interface KeySource {
+/** The part of a request that a profile sees. */
+export interface RequestHead {
   readonly method: string;
   readonly target: string;
   header(name: string): string | undefined;
 }
 
-export interface Refusal {
+export interface KeyRefusal {
   readonly refused: NevertwiceError;
-  /** Where it is not the code's own. */
+  /** The status, if it differs from that of the code. */
   readonly status?: number;
 }
 
 export type KeyReading =
   | { readonly key: string }
-  | Refusal
-  /** A request that keys are not about: it needs none, even where they are required. */
+  | KeyRefusal
+  /** The request needs no key, even if keys are required. */
   | "exempt"
   | undefined;
 
-/** What a key is judged by. */
+/** The context in which a profile judges a key. */
 export interface KeyContext {
-  /** The header that carries it. */
+  /** The header that carries the key. */
   readonly header: string;
   readonly nowMs: number;
   readonly retentionMs: number;
 }
 
-/** A header that carries a key, or goes with one. */
+/** A header that carries the key or accompanies it. */
 export interface KeyParameter {
   readonly name: string;
   readonly required: boolean;
@@ -41,36 +41,36 @@ export interface KeyParameter {
   readonly schema: object;
 }
 
-/** Where a profile finds its key, if not as the value of one header or one member of the body. */
+/** How a profile reads its key, if the key is not simply the value of a header or of a member of the body. */
 export interface KeyFinder {
-  /** What carries the key, in words. */
+  /** Describes for people what carries the key. */
   carrier(header: string): string;
-  read(source: KeySource, context: KeyContext): KeyReading;
-  /** What a request with a key is told on a method that keys do not count on. Without it, the key is ignored there. */
-  elsewhere?(source: KeySource, context: KeyContext): Refusal | undefined;
-  /** Refusals that the options alone would not lead to. */
+  read(source: RequestHead, context: KeyContext): KeyReading;
+  /** The refusal of a request with a key on a method that `methods` does not name. Without it, the key is ignored. */
+  onOtherMethod?(source: RequestHead, context: KeyContext): KeyRefusal | undefined;
+  /** Refusals in addition to those that follow from the options. */
   readonly refusals: readonly { readonly code: ErrorCode; readonly status: number }[];
-  /** The headers that carry it, given the JSON Schema of a key and whether one is required. */
+  /** The headers that carry the key. `key` is the JSON Schema of a key. */
   parameters(header: string, key?: object, isRequired?: boolean): readonly KeyParameter[];
 }
 
-/** What a request means to a profile, from what it means to us. */
+/** How a profile changes the meaning of a request, by which two requests are compared. */
 export interface ProfileMeaning {
-  of(meaning: readonly unknown[], source: KeySource, header: string): readonly unknown[];
-  /** What counts on top of ours, and what of the body does not count: for people to read. */
+  of(meaning: readonly unknown[], source: RequestHead, header: string): readonly unknown[];
+  /** What the profile compares in addition, and which members of the body it ignores: descriptions for people. */
   readonly adds: readonly string[];
   readonly leavesOut: readonly string[];
 }
 
-/** Headers on top of every answer to a request with a key. */
+/** Headers that a profile adds to every response to a request with a key. */
 export interface AddedHeaders {
-  /** `answer` is the handler's own, a replay, or the code of a problem; `carried` the value of the key's header. */
+  /** `answer`: the handler's response, a replay, or the code of a problem. `carried`: the value of the key's header. */
   lines(
     answer: "first" | "replay" | ErrorCode,
     header: string,
     carried: string | undefined,
   ): readonly HeaderLine[];
-  /** What they are, each with the JSON Schema of its value. */
+  /** Describes each header, with the JSON Schema of its value. */
   describe(header: string): Readonly<Record<string, { description: string; schema: object }>>;
 }
 
@@ -78,25 +78,25 @@ export interface Profile {
   readonly name: ProfileName;
   readonly options: Partial<Omit<HttpOptions<never>, "scope" | "profile">>;
   readonly problems: ProblemStyle;
-  /** One operation for all paths, so that a key on another path is a conflict and not another key. */
+  /** One operation for all paths. The same key on another path is then a conflict instead of another key. */
   readonly operation?: string;
-  /** The retention that its source allows. */
+  /** The retention that the specification allows. */
   readonly retention?: { readonly leastMs: number; readonly mostMs?: number };
-  /** How much longer than that a record is kept, for clocks that differ. */
+  /** How much longer a record is kept, because clocks differ. */
   readonly graceMs?: number;
   readonly key?: KeyFinder;
   readonly meaning?: ProfileMeaning;
   readonly added?: AddedHeaders;
-  /** What a replay with a body says more than the first answer did. */
-  readonly replayed?: (reply: Reply) => Reply;
+  /** Changes a replay that has a body. */
+  readonly replayed?: (reply: HttpReply) => HttpReply;
 }
 
-/** The headers that carry the key, the key's own first. */
-export function carriersOf({ key }: Profile, header: string): readonly string[] {
+/** The headers that carry the key, the main one first. */
+export function listKeyHeaders({ key }: Profile, header: string): readonly string[] {
   return key?.parameters(header).map(({ name }) => name) ?? [header];
 }
 
-/** Refuses a retention that would make the profile's name untrue. */
+/** Throws `options-invalid` for a retention that the profile does not allow. */
 export function checkRetention({ name, retention }: Profile, retentionMs: number): void {
   if (retention === undefined) return;
   const { leastMs, mostMs = Number.POSITIVE_INFINITY } = retention;

@@ -9,7 +9,7 @@ import { UCP } from "./profiles/ucp.ts";
 import { X402 } from "./profiles/x402.ts";
 import { ZALANDO } from "./profiles/zalando.ts";
 
-/** The draft itself: our own defaults. */
+/** The IETF draft. Its rules are our defaults. */
 const IETF: Profile = { name: "ietf", options: {}, problems: {} };
 
 export const PROFILES: Readonly<Record<ProfileName, Profile>> = {

@@ -6,10 +6,11 @@ import { hash } from "node:crypto";
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { compositeKey } from "../core/key.ts";
+import { reserved } from "../core/reserved.ts";
 import type { LimitName } from "./options.ts";
 
-/** Operations that begin with `nevertwice:` are reserved, so no key of a user is ever taken for a block. */
-const OPERATION = "nevertwice:quota";
+/** A reserved operation, so that a block never shares its identity with a key of a user. */
+const QUOTA = reserved("quota");
 
 export interface Block {
   readonly name: LimitName;
@@ -20,11 +21,11 @@ export interface Block {
   readonly index: number;
 }
 
-/** False if another process has the block. Fails as the store does, whatever the guard's policy says about that. */
+/** False if another process has the block. Throws the store's error, even with `onUnavailable: "proceed"`. */
 export async function takeBlock(engine: Engine, block: Block, retentionMs: number): Promise<boolean> {
   const result = await engine.tryRun(
     {
-      operation: OPERATION,
+      ...QUOTA,
       key: blockKey(block),
       retentionMs,
       retentionFrom: "completion",
@@ -44,7 +45,7 @@ export async function takeBlock(engine: Engine, block: Block, retentionMs: numbe
   throw new NevertwiceError("unavailable", "the store did not confirm a block of the quota; try again.");
 }
 
-/** A scope may be as long as a whole key, so its digest stands for it. */
+/** A scope may be as long as a whole key, so the block's key contains its digest. */
 function blockKey({ name, limit, scope, index }: Block): string {
   const owner = scope === undefined ? null : hash("sha256", scope, "hex");
   return compositeKey(name, limit, owner, index).text;

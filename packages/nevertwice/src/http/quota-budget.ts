@@ -5,22 +5,24 @@
  *
  *   taken ├── spent here for spendMs ──┤ a key that runs ├── the retention of that key ──┤ free again
  */
+
 import type { Engine } from "../core/engine.ts";
+import { HUNDRED_YEARS_MS } from "../core/option-checks.ts";
 import { type Block, takeBlock } from "./quota-block.ts";
 
-export interface Budget {
+export interface QuotaBudget {
   readonly of: Omit<Block, "index">;
-  /** Whether there is something left to spend without asking the store. */
+  /** Whether something is left to spend without asking the store. */
   isOpen(): boolean;
   /** Takes blocks until the budget is open. False if other processes have taken all of them. */
   refill(): Promise<boolean>;
-  /** Spends one, of a budget that is open. The answer gives it back. */
+  /** Spends one from an open budget. The returned function gives it back. */
   take(): () => void;
   /** Spends an amount that is known only afterwards. What exceeds the budget is paid from the next blocks. */
   spend(amount: number): void;
 }
 
-/** A limit is divided into at most so many blocks. */
+/** A limit is divided into at most this many blocks. */
 const BLOCKS = 64;
 
 /** A process that used up its last block may spend the next one for this part of the retention, others for all of it. */
@@ -31,22 +33,19 @@ const SHORTEST_SPEND_MS = 1_000;
 const REST_MS = 5_000;
 const LONGEST_REST_MS = 60_000;
 
-/** The longest retention that a guard takes. */
-const LONGEST_RETENTION_MS = 3_155_760_000_000;
-
-interface Open {
+interface OpenBlock {
   left: number;
   readonly from: number;
   readonly until: number;
 }
 
-export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () => number): Budget {
+export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () => number): QuotaBudget {
   const { limit } = of;
   const size = Math.ceil(limit / BLOCKS);
   const count = Math.ceil(limit / size);
-  const open: Open[] = [];
+  const open: OpenBlock[] = [];
   let debt = 0;
-  let debtEndsAt = 0;
+  let debtTime = { from: 0, until: 0 };
   let rest = { from: 0, until: 0 };
   let restMs = REST_MS;
   let refilling: Promise<boolean> | undefined;
@@ -55,7 +54,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
 
   function isOpen(): boolean {
     const time = now();
-    if (time >= debtEndsAt) debt = 0;
+    if (!isWithin(time, debtTime)) debt = 0;
     for (let last = open.at(-1); last !== undefined && !isWithin(time, last); last = open.at(-1)) {
       open.pop();
       isUsedUp = false;
@@ -63,8 +62,8 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
     return debt === 0 && open.length > 0;
   }
 
-  /** Spends of the newest block that is open, and answers how much that was. */
-  function spendSome(block: Open, amount: number): number {
+  /** Spends from the newest open block, and returns how much it had. */
+  function spendSome(block: OpenBlock, amount: number): number {
     const spent = Math.min(block.left, amount);
     block.left -= spent;
     if (block.left === 0) {
@@ -82,7 +81,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
   }
 
   async function takeUntilOpen(): Promise<boolean> {
-    // Each process begins elsewhere, so that they do not ask for the same blocks one after the other.
+    // Each process starts at a random block, so that processes do not compete for the same ones.
     const start = Math.floor(Math.random() * count);
     for (let step = 0; step < count; step++) {
       const index = (start + step) % count;
@@ -93,7 +92,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
       );
       const keptMs = spendMs + Math.min(spendMs, maxRunMs) + retentionMs;
       const sentAt = now();
-      if (await takeBlock(engine, { ...of, index }, Math.min(keptMs, LONGEST_RETENTION_MS)))
+      if (await takeBlock(engine, { ...of, index }, Math.min(keptMs, HUNDRED_YEARS_MS)))
         add(index, sentAt, sentAt + spendMs);
       if (!isOpen()) continue;
       restMs = REST_MS;
@@ -117,7 +116,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
       return refilling;
     },
     take() {
-      const block = open.at(-1) as Open;
+      const block = open.at(-1) as OpenBlock;
       spendSome(block, 1);
       return () => {
         if (block.left++ === 0) open.push(block);
@@ -125,10 +124,10 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
     },
     spend(amount) {
       let left = amount;
-      while (left > 0 && isOpen()) left -= spendSome(open.at(-1) as Open, left);
+      while (left > 0 && isOpen()) left -= spendSome(open.at(-1) as OpenBlock, left);
       if (left === 0) return;
       debt += left;
-      debtEndsAt = now() + engine.policy.retentionMs;
+      debtTime = { from: now(), until: now() + engine.policy.retentionMs };
     },
   };
 }

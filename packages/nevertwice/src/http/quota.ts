@@ -1,64 +1,65 @@
 /**
- * Limits the keys and bytes that are alive, of one scope and of all together, so that a flood of new keys cannot fill
- * the store. All processes on a store share the counts. A key that the store knows is answered even if a limit is reached.
+ * Limits the keys and bytes that are stored, for one scope and for all scopes together, so that a flood of new keys
+ * cannot fill the store. All processes on a store share the counts. A key that the store knows is answered even if a limit
+ * is reached.
  */
 import { Buffer } from "node:buffer";
 import type { Clock } from "../core/clock.ts";
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { HttpOptions, LimitName, QuotaLimits } from "./options.ts";
-import { type Budget, createBudget } from "./quota-budget.ts";
+import { createBudget, type QuotaBudget } from "./quota-budget.ts";
 import type { KeptResponse } from "./replay.ts";
-import type { Settings } from "./settings.ts";
+import type { ResolvedHttpOptions } from "./resolved-options.ts";
 
 export interface Quota {
   /**
-   * Counts a key before it is claimed. `isKnown` asks the store whether it has the key; that is done only where there
-   * is nothing left to spend. Fails with `quota-exceeded`, or as the store does unless the policy says to proceed.
+   * Counts a key before it is claimed. `isKnown` asks the store whether it has the key; it is called only if nothing is
+   * left to spend. Throws `quota-exceeded`, or the store's error unless `onUnavailable` is `"proceed"`.
    */
   admit(scope: string | undefined, isKnown: () => Promise<boolean>): Promise<Charge>;
 }
 
-/** What one request is charged. */
+/** The amount that one request was charged. */
 export interface Charge {
-  /** For a request that created no new key. */
+  /** Call it for a request that created no new key. */
   giveBack(): void;
-  /** Counts the bytes of an answer that is kept. */
+  /** Counts the bytes of a kept response. */
   keep(kept: KeptResponse): void;
 }
 
-/** The budgets of one scope, or of all together. */
+/** The budgets of one scope, or of all scopes together. */
 interface Budgets {
-  readonly keys: Budget | undefined;
-  readonly bytes: Budget | undefined;
+  readonly keys: QuotaBudget | undefined;
+  readonly bytes: QuotaBudget | undefined;
 }
 
 /** Callers can invent scopes, so only the most recent ones are remembered. */
 const MAX_SCOPES = 10_000;
 
 const EXCEEDED: Readonly<Record<LimitName, string>> = {
-  keys: "this caller has as many keys alive as it may have.",
-  bytes: "the kept answers of this caller have as many bytes as they may have.",
-  totalKeys: "all callers together have as many keys alive as they may have.",
-  totalBytes: "the kept answers of all callers together have as many bytes as they may have.",
+  keys: "this caller has reached its limit of stored keys.",
+  bytes: "the kept responses of this caller have reached their limit of bytes.",
+  totalKeys: "all callers together have reached the limit of stored keys.",
+  totalBytes: "the kept responses of all callers together have reached the limit of bytes.",
 };
 
-interface Shared {
+interface SharedQuota {
   readonly name: string;
   readonly clock: Clock;
   readonly quota: Quota;
 }
 
-const sharedBy = new WeakMap<Engine, Shared[]>();
+const sharedBy = new WeakMap<Engine, SharedQuota[]>();
 
 /**
- * The quota of a layer. Layers of one guard that count alike share theirs: a process that has a layer for each of its
- * routes holds no more blocks than one that has a single layer.
+ * The quota of a layer. Layers of one guard with the same limits share one quota: a process with a layer for each of its
+ * routes holds no more blocks than a process with a single layer.
  */
-export function quotaOf<Native>(
+export function findOrCreateQuota<Native>(
   guard: Engine,
   options: HttpOptions<Native>,
-  { quota: limits, guard: engine, clock }: Settings<Native>,
+  { quota: limits, guard: engine, clock }: ResolvedHttpOptions<Native>,
 ): Quota | undefined {
   if (limits === undefined) return undefined;
   const { profile, retentionMs, expired, refuseMs, maxRunMs, storeTimeoutMs, maxOutcomeBytes } = options;
@@ -77,19 +78,22 @@ export function quotaOf<Native>(
 export function createQuota(engine: Engine, limits: QuotaLimits, now: () => number): Quota {
   const scopes = new Map<string, Budgets>();
 
-  function budgetOf(name: LimitName, scope: string | undefined): Budget | undefined {
+  function createBudgetFor(name: LimitName, scope: string | undefined): QuotaBudget | undefined {
     const limit = limits[name];
     return limit === undefined ? undefined : createBudget(engine, { name, limit, scope }, now);
   }
 
   const totals: Budgets = {
-    keys: budgetOf("totalKeys", undefined),
-    bytes: budgetOf("totalBytes", undefined),
+    keys: createBudgetFor("totalKeys", undefined),
+    bytes: createBudgetFor("totalBytes", undefined),
   };
 
-  function budgetsOf(scope: string | undefined): Budgets {
+  function findBudgets(scope: string | undefined): Budgets {
     const name = scope ?? "";
-    const budgets = scopes.get(name) ?? { keys: budgetOf("keys", scope), bytes: budgetOf("bytes", scope) };
+    const budgets = scopes.get(name) ?? {
+      keys: createBudgetFor("keys", scope),
+      bytes: createBudgetFor("bytes", scope),
+    };
     scopes.delete(name);
     scopes.set(name, budgets);
     const [oldest] = scopes.keys();
@@ -104,16 +108,16 @@ export function createQuota(engine: Engine, limits: QuotaLimits, now: () => numb
         for (const give of back) give?.();
       },
       keep(kept) {
-        const bytes = bytesOf(kept, engine.policy.maxOutcomeBytes);
+        const bytes = countKeptBytes(kept, engine.policy.maxOutcomeBytes);
         totals.bytes?.spend(bytes);
         own.bytes?.spend(bytes);
       },
     };
   }
 
-  /** Nothing is awaited between the look at the budgets and the charge, so no other request can spend what was seen. */
+  /** Nothing is awaited between the check of the budgets and the charge, so no other request can spend in between. */
   async function open(own: () => Budgets, isKnown: () => Promise<boolean>): Promise<Charge> {
-    // While a total is reached no scope is remembered, so invented scopes cannot push out real ones.
+    // While a total limit is reached, no scope is remembered, so invented scopes cannot evict real ones.
     const closedNow = () => firstClosed(totals) ?? firstClosed(own());
     let closed = closedNow();
     if (closed !== undefined && (await isKnown())) return chargeTo(own(), false);
@@ -127,7 +131,7 @@ export function createQuota(engine: Engine, limits: QuotaLimits, now: () => numb
     async admit(scope, isKnown) {
       let found: Budgets | undefined;
       const own = () => {
-        found ??= budgetsOf(scope);
+        found ??= findBudgets(scope);
         return found;
       };
       try {
@@ -140,12 +144,12 @@ export function createQuota(engine: Engine, limits: QuotaLimits, now: () => numb
   };
 }
 
-function firstClosed({ keys, bytes }: Budgets): Budget | undefined {
+function firstClosed({ keys, bytes }: Budgets): QuotaBudget | undefined {
   return keys?.isOpen() === false ? keys : bytes?.isOpen() === false ? bytes : undefined;
 }
 
-/** Header and body; an answer that is too large is kept without its body. */
-function bytesOf([, headers, body]: KeptResponse, maxBytes: number): number {
+/** Headers and body. A response that is too large is kept without its body. */
+function countKeptBytes([, headers, body]: KeptResponse, maxBytes: number): number {
   const head = headers.reduce((sum, text) => sum + text.length, 0);
   const content = body === null ? 0 : Buffer.byteLength(body);
   return head + (head + content > maxBytes ? 0 : content);

@@ -1,10 +1,11 @@
-/** What is kept of an answer and how it is handed back: status, allow-listed headers, and the body to the byte. */
+/** Kept responses and their replays: status, allow-listed headers, and the exact bytes of the body. */
 import { Buffer, isUtf8 } from "node:buffer";
-import type { HeaderLine, HttpResponse, Reply } from "./exchange.ts";
+import { ABOUT_THE_BYTES, isByCoding, isCodedFor } from "./content-coding.ts";
+import type { HeaderLine, HttpReply, HttpResponse } from "./http-message.ts";
 
 /**
- * An answer as it is kept: status, header names and values in turn, and the body: as text if that is what its bytes
- * are, null if only the fact was kept. The last says until when it is replayed, where that ends before its retention.
+ * A response as the store keeps it. `headers` alternates names and values. `body` is a string if its bytes are UTF-8, and
+ * null if it was not kept. `answersUntil` is set if the response is replayed for a shorter time than its record is kept.
  */
 export type KeptResponse = readonly [
   status: number,
@@ -13,15 +14,15 @@ export type KeptResponse = readonly [
   answersUntil?: number,
 ];
 
-/** An answer to send instead of the kept one. */
+/** A response to send instead of the kept one. */
 export interface CurrentResponse {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** Text and bytes as they are; anything else as JSON. */
+  /** Strings and bytes are sent unchanged, other values as JSON. */
   readonly body?: unknown;
 }
 
-/** A replay that is made anew from what the handler did then. */
+/** A replay that the application computes from the current state. */
 export interface Current<Native> {
   readonly current: (
     request: Native,
@@ -29,15 +30,15 @@ export interface Current<Native> {
   ) => CurrentResponse | PromiseLike<CurrentResponse>;
 }
 
-/** `replay: current(fn)`: a duplicate is answered by `fn`, from the state as it is now. */
+/** `replay: current(fn)`: `fn` answers a duplicate from the current state. */
 export function current<Native>(read: Current<Native>["current"]): Current<Native> {
   return { current: read };
 }
 
-/** Besides all that begins with `content-`. */
+/** Replayed in addition to all headers whose name starts with `content-`. */
 const REPLAYED = new Set(["location", "etag", "last-modified", "link"]);
 
-/** What belongs to one connection, one client or one moment, and is never handed to another request. */
+/** Headers that belong to one connection, one client or one moment. They are never sent to another request. */
 export const NEVER_REPLAYED: ReadonlySet<string> = new Set([
   "set-cookie",
   "set-cookie2",
@@ -59,11 +60,11 @@ export const NEVER_REPLAYED: ReadonlySet<string> = new Set([
   "content-length",
 ]);
 
-/** What speaks of the very bytes of a body, and is untrue without them. */
-const ABOUT_THE_BODY = new Set(["content-encoding", "content-range", "content-digest", "content-md5"]);
+/** Headers that describe the bytes of a body, and are wrong without them. */
+const ABOUT_THE_BODY = new Set(["content-encoding", "content-range", ...ABOUT_THE_BYTES]);
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must not be in a header.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a header must not contain control characters.
 const NOT_IN_A_VALUE = /[\u0000-\u0008\u000a-\u001f\u007f]|[^\u0000-\u00ff]/;
 
 export function isReplayed(name: string, chosen: ReadonlySet<string>): boolean {
@@ -71,37 +72,44 @@ export function isReplayed(name: string, chosen: ReadonlySet<string>): boolean {
   return name.startsWith("content-") || REPLAYED.has(name) || chosen.has(name);
 }
 
-/** What is kept of an answer; `isMarker` keeps no body. */
-export function keptOf(
-  response: HttpResponse,
-  chosen: ReadonlySet<string>,
-  isMarker: boolean,
-  answersUntil: number | undefined,
-): KeptResponse {
-  const headers: string[] = [];
-  for (const [name, value] of response.headers) {
-    const lower = name.toLowerCase();
-    if (isReplayed(lower, chosen) && TOKEN.test(lower) && !NOT_IN_A_VALUE.test(value))
-      headers.push(lower, value);
-  }
-  const body = isMarker || response.body === undefined ? null : bodyText(response.body);
-  return answersUntil === undefined
-    ? [response.status, headers, body]
-    : [response.status, headers, body, answersUntil];
+export interface KeptResponseOptions {
+  /** The names in `replayHeaders`, in lower case. */
+  readonly chosen: ReadonlySet<string>;
+  /** Whether to keep status and headers only. */
+  readonly isMarker: boolean;
+  readonly answersUntil: number | undefined;
+  /** The `Accept-Encoding` of the request. */
+  readonly accepted: string | undefined;
 }
 
-/** The same without its body: for what is too large to keep after all. */
+export function toKeptResponse(response: HttpResponse, how: KeptResponseOptions): KeptResponse {
+  const headers: string[] = [];
+  let doesVary = false;
+  for (const [name, value] of response.headers) {
+    const lower = name.toLowerCase();
+    if (!isReplayed(lower, how.chosen) || !TOKEN.test(lower) || NOT_IN_A_VALUE.test(value)) continue;
+    if (lower === "vary" && isByCoding(value)) doesVary = true;
+    headers.push(lower, value);
+  }
+  if (!doesVary && isCodedFor(response.headers, how.accepted)) headers.push("vary", "accept-encoding");
+  const body = how.isMarker || response.body === undefined ? null : bodyText(response.body);
+  return how.answersUntil === undefined
+    ? [response.status, headers, body]
+    : [response.status, headers, body, how.answersUntil];
+}
+
+/** The same without its body: for a response that is too large to keep. */
 export function withoutBody([status, headers, , answersUntil]: KeptResponse): KeptResponse {
   return answersUntil === undefined ? [status, headers, null] : [status, headers, null, answersUntil];
 }
 
-/** Text where the bytes are UTF-8, since that is smaller and people can read it; else the bytes. */
+/** A string if the bytes are UTF-8: it is smaller, and people can read it. Otherwise the bytes. */
 function bodyText(bytes: Uint8Array): string | Uint8Array {
   if (!isUtf8(bytes)) return bytes;
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
 }
 
-/** What was kept, if it is an answer of ours and whole: what lies in a store is not trusted to be so. */
+/** The kept response. Undefined if the value is not a valid one: a value from a store is checked before it is used. */
 export function readKept(value: unknown): KeptResponse | undefined {
   if (!Array.isArray(value) || value.length < 3 || value.length > 4) return undefined;
   const [status, headers, body, answersUntil] = value as unknown[];
@@ -118,8 +126,8 @@ export function readKept(value: unknown): KeptResponse | undefined {
   return value as unknown as KeptResponse;
 }
 
-/** Hands a kept answer back. Shared caches must not keep it, unless the application chose to replay its own word on that. */
-export function replayReply([status, kept, body]: KeptResponse, replayedHeader: string): Reply {
+/** The replay of a kept response. It has `Cache-Control: no-store`, unless the application replays its own `Cache-Control`. */
+export function replayReply([status, kept, body]: KeptResponse, replayedHeader: string): HttpReply {
   const headers: HeaderLine[] = [];
   let isCached = false;
   for (let i = 0; i < kept.length; i += 2) {
@@ -134,14 +142,19 @@ export function replayReply([status, kept, body]: KeptResponse, replayedHeader: 
   return { kind: "reply", status, headers, body: body ?? "" };
 }
 
-/** What the application answers now, marked as a replay. */
+/** Whether a header adds to the value that an outer layer has set, instead of replacing it: CORS headers and `Vary`. */
+export function isAdditive(name: string): boolean {
+  return name.startsWith("access-control-") || name === "vary";
+}
+
+/** The application's current response, marked as a replay. */
 export async function currentReply<Native>(
   replay: Current<Native>,
   request: Native,
   [status, flat, body]: KeptResponse,
   replayedHeader: string,
-): Promise<Reply> {
-  const lines = linesOf(flat);
+): Promise<HttpReply> {
+  const lines = toLines(flat);
   const bytes = typeof body === "string" ? Buffer.from(body, "utf8") : (body ?? new Uint8Array());
   const now = await replay.current(request, { status, headers: lines, body: bytes });
   const isRaw = typeof now.body === "string" || now.body instanceof Uint8Array;
@@ -160,14 +173,14 @@ export async function currentReply<Native>(
   };
 }
 
-/** Refuses what node refuses, in the same way, before anything is sent. */
+/** Throws the same error as Node for an invalid header, before anything is sent. */
 function checkLine([name, value]: HeaderLine): void {
   if (TOKEN.test(name) && !NOT_IN_A_VALUE.test(value)) return;
-  const error = new TypeError(`the answer of today has an invalid header: ${JSON.stringify(name)}`);
+  const error = new TypeError(`the response of current() has an invalid header: ${JSON.stringify(name)}`);
   throw Object.assign(error, { code: "ERR_INVALID_CHAR" });
 }
 
-function linesOf(flat: readonly string[]): HeaderLine[] {
+function toLines(flat: readonly string[]): HeaderLine[] {
   const lines: HeaderLine[] = [];
   for (let i = 0; i < flat.length; i += 2) lines.push([flat[i] as string, flat[i + 1] as string]);
   return lines;

@@ -1,70 +1,71 @@
 /**
- * Holds back what a handler answers on node's response until it is let go: Express, Koa, Fastify and Nest all end up
- * there. The methods of this one object are replaced, and put back when it is let go.
+ * Holds back what a handler sends on Node's response. Express, Koa, Fastify and Nest all send on it. The capture replaces
+ * the methods of this one response object, and puts them back when it ends.
  *
- * `new ResponseCapture(res, how)` holds from now on. `capture.response` is the answer: whole, or known to be streamed.
- * Then call exactly one of `release()` (send it), `discard()` (as if nothing had been answered) and, if
- * `capture.isDestroyed`, `abort()` (cut the connection off, as the handler wanted).
+ * `new ResponseCapture(res, options)` starts holding. `capture.response` resolves when the response is whole, or known to
+ * be streamed. Then call exactly one of `release()` (send it), `discard()` (as if the handler had not responded) and, if
+ * `capture.isDestroyed`, `abort()` (close the connection, as the handler did).
  */
 import { Buffer } from "node:buffer";
 import { OutgoingMessage, type ServerResponse } from "node:http";
-import type { Exchange, HeaderLine, HttpResponse } from "./exchange.ts";
+import type { HoldingRules } from "./exchange.ts";
+import { GoneClient } from "./gone-client.ts";
 import { HeadBytes } from "./head-bytes.ts";
-import { bytesOf, type Callback, type Chunk, checkChunk, type Encoding, HeldBody } from "./held-body.ts";
+import { type Callback, type Chunk, checkChunk, type Encoding, HeldBody, toBytes } from "./held-body.ts";
+import type { HeaderLine, HttpResponse } from "./http-message.ts";
 import {
+  copyMethods,
   type GivenHeaders,
   hasBody,
   isClosed,
   isHttp2,
   makeExtensible,
-  methodsOf,
   type NodeResponse,
   nodeResponse,
-  putMethods,
   type ResponseMethods,
-  takeMethods,
+  replaceMethods,
+  restoreMethods,
 } from "./node-response.ts";
-import { GoneClient } from "./response-gone.ts";
 import {
   freezeHead,
   givenIn,
+  headLines,
   isSentAtOnce,
-  linesOf,
   mergeHead,
   resetHead,
   thawHead,
   valueIn,
 } from "./response-head.ts";
 
-export interface CaptureHow {
-  readonly exchange: Pick<Exchange<never>, "holds" | "maxHeldBytes">;
-  /** Further header lines of the answer; they are not part of what `response` tells. */
+export interface CaptureOptions {
+  readonly exchange: HoldingRules;
+  /** Header lines to add to the response. `capture.response` does not contain them. */
   readonly added: readonly HeaderLine[];
   /**
-   * How long after its client went away an answer that was begun may take to end. Then it counts as streamed: whatever
-   * was to end it may have stopped for the client's sake.
+   * How long a response that was begun may take to end after its client has disconnected. Then it counts as streamed:
+   * its source may have stopped because of the disconnect.
    */
   readonly goneMs: number;
 }
 
 export class ResponseCapture {
   readonly response: Promise<HttpResponse>;
-  /** Whether the handler destroyed its response before it was whole. */
+  /** Whether the handler has destroyed its response before it was whole. */
   isDestroyed = false;
 
   readonly #res: NodeResponse;
-  readonly #how: CaptureHow;
+  readonly #how: CaptureOptions;
   readonly #isHttp2: boolean;
   readonly #theirs: ResponseMethods;
   readonly #ours: ResponseMethods;
-  /** The names of the headers that were set before us. */
+  /** The names of the headers that outer layers had set when the capture began. */
   readonly #headersBefore: readonly string[];
   readonly #body = new HeldBody();
   readonly #headBytes = new HeadBytes();
   #head: Pick<HttpResponse, "status" | "headers"> | undefined;
   #resolve!: (response: HttpResponse) => void;
   #reject!: (error: unknown) => void;
-  /** Whether `response` is known: from then on no more is wanted. */
+  /** Whether `response` has settled. From then on, writes report backpressure. */
   #isSettled = false;
   #isAside = false;
   #needsDrain = false;
@@ -72,7 +73,7 @@ export class ResponseCapture {
   readonly #client: GoneClient;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(res: ServerResponse, how: CaptureHow) {
+  constructor(res: ServerResponse, how: CaptureOptions) {
     const captured = nodeResponse(res);
     this.#res = captured;
     this.#how = how;
@@ -83,14 +84,14 @@ export class ResponseCapture {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    this.#theirs = methodsOf(captured);
+    this.#theirs = copyMethods(captured);
     this.#ours = this.#methods();
     makeExtensible(captured);
-    putMethods(captured, this.#ours);
+    replaceMethods(captured, this.#ours);
     if (isClosed(captured)) this.#onGone();
   }
 
-  /** The handler threw: that is its answer, if it has given none. */
+  /** Rejects `response` with what the handler threw, unless it has already settled. */
   fail(error: unknown): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
@@ -98,38 +99,38 @@ export class ResponseCapture {
     this.#reject(error);
   }
 
-  /** Sends what is held. What the handler writes from now on goes its way untouched. */
+  /** Sends what is held. What the handler writes from now on goes directly to the client. */
   release(): void {
     const res = this.#res;
     const theirs = this.#theirs;
     this.#stepAside();
     if (this.#isHttp2) theirs.writeHead.call(res, res.statusCode);
     this.#headBytes.send(res);
-    const isWanted = this.#body.flush({
+    const isReady = this.#body.flush({
       write: (...args) => theirs.write.apply(res, args),
       end: (...args) => theirs.end.apply(res, args),
     });
     if (this.#headBytes.isFlushed && this.#body.size === 0) theirs.flushHeaders.call(res);
-    if (isWanted && this.#needsDrain && !this.#body.isEnded) res.emit("drain");
-    this.#client.tell();
+    if (isReady && this.#needsDrain && !this.#body.isEnded) res.emit("drain");
+    this.#client.emitHeldEvents();
     if (this.isDestroyed) theirs.destroy.call(res, this.#destroyedBy);
   }
 
-  /** Forgets what is held, so that the request can be answered anew. */
+  /** Drops what is held, so that another response can be sent. */
   discard(): void {
     this.#stepAside();
     resetHead(this.#res, this.#headersBefore);
-    this.#client.tell();
+    this.#client.emitHeldEvents();
   }
 
-  /** Does what the handler wanted when it destroyed its response. */
+  /** Destroys the response, as the handler did. */
   abort(): void {
     this.#stepAside();
-    this.#client.tell();
+    this.#client.emitHeldEvents();
     this.#theirs.destroy.call(this.#res, this.#destroyedBy);
   }
 
-  /** Each hands on what it is given once this capture is over: others may have put theirs around it meanwhile. */
+  /** After the capture has ended, each method forwards its call: another layer may have wrapped it and still call it. */
   #methods(): ResponseMethods {
     const res = this.#res;
     const theirs = this.#theirs;
@@ -174,7 +175,7 @@ export class ResponseCapture {
   #write(chunk: Chunk, encoding: Encoding, callback: Callback | undefined): boolean {
     const res = this.#res;
     if (this.#body.isEnded) {
-      // Node says what is wrong with that.
+      // Node raises its own error for a write after the end.
       return this.#isHttp2
         ? false
         : OutgoingMessage.prototype.write.call(res, chunk, "utf8", callback as never);
@@ -183,16 +184,16 @@ export class ResponseCapture {
     this.#headBytes.follow(chunk, encoding);
     this.#needHead();
     if (hasBody(res)) {
-      const bytes = bytesOf(chunk, encoding);
-      // Whoever is called back may fill the same bytes anew.
+      const bytes = toBytes(chunk, encoding);
+      // After its callback, a writer may reuse the same buffer, so it is copied.
       this.#hold(callback === undefined || bytes !== chunk ? bytes : Buffer.from(bytes));
       if (this.#isSettled) {
-        this.#body.tellLater(callback);
+        this.#body.callBackLater(callback);
         this.#needsDrain = true;
         return false;
       }
     }
-    // It may be waited for before the next write, so it must not wait for the whole.
+    // A writer may wait for its callback before the next write, so the callback cannot wait for the whole response.
     if (callback !== undefined) process.nextTick(callback);
     return true;
   }
@@ -206,9 +207,9 @@ export class ResponseCapture {
       return;
     }
     if (chunk) checkChunk(chunk);
-    const bytes = chunk ? bytesOf(chunk, encoding) : undefined;
+    const bytes = chunk ? toBytes(chunk, encoding) : undefined;
     this.#headBytes.follow(chunk, encoding);
-    // As node does it: an answer that comes in one piece says how long it is.
+    // As Node does: a response that is sent in one piece has a Content-Length.
     if (this.#head === undefined && !this.#isHttp2) res._contentLength = bytes?.length ?? 0;
     this.#needHead();
     body.end(bytes !== undefined && hasBody(res) ? bytes : undefined, chunk, encoding);
@@ -218,7 +219,7 @@ export class ResponseCapture {
       this.#settle(body.size > this.#how.exchange.maxHeldBytes ? undefined : body.whole());
   }
 
-  /** Through the response's own method: others may have put theirs before ours. */
+  /** Calls `res.writeHead`, not `#writeHead`: another layer may have wrapped it. */
   #needHead(): void {
     if (this.#head === undefined) this.#res.writeHead(this.#res.statusCode);
   }
@@ -231,8 +232,8 @@ export class ResponseCapture {
     const res = this.#res;
     const { added, exchange } = this.#how;
     const given = givenIn(reason, headers);
-    // Read before it is written: whoever wraps the response may change it on its way out.
-    const lines = linesOf(res, given);
+    // Read before it is written: an outer layer that wraps the response may change the head on its way out.
+    const lines = headLines(res, given);
     const isMerged = !res.headersSent && (added.length > 0 || this.#isHttp2 || isSentAtOnce(lines));
     if (isMerged) mergeHead(res, given, added);
     if (this.#isHttp2) {
@@ -265,7 +266,7 @@ export class ResponseCapture {
     if (this.isDestroyed) return;
     this.isDestroyed = true;
     this.#destroyedBy = error;
-    // Somebody stopped because the client is gone: what was begun for it stands.
+    // The source stopped because the client has disconnected. The response that was begun counts as streamed.
     if (this.#client.isGone || isClosed(this.#res)) this.#settle(undefined);
     if (!this.#isHttp2) this.#res.destroyed = true;
     this.fail(error ?? new Error("the handler destroyed its response before it was whole."));
@@ -282,12 +283,12 @@ export class ResponseCapture {
     this.#timer.unref();
   }
 
-  /** Takes our methods off, and everything that made the response look further than it is. */
+  /** Removes our methods, and everything that made the response look as if it had been sent. */
   #stepAside(): void {
     const res = this.#res;
     this.#isAside = true;
     clearTimeout(this.#timer);
-    takeMethods(res, this.#ours, this.#theirs);
+    restoreMethods(res, this.#ours, this.#theirs);
     if (!this.#isHttp2) {
       res.finished = false;
       res.destroyed = false;

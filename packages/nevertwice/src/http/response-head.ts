@@ -1,10 +1,11 @@
 /**
- * The head of node's response while its body is held back. Over HTTP/1 node stores a head and sends it with the first
- * byte, so storing it early makes everything that the handler sees true: `headersSent`, and headers that can no longer
- * be set. HTTP/2 sends it at once; there it stays unsent, and only looks as if it had gone.
+ * The head of Node's response while its body is held back. Over HTTP/1, Node stores a head and sends it with the first
+ * byte of the body. The capture stores it early, so the handler sees what it would see without the layer: `headersSent`
+ * is true, and setting a header fails. Over HTTP/2, Node would send the head at once; there it stays unsent, and only
+ * looks sent to the handler.
  */
 import type { OutgoingHttpHeader } from "node:http";
-import type { HeaderLine } from "./exchange.ts";
+import type { HeaderLine } from "./http-message.ts";
 import { type GivenHeaders, type HeaderPair, isHttp2, type NodeResponse } from "./node-response.ts";
 
 /** The headers among the arguments of `writeHead`. */
@@ -15,11 +16,11 @@ export function givenIn(
   return headers ?? (typeof reason === "string" ? undefined : (reason ?? undefined));
 }
 
-/** All lines of the head as it stands, with those given on top of it. Names are in lower case. */
-export function linesOf(res: NodeResponse, given: GivenHeaders | undefined): HeaderLine[] {
+/** All lines of the head: those that were set, overridden by `given`. Names are in lower case. */
+export function headLines(res: NodeResponse, given: GivenHeaders | undefined): HeaderLine[] {
   const lines: HeaderLine[] = [];
   const headers = res.getHeaders();
-  const pairs = given === undefined ? undefined : pairsOf(given);
+  const pairs = given === undefined ? undefined : toPairs(given);
   const replaced = pairs === undefined ? undefined : new Set(pairs.map(([name]) => name.toLowerCase()));
   for (const name in headers) if (!replaced?.has(name)) pushLines(lines, name, headers[name]);
   if (pairs !== undefined) for (const [name, value] of pairs) pushLines(lines, name.toLowerCase(), value);
@@ -32,7 +33,7 @@ function pushLines(lines: HeaderLine[], name: string, value: OutgoingHttpHeader 
   else if (value !== undefined) lines.push([name, String(value)]);
 }
 
-function pairsOf(given: GivenHeaders): readonly HeaderPair[] {
+function toPairs(given: GivenHeaders): readonly HeaderPair[] {
   if (!Array.isArray(given)) return Object.entries(given) as [string, OutgoingHttpHeader][];
   if (Array.isArray(given[0])) return given as readonly HeaderPair[];
   const pairs: HeaderPair[] = [];
@@ -40,7 +41,7 @@ function pairsOf(given: GivenHeaders): readonly HeaderPair[] {
   return pairs;
 }
 
-/** A header's values, joined. */
+/** The values of one header, joined by ", ". */
 export function valueIn(lines: readonly HeaderLine[], name: string): string | undefined {
   let joined: string | undefined;
   for (const [line, value] of lines) {
@@ -49,12 +50,12 @@ export function valueIn(lines: readonly HeaderLine[], name: string): string | un
   return joined;
 }
 
-/** Whether node sends the head as soon as it is written, past the capture. An Expect header makes it do so. */
+/** Whether Node would send the head at once when it is written, and so bypass the capture. An `Expect` header causes that. */
 export function isSentAtOnce(lines: readonly HeaderLine[]): boolean {
   return lines.some(([name]) => name === "expect");
 }
 
-/** Puts all lines of a head among the other headers, but for an Expect, which an answer has no use for. */
+/** Sets all lines of a head on the response, except `Expect`, which has no meaning in a response. */
 export function mergeHead(
   res: NodeResponse,
   given: GivenHeaders | undefined,
@@ -65,19 +66,19 @@ export function mergeHead(
   res.removeHeader("expect");
 }
 
-/** Puts what `writeHead` was given among the other headers, where more can be added to it. */
+/** Sets the headers that `writeHead` received on the response, so that lines can be added to them. */
 function mergeGiven(res: NodeResponse, given: GivenHeaders): void {
-  const pairs = pairsOf(given);
+  const pairs = toPairs(given);
   for (const [name] of pairs) res.removeHeader(name);
   for (const [name, value] of pairs) res.appendHeader(name, value);
 }
 
-/** Further values of their names, beside those that the application set. */
+/** Adds lines to the values that the application has set. */
 function appendLines(res: NodeResponse, lines: readonly HeaderLine[]): void {
   for (const [name, value] of lines) res.appendHeader(name, value);
 }
 
-/** Adds lines to whatever head will be written, in the moment before it is: so nobody sets over them. */
+/** Adds lines to the head at the moment when it is written, so that a later `setHeader` cannot overwrite them. */
 export function appendToHead(res: NodeResponse, lines: readonly HeaderLine[]): void {
   const { writeHead } = res;
   res.writeHead = (status, reason, headers) => {
@@ -92,7 +93,7 @@ export function appendToHead(res: NodeResponse, lines: readonly HeaderLine[]): v
 const SETTERS = ["setHeader", "setHeaders", "appendHeader", "removeHeader"];
 const SENT = ["headersSent", "writableEnded", "finished"];
 
-/** Over HTTP/2: the head is fixed from now on, and looks sent. */
+/** Over HTTP/2: the head can no longer be changed, and looks sent. */
 export function freezeHead(res: NodeResponse, isEnded: () => boolean): void {
   const refuse = () => {
     const error = new Error("Response has already been initiated.");
@@ -111,13 +112,13 @@ export function thawHead(res: NodeResponse): void {
   for (const name of [...SETTERS, ...SENT]) Reflect.deleteProperty(res, name);
 }
 
-/** As if nothing had been answered: no head, and no headers but those named. */
+/** Resets the response as if the handler had not responded: no head, and only the headers in `kept`. */
 export function resetHead(res: NodeResponse, kept: readonly string[]): void {
   const { sendDate } = res;
   if (!isHttp2(res)) res._header = null;
   for (const name of res.getHeaderNames()) if (!kept.includes(name)) res.removeHeader(name);
   res.statusCode = 200;
-  // Removing a header also says that node is not to add it by itself.
+  // Removing a header also stops Node from adding it automatically, so these flags are reset.
   res.sendDate = sendDate;
   if (isHttp2(res)) return;
   res._removedConnection = false;

@@ -1,6 +1,6 @@
 /**
- * Structured fields (RFC 9651, section 4.2), as far as they are read here: where each part of a field ends. A function
- * answers the index behind its part, or -1 if there is no such part at `at`. Strings are latin1, as HTTP hands them over.
+ * Structured fields (RFC 9651, section 4.2): finds where each part of a field ends. Each `endOf…` function returns the
+ * index after its part, or -1 if there is no such part at `at`. Strings hold latin1, as HTTP delivers them.
  */
 
 const DOUBLE_QUOTE = 0x22;
@@ -8,7 +8,7 @@ const BACKSLASH = 0x5c;
 const FIRST_PRINTABLE = 0x20;
 const LAST_PRINTABLE = 0x7e;
 
-/** The String that opens at `at`: only `\"` and `\\` are escapes, and only printable ASCII is inside. */
+/** The String that starts at `at`. It contains printable ASCII only, and `\"` and `\\` are its only escapes. */
 export function endOfString(text: string, at: number): number {
   if (text.charCodeAt(at) !== DOUBLE_QUOTE) return -1;
   for (let i = at + 1; i < text.length; i++) {
@@ -22,7 +22,7 @@ export function endOfString(text: string, at: number): number {
   return -1;
 }
 
-/** What stands between the quotes of a String that `endOfString` found, unescaped. */
+/** The unescaped content of a String that `endOfString` has found. */
 export function stringBetween(text: string, at: number, end: number): string {
   const inside = text.slice(at + 1, end - 1);
   return inside.includes("\\") ? inside.replace(/\\(.)/g, "$1") : inside;
@@ -30,7 +30,7 @@ export function stringBetween(text: string, at: number, end: number): string {
 
 /**
  * Every other type: Decimal or Integer, Token, Byte Sequence, Boolean, Date, Display String. A number with too many
- * digits ends early and leaves a digit behind, which nothing that may follow an item begins with.
+ * digits matches only in part. The digit that remains is an error, since nothing that may follow an item starts with one.
  */
 const BARE_ITEM =
   /-?(?:\d{1,12}\.\d{1,3}|\d{1,15})|[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*|:(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?:|\?[01]|@-?\d{1,15}|%"(?:[ !#$&-~]|%[0-9a-f]{2})*"/y;
@@ -58,7 +58,7 @@ export function endOfSpaces(text: string, at: number): number {
   return end;
 }
 
-/** The members of a Dictionary, each as the text of its item without parameters; of two with one name, the last. */
+/** The members of a Dictionary, each as the text of its item without parameters. Of two with the same name, the last counts. */
 export function readDictionary(text: string): ReadonlyMap<string, string> | undefined {
   const members = new Map<string, string>();
   let at = endOfSpaces(text, 0);
@@ -70,7 +70,7 @@ export function readDictionary(text: string): ReadonlyMap<string, string> | unde
     const valueEnd = hasValue ? endOfMember(text, valueAt) : valueAt;
     const end = valueEnd === -1 ? -1 : endOfParameters(text, valueEnd);
     if (end === -1) return undefined;
-    // A name alone is true.
+    // A name without a value means true.
     members.set(text.slice(at, nameEnd), hasValue ? text.slice(valueAt, valueEnd) : "?1");
     const comma = endOfBlanks(text, end);
     if (comma === text.length) break;

@@ -1,8 +1,8 @@
-/** A web `Request` as the exchange sees it. Its body is read from a copy, so the handler finds its own untouched. */
+/** A web `Request` in the shape of the exchange. The body is read from a clone, so the handler can still read its own. */
 import { NevertwiceError } from "../core/errors.ts";
-import type { HttpRequest, RequestBody } from "./exchange.ts";
+import { findIncomingMessage } from "./hono-node-server.ts";
+import type { HttpRequest, RequestBody } from "./http-message.ts";
 import { NodeRequest } from "./node-request.ts";
-import { incomingOf } from "./node-server-notes.ts";
 
 const EMPTY = new Uint8Array();
 
@@ -17,19 +17,19 @@ export function webRequest<R extends Request>(request: R): HttpRequest<R> {
   };
 }
 
-/** Of a request behind Hono's server for Node, the socket says so for less than a signal costs. */
+/** On Hono's Node server the socket is asked, since creating the request's signal costs more. */
 export function isGone(request: Request): boolean {
-  return incomingOf(request)?.socket?.destroyed ?? request.signal.aborted;
+  return findIncomingMessage(request)?.socket?.destroyed ?? request.signal.aborted;
 }
 
 export async function readWebBody(request: Request, maxBytes: number): Promise<RequestBody | "too-large"> {
   if (request.bodyUsed) {
     throw new NevertwiceError(
       "options-invalid",
-      'the body was read before this layer, and nothing is left of it. Put this layer before whatever reads it, or say fingerprint: "none".',
+      'the body was read before this layer and can no longer be read. Mount this layer in front of the code that reads it, or set fingerprint: "none".',
     );
   }
-  const incoming = incomingOf(request);
+  const incoming = findIncomingMessage(request);
   if (incoming !== undefined) return new NodeRequest(request, incoming).readBody(maxBytes);
   if (Number(request.headers.get("content-length")) > maxBytes) return "too-large";
   if (request.body === null) return { kind: "bytes", bytes: EMPTY };
@@ -37,7 +37,7 @@ export async function readWebBody(request: Request, maxBytes: number): Promise<R
   return read === undefined ? "too-large" : { kind: "bytes", bytes: read };
 }
 
-/** All of a stream, or undefined as soon as it has more bytes than that. The rest is left where it is. */
+/** The whole stream, or undefined as soon as it has more bytes than `maxBytes`. The rest stays unread. */
 async function readUpTo(
   stream: ReadableStream<Uint8Array>,
   maxBytes: number,
@@ -47,10 +47,10 @@ async function readUpTo(
   let size = 0;
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) return joined(chunks, size);
+    if (done) return concatBytes(chunks, size);
     size += value.byteLength;
     if (size > maxBytes) {
-      // Not cancelled: where the stream is a socket, that would cut off the answer too.
+      // Not cancelled: if the stream is a socket, that would also close the connection before the response.
       reader.releaseLock();
       return undefined;
     }
@@ -58,8 +58,8 @@ async function readUpTo(
   }
 }
 
-/** One array of bytes, without a copy if there is but one. */
-export function joined(chunks: readonly Uint8Array[], size: number): Uint8Array {
+/** All chunks as one array, without a copy if there is only one. */
+export function concatBytes(chunks: readonly Uint8Array[], size: number): Uint8Array {
   const [only] = chunks;
   if (only === undefined) return EMPTY;
   if (chunks.length === 1) return only;

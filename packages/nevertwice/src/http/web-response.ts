@@ -1,35 +1,37 @@
-/** A web `Response` held back: read up to the limit, then let go whole, or as what was read and the rest on demand. */
+/**
+ * Holds back a web `Response`: reads it up to the limit. A response within the limit is sent whole; of a longer one, the
+ * part that was read is sent first, then the rest as the client reads.
+ */
 import { Buffer } from "node:buffer";
-import type { Exchange, HeaderLine, HttpResponse, Reply } from "./exchange.ts";
+import type { HoldingRules } from "./exchange.ts";
 import { areAscii, sentLines } from "./head-bytes.ts";
-import { headEncodingOf, madeOf } from "./node-server-notes.ts";
-import { joined } from "./web-request.ts";
+import { findResponseSource, headEncoding } from "./hono-node-server.ts";
+import type { HeaderLine, HttpReply, HttpResponse } from "./http-message.ts";
+import { concatBytes } from "./web-request.ts";
 
 export interface HeldResponse {
-  /** What is known of it before its first byte leaves. */
+  /** The response as known before its first byte is sent. */
   readonly known: HttpResponse;
-  /** What to send. Asked for once. */
+  /** The response to send. Call it once. */
   release(): Response;
-  /** Nobody will read it: its source is told. */
+  /** Cancels the source of a response that is not sent. */
   discard(): void;
 }
 
-type Holding = Pick<Exchange<never>, "maxHeldBytes" | "holds">;
-
 const EMPTY = new Uint8Array();
 
-/** Rejects with what the body's own source fails with: an answer that cannot be made whole is a handler that failed. */
+/** Rejects if the source of the body fails while it is held back: then the handler has failed. */
 export async function holdBack(
   request: Request,
   response: Response,
-  { maxHeldBytes, holds }: Holding,
+  { maxHeldBytes, holds }: HoldingRules,
 ): Promise<HeldResponse> {
-  // A network error has no status of its own; to whoever asked, the service failed.
+  // `Response.error()` has status 0. To the client, the service has failed.
   const status = response.status === 0 ? 500 : response.status;
-  const made = madeOf(response);
+  const made = findResponseSource(response);
   const given = made?.headers ?? ([...response.headers] as HeaderLine[]);
   const isAscii = areAscii(given);
-  const headers = isAscii ? given : sentLines(given, headEncodingOf(request, response));
+  const headers = isAscii ? given : sentLines(given, headEncoding(request, response));
   const untouched = (body: Uint8Array | undefined): HeldResponse => ({
     known: { status, headers, body },
     release: () => response,
@@ -43,7 +45,7 @@ export async function holdBack(
     return untouched(body.length > maxHeldBytes ? undefined : body);
   }
   if (response.body === null) return untouched(EMPTY);
-  if (response.bodyUsed) throw new TypeError("the handler answered with a body that was read before.");
+  if (response.bodyUsed) throw new TypeError("the handler returned a Response whose body was already read.");
 
   const reader = response.body.getReader();
   const chunks: Uint8Array[] = [];
@@ -51,22 +53,22 @@ export async function holdBack(
   while (size <= maxHeldBytes) {
     const { done, value } = await reader.read();
     if (done) {
-      const body = joined(chunks, size);
+      const body = concatBytes(chunks, size);
       return {
         known: { status, headers, body },
-        // Bytes go out with a head in latin1, whatever the stream would have gone out with.
+        // A body of bytes is sent with a head in latin1, and `headers` holds the bytes that the stream's head would have had.
         release: () => withBytes(body, response, isAscii ? response.headers : headers),
         discard() {},
       };
     }
-    // Some servers take streams of text too, though the standard does not.
+    // Some servers accept streams of strings, although the standard does not.
     const chunk = bytesIn(value);
     chunks.push(chunk);
     size += chunk.byteLength;
   }
   return {
     known: { status, headers, body: undefined },
-    release: () => new Response(resumed(chunks, reader), response),
+    release: () => new Response(resumeStream(chunks, reader), response),
     discard: () => cancel(reader),
   };
 }
@@ -77,8 +79,8 @@ function withBytes(body: Uint8Array, response: Response, headers: Headers | read
   return new Response(body as Uint8Array<ArrayBuffer>, init);
 }
 
-/** What was read, then the rest, pulled only as it is asked for. */
-function resumed(
+/** First the chunks that were read, then the rest, pulled from the source only on demand. */
+function resumeStream(
   chunks: Uint8Array[],
   reader: ReadableStreamDefaultReader<Uint8Array>,
 ): ReadableStream<Uint8Array> {
@@ -98,11 +100,11 @@ function resumed(
 }
 
 function cancel(source: { cancel(): Promise<void> } | null): void {
-  // Whatever it says to that, nobody is left to be told.
+  // An error of the source changes nothing: the response is not sent.
   source?.cancel().catch(() => {});
 }
 
-/** The same response with these lines on top of its own. */
+/** The response with these header lines added. */
 export function withHeaders(response: Response, added: readonly HeaderLine[]): Response {
   if (added.length === 0) return response;
   try {
@@ -117,15 +119,15 @@ export function withHeaders(response: Response, added: readonly HeaderLine[]): R
   }
 }
 
-export function toResponse({ status, headers, body }: Reply): Response {
-  return new Response(bodyOf(status, body), { status, headers: headers as [string, string][] });
+export function toResponse({ status, headers, body }: HttpReply): Response {
+  return new Response(toBody(status, body), { status, headers: headers as [string, string][] });
 }
 
-/** Statuses that have no body, whatever was kept. */
+/** Responses with these statuses have no body. */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
 
-/** As bytes: text would be given a type that the kept answer may not have had. */
-export function bodyOf(status: number, body: string | Uint8Array): Uint8Array<ArrayBuffer> | null {
+/** Always bytes: for a string, the platform would set a Content-Type that the kept response may not have. */
+export function toBody(status: number, body: string | Uint8Array): Uint8Array<ArrayBuffer> | null {
   return WITHOUT_BODY.has(status) || body.length === 0 ? null : bytesIn(body);
 }
 

@@ -1,8 +1,8 @@
-/** A `fetch` that reaches allowed hosts only, also where a redirect leads. */
+/** A `fetch` that reaches only allowed hosts, including the targets of redirects. */
 
 const MAX_REDIRECTS = 20;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
-/** What is meant for one host is not for the next. */
+/** Removed when a redirect leads to another origin. */
 const PRIVATE_HEADERS = ["authorization", "cookie", "proxy-authorization"];
 const BODY_HEADERS = [
   "content-encoding",
@@ -12,7 +12,7 @@ const BODY_HEADERS = [
   "content-type",
 ];
 
-/** An empty list allows all hosts. `refuse` makes the error for one that is not in it. */
+/** An empty list allows all hosts. `refuse` creates the error for a host that is not in the list. */
 export function allowedFetch(
   inner: typeof fetch,
   allow: readonly string[],
@@ -32,7 +32,7 @@ export function allowedFetch(
     checkHost(new URL(asked.url));
     if (hosts.size === 0 || asked.redirect !== "follow") return inner(new Request(asked, { signal: own }));
     let request = new Request(asked, { redirect: "manual", signal: own });
-    // A body can be read once; a copy of it is kept for a redirect that wants it again.
+    // A body can be read only once, so a copy is kept for redirects that repeat it.
     const body = request.body === null ? undefined : await request.clone().arrayBuffer();
     for (let redirects = 0; ; redirects++) {
       const response = await inner(request);
@@ -47,7 +47,7 @@ export function allowedFetch(
   };
 }
 
-/** The request that a redirect asks for: 303, and by custom 301 and 302 after a POST, ask for the answer with GET. */
+/** The request that follows a redirect. 303 changes the method to GET, and so do 301 and 302 after a POST, by convention. */
 function redirected(
   request: Request,
   status: number,

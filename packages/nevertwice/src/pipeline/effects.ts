@@ -1,8 +1,8 @@
-/** What a node's effect shell may touch: each axis is there only if its manifest declares it. */
+/** The effects that a node's shell may use. Reading one that its manifest does not declare throws. */
 export interface Effects {
-  /** `fetch`, for the hosts that are allowed. */
+  /** `fetch`, limited to the allowed hosts. */
   readonly http: typeof fetch;
-  /** A database (or whatever was handed in under that name) when the network was started. */
+  /** The value that the `databases` option has under this name. */
   db(name: string): unknown;
   readonly time: { now(): number };
   readonly random: { uuid(): string; number(): number };

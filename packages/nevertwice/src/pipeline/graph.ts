@@ -1,7 +1,7 @@
-/** A network as a Mermaid flowchart: GitHub, GitLab and most wikis draw it. */
+/** A network as a Mermaid flowchart, which GitHub, GitLab and most wikis render. */
 import type { Edge, Kind, NetworkModel, NodeModel, PortRef } from "./model.ts";
 
-/** What stands around the label, by kind. */
+/** The brackets around a label, by kind of node. */
 const SHAPES: Readonly<Record<Kind, readonly [open: string, close: string]>> = {
   source: ["([", "])"],
   transform: ["[", "]"],
@@ -9,24 +9,24 @@ const SHAPES: Readonly<Record<Kind, readonly [open: string, close: string]>> = {
   sink: ["[[", "]]"],
 };
 
-export function graphOf({ nodes, edges, exposed }: NetworkModel): string {
-  // Names may be words that Mermaid reads as its own (`end`), so nodes get ids.
+export function drawGraph({ nodes, edges, exposed }: NetworkModel): string {
+  // A node may have the name of a Mermaid keyword (`end`), so nodes get generated ids.
   const ids = new Map([...nodes.keys()].map((name, index) => [name, `n${index + 1}`]));
-  const idOf = ({ node }: PortRef) => ids.get(node) ?? "";
+  const nodeId = ({ node }: PortRef) => ids.get(node) ?? "";
   const ports = { in: [...exposed.in], out: [...exposed.out] };
   return [
     "flowchart LR",
     ...groupLines([...nodes.values()], "", ids, "  "),
     ...ports.in.map(([name], index) => `  in${index + 1}((${label(name)}))`),
     ...ports.out.map(([name], index) => `  out${index + 1}((${label(name)}))`),
-    ...ports.in.map(([, ref], index) => arrow(`in${index + 1}`, ref.port, idOf(ref))),
-    ...edges.map((edge) => arrow(idOf(edge.from), edgeText(edge), idOf(edge.to))),
-    ...ports.out.map(([, ref], index) => arrow(idOf(ref), ref.port, `out${index + 1}`)),
+    ...ports.in.map(([, ref], index) => arrow(`in${index + 1}`, ref.port, nodeId(ref))),
+    ...edges.map((edge) => arrow(nodeId(edge.from), edgeText(edge), nodeId(edge.to))),
+    ...ports.out.map(([, ref], index) => arrow(nodeId(ref), ref.port, `out${index + 1}`)),
     "",
   ].join("\n");
 }
 
-/** The nodes of one network, and inside it those of the networks it uses. */
+/** The nodes of one network, with the networks that it uses as nested groups. */
 function groupLines(
   nodes: readonly NodeModel[],
   prefix: string,
@@ -40,7 +40,7 @@ function groupLines(
     if (inner.length > 0) groups.set(group, [...(groups.get(group) ?? []), node]);
     else lines.push(`${indent}${ids.get(node.name)}${nodeText(node, group)}`);
   }
-  // A group begins with the first node of the group inside it, but is not as deep.
+  // A group may begin with the same node as the group inside it; the depth makes the ids differ.
   const depth = prefix.split("/").length;
   for (const [group, members] of groups) {
     const [first] = members;

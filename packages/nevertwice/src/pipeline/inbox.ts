@@ -1,22 +1,23 @@
 /**
- * What waits before a node: bounded for each port, so that whoever brings more than the node can take has to wait. A
- * message leaves its buffer when the node takes it, and the node takes as many at once as its concurrency says.
+ * The messages that wait for a node. Each in-port has a bounded buffer: a sender waits while the buffer is full. A message
+ * leaves its buffer when the node takes it, and the node takes as many at once as its concurrency allows.
  */
 import type { Timer } from "../core/clock.ts";
-import type { Arrived, Gathering } from "./gathering.ts";
-import type { Message, Settled } from "./message.ts";
+import type { Message } from "./message.ts";
+import type { MessageOutcome } from "./message-outcome.ts";
+import type { MessageQueue, QueuedMessage } from "./message-queue.ts";
 
-/** In an object, since waiting for a place is not waiting for the end. */
-export interface Placed {
-  readonly settled: Promise<Settled>;
+/** An object rather than the promise itself: a sender waits for the place first, and for the outcome separately. */
+export interface InboxPlace {
+  readonly outcome: Promise<MessageOutcome>;
 }
 
 export interface Inbox {
-  /** Resolves when there is a place. Rejects if the signal fires before. */
-  put(port: string, message: Message, signal?: AbortSignal): Promise<Placed>;
-  /** Asks again whether something is ready: time is short, or the network stops. */
+  /** Resolves when the message has a place in the buffer. Rejects if the signal fires before. */
+  put(port: string, message: Message, signal?: AbortSignal): Promise<InboxPlace>;
+  /** Looks again for messages that are ready: their time has come, or the network stops. */
   pump(): void;
-  /** Gives back whatever was not begun. */
+  /** Settles every message that the node has not started with `refusal`. */
   halt(): void;
   counts(): { readonly waiting: number; readonly active: number };
 }
@@ -25,60 +26,61 @@ export interface InboxOptions {
   readonly timer: Timer;
   readonly buffers: ReadonlyMap<string, number>;
   readonly concurrency: number;
-  readonly gathering: Gathering;
-  /** Takes a group and settles each of it. `free` may be called before the end, if the next may begin. Never rejects. */
-  readonly work: (group: readonly Arrived[], free: () => void) => Promise<void>;
+  readonly queue: MessageQueue;
+  /** Handles a group and settles each message of it. It calls `free` if the next group may start early. Never rejects. */
+  readonly work: (group: readonly QueuedMessage[], free: () => void) => Promise<void>;
   readonly onFull: (port: string, message: Message) => void;
-  /** What is said of a message that was not begun when the network stopped. */
-  readonly refusal: Settled;
+  /** The outcome of a message that was not started when the network stopped. */
+  readonly refusal: MessageOutcome;
 }
 
-interface Parked {
-  readonly arrived: Arrived;
+/** A message that waits for a place in a full buffer. */
+interface WaitingMessage {
+  readonly queued: QueuedMessage;
   readonly place: () => void;
 }
 
 export function createInbox(options: InboxOptions): Inbox {
-  const { timer, buffers, concurrency, gathering, work, onFull, refusal } = options;
+  const { timer, buffers, concurrency, queue, work, onFull, refusal } = options;
   const filled = new Map<string, number>();
-  const parked = new Map<string, Set<Parked>>();
+  const waitingByPort = new Map<string, Set<WaitingMessage>>();
   let active = 0;
   let isHalted = false;
   let cancelWake = () => {};
 
-  const countOf = (port: string) => filled.get(port) ?? 0;
+  const count = (port: string) => filled.get(port) ?? 0;
 
-  function enter(arrived: Arrived): void {
-    filled.set(arrived.port, countOf(arrived.port) + 1);
-    gathering.add(arrived);
+  function enter(queued: QueuedMessage): void {
+    filled.set(queued.port, count(queued.port) + 1);
+    queue.add(queued);
   }
 
-  /** A place is free: the first who waits for it gets it. */
-  function leave({ port }: Arrived): void {
-    filled.set(port, countOf(port) - 1);
-    const waiting = parked.get(port);
+  /** A place is free: the first sender that waits for it gets it. */
+  function leave({ port }: QueuedMessage): void {
+    filled.set(port, count(port) - 1);
+    const waiting = waitingByPort.get(port);
     const [first] = waiting ?? [];
     if (first === undefined) return;
     waiting?.delete(first);
-    enter(first.arrived);
+    enter(first.queued);
     first.place();
   }
 
   function pump(): void {
     if (isHalted) return;
     while (active < concurrency) {
-      const group = gathering.next(timer.now());
-      for (const arrived of gathering.left()) leave(arrived);
+      const group = queue.next(timer.now());
+      for (const queued of queue.takeLeft()) leave(queued);
       if (group === undefined) break;
       start(group);
     }
-    gathering.expire(timer.now());
+    queue.expire(timer.now());
     cancelWake();
-    const dueMs = gathering.dueMs();
+    const dueMs = queue.dueMs();
     if (dueMs !== undefined && dueMs > timer.now()) cancelWake = timer.after(dueMs - timer.now(), pump);
   }
 
-  function start(group: readonly Arrived[]): void {
+  function start(group: readonly QueuedMessage[]): void {
     active++;
     let isFree = false;
     const free = () => {
@@ -90,46 +92,46 @@ export function createInbox(options: InboxOptions): Inbox {
     void work(group, free).finally(free);
   }
 
-  function put(port: string, message: Message, signal?: AbortSignal): Promise<Placed> {
+  function put(port: string, message: Message, signal?: AbortSignal): Promise<InboxPlace> {
     return new Promise((resolve, reject) => {
-      let settle: (settled: Settled) => void = () => {};
-      const settled = new Promise<Settled>((end) => {
+      let settle: (outcome: MessageOutcome) => void = () => {};
+      const outcome = new Promise<MessageOutcome>((end) => {
         settle = end;
       });
-      const arrived: Arrived = { port, message, atMs: timer.now(), settle };
+      const queued: QueuedMessage = { port, message, atMs: timer.now(), settle };
       if (isHalted) settle(refusal);
-      else if (countOf(port) < (buffers.get(port) ?? 1)) {
-        enter(arrived);
+      else if (count(port) < (buffers.get(port) ?? 1)) {
+        enter(queued);
         pump();
       } else {
         onFull(port, message);
-        return park(arrived, () => resolve({ settled }), reject, signal);
+        return wait(queued, () => resolve({ outcome }), reject, signal);
       }
-      resolve({ settled });
+      resolve({ outcome });
     });
   }
 
-  function park(
-    arrived: Arrived,
+  function wait(
+    queued: QueuedMessage,
     onPlaced: () => void,
     reject: (reason: unknown) => void,
     signal?: AbortSignal,
   ): void {
-    const waiting = parked.get(arrived.port) ?? new Set();
-    parked.set(arrived.port, waiting);
-    const give = () => {
+    const waiting = waitingByPort.get(queued.port) ?? new Set();
+    waitingByPort.set(queued.port, waiting);
+    const giveUp = () => {
       waiting.delete(entry);
       reject(signal?.reason);
     };
-    const entry: Parked = {
-      arrived,
+    const entry: WaitingMessage = {
+      queued,
       place() {
-        signal?.removeEventListener("abort", give);
+        signal?.removeEventListener("abort", giveUp);
         onPlaced();
       },
     };
     waiting.add(entry);
-    signal?.addEventListener("abort", give, { once: true });
+    signal?.addEventListener("abort", giveUp, { once: true });
   }
 
   return {
@@ -138,17 +140,17 @@ export function createInbox(options: InboxOptions): Inbox {
     halt() {
       isHalted = true;
       cancelWake();
-      for (const arrived of gathering.drop()) arrived.settle(refusal);
-      for (const waiting of parked.values()) {
-        for (const { arrived, place } of waiting) {
+      for (const queued of queue.drop()) queued.settle(refusal);
+      for (const waiting of waitingByPort.values()) {
+        for (const { queued, place } of waiting) {
           place();
-          arrived.settle(refusal);
+          queued.settle(refusal);
         }
         waiting.clear();
       }
     },
     counts() {
-      const waiting = [...parked.values()].reduce((sum, { size }) => sum + size, gathering.size());
+      const waiting = [...waitingByPort.values()].reduce((sum, { size }) => sum + size, queue.size());
       return { waiting, active };
     },
   };

@@ -1,12 +1,10 @@
-/** `nevertwice/pipeline`: networks of nodes from manifests, each message once through each node that has a key. */
-export type { Requested } from "./asking.ts";
+/** `nevertwice/pipeline`: networks of nodes, read from manifests. Each message passes each node that has a key once. */
 export { type Definition, definePipeline, loadPipeline } from "./definition.ts";
-export type { NetworkDescription, NodeDescription } from "./describe.ts";
+export type { NetworkDescription, NodeDescription } from "./description.ts";
 export type { Effects } from "./effects.ts";
-export type { PipelineGuard } from "./environment.ts";
+export type { NetworkManifest, NodeManifest } from "./manifest/manifest.ts";
 export { type ManifestProblem, manifestProblems, problemText } from "./manifest/problem.ts";
-export type { NetworkManifest, NodeManifest } from "./manifest/shape.ts";
-export type { Failure, Phase, PushOutcome } from "./message.ts";
+export type { Failure, Phase, PushOutcome } from "./message-outcome.ts";
 export type {
   Arrival,
   Drop,
@@ -20,7 +18,9 @@ export type {
   ShellContext,
   SourceContext,
 } from "./model.ts";
-export type { OutHandler, OutMessage } from "./network.ts";
+export type { PipelineGuard } from "./network-context.ts";
+export type { Requested } from "./network-request.ts";
+export type { Health, NodeHealth, Pipeline } from "./pipeline.ts";
 export type { PipelineEvent } from "./pipeline-event.ts";
 export type { PipelineOptions, PushOptions, RequestOptions } from "./pipeline-options.ts";
-export type { Health, NodeHealth, Pipeline } from "./run.ts";
+export type { OutHandler, OutMessage } from "./routes.ts";

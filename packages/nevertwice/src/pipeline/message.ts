@@ -1,108 +1,95 @@
-/**
- * One message on its way, and what becomes of it. A message is settled when it and all that came of it have come to an
- * end: only then may whoever brought it forget it.
- */
-import { hash } from "node:crypto";
+/** One message in a network: what it carries, and how messages are derived from others. */
+import { hash, randomUUID } from "node:crypto";
 import { lengthPrefixed } from "../core/bytes.ts";
+import type { MessageSettlement } from "./settlement.ts";
 
 export interface Message {
   readonly id: string;
-  /** The messages that it was made of: one, or those of a batch or a join. */
+  /** The ids of the messages that it was made from: one, or those of a batch or a join. */
   readonly parents: readonly string[];
-  /** The same for all that comes of one message. */
+  /** Shared by all messages that were made from one pushed message. */
   readonly trace: string;
   readonly payload: unknown;
-  /** Several messages that were put together: what comes of it came of them. */
+  /** Whether it combines several messages. Its children name those messages as their parents. */
   readonly isGroup: boolean;
-  /** It has been on its way before and may have got further: nodes that are done with it hand on what they kept. */
+  /** An earlier delivery may have got further: a node that finds its key completed forwards what it stored. */
   readonly isRecovered: boolean;
-  /** A node with a key has it in its care: it knows whether all that came of it is settled. */
-  readonly isInCare: boolean;
-  /** Somebody waits for a reply, until then on the timer. */
+  /** A node with a key has forwarded it. Unlike a message from outside, it waits for a claim that is pending. */
+  readonly isForwarded: boolean;
+  /** The settlement that covers it. Undefined until a node with a key has forwarded it. */
+  readonly settlement: MessageSettlement | undefined;
+  /**
+   * The claims that this delivery waits for or holds, with their number. All messages made from one pushed message
+   * share the map; a message that combines several has one map for each.
+   */
+  readonly claimsInUse: readonly Map<string, number>[];
+  /** The id of the pushed message. Undefined for a message that combines several pushed messages. */
+  readonly root: string | undefined;
+  /** The caller of `request`, if one waits for a reply. */
   readonly waiter: Waiter | undefined;
 }
 
 export interface Waiter {
+  /** On the network's timer. */
   readonly untilMs: number;
   reply(value: unknown): void;
 }
 
-/** Where a message came to its end. `claim`: another attempt has its key, or nobody can say who has. */
-export type Phase = "validate" | "claim" | "execute" | "dispatch";
-
-/** Why a message is not settled. */
-export interface Failure {
-  /** `later`: sending it again can help. `reject`: it cannot; put it where people look. */
-  readonly verdict: "later" | "reject";
-  readonly network: string;
-  readonly node: string;
-  readonly phase: Phase;
-  /** 0 for the first try. */
-  readonly attempt: number;
-  /** One word: `timeout`, `schema-mismatch`, `pending`, a tag, code or name of the error … */
-  readonly reason: string;
-  readonly error?: unknown;
-}
-
-export interface Settled {
-  readonly verdict: "acknowledge" | "later" | "reject";
-  readonly failures: readonly Failure[];
-  /** Done by an earlier delivery. */
-  readonly isDuplicate: boolean;
-  readonly reply?: { readonly value: unknown };
-}
-
-/** What whoever pushed a message is told, once everything that came of it is settled. */
-export interface PushOutcome extends Omit<Settled, "reply"> {
-  readonly id: string;
-  readonly trace: string;
-}
-
-export const ACKNOWLEDGED: Settled = { verdict: "acknowledge", failures: [], isDuplicate: false };
-export const DUPLICATE: Settled = { ...ACKNOWLEDGED, isDuplicate: true };
-
-export function unsettled(failure: Failure): Settled {
-  return { verdict: failure.verdict, failures: [failure], isDuplicate: false };
-}
-
-/** What is to be sent again is, although some of it was rejected: the rest of it still has to be done. */
-export function merged(parts: readonly Settled[], reply?: { readonly value: unknown }): Settled {
-  const failures = parts.flatMap((part) => part.failures);
-  const has = (verdict: Settled["verdict"]) => failures.some((failure) => failure.verdict === verdict);
-  const given = reply ?? parts.find((part) => part.reply !== undefined)?.reply;
+/** A message from outside the network. */
+export function createMessage(
+  payload: unknown,
+  {
+    id = randomUUID(),
+    trace = id,
+  }: { readonly id?: string | undefined; readonly trace?: string | undefined },
+  waiter?: Waiter,
+): Message {
   return {
-    verdict: has("later") ? "later" : has("reject") ? "reject" : "acknowledge",
-    failures,
-    isDuplicate: false,
-    ...(given === undefined ? {} : { reply: given }),
+    id,
+    parents: [],
+    trace,
+    payload,
+    isGroup: false,
+    isRecovered: false,
+    isForwarded: false,
+    settlement: undefined,
+    claimsInUse: [new Map()],
+    root: id,
+    waiter,
   };
 }
 
-/** The names of what comes of a message are made of its own, so a message that comes again names the same. */
-export function childOf(message: Message, node: string, index: number, payload: unknown): Message {
+/** The child's id is derived from its parent's id, so that a message that is delivered again has children with the same ids. */
+export function createChild(message: Message, node: string, index: number, payload: unknown): Message {
   const { id, isGroup, parents } = message;
   return {
     ...message,
-    id: nameOf([id, node, String(index)]),
+    id: hashName([id, node, String(index)]),
     parents: isGroup ? parents : [id],
     payload,
     isGroup: false,
   };
 }
 
-/** One message of several: the payload that a batch or a join is handed. */
-export function together(messages: readonly Message[], payload: unknown): Message {
+/** One message for the messages of a batch or a join. */
+export function combineMessages(messages: readonly Message[], payload: unknown): Message {
   const [first] = messages as readonly [Message, ...Message[]];
   const waiters = messages.flatMap(({ waiter }) => waiter ?? []);
+  const isSame = messages.every(
+    ({ settlement }) => settlement !== undefined && settlement === first.settlement,
+  );
   return {
-    id: nameOf(messages.map(({ id }) => id)),
+    id: hashName(messages.map(({ id }) => id)),
     parents: messages.map(({ id }) => id),
     trace: first.trace,
     payload,
     isGroup: true,
     isRecovered: messages.some(({ isRecovered }) => isRecovered),
-    // Whoever is not in care would be lost if nobody looked after the whole.
-    isInCare: messages.every(({ isInCare }) => isInCare),
+    isForwarded: messages.every(({ isForwarded }) => isForwarded),
+    // A message that no settlement covers would be lost in a crash: the next node with a key starts its own settlement.
+    settlement: isSame ? first.settlement : undefined,
+    claimsInUse: [...new Set(messages.flatMap(({ claimsInUse }) => claimsInUse))],
+    root: messages.every(({ root }) => root === first.root) ? first.root : undefined,
     waiter:
       waiters.length === 0
         ? undefined
@@ -115,8 +102,31 @@ export function together(messages: readonly Message[], payload: unknown): Messag
   };
 }
 
+/** Whether another message of the same delivery waits for this claim or holds it. Its outcome then counts for both. */
+export function isClaimInUse({ claimsInUse }: Message, claim: string): boolean {
+  return claimsInUse.some((claims) => claims.has(claim));
+}
+
+/** Runs `work`, and marks the claim as in use by the message's delivery meanwhile. */
+export async function whileClaiming<T>(
+  { claimsInUse }: Message,
+  claim: string,
+  work: () => PromiseLike<T>,
+): Promise<T> {
+  for (const claims of claimsInUse) claims.set(claim, (claims.get(claim) ?? 0) + 1);
+  try {
+    return await work();
+  } finally {
+    for (const claims of claimsInUse) {
+      const left = (claims.get(claim) ?? 1) - 1;
+      if (left === 0) claims.delete(claim);
+      else claims.set(claim, left);
+    }
+  }
+}
+
 const NAME_LENGTH = 32;
 
-function nameOf(parts: readonly string[]): string {
+function hashName(parts: readonly string[]): string {
   return hash("sha256", parts.map(lengthPrefixed).join(""), "hex").slice(0, NAME_LENGTH);
 }

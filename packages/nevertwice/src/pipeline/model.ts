@@ -1,15 +1,15 @@
 /**
- * A network that has been checked: what manifests come to, and what runs. Names of nodes are those in the network, with
- * the names of networks that are used as nodes in front (`billing/charge`), so a model is always flat.
+ * A network that has been read and checked, ready to run. A model is always flat: a node of a network that is used as a
+ * node has that network's name as a prefix (`billing/charge`).
  */
 import type { Backoff } from "../core/backoff.ts";
 import type { Effects } from "./effects.ts";
-import type { PushOutcome } from "./message.ts";
+import type { PushOutcome } from "./message-outcome.ts";
 
 export const KINDS = ["source", "transform", "router", "sink"] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** What nodes may touch besides their input, each only if declared. */
+/** The effects that a node may declare. */
 export const AXES = ["http", "db", "time", "random"] as const;
 export type Axis = (typeof AXES)[number];
 
@@ -17,9 +17,9 @@ export interface NetworkModel {
   readonly id: string;
   readonly version: string;
   readonly nodes: ReadonlyMap<string, NodeModel>;
-  /** One for each pair of ports: fan-out and merge are several. */
+  /** One for each pair of ports: fan-out and merge are several edges. */
   readonly edges: readonly Edge[];
-  /** Ports of the network, by name: where messages come in, and where they leave. */
+  /** The network's own ports, by name: where messages enter, and where they leave. */
   readonly exposed: { readonly in: ReadonlyMap<string, PortRef>; readonly out: ReadonlyMap<string, PortRef> };
   readonly supervision: Supervision;
 }
@@ -34,7 +34,7 @@ export interface Edge {
   readonly to: PortRef;
 }
 
-/** A node whose code fails outside of a message is started again, so often within so long; then the network stops. */
+/** A source that fails outside of a message is restarted. After more than `restarts` failures within `withinMs` the network stops. */
 export interface Supervision {
   readonly strategy: "one-for-one" | "one-for-all";
   readonly restarts: number;
@@ -44,7 +44,7 @@ export interface Supervision {
 export interface NodeModel {
   /** Its name in the network. */
   readonly name: string;
-  /** What its manifest calls it. */
+  /** The id in its manifest. */
   readonly id: string;
   readonly version: string;
   readonly kind: Kind;
@@ -52,22 +52,22 @@ export interface NodeModel {
   readonly in: ReadonlyMap<string, InPort>;
   readonly out: ReadonlyMap<string, OutPort>;
   readonly contract: Contract;
-  /** Declared axes; `allow` are hosts for http, names for db, and empty for all of the axis. */
+  /** Declared effects. `allow` lists hosts for http and names for db; an empty list allows all. */
   readonly effects: ReadonlyMap<Axis, { readonly allow: readonly string[] }>;
   readonly batch?: Batch;
   readonly join?: Join;
   readonly rate?: Rate;
   readonly delayMs?: number;
   readonly capture?: Capture;
-  /** Whether what this node returns answers a waiting caller. */
+  /** Whether the node may reply to a waiting caller. */
   readonly reply: boolean;
-  /** How many messages it works on at once. */
+  /** How many messages it processes at once. */
   readonly concurrency: number;
 }
 
 export interface InPort {
   readonly schema: Schema | undefined;
-  /** How many messages wait before whoever pushes has to. */
+  /** How many messages may wait here before the sender has to wait. */
   readonly buffer: number;
 }
 
@@ -75,21 +75,21 @@ export interface OutPort {
   readonly schema: Schema | undefined;
 }
 
-/** `name` is as in the manifest: `Order@1`. The check answers what the payload is afterwards, or throws why it cannot be. */
+/** `name` is the name in the manifest: `Order@1`. `check` returns the payload to use from then on, or throws. */
 export interface Schema {
   readonly name: string;
   readonly check: (payload: unknown) => unknown;
 }
 
 export interface Contract {
-  /** Decides, touches nothing: the same payload gives the same answer. */
+  /** Decides without side effects: the same payload gives the same decision. */
   readonly pureCore: PureCore;
-  /** Does what was decided, and says what goes on from here. */
+  /** Carries out the decision, and returns what to emit. */
   readonly effectShell: EffectShell;
-  /** Of one try of both. */
+  /** For one try of core and shell together. */
   readonly timeoutMs?: number;
   readonly retry?: Retry;
-  /** The fields whose values make the key. */
+  /** `fields`: the payload fields whose values form the key. */
   readonly idempotency?: {
     readonly fields: readonly string[];
     readonly retentionMs?: number;
@@ -98,22 +98,22 @@ export interface Contract {
 }
 
 export interface Retry extends Backoff {
-  /** Reasons that are tried again; empty for all that are not permanent. */
+  /** The reasons that are retried. Empty: all except permanent ones. */
   readonly on: readonly string[];
 }
 
-/** Collects up to `size` messages, or what came within `withinMs`, and hands the payloads over as one list. */
+/** Collects up to `size` messages, or those that arrive within `withinMs`, and passes their payloads as one list. */
 export interface Batch {
   readonly size: number;
   readonly withinMs: number;
 }
 
-/** Waits for one message on each in-port with equal `by`; what has no match in time leaves by `deadLetter`, or fails. */
+/** Waits for one message on each in-port with an equal `by`. A message without a match leaves by `deadLetter`, or fails. */
 export interface Join {
   readonly by: string;
   readonly withinMs: number;
   readonly deadLetter?: string;
-  /** How many keys wait at most. */
+  /** The most incomplete matches that may wait. */
   readonly maxPending: number;
 }
 
@@ -122,13 +122,13 @@ export interface Rate {
   readonly perMs: number;
 }
 
-/** Which payloads are shown to whoever watches, how much of them, and without which fields. */
+/** How payloads are shown in events: how many bytes of them, and without which fields. */
 export interface Capture {
   readonly maxBytes: number;
   readonly redact: readonly string[];
 }
 
-/** `port` names the in-port that the payload came by. */
+/** `port` is the in-port by which the payload arrived. */
 export interface Arrival {
   readonly port: string;
   readonly id: string;
@@ -138,42 +138,42 @@ export interface Arrival {
 
 export type PureCore = (payload: never, arrival: Arrival) => unknown;
 
-/** What a source is handed: `signal` fires when it is to stop bringing messages. */
+/** The argument of a source. `signal` fires when the source must stop. */
 export interface SourceContext {
   readonly signal: AbortSignal;
   readonly effects: Effects;
 }
 
-/** The `effect_shell` of a source. What it throws is no message's fault: it is called again, as [supervision] says. */
+/** The `effect_shell` of a source. If it throws, no message is to blame: it is called again, as [supervision] allows. */
 export type SourceShell = (context: SourceContext) => Pulls | PromiseLike<Pulls>;
 export type Pulls = AsyncIterable<Pulled> | Iterable<Pulled>;
 
-/** One message that a source brings. */
+/** One message from a source. */
 export interface Pulled {
   readonly payload: unknown;
-  /** The out-port that it leaves by; not needed if there is only one. */
+  /** The out-port by which it leaves. Not needed if there is only one. */
   readonly port?: string;
   readonly id?: string;
   readonly trace?: string;
-  /** Told what became of it and of all that came of it: acknowledge it there, or have it sent again. */
+  /** Called when the message and everything emitted from it have ended. Acknowledge it here, or have it sent again. */
   readonly settled?: (outcome: PushOutcome) => unknown;
 }
 
 export interface ShellContext extends Arrival {
-  /** What is declared under [effects]; touching anything else throws, and is never tried again. */
+  /** What [effects] declares. Using any other effect throws, and is never retried. */
   readonly effects: Effects;
-  /** Fires when the claim is lost, the timeout is over, or the network stops. */
+  /** Fires when the claim is lost, the timeout has passed, or the network stops. */
   readonly signal: AbortSignal;
   /** 0 for the first try. */
   readonly attempt: number;
-  /** The fence of the claim; undefined for a node without a key. */
+  /** The fence of the claim. Undefined for a node without a key. */
   readonly fence?: number;
-  /** A key for another system, the same on every attempt. Only for nodes with a key. */
+  /** A key for another system, the same on every attempt. Throws `key-missing` in a node without a key. */
   deriveKey(name: string): string;
-  /** `return emit("charged", payload)`; return a list of them to split, `drop(reason)` to filter. */
+  /** `return emit("charged", payload)`. Return a list to split a message, or `drop(reason)` to filter it. */
   emit(port: string, payload: unknown): Emit;
   drop(reason?: string): Drop;
-  /** Answers a waiting caller; only for nodes with `reply`. */
+  /** Replies to a waiting caller. Only for nodes with `reply = true`. */
   reply(value: unknown): Reply;
 }
 
@@ -195,5 +195,5 @@ export interface Reply {
   readonly value: unknown;
 }
 
-/** Nothing returned by a sink or a router counts as an empty list. */
+/** `undefined` from a sink or a router counts as an empty list. */
 export type Returned = Emit | Drop | Reply | readonly (Emit | Reply)[] | undefined;

@@ -1,19 +1,23 @@
-/** The actions that change something: each is checked, given its key's identity and digest, and taken to the store with others. */
-import { randomUUID } from "node:crypto";
-import { utf8Bytes } from "../core/bytes.ts";
-import { bounded, TimedOut } from "../core/calls.ts";
-import type { Timer } from "../core/clock.ts";
-import { identityOf } from "../core/identity.ts";
-import { type Check, checkOptions } from "../core/policy.ts";
-import { type Batch, createBatch } from "../stores/batch.ts";
-import { type Answer, type Done, type Placed, type Rejected, rejection } from "./answer.ts";
-import { type ActionName, type Asked, digestOf, keepable, type Parameters } from "./asked.ts";
-import { MayBeWritten, type ReservationStore, type Rules } from "./ledger.ts";
+/** The actions that change something. Each request is checked, gets its key's identity and digest, and joins a group that one transaction carries out. */
 
-/** Under which key an action is asked for: up to 256 bytes, opaque, compared byte by byte. */
+import type { Timer } from "../core/clock.ts";
+import { type Check, checkOptions } from "../core/option-checks.ts";
+import { callWithin, TimedOut } from "../core/store-call.ts";
+import { type CallBatch, createBatch } from "../stores/batch.ts";
+import {
+  type ActionName,
+  type ActionRequest,
+  createActionRequest,
+  findKeyProblem,
+} from "./action-request.ts";
+import { type Answer, type Done, type Placed, type Rejected, rejection } from "./answer.ts";
+import { findWrongAnswer } from "./availability.ts";
+import { MayBeWritten, type ReservationStore, type Rules } from "./store.ts";
+
+/** The key of an action: an opaque string of up to 256 bytes, compared byte by byte. */
 export interface Keyed {
   readonly key: string;
-  /** Who the key belongs to: a tenant, a merchant. Without it, the key belongs to the whole namespace. */
+  /** The owner of the key, such as a tenant or a merchant. Without it, the key belongs to the whole namespace. */
   readonly scope?: string | undefined;
 }
 
@@ -21,7 +25,7 @@ export interface HoldRequest extends Keyed {
   readonly resource: string;
   readonly requester: string;
   readonly durationMs: number;
-  /** How much of the resource; default 1. */
+  /** How many units of the resource to hold; default 1. */
   readonly units?: number | undefined;
 }
 
@@ -30,7 +34,7 @@ export interface CommitmentRequest extends Keyed {
 }
 
 export interface UnitsRequest extends CommitmentRequest {
-  /** Some of its units; default: all of them. */
+  /** How many of its units; default: all of them. */
   readonly units?: number | undefined;
 }
 
@@ -44,11 +48,11 @@ export interface CapacityRequest extends ResourceRequest {
 
 export interface Actions {
   placeHold(request: HoldRequest): Promise<Placed | Rejected>;
-  /** At the very instant at which the hold's time is over it is too late. */
+  /** Rejected with `window-elapsed` from `expiresAt` on, that instant included. */
   confirm(request: UnitsRequest): Promise<Done | Rejected>;
   release(request: CommitmentRequest): Promise<Done | Rejected>;
   expire(request: CommitmentRequest): Promise<Done | Rejected>;
-  /** Gives back what was confirmed: a bed that is free again, goods that came back. */
+  /** Gives back units that were confirmed: a bed that is free again, goods that were returned. */
   giveBack(request: UnitsRequest): Promise<Done | Rejected>;
   readonly resources: {
     declare(request: CapacityRequest): Promise<Done | Rejected>;
@@ -62,18 +66,16 @@ export interface Actions {
 export interface ActionsOptions {
   readonly store: ReservationStore;
   readonly rules: Rules;
-  /** How long an action may take. */
+  /** How long the caller waits for an action. */
   readonly actionMs: number;
   readonly timer: Timer;
 }
 
-export const MAX_KEY_BYTES = 256;
-/** Of every key of a reservation: they never meet those of guarded work. */
-export const OPERATION = "nevertwice:reservation";
-/** Of one transaction. */
+/** The most actions in one transaction. */
 const MAX_GROUP = 64;
+/** The most transactions at the same time. */
 const MAX_FLIGHTS = 2;
-/** How often a transaction that was not written, or may not have been, is tried again under its keys. */
+/** How often a transaction is tried that failed, or whose result is not known. */
 const TRIES = 3;
 
 const anything: Check = () => {};
@@ -94,75 +96,81 @@ const CHECKS: Readonly<Record<ActionName, Readonly<Record<string, Check>>>> = {
 export function createActions(options: ActionsOptions): Actions {
   const { store, rules, actionMs, timer } = options;
   const { namespace } = rules;
-  const groups: Batch<Asked, Answer> = createBatch({
-    ...sending(store, rules),
+  const groups: CallBatch<ActionRequest, Answer> = createBatch({
+    ...createSender(store, rules),
     maxCalls: MAX_GROUP,
     maxFlights: MAX_FLIGHTS,
   });
 
-  async function act(action: ActionName, request: Keyed): Promise<Answer> {
-    checkOptions(request, CHECKS[action]);
-    const { key, scope, ...parameters } = request;
-    const wrong = keyProblem(key, scope);
-    if (wrong !== undefined) return rejection("invalid-request", wrong);
-    const asked = askedOf(action, { key, scope, namespace }, parameters);
+  async function act(action: ActionName, given: Keyed): Promise<Answer> {
+    checkOptions(given, CHECKS[action]);
+    const { key, scope, ...parameters } = given;
+    const problem = findKeyProblem(key, scope);
+    if (problem !== undefined) return rejection("invalid-request", problem);
+    const request = createActionRequest(action, { key, scope, namespace }, parameters);
     try {
-      return await bounded({ store: {}, timer }, actionMs, () => groups.run(asked));
+      return await callWithin({ store: {}, timer }, actionMs, () => groups.run(request));
     } catch (error) {
-      return failureOf(error);
+      const wrongAnswer = findWrongAnswer(error);
+      if (wrongAnswer !== undefined) throw wrongAnswer;
+      return toRejection(error);
     }
   }
 
-  const doing = (action: ActionName) => (request: Keyed) => act(action, request) as Promise<Done | Rejected>;
+  const actionFor = (action: ActionName) => (request: Keyed) =>
+    act(action, request) as Promise<Done | Rejected>;
   return {
     placeHold: (request) =>
       act("placeHold", { units: 1, ...withoutUndefined(request) }) as Promise<Placed | Rejected>,
-    confirm: doing("confirm"),
-    release: doing("release"),
-    expire: doing("expire"),
-    giveBack: doing("giveBack"),
+    confirm: actionFor("confirm"),
+    release: actionFor("release"),
+    expire: actionFor("expire"),
+    giveBack: actionFor("giveBack"),
     resources: {
-      declare: doing("declare"),
-      adjust: doing("adjust"),
-      suspend: doing("suspend"),
-      resume: doing("resume"),
-      close: doing("close"),
+      declare: actionFor("declare"),
+      adjust: actionFor("adjust"),
+      suspend: actionFor("suspend"),
+      resume: actionFor("resume"),
+      close: actionFor("close"),
     },
   };
 }
 
-/** How actions reach the store, in groups or one by one. A key makes it safe to try again: if it was written, it answers. */
-function sending(store: ReservationStore, rules: Rules) {
-  /** The actions of which nobody knows yet whether they were written, each with what was decided, if the store said so. */
-  const doubts = new WeakMap<Asked, readonly Answer[]>();
+/**
+ * Sends actions to the store, in groups or one by one. The key of each action makes a retry safe: if the first try was
+ * written, the retry returns its answer.
+ */
+function createSender(store: ReservationStore, rules: Rules) {
+  /** Actions that may have been written, each with the answer that was decided, if the store reported it. */
+  const doubts = new WeakMap<ActionRequest, readonly Answer[]>();
 
-  function doubt(group: readonly Asked[], error: unknown): void {
+  function rememberDoubt(group: readonly ActionRequest[], error: unknown): void {
     if (!(error instanceof MayBeWritten)) return;
-    for (const [i, asked] of group.entries()) doubts.set(asked, error.answers.slice(i, i + 1));
+    for (const [i, request] of group.entries()) doubts.set(request, error.answers.slice(i, i + 1));
   }
 
-  async function alone(asked: Asked): Promise<Answer> {
+  async function alone(request: ActionRequest): Promise<Answer> {
     for (let tries = 1; ; tries++) {
       try {
-        const [answer] = await store.transact([asked], rules);
+        const [answer] = await store.transact([request], rules);
         return answer as Answer;
       } catch (error) {
-        doubt([asked], error);
-        if (tries < TRIES) continue;
-        // That this try wrote nothing says nothing of one before it.
-        const decided = doubts.get(asked);
+        rememberDoubt([request], error);
+        if (tries < TRIES && findWrongAnswer(error) === undefined) continue;
+        // This try may have written nothing, but an earlier one may have.
+        const decided = doubts.get(request);
         throw decided === undefined ? error : new MayBeWritten(decided, error);
       }
     }
   }
 
-  async function send(group: readonly Asked[]): Promise<readonly Answer[]> {
+  async function send(group: readonly ActionRequest[]): Promise<readonly Answer[]> {
     const [only] = group;
     if (only !== undefined && group.length === 1) return [await alone(only)];
     try {
       return await store.transact(group, rules);
     } catch (error) {
-      doubt(group, error);
+      rememberDoubt(group, error);
       throw error;
     }
   }
@@ -170,46 +178,17 @@ function sending(store: ReservationStore, rules: Rules) {
   return { send, alone };
 }
 
-function askedOf(
-  action: ActionName,
-  { key, scope = "", namespace }: Keyed & { readonly namespace: string },
-  given: Parameters,
-): Asked {
-  const parameters = keepable(given);
-  return {
-    action,
-    parameters,
-    digest: digestOf(action, parameters),
-    keyId: identityOf({ namespace, scope, operation: OPERATION, key }).id,
-    namespace,
-    scope,
-    key,
-    newId: randomUUID(),
-  };
-}
-
-/** Why this can be no key. Such a request is answered and not kept: there is nothing to keep it under. */
-function keyProblem(key: unknown, scope: unknown): string | undefined {
-  if (typeof key !== "string" || key === "") return "key must be text that is not empty";
-  if (!key.isWellFormed()) return "key has a lone surrogate; it must be well-formed text";
-  if (utf8Bytes(key) > MAX_KEY_BYTES) return `key has more than ${MAX_KEY_BYTES} bytes`;
-  if (scope === undefined) return undefined;
-  if (typeof scope !== "string" || scope === "" || !scope.isWellFormed())
-    return "scope must be text that is not empty";
-  return utf8Bytes(scope) > 1_024 ? "scope has more than 1,024 bytes" : undefined;
-}
-
-function failureOf(error: unknown): Rejected {
-  const detail = error instanceof Error ? causeText(error) : String(error);
+function toRejection(error: unknown): Rejected {
+  const detail = error instanceof Error ? rootMessage(error) : String(error);
   if (error instanceof TimedOut)
     return rejection("recording-failure", `${detail}; send it again with the same key`);
   if (!(error instanceof MayBeWritten)) return rejection("storage-failure", detail);
   return { ...rejection("recording-failure", detail), answer: error.answers[0] };
 }
 
-/** The words of what was at the bottom of it. */
-function causeText(error: Error): string {
-  return error.cause instanceof Error ? causeText(error.cause) : error.message;
+/** The message of the innermost cause. */
+function rootMessage(error: Error): string {
+  return error.cause instanceof Error ? rootMessage(error.cause) : error.message;
 }
 
 function withoutUndefined<T extends object>(request: T): T {

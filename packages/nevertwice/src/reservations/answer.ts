@@ -1,23 +1,38 @@
-/** What an action is answered with: values, in the specification's words. */
+/** The answers of actions: plain values, in the words of the specification. */
 import type { CommitmentRejection } from "./commitment.ts";
 import type { RegistryRejection } from "./registry.ts";
 
-export type Reason =
-  | CommitmentRejection
-  | RegistryRejection
+/** Rejections that are decisions, and are therefore stored under their key. */
+const DECIDED = [
+  "invalid-request",
+  "not-known",
+  "not-held",
+  "window-elapsed",
+  "window-not-elapsed",
+  "units-exceeded",
+  "resource-unavailable",
+  "pool-suspended",
+  "pool-closed",
+] as const satisfies readonly (CommitmentRejection | RegistryRejection)[];
+
+export const REASONS = [
+  ...DECIDED,
   /** The key was used for another action, or with other parameters. */
-  | "token-collision"
-  /** Nothing was written: the same request may be sent again. */
-  | "storage-failure"
-  /** It was decided, and nobody knows whether that was written: `answer` is what was decided. Send it again with the same key only. */
-  | "recording-failure";
+  "token-collision",
+  /** Nothing was written. The same request may be sent again. */
+  "storage-failure",
+  /** Decided, but the store did not report whether it was written. `answer` is the decision. Retry with the same key only. */
+  "recording-failure",
+] as const;
+
+export type Reason = CommitmentRejection | RegistryRejection | (typeof REASONS)[number];
 
 export interface Rejected {
   readonly ok: false;
   readonly reason: Reason;
-  /** For people. */
+  /** An explanation for people. */
   readonly detail?: string | undefined;
-  /** On `recording-failure`. */
+  /** Only with `recording-failure`: the answer that was decided. */
   readonly answer?: Answer | undefined;
 }
 

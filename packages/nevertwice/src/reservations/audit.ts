@@ -1,29 +1,28 @@
-/** The auditor: every invariant of the three modules, the registry and the journal, verified from stored records alone. */
-
+/** The auditor: verifies every invariant of reservations from the stored records alone. */
 import { type Diagnosis, diagnose } from "../core/doctor.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
-import { type Check, checkOptions, isText, wholeFrom } from "../core/policy.ts";
-import { MAX_KEY_BYTES } from "./actions.ts";
-import { DIGEST_VERSION } from "./asked.ts";
-import type { Reading } from "./audit/anew.ts";
+import { type Check, checkOptions, isText, wholeFrom } from "../core/option-checks.ts";
+import { DIGEST_VERSION, MAX_KEY_BYTES } from "./action-request.ts";
+import type { AuditContext } from "./audit/context.ts";
 import { createFindings, type Judgement, openJudgement } from "./audit/findings.ts";
-import { type AuditData, type AuditPage, pageOf, textOf } from "./audit/report.ts";
-import { type Counts, inRounds } from "./audit/rounds.ts";
-import { type Doubles, type DoublesQuery, doublesOf, type Trace, traceOf } from "./audit/trace.ts";
-import type { ReservationStore, Rules } from "./ledger.ts";
+import { type AuditData, type AuditPage, toAuditPage, toAuditText } from "./audit/report.ts";
+import { auditInRounds, type Counts } from "./audit/rounds.ts";
+import { type Doubles, type DoublesQuery, findDoubles, type Trace, traceCommitment } from "./audit/trace.ts";
+import type { ReservationStore, Rules } from "./store.ts";
 
 export interface AuditOptions {
-  /** All values that `windowMs` ever had in this namespace; default: the one it has. */
+  /** All values that `windowMs` ever had in this namespace, for records that do not contain theirs; default: the current value. */
   readonly windowsMs?: readonly number[] | undefined;
-  /** The counts of an earlier report: nothing may have become fewer, keys apart. */
+  /** The counts of an earlier report: no count may have decreased, except that of keys. */
   readonly previous?: Counts | undefined;
-  /** How many offenders of an invariant are listed; the count goes on. */
+  /** The most offenders listed for each invariant; all of them are counted. */
   readonly maxOffenders?: number | undefined;
-  /** How many names are kept in memory at once; more rows are more rounds through the pages. */
+  /** The most rows kept in memory at once. A larger store is read in several rounds. */
   readonly rowsAtOnce?: number | undefined;
+  /** How many rows one read of the store returns. */
   readonly pageSize?: number | undefined;
-  /** Ends the audit with its reason. */
+  /** Aborts the audit, which then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -31,12 +30,12 @@ export const AUDIT_DEFAULTS = { maxOffenders: 100, rowsAtOnce: 100_000, pageSize
 
 export interface AuditReport {
   readonly data: AuditData;
-  /** Sections and rows, ready to be drawn. */
+  /** Sections and rows, ready to display. */
   readonly page: AuditPage;
   toString(): string;
 }
 
-/** What a deployment decided: no record says it, so whoever checks from outside is given this. */
+/** The settings of a deployment, for an external auditor: the stored records do not contain them. */
 export interface Configuration {
   readonly namespace: string;
   readonly windowMs: number;
@@ -49,18 +48,18 @@ export interface Configuration {
   readonly digest: { readonly algorithm: string; readonly version: string; readonly over: string };
   readonly journal: { readonly algorithm: string; readonly version: string };
   readonly availability: "capacity" | "capacity and a function";
-  /** Which faults an acknowledged action survives, by the store's live settings. */
+  /** Which faults an acknowledged action survives, according to the live settings of the database. */
   readonly store: Diagnosis;
 }
 
 export interface Auditor {
-  /** Verifies every invariant. What was written after it began may not be in it. */
+  /** Verifies every invariant. Records written after the audit began may be missing from it. */
   audit(options?: AuditOptions): Promise<AuditData>;
-  /** The same as data, as text and as a page. */
+  /** The audit as data, as a page, and as text (`toString`). */
   auditReport(options?: AuditOptions): Promise<AuditReport>;
-  /** A commitment, its events, and the keys behind them. */
+  /** A commitment, its events, and the keys that caused them. */
   trace(id: string): Promise<Trace | undefined>;
-  /** Every pair of one resource and one requester that was placed near each other, and whether it was one request. */
+  /** Pairs of commitments of the same resource and requester, placed close together, with whether they came from one request. */
   doubles(query: DoublesQuery): Promise<Doubles>;
   configuration(): Promise<Configuration>;
 }
@@ -87,12 +86,17 @@ const DOUBLES_CHECKS: { readonly [Name in keyof DoublesQuery]-?: Check } = {
   resource: isText,
   requester: isText,
   limit: wholeFrom(0),
+  windowsMs: areWindows,
 };
 
 export function createAuditor({ store, rules, ...timing }: AuditorOptions): Auditor {
   const { namespace, windowMs } = rules;
 
-  function readingOf({ windowsMs = [windowMs], pageSize, signal }: AuditOptions): Reading {
+  function createContext({
+    windowsMs = [windowMs],
+    pageSize,
+    signal,
+  }: Pick<AuditOptions, "windowsMs" | "pageSize" | "signal">): AuditContext {
     const windows = { all: windowsMs, shortest: Math.min(...windowsMs) };
     return { store, namespace, windows, pageSize: pageSize ?? AUDIT_DEFAULTS.pageSize, signal };
   }
@@ -102,8 +106,8 @@ export function createAuditor({ store, rules, ...timing }: AuditorOptions): Audi
     const { maxOffenders = AUDIT_DEFAULTS.maxOffenders, rowsAtOnce = AUDIT_DEFAULTS.rowsAtOnce } = options;
     const findings = createFindings(maxOffenders);
     const startedAt = await store.now();
-    const counts = await inRounds(readingOf(options), findings, rowsAtOnce);
-    if (options.previous !== undefined) findings.add(fewerThan(options.previous, counts));
+    const counts = await auditInRounds(createContext(options), findings, rowsAtOnce);
+    if (options.previous !== undefined) findings.add(compareCounts(options.previous, counts));
     const invariants = findings.results();
     const open = { count: findings.open.count, subjects: findings.open.subjects };
     return {
@@ -114,7 +118,7 @@ export function createAuditor({ store, rules, ...timing }: AuditorOptions): Audi
       counts,
       invariants,
       open,
-      notes: notesOn(options, open.count),
+      notes: createNotes(options, open.count),
     };
   }
 
@@ -122,14 +126,17 @@ export function createAuditor({ store, rules, ...timing }: AuditorOptions): Audi
     audit,
     async auditReport(options) {
       const data = await audit(options);
-      const page = pageOf(data);
-      return { data, page, toString: () => textOf(page) };
+      const page = toAuditPage(data);
+      return { data, page, toString: () => toAuditText(page) };
     },
-    trace: async (id) => traceOf(readingOf({}), checkedPart(id, "id", "options-invalid")),
+    trace: async (id) => traceCommitment(createContext({}), checkedPart(id, "id", "options-invalid")),
     async doubles(query) {
       checkOptions(query, DOUBLES_CHECKS);
-      if (query.withinMs === undefined) throw wrong("withinMs is missing: say how near two of them are.");
-      return doublesOf(readingOf({}), query, AUDIT_DEFAULTS.rowsAtOnce);
+      if (query.withinMs === undefined)
+        throw wrong(
+          "withinMs is missing: pass the longest time between two commitments that counts as a possible double.",
+        );
+      return findDoubles(createContext(query), query, AUDIT_DEFAULTS.rowsAtOnce);
     },
     async configuration() {
       const { historyMs, maxDurationMs, available } = rules;
@@ -143,7 +150,7 @@ export function createAuditor({ store, rules, ...timing }: AuditorOptions): Audi
         digest: {
           algorithm: "SHA-256",
           version: DIGEST_VERSION,
-          over: "the version, the action and its parameters by name, each with its type and its length in bytes before it",
+          over: "the version, the action and its parameters sorted by name, each with its type and prefixed with its length in bytes",
         },
         journal: { algorithm: "SHA-256", version: "1" },
         availability: available === undefined ? "capacity" : "capacity and a function",
@@ -153,31 +160,34 @@ export function createAuditor({ store, rules, ...timing }: AuditorOptions): Audi
   };
 }
 
-function fewerThan(previous: Counts, counts: Counts): Judgement {
+function compareCounts(previous: Counts, counts: Counts): Judgement {
   const judgement = openJudgement();
-  const fewer = (name: keyof Counts) => `there were ${previous[name]}, and there are ${counts[name]}`;
-  const asked = { commitments: "C10", events: "J1", checkpoints: "J3" } as const;
+  const fewer = (name: keyof Counts) =>
+    `the earlier report counted ${previous[name]}, and now there are ${counts[name]}`;
+  const invariants = { commitments: "C10", events: "J1", checkpoints: "J3" } as const;
   for (const name of ["commitments", "events", "checkpoints"] as const)
-    judgement.ask(asked[name], name, counts[name] >= previous[name], fewer(name));
+    judgement.check(invariants[name], name, counts[name] >= previous[name], fewer(name));
   return judgement;
 }
 
-function notesOn({ previous, windowsMs }: AuditOptions, open: number): string[] {
-  const notes = ["What was written after the audit began may not be in it."];
+function createNotes({ previous, windowsMs }: AuditOptions, open: number): string[] {
+  const notes = ["Records written after the audit began may be missing from it."];
   if (windowsMs === undefined)
-    notes.push("Keys were judged by the window in force now; give windowsMs if it ever was another one.");
+    notes.push(
+      "Keys were judged by the window that they were recorded with. Keys of earlier releases do not contain it and were judged by the current windowMs; pass windowsMs if it ever had another value.",
+    );
   if (previous === undefined)
     notes.push(
-      "Without the counts of an earlier report, rows that were removed with all their traces do not show.",
+      "Without the counts of an earlier report, the audit cannot detect rows that were removed together with all their traces.",
     );
   if (open > 0)
-    notes.push(`${open} records changed each time they were read, and were not judged; audit again.`);
+    notes.push(`${open} records changed each time they were read and were not judged; run the audit again.`);
   return notes;
 }
 
 function areWindows(name: string, value: unknown): void {
   if (!Array.isArray(value) || value.length === 0)
-    throw wrong(`${name} must be a list of durations, with one at least.`);
+    throw wrong(`${name} must be an array of at least one duration in milliseconds.`);
   for (const one of value) wholeFrom(1)(name, one);
 }
 

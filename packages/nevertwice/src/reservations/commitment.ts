@@ -1,6 +1,6 @@
 /**
- * Provisional Commitment: something is held for a while, and then confirmed, released or expired, once. Pure: what was
- * found and the time go in, what is to be written comes out. It knows of no key, no store and no other resource.
+ * Provisional Commitment: units are held for a while, and then confirmed, released or expired, exactly once. Pure: the
+ * stored commitment and the time go in, the commitment to write comes out. This file knows no keys and no stores.
  *
  *             confirm, before expiresAt
  *   held ──▶ confirmed
@@ -10,9 +10,11 @@
 import { utf8Bytes } from "../core/bytes.ts";
 import { MAX_PART_BYTES } from "../core/identity.ts";
 
-export type CommitmentState = "held" | "confirmed" | "released" | "expired";
+export const COMMITMENT_STATES = ["held", "confirmed", "released", "expired"] as const;
 
-/** A commitment as it is stored. It is never deleted, and what it was placed with never changes. */
+export type CommitmentState = (typeof COMMITMENT_STATES)[number];
+
+/** A stored commitment. It is never deleted, and the values it was placed with never change. */
 export interface Commitment {
   readonly id: string;
   readonly resource: string;
@@ -21,9 +23,9 @@ export interface Commitment {
   readonly placedAt: number;
   readonly expiresAt: number;
   readonly state: CommitmentState;
-  /** When it left `held`: the one instant of its end, whichever that was. */
+  /** When it was confirmed, released or expired. */
   readonly endedAt: number | undefined;
-  /** How many of its units were confirmed. */
+  /** How many of its units were confirmed; only in state `confirmed`. */
   readonly confirmedUnits: number | undefined;
 }
 
@@ -35,7 +37,7 @@ export type CommitmentRejection =
   | "window-not-elapsed"
   | "units-exceeded";
 
-/** What to write, or why nothing is. */
+/** The commitment to write, or why nothing is written. */
 export type Transition =
   | { readonly commitment: Commitment }
   | { readonly rejected: CommitmentRejection; readonly detail: string };
@@ -47,15 +49,15 @@ export interface Placement {
   readonly durationMs: number;
 }
 
-/** What a resource and a requester are named by, in words. */
-export const NAME = `text that is not blank, of up to ${MAX_PART_BYTES} bytes`;
+/** The rule for names of resources and requesters, for messages. */
+export const NAME = `a string that is not blank, of up to ${MAX_PART_BYTES} bytes`;
 
-/** `maxDurationMs` bounds how long anything may be held. */
-export function placeable(
-  asked: Placement,
+/** Why the hold cannot be placed. `maxDurationMs` is the longest time that a hold may last. */
+export function placementProblem(
+  placement: Placement,
   maxDurationMs: number,
 ): { rejected: "invalid-request"; detail: string } | undefined {
-  const { resource, requester, units, durationMs } = asked;
+  const { resource, requester, units, durationMs } = placement;
   if (!isName(resource)) return invalid(`resource must be ${NAME}`);
   if (!isName(requester)) return invalid(`requester must be ${NAME}`);
   if (!isUnits(units)) return invalid("units must be a whole number from 1");
@@ -82,38 +84,38 @@ export function place(
   };
 }
 
-/** At the very instant of its end a hold can no longer be confirmed. `units` are all of them unless it says fewer. */
+/** Rejected from `expiresAt` on, that instant included. `units`: how many to confirm; default all. */
 export function confirm(found: Commitment | undefined, now: number, units?: number): Transition {
-  const wrong = notHeld(found);
-  if (wrong !== undefined) return wrong;
+  const problem = notHeldRejection(found);
+  if (problem !== undefined) return problem;
   const commitment = found as Commitment;
   if (isElapsed(commitment, now)) return rejected("window-elapsed", "the hold's time is over");
   if (units !== undefined && !isUnits(units))
     return rejected("invalid-request", "units must be a whole number from 1");
   const confirmed = units ?? commitment.units;
   if (confirmed > commitment.units)
-    return rejected("units-exceeded", `${commitment.units} are held, and ${confirmed} cannot be confirmed`);
+    return rejected("units-exceeded", `cannot confirm ${confirmed} units: only ${commitment.units} are held`);
   return {
     commitment: {
       ...commitment,
       state: "confirmed",
-      endedAt: endOf(commitment, now),
+      endedAt: endTime(commitment, now),
       confirmedUnits: confirmed,
     },
   };
 }
 
-/** Also after its time, as long as nobody has written that it expired. */
+/** Also works after `expiresAt`, until the expiry is recorded. */
 export function release(found: Commitment | undefined, now: number): Transition {
-  const wrong = notHeld(found);
-  if (wrong !== undefined) return wrong;
+  const problem = notHeldRejection(found);
+  if (problem !== undefined) return problem;
   const commitment = found as Commitment;
-  return { commitment: { ...commitment, state: "released", endedAt: endOf(commitment, now) } };
+  return { commitment: { ...commitment, state: "released", endedAt: endTime(commitment, now) } };
 }
 
 export function expire(found: Commitment | undefined, now: number): Transition {
-  const wrong = notHeld(found);
-  if (wrong !== undefined) return wrong;
+  const problem = notHeldRejection(found);
+  if (problem !== undefined) return problem;
   const commitment = found as Commitment;
   if (!isElapsed(commitment, now)) return rejected("window-not-elapsed", "the hold's time is not over yet");
   return { commitment: { ...commitment, state: "expired", endedAt: now } };
@@ -123,14 +125,14 @@ export function isElapsed({ expiresAt }: Commitment, now: number): boolean {
   return now >= expiresAt;
 }
 
-/** A clock that was turned back ends nothing before it was placed. */
-function endOf({ placedAt }: Commitment, now: number): number {
+/** Never earlier than `placedAt`, even if the clock was set back. */
+function endTime({ placedAt }: Commitment, now: number): number {
   return Math.max(now, placedAt);
 }
 
-function notHeld(found: Commitment | undefined): Transition | undefined {
-  if (found === undefined) return rejected("not-known", "there is no commitment with this id");
-  if (found.state !== "held") return rejected("not-held", `it is ${found.state} already`);
+function notHeldRejection(found: Commitment | undefined): Transition | undefined {
+  if (found === undefined) return rejected("not-known", "no commitment has this id");
+  if (found.state !== "held") return rejected("not-held", `the commitment is already ${found.state}`);
   return undefined;
 }
 
@@ -146,7 +148,7 @@ export function isUnits(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 1;
 }
 
-/** Of a resource or a requester: text that every store can keep and look up. */
+/** Whether it can name a resource or a requester: a string that every store can write and find again. */
 export function isName(text: unknown): text is string {
   return (
     typeof text === "string" && text.trim() !== "" && text.isWellFormed() && utf8Bytes(text) <= MAX_PART_BYTES

@@ -1,16 +1,15 @@
 /**
- * Duplicate Prevention: whether a key was recorded within a window. Pure, and it knows of nothing but keys and time. A
- * second recording never extends the first; past the window a key is as if it had never been there, and may be recorded
- * anew.
+ * Duplicate Prevention: whether a key was recorded within its window. Pure; it knows only keys and time. A second
+ * recording never extends the first. Once its window has ended, a key counts as never seen and may be recorded again.
  */
 
 export interface Recording {
   readonly recordedAt: number;
-  /** When the window that it was recorded with ends. */
+  /** The end of the window that the key was recorded with. */
   readonly windowEndsAt: number;
 }
 
-/** At the very instant of its end a key is no longer seen. */
+/** From `windowEndsAt` on, that instant included, the key is not seen. */
 export function check(found: Recording | undefined, now: number): "seen" | "not-seen" {
   return found !== undefined && now < found.windowEndsAt ? "seen" : "not-seen";
 }

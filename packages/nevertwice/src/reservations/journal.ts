@@ -1,24 +1,27 @@
 /**
- * The log of all transitions: append-only, a chain of hashes for each commitment and each declared resource, and a
- * checkpoint for each transaction over all that it wrote. So no two transactions wait for one chain, and what was
- * altered, taken out or cut off at the end is found.
+ * The append-only log of all transitions: one chain of hashes for each commitment and each declared resource, and one
+ * checkpoint for each transaction. Transactions on different rows never wait for the same chain. The audit detects events
+ * that were altered, removed, or cut off at the end.
  */
 import { hash } from "node:crypto";
 import { lengthPrefixed } from "../core/bytes.ts";
 
-export type EventKind =
-  | "placed"
-  | "confirmed"
-  | "released"
-  | "expired"
-  | "given-back"
-  | "declared"
-  | "adjusted"
-  | "suspended"
-  | "resumed"
-  | "closed";
+export const EVENT_KINDS = [
+  "placed",
+  "confirmed",
+  "released",
+  "expired",
+  "given-back",
+  "declared",
+  "adjusted",
+  "suspended",
+  "resumed",
+  "closed",
+] as const;
 
-/** Where a chain ends. */
+export type EventKind = (typeof EVENT_KINDS)[number];
+
+/** The length and the last hash of a chain. */
 export interface ChainEnd {
   /** How many events it has. */
   readonly events: number;
@@ -27,13 +30,13 @@ export interface ChainEnd {
 
 export interface JournalEvent {
   readonly namespace: string;
-  /** `commitment:` and its id, or `resource:` and its name. */
+  /** `commitment:<id>` or `resource:<name>`. */
   readonly subject: string;
   /** From 1, without a gap. */
   readonly number: number;
   readonly kind: EventKind;
   readonly at: number;
-  /** Which key asked for it; none for what expired by itself. */
+  /** The key of the action; none if a hold expired to make room for another. */
   readonly keyId: string | undefined;
   /** What changed, as JSON. */
   readonly detail: string;
@@ -61,21 +64,21 @@ export function resourceSubject(name: string): string {
   return `resource:${name}`;
 }
 
-export type Happening = Pick<JournalEvent, "namespace" | "subject" | "kind" | "at" | "keyId"> & {
+export type NewEvent = Pick<JournalEvent, "namespace" | "subject" | "kind" | "at" | "keyId"> & {
   readonly detail: object;
 };
 
-/** The next event of a chain. Field by field: spreading the object costs more than hashing it. */
-export function appendTo(end: ChainEnd, happening: Happening, checkpoint: string): JournalEvent {
-  const { namespace, subject, kind, at, keyId } = happening;
-  const detail = JSON.stringify(happening.detail);
+/** The next event of a chain. The fields are written out because spreading the object costs more than hashing it. */
+export function createEvent(end: ChainEnd, event: NewEvent, checkpoint: string): JournalEvent {
+  const { namespace, subject, kind, at, keyId } = event;
+  const detail = JSON.stringify(event.detail);
   const number = end.events + 1;
   const previous = end.lastHash;
-  const told = hashOf({ namespace, subject, number, kind, at, keyId, detail, previous, checkpoint });
-  return { namespace, subject, number, kind, at, keyId, detail, previous, hash: told, checkpoint };
+  const ownHash = hashEvent({ namespace, subject, number, kind, at, keyId, detail, previous, checkpoint });
+  return { namespace, subject, number, kind, at, keyId, detail, previous, hash: ownHash, checkpoint };
 }
 
-export function hashOf(event: Omit<JournalEvent, "hash">): string {
+export function hashEvent(event: Omit<JournalEvent, "hash">): string {
   const { namespace, subject, number, kind, at, keyId, detail, previous, checkpoint } = event;
   const parts = [
     "nevertwice/journal/1",
@@ -92,7 +95,7 @@ export function hashOf(event: Omit<JournalEvent, "hash">): string {
   return hash("sha256", parts.map((part) => lengthPrefixed(String(part))).join(""), "hex");
 }
 
-export function checkpointOf(
+export function createCheckpoint(
   namespace: string,
   id: string,
   at: number,
@@ -103,11 +106,11 @@ export function checkpointOf(
     id,
     at,
     events: events.length,
-    digest: digestOfHashes(events.map((event) => event.hash)),
+    digest: digestHashes(events.map((event) => event.hash)),
   };
 }
 
-/** In any order: rows come back as the database likes. */
-export function digestOfHashes(hashes: readonly string[]): string {
+/** Does not depend on the order of the hashes: databases return rows in any order. */
+export function digestHashes(hashes: readonly string[]): string {
   return hash("sha256", [...hashes].sort().join(","), "hex");
 }

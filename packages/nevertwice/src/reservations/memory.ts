@@ -1,36 +1,37 @@
-/** Reservations in this process's memory: the reference, and for tests. They are gone with the process. */
+/** Reservations in memory: the reference implementation, and for tests. They are lost when the process ends. */
 import { randomUUID } from "node:crypto";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { checkOptions, isClock } from "../core/policy.ts";
+import { checkOptions, isClock } from "../core/option-checks.ts";
 import { isElapsed } from "./commitment.ts";
+import { decide, neededRows } from "./decision.ts";
 import type { Checkpoint, JournalEvent } from "./journal.ts";
-import type { KeptCommitment, KeptResource, KeyRecord, Page, PageQuery, ReservationStore } from "./ledger.ts";
-import { decide, needsOf } from "./reservations.ts";
+import type { KeptCommitment, KeptResource, KeyRecord, Page, PageQuery, ReservationStore } from "./store.ts";
 
 export interface MemoryReservationsOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** All that belongs to one application. */
-interface Shelf {
+/** The rows of one namespace. */
+interface NamespaceRows {
   readonly keys: Map<string, KeyRecord>;
   readonly resources: Map<string, KeptResource>;
   readonly commitments: Map<string, KeptCommitment>;
   readonly events: JournalEvent[];
   readonly checkpoints: Map<string, Checkpoint>;
-  /** What is held of each resource, so that nothing has to look through all that ever was. */
-  readonly held: Map<string, Held>;
-  /** Rows in the order of their names, until something is written: whoever turns pages asks for the same again. */
-  readonly orders: Map<string, readonly Named<unknown>[]>;
+  /** The current holds of each resource, so that no search reads all commitments. */
+  readonly holds: Map<string, ResourceHolds>;
+  /** Sorted rows, dropped at the next write: a caller that reads page after page needs the same order again. */
+  readonly sorted: Map<string, readonly NamedRow<unknown>[]>;
 }
 
-interface Held {
+interface ResourceHolds {
   readonly ids: Set<string>;
-  /** None of them is over before this. */
-  soonest: number;
+  /** No hold expires before this time. */
+  earliestEnd: number;
 }
 
-interface Named<Row> {
+/** A row with the name that it is sorted by. */
+interface NamedRow<Row> {
   readonly name: string;
   readonly row: Row;
 }
@@ -38,124 +39,120 @@ interface Named<Row> {
 export function memoryReservations(options: MemoryReservationsOptions = {}): ReservationStore {
   checkOptions(options, { clock: isClock });
   const { clock = systemClock } = options;
-  const shelves = new Map<string, Shelf>();
+  const namespaces = new Map<string, NamespaceRows>();
 
-  function shelfOf(namespace: string): Shelf {
-    let shelf = shelves.get(namespace);
-    if (shelf === undefined) {
-      shelf = {
+  function rowsFor(namespace: string): NamespaceRows {
+    let rows = namespaces.get(namespace);
+    if (rows === undefined) {
+      rows = {
         keys: new Map(),
         resources: new Map(),
         commitments: new Map(),
         events: [],
         checkpoints: new Map(),
-        held: new Map(),
-        orders: new Map(),
+        holds: new Map(),
+        sorted: new Map(),
       };
-      shelves.set(namespace, shelf);
+      namespaces.set(namespace, rows);
     }
-    return shelf;
+    return rows;
+  }
+
+  /** The matching rows of one kind, sorted by name, as a page. */
+  function readPage<Row>(
+    query: PageQuery,
+    kind: "commitments" | "resources" | "keys" | "events" | "checkpoints",
+    toName: (row: Row) => string,
+    matches: (row: Row) => boolean,
+  ): Page<Row> {
+    const rows = rowsFor(query.namespace);
+    let sorted = rows.sorted.get(kind) as readonly NamedRow<Row>[] | undefined;
+    if (sorted === undefined) {
+      sorted = sortByName(rows[kind].values() as Iterable<Row>, toName);
+      rows.sorted.set(kind, sorted);
+    }
+    return toPage(sorted, query, matches);
   }
 
   return {
     async transact(group, rules) {
       const now = clock.now();
-      const shelf = shelfOf(rules.namespace);
+      const rows = rowsFor(rules.namespace);
       const elapsed = new Map(
-        needsOf(group).placements.map(({ resource }) => [resource, elapsedOf(shelf, resource, now)]),
+        neededRows(group).placements.map(({ resource }) => [resource, elapsedHolds(rows, resource, now)]),
       );
-      const { answers, writes } = decide(group, { ...shelf, elapsed }, now, rules, randomUUID());
-      for (const key of writes.keys) shelf.keys.set(key.id, key);
-      for (const resource of writes.resources) shelf.resources.set(resource.name, resource);
-      for (const commitment of writes.commitments) keep(shelf, commitment);
-      shelf.events.push(...writes.events);
-      if (writes.checkpoint !== undefined) shelf.checkpoints.set(writes.checkpoint.id, writes.checkpoint);
-      if (writes.keys.length > 0) shelf.orders.clear();
+      const { answers, writes } = decide(group, { ...rows, elapsed }, now, rules, randomUUID());
+      for (const key of writes.keys) rows.keys.set(key.id, key);
+      for (const resource of writes.resources) rows.resources.set(resource.name, resource);
+      for (const commitment of writes.commitments) saveCommitment(rows, commitment);
+      rows.events.push(...writes.events);
+      if (writes.checkpoint !== undefined) rows.checkpoints.set(writes.checkpoint.id, writes.checkpoint);
+      if (writes.keys.length > 0) rows.sorted.clear();
       return answers;
     },
     get: async (namespace, id) => ({
-      commitment: shelfOf(namespace).commitments.get(id),
+      commitment: rowsFor(namespace).commitments.get(id),
       now: clock.now(),
     }),
-    async commitments({ resource, requester, state, ...page }) {
-      const shelf = shelfOf(page.namespace);
-      const rows = inOrder(
-        shelf,
+    commitments: async ({ resource, requester, state, ...query }) =>
+      readPage<KeptCommitment>(
+        query,
         "commitments",
-        () => shelf.commitments.values(),
         ({ id }) => id,
-      );
-      return pageOf(
-        rows,
-        page,
         (commitment) =>
           (resource === undefined || commitment.resource === resource) &&
           (requester === undefined || commitment.requester === requester) &&
           (state === undefined || commitment.state === state),
-      );
-    },
-    async resources({ name, ...page }) {
-      const shelf = shelfOf(page.namespace);
-      const rows = inOrder(
-        shelf,
+      ),
+    resources: async ({ name, ...query }) =>
+      readPage<KeptResource>(
+        query,
         "resources",
-        () => shelf.resources.values(),
         (resource) => resource.name,
-      );
-      return pageOf(rows, page, (resource) => name === undefined || resource.name === name);
-    },
-    async keys({ id, commitment, ...page }) {
-      const shelf = shelfOf(page.namespace);
-      const rows = inOrder(
-        shelf,
+        (resource) => name === undefined || resource.name === name,
+      ),
+    keys: async ({ id, commitment, ...query }) =>
+      readPage<KeyRecord>(
+        query,
         "keys",
-        () => shelf.keys.values(),
         (key) => key.id,
-      );
-      return pageOf(
-        rows,
-        page,
         (key) =>
           (id === undefined || key.id === id) && (commitment === undefined || key.commitment === commitment),
-      );
-    },
-    async events({ subject, ...page }) {
-      const shelf = shelfOf(page.namespace);
-      const nameOf = (event: JournalEvent) => `${event.subject} ${String(event.number).padStart(16, "0")}`;
-      const rows = inOrder(shelf, "events", () => shelf.events, nameOf);
-      return pageOf(rows, page, (event) => subject === undefined || event.subject === subject);
-    },
-    async checkpoints(page) {
-      const shelf = shelfOf(page.namespace);
-      return pageOf(
-        inOrder(
-          shelf,
-          "checkpoints",
-          () => shelf.checkpoints.values(),
-          ({ id }) => id,
-        ),
-        page,
+      ),
+    events: async ({ subject, ...query }) =>
+      readPage<JournalEvent>(
+        query,
+        "events",
+        (event) => `${event.subject} ${String(event.number).padStart(16, "0")}`,
+        (event) => subject === undefined || event.subject === subject,
+      ),
+    checkpoints: async (query) =>
+      readPage<Checkpoint>(
+        query,
+        "checkpoints",
+        ({ id }) => id,
         () => true,
-      );
-    },
-    async elapsed(namespace, limit) {
+      ),
+    async elapsed(namespace, limit, after) {
       const now = clock.now();
-      const shelf = shelfOf(namespace);
-      const all = [...shelf.held.keys()].flatMap((resource) => elapsedOf(shelf, resource, now));
+      const rows = rowsFor(namespace);
+      const all = [...rows.holds.keys()].flatMap((resource) => elapsedHolds(rows, resource, now));
+      const last = after === undefined ? undefined : rows.commitments.get(after);
       return all
-        .sort((a, b) => a.expiresAt - b.expiresAt)
+        .filter((hold) => last === undefined || byEnd(last, hold) < 0)
+        .sort(byEnd)
         .slice(0, limit)
         .map(({ id }) => id);
     },
     async purge(limit) {
       const now = clock.now();
       let removed = 0;
-      for (const { keys, orders } of shelves.values())
+      for (const { keys, sorted } of namespaces.values())
         for (const { id, keptUntil } of keys.values()) {
           if (now < keptUntil) continue;
           if (removed === limit) return { removed, more: true };
           keys.delete(id);
-          orders.delete("keys");
+          sorted.delete("keys");
           removed++;
         }
       return { removed, more: false };
@@ -165,48 +162,48 @@ export function memoryReservations(options: MemoryReservationsOptions = {}): Res
   };
 }
 
-function elapsedOf({ held, commitments }: Shelf, resource: string, now: number): readonly KeptCommitment[] {
-  const of = held.get(resource);
-  if (of === undefined || now < of.soonest) return [];
-  const all = [...of.ids].map((id) => commitments.get(id) as KeptCommitment);
-  of.soonest = all.reduce((soonest, { expiresAt }) => Math.min(soonest, expiresAt), Number.POSITIVE_INFINITY);
-  return all.filter((commitment) => isElapsed(commitment, now)).sort((a, b) => a.expiresAt - b.expiresAt);
+function elapsedHolds(rows: NamespaceRows, resource: string, now: number): readonly KeptCommitment[] {
+  const holds = rows.holds.get(resource);
+  if (holds === undefined || now < holds.earliestEnd) return [];
+  const all = [...holds.ids].map((id) => rows.commitments.get(id) as KeptCommitment);
+  holds.earliestEnd = all.reduce(
+    (earliest, { expiresAt }) => Math.min(earliest, expiresAt),
+    Number.POSITIVE_INFINITY,
+  );
+  return all.filter((hold) => isElapsed(hold, now)).sort((a, b) => a.expiresAt - b.expiresAt);
 }
 
-function keep({ held, commitments }: Shelf, commitment: KeptCommitment): void {
+/** Oldest first. The id decides between holds that end at the same time, so that each hold has one position. */
+function byEnd(a: KeptCommitment, b: KeptCommitment): number {
+  return a.expiresAt - b.expiresAt || (a.id < b.id ? -1 : Number(a.id > b.id));
+}
+
+function saveCommitment(rows: NamespaceRows, commitment: KeptCommitment): void {
   const { id, resource, state, expiresAt } = commitment;
-  commitments.set(id, commitment);
-  const of = held.get(resource) ?? { ids: new Set(), soonest: Number.POSITIVE_INFINITY };
-  if (state === "held") of.ids.add(id);
-  else of.ids.delete(id);
-  if (state === "held") of.soonest = Math.min(of.soonest, expiresAt);
-  if (of.ids.size === 0) held.delete(resource);
-  else held.set(resource, of);
+  rows.commitments.set(id, commitment);
+  const holds = rows.holds.get(resource) ?? { ids: new Set(), earliestEnd: Number.POSITIVE_INFINITY };
+  if (state === "held") {
+    holds.ids.add(id);
+    holds.earliestEnd = Math.min(holds.earliestEnd, expiresAt);
+  } else holds.ids.delete(id);
+  if (holds.ids.size === 0) rows.holds.delete(resource);
+  else rows.holds.set(resource, holds);
 }
 
-function inOrder<Row>(
-  { orders }: Shelf,
-  what: string,
-  rows: () => Iterable<Row>,
-  nameOf: (row: Row) => string,
-): readonly Named<Row>[] {
-  const known = orders.get(what) as readonly Named<Row>[] | undefined;
-  if (known !== undefined) return known;
-  const named = [...rows()].map((row) => ({ row, name: nameOf(row) }));
-  named.sort((a, b) => (a.name < b.name ? -1 : 1));
-  orders.set(what, named);
-  return named;
+function sortByName<Row>(rows: Iterable<Row>, toName: (row: Row) => string): readonly NamedRow<Row>[] {
+  const named = [...rows].map((row) => ({ row, name: toName(row) }));
+  return named.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** The rows that match, after the last one of the page before. */
-function pageOf<Row>(
-  rows: readonly Named<Row>[],
+/** The page of matching rows after the position `after`. */
+function toPage<Row>(
+  rows: readonly NamedRow<Row>[],
   { limit, after }: PageQuery,
   matches: (row: Row) => boolean,
 ): Page<Row> {
-  const page: Named<Row>[] = [];
+  const page: NamedRow<Row>[] = [];
   for (let at = after === undefined ? 0 : firstAfter(rows, after); at < rows.length; at++) {
-    const named = rows[at] as Named<Row>;
+    const named = rows[at] as NamedRow<Row>;
     if (!matches(named.row)) continue;
     if (page.length === limit) return { rows: page.map(({ row }) => row), next: page.at(-1)?.name };
     page.push(named);
@@ -214,12 +211,13 @@ function pageOf<Row>(
   return { rows: page.map(({ row }) => row) };
 }
 
-function firstAfter(rows: readonly Named<unknown>[], name: string): number {
+/** The index of the first row whose name is greater, by binary search. */
+function firstAfter(rows: readonly NamedRow<unknown>[], name: string): number {
   let low = 0;
   let high = rows.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((rows[middle] as Named<unknown>).name > name) high = middle;
+    if ((rows[middle] as NamedRow<unknown>).name > name) high = middle;
     else low = middle + 1;
   }
   return low;

@@ -1,25 +1,27 @@
 /**
- * The statements of reservations in MySQL or MariaDB. Times are milliseconds since the epoch, by the server's clock. Rows
- * are locked by their primary keys and by nothing else, at READ COMMITTED: so no lock covers more than its row, and all
- * transactions come from the same side.
+ * The statements of reservations on MySQL and MariaDB. Times are milliseconds since the epoch, by the server's clock. Rows
+ * are locked only through their primary keys and at READ COMMITTED, so that no lock covers more than its row and all
+ * transactions take their locks in the same order.
  */
-import { bytes, NOW_US, STATEMENT_US, short, whole } from "../stores/mysql/literals.ts";
-import type { CommitmentQuery, PageQuery, Place } from "./ledger.ts";
-import type { Columns } from "./mysql/rows.ts";
+import { isUtf8 } from "node:buffer";
+import { NevertwiceError } from "../core/errors.ts";
+import { bytes, IS_SHOWN_EARLY, NOW_US, STATEMENT_US, short, whole } from "../stores/mysql/values.ts";
+import type { ColumnLiterals } from "./mysql/rows.ts";
+import type { CommitmentQuery, PageQuery, PlacementNeed } from "./store.ts";
 
-/** The clock when the statement began, the same for all of it. Asked after the locks, it is a clock after the locks. */
+/** The time at which the statement began. The statement runs after the locks are taken, so this is a time after the locks. */
 const STATEMENT_MS = `FLOOR(${STATEMENT_US} / 1000)`;
 
-/** Of the next transaction alone: the connection stays as its pool has set it up. */
+/** Applies to the next transaction only, so that the connection keeps the settings of its pool. */
 export const READ_COMMITTED_SQL = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
 export const BEGIN_SQL = "START TRANSACTION";
 export const COMMIT_SQL = "COMMIT";
 export const ROLLBACK_SQL = "ROLLBACK";
 
 /**
- * Locks keys one after the other in the order given, whether there is such a row or not: a placeholder stands for one that
- * is not there, and is gone with a rollback. INSERT IGNORE would take shared locks on rows that are there, and two who
- * have those wait for each other; this takes exclusive ones, and changes nothing.
+ * Locks keys in the given order, whether or not they have rows: a missing row is inserted as a placeholder, which a
+ * rollback removes. Existing rows are not changed. INSERT IGNORE would take shared locks on existing rows, and two
+ * transactions with shared locks would deadlock; this statement takes exclusive locks.
  */
 export function lockKeysSql(namespace: string, ids: readonly string[]): string {
   const rows = ids.map((id) => `(${short(id)}, ${bytes(namespace)})`);
@@ -32,7 +34,7 @@ export function lockResourcesSql(namespace: string, names: readonly string[]): s
   return `INSERT INTO nevertwice_resources (namespace, name) VALUES ${rows.join(", ")} ON DUPLICATE KEY UPDATE name = name`;
 }
 
-/** Reads keys as they were last committed, once they are free. Placeholders of our own have no answer. */
+/** Waits for the locks and reads the last committed keys. Placeholders of this transaction are included. */
 export function readKeysSql(ids: readonly string[]): string {
   return `SELECT * FROM nevertwice_reservation_keys FORCE INDEX (PRIMARY) WHERE id IN (${list(ids)}) ORDER BY id FOR UPDATE`;
 }
@@ -51,7 +53,7 @@ export function readCommitmentsSql(namespace: string, ids: readonly string[]): s
   );
 }
 
-/** Which resources these commitments are of, which never changes: it locks nothing. */
+/** Selects the resources of these commitments. Takes no locks, since the resource of a commitment never changes. */
 export function resourcesOfSql(namespace: string, ids: readonly string[]): string {
   return (
     "SELECT DISTINCT resource FROM nevertwice_commitments FORCE INDEX (PRIMARY) " +
@@ -60,10 +62,11 @@ export function resourcesOfSql(namespace: string, ids: readonly string[]): strin
 }
 
 /**
- * The clock, and the elapsed holds of these resources by it. Always one row at least. It locks nothing: whoever changes a
- * commitment has locked its resource, and these are ours; a locking read of an index would also lock its neighbours.
+ * Selects the time, and the holds of these resources whose time is over. Returns at least one row. Takes no locks: a
+ * commitment changes only under the lock of its resource, which this transaction holds. A locking read of the index would
+ * also lock neighbouring rows.
  */
-export function clockSql(namespace: string, placements: readonly Place[]): string {
+export function clockSql(namespace: string, placements: readonly PlacementNeed[]): string {
   if (placements.length === 0) return `SELECT ${STATEMENT_MS} AS now_ms`;
   const elapsed = placements.map(
     ({ resource, most }) =>
@@ -77,39 +80,56 @@ export function clockSql(namespace: string, placements: readonly Place[]): strin
   );
 }
 
-/** Writes rows over those with their primary keys, or as new ones. */
-export function upsertSql(table: string, rows: readonly Columns[]): string {
-  const updates = namesOf(rows).map((name) => `${name} = VALUES(${name})`);
+/** Inserts rows, or updates those that exist. */
+export function upsertSql(table: string, rows: readonly ColumnLiterals[]): string {
+  const updates = columnNames(rows).map((name) => `${name} = VALUES(${name})`);
   return `${insertSql(table, rows)} ON DUPLICATE KEY UPDATE ${updates.join(", ")}`;
 }
 
-/** Writes new rows; fails with 1062 where there is one already. */
-export function insertSql(table: string, rows: readonly Columns[]): string {
+/** Inserts rows; fails with error 1062 if one exists. */
+export function insertSql(table: string, rows: readonly ColumnLiterals[]): string {
   const values = rows.map((row) => `(${Object.values(row).join(", ")})`);
-  return `INSERT INTO ${table} (${namesOf(rows).join(", ")}) VALUES ${values.join(", ")}`;
+  return `INSERT INTO ${table} (${columnNames(rows).join(", ")}) VALUES ${values.join(", ")}`;
 }
 
-function namesOf([first]: readonly Columns[]): string[] {
+function columnNames([first]: readonly ColumnLiterals[]): string[] {
   return Object.keys(first ?? {});
 }
 
-/** Removes placeholders of resources that nothing was written of. */
+/** Deletes placeholders of resources that the transaction did not write. */
 export function forgetResourcesSql(namespace: string, names: readonly string[]): string {
   return `DELETE FROM nevertwice_resources WHERE namespace = ${bytes(namespace)} AND name IN (${list(names)})`;
 }
 
 /**
- * Which transactions wrote these keys, by their checkpoints. It waits for whoever still has them: a transaction whose
- * connection is lost may yet commit, or not.
+ * Gives a transaction that only read something to commit, if the server shows commits before they are on disk: the log is
+ * flushed in order, so this commit flushes everything before it. It inserts a placeholder that `unflushSql` removes in the
+ * same transaction, and changes no row if nothing is shown early.
+ */
+export function flushSql(namespace: string, id: string): string {
+  return (
+    "INSERT INTO nevertwice_reservation_keys (id, namespace) " +
+    `SELECT ${short(id)}, ${bytes(namespace)} FROM (SELECT 1) AS one WHERE ${IS_SHOWN_EARLY}`
+  );
+}
+
+export function unflushSql(id: string): string {
+  return `DELETE FROM nevertwice_reservation_keys WHERE id = ${short(id)}`;
+}
+
+/**
+ * Selects the checkpoints of the transactions that wrote these keys. It waits for their locks, since a transaction whose
+ * connection was lost may still be committing.
  */
 export function writersSql(ids: readonly string[]): string {
   return `SELECT checkpoint FROM nevertwice_reservation_keys FORCE INDEX (PRIMARY) WHERE id IN (${list(ids)}) LOCK IN SHARE MODE`;
 }
 
-/** One commitment and the clock. Always one row. */
+/** Selects one commitment, the time, and whether commits are shown before they are on disk. Always returns one row. */
 export function getSql(namespace: string, id: string): string {
   return (
-    `SELECT ${STATEMENT_MS} AS now_ms, found.* FROM (SELECT 1) AS one LEFT JOIN nevertwice_commitments AS found ` +
+    `SELECT ${STATEMENT_MS} AS now_ms, ${IS_SHOWN_EARLY} AS is_shown_early, found.* ` +
+    "FROM (SELECT 1) AS one LEFT JOIN nevertwice_commitments AS found " +
     `ON found.namespace = ${bytes(namespace)} AND found.id = ${bytes(id)}`
   );
 }
@@ -119,7 +139,7 @@ export function commitmentsSql({ resource, requester, state, ...page }: Commitme
     ...equal("resource", resource),
     ...equal("requester", requester),
     ...equal("state", state),
-    // It says the same, and lets the index of what is held be used.
+    // Redundant, but lets MySQL use the index on holds.
     ...(state === "held" ? ["held_until IS NOT NULL"] : []),
   ]);
 }
@@ -143,34 +163,42 @@ export function checkpointsSql(page: PageQuery): string {
   return pageSql("nevertwice_checkpoints", "id", page, []);
 }
 
-/** `from` is the last event of the page before. */
-export function eventsSql(
-  { namespace, subject, limit }: PageQuery & { readonly subject?: string | undefined },
-  from: { readonly subject: string; readonly number: number } | undefined,
-): string {
-  const wanted = [
-    `namespace = ${bytes(namespace)}`,
-    ...equal("subject", subject),
-    ...(from === undefined
-      ? []
-      : [
-          `subject >= ${bytes(from.subject)}`,
-          `(subject > ${bytes(from.subject)} OR number > ${whole(from.number)})`,
-        ]),
-  ];
-  return `SELECT * FROM nevertwice_reservation_events WHERE ${wanted.join(" AND ")} ORDER BY subject, number LIMIT ${whole(limit)}`;
+/** The position of an event in a page: its number and its subject, which may be any text. */
+const EVENT_POSITION = /^(-?\d{1,19}) (.*)$/s;
+
+export function eventsSql({
+  namespace,
+  subject,
+  limit,
+  after,
+}: PageQuery & { readonly subject?: string | undefined }): string {
+  const conditions = [`namespace = ${bytes(namespace)}`, ...equal("subject", subject)];
+  if (after !== undefined) {
+    const [, number, name] = EVENT_POSITION.exec(after) ?? [];
+    if (number === undefined || name === undefined)
+      throw new NevertwiceError("options-invalid", "after is not the next of a page.");
+    const position = fromPosition(name);
+    conditions.push(`subject >= ${position}`, `(subject > ${position} OR number > ${number})`);
+  }
+  return `SELECT * FROM nevertwice_reservation_events WHERE ${conditions.join(" AND ")} ORDER BY subject, number LIMIT ${whole(limit)}`;
 }
 
-export function elapsedSql(namespace: string, limit: number): string {
+/**
+ * Selects ids of holds whose time is over, oldest first; only those after the hold `after`, if given. The position of
+ * `after` uses `expires_at`, because `held_until` becomes NULL once it is no longer held.
+ */
+export function elapsedSql(namespace: string, limit: number, after: string | undefined): string {
+  const last = `(SELECT expires_at, id FROM nevertwice_commitments WHERE namespace = ${bytes(namespace)} AND id = ${bytes(after ?? "")})`;
+  const condition = after === undefined ? "" : ` AND (held_until, id) > ${last}`;
   return (
     "SELECT id FROM nevertwice_commitments FORCE INDEX (nevertwice_commitments_held) " +
-    `WHERE namespace = ${bytes(namespace)} AND held_until <= ${STATEMENT_MS} ORDER BY held_until, id LIMIT ${whole(limit)}`
+    `WHERE namespace = ${bytes(namespace)} AND held_until <= ${STATEMENT_MS}${condition} ORDER BY held_until, id LIMIT ${whole(limit)}`
   );
 }
 
 export const NOW_SQL = `SELECT ${STATEMENT_MS} AS now_ms`;
 
-/** Some keys past their time, the longest past first. It locks nothing. */
+/** Selects keys past their time, oldest first. Takes no locks. */
 export function pastKeysSql(limit: number): string {
   return (
     "SELECT id FROM nevertwice_reservation_keys " +
@@ -178,7 +206,7 @@ export function pastKeysSql(limit: number): string {
   );
 }
 
-/** Removes those of the keys that are still past their time: one may have been recorded anew since it was read. */
+/** Deletes the keys that are still past their time: a key may have been recorded again since it was selected. */
 export function purgeSql(ids: readonly string[]): string {
   return `DELETE FROM nevertwice_reservation_keys WHERE id IN (${list(ids)}) AND kept_until <= FLOOR(${NOW_US} / 1000)`;
 }
@@ -187,11 +215,21 @@ function pageSql(
   table: string,
   by: string,
   { namespace, limit, after }: PageQuery,
-  wanted: readonly string[],
+  conditions: readonly string[],
 ): string {
-  const all = [`namespace = ${bytes(namespace)}`, ...wanted];
-  if (after !== undefined) all.push(`${by} > ${bytes(after)}`);
+  const all = [`namespace = ${bytes(namespace)}`, ...conditions];
+  if (after !== undefined) all.push(`${by} > ${fromPosition(after)}`);
   return `SELECT * FROM ${table} WHERE ${all.join(" AND ")} ORDER BY ${by} LIMIT ${whole(limit)}`;
+}
+
+/** The position of a row in a page: its name, or NUL and its bytes in hexadecimal if the name is not valid text. */
+export function toPosition(name: Buffer): string {
+  return isUtf8(name) && name[0] !== 0 ? name.toString("utf8") : `\u0000${name.toString("hex")}`;
+}
+
+function fromPosition(position: string): string {
+  const isBytes = position.startsWith("\u0000") && /^(?:[0-9a-f]{2})*$/.test(position.slice(1));
+  return isBytes ? `X'${position.slice(1)}'` : bytes(position);
 }
 
 function equal(column: string, value: string | undefined): string[] {

@@ -1,53 +1,59 @@
 /**
- * Reservations in MySQL or MariaDB, over a pool of mysql2/promise. A group of actions is one transaction: the round trips
- * of one action, however many they are.
+ * Reservations in MySQL or MariaDB, over a pool of mysql2/promise. A group of actions is one transaction, with as many
+ * round trips as a single action.
  */
-import { NevertwiceError } from "../core/errors.ts";
-import { checkOptions } from "../core/policy.ts";
-import type { StoreSettings } from "../core/settings.ts";
-import { isClient, type MysqlClient, type Row, rowsOf } from "../stores/mysql/client.ts";
-import { isDeadlock } from "../stores/mysql/failures.ts";
-import { checkVersion, migrate, migrationSqlOf } from "../stores/mysql/migration.ts";
-import { numberOf, textOf } from "../stores/mysql/row.ts";
-import { checkSession, type Variables } from "../stores/mysql/session.ts";
-import { isLoggedByStatement, settingsOf } from "../stores/mysql/settings.ts";
-import { NotWritten, type Page, type ReservationStore } from "./ledger.ts";
-import { checkpointOf, commitmentOf, eventOf, isNone, keyOf, resourceOf } from "./mysql/rows.ts";
-import { TABLE_NAMES, TABLES } from "./mysql/tables.ts";
-import { changeCommitted, transactOnce } from "./mysql/transaction.ts";
+
+import type { StoreSettings } from "../core/durability.ts";
+import { checkOptions } from "../core/option-checks.ts";
+import { isClient, type MysqlClient, type MysqlRow, queryRows } from "../stores/mysql/client.ts";
+import {
+  checkSession,
+  isLoggedByStatement,
+  readDurability,
+  type ServerVariables,
+} from "../stores/mysql/durability.ts";
+import { isDeadlock } from "../stores/mysql/errors.ts";
+import { checkVersion, migrate, migrationScript } from "../stores/mysql/schema.ts";
+import { boundedClient } from "../stores/mysql/statement-runner.ts";
+import { readNumber, readText } from "../stores/mysql/values.ts";
+import { isNull, toCheckpoint, toCommitment, toEvent, toKey, toResource } from "./mysql/rows.ts";
+import { TABLE_NAMES, TABLES } from "./mysql/schema.ts";
+import { changeCommitted, flush, transact } from "./mysql/transaction.ts";
 import * as sql from "./mysql-sql.ts";
+import { NotWritten, type Page, type ReservationStore } from "./store.ts";
+import { type Readable, toFoundCommitment, toPage } from "./stored-rows.ts";
 
 export type { MysqlClient } from "../stores/mysql/client.ts";
 
 export interface MysqlReservationsOptions {
-  /** A pool of mysql2/promise. It stays its owner's: closing the store does not end it. */
+  /** A pool of mysql2/promise. Closing the store does not end it. */
   readonly client: MysqlClient;
 }
 
 export interface MysqlReservations extends ReservationStore {
-  /** Makes the tables, or brings them up to this version. Any number of processes may call it at once. */
+  /** Creates or upgrades the tables. Several processes may call it at the same time. */
   migrate(): Promise<void>;
   settings(): Promise<StoreSettings>;
 }
 
-/** What `migrate` runs, for whoever lets no application change tables: every statement, on a database without them. */
+/** The SQL that `migrate()` runs on an empty database, for a DBA to run by hand. */
 export function reservationsSql(): string {
-  return migrationSqlOf(TABLES);
+  return migrationScript(TABLES);
 }
 
-/** More at once would make a long statement; whoever purges asks again. */
-const MAX_BITE = 1_000;
-/** How often a group is tried again that a deadlock has rolled back. */
+/** Keeps the statement short. The caller purges again while there is more. */
+const MAX_PURGED = 1_000;
+/** How often a group is tried that a deadlock rolled back. */
 const TRIES = 5;
 
-/** Needs its tables: `await store.migrate()` once, or what `reservationsSql()` prints. */
+/** The tables must exist: call `await store.migrate()` once, or run the SQL of `reservationsSql()`. */
 export function mysqlReservations(options: MysqlReservationsOptions): MysqlReservations {
   checkOptions(options, { client: isClient });
-  const { client } = options;
-  isClient("client", client);
+  isClient("client", options.client);
+  const client = boundedClient(options.client);
   let checked: Promise<void> | undefined;
 
-  /** Once; after a failure, again with the next call. */
+  /** Checks the database once; after a toStoreError, again with the next call. */
   function ready(): Promise<void> {
     checked ??= check(client).catch((error: unknown) => {
       checked = undefined;
@@ -56,23 +62,18 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
     return checked;
   }
 
-  async function rows(statement: string): Promise<readonly Row[]> {
+  async function rows(statement: string): Promise<readonly MysqlRow[]> {
     await ready();
-    return rowsOf(client, statement);
+    return queryRows(client, statement);
   }
 
   async function page<T>(
     query: { readonly limit: number },
     statement: (limit: number) => string,
-    from: (row: Row) => T,
-    nameOf: (row: T) => string,
+    read: (row: MysqlRow) => Readable<T>,
+    toPosition: (row: MysqlRow) => string,
   ): Promise<Page<T>> {
-    const found = (await rows(statement(query.limit + 1))).map(from);
-    const shown = found.slice(0, query.limit);
-    const last = shown.at(-1);
-    return found.length > shown.length && last !== undefined
-      ? { rows: shown, next: nameOf(last) }
-      : { rows: shown };
+    return toPage(await rows(statement(query.limit + 1)), query.limit, read, toPosition);
   }
 
   return {
@@ -82,7 +83,7 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
       });
       for (let tries = 1; ; tries++) {
         try {
-          return await transactOnce(client, group, rules);
+          return await transact(client, group, rules);
         } catch (error) {
           if (tries === TRIES || !(error instanceof NotWritten) || !isDeadlock(error.cause)) throw error;
         }
@@ -90,57 +91,36 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
     },
     async get(namespace, id) {
       const [row] = await rows(sql.getSql(namespace, id));
-      return {
-        commitment: isNone(row as Row, "id") ? undefined : commitmentOf(row as Row),
-        now: nowOf(row),
-      };
+      if (isNull(row as MysqlRow, "id")) return toFoundCommitment(undefined, readNow(row));
+      // Returned only when no crash of the server can lose it any more.
+      if (readNumber(row as MysqlRow, "is_shown_early") !== 0) await flush(client, namespace);
+      return toFoundCommitment(toCommitment(row as MysqlRow), readNow(row));
     },
     commitments: (query) =>
-      page(
-        query,
-        (limit) => sql.commitmentsSql({ ...query, limit }),
-        commitmentOf,
-        ({ id }) => id,
-      ),
+      page(query, (limit) => sql.commitmentsSql({ ...query, limit }), toCommitment, positionBy("id")),
     resources: (query) =>
-      page(
-        query,
-        (limit) => sql.resourcesSql({ ...query, limit }),
-        resourceOf,
-        ({ name }) => name,
-      ),
-    keys: (query) =>
-      page(
-        query,
-        (limit) => sql.keysSql({ ...query, limit }),
-        keyOf,
-        ({ id }) => id,
-      ),
+      page(query, (limit) => sql.resourcesSql({ ...query, limit }), toResource, positionBy("name")),
+    keys: (query) => page(query, (limit) => sql.keysSql({ ...query, limit }), toKey, positionBy("id")),
     events: (query) =>
       page(
         query,
-        (limit) => sql.eventsSql({ ...query, limit }, eventNamed(query.after)),
-        eventOf,
-        ({ subject, number }) => `${number} ${subject}`,
+        (limit) => sql.eventsSql({ ...query, limit }),
+        toEvent,
+        (row) => `${readText(row, "number")} ${positionBy("subject")(row)}`,
       ),
     checkpoints: (query) =>
-      page(
-        query,
-        (limit) => sql.checkpointsSql({ ...query, limit }),
-        checkpointOf,
-        ({ id }) => id,
-      ),
-    async elapsed(namespace, limit) {
-      return (await rows(sql.elapsedSql(namespace, limit))).map((row) => textOf(row, "id"));
+      page(query, (limit) => sql.checkpointsSql({ ...query, limit }), toCheckpoint, positionBy("id")),
+    async elapsed(namespace, limit, after) {
+      return (await rows(sql.elapsedSql(namespace, limit, after))).map(readId);
     },
     async purge(limit) {
-      const bite = Math.min(limit, MAX_BITE);
-      const ids = (await rows(sql.pastKeysSql(bite))).map((row) => textOf(row, "id"));
+      const count = Math.min(limit, MAX_PURGED);
+      const ids = (await rows(sql.pastKeysSql(count))).map((row) => readText(row, "id"));
       if (ids.length === 0) return { removed: 0, more: false };
-      return { removed: await changeCommitted(client, sql.purgeSql(ids)), more: ids.length === bite };
+      return { removed: await changeCommitted(client, sql.purgeSql(ids)), more: ids.length === count };
     },
-    now: async () => nowOf((await rows(sql.NOW_SQL))[0]),
-    settings: () => settingsOf(client, TABLE_NAMES, refusalOf),
+    now: async () => readNow((await rows(sql.NOW_SQL))[0]),
+    settings: () => readDurability(client, TABLE_NAMES, durabilityRefusal),
     async migrate() {
       await migrate(client, TABLES);
       await ready();
@@ -151,23 +131,22 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
 
 async function check(client: MysqlClient): Promise<void> {
   await checkSession(client);
-  await checkVersion(client, TABLES);
+  await checkVersion((statement) => queryRows(client, statement), TABLES);
 }
 
-function refusalOf(found: Variables): string | undefined {
+function durabilityRefusal(found: ServerVariables): string | undefined {
   if (!isLoggedByStatement(found)) return undefined;
-  return "binlog_format = STATEMENT takes no transaction at READ COMMITTED: set it to ROW or MIXED.";
+  return "binlog_format = STATEMENT does not allow transactions at READ COMMITTED: set it to ROW or MIXED.";
 }
 
-function nowOf(row: Row | undefined): number {
-  return numberOf(row as Row, "now_ms");
+function readId(row: MysqlRow): string {
+  return readText(row, "id");
 }
 
-/** A page of events ends with this one: its number and its subject, which may have any text in it. */
-function eventNamed(after: string | undefined): { subject: string; number: number } | undefined {
-  if (after === undefined) return undefined;
-  const [, number, subject] = /^(\d+) (.*)$/s.exec(after) ?? [];
-  if (number === undefined || subject === undefined)
-    throw new NevertwiceError("options-invalid", "after is no page's next.");
-  return { subject, number: Number(number) };
+function positionBy(column: string): (row: MysqlRow) => string {
+  return (row) => sql.toPosition(row[column] as Buffer);
+}
+
+function readNow(row: MysqlRow | undefined): number {
+  return readNumber(row as MysqlRow, "now_ms");
 }

@@ -1,17 +1,25 @@
-/** Reservations by their store's URL, with a client of its own: for servers, scripts, and whoever configures by environment. */
-import { checkOptions, isBoolean, isText } from "../core/policy.ts";
-import { type Address, addressOf, byScheme, flag, oneOf, sqliteFile, wrong } from "../stores/open/address.ts";
+/** Opens a reservation store by its URL, with its own database client: for servers, scripts and configuration by environment. */
+import { checkOptions, isBoolean, isText } from "../core/option-checks.ts";
 import { mysqlPool, opened, postgresClients } from "../stores/open/clients.ts";
-import type { ReservationStore } from "./ledger.ts";
+import {
+  byScheme,
+  flag,
+  oneOf,
+  parseStoreUrl,
+  type StoreUrl,
+  sqliteFile,
+  urlError,
+} from "../stores/open/store-url.ts";
+import type { ReservationStore } from "./store.ts";
 
 export interface OpenReservationsOptions {
-  /** Whether to create or upgrade the tables of Postgres and MySQL first; default true. */
+  /** Whether to create or upgrade the tables (Postgres and MySQL); default true. */
   readonly migrate?: boolean | undefined;
 }
 
-type Open = (address: Address, isMigrated: boolean) => Promise<ReservationStore>;
+type ReservationOpener = (address: StoreUrl, isMigrated: boolean) => Promise<ReservationStore>;
 
-const SCHEMES: Readonly<Record<string, Open>> = {
+const SCHEMES: Readonly<Record<string, ReservationOpener>> = {
   memory: openMemory,
   sqlite: openSqlite,
   postgres: openPostgres,
@@ -19,12 +27,12 @@ const SCHEMES: Readonly<Record<string, Open>> = {
   mysql: openMysql,
 };
 
-/** They keep claims, and cannot keep reservations. */
+/** These stores can hold claims, but not reservations. */
 const REFUSED = /^(rediss?(\+cluster)?|dynamodb):/;
 
 /**
- * Opens `memory:`, `sqlite:./file.db`, `postgres://…` or `mysql://…`. The driver is loaded now; the server is first asked by
- * the first call, or here where tables are migrated. Closing the store closes its client too.
+ * Opens `memory:`, `sqlite:./file.db`, `postgres://…` or `mysql://…`. The driver is loaded at once; the server is contacted
+ * by the first call, or here if tables are migrated. Closing the store also closes its client.
  */
 export async function openReservations(
   url: string,
@@ -32,13 +40,13 @@ export async function openReservations(
 ): Promise<ReservationStore> {
   checkOptions(options, { migrate: isBoolean });
   isText("the reservations' URL", url);
-  const address = addressOf(url);
+  const address = parseStoreUrl(url);
   if (REFUSED.test(url))
-    throw wrong(
+    throw urlError(
       address,
-      "cannot keep reservations, which need a transaction over rows that are locked as they are read: use sqlite:, postgres:// or mysql://",
+      "cannot store reservations, which need transactions that lock the rows they read: use sqlite:, postgres:// or mysql://",
     );
-  return byScheme(SCHEMES, url, "reservations'")(address, options.migrate ?? true);
+  return byScheme(SCHEMES, url, "reservations")(address, options.migrate ?? true);
 }
 
 async function openMemory(): Promise<ReservationStore> {
@@ -46,7 +54,7 @@ async function openMemory(): Promise<ReservationStore> {
   return memoryReservations();
 }
 
-async function openSqlite(address: Address): Promise<ReservationStore> {
+async function openSqlite(address: StoreUrl): Promise<ReservationStore> {
   const { sqliteReservations } = await import("./sqlite.ts");
   const synchronous = oneOf(address, "synchronous", ["full", "normal"] as const);
   const exclusive = flag(address, "exclusive");
@@ -57,7 +65,7 @@ async function openSqlite(address: Address): Promise<ReservationStore> {
   });
 }
 
-async function openPostgres(address: Address, isMigrated: boolean): Promise<ReservationStore> {
+async function openPostgres(address: StoreUrl, isMigrated: boolean): Promise<ReservationStore> {
   const { postgresReservations } = await import("./postgres.ts");
   const prepare = flag(address, "prepare");
   const { pool: client } = await postgresClients(address);
@@ -65,7 +73,7 @@ async function openPostgres(address: Address, isMigrated: boolean): Promise<Rese
   return opened(store, () => client.end(), isMigrated && store.migrate);
 }
 
-async function openMysql(address: Address, isMigrated: boolean): Promise<ReservationStore> {
+async function openMysql(address: StoreUrl, isMigrated: boolean): Promise<ReservationStore> {
   const { mysqlReservations } = await import("./mysql.ts");
   const client = await mysqlPool(address);
   const store = mysqlReservations({ client });

@@ -1,37 +1,43 @@
 /**
- * The statements of reservations on Postgres. A transaction is `lock`, `read`, `write`, however many actions it carries.
+ * The statements of reservations on Postgres. A transaction is `lock`, `read`, `write`, for any number of actions.
  *
- * What is locked are rows of two tables: keys, then resources, each in the byte order of their names. A name that has no
- * row gets one with nothing in it, so that it can be locked like the others: whoever comes second waits for the first to
- * end, and a rollback leaves nothing. (Advisory locks could do the same, but take room in a table of fixed size that the
- * whole server shares.) Nothing changes a commitment but under the lock of its resource, so it needs none of its own.
+ * Rows of two tables are locked: first keys, then resources, each in the byte order of their names. A name without a row
+ * gets an empty row, a placeholder, so that it can be locked too: a second transaction waits for the first, and a rollback
+ * removes the placeholder. (Advisory locks could do the same, but they use a table of fixed size that the whole server
+ * shares.) A commitment changes only under the lock of its resource, so it needs no lock itself.
  *
- * Parameters are text. Rows are looked up in LATERAL subqueries, one by one, and written with ON CONFLICT, since a plan
- * that is made for an empty table and kept for a full one must not scan it.
+ * All parameters are text. Rows are found by LATERAL subqueries and written with ON CONFLICT, because Postgres may keep a
+ * plan that was made for an empty table, and that plan must not scan a full one.
  */
 import { hash } from "node:crypto";
 import type { Statement } from "../stores/postgres/client.ts";
-import type { Tables } from "./postgres/migrations.ts";
-import { CHECKPOINT, COMMITMENT, type Columns, EVENT, KEY, RESOURCE } from "./postgres/rows.ts";
+import { WAITS_FOR_STANDBYS } from "../stores/postgres/durability.ts";
+import { CHECKPOINT, COMMITMENT, type ColumnTypes, EVENT, KEY, RESOURCE } from "./postgres/rows.ts";
+import type { TableNames } from "./postgres/schema.ts";
 
-/** Milliseconds since the epoch, whenever it is evaluated. */
+/** Milliseconds since the epoch at the moment of evaluation. */
 const CLOCK = "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint";
-/** No lock is waited for longer than this. */
-const LOCK_TIMEOUT_MS = 2_000;
-/** A process that stands still between two statements must not keep others from what it has locked. */
+/**
+ * Milliseconds since the epoch when a read-only statement began. Its snapshot is older than `clock_timestamp`, so with
+ * that clock a hold that was confirmed in between would look as if its time had run out.
+ */
+const BEGUN = CLOCK.replace("clock_", "transaction_");
+/** The longest wait for a lock. */
+export const LOCK_TIMEOUT_MS = 2_000;
+/** Ends a transaction whose process stopped between two statements, so that its locks are released. */
 const IDLE_TIMEOUT_MS = 10_000;
 
-const columnsOf = (columns: Columns) => Object.keys(columns).join(", ");
-const textsOf = (columns: Columns) =>
+const columnList = (columns: ColumnTypes) => Object.keys(columns).join(", ");
+const textColumnList = (columns: ColumnTypes) =>
   Object.keys(columns)
     .map((name) => `${name}::text`)
     .join(", ");
 
 /**
- * Locks the keys `$2` and then the resources: those named by `$3` and those of the commitments `$4`, which never change
- * theirs. All of the namespace `$1`. Answers a row with the name of each resource.
+ * Locks the keys `$2`, then the resources: those named in `$3`, and those of the commitments `$4`, which never change. All
+ * are of the namespace `$1`. Returns the name of each resource.
  */
-function lock({ keys, resources, commitments }: Tables): string {
+function lock({ keys, resources, commitments }: TableNames): string {
   return `WITH given AS MATERIALIZED (
     SELECT ($1::text) COLLATE "C" AS namespace, ($2::text)::text[] AS key_ids, ($3::text)::text[] AS names,
       ($4::text)::text[] AS commitment_ids, set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true),
@@ -60,21 +66,21 @@ function lock({ keys, resources, commitments }: Tables): string {
 
 const WIDTH = Math.max(...[KEY, RESOURCE, COMMITMENT].map((columns) => Object.keys(columns).length));
 
-/** What kind of row it is, then its columns, then nothing up to the widest. */
-function shown(kind: string, columns: Columns): string {
+/** The kind of the row, its columns, and NULLs up to the width of the widest row. */
+function shown(kind: string, columns: ColumnTypes): string {
   const padding = ", NULL".repeat(WIDTH - Object.keys(columns).length);
-  return `'${kind}', ${textsOf(columns)}${padding}`;
+  return `'${kind}', ${textColumnList(columns)}${padding}`;
 }
 
 /**
- * What was locked, by a snapshot that is younger than the locks, and the clock: the keys `$2`, the resources `$3`, the
- * commitments `$4`; and of each resource `$5` at most so many (`$6`) holds whose time is over, the oldest first.
- * `resource || ''` is in one index only: by another, a plan could go through all that was ever held of the resource.
+ * Selects the time and the locked rows, with a snapshot taken after the locks: the keys `$2`, the resources `$3`, the
+ * commitments `$4`, and for each resource `$5` up to `$6` holds whose time is over, oldest first. The expression
+ * `resource || ''` is in one index only; with another index, a plan could read all commitments of the resource.
  */
-function read({ keys, resources, commitments }: Tables): string {
-  const each = (array: string, columns: Columns, table: string, name: string) =>
+function read({ keys, resources, commitments }: TableNames): string {
+  const each = (array: string, columns: ColumnTypes, table: string, name: string) =>
     `given CROSS JOIN unnest(${array}) AS wanted CROSS JOIN LATERAL (
-      SELECT ${columnsOf(columns)} FROM ${table} WHERE namespace = given.namespace AND ${name} = wanted LIMIT 1
+      SELECT ${columnList(columns)} FROM ${table} WHERE namespace = given.namespace AND ${name} = wanted LIMIT 1
     ) AS r`;
   return `WITH given AS MATERIALIZED (
     SELECT ($1::text) COLLATE "C" AS namespace, ($2::text)::text[] AS key_ids, ($3::text)::text[] AS names,
@@ -83,47 +89,56 @@ function read({ keys, resources, commitments }: Tables): string {
   )
   SELECT 'now', now::text${", NULL".repeat(WIDTH - 1)} FROM given
   UNION ALL
-  SELECT ${shown("key", qualified(KEY))} FROM ${each("key_ids", KEY, keys, "id")} WHERE r.digest IS NOT NULL
+  SELECT ${shown("key", qualified(KEY))} FROM ${each("key_ids", KEY, keys, "id")} WHERE ${isFilled(KEY)}
   UNION ALL
   SELECT ${shown("resource", qualified(RESOURCE))} FROM ${each("names", RESOURCE, resources, "name")}
-    WHERE r.capacity IS NOT NULL
+    WHERE ${isFilled(RESOURCE)}
   UNION ALL
   SELECT ${shown("commitment", qualified(COMMITMENT))} FROM ${each("commitment_ids", COMMITMENT, commitments, "id")}
   UNION ALL
   SELECT * FROM (
     SELECT ${shown("elapsed", qualified(COMMITMENT))}
     FROM given CROSS JOIN unnest(placements, limits) AS sought (wanted, bound) CROSS JOIN LATERAL (
-      SELECT ${columnsOf(COMMITMENT)} FROM ${commitments}
+      SELECT ${columnList(COMMITMENT)} FROM ${commitments}
       WHERE namespace = given.namespace AND resource || '' = wanted AND state = 'held' AND expires_at <= given.now
       ORDER BY expires_at, id LIMIT bound
     ) AS r ORDER BY r.expires_at, r.id
   ) AS elapsed`;
 }
 
-function qualified(columns: Columns): Columns {
+/**
+ * Whether the row is not a placeholder, in which all cells but its namespace and name are NULL. A row with some NULL cells
+ * is damaged. It must not count as missing, or its action would run again.
+ */
+function isFilled(columns: ColumnTypes): string {
+  const [, , ...rest] = Object.keys(columns).map((name) => `r.${name}`);
+  return `num_nonnulls(${rest.join(", ")}) > 0`;
+}
+
+function qualified(columns: ColumnTypes): ColumnTypes {
   return Object.fromEntries(Object.entries(columns).map(([name, type]) => [`r.${name}`, type]));
 }
 
-/** Rows of a JSON array, whose names are those of the columns. */
-function given(parameter: string, columns: Columns): string {
+/** The rows of a JSON array whose members are named like the columns. */
+function given(parameter: string, columns: ColumnTypes): string {
   const typed = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
   return `json_to_recordset((${parameter}::text)::json) AS given (${typed.join(", ")})`;
 }
 
-function insert(table: string, columns: Columns, parameter: string): string {
-  const names = columnsOf(columns);
+function insert(table: string, columns: ColumnTypes, parameter: string): string {
+  const names = columnList(columns);
   return `INSERT INTO ${table} (${names}) SELECT ${names} FROM ${given(parameter, columns)}`;
 }
 
-function upsert(table: string, columns: Columns, parameter: string, by: readonly string[]): string {
+function upsert(table: string, columns: ColumnTypes, parameter: string, by: readonly string[]): string {
   const changed = Object.keys(columns).filter((name) => !by.includes(name));
   return `${insert(table, columns, parameter)} ON CONFLICT (${by.join(", ")}) DO UPDATE SET ${changed
     .map((name) => `${name} = excluded.${name}`)
     .join(", ")}`;
 }
 
-/** All that was decided, a JSON array a table; and removes the rows that were made to lock the resources `$7` of `$6`. */
-function write({ keys, resources, commitments, events, checkpoints }: Tables): string {
+/** Writes the decision, with one JSON array for each table (`$1` to `$5`), and deletes the placeholders of the resources `$7` in the namespace `$6`. */
+function write({ keys, resources, commitments, events, checkpoints }: TableNames): string {
   return `WITH written_keys AS (${upsert(keys, KEY, "$1", ["namespace", "id"])}),
   written_resources AS (${upsert(resources, RESOURCE, "$2", ["namespace", "name"])}),
   written_commitments AS (${upsert(commitments, COMMITMENT, "$3", ["namespace", "id"])}),
@@ -132,13 +147,13 @@ function write({ keys, resources, commitments, events, checkpoints }: Tables): s
   DELETE FROM ${resources} WHERE namespace = ($6::text) AND name = ANY (($7::text)::text[]) AND capacity IS NULL`;
 }
 
-/** A row if the transaction `$3` has written the key `$2`. */
-function written({ keys }: Tables): string {
+/** Returns a row if the transaction `$3` wrote the key `$2`. */
+function written({ keys }: TableNames): string {
   return `SELECT id FROM ${keys} WHERE namespace = ($1::text) AND id = ($2::text) AND written_by = ($3::text)`;
 }
 
-/** Removes at most `$1` keys past their time; those that somebody has locked are left. Answers (looked at, removed). */
-function purge({ keys }: Tables): string {
+/** Deletes up to `$1` keys past their time; locked keys are skipped. Returns (selected, deleted). */
+function purge({ keys }: TableNames): string {
   return `WITH old AS MATERIALIZED (
     SELECT namespace, id FROM ${keys} WHERE kept_until <= ${CLOCK.replace("clock_", "statement_")}
     ORDER BY kept_until LIMIT ($1::text)::bigint FOR UPDATE SKIP LOCKED
@@ -149,14 +164,15 @@ function purge({ keys }: Tables): string {
   SELECT (SELECT count(*) FROM old)::text, (SELECT count(*) FROM removed)::text`;
 }
 
-/** As the store of claims asks it: (version, schema, default isolation, is a replica, is read-only, encoding). */
-function check({ migrations }: Tables): string {
+/** The same columns as in the claim store: (version, schema, default isolation, is a replica, is read-only, encoding, waits for standbys). */
+function check({ migrations }: TableNames): string {
   return `SELECT (SELECT max(version) FROM ${migrations})::text, NULL, current_setting('default_transaction_isolation'),
-    pg_is_in_recovery()::text, current_setting('transaction_read_only'), current_setting('server_encoding')`;
+    pg_is_in_recovery()::text, current_setting('transaction_read_only'), current_setting('server_encoding'),
+    ${WAITS_FOR_STANDBYS}`;
 }
 
-/** Rows of (name, value); a table that is UNLOGGED is named by `unlogged`. */
-function settings(tables: Tables): string {
+/** Rows of (name, value). `unlogged` names a table that is UNLOGGED. */
+function settings(tables: TableNames): string {
   const { commitments, resources, keys, events, checkpoints } = tables;
   const all = [commitments, resources, keys, events, checkpoints].map(
     (table) => `'${table.replaceAll("'", "''")}'::regclass`,
@@ -171,9 +187,12 @@ function settings(tables: Tables): string {
   FROM pg_stat_replication`;
 }
 
-/** A page of a table, in the order of a column (`r.`, since the answer's own is text): of the namespace `$1`, after `$3`, at most `$2`; and where columns are what is given. */
-export interface Paged {
-  readonly table: keyof Omit<Tables, "migrations">;
+/**
+ * A page of a table in the namespace `$1`: up to `$2` rows after the position `$3`, sorted by the column `order`. Each
+ * filter is a column that must equal the next parameter. The statement sorts by `r.order`, since the output column is text.
+ */
+export interface PageShape {
+  readonly table: keyof Omit<TableNames, "migrations">;
   readonly order: string;
   readonly filters: readonly string[];
 }
@@ -186,23 +205,31 @@ const COLUMNS = {
   checkpoints: CHECKPOINT,
 };
 
-function page(tables: Tables, { table, order, filters }: Paged): string {
+function page(tables: TableNames, { table, order, filters }: PageShape): string {
   const where = filters.map((name, index) => ` AND ${name} = ($${index + 4}::text)`).join("");
-  return `SELECT ${textsOf(COLUMNS[table])} FROM ${tables[table]} AS r
+  return `SELECT ${textColumnList(COLUMNS[table])} FROM ${tables[table]} AS r
   WHERE namespace = ($1::text) AND ${order} > ($3::text)${where} ORDER BY r.${order} LIMIT ($2::text)::bigint`;
 }
 
-/** Events are in the order of two columns: after the subject `$3` and its number `$4`; of the subject `$5` alone. */
-function eventsPage(tables: Tables, isOfOne: boolean): string {
-  return `SELECT ${textsOf(EVENT)} FROM ${tables.events} AS r
+/** Events are sorted by two columns: those after the subject `$3` and the number `$4`; only those of the subject `$5`, if `isOfOne`. */
+function eventsPage(tables: TableNames, isOfOne: boolean): string {
+  return `SELECT ${textColumnList(EVENT)} FROM ${tables.events} AS r
   WHERE namespace = ($1::text) AND (subject, number) > (($3::text), ($4::text)::bigint)${
     isOfOne ? " AND subject = ($5::text)" : ""
   } ORDER BY r.subject, r.number LIMIT ($2::text)::bigint`;
 }
 
-export type Statements = ReturnType<typeof statementsOf>;
+function elapsed({ commitments }: TableNames, hasPosition: boolean): string {
+  const afterPosition = ` AND (expires_at, id) > (SELECT expires_at, id FROM ${commitments}
+        WHERE namespace = ($1::text) AND id = ($3::text))`;
+  return `SELECT id FROM ${commitments} WHERE namespace = ($1::text) AND state = 'held'
+        AND expires_at <= (SELECT ${CLOCK})${hasPosition ? afterPosition : ""}
+        ORDER BY expires_at, id LIMIT ($2::text)::bigint`;
+}
 
-export function statementsOf(tables: Tables) {
+export type Statements = ReturnType<typeof createStatements>;
+
+export function createStatements(tables: TableNames) {
   const { commitments } = tables;
   return {
     lock: named("lock", lock(tables)),
@@ -213,24 +240,21 @@ export function statementsOf(tables: Tables) {
     check: named("check", check(tables)),
     settings: named("settings", settings(tables)),
     now: named("now", `SELECT (${CLOCK})::text`),
-    /** (now, then the commitment `$2` or nothing). */
+    /** Returns one row: (now, the columns of the commitment `$2` or NULLs). */
     get: named(
       "get",
-      `SELECT (${CLOCK})::text, found.* FROM (SELECT 1) AS once LEFT JOIN LATERAL (
-        SELECT ${textsOf(COMMITMENT)} FROM ${commitments} WHERE namespace = ($1::text) AND id = ($2::text)
+      `SELECT (${BEGUN})::text, found.* FROM (SELECT 1) AS once LEFT JOIN LATERAL (
+        SELECT ${textColumnList(COMMITMENT)} FROM ${commitments} WHERE namespace = ($1::text) AND id = ($2::text)
       ) AS found ON true`,
     ),
-    elapsed: named(
-      "elapsed",
-      `SELECT id FROM ${commitments} WHERE namespace = ($1::text) AND state = 'held'
-        AND expires_at <= (SELECT ${CLOCK}) ORDER BY expires_at, id LIMIT ($2::text)::bigint`,
-    ),
-    page: (paged: Paged) => named("page", page(tables, paged)),
+    /** Up to `$2` ids of holds in the namespace `$1`; only those after the commitment `$3`, if `hasPosition`. */
+    elapsed: (hasPosition: boolean) => named("elapsed", elapsed(tables, hasPosition)),
+    page: (paged: PageShape) => named("page", page(tables, paged)),
     events: (isOfOne: boolean) => named("events", eventsPage(tables, isOfOne)),
   };
 }
 
-/** The same name means the same text on every connection, which the tables of another schema would break. */
+/** The name contains a hash of the text: tables of another schema change the text, and a name must mean the same text on every connection. */
 function named(what: string, text: string): Statement {
   return { name: `nevertwice_r_${what}_${hash("sha256", text, "hex").slice(0, 16)}`, text };
 }

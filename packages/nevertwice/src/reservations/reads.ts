@@ -1,16 +1,16 @@
-/** What people and their tools look at: commitments, resources, and what happened to them. Nothing here needs a key. */
-
+/** The reads: commitments, resources and their events, for people and their tools. Reads need no key. */
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
-import { type Check, checkOptions, isText, oneOf, wholeFrom } from "../core/policy.ts";
-import { type CommitmentState, isElapsed } from "./commitment.ts";
+import { type Check, checkOptions, isText, oneOf, wholeFrom } from "../core/option-checks.ts";
+import { COMMITMENT_STATES, type CommitmentState, isElapsed } from "./commitment.ts";
 import { commitmentSubject, type JournalEvent } from "./journal.ts";
-import type { CommitmentQuery, KeptCommitment, KeptResource, Page, ReservationStore } from "./ledger.ts";
+import type { CommitmentQuery, KeptCommitment, KeptResource, Page, ReservationStore } from "./store.ts";
+import { unreadableError } from "./stored-rows.ts";
 
 export interface Paging {
-  /** How many at most; default 100, and no more than 1,000. */
+  /** The most rows of a page; default 100, maximum 1,000. */
   readonly limit?: number | undefined;
-  /** The `next` of the page before. */
+  /** The `next` of the previous page. */
   readonly after?: string | undefined;
 }
 
@@ -25,22 +25,23 @@ export interface CommitmentsQuery extends HeldQuery {
 
 /** A commitment as people see it. */
 export interface CommitmentView extends KeptCommitment {
-  /** Held, and its time is over: it can no longer be confirmed, whether or not somebody has written that it expired. */
+  /** Held, but past `expiresAt`: it can no longer be confirmed, even though its expiry is not recorded yet. */
   readonly isElapsed: boolean;
 }
 
+/** Lists leave out rows that cannot be read, and report them in `unreadable`. Reads of a single row throw `store-unsafe` instead. */
 export interface Reads {
   get(id: string): Promise<CommitmentView | undefined>;
-  /** Commitments in every state, or in one. */
+  /** Commitments in all states, or in one. */
   list(query?: CommitmentsQuery): Promise<Page<CommitmentView>>;
-  /** What is held: all of it, or of one resource or requester. */
+  /** Holds: all of them, or those of one resource or requester. */
   listHeld(query?: HeldQuery): Promise<Page<CommitmentView>>;
   byResource(resource: string, page?: Paging): Promise<Page<CommitmentView>>;
   byRequester(requester: string, page?: Paging): Promise<Page<CommitmentView>>;
-  /** All that happened to a commitment, from its first event on. */
+  /** All events of a commitment, the first one first. */
   history(id: string): Promise<readonly JournalEvent[]>;
   resource(name: string): Promise<KeptResource | undefined>;
-  /** Resources that were declared, or that something was held of, by their names. */
+  /** Resources that were declared or held, sorted by name. */
   listResources(page?: Paging): Promise<Page<KeptResource>>;
 }
 
@@ -49,15 +50,14 @@ const MAX_PAGE = 1_000;
 
 const PAGING_CHECKS: Readonly<Record<string, Check>> = { limit: isLimit, after: isText };
 const HELD_CHECKS = { ...PAGING_CHECKS, resource: isText, requester: isText };
-const STATES = ["held", "confirmed", "released", "expired"] as const satisfies readonly CommitmentState[];
 
-export function readsOf(store: ReservationStore, namespace: string): Reads {
+export function createReads(store: ReservationStore, namespace: string): Reads {
   async function view(
     query: Omit<CommitmentQuery, "limit" | "namespace"> & Paging,
   ): Promise<Page<CommitmentView>> {
     const { limit = PAGE, ...rest } = query;
     const [page, now] = await Promise.all([store.commitments({ ...rest, limit, namespace }), store.now()]);
-    return { ...page, rows: page.rows.map((row) => viewOf(row, now)) };
+    return { ...page, rows: page.rows.map((row) => toView(row, now)) };
   }
 
   async function viewBy(
@@ -72,11 +72,13 @@ export function readsOf(store: ReservationStore, namespace: string): Reads {
 
   return {
     async get(id) {
-      const { commitment, now } = await store.get(namespace, checkedPart(id, "id", "options-invalid"));
-      return commitment && viewOf(commitment, now);
+      const found = await store.get(namespace, checkedPart(id, "id", "options-invalid"));
+      const { commitment, now, unreadable } = found;
+      if (unreadable !== undefined) throw unreadableError(unreadable);
+      return commitment && toView(commitment, now);
     },
     async list(query = {}) {
-      checkOptions(query, { ...HELD_CHECKS, state: oneOf(...STATES) });
+      checkOptions(query, { ...HELD_CHECKS, state: oneOf(...COMMITMENT_STATES) });
       return view(query);
     },
     async listHeld(query = {}) {
@@ -91,6 +93,7 @@ export function readsOf(store: ReservationStore, namespace: string): Reads {
       let after: string | undefined;
       do {
         const page = await store.events({ namespace, subject, limit: PAGE, after });
+        refuseUnreadable(page);
         events.push(...page.rows);
         after = page.next;
       } while (after !== undefined);
@@ -98,7 +101,9 @@ export function readsOf(store: ReservationStore, namespace: string): Reads {
     },
     async resource(name) {
       checkedPart(name, "name", "options-invalid");
-      return (await store.resources({ namespace, name, limit: 1 })).rows[0];
+      const page = await store.resources({ namespace, name, limit: 1 });
+      refuseUnreadable(page);
+      return page.rows[0];
     },
     async listResources(page = {}) {
       checkOptions(page, PAGING_CHECKS);
@@ -108,12 +113,18 @@ export function readsOf(store: ReservationStore, namespace: string): Reads {
   };
 }
 
-function viewOf(commitment: KeptCommitment, now: number): CommitmentView {
+/** For reads that return everything: leaving out a row would make the answer wrong. */
+function refuseUnreadable({ unreadable = [] }: Page<unknown>): void {
+  const [first] = unreadable;
+  if (first !== undefined) throw unreadableError(first);
+}
+
+function toView(commitment: KeptCommitment, now: number): CommitmentView {
   return { ...commitment, isElapsed: commitment.state === "held" && isElapsed(commitment, now) };
 }
 
 function isLimit(name: string, value: unknown): void {
   wholeFrom(1)(name, value);
   if ((value as number) > MAX_PAGE)
-    throw new NevertwiceError("options-invalid", `${name} is ${value}; ${MAX_PAGE} is the most.`);
+    throw new NevertwiceError("options-invalid", `${name} is ${value}; it must be at most ${MAX_PAGE}.`);
 }

@@ -1,15 +1,17 @@
 /**
- * What can be held, and how much of it. Pure. A resource that nobody declared is one unit, free to whoever comes first; a
- * declared one has a capacity. What is taken is never more than there is, and nothing is ever cut down to fit.
+ * The registry of resources and their capacity. Pure. An undeclared resource has one unit; a declared one has a capacity.
+ * The units taken never exceed the capacity, and a request is never reduced to fit: it is granted whole or rejected.
  */
 import { isUnits } from "./commitment.ts";
 
-export type ResourceState = "open" | "suspended" | "closed";
+export const RESOURCE_STATES = ["open", "suspended", "closed"] as const;
+
+export type ResourceState = (typeof RESOURCE_STATES)[number];
 
 export interface Resource {
   readonly name: string;
   readonly capacity: number;
-  /** Units that are held, or confirmed and not given back. */
+  /** Units that are held, or confirmed and not yet given back. */
   readonly taken: number;
   readonly state: ResourceState;
   readonly isDeclared: boolean;
@@ -27,28 +29,30 @@ export type Allotment =
   | { readonly resource: Resource }
   | { readonly rejected: RegistryRejection; readonly detail: string };
 
-/** What a name stands for that nobody declared. */
+/** The resource behind a name that was never declared. */
 export function undeclared(name: string): Resource {
   return { name, capacity: 1, taken: 0, state: "open", isDeclared: false };
 }
 
 /** Takes units for a new hold. */
 export function take(resource: Resource, units: number): Allotment {
-  if (resource.state === "suspended") return rejected("pool-suspended", "nothing new is held there for now");
-  if (resource.state === "closed") return rejected("pool-closed", "nothing is held there any more");
+  if (resource.state === "suspended")
+    return rejected("pool-suspended", "the resource is suspended and takes no new holds for now");
+  if (resource.state === "closed")
+    return rejected("pool-closed", "the resource is closed and takes no new holds");
   const free = resource.capacity - resource.taken;
   if (units > free)
     return rejected(
       "resource-unavailable",
-      `${free} of ${resource.capacity} are free, and ${units} were asked for`,
+      `${units} units were requested, and ${free} of ${resource.capacity} are free`,
     );
   return { resource: { ...resource, taken: resource.taken + units } };
 }
 
-/** Gives units back: of a hold that ended, of the rest of a confirmed one, or of what was confirmed. In every state. */
+/** Frees units of a hold that ended, was confirmed in part, or was given back. Works in every state of the resource. */
 export function giveBack(resource: Resource, units: number): Resource {
   if (units > resource.taken)
-    throw new Error(`${units} cannot be given back of ${resource.taken} that are taken of ${resource.name}`);
+    throw new Error(`cannot give back ${units} units of ${resource.name}: only ${resource.taken} are taken`);
   return { ...resource, taken: resource.taken - units };
 }
 
@@ -56,7 +60,7 @@ export function declare(found: Resource | undefined, name: string, capacity: unk
   if (!isCapacity(capacity)) return rejected("invalid-request", "capacity must be a whole number from 0");
   const resource = found ?? undeclared(name);
   if (resource.isDeclared)
-    return rejected("invalid-request", "it is declared already; adjust changes its capacity");
+    return rejected("invalid-request", "the resource is already declared; change its capacity with adjust");
   return resized({ ...resource, isDeclared: true }, capacity);
 }
 
@@ -73,20 +77,21 @@ export function resume(found: Resource | undefined): Allotment {
   return whileOpen(found, (resource) => ({ resource: { ...resource, state: "open" } }));
 }
 
-/** For good. What is held there can still be confirmed, released, expired and given back. */
+/** Cannot be undone. Existing holds can still be confirmed, released, expired and given back. */
 export function close(found: Resource | undefined): Allotment {
   return whileOpen(found, (resource) => ({ resource: { ...resource, state: "closed" } }));
 }
 
 function whileOpen(found: Resource | undefined, change: (resource: Resource) => Allotment): Allotment {
-  if (found === undefined || !found.isDeclared) return rejected("not-known", "nobody has declared it");
-  if (found.state === "closed") return rejected("pool-closed", "it is closed for good");
+  if (found === undefined || !found.isDeclared) return rejected("not-known", "the resource is not declared");
+  if (found.state === "closed")
+    return rejected("pool-closed", "the resource is closed, which cannot be undone");
   return change(found);
 }
 
 function resized(resource: Resource, capacity: number): Allotment {
   if (capacity < resource.taken)
-    return rejected("units-exceeded", `${resource.taken} are taken, and ${capacity} cannot hold them`);
+    return rejected("units-exceeded", `capacity ${capacity} is too small: ${resource.taken} units are taken`);
   return { resource: { ...resource, capacity } };
 }
 

@@ -1,68 +1,115 @@
 /**
  * Reservations in one SQLite file. `{ file }` opens it in a worker thread, in WAL mode and flushed at every commit; several
- * processes of one machine may share it. `{ database }` uses a connection of the caller's, in the caller's thread. A group
- * of actions is one transaction and one flush. The store of a guard may live in the same file.
+ * processes of one machine may share it. `{ database }` uses a connection that the caller opened, in the caller's thread. A
+ * group of actions is one transaction and one flush. A guard's store may use the same file.
  */
+import { Worker } from "node:worker_threads";
 import { systemClock } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { fromFailure } from "../stores/sqlite/copied-errors.ts";
-import { type SqliteDatabaseOptions, type SqliteFileOptions, sourceOf } from "../stores/sqlite/options.ts";
-import { judge } from "../stores/sqlite/settings.ts";
-import type { Epitaph } from "../stores/sqlite/thread.ts";
-import { MayBeWritten, NotWritten, type ReservationStore } from "./ledger.ts";
-import type { Method } from "./sqlite/calls.ts";
-import type { Connection } from "./sqlite/connection.ts";
-import { engineFor } from "./sqlite/engine.ts";
+import type { FileSettings } from "../stores/sqlite/client.ts";
+import {
+  type SqliteDatabaseOptions,
+  type SqliteFileOptions,
+  type SqliteSource,
+  toSource,
+} from "../stores/sqlite/client.ts";
+import { judgeDurability } from "../stores/sqlite/durability.ts";
+import { restoreError } from "../stores/sqlite/errors.ts";
+import {
+  createWorkerThread,
+  type ErrorOnEnd,
+  type WorkerData,
+  type WorkerThread,
+} from "../stores/sqlite/worker-thread.ts";
+import {
+  type ConnectionCall,
+  type ConnectionMethod,
+  type ReservationConnection,
+  runCalls,
+} from "./sqlite/connection.ts";
+import { MayBeWritten, NotWritten, type ReservationStore } from "./store.ts";
 
-export type { SqliteDatabase, SqliteStatement, SqlValue } from "../stores/sqlite/driver.ts";
-export type { SqliteDatabaseOptions, SqliteFileOptions } from "../stores/sqlite/options.ts";
+export type {
+  SqliteDatabase,
+  SqliteDatabaseOptions,
+  SqliteFileOptions,
+  SqliteStatement,
+  SqlValue,
+} from "../stores/sqlite/client.ts";
 export type SqliteReservationsOptions = SqliteFileOptions | SqliteDatabaseOptions;
 
-/** Nobody knows how far a transaction came that a thread had begun when it ended. */
-const unlessBegun: Epitaph = (error, hasBegun) => (hasBegun ? new MayBeWritten([], error) : error);
+/** If the worker ended during a transaction, it is not known whether that transaction was committed. */
+const doubtIfBegun: ErrorOnEnd = (error, hasBegun) => (hasBegun ? new MayBeWritten([], error) : error);
 
-/** Fails with `options-invalid` on a bad option, by name; what is wrong with the file is told to the first call. */
+/** Throws `options-invalid`, with the name of the option. A problem with the file is reported by the first call. */
 export function sqliteReservations(options: SqliteReservationsOptions): ReservationStore {
-  const source = sourceOf(options, "for reservations in memory use memoryReservations()");
+  const source = toSource(options, "for reservations in memory use memoryReservations()");
   const { clock } = { clock: systemClock, ...source };
-  const engine = engineFor(source);
+  const runner = "settings" in source ? runInWorker(source.settings) : runInThisThread(source);
   let closing: Promise<void> | undefined;
 
-  async function ask<Name extends Method>(
+  async function call<Name extends ConnectionMethod>(
     method: Name,
-    values: Parameters<Connection[Name]>,
-    epitaph?: Epitaph,
-  ): Promise<ReturnType<Connection[Name]>> {
+    values: Parameters<ReservationConnection[Name]>,
+    epitaph?: ErrorOnEnd,
+  ): Promise<ReturnType<ReservationConnection[Name]>> {
     if (closing !== undefined) throw new NevertwiceError("unavailable", "the SQLite store is closed.");
-    return (await engine.run([method, values], epitaph)) as ReturnType<Connection[Name]>;
+    return (await runner.run([method, values], epitaph)) as ReturnType<ReservationConnection[Name]>;
   }
 
   return {
     async transact(group, rules) {
-      const { answers, doubt } = await ask("transact", [group, rules], unlessBegun).catch((error) => {
+      const { answers, doubt } = await call("transact", [group, rules], doubtIfBegun).catch((error) => {
         throw error instanceof MayBeWritten ? error : new NotWritten(error);
       });
-      if (doubt !== undefined) throw new MayBeWritten(answers, fromFailure(doubt));
+      if (doubt !== undefined) throw new MayBeWritten(answers, restoreError(doubt));
       return answers;
     },
-    get: (namespace, id) => ask("get", [namespace, id]),
-    commitments: (query) => ask("commitments", [query]),
-    resources: (query) => ask("resources", [query]),
-    keys: (query) => ask("keys", [query]),
-    events: (query) => ask("events", [query]),
-    checkpoints: (query) => ask("checkpoints", [query]),
-    elapsed: (namespace, limit) => ask("elapsed", [namespace, limit]),
-    purge: (limit) => ask("purge", [limit]),
-    // A worker reads the same clock of this machine.
+    get: (namespace, id) => call("get", [namespace, id]),
+    commitments: (query) => call("commitments", [query]),
+    resources: (query) => call("resources", [query]),
+    keys: (query) => call("keys", [query]),
+    events: (query) => call("events", [query]),
+    checkpoints: (query) => call("checkpoints", [query]),
+    elapsed: (namespace, limit, after) => call("elapsed", [namespace, limit, after]),
+    purge: (limit) => call("purge", [limit]),
+    // The worker reads the same clock of this machine.
     now: async () => clock.now(),
-    settings: async () => judge(await ask("facts", [])),
+    settings: async () => judgeDurability(await call("facts", [])),
     refusesAvailable:
       "settings" in source
-        ? "with { file } the transactions run in a worker thread, and a function cannot be sent there; open the file yourself and give { database }"
+        ? "with { file } the transactions run in a worker thread, and a function cannot be sent there; open the file yourself and pass { database }"
         : undefined,
     close() {
-      closing ??= engine.close();
+      closing ??= runner.close();
       return closing;
     },
+  };
+}
+
+type ReservationRunner = Pick<WorkerThread<ConnectionCall, unknown>, "run" | "close">;
+
+function runInWorker(settings: FileSettings): ReservationRunner {
+  return createWorkerThread({
+    start: (gate) =>
+      new Worker(new URL("./sqlite/worker.js", import.meta.url), {
+        workerData: { settings, gate } satisfies WorkerData,
+        name: "nevertwice-reservations",
+      }),
+  });
+}
+
+/** The caller's connection has its own busy timeout, so no step waits here. The connection stays open on close. */
+function runInThisThread({
+  database,
+  clock,
+}: Extract<SqliteSource, { readonly clock: unknown }>): ReservationRunner {
+  let run: ((call: ConnectionCall) => unknown) | undefined;
+  return {
+    async run(call) {
+      run ??= runCalls(database, { clock, waiting: (step) => step() });
+      return run(call);
+    },
+    close: async () => {},
   };
 }

@@ -1,4 +1,4 @@
-/** A store whose outcomes are encrypted before they leave this process, around any other store. */
+/** Wraps any store, and encrypts outcomes before they leave this process. */
 import { NevertwiceError } from "../core/errors.ts";
 import { notKept } from "../core/outcome.ts";
 import type { ListRequest, Store, StoreRecord } from "../core/store.ts";
@@ -7,22 +7,22 @@ import { roomWithin, seal, unseal } from "./seal.ts";
 
 export type { SealingKey, SealingOptions } from "./keyring.ts";
 
-/** On every sealed store, and on copies of it. */
+/** Marks every sealed store, and copies of it. */
 const IS_SEALED = Symbol.for("nevertwice.sealed");
 
 const UNREADABLE = notKept("unreadable");
 
 /**
- * The same store, with its outcomes sealed by AES-256-GCM under the current key. A claim of work whose outcome does not
- * open (its key is missing, it was altered, it is another record's) fails with `sealing-failed`: the work is done and is
- * not run again. Reading and listing show such an outcome as not kept, `unreadable`. Options given as a function are
- * asked for at every use. Only outcomes are sealed: keys, scopes, operations, fingerprints, states and times stay as they are.
+ * Returns the same store with its outcomes sealed by AES-256-GCM under the current key. If an outcome cannot be opened (its
+ * key is missing, it was altered, or it belongs to another record), a claim fails with `sealing-failed`: the work is done
+ * and does not run again. `read` and `list` show such an outcome as not kept, `unreadable`. Options given as a function are
+ * read at every use. Only outcomes are sealed: keys, scopes, operations, fingerprints, states and times are not encrypted.
  */
 export function sealed<S extends Store>(store: S, options: SealingOptions | (() => SealingOptions)): S {
   checkStore(store);
   const keyring = keyringFrom(options);
 
-  /** For those who look at a record: one that does not open hides neither itself nor its neighbours. */
+  /** For `read` and `list`: a record whose outcome cannot be opened is still shown, and does not hide the others. */
   function shown(record: StoreRecord): StoreRecord {
     if (record.outcome === undefined) return record;
     try {
@@ -34,7 +34,7 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
 
   const sealing: Pick<Store, "claim" | "complete" | "read"> = {
     async claim(request) {
-      // Keys that cannot be had refuse the claim: its work would have an outcome that cannot be kept.
+      // If the keys cannot be read the claim fails, since the outcome of its work could not be stored.
       keyring();
       const answer = await store.claim(request);
       if (answer.status !== "completed") return answer;
@@ -71,7 +71,7 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
   return Object.defineProperties({}, descriptors) as S;
 }
 
-/** All that the store has, from its class too: methods on the store itself, and what else it says as it stands when asked. */
+/** Passes on all members of the store, including those of its class: methods bound to the store, and other members as getters. */
 function passedOn(store: Store): PropertyDescriptorMap {
   const descriptors: PropertyDescriptorMap = {};
   const all = store as unknown as Readonly<Record<PropertyKey, unknown>>;
@@ -98,6 +98,6 @@ function checkStore(store: Store): void {
   if (IS_SEALED in store)
     throw new NevertwiceError(
       "options-invalid",
-      "this store is sealed already; give all keys to one sealed().",
+      "this store is already sealed; give all keys to one call of sealed().",
     );
 }

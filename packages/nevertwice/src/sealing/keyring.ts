@@ -1,17 +1,17 @@
-/** The sealing keys: how they are given, checked and replaced. Nothing here ever prints what may be a key. */
+/** The sealing keys: how they are given, checked and replaced. No error here contains anything that may be a key. */
 import { createSecretKey, KeyObject } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
-import { checkOptions, isBoolean } from "../core/policy.ts";
+import { checkOptions, isBoolean } from "../core/option-checks.ts";
 
-/** 32 random bytes: as they are, as a secret `KeyObject`, or as text in hex, base64 or base64url. */
+/** 32 random bytes: as bytes, as a secret `KeyObject`, or as text in hex, base64 or base64url. */
 export type SealingKey = Uint8Array | KeyObject | string;
 
 export interface SealingOptions {
-  /** By id. What was sealed with any of them opens; an id is 1 to 32 letters, digits, `-` and `_`. */
+  /** The keys by id. Outcomes that were sealed with any of them can be opened. An id is 1 to 32 letters, digits, `-` and `_`. */
   readonly keys: Readonly<Record<string, SealingKey>>;
-  /** The id of the key that seals what is kept from now on. */
+  /** The id of the key that seals new outcomes. */
   readonly current: string;
-  /** Whether outcomes that were kept before sealing was switched on are replayed as they are; default false. */
+  /** Whether outcomes that were stored before sealing was switched on are replayed; default false. */
   readonly acceptUnsealed?: boolean | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface Keyring {
 }
 
 const KEY_BYTES = 32;
-/** Shorter than any key as text, so that a key that was given as an id is refused before it is printed. */
+/** Shorter than any key as text, so that a key that was given as an id by mistake is refused before it is printed. */
 export const MAX_ID_LENGTH = 32;
 
 const ID = new RegExp(`^[A-Za-z0-9_-]{1,${MAX_ID_LENGTH}}$`);
@@ -31,8 +31,8 @@ const HEX = /^[0-9A-Fa-f]{64}$/;
 const BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
 
 /**
- * The keys to use now. Options given as a function are asked for at every use, and checked again whenever they are
- * another object than before: keys can be rotated while the process runs.
+ * Returns a function that gives the current keys. Options given as a function are read at every use, and checked again
+ * whenever they are another object than before, so that keys can be rotated while the process runs.
  */
 export function keyringFrom(given: SealingOptions | (() => SealingOptions)): () => Keyring {
   if (typeof given !== "function") {
@@ -77,7 +77,7 @@ function checked(options: SealingOptions): Keyring {
   return { keys, current: { id: options.current, key }, acceptUnsealed: options.acceptUnsealed ?? false };
 }
 
-/** A copy: what the caller does with its bytes afterwards changes nothing. */
+/** A copy, so that changing the given bytes afterwards has no effect. */
 function keyFrom(id: string, given: unknown): KeyObject {
   if (given instanceof KeyObject) {
     if (given.type === "secret" && given.symmetricKeySize === KEY_BYTES) return given;
@@ -88,7 +88,7 @@ function keyFrom(id: string, given: unknown): KeyObject {
     return createSecretKey(given);
   }
   throw invalid(
-    `keys.${id} is no key: it must be ${KEY_BYTES} bytes, or a text of them in hex or base64; randomBytes(${KEY_BYTES}) makes one.`,
+    `keys.${id} is not a key: it must be ${KEY_BYTES} bytes, or text of them in hex or base64; randomBytes(${KEY_BYTES}) creates one.`,
   );
 }
 
@@ -97,7 +97,11 @@ function invalid(message: string): NevertwiceError {
 }
 
 function unobtainable(cause: unknown): NevertwiceError {
-  return new NevertwiceError("sealing-failed", "the sealing keys cannot be had now; the cause says why.", {
-    cause,
-  });
+  return new NevertwiceError(
+    "sealing-failed",
+    "the sealing keys cannot be read now; see the cause of this error.",
+    {
+      cause,
+    },
+  );
 }

@@ -1,7 +1,7 @@
 /**
  * One sealed outcome, as text: `sealed.1.<id of the sealing key>.<nonce, tag and ciphertext in base64url>`. It is
- * AES-256-GCM under a key of the record's own, so no number of records wears a sealing key out: random nonces may meet
- * only among the few outcomes that one record ever has.
+ * AES-256-GCM under a key that is derived for each record. So the number of records under one sealing key has no limit:
+ * random nonces could only collide among the few outcomes of one record.
  */
 import { createCipheriv, createDecipheriv, createHmac, type KeyObject, randomBytes } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
@@ -15,7 +15,7 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const DERIVATION = "nevertwice/sealing/1";
 
-/** What stores write over an outcome that is forgotten, and its kin: they say that work is done, and nothing else. */
+/** Outcomes that stores write without sealing. They say that the work is done, and nothing else. */
 const MARKERS: ReadonlySet<string> = new Set(
   (["forgotten", "too-large", "not-encodable"] as const).map((reason) => notKept(reason)),
 );
@@ -31,11 +31,11 @@ export function seal({ current }: Keyring, recordId: string, outcome: string): s
   return head + Buffer.concat([nonce, cipher.getAuthTag(), ...hidden]).toString("base64url");
 }
 
-/** The outcome that was sealed for this record; anything else fails with `sealing-failed`. */
+/** Opens the outcome that was sealed for this record; throws `sealing-failed` for anything else. */
 export function unseal(keyring: Keyring, recordId: string, text: string): string {
   if (!text.startsWith(SEALED)) return unsealed(keyring, text);
   const end = text.indexOf(".", HEAD.length);
-  if (!text.startsWith(HEAD) || end === -1) throw failed("its form is not one that this version seals in");
+  if (!text.startsWith(HEAD) || end === -1) throw failed("its format is unknown to this version");
   const id = text.slice(HEAD.length, end);
   const key = keyring.keys.get(id);
   if (key === undefined)
@@ -46,13 +46,13 @@ export function unseal(keyring: Keyring, recordId: string, text: string): string
 function unsealed({ acceptUnsealed }: Keyring, text: string): string {
   if (acceptUnsealed || MARKERS.has(text)) return text;
   throw failed(
-    "it is not sealed; if it was kept before sealing was switched on, give acceptUnsealed: true for a while",
+    "it is not sealed; if it was stored before sealing was switched on, set acceptUnsealed: true for a while",
   );
 }
 
 function decrypted(key: KeyObject, recordId: string, head: string, body: string): string {
   const bytes = Buffer.from(body, "base64url");
-  // Decoding ignores what is no base64url, and the last character's spare bits: such a text was altered too.
+  // Decoding ignores invalid characters and the spare bits of the last one, so the text is compared as well.
   if (bytes.length < NONCE_BYTES + TAG_BYTES || bytes.toString("base64url") !== body)
     throw failed("it was altered");
   const nonce = bytes.subarray(0, NONCE_BYTES);
@@ -63,11 +63,11 @@ function decrypted(key: KeyObject, recordId: string, head: string, body: string)
     const outcome = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES));
     return Buffer.concat([outcome, decipher.final()]).toString("utf8");
   } catch (cause) {
-    throw failed("the key is another one, or it was altered or moved from another record", cause);
+    throw failed("the key is wrong, or the outcome was altered or moved from another record", cause);
   }
 }
 
-/** A key of the record's own, from which the sealing key cannot be told. */
+/** Derives the key of a record. The sealing key cannot be computed from it. */
 function recordKey(key: KeyObject, recordId: string): Buffer {
   return createHmac("sha256", key).update(DERIVATION).update(recordId).digest();
 }
@@ -77,7 +77,7 @@ function boundTo(head: string, recordId: string): Buffer {
   return Buffer.from(head + recordId, "utf8");
 }
 
-/** How large an outcome may be to fit a store's limit once it is sealed, whatever the id of the key. */
+/** The largest outcome that fits the limit of a store after sealing, whatever the id of the key. */
 export function roomWithin(bytes: number): number {
   const room = Math.floor(((bytes - HEAD.length - MAX_ID_LENGTH - 1) * 3) / 4) - NONCE_BYTES - TAG_BYTES;
   return Math.max(0, room);

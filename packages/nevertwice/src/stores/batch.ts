@@ -1,52 +1,62 @@
 /**
- * Group commit: what arrives while a write is in flight goes together in the next one, and an idle store adds no delay.
- * A batch that fails, for whatever reason, is repeated call by call, so a caller sees only its own error.
+ * Group commit: calls that arrive while a write is in flight share the next one, and an idle store adds no delay. If a batch
+ * fails for any reason, its calls are repeated one by one, so that each caller gets only its own error.
  */
+import { NevertwiceError } from "../core/errors.ts";
 
-export interface BatchOptions<Call, Answer> {
-  /** Sends several calls as one write; answers in their order. `undefined`: this one was not done, ask again. */
+export interface CallBatchOptions<Call, Answer> {
+  /** Sends several calls as one write; answers in their order. Undefined: the call was not carried out; repeat it. */
   send(calls: readonly Call[]): Promise<readonly (Answer | undefined)[]>;
-  /** Does one call by itself, however long it has to wait for its row. */
+  /** Sends one call alone, and waits as long as its record is locked. */
   alone(call: Call): Promise<Answer>;
-  /** Calls of one id never share a write; the later one goes when the earlier one is answered. */
+  /** Calls with the same id never share a write; the later one is sent when the earlier one is answered. */
   readonly idOf?: ((call: Call) => string) | undefined;
-  /** These go before the others. */
+  /** Urgent calls are sent first. */
   readonly isUrgent?: ((call: Call) => boolean) | undefined;
-  /** Bytes that a call adds to a write, about. */
+  /** About how many bytes a call adds to a write. */
   readonly sizeOf?: ((call: Call) => number) | undefined;
   readonly maxCalls: number;
   readonly maxBytes?: number | undefined;
-  /** How many writes may be under way at once; default 1. */
+  /** How many writes may be in flight at once; default 1. */
   readonly maxFlights?: number | undefined;
+  /** A write that takes longer no longer delays the others, since its connection may be dead; default 1,000. */
+  readonly stuckMs?: number | undefined;
+  /** A call that has been queued for longer is not sent and fails; default: no limit. */
+  readonly maxQueuedMs?: number | undefined;
 }
 
-export interface Batch<Call, Answer> {
+export interface CallBatch<Call, Answer> {
   run(call: Call): Promise<Answer>;
 }
 
-/** A write that takes longer than this no longer holds the others back: its connection may be dead. */
 const STUCK_MS = 1_000;
-/** How often a call is asked again in a batch before it is done alone. */
+/** How often a call is sent in a batch before it is sent alone. */
 const BATCH_TRIES = 3;
 
-interface Waiting<Call, Answer> {
+interface QueuedCall<Call, Answer> {
   readonly call: Call;
-  /** What it holds back; gone once it no longer does. */
+  /** The id whose other calls wait for this one; undefined once they no longer do. */
   id: string | undefined;
   readonly isUrgent: boolean;
   readonly bytes: number;
+  readonly queuedAt: number;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
   tries: number;
 }
 
-export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): Batch<Call, Answer> {
+function overdueError(): NevertwiceError {
+  return new NevertwiceError("unavailable", "the call waited too long behind other calls.");
+}
+
+export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer>): CallBatch<Call, Answer> {
   const { idOf, isUrgent, sizeOf, maxCalls, maxBytes = Number.POSITIVE_INFINITY, maxFlights = 1 } = options;
-  type Entry = Waiting<Call, Answer>;
+  const { stuckMs = STUCK_MS, maxQueuedMs = Number.POSITIVE_INFINITY } = options;
+  type Entry = QueuedCall<Call, Answer>;
   let urgent: Entry[] = [];
   let normal: Entry[] = [];
-  /** The ids that are queued or in flight, each with the calls that come after it. */
-  const behind = new Map<string, Entry[]>();
+  /** The ids that are queued or in flight, each with its later calls. */
+  const laterCalls = new Map<string, Entry[]>();
   let flights = 0;
   let isScheduled = false;
 
@@ -54,17 +64,28 @@ export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): 
     (entry.isUrgent ? urgent : normal).push(entry);
   }
 
-  /** Once for all calls of this turn of the event loop. */
+  /** Runs once for all calls of this turn of the event loop. */
   function schedule(): void {
     if (isScheduled || flights >= maxFlights) return;
     isScheduled = true;
     queueMicrotask(() => {
       isScheduled = false;
-      while (flights < maxFlights && urgent.length + normal.length > 0) void fly(take());
+      while (flights < maxFlights && urgent.length + normal.length > 0) void sendBatch(take());
     });
   }
 
+  /** Rejects calls that were queued too long. Each queue is in the order of arrival. */
+  function dropOverdue(): void {
+    const since = performance.now() - maxQueuedMs;
+    for (const queue of [urgent, normal]) {
+      const waiting = queue.findIndex(({ queuedAt }) => queuedAt >= since);
+      for (const entry of queue.splice(0, waiting === -1 ? queue.length : waiting))
+        settle(entry, () => entry.reject(overdueError()));
+    }
+  }
+
   function take(): Entry[] {
+    if (maxQueuedMs < Number.POSITIVE_INFINITY) dropOverdue();
     const queue = urgent.length === 0 ? normal : urgent.length >= maxCalls ? urgent : [...urgent, ...normal];
     let count = 0;
     let total = 0;
@@ -80,26 +101,28 @@ export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): 
     return taken;
   }
 
-  async function fly(entries: readonly Entry[]): Promise<void> {
+  async function sendBatch(entries: readonly Entry[]): Promise<void> {
     flights++;
-    let isHolding = true;
-    const letGo = () => {
-      if (!isHolding) return;
-      isHolding = false;
+    let isInFlight = true;
+    const land = () => {
+      if (!isInFlight) return;
+      isInFlight = false;
       flights--;
       schedule();
     };
-    const stuck = setTimeout(() => {
-      letGo();
-      for (const entry of entries) release(entry);
-    }, STUCK_MS);
-    stuck.unref?.();
+    const stuck = Number.isFinite(stuckMs)
+      ? setTimeout(() => {
+          land();
+          for (const entry of entries) release(entry);
+        }, stuckMs)
+      : undefined;
+    stuck?.unref?.();
     await Promise.all(await send(entries));
     clearTimeout(stuck);
-    letGo();
+    land();
   }
 
-  /** Answers with what is left to do of the batch: the calls that go alone. */
+  /** Returns the calls that are still to be answered, because they are sent alone. */
   async function send(entries: readonly Entry[]): Promise<Promise<void>[]> {
     try {
       const answers = await options.send(entries.map(({ call }) => call));
@@ -108,6 +131,8 @@ export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): 
         if (answer !== undefined) return settle(entry, () => entry.resolve(answer)) ?? [];
         if (++entry.tries >= BATCH_TRIES) return alone(entry);
         enqueue(entry);
+        // The end of this write schedules the next one only if it did not count as stuck.
+        schedule();
         return [];
       });
     } catch (error) {
@@ -126,18 +151,18 @@ export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): 
     }
   }
 
-  function settle(entry: Entry, tell: () => void): undefined {
-    tell();
+  function settle(entry: Entry, answer: () => void): undefined {
+    answer();
     release(entry);
   }
 
-  /** The next call of its id may go. */
+  /** Queues the next call with the same id. */
   function release(entry: Entry): void {
     const { id } = entry;
     if (id === undefined) return;
     entry.id = undefined;
-    const next = behind.get(id)?.shift();
-    if (next === undefined) behind.delete(id);
+    const next = laterCalls.get(id)?.shift();
+    if (next === undefined) laterCalls.delete(id);
     else {
       enqueue(next);
       schedule();
@@ -148,12 +173,20 @@ export function createBatch<Call, Answer>(options: BatchOptions<Call, Answer>): 
     run(call) {
       return new Promise((resolve, reject) => {
         const id = idOf?.(call);
-        // Asked here, so that a call that they cannot judge fails by itself.
-        const judged = { isUrgent: isUrgent?.(call) ?? false, bytes: sizeOf?.(call) ?? 0 };
-        const entry: Entry = { call, id, ...judged, resolve, reject, tries: 0 };
-        const others = id === undefined ? undefined : behind.get(id);
-        if (others !== undefined) return void others.push(entry);
-        if (id !== undefined) behind.set(id, []);
+        // Evaluated here, so that if one of these throws, only its own call fails.
+        const measured = { isUrgent: isUrgent?.(call) ?? false, bytes: sizeOf?.(call) ?? 0 };
+        const entry: Entry = {
+          call,
+          id,
+          ...measured,
+          queuedAt: performance.now(),
+          resolve,
+          reject,
+          tries: 0,
+        };
+        const earlier = id === undefined ? undefined : laterCalls.get(id);
+        if (earlier !== undefined) return void earlier.push(entry);
+        if (id !== undefined) laterCalls.set(id, []);
         enqueue(entry);
         schedule();
       });

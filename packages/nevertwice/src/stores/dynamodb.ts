@@ -1,57 +1,51 @@
 /**
- * Records in one DynamoDB table, one item each. Every write is conditional on what it writes over, so the service decides
- * who wins. It has no clock: leases and retention are judged by the caller's, and end `clockSkewMs` later than asked, so
- * that callers whose clocks are no further apart never own a key both. Beyond that only the fence is safe.
+ * Records in one DynamoDB table, one item each. Every write is conditional on the item that it replaces, so the service
+ * decides which caller wins. DynamoDB has no clock: leases and retention are judged by the caller's clock, and end
+ * `clockSkewMs` later than requested. So two callers never own a key at the same time, as long as their clocks differ by no
+ * more than that. Beyond it only the fence is safe.
  */
 import { type Clock, systemClock } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import { checkOptions, isClock, isText, wholeFrom } from "../core/policy.ts";
-import { isExpired, stateOf, viewOf } from "../core/record.ts";
-import type {
-  CompleteRequest,
-  ListPage,
-  ListRequest,
-  PurgeReport,
-  Store,
-  StoreRecord,
-} from "../core/store.ts";
+import { checkOptions, isClock, isText, wholeFrom } from "../core/option-checks.ts";
+import type { CompleteRequest, PurgeReport, Store } from "../core/store.ts";
 import { randomToken } from "../core/token.ts";
-import { createSteps, type Found, type Written } from "./compare-and-set/steps.ts";
+import { createCompareAndSet, type RecordSnapshot, type WriteResult } from "./compare-and-set.ts";
 import {
+  createDescriptions,
+  createDocuments,
   type Documents,
   type DynamodbClient,
-  descriptionsOf,
-  documentsOf,
-  type Item,
+  type DynamodbItem,
   isClient,
-} from "./dynamodb/documents.ts";
-import { failure, isNotAllowed, overtakenBy } from "./dynamodb/failures.ts";
-import { fromAttributes, fromItem, PURGE_AT, purgeAtOf, toItem } from "./dynamodb/item.ts";
-import { isPurgedByTable, judge } from "./dynamodb/settings.ts";
+  names,
+  values,
+} from "./dynamodb/client.ts";
+import { isPurgedByTable, judgeDurability } from "./dynamodb/durability.ts";
+import { failedCondition, isAccessDenied, toStoreError } from "./dynamodb/errors.ts";
+import { fromAttributes, fromItem, listRecords, PURGE_AT, toItem, toPurgeAt } from "./dynamodb/items.ts";
 
-export type { DynamodbClient } from "./dynamodb/documents.ts";
+export type { DynamodbClient } from "./dynamodb/client.ts";
 
 export interface DynamodbStoreOptions {
-  /** A `DynamoDBDocument` or `DynamoDBDocumentClient` of @aws-sdk/lib-dynamodb. It stays its owner's. */
+  /** A `DynamoDBDocument` or `DynamoDBDocumentClient` of @aws-sdk/lib-dynamodb. Closing the store does not destroy it. */
   readonly client: DynamodbClient;
+  /** Name of the table. */
   readonly table: string;
-  /** Judges leases and retention; default: the system's. */
+  /** Decides when leases and retention end; default: the system clock. */
   readonly clock?: Clock;
   /**
-   * How far apart the clocks of all who use the table may be; default 5,000. A crashed owner blocks its key that much
-   * longer than its lease. All must be given the same.
+   * How many milliseconds the clocks of all users of the table may differ; default 5,000. After a crash the key stays
+   * blocked this much longer than the lease. All processes must use the same value.
    */
   readonly clockSkewMs?: number;
 }
 
 const CLOCK_SKEW_MS = 5_000;
-/** An item has 409,600 bytes; the rest of a record takes less than 8,000. */
+/** An item may have 409,600 bytes, and the rest of a record takes less than 8,000. */
 const MAX_OUTCOME_BYTES = 400_000;
 const DELETES_AT_ONCE = 25;
-/** How many pages of a scan, a mebibyte each, one page of a list may take. */
-const MAX_SCANS = 20;
 
-/** What to create the table with: `new CreateTableCommand(dynamodbTable("nevertwice"))`. Turn TTL on for `purgeAt`. */
+/** The input of `new CreateTableCommand(dynamodbTable("nevertwice"))`. Turn TTL on for the attribute `purgeAt`. */
 export function dynamodbTable(name: string) {
   return {
     TableName: name,
@@ -61,73 +55,88 @@ export function dynamodbTable(name: string) {
   };
 }
 
-/** Needs its table: `dynamodbTable(name)` says how it is created. */
+/** Needs its table: create it with `dynamodbTable(name)`. */
 export function dynamodbStore(options: DynamodbStoreOptions): Store {
   checkOptions(options, { client: isClient, table: isText, clock: isClock, clockSkewMs: wholeFrom(0) });
   isClient("client", options.client);
   isText("table", options.table);
   const { client, table, clock = systemClock, clockSkewMs = CLOCK_SKEW_MS } = options;
-  const documents = documentsOf(client);
-  const descriptions = descriptionsOf(client, table);
+  const documents = createDocuments(client);
+  const descriptions = createDescriptions(client, table);
   let isClosed = false;
   let isPurged = false;
-  let scannedTo: Item | undefined;
+  let scannedTo: DynamodbItem | undefined;
 
-  async function ask(name: keyof Documents, input: Item): Promise<Item> {
-    // The client of the SDK goes on after its end, so we say it.
+  async function send(
+    name: keyof Documents,
+    input: DynamodbItem,
+    signal: AbortSignal | undefined,
+  ): Promise<DynamodbItem> {
+    // The SDK's client still works after the store was closed, so the store refuses the call itself.
     if (isClosed) throw new NevertwiceError("unavailable", "the DynamoDB store is closed.");
     try {
-      return await documents[name]({ TableName: table, ...input });
+      return await documents[name]({ TableName: table, ...input }, signal && { abortSignal: signal });
     } catch (error) {
-      throw overtakenBy(error) === undefined ? failure(error, table) : error;
+      throw failedCondition(error) === undefined ? toStoreError(error, table) : error;
     }
   }
 
-  function found(item: Item | undefined): Found {
-    const now = clock.now();
+  /** `now` is from before the request: a record that was renewed while the reply was on its way must not look lapsed. */
+  function toSnapshot(item: DynamodbItem | undefined, now: number): RecordSnapshot {
     return item === undefined ? { record: undefined, mark: "", now } : { ...fromItem(item), now };
   }
 
-  async function read(id: string): Promise<Found> {
-    const { Item: item } = await ask("get", { Key: { id }, ConsistentRead: true });
-    return found(item as Item | undefined);
+  async function read(id: string, signal?: AbortSignal): Promise<RecordSnapshot> {
+    const now = clock.now();
+    const { Item: item } = await send("get", { Key: { id }, ConsistentRead: true }, signal);
+    return toSnapshot(item as DynamodbItem | undefined, now);
   }
 
-  /** A conditional write. True, or what stands there instead if the service tells. */
-  async function wrote(name: "put" | "update" | "delete", input: Item): Promise<true | Found | undefined> {
+  /** A conditional write. True if it succeeded; otherwise the current record, if the service returned it. */
+  async function writeIf(
+    name: "put" | "update" | "delete",
+    input: DynamodbItem,
+    signal: AbortSignal | undefined,
+  ): Promise<true | RecordSnapshot | undefined> {
+    const now = clock.now();
     try {
-      await ask(name, { ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" });
+      await send(name, { ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" }, signal);
       return true;
     } catch (error) {
-      const overtaken = overtakenBy(error);
-      if (overtaken === undefined) throw error;
-      return overtaken.item && found(fromAttributes(overtaken.item));
+      const failed = failedCondition(error);
+      if (failed === undefined) throw error;
+      return failed.item && toSnapshot(fromAttributes(failed.item), now);
     }
   }
 
-  async function write(id: string, before: Found, record: Found["record"]): Promise<Written> {
+  async function write(
+    id: string,
+    before: RecordSnapshot,
+    record: RecordSnapshot["record"],
+    signal?: AbortSignal,
+  ): Promise<WriteResult> {
     const condition =
       before.record === undefined
         ? { ConditionExpression: "attribute_not_exists(#id)", ...names("id") }
         : {
             ConditionExpression: "#mark = :before",
             ...names("mark"),
-            ExpressionAttributeValues: { ":before": before.mark },
+            ...values({ before: before.mark }),
           };
     const mark = randomToken();
     const answer =
       record === undefined
-        ? await wrote("delete", { Key: { id }, ...condition })
-        : await wrote("put", { Item: toItem({ record, mark }, clockSkewMs), ...condition });
-    // The SDK repeats a request whose reply was lost: then our own write is what stands in its way.
+        ? await writeIf("delete", { Key: { id }, ...condition }, signal)
+        : await writeIf("put", { Item: toItem({ record, mark }, clockSkewMs), ...condition }, signal);
+    // The SDK repeats a request whose reply was lost. Then the condition fails because of this very write.
     if (answer === true || answer?.mark === mark) return { fence: record?.fence ?? 0 };
     return { overtakenBy: answer };
   }
 
-  const steps = createSteps({ read, write });
+  const steps = createCompareAndSet({ read, write });
 
-  /** As `completeRecord` in core/record.ts has it for a pending record, without reading first. */
-  async function completePending(request: CompleteRequest): Promise<true | Found | undefined> {
+  /** Like `completeRecord` in core/record.ts for a pending record, but without reading it first. */
+  async function completePending(request: CompleteRequest): Promise<true | RecordSnapshot | undefined> {
     const now = clock.now();
     const { id, token, outcome, retentionMs } = request;
     const keptUntil = now + retentionMs;
@@ -139,107 +148,79 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
       state: "completed",
       mark: randomToken(),
     };
-    const assigned = { ...set, [PURGE_AT]: purgeAtOf(keptUntil, clockSkewMs) };
+    const assigned = { ...set, [PURGE_AT]: toPurgeAt(keptUntil, clockSkewMs) };
     const assigning = Object.keys(assigned);
-    return wrote("update", {
+    const update = {
       Key: { id },
       UpdateExpression: `SET ${assigning.map((name) => `#${name} = :${name}`).join(", ")}`,
       ConditionExpression:
         "#token = :token AND #state = :pending AND (#hold = :true OR #keptUntil > :completedAt)",
       ...names("token", "hold", ...assigning),
-      ExpressionAttributeValues: {
-        ...Object.fromEntries(Object.entries(assigned).map(([name, value]) => [`:${name}`, value])),
-        ":token": token,
-        ":pending": "pending",
-        ":true": true,
-      },
-    });
+      ...values({ ...assigned, token, pending: "pending", true: true }),
+    };
+    return writeIf("update", update, request.signal);
   }
 
-  async function purge(limit: number): Promise<PurgeReport> {
+  async function purge(
+    limit: number,
+    { signal }: Pick<CompleteRequest, "signal"> = {},
+  ): Promise<PurgeReport> {
     if (!isPurged && scannedTo === undefined)
-      isPurged = isPurgedByTable(await described(descriptions.timeToLive));
+      isPurged = isPurgedByTable(await describeIfAllowed(descriptions.timeToLive));
     if (isPurged) return { removed: 0, more: false };
     const now = clock.now();
-    const page = await ask("scan", {
+    const expired = {
       Limit: limit,
       ...(scannedTo && { ExclusiveStartKey: scannedTo }),
-      FilterExpression: "#keptUntil <= :now AND NOT (#state = :pending AND #hold = :true)",
+      FilterExpression: `#keptUntil <= :now AND NOT (#state = :pending AND #hold = :true) AND ${IS_SOUND}`,
       ProjectionExpression: "#id, #mark",
-      ...names("id", "mark", "keptUntil", "state", "hold"),
-      ExpressionAttributeValues: { ":now": now, ":pending": "pending", ":true": true },
-    });
-    scannedTo = page.LastEvaluatedKey as Item | undefined;
-    const items = page.Items as readonly Item[];
+      ...names("id", "mark", "keptUntil", "state", "hold", "completedAt", "leaseEndsAt"),
+      ...values({ now, pending: "pending", completed: "completed", released: "released", true: true }),
+    };
+    const page = await send("scan", expired, signal);
+    scannedTo = page.LastEvaluatedKey as DynamodbItem | undefined;
+    const items = page.Items as readonly DynamodbItem[];
     let removed = 0;
     for (let from = 0; from < items.length; from += DELETES_AT_ONCE) {
-      const removals = await Promise.all(items.slice(from, from + DELETES_AT_ONCE).map(remove));
+      const chunk = items.slice(from, from + DELETES_AT_ONCE);
+      const removals = await Promise.all(chunk.map((item) => remove(item, signal)));
       removed += removals.filter(Boolean).length;
     }
-    // A scan costs what it looks at: it goes on at once only where it finds something, else when it is next asked.
+    // A scan is billed for every item it reads. So it continues immediately only if it found something.
     return { removed, more: scannedTo !== undefined && removed > 0 };
   }
 
-  /** False if it was changed since it was looked at. */
-  async function remove({ id, mark }: Item): Promise<boolean> {
-    const condition = { ConditionExpression: "#mark = :mark", ...names("mark") };
-    const values = { ExpressionAttributeValues: { ":mark": mark } };
-    return (await wrote("delete", { Key: { id }, ...condition, ...values })) === true;
+  /** False if the item has changed since it was scanned. */
+  async function remove({ id, mark }: DynamodbItem, signal: AbortSignal | undefined): Promise<boolean> {
+    const condition = { ConditionExpression: "#mark = :mark", ...names("mark"), ...values({ mark }) };
+    return (await writeIf("delete", { Key: { id }, ...condition }, signal)) === true;
   }
 
-  /** Undefined where we may not ask, or have nothing to ask with. */
-  async function described(describe: () => Promise<Item>): Promise<Item | undefined> {
+  /** Undefined if the credentials do not allow it, or if @aws-sdk/client-dynamodb is not installed. */
+  async function describeIfAllowed(describe: () => Promise<DynamodbItem>): Promise<DynamodbItem | undefined> {
     try {
       return await describe();
     } catch (error) {
-      if (isNevertwiceError(error, "driver-missing") || isNotAllowed(error)) return undefined;
-      throw failure(error, table);
+      if (isNevertwiceError(error, "driver-missing") || isAccessDenied(error)) return undefined;
+      throw toStoreError(error, table);
     }
-  }
-
-  async function list({ namespace, scope, state, limit, after }: ListRequest): Promise<ListPage> {
-    const wanted = scope === undefined ? { namespace } : { namespace, scope };
-    const records: StoreRecord[] = [];
-    let start: Item | undefined = after === undefined ? undefined : { id: after };
-    for (let scans = 0; scans < MAX_SCANS; scans++) {
-      const page: Item = await ask("scan", {
-        ConsistentRead: true,
-        ...(start && { ExclusiveStartKey: start }),
-        FilterExpression: Object.keys(wanted)
-          .map((name) => `#${name} = :${name}`)
-          .join(" AND "),
-        ...names(...Object.keys(wanted)),
-        ExpressionAttributeValues: Object.fromEntries(
-          Object.entries(wanted).map(([name, value]) => [`:${name}`, value]),
-        ),
-      });
-      const now = clock.now();
-      for (const item of page.Items as readonly Item[]) {
-        const { record } = fromItem(item);
-        if (isExpired(record, now) || (state !== undefined && stateOf(record, now) !== state)) continue;
-        if (records.length === limit) return { records, next: records.at(-1)?.id };
-        records.push(viewOf(record, now));
-      }
-      start = page.LastEvaluatedKey as Item | undefined;
-      if (start === undefined) return { records };
-    }
-    return { records, next: start?.id as string };
   }
 
   return {
+    usesSignal: true,
     maxOutcomeBytes: MAX_OUTCOME_BYTES,
 
     claim(request) {
       const { leaseMs, takeover } = request;
-      // Most keys are new: write as if this one were, and be told what stands there if it is not.
-      const first = takeover === undefined ? found(undefined) : undefined;
+      // Most keys are new: write as if this one were. If it is not, the service returns the existing item.
+      const first = takeover === undefined ? toSnapshot(undefined, clock.now()) : undefined;
       return steps.claim({ ...request, leaseMs: leaseMs + clockSkewMs }, first);
     },
 
     async complete(request) {
-      const late = { ...request, retentionMs: request.retentionMs + clockSkewMs };
-      const answer = await completePending(late);
-      return answer === true || steps.complete(late, answer);
+      const extended = { ...request, retentionMs: request.retentionMs + clockSkewMs };
+      const answer = await completePending(extended);
+      return answer === true || steps.complete(extended, answer);
     },
 
     renew: (request) => steps.renew({ ...request, leaseMs: request.leaseMs + clockSkewMs }),
@@ -247,12 +228,12 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
     read: steps.read,
     forget: steps.forget,
     purge,
-    list,
+    list: (request) => listRecords({ scan: (input, signal) => send("scan", input, signal), clock }, request),
     async settings() {
-      const [ofTable, timeToLive] = await Promise.all(
-        [descriptions.table, descriptions.timeToLive].map(described),
+      const [description, timeToLive] = await Promise.all(
+        [descriptions.table, descriptions.timeToLive].map(describeIfAllowed),
       );
-      return judge(table, { table: ofTable, timeToLive }, clockSkewMs);
+      return judgeDurability(table, { table: description, timeToLive }, clockSkewMs);
     },
     async close() {
       isClosed = true;
@@ -260,7 +241,7 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
   };
 }
 
-/** Every name is escaped: DynamoDB reserves hundreds of words, `state` and `token` among them. */
-function names(...attributes: readonly string[]): { ExpressionAttributeNames: Record<string, string> } {
-  return { ExpressionAttributeNames: Object.fromEntries(attributes.map((name) => [`#${name}`, name])) };
-}
+/** Part of core/sound-record.ts. A damaged record is never purged: without it, its work would look as if it had never run. */
+const IS_SOUND =
+  "(#state = :released OR (#state = :completed AND #keptUntil >= #completedAt) " +
+  "OR (#state = :pending AND #keptUntil >= #leaseEndsAt))";

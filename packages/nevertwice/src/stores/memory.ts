@@ -1,57 +1,59 @@
 /**
- * The reference store: a Map in this process. Single-threaded JavaScript makes every step atomic. It survives nothing,
- * keeps no timer, and when it is full it refuses new keys rather than forget one that is still owed.
+ * The reference store: a Map in this process. JavaScript runs on a single thread, so every step is atomic. Its records do
+ * not survive the process. It uses no timers, and when it is full it refuses new keys instead of evicting a record.
  */
 import { type Clock, systemClock } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { checkOptions, isClock, wholeFrom } from "../core/policy.ts";
+import { checkOptions, isClock, wholeFrom } from "../core/option-checks.ts";
 import * as machine from "../core/record.ts";
 import type { ClaimAnswer, ListRequest, Store } from "../core/store.ts";
+import { createWatchers } from "./watchers.ts";
 
 export interface MemoryStoreOptions {
-  /** Judges leases and retention; default: the system's. */
+  /** Decides when leases and retention end; default: the system clock. */
   readonly clock?: Clock;
-  /** Default 100,000. Past it, a claim of a new key fails with `store-full`. */
+  /** How many records the store holds at most; default 100,000. Then a claim of a new key fails with `store-full`. */
   readonly maxRecords?: number;
 }
 
 const MAX_RECORDS = 100_000;
-/** How many records a claim looks through for an expired one before it says that the store is full. */
-const FULL_LOOK = 1_000;
+/** How many records a claim searches for an expired one before it fails with `store-full`. */
+const SEARCH_WHEN_FULL = 1_000;
 
-const GONE = {
+const LOST = {
   survives: "no",
-  because: "the records live in this process's memory",
-  raise: "use a store that outlives the process: SQLite on one machine, or a server",
+  because: "the records are in the memory of this process",
+  raise: "use a store that outlives the process: SQLite on one machine, or a database server",
 } as const;
 const SURVIVES_NOTHING = {
-  "our-crash": GONE,
-  "store-crash": GONE,
-  "power-loss": GONE,
-  failover: GONE,
+  "our-crash": LOST,
+  "store-crash": LOST,
+  "power-loss": LOST,
+  failover: LOST,
 } as const;
 
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   checkOptions(options, { clock: isClock, maxRecords: wholeFrom(1) });
   const { clock = systemClock, maxRecords = MAX_RECORDS } = options;
   const records = new Map<string, machine.Kept>();
-  const watchers = new Map<string, Set<() => void>>();
+  const watchers = createWatchers();
   let lastFence = 0;
-  let lap = records.entries();
+  /** Where the next purge continues. */
+  let cursor = records.entries();
 
   function nextFence(): number {
     lastFence = Math.max(lastFence + 1, Math.floor(clock.now() * 1_000));
     return lastFence;
   }
 
-  /** Looks at the next `count` records of the lap and removes those past their time. */
+  /** Looks at the next `count` records and removes the expired ones. */
   function purgeSome(count: number): { removed: number; more: boolean } {
     const now = clock.now();
     let removed = 0;
     for (let looked = 0; looked < count; looked++) {
-      const { done, value } = lap.next();
+      const { done, value } = cursor.next();
       if (done) {
-        lap = records.entries();
+        cursor = records.entries();
         return { removed, more: false };
       }
       if (machine.isExpired(value[1], now) && records.delete(value[0])) removed++;
@@ -59,15 +61,11 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     return { removed, more: true };
   }
 
-  function wake(id: string): void {
-    for (const waker of watchers.get(id) ?? []) waker();
-  }
-
-  /** Applies a step: writes what changed, wakes whoever waits for it, answers. */
+  /** Writes what the step changed, wakes the waiters if `wakes`, and returns the answer. */
   function apply(id: string, step: machine.Step, wakes: boolean): boolean {
     if (step.write !== undefined) {
       records.set(id, step.write);
-      if (wakes) wake(id);
+      if (wakes) watchers.wake([id]);
     }
     return step.answer;
   }
@@ -77,10 +75,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       const found = records.get(request.id);
       const { answer, write } = machine.claimRecord(found, request, clock.now(), nextFence);
       if (write !== undefined) {
-        if (found === undefined && records.size >= maxRecords && purgeSome(FULL_LOOK).removed === 0) {
+        if (found === undefined && records.size >= maxRecords && purgeSome(SEARCH_WHEN_FULL).removed === 0) {
           throw new NevertwiceError(
             "store-full",
-            `the memory store holds ${maxRecords} records (maxRecords) and none is past its time.`,
+            `the memory store holds ${maxRecords} records (maxRecords), and none of them has expired.`,
           );
         }
         records.set(request.id, write);
@@ -115,14 +113,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       watchers.clear();
     },
 
-    async watch({ id, wake: waker }) {
-      const wakers = watchers.get(id) ?? new Set();
-      watchers.set(id, wakers.add(waker));
-      return () => {
-        wakers.delete(waker);
-        if (wakers.size === 0 && watchers.get(id) === wakers) watchers.delete(id);
-      };
-    },
+    watch: async ({ id, wake }) => watchers.watch(id, wake),
 
     async settings() {
       return { title: "memory", survives: SURVIVES_NOTHING, notes: [] };
@@ -130,7 +121,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 
     async list({ namespace, scope, state, limit, after }: ListRequest) {
       const now = clock.now();
-      // By id, so that a page stands where it stood when records between come and go.
+      // In the order of the ids, so that pages stay consistent while records are added and removed.
       const matching = [...records.values()].filter(
         (record) =>
           record.parts?.namespace === namespace &&
@@ -152,7 +143,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       if (!step.answer) return false;
       if (step.write === undefined) records.delete(id);
       else records.set(id, step.write);
-      wake(id);
+      watchers.wake([id]);
       return true;
     },
   };

@@ -1,38 +1,46 @@
 /**
- * The statements of the MySQL store, for MySQL 8 and MariaDB alike, and its tables. Times are microseconds since the
- * epoch, by the server's clock.
+ * The statements and tables of the MySQL store, for both MySQL 8 and MariaDB. Times are microseconds since the epoch on the
+ * server's clock.
  */
+
+import { LAST_MICROSECOND } from "../core/checked-record.ts";
 import type { Kept } from "../core/record.ts";
 import type { ListRequest, RecordState } from "../core/store.ts";
 import {
   bytes,
+  IS_SHOWN_EARLY,
   MAX_SHORT_BYTES,
   NOW_US,
   STATEMENT_US,
   short,
   TABLE_OPTIONS,
   whole,
-} from "./mysql/literals.ts";
+} from "./mysql/values.ts";
+import * as sound from "./sound-sql.ts";
 
 const micros = (ms: number) => whole(Math.round(ms * 1_000));
 const flag = (value: boolean) => (value ? "1" : "0");
 
-/** What was found when a record was decided on; a time that stays is written as it was, one that moves from now on. */
-interface Before {
+/** What the decision about a record was based on. A time that did not change is written again; a new one is relative to now. */
+interface RecordBefore {
   readonly record: Kept | undefined;
   readonly now: number;
 }
 
 type TimeName = "claimedAt" | "leaseEndsAt" | "keptUntil" | "completedAt";
 
-function timeOf(name: TimeName, after: Kept, { record, now }: Before): string {
+function timeValue(name: TimeName, after: Kept, { record, now }: RecordBefore): string {
   const time = after[name];
   if (time === undefined) return "NULL";
   return time === record?.[name] ? micros(time) : `${NOW_US} + ${micros(time - now)}`;
 }
 
-/** Each column but the id and the fence, and what it is set to. None of them depends on another. */
-function assignments(after: Kept, before: Before, mark: string): readonly (readonly [string, string])[] {
+/** Each column except the id and the fence, with its new value. No value depends on another column. */
+function assignments(
+  after: Kept,
+  before: RecordBefore,
+  mark: string,
+): readonly (readonly [string, string])[] {
   return [
     ["mark", short(mark)],
     ["namespace", bytes(after.parts?.namespace)],
@@ -46,23 +54,55 @@ function assignments(after: Kept, before: Before, mark: string): readonly (reado
     ["number", whole(after.number)],
     ["hold", flag(after.hold)],
     ["took_over", flag(after.tookOver)],
-    ["claimed_at", timeOf("claimedAt", after, before)],
+    ["claimed_at", timeValue("claimedAt", after, before)],
     ["lease_ms", whole(after.leaseMs)],
-    ["lease_ends_at", timeOf("leaseEndsAt", after, before)],
+    ["lease_ends_at", timeValue("leaseEndsAt", after, before)],
     ["retention_ms", whole(after.retentionMs)],
-    ["kept_until", timeOf("keptUntil", after, before)],
-    ["completed_at", timeOf("completedAt", after, before)],
+    ["kept_until", timeValue("keptUntil", after, before)],
+    ["completed_at", timeValue("completedAt", after, before)],
     ["outcome", bytes(after.outcome)],
   ];
 }
 
-/** Reads one record and the clock that judges it; no row where there is none. */
+/**
+ * Returns exactly one row: the record (NULLs if there is none), the server's clock, and the server settings that every read
+ * depends on. The clock is from before the read: a record that is renewed during the read must not look lapsed. The settings
+ * are read each time, because the server may have been demoted to a replica in the meantime.
+ */
 export function readSql(id: string): string {
-  return `SELECT *, ${NOW_US} AS now_us FROM nevertwice_records WHERE id = ${short(id)}`;
+  return (
+    `SELECT r.*, ${STATEMENT_US} AS now_us, @@global.read_only AS is_read_only, ${IS_SHOWN_EARLY} AS is_shown_early ` +
+    `FROM (SELECT 1) AS one LEFT JOIN nevertwice_records AS r ON r.id = ${short(id)}`
+  );
 }
 
-/** Writes the first record of an id. Answers its fence as `insertId`; fails with 1062 where there is one already. */
-export function insertSql(id: string, after: Kept, before: Before, mark: string): string {
+/**
+ * Makes a commit so that the log is flushed. It moves the end of the lease by a microsecond, which has no meaning in a
+ * completed record; a statement that changes no value would commit nothing. Affects no row if the record is not completed.
+ */
+export function touchSql(id: string): string {
+  return (
+    "UPDATE nevertwice_records SET lease_ends_at = lease_ends_at + 1 " +
+    `WHERE id = ${short(id)} AND state = 'completed'`
+  );
+}
+
+/** Returns a row if this thread of the server is running this statement, compared by its first 1,000 characters. */
+export function runningSql(thread: number, sql: string): string {
+  const start = sql.slice(0, 1_000);
+  return (
+    `SELECT id FROM information_schema.processlist WHERE id = ${whole(thread)} ` +
+    `AND LEFT(info, ${start.length}) = CONVERT(${bytes(start)} USING utf8mb4)`
+  );
+}
+
+/** Ends the thread's statement, rolls it back, and closes its connection. */
+export function killSql(thread: number): string {
+  return `KILL ${whole(thread)}`;
+}
+
+/** Writes the first record of an id. Returns its fence as `insertId`; fails with errno 1062 if a record exists. */
+export function insertSql(id: string, after: Kept, before: RecordBefore, mark: string): string {
   const columns = assignments(after, before, mark);
   return (
     `INSERT INTO nevertwice_records (id, fence, ${columns.map(([name]) => name).join(", ")}) ` +
@@ -71,14 +111,14 @@ export function insertSql(id: string, after: Kept, before: Before, mark: string)
 }
 
 /**
- * Writes over the record that carries `beforeMark`. Answers its fence as `insertId`, and 0 where no record carries that
- * mark any more: LAST_INSERT_ID(…) is evaluated for the row that is written and for no other. `affectedRows` would count
- * a row that was found and left as it was, or not, as the connection's flags will have it.
+ * Replaces the record if it still has the mark of `before`. Returns its fence as `insertId`, and 0 if no record has that
+ * mark: LAST_INSERT_ID(…) is evaluated only for a row that is written. `affectedRows` is not used, because a flag of the
+ * connection decides whether it counts matched or changed rows.
  */
 export function updateSql(
   id: string,
   after: Kept,
-  before: Before & { readonly mark: string },
+  before: RecordBefore & { readonly mark: string },
   mark: string,
 ): string {
   const isNewAttempt = after.fence !== before.record?.fence;
@@ -90,29 +130,51 @@ export function updateSql(
   );
 }
 
-/** Removes the record that carries the mark. What it removed is its `affectedRows`, which no flag changes. */
+/** Removes the record if it still has this mark. `affectedRows` is 1 then, and 0 otherwise, with every connection flag. */
 export function deleteSql(id: string, mark: string): string {
   return `DELETE FROM nevertwice_records WHERE id = ${short(id)} AND mark = ${short(mark)}`;
 }
 
-/** As `isExpired` in core/record.ts. */
-const isExpired = (now: string) => `(kept_until <= ${now} AND NOT (state = 'pending' AND hold = 1))`;
+const isTime = (column: string) => sound.isTime(column, LAST_MICROSECOND);
+const isDuration = (column: string) => sound.isTime(column, Number.MAX_SAFE_INTEGER);
+/** All parts, or none of them. */
+const isNullWithNamespace = (column: string) => `(${column} IS NULL) = (namespace IS NULL)`;
 
-/** Some ids past their time, the longest past first. It locks nothing. */
+/** Whether a row is one that mysql/values.ts can read. */
+const IS_SOUND = `(${[
+  sound.IS_STATE,
+  sound.IS_TOKEN,
+  ...["spent", "hold", "took_over"].map(sound.isFlag),
+  ...["fence", "number"].map(sound.isCount),
+  ...["claimed_at", "lease_ends_at", "kept_until"].map(isTime),
+  ...["lease_ms", "retention_ms"].map(isDuration),
+  sound.isCompletionTime("completed_at", LAST_MICROSECOND),
+  sound.isOfCompletion("outcome"),
+  sound.IS_KEPT_LONG_ENOUGH,
+  ...["scope", "operation", "`key`"].map(isNullWithNamespace),
+].join(" AND ")})`;
+
+/**
+ * Like `isExpired` in core/record.ts. A damaged record never expires: if it were purged, its work would look as if it had
+ * never run.
+ */
+const isExpired = (now: string) =>
+  `(kept_until <= ${now} AND NOT (state = 'pending' AND hold <> 0) AND ${IS_SOUND})`;
+
+/** Returns the ids of expired records, earliest first. Locks nothing. */
 export function expiredSql(limit: number): string {
   return `SELECT id FROM nevertwice_records WHERE ${isExpired(STATEMENT_US)} ORDER BY kept_until LIMIT ${whole(limit)}`;
 }
 
 /**
- * Removes those of the ids that are still past their time: one may have been claimed anew since it was read. By the clock
- * that no index can be used with: rows are locked by their id, as everywhere else, so nobody meets us coming from the
- * other side.
+ * Removes those of these ids that are still expired; one may have been claimed again since it was read. It uses NOW_US,
+ * which no index can serve: so rows are locked in the order of their ids, as everywhere else, which prevents deadlocks.
  */
 export function purgeSql(ids: readonly string[]): string {
   return `DELETE FROM nevertwice_records WHERE id IN (${ids.map(short).join(", ")}) AND ${isExpired(NOW_US)}`;
 }
 
-/** As `stateOf` in core/record.ts. */
+/** Like `stateOf` in core/record.ts. */
 const IS_LAPSED = `(spent = 1 OR lease_ends_at <= ${STATEMENT_US})`;
 const IN_STATE: Readonly<Record<RecordState, string>> = {
   pending: `state = 'pending' AND NOT ${IS_LAPSED}`,
@@ -121,9 +183,9 @@ const IN_STATE: Readonly<Record<RecordState, string>> = {
   released: "state = 'released'",
 };
 
-/** A page of what is not past its time, in the order of the ids. */
+/** Returns a page of records that have not expired, in the order of their ids. */
 export function listSql({ namespace, scope, state, limit, after }: ListRequest): string {
-  const wanted = [
+  const conditions = [
     `namespace = ${bytes(namespace)}`,
     `NOT ${isExpired(STATEMENT_US)}`,
     ...(scope === undefined ? [] : [`scope = ${bytes(scope)}`]),
@@ -131,12 +193,12 @@ export function listSql({ namespace, scope, state, limit, after }: ListRequest):
     ...(after === undefined ? [] : [`id > ${bytes(after)}`]),
   ];
   return (
-    `SELECT *, ${STATEMENT_US} AS now_us FROM nevertwice_records ` +
-    `WHERE ${wanted.join(" AND ")} ORDER BY id LIMIT ${whole(limit)}`
+    `SELECT *, ${STATEMENT_US} AS now_us, ${IS_SHOWN_EARLY} AS is_shown_early FROM nevertwice_records ` +
+    `WHERE ${conditions.join(" AND ")} ORDER BY id LIMIT ${whole(limit)}`
   );
 }
 
-/** Text is kept as its UTF-8 bytes: a collation would call different keys equal, and a character set lose some. */
+/** Text is stored as UTF-8 bytes: a collation would treat different keys as equal, and a character set lose characters. */
 const RECORDS_TABLE = `CREATE TABLE IF NOT EXISTS nevertwice_records (
   id VARBINARY(${MAX_SHORT_BYTES}) NOT NULL PRIMARY KEY,
   mark VARBINARY(${MAX_SHORT_BYTES}) NOT NULL,
@@ -169,12 +231,12 @@ export interface Migration {
   readonly sql: string;
 }
 
-/** Which versions the tables have been through. */
+/** Every version that the tables have reached. */
 export const VERSIONS_TABLE = `CREATE TABLE IF NOT EXISTS nevertwice_versions (
   version INT NOT NULL PRIMARY KEY
 ) ${TABLE_OPTIONS}`;
 
-/** In order; one that was released is never changed. Each can be run again after a crash in the middle of it. */
+/** In order. A released migration is never changed. Each can be repeated after a crash in the middle of it. */
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, sql: RECORDS_TABLE },
   { version: 2, sql: KEPT_UNTIL_INDEX },
@@ -186,23 +248,26 @@ export function versionReachedSql(version: number): string {
 
 const VERSION_SQL = "SELECT MAX(version) AS version FROM nevertwice_versions";
 
-export const TABLES = { VERSIONS_TABLE, VERSION_SQL, versionReachedSql, MIGRATIONS } as const;
+const NAMES = ["nevertwice_records"] as const;
 
-/** One migration at a time in one database; the name of a lock has 64 characters at most. */
+export const TABLES = { NAMES, VERSIONS_TABLE, VERSION_SQL, versionReachedSql, MIGRATIONS } as const;
+
+/** One migration at a time per database. The name of a lock may have at most 64 characters. */
 const LOCK_NAME = "CONCAT('nevertwice ', LEFT(SHA2(DATABASE(), 256), 40))";
 export const LOCK_SQL = `SELECT GET_LOCK(${LOCK_NAME}, 60) AS is_locked`;
 export const UNLOCK_SQL = `SELECT RELEASE_LOCK(${LOCK_NAME}) AS is_unlocked`;
 
-/** What decides whether this connection may be used, and what it may carry. */
+/** Returns the variables that decide whether a connection may be used, and how large its packets may be. */
 export const SESSION_SQL =
   "SHOW SESSION VARIABLES WHERE Variable_name IN ('autocommit', 'innodb_read_only', 'max_allowed_packet', " +
   "'read_only', 'super_read_only', 'transaction_isolation', 'tx_isolation')";
 
-/** What decides which faults a claim survives. */
+/** Returns the variables that decide which faults a claim survives. */
 export const SETTINGS_SQL =
   "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format', 'innodb_doublewrite', " +
   "'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'sync_binlog', 'version', 'wsrep_on')";
 
+/** Returns the name and engine of each of these tables that exists. */
 export function enginesSql(tables: readonly string[]): string {
   return (
     "SELECT table_name AS name, engine AS engine FROM information_schema.tables " +

@@ -1,109 +1,143 @@
 /**
- * Records in MySQL or MariaDB, over a pool of mysql2/promise. Each step reads, decides, and writes over exactly what it
- * read, in single statements that commit by themselves and are judged by the server's clock: a first call takes four
- * round trips, a replay one.
+ * Records in MySQL or MariaDB, through a pool of mysql2/promise. Each step reads the record, decides, and replaces exactly
+ * what it read. Every statement commits by itself, and the server's clock decides when leases and retention end. A first
+ * call takes four round trips, a replay one.
  */
-
 import { utf8Bytes } from "../core/bytes.ts";
+import { readEach } from "../core/checked-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { checkOptions } from "../core/policy.ts";
+import { checkOptions } from "../core/option-checks.ts";
 import { viewOf } from "../core/record.ts";
-import type { Store } from "../core/store.ts";
+import type { Store, StoreRecord } from "../core/store.ts";
 import { randomToken } from "../core/token.ts";
-import { createSteps, type Found, type Written } from "./compare-and-set/steps.ts";
-import { change, isClient, type MysqlClient, rowsOf } from "./mysql/client.ts";
-import { failure, isOvertaken } from "./mysql/failures.ts";
-import { checkVersion, migrate, migrationSqlOf } from "./mysql/migration.ts";
-import { foundIn, millisOf, recordOf, textOf } from "./mysql/row.ts";
-import { checkSession } from "./mysql/session.ts";
-import { settingsOf } from "./mysql/settings.ts";
+import { createCompareAndSet, type RecordSnapshot, type WriteResult } from "./compare-and-set.ts";
+import { isClient, type MysqlClient, type MysqlRow, untilAborted } from "./mysql/client.ts";
+import { readDurability } from "./mysql/durability.ts";
+import { isOvertaken, readOnlyError, toStoreError } from "./mysql/errors.ts";
+import { createFlushedReads } from "./mysql/flushed-reads.ts";
+import { checkVersion, migrate, migrationScript } from "./mysql/schema.ts";
+import { boundedClient, statementRunnerFor } from "./mysql/statement-runner.ts";
+import { readMillis, readNumber, readText, toRecord, toSnapshot } from "./mysql/values.ts";
 import * as sql from "./mysql-sql.ts";
 
 export type { MysqlClient } from "./mysql/client.ts";
 
 export interface MysqlStoreOptions {
-  /** A pool of mysql2/promise. It stays its owner's: closing the store does not end it. */
+  /** A pool of mysql2/promise. Closing the store does not end the pool. */
   readonly client: MysqlClient;
 }
 
 export interface MysqlStore extends Store {
-  /** Makes the tables, or brings them up to this version. Any number of processes may call it at once. */
+  /** Creates the tables, or migrates them to this version. Several processes may call it at the same time. */
   migrate(): Promise<void>;
 }
 
-/** What `migrate` runs, for whoever lets no application change tables: every statement, on a database without them. */
+/** Every statement that `migrate` runs on an empty database, for operators that run migrations themselves. */
 export function migrationSql(): string {
-  return migrationSqlOf(sql.TABLES);
+  return migrationScript(sql.TABLES);
 }
 
-/** More at once would make a long statement; whoever purges asks again. */
-const MAX_BITE = 1_000;
+/** The most records that one purge statement removes; the caller purges again while there are more. */
+const MAX_PURGED = 1_000;
+/** How often to read a record that stops being completed each time before its outcome is on disk. */
+const MAX_READS = 5;
 
-/** Needs its tables: `await store.migrate()` once, or what `migrationSql()` prints. */
+/** Needs its tables: run `await store.migrate()` once, or the statements of `migrationSql()`. */
 export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
   checkOptions(options, { client: isClient });
   const { client } = options;
   isClient("client", client);
-  let maxOutcomeBytes = Number.POSITIVE_INFINITY;
+  const statements = statementRunnerFor(client);
+  const flushedReads = createFlushedReads(statements);
   let checked: Promise<void> | undefined;
 
-  async function check(): Promise<void> {
-    maxOutcomeBytes = await checkSession(client);
-    await checkVersion(client, sql.TABLES);
+  /** Checks the version of the tables once. After a failure, the next call checks again. */
+  function ready(signal: AbortSignal | undefined): Promise<void> {
+    checked ??= checkVersion((statement) => statements.rows(statement, signal), sql.TABLES).catch(
+      (error: unknown) => {
+        checked = undefined;
+        throw error;
+      },
+    );
+    return untilAborted(checked, signal);
   }
 
-  /** Once; after a failure, again with the next call. */
-  function ready(): Promise<void> {
-    checked ??= check().catch((error: unknown) => {
-      checked = undefined;
-      throw error;
-    });
-    return checked;
+  async function read(id: string, signal?: AbortSignal): Promise<RecordSnapshot> {
+    await ready(signal);
+    for (let reads = 0; reads < MAX_READS; reads++) {
+      const [row] = (await statements.rows(sql.readSql(id), signal)) as readonly [MysqlRow];
+      if (readNumber(row, "is_read_only") !== 0) throw readOnlyError();
+      const found = toSnapshot(row);
+      // complete-is-final: an outcome is returned only when no crash can lose it any more.
+      if (readNumber(row, "is_shown_early") === 0 || (await flushedReads.waitUntilFlushed(found, signal)))
+        return found;
+    }
+    throw changedDuringReads();
   }
 
-  async function read(id: string): Promise<Found> {
-    await ready();
-    const [row] = await rowsOf(client, sql.readSql(id));
-    return foundIn(row);
+  /** The same for a page, by the last of its outcomes. False if that outcome is gone: the page must be read again. */
+  async function isFlushed(
+    first: MysqlRow | undefined,
+    records: readonly StoreRecord[],
+    signal: AbortSignal | undefined,
+  ): Promise<boolean> {
+    if (first === undefined || readNumber(first, "is_shown_early") === 0) return true;
+    const completed = records.filter(({ state }) => state === "completed");
+    const [last] = completed.sort((a, b) => Number(b.completedAt) - Number(a.completedAt));
+    return flushedReads.waitUntilFlushed({ record: last, now: readMillis(first, "now_us") }, signal);
   }
 
-  async function write(id: string, found: Found, record: Found["record"]): Promise<Written> {
+  async function write(
+    id: string,
+    found: RecordSnapshot,
+    record: RecordSnapshot["record"],
+    signal?: AbortSignal,
+  ): Promise<WriteResult> {
     try {
       if (record === undefined) {
-        const { affectedRows } = await change(client, sql.deleteSql(id, found.mark));
+        const { affectedRows } = await statements.change(sql.deleteSql(id, found.mark), signal);
         return affectedRows > 0 ? { fence: 0 } : { overtakenBy: undefined };
       }
       const mark = randomToken();
-      const { insertId } = await change(
-        client,
-        found.record === undefined
-          ? sql.insertSql(id, record, found, mark)
-          : sql.updateSql(id, record, found, mark),
+      const isFirst = found.record === undefined;
+      const { insertId } = await statements.change(
+        isFirst ? sql.insertSql(id, record, found, mark) : sql.updateSql(id, record, found, mark),
+        signal,
       );
+      // The fence of a first record is the time of its write, in microseconds.
+      if (isFirst) flushedReads.markFlushed(insertId / 1_000);
       return insertId > 0 ? { fence: insertId } : { overtakenBy: undefined };
     } catch (error) {
       if (isOvertaken(error)) return { overtakenBy: undefined };
-      throw failure(error);
+      throw toStoreError(error);
     }
   }
 
-  const steps = createSteps({ read, write });
+  const steps = createCompareAndSet({ read, write });
 
   return {
+    usesSignal: true,
+
+    // A new connection may lead to another server, or to one that was reset.
+    get reconnects() {
+      return statements.connections;
+    },
+
     get maxOutcomeBytes() {
-      return maxOutcomeBytes;
+      return statements.maxOutcomeBytes;
     },
 
     claim: (request) => steps.claim(request),
 
     async complete(request) {
-      await ready();
+      await ready(request.signal);
       const bytes = utf8Bytes(request.outcome);
+      const { maxOutcomeBytes } = statements;
       if (bytes <= maxOutcomeBytes) return steps.complete(request);
-      // The server would cut the connection in the middle of it, and be asked the same again and again.
+      // The server would close the connection in the middle of the statement, and every retry would fail the same way.
       throw new NevertwiceError(
         "options-invalid",
-        `an outcome of ${bytes} bytes does not fit; max_allowed_packet leaves room for ${maxOutcomeBytes}.`,
+        `the outcome has ${bytes} bytes; the server's max_allowed_packet leaves room for ${maxOutcomeBytes}.`,
       );
     },
 
@@ -112,35 +146,56 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
     read: steps.read,
     forget: steps.forget,
 
-    async purge(limit) {
-      await ready();
-      const bite = Math.min(limit, MAX_BITE);
-      const rows = await rowsOf(client, sql.expiredSql(bite));
+    async purge(limit, { signal } = {}) {
+      await ready(signal);
+      const count = Math.min(limit, MAX_PURGED);
+      const rows = await statements.rows(sql.expiredSql(count), signal);
       if (rows.length === 0) return { removed: 0, more: false };
       try {
-        const { affectedRows } = await change(client, sql.purgeSql(rows.map((row) => textOf(row, "id"))));
-        return { removed: affectedRows, more: rows.length === bite };
+        const ids = rows.map((row) => readText(row, "id"));
+        const { affectedRows } = await statements.change(sql.purgeSql(ids), signal);
+        return { removed: affectedRows, more: rows.length === count };
       } catch (error) {
-        throw failure(error);
+        throw toStoreError(error);
       }
     },
 
     async list(request) {
-      await ready();
-      const rows = await rowsOf(client, sql.listSql({ ...request, limit: request.limit + 1 }));
-      const records = rows
-        .slice(0, request.limit)
-        .map((row) => viewOf(recordOf(row), millisOf(row, "now_us")));
-      return rows.length > request.limit ? { records, next: records.at(-1)?.id } : { records };
+      await ready(request.signal);
+      for (let reads = 0; reads < MAX_READS; reads++) {
+        const rows = await statements.rows(
+          sql.listSql({ ...request, limit: request.limit + 1 }),
+          request.signal,
+        );
+        const shown = rows.slice(0, request.limit);
+        const { values: records, unreadable } = readEach(shown, readId, (row) =>
+          viewOf(toRecord(row), readMillis(row, "now_us")),
+        );
+        if (!(await isFlushed(shown[0], records, request.signal))) continue;
+        return {
+          records,
+          ...(unreadable.length > 0 && { unreadable }),
+          ...(rows.length > shown.length && { next: readId(shown.at(-1) as MysqlRow) }),
+        };
+      }
+      throw changedDuringReads();
     },
 
-    settings: () => settingsOf(client, ["nevertwice_records"]),
+    settings: () => readDurability(boundedClient(client), sql.TABLES.NAMES),
 
     async migrate() {
       await migrate(client, sql.TABLES);
-      await ready();
+      await ready(undefined);
     },
 
     async close() {},
   };
+}
+
+function readId(row: MysqlRow): string {
+  return readText(row, "id");
+}
+
+function changedDuringReads(): NevertwiceError {
+  return new NevertwiceError("unavailable", `the record changed during each of ${MAX_READS} reads.`);
 }

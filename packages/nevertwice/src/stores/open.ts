@@ -1,27 +1,27 @@
-/** A store by its URL, with a client of its own: for servers, scripts, and whoever configures by environment. */
-import { checkOptions, isBoolean, isText } from "../core/policy.ts";
+/** Opens a store by its URL, together with its client: for servers, scripts, and configuration by environment variables. */
+import { checkOptions, isBoolean, isText } from "../core/option-checks.ts";
 import type { Store } from "../core/store.ts";
+import { type Emitter, mysqlPool, opened, postgresClients, tolerant } from "./open/clients.ts";
+import { importDriver } from "./open/driver.ts";
 import {
-  type Address,
-  addressOf,
   byScheme,
   flag,
   oneOf,
+  parseStoreUrl,
+  type StoreUrl,
   serverUrl,
   sqliteFile,
-  wrong,
-} from "./open/address.ts";
-import { type Emitter, mysqlPool, opened, postgresClients, tolerant } from "./open/clients.ts";
-import { importDriver } from "./open/driver.ts";
+  urlError,
+} from "./open/store-url.ts";
 
 export interface OpenStoreOptions {
-  /** Whether to create or upgrade the tables of Postgres and MySQL first; default true. */
+  /** Whether to create or migrate the tables of Postgres and MySQL first; default true. */
   readonly migrate?: boolean;
 }
 
-type Open = (address: Address, options: OpenStoreOptions) => Promise<Store>;
+type StoreOpener = (url: StoreUrl, options: OpenStoreOptions) => Promise<Store>;
 
-const SCHEMES: Readonly<Record<string, Open>> = {
+const SCHEMES: Readonly<Record<string, StoreOpener>> = {
   memory: openMemory,
   sqlite: openSqlite,
   postgres: openPostgres,
@@ -36,13 +36,13 @@ const SCHEMES: Readonly<Record<string, Open>> = {
 
 /**
  * Opens `memory:`, `sqlite:./file.db`, `postgres://…`, `redis://…`, `rediss://…`, `redis+cluster://host,host`,
- * `mysql://…` or `dynamodb://region/table`. The driver is loaded now; the server is first asked by the first call, or
- * here where tables are migrated. Closing the store closes its client too.
+ * `mysql://…` or `dynamodb://region/table`. Loads the driver now, but connects with the first call, or here if it migrates
+ * tables. Closing the store closes its client too.
  */
 export async function openStore(url: string, options: OpenStoreOptions = {}): Promise<Store> {
   checkOptions(options, { migrate: isBoolean });
   isText("the store's URL", url);
-  return byScheme(SCHEMES, url, "store's")(addressOf(url), options);
+  return byScheme(SCHEMES, url, "store")(parseStoreUrl(url), options);
 }
 
 async function openMemory(): Promise<Store> {
@@ -50,12 +50,12 @@ async function openMemory(): Promise<Store> {
   return memoryStore();
 }
 
-async function openSqlite(address: Address): Promise<Store> {
+async function openSqlite(url: StoreUrl): Promise<Store> {
   const { sqliteStore } = await import("./sqlite.ts");
-  const synchronous = oneOf(address, "synchronous", ["full", "normal"] as const);
-  const exclusive = flag(address, "exclusive");
+  const synchronous = oneOf(url, "synchronous", ["full", "normal"] as const);
+  const exclusive = flag(url, "exclusive");
   return sqliteStore({
-    file: sqliteFile(address),
+    file: sqliteFile(url),
     ...(synchronous !== undefined && { synchronous }),
     ...(exclusive !== undefined && { exclusive }),
   });
@@ -63,10 +63,10 @@ async function openSqlite(address: Address): Promise<Store> {
 
 type PostgresOptions = Parameters<typeof import("./postgres.ts").postgresStore>[0];
 
-async function openPostgres(address: Address, { migrate = true }: OpenStoreOptions): Promise<Store> {
+async function openPostgres(url: StoreUrl, { migrate = true }: OpenStoreOptions): Promise<Store> {
   const { postgresStore } = await import("./postgres.ts");
-  const prepare = flag(address, "prepare");
-  const { pool: client, connect: subscriber } = await postgresClients(address);
+  const prepare = flag(url, "prepare");
+  const { pool: client, connect: subscriber } = await postgresClients(url);
   const store = postgresStore({
     client,
     subscriber: subscriber as unknown as NonNullable<PostgresOptions["subscriber"]>,
@@ -82,20 +82,30 @@ interface IoredisModule {
 type RedisOptions = Parameters<typeof import("./redis.ts").redisStore>[0];
 type Ioredis = RedisOptions["client"] & Emitter & { duplicate(): Ioredis; disconnect(): void };
 
-async function openRedis(address: Address): Promise<Store> {
-  const { Redis } = await importDriver<IoredisModule>("ioredis", "ioredis", address.shown);
-  const ours = redisParameters(address);
-  return redisStoreOn(tolerant(new Redis(serverUrl(address), {})), ours);
+/**
+ * A firewall can drop a connection without informing either side. If a connection owes an answer and is silent for this
+ * long, the client replaces it and sends the calls again. The timeout is the same as the default `storeTimeoutMs` of a guard.
+ */
+const REDIS_CONNECTION = { socketTimeout: 5_000, keepAlive: 30_000 };
+
+async function openRedis(url: StoreUrl): Promise<Store> {
+  const { Redis } = await importDriver<IoredisModule>("ioredis", "ioredis", url.shown);
+  const ours = redisParameters(url);
+  return redisStoreOn(tolerant(new Redis(serverUrl(url), REDIS_CONNECTION)), ours);
 }
 
-async function openRedisCluster(address: Address): Promise<Store> {
-  const { Cluster } = await importDriver<IoredisModule>("ioredis", "ioredis", address.shown);
-  const ours = redisParameters(address);
-  const parsed = /^(rediss?)\+cluster:\/\/(?:([^:@]*)(?::([^@]*))?@)?([^/?@]+)\/?$/.exec(address.rest());
+async function openRedisCluster(url: StoreUrl): Promise<Store> {
+  const { Cluster } = await importDriver<IoredisModule>("ioredis", "ioredis", url.shown);
+  const ours = redisParameters(url);
+  const parsed = /^(rediss?)\+cluster:\/\/(?:([^:@]*)(?::([^@]*))?@)?([^/?@]+)\/?$/.exec(url.rest());
   if (parsed === null)
-    throw wrong(address, "is no cluster's URL: redis+cluster://user:password@host:7000,host:7001");
+    throw urlError(
+      url,
+      "is not the URL of a cluster; expected redis+cluster://user:password@host:7000,host:7001",
+    );
   const [, scheme, username, password, hosts = ""] = parsed;
   const redisOptions = {
+    ...REDIS_CONNECTION,
     ...(username && { username: decodeURIComponent(username) }),
     ...(password !== undefined && { password: decodeURIComponent(password) }),
     ...(scheme === "rediss" && { tls: {} }),
@@ -104,9 +114,9 @@ async function openRedisCluster(address: Address): Promise<Store> {
   return redisStoreOn(tolerant(new Cluster(nodes, { redisOptions })), ours);
 }
 
-function redisParameters(address: Address): Pick<RedisOptions, "prefix" | "replicas"> {
-  const prefix = address.take("prefix");
-  const replicas = address.take("replicas");
+function redisParameters(url: StoreUrl): Pick<RedisOptions, "prefix" | "replicas"> {
+  const prefix = url.take("prefix");
+  const replicas = url.take("replicas");
   return {
     ...(prefix !== undefined && { prefix }),
     ...(replicas !== undefined && { replicas: Number(replicas) }),
@@ -119,16 +129,21 @@ async function redisStoreOn(
 ): Promise<Store> {
   const { redisStore } = await import("./redis.ts");
   const subscriber = tolerant(client.duplicate());
-  const store = redisStore({ client, subscriber, ...ours });
-  return opened(store, () => {
+  const end = () => {
     subscriber.disconnect();
     client.disconnect();
-  });
+  };
+  try {
+    return await opened(redisStore({ client, subscriber, ...ours }), end);
+  } catch (error) {
+    end();
+    throw error;
+  }
 }
 
-async function openMysql(address: Address, { migrate = true }: OpenStoreOptions): Promise<Store> {
+async function openMysql(url: StoreUrl, { migrate = true }: OpenStoreOptions): Promise<Store> {
   const { mysqlStore } = await import("./mysql.ts");
-  const client = await mysqlPool(address);
+  const client = await mysqlPool(url);
   const store = mysqlStore({ client });
   return opened(store, () => client.end(), migrate && store.migrate);
 }
@@ -141,23 +156,19 @@ interface DynamoDocumentModule {
   readonly DynamoDBDocumentClient: { from(client: object): DynamoOptions["client"] };
 }
 
-async function openDynamodb(address: Address): Promise<Store> {
+async function openDynamodb(url: StoreUrl): Promise<Store> {
   const { dynamodbStore } = await import("./dynamodb.ts");
   const install = "@aws-sdk/client-dynamodb @aws-sdk/lib-dynamodb";
-  const { DynamoDBClient } = await importDriver<DynamoModule>(
-    "@aws-sdk/client-dynamodb",
-    install,
-    address.shown,
-  );
+  const { DynamoDBClient } = await importDriver<DynamoModule>("@aws-sdk/client-dynamodb", install, url.shown);
   const { DynamoDBDocumentClient } = await importDriver<DynamoDocumentModule>(
     "@aws-sdk/lib-dynamodb",
     install,
-    address.shown,
+    url.shown,
   );
-  const endpoint = address.take("endpoint");
-  const [, region, table] = /^dynamodb:\/\/([\w-]+)\/([\w.-]+)$/.exec(address.rest()) ?? [];
+  const endpoint = url.take("endpoint");
+  const [, region, table] = /^dynamodb:\/\/([\w-]+)\/([\w.-]+)$/.exec(url.rest()) ?? [];
   if (region === undefined || table === undefined)
-    throw wrong(address, "names no table: dynamodb://eu-west-1/nevertwice");
+    throw urlError(url, "names no table; expected dynamodb://eu-west-1/nevertwice");
   const client = new DynamoDBClient({ region, ...(endpoint !== undefined && { endpoint }) });
   const store = dynamodbStore({ client: DynamoDBDocumentClient.from(client), table });
   return opened(store, () => client.destroy());

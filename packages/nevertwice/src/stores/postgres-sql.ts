@@ -1,29 +1,69 @@
 /**
- * The Postgres store's statements. Each is one atomic step for a whole batch of calls, and mirrors core/record.ts.
+ * The statements of the Postgres store. Each is one atomic step for a batch of calls, and follows core/record.ts.
  *
- * `input` is the calls, a row each. `judged` looks at records without locking them: what needs no write is answered by
- * that, so a key that is only asked for is never locked. What may be written is `locked`, in the order of ids, and
- * `decided` by the record as it is once locked and the clock as it is then. A call whose record was locked by somebody,
- * or moved in between, gets no row in the answer, and is asked again.
+ * `input` is the calls, one row each. `judged` reads the records without locking them. A call that needs no write is
+ * answered by that, so a record that is only read is never locked. The records that may be written are `locked` in the
+ * order of their ids, and `decided` by their content and the clock after the lock. A call whose record was locked by another
+ * transaction, or changed in between, gets no row in the answer and is repeated. A damaged record is never locked: `judged`
+ * answers `damaged` with the column, and the other calls continue.
  *
- * A look is judged by the time at which the statement came, which is never later than the snapshot it looks at: so no
- * renewal that the snapshot misses can make a record look lapsed. Parameters are text: array literals, an element a
- * call. Records are looked up in LATERAL subqueries, one by one, since a plan that is made for an empty table and kept
- * for a full one must not scan it.
+ * `judged` uses the time at which the statement arrived, which is never later than its snapshot. So no renewal that the
+ * snapshot misses can make a record look lapsed. Parameters are text: array literals with one element a call. Records are
+ * looked up one by one in LATERAL subqueries, since a plan that was made for an empty table and kept for a full one must not
+ * scan it.
  */
 
+import { LAST_MICROSECOND } from "../core/checked-record.ts";
 import { CLOCK_BACK_MARGIN_MS } from "../core/record.ts";
+import type { Statement } from "./postgres/client.ts";
+import { WAITS_FOR_STANDBYS } from "./postgres/durability.ts";
+import * as sound from "./sound-sql.ts";
 
-/** Microseconds since the epoch, whenever it is evaluated. */
+const isTime = (column: string) => sound.isTime(column, LAST_MICROSECOND);
+
+/** Each column with the condition that it must meet. No statement decides by a row that the store did not write. */
+const SOUND: readonly (readonly [column: string, condition: string])[] = [
+  ["state", sound.IS_STATE],
+  ["token", sound.IS_TOKEN],
+  ["fence", sound.isCount("fence")],
+  ["number", sound.isCount("number")],
+  ["claimed_at", isTime("claimed_at")],
+  ["lease", isTime("lease")],
+  ["lease_ends_at", isTime("lease_ends_at")],
+  ["retention", isTime("retention")],
+  ["kept_until", isTime("kept_until")],
+  ["completed_at", sound.isCompletionTime("completed_at", LAST_MICROSECOND)],
+  ["outcome", sound.isOfCompletion("outcome")],
+  ["kept_until", sound.IS_KEPT_LONG_ENOUGH],
+  ["parts", sound.ARE_PARTS],
+];
+
+/** The first damaged column, or null. */
+const DAMAGE = `CASE
+      ${SOUND.map(([column, condition]) => `WHEN (${condition}) IS NOT TRUE THEN '${column}'`).join("\n      ")}
+    END`;
+
+/**
+ * Whether no column is damaged. Written so that the planner expects it to be true for nearly every row: for a condition that
+ * it considers rare, it would scan the table.
+ */
+const IS_SOUND = `((CASE WHEN ${SOUND.map(([, condition]) => condition).join(" AND ")} THEN true END) IS NOT NULL)`;
+
+/** Microseconds since the epoch, at the time of evaluation. */
 const CLOCK = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
-/** Microseconds since the epoch when the statement came. */
+/** Microseconds since the epoch when the statement arrived. For a statement that writes, this is before its snapshot. */
 const STARTED = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
+/**
+ * The same for a statement that only reads. Its snapshot is taken when its parameters arrive, but `statement_timestamp` is
+ * when it begins to run, which may be much later: a record that was renewed in between would look lapsed.
+ */
+const BEGUN = "(date_part('epoch', transaction_timestamp()) * 1000000)::bigint";
 /** In microseconds. */
 const CLOCK_BACK_MARGIN = CLOCK_BACK_MARGIN_MS * 1_000;
-/** No statement waits longer than this for a lock: somebody's open transaction must not use up our connections. */
+/** How long a statement waits for a lock: another open transaction must not use up the store's connections. */
 const LOCK_TIMEOUT_MS = 1_000;
 
-/** What every decision is made by. */
+/** The columns that every decision needs. */
 const RECORD = `state, token, spent, fence, number, hold, took_over, claimed_at, lease, lease_ends_at, retention,
       kept_until, purge_at, fingerprint, parts`;
 
@@ -32,13 +72,17 @@ const IS_LAPSED = "(spent OR now >= lease_ends_at)";
 const IS_OWNED = `(token IS NOT NULL AND token = asked_token AND NOT ${IS_EXPIRED})`;
 const STATE_SEEN = `CASE WHEN state = 'pending' AND ${IS_LAPSED} THEN 'lapsed' ELSE state END`;
 
-const versionOf = (digest: string) => `left(${digest}, greatest(strpos(${digest}, ':') - 1, 0))`;
-/** Null, which counts as false, where a side has no fingerprint. */
+const digestVersion = (digest: string) => `left(${digest}, greatest(strpos(${digest}, ':') - 1, 0))`;
+/** Null, which counts as false, if either fingerprint is missing. */
 const DIFFERS = `(fingerprint <> asked_fingerprint
-        AND ${versionOf("fingerprint")} = ${versionOf("asked_fingerprint")})`;
+        AND ${digestVersion("fingerprint")} = ${digestVersion("asked_fingerprint")})`;
 
-/** The verdicts that write: an absent record, the next attempt, our own claim again, and a deadline put right. */
+/** The verdicts that write: an absent record, the next attempt, a repeat of the owner's claim, and a corrected deadline. */
 const CLAIM_WRITES = "('begin', 'next', 'again', 'shorten')";
+
+/** The verdict about a record that may be damaged. A damaged one is never evaluated. */
+const judge = (verdict: string) =>
+  `CASE WHEN damage IS NOT NULL THEN 'damaged' ELSE ${verdict} END AS verdict`;
 
 const CLAIM_VERDICT = `CASE
       WHEN fence IS NULL OR ${IS_EXPIRED} THEN CASE WHEN takeover IS NULL THEN 'begin' ELSE 'nothing' END
@@ -54,8 +98,8 @@ const CLAIM_VERDICT = `CASE
     END`;
 
 /**
- * When purge looks at a record: not before it may go, and somewhat later, so that a renewal or a completion finds the
- * index entry good enough and leaves it alone (a heap-only update). Never, for a held record that waits to be decided.
+ * When purge looks at a record: some time after it expires, so that a renewal or a completion can leave the index entry
+ * unchanged (a heap-only update). Never for a held record that waits for a decision.
  */
 function purgeAt(given: { waits: string; keptUntil: string; retention: string; lease: string }): string {
   const { waits, keptUntil, retention, lease } = given;
@@ -66,19 +110,19 @@ function purgeAt(given: { waits: string; keptUntil: string; retention: string; l
     END`;
 }
 
-/** What each call asks: the names of its parameters, with their types, in order. */
-type Asked = Readonly<Record<string, string>>;
+/** The parameters of a call: their names with their types, in order. */
+type CallColumns = Readonly<Record<string, string>>;
 
 /**
- * The calls, a row each. That the arrays come out of a subquery hides their length from the planner: for a short one it
- * would make a plan of its own each time, and planning takes longer than the step.
+ * The calls, one row each. The subquery hides the length of the arrays from the planner: for a short array it would make a
+ * new plan each time, and planning takes longer than the step.
  */
-function input(asked: Asked): string {
-  const names = Object.keys(asked);
-  const arrays = Object.entries(asked).map(
+function input(columns: CallColumns): string {
+  const names = Object.keys(columns);
+  const arrays = Object.entries(columns).map(
     ([name, type], index) => `($${index + 1}::text)::${type}[] AS all_${name}`,
   );
-  // The one collation that orders ids the same way in every database: it is the order in which rows are locked.
+  // Rows are locked in the order of their ids; this collation orders them the same way in every database.
   return `input AS MATERIALIZED (
     SELECT ${names.map((name) => (name === "id" ? 'calls.id COLLATE "C" AS id' : name)).join(", ")}, position, started
     FROM (
@@ -88,7 +132,7 @@ function input(asked: Asked): string {
   )`;
 }
 
-const CLAIM_ASKED: Asked = {
+const CLAIM_COLUMNS: CallColumns = {
   id: "text",
   asked_parts: "text",
   asked_fingerprint: "text",
@@ -102,7 +146,7 @@ const CLAIM_ASKED: Asked = {
 const IS_FRESH = "verdict IN ('begin', 'next')";
 const IS_AFTER_LAPSED = "verdict = 'next' AND state = 'pending'";
 
-/** What is locked, judged again, and what the record becomes. */
+/** Judges the locked records again, and computes their new content. */
 const CLAIM_DECIDED = `verdicts AS MATERIALIZED (
     SELECT *, ${CLAIM_VERDICT} AS verdict FROM locked
   ), attempts AS MATERIALIZED (
@@ -129,16 +173,17 @@ const CLAIM_DECIDED = `verdicts AS MATERIALIZED (
   )`;
 
 /**
- * Rows of (position, status, detail, number, took over, id): `new` with its fence, by id alone if it was inserted;
- * `pending` with the microseconds left; `conflict` with the state; `unknown` with the fence; `completed`, and its
- * outcome once for an id, as `outcome`.
+ * Rows of (position, status, detail, number, took over, id). The detail of `new` is its fence (an inserted record has an id
+ * instead of a position); of `pending` the microseconds left; of `conflict` the state; of `unknown` the fence; of `damaged`
+ * the column. `completed` has no detail: an extra row `outcome` has it once for each id.
  */
 const CLAIM_ANSWER = `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'pending' ELSE verdict END,
     CASE verdict
       WHEN 'nothing' THEN '0'
-      WHEN 'pending' THEN lease_left::text
+      WHEN 'pending' THEN (lease_ends_at - now)::text
       WHEN 'conflict' THEN state_seen
       WHEN 'unknown' THEN fence::text
+      WHEN 'damaged' THEN damage
     END, NULL, NULL, NULL
   FROM judged WHERE verdict NOT IN ${CLAIM_WRITES}
   UNION ALL
@@ -152,20 +197,22 @@ const CLAIM_ANSWER = `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'p
   FROM updated`;
 
 /**
- * Claims. Writes what `claimRecord` grants or puts right; of several calls of one id the first that would write does,
- * and the others get no row. An id that nobody has is inserted, and a lost race writes nothing.
+ * Claims. Writes what `claimRecord` grants or corrects. Of several calls with one id, the first that would write does so,
+ * and the others get no row. A new id is inserted; a call that loses the race for it writes nothing.
  */
 function claim(records: string, lock: string): string {
-  const asked = Object.keys(CLAIM_ASKED).join(", ");
-  return `WITH ${input(CLAIM_ASKED)}, judged AS MATERIALIZED (
-    SELECT ${asked}, position, fence, outcome, lease_ends_at - now AS lease_left, ${STATE_SEEN} AS state_seen,
-      ${CLAIM_VERDICT} AS verdict
+  const columns = Object.keys(CLAIM_COLUMNS).join(", ");
+  return `WITH ${input(CLAIM_COLUMNS)}, judged AS MATERIALIZED (
+    SELECT ${columns}, position, fence, outcome, lease_ends_at, now, damage, ${STATE_SEEN} AS state_seen,
+      ${judge(CLAIM_VERDICT)}
     FROM (
       SELECT input.*, r.*, started AS now FROM input
-      LEFT JOIN LATERAL (SELECT ${RECORD}, outcome FROM ${records} WHERE id = input.id LIMIT 1) AS r ON true
+      LEFT JOIN LATERAL (
+        SELECT ${RECORD}, outcome, ${DAMAGE} AS damage FROM ${records} WHERE id = input.id LIMIT 1
+      ) AS r ON true
     ) AS look
   ), wanted AS MATERIALIZED (
-    SELECT DISTINCT ON (id) ${asked}, position, fence IS NOT NULL AS is_found
+    SELECT DISTINCT ON (id) ${columns}, position, fence IS NOT NULL AS is_found
     FROM judged WHERE verdict IN ${CLAIM_WRITES} ORDER BY id, position
   ), inserted AS (
     INSERT INTO ${records} (id, parts, fingerprint, state, token, spent, fence, number, hold, took_over, claimed_at,
@@ -178,8 +225,8 @@ function claim(records: string, lock: string): string {
     RETURNING id, fence
   ), locked AS MATERIALIZED (
     SELECT found.*, r.*, ${CLOCK} AS now
-    FROM (SELECT ${asked}, position FROM wanted WHERE is_found ORDER BY id OFFSET 0) AS found
-    CROSS JOIN LATERAL (SELECT ${RECORD} FROM ${records} WHERE id = found.id ${lock}) AS r
+    FROM (SELECT ${columns}, position FROM wanted WHERE is_found ORDER BY id OFFSET 0) AS found
+    CROSS JOIN LATERAL (SELECT ${RECORD} FROM ${records} WHERE id = found.id AND ${IS_SOUND} ${lock}) AS r
   ), ${CLAIM_DECIDED}, updated AS (
     UPDATE ${records} AS r SET
       parts = next_parts, fingerprint = next_fingerprint, state = 'pending', token = next_token, spent = false,
@@ -193,18 +240,18 @@ function claim(records: string, lock: string): string {
   ${CLAIM_ANSWER}`;
 }
 
-interface Settling {
-  readonly asked: Asked;
-  /** What a record must be like to be written, whatever the time: no other is locked. */
+interface OwnerStep {
+  readonly columns: CallColumns;
+  /** The condition for a record to be written at any time. No other record is locked. */
   readonly writable: string;
-  /** `write`, or without writing `yes` or `no`. */
+  /** `write`; or `yes` or `no`, which write nothing. */
   readonly verdict: string;
-  /** What is written: its columns, each by what it was, by what is asked, and by `now`. */
+  /** The new value of each column that changes, as an expression of the record, the call and `now`. */
   readonly next: Readonly<Record<string, string>>;
 }
 
-const COMPLETE: Settling = {
-  asked: { id: "text", asked_token: "text", asked_outcome: "text", asked_retention: "bigint" },
+const COMPLETE: OwnerStep = {
+  columns: { id: "text", asked_token: "text", asked_outcome: "text", asked_retention: "bigint" },
   writable: "state = 'pending'",
   verdict: `CASE
       WHEN NOT ${IS_OWNED} OR state = 'released' THEN 'no'
@@ -228,8 +275,8 @@ const COMPLETE: Settling = {
 
 const IS_RELEASED = "(asked_as = 'released' OR (asked_as = 'unrun' AND NOT took_over))";
 
-const ABANDON: Settling = {
-  asked: { id: "text", asked_token: "text", asked_as: "text" },
+const ABANDON: OwnerStep = {
+  columns: { id: "text", asked_token: "text", asked_as: "text" },
   writable: "state = 'pending' AND NOT spent",
   verdict: `CASE
       WHEN NOT ${IS_OWNED} OR state = 'completed' THEN 'no'
@@ -248,8 +295,8 @@ const ABANDON: Settling = {
   },
 };
 
-const RENEW: Settling = {
-  asked: { id: "text", asked_token: "text", asked_lease: "bigint" },
+const RENEW: OwnerStep = {
+  columns: { id: "text", asked_token: "text", asked_lease: "bigint" },
   writable: "state = 'pending' AND NOT spent",
   verdict: `CASE WHEN ${IS_OWNED} AND state = 'pending' AND NOT spent THEN 'write' ELSE 'no' END`,
   next: {
@@ -266,87 +313,98 @@ const RENEW: Settling = {
 };
 
 /**
- * Completes, abandons or renews: no two calls of one id. Answers rows of (position, `yes` or `no`). What the calls'
- * tokens hold is locked at once; only for the others is there a look at why not.
+ * Completes, abandons or renews; no two calls have the same id. Answers rows of (position; `yes`, `no` or `damaged`; the
+ * damaged column). The records that the calls' tokens own are locked immediately; only for the others does the statement
+ * read why it refuses them.
  */
-function settle(records: string, lock: string, { asked, writable, verdict, next }: Settling): string {
-  const columns = Object.entries(next);
-  return `WITH ${input(asked)}, locked AS MATERIALIZED (
+function settle(records: string, lock: string, { columns, writable, verdict, next }: OwnerStep): string {
+  const changes = Object.entries(next);
+  return `WITH ${input(columns)}, locked AS MATERIALIZED (
     SELECT calls.*, r.*, ${CLOCK} AS now
     FROM (SELECT * FROM input ORDER BY id OFFSET 0) AS calls
     CROSS JOIN LATERAL (
       SELECT ${RECORD}, ctid AS place FROM ${records}
-      WHERE id = calls.id AND token = calls.asked_token AND ${writable} ${lock}
+      WHERE id = calls.id AND token = calls.asked_token AND ${writable} AND ${IS_SOUND} ${lock}
     ) AS r
   ), decided AS MATERIALIZED (
     SELECT id, place, position, ${verdict} AS verdict,
-      ${columns.map(([name, value]) => `${value} AS next_${name}`).join(", ")}
+      ${changes.map(([name, value]) => `${value} AS next_${name}`).join(", ")}
     FROM locked
   ), updated AS (
-    UPDATE ${records} AS r SET ${columns.map(([name]) => `${name} = next_${name}`).join(", ")}
+    UPDATE ${records} AS r SET ${changes.map(([name]) => `${name} = next_${name}`).join(", ")}
     FROM decided AS d WHERE r.ctid = d.place AND r.id = d.id AND d.verdict = 'write'
     RETURNING d.position
   ), judged AS (
-    SELECT position, ${verdict} AS verdict
+    SELECT position, damage, ${judge(verdict)}
     FROM (
       SELECT input.*, r.*, started AS now FROM input
-      LEFT JOIN LATERAL (SELECT ${RECORD} FROM ${records} WHERE id = input.id LIMIT 1) AS r ON true
+      LEFT JOIN LATERAL (
+        SELECT ${RECORD}, ${DAMAGE} AS damage FROM ${records} WHERE id = input.id LIMIT 1
+      ) AS r ON true
       WHERE position NOT IN (SELECT position FROM locked)
     ) AS look
   )
-  SELECT position::text, verdict FROM judged WHERE verdict <> 'write'
+  SELECT position::text, verdict, damage FROM judged WHERE verdict <> 'write'
   UNION ALL
-  SELECT position::text, verdict FROM decided WHERE verdict <> 'write'
+  SELECT position::text, verdict, NULL FROM decided WHERE verdict <> 'write'
   UNION ALL
-  SELECT position::text, 'yes' FROM updated`;
+  SELECT position::text, 'yes', NULL FROM updated`;
 }
 
-/** The record as `read` and `list` show it; the times are microseconds. */
+/** The record for `read` and `list`, with times in microseconds, and its damaged column. */
 const VIEW = `id, parts, fingerprint, ${STATE_SEEN}, token, fence::text, number::text, hold::text, claimed_at::text,
     CASE WHEN state = 'pending' AND NOT ${IS_LAPSED} THEN lease_ends_at - now ELSE 0 END::text,
-    completed_at::text, kept_until::text, outcome`;
+    completed_at::text, kept_until::text, outcome, ${DAMAGE}`;
 
-/** Answers rows of (is a replica, then a record): at least one row, with nulls where there is no record. */
+/** A damaged record is shown whatever its deadline says; otherwise it would look like a free key. */
+const IS_SHOWN = `NOT (${IS_SOUND} AND ${IS_EXPIRED})`;
+
+/** The server is not the primary, or no longer: it may lack the last claims. */
+const IS_NO_PRIMARY = "(pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on')::text";
+
+/** Answers rows of (is no primary, columns of a record): at least one row, with nulls if there is no record. */
 function view(records: string, where: string): string {
-  return `SELECT pg_is_in_recovery()::text, view.* FROM (SELECT 1) AS once LEFT JOIN LATERAL (
-    SELECT ${VIEW} FROM (SELECT *, ${STARTED} AS now FROM ${records}) AS look WHERE NOT ${IS_EXPIRED} AND ${where}
+  return `SELECT ${IS_NO_PRIMARY}, view.* FROM (SELECT 1) AS once LEFT JOIN LATERAL (
+    SELECT ${VIEW} FROM (SELECT *, ${BEGUN} AS now FROM ${records}) AS look WHERE ${IS_SHOWN} AND ${where}
   ) AS view ON true`;
 }
 
 /** The record with the one id of the array `$1`. */
 const READ = "id = (($1::text)::text[])[1]";
 
-/** The same for all ids of the array `$1`: a row for each, as `view` has it, in any order. */
+/** The same for all ids of the array `$1`: one row each, in the form of `view`, in any order. */
 function readTogether(records: string): string {
   return `WITH ${input({ id: "text" })}
-  SELECT pg_is_in_recovery()::text, view.* FROM input LEFT JOIN LATERAL (
-    SELECT ${VIEW} FROM (SELECT *, input.started AS now FROM ${records}) AS look
-    WHERE NOT ${IS_EXPIRED} AND id = input.id LIMIT 1
+  SELECT ${IS_NO_PRIMARY}, view.* FROM input LEFT JOIN LATERAL (
+    SELECT ${VIEW} FROM (SELECT *, ${BEGUN} AS now FROM ${records}) AS look
+    WHERE ${IS_SHOWN} AND id = input.id LIMIT 1
   ) AS view ON true`;
 }
 
 /**
- * At most `$4` records whose parts begin with `$1`, in the order of their ids, after the id `$2`, in the state `$3` if
- * it is not empty. Parts are a JSON array of namespace, scope, operation and key: the text up to a comma says exactly
- * which namespace, or which namespace and scope.
+ * At most `$4` records whose parts begin with `$1`, in the order of their ids, after the id `$2`, in the state `$3` (empty
+ * for any) or damaged. Parts are a JSON array of namespace, scope, operation and key, so a prefix that ends at a comma
+ * selects exactly one namespace, or one namespace and scope.
  */
-const LIST = `starts_with(parts, ($1::text)) AND id > ($2::text) AND (($3::text) = '' OR ${STATE_SEEN} = ($3::text))
+const LIST = `starts_with(parts, ($1::text)) AND id > ($2::text)
+    AND (($3::text) = '' OR ${STATE_SEEN} = ($3::text) OR NOT ${IS_SOUND})
     ORDER BY id LIMIT ($4::text)::bigint`;
 
 /**
- * Removes the record that has the id `$1` and the fence `$2`. If it is completed, blanks it, with `$3` for its outcome;
- * or, where `$4` is true, releases it. A row if it did.
+ * Removes the record with the id `$1` and the fence `$2`. A completed record is blanked instead and gets the outcome `$3`;
+ * or, if `$4` is true, it is released. Answers a row (id, null) if it changed something. Leaves a damaged record unchanged
+ * and answers (id, column).
  */
 function forget(records: string): string {
   return `WITH locked AS MATERIALIZED (
     SELECT *, ${CLOCK} AS now FROM (
-      SELECT * FROM ${records}
+      SELECT *, ${DAMAGE} AS damage FROM ${records}
       WHERE id = ($1::text) AND (SELECT set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true)) IS NOT NULL
       FOR UPDATE
     ) AS r
   ), decided AS MATERIALIZED (
     SELECT id, ${STATE_SEEN} AS state_seen, ($4::text)::boolean AS reopen FROM locked
-    WHERE fence = ($2::text)::bigint AND NOT ${IS_EXPIRED}
+    WHERE damage IS NULL AND fence = ($2::text)::bigint AND NOT ${IS_EXPIRED}
   ), removed AS (
     DELETE FROM ${records} AS r USING decided AS d
     WHERE r.id = d.id AND d.state_seen IN ('lapsed', 'released') RETURNING r.id
@@ -357,17 +415,19 @@ function forget(records: string): string {
     UPDATE ${records} AS r SET state = 'released', spent = true, completed_at = NULL, outcome = NULL FROM decided AS d
     WHERE r.id = d.id AND d.state_seen = 'completed' AND d.reopen RETURNING r.id
   )
-  SELECT id FROM removed UNION ALL SELECT id FROM blanked UNION ALL SELECT id FROM reopened`;
+  SELECT id, NULL FROM removed UNION ALL SELECT id, NULL FROM blanked UNION ALL SELECT id, NULL FROM reopened
+  UNION ALL SELECT id, damage FROM locked WHERE damage IS NOT NULL`;
 }
 
 /**
- * Removes at most `$1` records past their time; those that somebody has locked are left. Answers (looked at, removed).
- * What is removed is found by a verdict, of which the planner expects few, so that it looks them up one by one.
+ * Removes at most `$1` expired records. Skips damaged and locked ones, which do not count. Answers (looked at, removed).
+ * The DELETE selects by a verdict, of which the planner expects few, so that it looks up the records one by one.
  */
 function purge(records: string): string {
   return `WITH old AS MATERIALIZED (
     SELECT *, ${CLOCK} AS now FROM (
-      SELECT id, state, hold, kept_until FROM ${records} WHERE purge_at <= ${STARTED}
+      SELECT id, state, hold, kept_until FROM ${records}
+      WHERE purge_at <= ${STARTED} AND kept_until <= ${STARTED} AND ${IS_SOUND}
       ORDER BY purge_at LIMIT ($1::text)::bigint FOR UPDATE SKIP LOCKED
     ) AS locked
   ), decided AS MATERIALIZED (
@@ -378,17 +438,17 @@ function purge(records: string): string {
   SELECT (SELECT count(*) FROM old)::text, (SELECT count(*) FROM removed)::text`;
 }
 
-/** Answers (version, schema, default isolation, is a replica, is read-only, encoding). */
+/** Answers (version, schema, default isolation, is a replica, is read-only, encoding, waits for standbys). */
 function check(records: string, migrations: string): string {
   return `SELECT (SELECT max(version) FROM ${migrations})::text,
     (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = '${records.replaceAll("'", "''")}'::regclass),
     current_setting('default_transaction_isolation'), pg_is_in_recovery()::text,
-    current_setting('transaction_read_only'), current_setting('server_encoding')`;
+    current_setting('transaction_read_only'), current_setting('server_encoding'), ${WAITS_FOR_STANDBYS}`;
 }
 
 /**
- * Answers rows of (name, value): what decides which faults a commit survives. `standbys` are those that take part in a
- * synchronous commit, and null for a role that may not see what they do.
+ * Answers rows of (name, value): the settings that decide which faults a commit survives. `standbys` is the number of
+ * standbys that take part in a synchronous commit, and null for a role that may not see it.
  */
 function settings(records: string): string {
   return `SELECT name, current_setting(name) FROM unnest(ARRAY['server_version', 'fsync', 'full_page_writes',
@@ -402,27 +462,22 @@ function settings(records: string): string {
 
 const NOTIFY = "SELECT pg_notify(($1::text), ($2::text))::text";
 
-export interface Statement {
-  readonly name: string;
-  readonly text: string;
-}
-
-/** `together` is for a batch and skips a row that is locked; `alone` waits for it. */
-export interface Step {
+/** `together` is for a batch and skips a locked row; `alone` is for one call and waits for the lock. */
+export interface StepStatements {
   readonly together: Statement;
   readonly alone: Statement;
 }
 
-/** `nameOf` names a statement by what it does and its text: one connection may serve tables of several schemas. */
-export function statementsOf(
+/** `toName` creates a statement's name from its purpose and text: one connection may serve tables of several schemas. */
+export function createStatements(
   tables: { readonly records: string; readonly migrations: string },
-  nameOf: (what: string, text: string) => string,
+  toName: (purpose: string, text: string) => string,
 ) {
   const { records, migrations } = tables;
-  const statement = (what: string, text: string): Statement => ({ name: nameOf(what, text), text });
-  const step = (what: string, textOf: (lock: string) => string): Step => ({
-    together: statement(what, textOf("FOR UPDATE SKIP LOCKED")),
-    alone: statement(`${what}_alone`, textOf("FOR UPDATE")),
+  const statement = (purpose: string, text: string): Statement => ({ name: toName(purpose, text), text });
+  const step = (purpose: string, write: (lock: string) => string): StepStatements => ({
+    together: statement(purpose, write("FOR UPDATE SKIP LOCKED")),
+    alone: statement(`${purpose}_alone`, write("FOR UPDATE")),
   });
   return {
     claim: step("claim", (lock) => claim(records, lock)),

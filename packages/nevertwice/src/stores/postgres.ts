@@ -1,38 +1,47 @@
 /**
- * The Postgres store: every step is one statement for all the calls that wait for it, judged by the server's clock. The
- * client is the application's own pool. Its tables are made by `migrate()`, or by hand with what `migrationSql()` says.
+ * Records in Postgres, through the application's own pool. Every step is one statement for all calls that wait for it, and
+ * the server's clock decides when leases and retention end. `migrate()` creates the tables, or an operator runs the output of
+ * `migrationSql()`.
  */
 import { hash } from "node:crypto";
+import { damagedRecord, readEach } from "../core/checked-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
+import { checkOptions, isBoolean } from "../core/option-checks.ts";
 import { FORGOTTEN } from "../core/outcome.ts";
 import { partsStart } from "../core/parts.ts";
-import { checkOptions, isBoolean } from "../core/policy.ts";
-import type { ListRequest, Store } from "../core/store.ts";
-import { askingOf, checkClient, isPgPool, type PostgresClient, type Row } from "./postgres/client.ts";
-import { createLane, persist } from "./postgres/lane.ts";
-import { isSchemaName, migrationText, tablesIn } from "./postgres/migrations.ts";
-import { createReady } from "./postgres/ready.ts";
-import { judgeSettings, settingsOf } from "./postgres/settings.ts";
+import type { ListRequest, Store, StoreRecord } from "../core/store.ts";
+import {
+  allCancelled,
+  cancelledAfter,
+  checkClient,
+  type IsCancelled,
+  isPgPool,
+  type PostgresClient,
+  type PostgresRow,
+  type Statement,
+} from "./postgres/client.ts";
+import { judgeDurability, toPostgresSettings } from "./postgres/durability.ts";
+import { CHECK_MS, createReadiness, isSchemaName, migrationText, recordTables } from "./postgres/schema.ts";
+import { createRunner, createStepBatch, listenToPool, untilAnswered } from "./postgres/statement-runner.ts";
 import {
   abandonStep,
   claimStep,
   completeStep,
-  fromPrimary,
   readStep,
-  recordOf,
   renewStep,
+  requirePrimary,
+  toStoreRecord,
 } from "./postgres/steps.ts";
-import { createSubscription, type PostgresSubscriber } from "./postgres/subscription.ts";
-import { createTelling } from "./postgres/telling.ts";
-import { type Statement, statementsOf } from "./postgres-sql.ts";
+import { createNotifier, createSubscription, NOTIFY_MS, type PostgresSubscriber } from "./postgres/watch.ts";
+import { createStatements } from "./postgres-sql.ts";
 
 export type { PostgresClient } from "./postgres/client.ts";
-export type { PostgresSubscriber } from "./postgres/subscription.ts";
+export type { PostgresSubscriber } from "./postgres/watch.ts";
 
 export interface PostgresStoreOptions {
   /** A `pg` Pool, or the `sql` of postgres.js. A single connection is refused with `store-unsafe`. */
   readonly client: PostgresClient;
-  /** Hears when a record is settled, so that waiters are woken at once; without it they poll. */
+  /** Receives a notification when a record is settled, which wakes its waiters at once; without it they poll. */
   readonly subscriber?: PostgresSubscriber;
   /** Whether statements are prepared by name; default true. False for PgBouncer in transaction mode before 1.21. */
   readonly prepare?: boolean;
@@ -41,11 +50,11 @@ export interface PostgresStoreOptions {
 }
 
 export interface PostgresStore extends Store {
-  /** Creates or upgrades the tables. May be called again, and by many at once. */
+  /** Creates the tables, or migrates them to this version. Several processes may call it at the same time. */
   migrate(): Promise<void>;
 }
 
-/** What `migrate()` runs, for a DBA to run by hand: one statement, which may be run again. */
+/** The statement that `migrate()` runs, for operators that run migrations themselves. It may be run again. */
 export function migrationSql(options: { readonly schema?: string } = {}): string {
   checkOptions(options, { schema: isSchemaName });
   return migrationText(options.schema);
@@ -61,30 +70,35 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   checkClient("client", options.client);
   const { client, subscriber, prepare = true, schema } = options;
   checkRoom(client, subscriber);
-  const statements = statementsOf(tablesIn(schema), nameOf);
-  const asking = askingOf(client, prepare);
-  const ready = createReady(asking, statements.check);
+  const statements = createStatements(recordTables(schema), statementName);
+  const runner = createRunner(client, prepare);
+  const { ready, recheckServer, reconnects } = createReadiness(runner, statements.check);
+  const stopListening = listenToPool(client, recheckServer);
   const subscription = subscriber && createSubscription(subscriber, async () => (await ready()).channel);
 
-  async function ask(statement: Statement, parameters: readonly string[]): Promise<readonly Row[]> {
-    const { ask: askReady } = await ready();
-    return askReady(statement, parameters);
+  async function run(
+    statement: Statement,
+    parameters: readonly string[],
+    isCancelled?: IsCancelled,
+  ): Promise<readonly PostgresRow[]> {
+    const server = await ready();
+    return server.run(statement, parameters, isCancelled);
   }
 
-  const telling =
+  const notifier =
     subscription &&
-    createTelling(async (payload) => {
-      const { ask: askReady, channel } = await ready();
-      await askReady(statements.notify, [channel, payload]);
+    createNotifier(async (payload) => {
+      const server = await ready();
+      await server.run(statements.notify, [server.channel, payload], cancelledAfter(NOTIFY_MS));
     });
-  const settled = (ids: readonly string[]) => telling?.tell(ids);
+  const onSettled = (ids: readonly string[]) => notifier?.notify(ids);
 
   const { claim, complete, abandon, renew, read } = statements;
-  const claims = createLane(ask, { ...claimStep, step: claim });
-  const completions = createLane(ask, { ...completeStep, step: complete, settled });
-  const abandons = createLane(ask, { ...abandonStep, step: abandon, settled });
-  const renewals = createLane(ask, { ...renewStep, step: renew });
-  const reads = createLane(ask, { ...readStep, step: read });
+  const claims = createStepBatch(run, { ...claimStep, step: claim });
+  const completions = createStepBatch(run, { ...completeStep, step: complete, onSettled });
+  const abandons = createStepBatch(run, { ...abandonStep, step: abandon, onSettled });
+  const renewals = createStepBatch(run, { ...renewStep, step: renew });
+  const reads = createStepBatch(run, { ...readStep, step: read });
 
   return {
     claim: (request) => claims.run(request),
@@ -92,49 +106,69 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     abandon: (request) => abandons.run(request),
     renew: (request) => renewals.run(request),
 
-    read: async (id) => (await reads.run({ id })).record,
+    read: async (id, { signal } = {}) => (await reads.run({ id, signal })).record,
 
-    async purge(limit) {
-      const [row] = await ask(statements.purge, [String(limit)]);
+    async purge(limit, bound = {}) {
+      const [row] = await run(statements.purge, [String(limit)], allCancelled([bound]));
       return { removed: Number(row?.[1]), more: Number(row?.[0]) === limit };
     },
 
-    async list({ namespace, scope, state, limit, after = "" }: ListRequest) {
-      const prefix = partsStart(namespace, scope);
-      const rows = fromPrimary(await ask(statements.list, [prefix, after, state ?? "", String(limit + 1)]));
-      const found = rows.flatMap((row) => recordOf(row) ?? []);
-      const records = found.slice(0, limit);
-      return found.length > limit ? { records, next: records.at(-1)?.id } : { records };
+    async list(request: ListRequest) {
+      const { namespace, scope, state = "", limit, after: last = "" } = request;
+      const parameters = [partsStart(namespace, scope), last, state, String(limit + 1)];
+      const answer = requirePrimary(await run(statements.list, parameters, allCancelled([request])));
+      const rows = answer.filter(([, id]) => id !== null);
+      const shown = rows.slice(0, limit);
+      const readId = (row: PostgresRow) => row[1] as string;
+      const { values, unreadable } = readEach(shown, readId, (row) => toStoreRecord(row) as StoreRecord);
+      return {
+        records: values,
+        ...(unreadable.length > 0 && { unreadable }),
+        ...(rows.length > limit && { next: readId(shown.at(-1) as PostgresRow) }),
+      };
     },
 
-    async forget({ id, fence, reopen = false }) {
+    async forget(request) {
+      const { id, fence, reopen = false } = request;
       const parameters = [id, String(fence), FORGOTTEN, String(reopen)];
-      const isForgotten = await persist(async () => (await ask(statements.forget, parameters)).length > 0);
-      if (isForgotten) settled([id]);
+      const isCancelled = allCancelled([request]);
+      const isForgotten = await untilAnswered(async () => {
+        const [row] = await run(statements.forget, parameters, isCancelled);
+        if (typeof row?.[1] === "string") throw damagedRecord(id, row[1]);
+        return row !== undefined;
+      });
+      if (isForgotten) onSettled([id]);
       return isForgotten;
     },
 
     async settings() {
-      return judgeSettings(settingsOf(await ask(statements.settings, [])));
+      return judgeDurability(
+        toPostgresSettings(await run(statements.settings, [], cancelledAfter(CHECK_MS))),
+      );
     },
 
     async migrate() {
       const statement = { name: "", text: migrationText(schema) };
-      await askingOf(client, false).askReadCommitted(statement, []);
+      await createRunner(client, false).runReadCommitted(statement, []);
     },
 
     async close() {
-      await telling?.done();
+      await notifier?.done();
       await subscription?.close();
+      stopListening();
     },
 
+    usesSignal: true,
+    get reconnects() {
+      return reconnects();
+    },
     ...(subscription && { watch: subscription.watch }),
   };
 }
 
-/** The same name means the same text on every connection, which the tables of another schema would break. */
-function nameOf(what: string, text: string): string {
-  return `nevertwice_${what}_${hash("sha256", text, "hex").slice(0, 16)}`;
+/** Contains a hash of the text: on one connection, stores with different schemas must not share a name. */
+function statementName(purpose: string, text: string): string {
+  return `nevertwice_${purpose}_${hash("sha256", text, "hex").slice(0, 16)}`;
 }
 
 function checkSubscriber(name: string, value: unknown): void {
@@ -142,13 +176,13 @@ function checkSubscriber(name: string, value: unknown): void {
   checkClient(name, value);
 }
 
-/** A pool that has one connection has none left once the subscriber took it. */
+/** A pool with one connection has none left when the subscriber has taken it. */
 function checkRoom(client: PostgresClient, subscriber: PostgresSubscriber | undefined): void {
   if (client !== subscriber || !isPgPool(client)) return;
   const { max } = (client as { readonly options?: { readonly max?: number } }).options ?? {};
   if (max === undefined || max > 1) return;
   throw new NevertwiceError(
     "options-invalid",
-    "subscriber is the client's own pool, which has one connection; give it max 2 or more, or a pool of its own.",
+    "subscriber is the client's pool, which has one connection; set its max to 2 or more, or hand in another pool.",
   );
 }

@@ -1,52 +1,77 @@
 /**
- * The Redis store's scripts: `core/record.ts` in Lua, judged by the server's own clock. Each takes one step on any number
- * of records, for calls that came together; a step is atomic, and so is a script. A record
- * is a hash: `record` (twelve words, below), `parts` (a JSON array), `fingerprint` and `outcome`, the last two only if
- * there are any. Whatever is put together here is ours; what comes from outside arrives as KEYS and ARGV.
+ * The scripts of the Redis store: core/record.ts in Lua, with the server's clock. Each script takes one step on any number of
+ * records, for calls that arrived together, and is atomic. All script text is written here; values from outside arrive as
+ * KEYS and ARGV.
  *
- * The words of `record`, in order: version, state, fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt,
- * retentionMs, completedAt, token. The state `lapsed` is written by a token that gave up without releasing; a pending
- * record whose lease ran out still says `pending`. The token is last since it may hold any character.
+ * A record is a hash: `record` (twelve fields in one string), `parts` (a JSON array), `fingerprint` and `outcome`, the last
+ * two only if they exist.
  *
- * Numbers get into that text by `%.0f` alone: `tostring`, `..` and cjson round a fence. Numbers that stay as they are
- * stay the text that they were.
+ * The fields of `record`, in order: version, state, fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt,
+ * retentionMs, completedAt, token. A token that abandons without releasing writes the state `lapsed`; a pending record whose
+ * lease ran out still has `pending`. The token is last since it may contain any character.
+ *
+ * Numbers are formatted with `%.0f` only: `tostring`, `..` and cjson would round a fence. A number that does not change keeps
+ * its text.
  */
 import { hash } from "node:crypto";
 import { FORGOTTEN } from "../core/outcome.ts";
 import { CLOCK_BACK_MARGIN_MS } from "../core/record.ts";
 
-export interface Script {
+export interface LuaScript {
   readonly text: string;
   readonly sha: string;
 }
 
-/** The version of the record's words. Another one is not guessed at. */
+/** The version of the record's format. A record with another version is unreadable. */
 export const RECORD_VERSION = "1";
-/** What a script answers, with the version, when it meets a record that it cannot read. */
+/** A script's answer, with the reason, for a record that it cannot read. */
 export const UNREADABLE = "unreadable";
 
-/** How long past its time Redis itself removes a record. Its time is judged by its own words; this only collects it. */
+/** How long after its deadline Redis removes a record. The record's own fields decide when it expires; this frees memory. */
 const COLLECT_AFTER_MS = 60_000;
 
-const START = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-`;
-
-const WORDS =
+const FIELDS =
   "version, state, fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt, retentionMs, completedAt, token";
 
-/** Takes `text` apart. */
-const PARSE = `
-local ${WORDS} = string.match(text,
-  '^(%d+) (%a+) (%d+) (%d+) (%d) (%d) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+/** The current fields as one string. */
+const JOINED = `'${RECORD_VERSION} ' .. ${FIELDS.split(", ").slice(1).join(" .. ' ' .. ")}`;
+
+/** Reads the fields. A key that is not a hash is unreadable; any other error is raised unchanged. */
+function readFields(fields: string): string {
+  return `
+local found = redis.pcall('HMGET', key, ${fields})
+if found.err then
+  if string.find(found.err, 'WRONGTYPE', 1, true) then return {'${UNREADABLE}', found.err} end
+  redis.call('HMGET', key, ${fields})
+end
+local text = found[1]
+`;
+}
+
+const HEADLESS = "it has no field called record";
+
+/** A hash without its field `record` is not a free key: it may have been completed. */
+const REFUSE_HEADLESS = `
+local rest = redis.call('HMGET', key, 'parts', 'fingerprint', 'outcome')
+if rest[1] or rest[2] or rest[3] then return {'${UNREADABLE}', '${HEADLESS}'} end
 `;
 
-const REFUSE_UNREADABLE = `
-if version ~= '${RECORD_VERSION}' then
-  return {'${UNREADABLE}', string.sub(string.match(text, '^%S*'), 1, 20)}
+/**
+ * Parses `text`, and refuses what no script wrote. Since no number is negative, their sum is enough to find one that is too
+ * large: a script that computed with it would write `inf` into the record.
+ */
+const PARSE = `
+local ${FIELDS} = string.match(text,
+  '^(%d+) (%a+) (%d+) (%d+) ([01]) ([01]) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+if version ~= '${RECORD_VERSION}' or
+  not (state == 'pending' or state == 'completed' or state == 'released' or state == 'lapsed') or
+  (state == 'completed') ~= (completedAt + 0 > 0) or
+  fence + number + claimedAt + leaseMs + leaseEndsAt + retentionMs + completedAt >= 1e17 then
+  return {'${UNREADABLE}', '', string.sub(text, 1, 40)}
 end
 `;
+
+const WITHOUT_OUTCOME = `{'${UNREADABLE}', 'it is completed and has no outcome'}`;
 
 const JUDGE = `
 local isOpen = state == 'pending' or state == 'lapsed'
@@ -54,47 +79,79 @@ local keptFrom = state == 'completed' and completedAt or leaseEndsAt
 local isExpired = not (isOpen and hold == '1') and now >= keptFrom + retentionMs
 `;
 
-/** Has Redis remove the record some time after its own. Redis writes a number that it is handed to the last digit. */
+/** Makes Redis remove the record some time after its deadline. Redis formats a number argument without rounding. */
 function collectAfter(keptUntil: string): string {
   return `redis.call('PEXPIREAT', key, ${keptUntil} + ${COLLECT_AFTER_MS})`;
 }
 
-function whole(number: string): string {
+/**
+ * Sets the time of removal that the record already has, so that a following WAIT has a write to wait for: WAIT waits for the
+ * last write of its connection and for all earlier ones, including the completion. Redis accepts this write even at its
+ * maxmemory.
+ */
+const WRITE_SETTLED = collectAfter("completedAt + retentionMs");
+
+function formatWhole(number: string): string {
   return `string.format('%.0f', ${number})`;
 }
 
-/** The words as they are now, as one text. */
-const JOINED = `'${RECORD_VERSION} ' .. ${WORDS.split(", ").slice(1).join(" .. ' ' .. ")}`;
-
-/** Writes the lease anew, with whatever else changed. */
+/** Writes a new lease, together with other fields that changed. */
 const WRITE_LEASE = `
-leaseEndsAt = ${whole("now + leaseMs")}
+leaseEndsAt = ${formatWhole("now + leaseMs")}
 redis.call('HSET', key, 'record', ${JOINED})
 if hold == '1' then redis.call('PERSIST', key) else ${collectAfter("leaseEndsAt + retentionMs")} end
 `;
 
-/** Waking is a courtesy: a user who may not publish must not lose the step that was just written. */
+const START = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`;
+
+/** `pcall`, since a user without the permission to publish must not lose the step that was just written. */
 const WAKE = "redis.pcall('PUBLISH', key, '')";
 
+/** Writes the claim, as a new record or over the one that it takes over. */
+const GRANT = `
+local fence = math.max(lastFence + 1, time[1] * 1000000 + time[2])
+local number = lastNumber + 1
+local leaseEndsAt = now + ourLeaseMs
+-- The token is not formatted: '%s' ends at a zero byte.
+local record = string.format('${RECORD_VERSION} pending %.0f %.0f %s %s %.0f %s %.0f %s 0 ',
+  fence, number, isHeld, isTakeover and '1' or '0', now, ourLeaseMs, leaseEndsAt, ourRetentionMs) .. ourToken
+if ours ~= '' then
+  redis.call('HSET', key, 'record', record, 'parts', parts, 'fingerprint', ours)
+else
+  redis.call('HSET', key, 'record', record, 'parts', parts)
+end
+if isHeld == '0' then
+  ${collectAfter("leaseEndsAt + ourRetentionMs")}
+elseif text then
+  redis.call('PERSIST', key)
+end
+return {'new', fence, number, isTakeover and 1 or 0}`;
+
 /**
- * `hold` is 0 or 1; takeover and fingerprint may be nothing. Writes on `new`, and when a pending deadline shows that the
- * clock went back. Answers {'new', fence, number, tookOver}, {'pending', leaseLeftMs}, {'completed', outcome},
- * {'conflict', state} or {'unknown', fence}.
+ * `hold` is 0 or 1; takeover and fingerprint may be empty. Writes on `new`, and when a pending deadline shows that the clock
+ * went back. Answers {'new', fence, number, tookOver}, {'pending', leaseLeftMs}, {'completed', outcome},
+ * {'conflict', state} or {'unknown', fence}. `onSettled` runs before the script answers with a completed record.
  */
-export const CLAIM: Script = steps(
-  ["ourToken", "ourLeaseMs", "ourRetentionMs", "ourHold", "takeover", "parts", "ours"],
-  `
-local found = redis.call('HMGET', key, 'record', 'fingerprint', 'outcome')
-local text = found[1]
+function claimScript(onSettled: string): LuaScript {
+  return steps(
+    ["ourToken", "ourLeaseMs", "ourRetentionMs", "ourHold", "takeover", "parts", "ours"],
+    `${readFields("'record', 'fingerprint', 'outcome', 'parts'")}
 local lastFence, lastNumber, isTakeover, isHeld = 0, 0, false, ourHold
 if text then
-  ${PARSE}${REFUSE_UNREADABLE}${JUDGE}
+  ${PARSE}${JUDGE}
   lastFence = fence
   if isExpired then
     if takeover ~= '' then return {'pending', 0} end
   else
     local seen = state
     if state == 'pending' and now >= leaseEndsAt + 0 then seen = 'lapsed' end
+    if seen == 'completed' then
+      if not found[3] then return ${WITHOUT_OUTCOME} end
+      ${onSettled}
+    end
     local theirs = found[2]
     if seen ~= 'released' and theirs and ours ~= '' and theirs ~= ours and
       (string.match(theirs, '^[^:]*:') or '') == (string.match(ours, '^[^:]*:') or '') then
@@ -130,46 +187,39 @@ if text then
   end
   -- A lapsed attempt's fingerprint stays; of any other former life nothing does.
   if not isTakeover then redis.call('DEL', key) end
+elseif found[2] or found[3] or found[4] then
+  return {'${UNREADABLE}', '${HEADLESS}'}
 elseif takeover ~= '' then
   return {'pending', 0}
 end
-local fence = math.max(lastFence + 1, time[1] * 1000000 + time[2])
-local number = lastNumber + 1
-local leaseEndsAt = now + ourLeaseMs
--- The token is not formatted: '%s' ends at a zero byte.
-local record = string.format('${RECORD_VERSION} pending %.0f %.0f %s %s %.0f %s %.0f %s 0 ',
-  fence, number, isHeld, isTakeover and '1' or '0', now, ourLeaseMs, leaseEndsAt, ourRetentionMs) .. ourToken
-if ours ~= '' then
-  redis.call('HSET', key, 'record', record, 'parts', parts, 'fingerprint', ours)
-else
-  redis.call('HSET', key, 'record', record, 'parts', parts)
+${GRANT}`,
+  );
+}
+
+export const CLAIM = claimScript("");
+/** Writes even if the record is already completed, so that a following WAIT has a write to wait for. */
+export const CLAIM_REPLICATED = claimScript(WRITE_SETTLED);
+
+/** A write command that changes nothing. A replica refuses it, and so never answers with old data. */
+const EMPTY_WRITE = "('HDEL', KEYS[1], '')";
+
+const REFUSED = `do redis.call${EMPTY_WRITE} return 0 end`;
+
+/** stale-token-refused: every step after the claim starts with this. */
+const OWNED = `${readFields("'record'")}
+if not text then
+  ${REFUSE_HEADLESS}
+  ${REFUSED}
 end
-if isHeld == '0' then
-  ${collectAfter("leaseEndsAt + ourRetentionMs")}
-elseif text then
-  redis.call('PERSIST', key)
-end
-return {'new', fence, number, isTakeover and 1 or 0}`,
-);
-
-/** Writes nothing, but asks to: a replica refuses that, and what it has may be of yesterday. */
-const ASK_TO_WRITE = "('HDEL', KEYS[1], '')";
-
-const REFUSED = `do redis.call${ASK_TO_WRITE} return 0 end`;
-
-/** stale-token-refused: every step after the claim passes through here. */
-const OWNED = `
-local text = redis.call('HGET', key, 'record')
-if not text then ${REFUSED} end
-${PARSE}${REFUSE_UNREADABLE}
+${PARSE}
 if token ~= ourToken then ${REFUSED} end
 ${JUDGE}
 if isExpired then ${REFUSED} end
 `;
 
 /**
- * A repeated step changes nothing. It is written all the same, so that a WAIT behind it waits for the first one too,
- * whose own WAIT may have failed.
+ * A repeated step changes nothing. It still writes, so that a following WAIT also waits for the first one, whose own WAIT
+ * may have failed.
  */
 const REPEATED = `
 redis.call('HSET', key, 'record', text)
@@ -177,12 +227,15 @@ return 1
 `;
 
 /** Answers 1, or 0 and writes nothing. */
-export const COMPLETE: Script = steps(
+export const COMPLETE: LuaScript = steps(
   ["ourToken", "ourRetentionMs", "outcome"],
   `${OWNED}
 if state == 'released' then ${REFUSED} end
-if state == 'completed' then ${REPEATED} end
-state, completedAt, retentionMs = 'completed', ${whole("now")}, ourRetentionMs
+if state == 'completed' then
+  if not redis.call('HGET', key, 'outcome') then return ${WITHOUT_OUTCOME} end
+  ${REPEATED}
+end
+state, completedAt, retentionMs = 'completed', ${formatWhole("now")}, ourRetentionMs
 redis.call('HSET', key, 'record', ${JOINED}, 'outcome', outcome)
 ${collectAfter("now + retentionMs")}
 ${WAKE}
@@ -190,7 +243,7 @@ return 1`,
 );
 
 /** Answers 1, or 0 and writes nothing. */
-export const ABANDON: Script = steps(
+export const ABANDON: LuaScript = steps(
   ["ourToken", "as"],
   `${OWNED}
 if state == 'completed' then ${REFUSED} end
@@ -204,7 +257,7 @@ return 1`,
 );
 
 /** Answers 1, or 0 and writes nothing. */
-export const RENEW: Script = steps(
+export const RENEW: LuaScript = steps(
   ["ourToken", "ourLeaseMs"],
   `${OWNED}
 if state ~= 'pending' then ${REFUSED} end
@@ -213,13 +266,15 @@ ${WRITE_LEASE}
 return 1`,
 );
 
-/** Removes the record; over an outcome leaves a marker, or with `reopen` 1 the key released. Answers 1, or 0 and writes nothing. */
-export const FORGET: Script = steps(
+/** Removes the record. A completed one gets a marker as its outcome, or with `reopen` 1 is released. Answers 1, or 0 and writes nothing. */
+export const FORGET: LuaScript = steps(
   ["ourFence", "reopen"],
-  `
-local text = redis.call('HGET', key, 'record')
-if not text then ${REFUSED} end
-${PARSE}${REFUSE_UNREADABLE}${JUDGE}
+  `${readFields("'record'")}
+if not text then
+  ${REFUSE_HEADLESS}
+  ${REFUSED}
+end
+${PARSE}${JUDGE}
 if isExpired or fence ~= ourFence then ${REFUSED} end
 if state == 'pending' and now < leaseEndsAt + 0 then ${REFUSED} end
 if state ~= 'completed' then
@@ -237,44 +292,68 @@ ${WAKE}
 return 1`,
 );
 
+/** WRITE_SETTLED for a record that is read and not parsed. One write is enough: WAIT waits for all earlier ones too. */
+const WRITE_FIRST_SETTLED = `
+local retentionMs, completedAt = string.match(found[1] or '',
+  '^%d+ completed %d+ %d+ %d %d %d+ %d+ %d+ (%d+) (%d+) ')
+if isAsked and not isWritten and completedAt and #retentionMs < 17 and #completedAt < 17 then
+  isWritten = true
+  ${WRITE_SETTLED}
+end
+`;
+
 /**
- * KEYS: any number of records. ARGV: how the parts must begin; nothing for any. Writes nothing, and is never
- * answered by a replica. Returns the time in milliseconds, then for each key its record, parts, fingerprint and outcome
- * as they are, or nil.
+ * KEYS: any number of records. ARGV: how the parts must begin; empty for any. A replica never answers it. Returns the time in
+ * milliseconds, then for each key its record, parts, fingerprint and outcome unchanged, or nil. A record that cannot be read
+ * is reported to a caller that reads its key, and in the list that it is known to belong to.
  */
-export const READ: Script = script(`${START}
-local asked = redis.pcall${ASK_TO_WRITE}
+function readScript(onSettled: string): LuaScript {
+  return script(`${START}
+local asked = redis.pcall${EMPTY_WRITE}
 if type(asked) == 'table' and asked.err and not string.find(asked.err, 'WRONGTYPE') then return asked end
 local answer = {now}
 local start = ARGV[1]
+local isWritten = false
 for i = 1, #KEYS do
-  local fields = redis.pcall('HMGET', KEYS[i], 'record', 'parts', 'fingerprint')
-  -- Something else under our prefix: whoever asks for this very key is told, and a list goes on without it.
-  if fields.err and start == '' then return fields end
-  if fields[1] and (start == '' or (fields[2] and string.sub(fields[2], 1, #start) == start)) then
-    fields[4] = redis.call('HGET', KEYS[i], 'outcome')
-    answer[i + 1] = fields
+  local key = KEYS[i]
+  local found = redis.pcall('HMGET', key, 'record', 'parts', 'fingerprint')
+  if found.err and not string.find(found.err, 'WRONGTYPE') then return found end
+  local isAsked = start == '' or (found[2] and string.sub(found[2], 1, #start) == start)
+  local outcome = isAsked and not found.err and redis.call('HGET', key, 'outcome')
+  ${onSettled}
+  if isAsked and found.err then
+    answer[i + 1] = {'${UNREADABLE}', found.err}
+  elseif isAsked and found[1] then
+    found[4] = outcome
+    answer[i + 1] = found
+  elseif isAsked and (found[2] or found[3] or outcome) then
+    answer[i + 1] = {'${UNREADABLE}', '${HEADLESS}'}
   else
     answer[i + 1] = false
   end
 end
 return answer`);
+}
 
-/** Takes the step on each of KEYS. What it asks for each follows in ARGV, in this order. Answers in the order of KEYS. */
-function steps(asked: readonly string[], step: string): Script {
-  const values = asked.map((_, index) => `ARGV[at + ${index + 1}]`);
+export const READ = readScript("");
+/** Writes if a record is completed, so that a following WAIT has a write to wait for. */
+export const READ_REPLICATED = readScript(WRITE_FIRST_SETTLED);
+
+/** Takes the step on each of KEYS, and answers in their order. ARGV has the `names` of values for each key, in this order. */
+function steps(names: readonly string[], step: string): LuaScript {
+  const values = names.map((_, index) => `ARGV[at + ${index + 1}]`);
   return script(`${START}
-local function step(key, ${asked.join(", ")})
+local function step(key, ${names.join(", ")})
 ${step}
 end
 local answers = {}
 for i = 1, #KEYS do
-  local at = (i - 1) * ${asked.length}
+  local at = (i - 1) * ${names.length}
   answers[i] = step(KEYS[i], ${values.join(", ")})
 end
 return answers`);
 }
 
-export function script(text: string): Script {
+export function script(text: string): LuaScript {
   return { text, sha: hash("sha1", text, "hex") };
 }

@@ -1,190 +1,196 @@
 /**
- * The Redis store: a hash for each record and a script for each step, which judges by the server's clock and is done in
- * one round trip. Calls of one step that come together go together. Redis removes what is past its time by itself. Only a server that evicts nothing is safe.
+ * Records in Redis: a hash for each record and a script for each step, which uses the server's clock and takes one round
+ * trip. Calls of one step that arrive together share a script. Redis removes expired records itself. Only a server that
+ * evicts nothing is safe.
  */
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { checkOptions, isText, wholeFrom } from "../core/option-checks.ts";
 import { partsText } from "../core/parts.ts";
-import { checkOptions, isText, wholeFrom } from "../core/policy.ts";
 import { isExpired, viewOf } from "../core/record.ts";
 import type { ClaimAnswer, ClaimRequest, RecordState, Store, StoreRecord } from "../core/store.ts";
-import { type Batch, createBatch } from "./batch.ts";
-import { evaluated, settled } from "./redis/evaluation.ts";
-import { readFacts } from "./redis/facts.ts";
-import { type Evaluation, linkTo, type RedisClient } from "./redis/link.ts";
-import { type Ground, listRecords } from "./redis/records.ts";
+import { type CallBatch, createBatch } from "./batch.ts";
+import { adaptClient, type Evaluation, type RedisClient, runScript } from "./redis/client.ts";
+import { createSafetyCheck, judgeDurability, readServerFacts } from "./redis/durability.ts";
+import { translateErrors } from "./redis/errors.ts";
+import {
+  checkReadable,
+  listRecords,
+  parseRecord,
+  type RecordSource,
+  type StoredFields,
+} from "./redis/records.ts";
 import { evaluateReplicated } from "./redis/replicas.ts";
-import { judge, refusal } from "./redis/settings.ts";
-import { keptFrom, type StoredFields, unreadable } from "./redis/stored.ts";
-import { wakesBy } from "./redis/wakes.ts";
-import { ABANDON, CLAIM, COMPLETE, FORGET, READ, RENEW, type Script, UNREADABLE } from "./redis-lua.ts";
+import { withWatch } from "./redis/watch.ts";
+import {
+  ABANDON,
+  CLAIM,
+  CLAIM_REPLICATED,
+  COMPLETE,
+  FORGET,
+  type LuaScript,
+  READ,
+  READ_REPLICATED,
+  RENEW,
+} from "./redis-lua.ts";
 
-export type { RedisClient } from "./redis/link.ts";
+export type { RedisClient } from "./redis/client.ts";
 export { type RedisWindowOptions, redisWindow } from "./redis/window.ts";
 
 export interface RedisStoreOptions {
-  /** `Redis` or `Cluster` of ioredis, or what `createClient` or `createCluster` of node-redis makes, connected. */
+  /** `Redis` or `Cluster` of ioredis, or a connected client from `createClient` or `createCluster` of node-redis. */
   readonly client: RedisClient;
-  /** A second connection, for pub/sub alone. Without it waiters poll. */
+  /** A second connection, for pub/sub only. Without it, waiters poll. */
   readonly subscriber?: RedisClient | undefined;
-  /** What every key begins with; default `nevertwice:`. */
+  /** The prefix of every key; default `nevertwice:`. */
   readonly prefix?: string | undefined;
-  /** A claim or step counts only once so many replicas have it (WAIT); default 0. Not on a cluster. */
+  /** How many replicas must have a claim or step before it counts (WAIT); default 0. Not on a cluster. */
   readonly replicas?: number | undefined;
-  /** How long a step waits for them; default 1,000. */
+  /** How long a step waits for the replicas; default 1,000. */
   readonly replicasTimeoutMs?: number | undefined;
 }
 
 const PREFIX = "nevertwice:";
 const REPLICAS_TIMEOUT_MS = 1_000;
-/** Of one step: a script of so many takes Redis less than half a millisecond, in which nobody else is served. */
+/** How many calls share a script. Redis serves no other client meanwhile, for less than half a millisecond. */
 const MAX_CALLS = 32;
 const MAX_BYTES = 1_048_576;
 const MAX_FLIGHTS = 2;
 
-interface Call {
+interface ScriptCall {
   readonly id: string;
-  /** What its script asks for, in order. */
-  readonly asked: readonly string[];
+  /** The arguments of its script, in order. */
+  readonly args: readonly string[];
 }
 
 export function redisStore(options: RedisStoreOptions): Store {
   checkOptions(options, {
-    client: linkTo,
-    subscriber: linkTo,
+    client: adaptClient,
+    subscriber: adaptClient,
     prefix: isText,
     replicas: wholeFrom(0),
     replicasTimeoutMs: wholeFrom(1),
   });
   const { client, subscriber, prefix = PREFIX, replicas = 0 } = options;
-  const link = linkTo("client", client);
-  checkTogether(options, link.isCluster);
-  const { sent, kept } = link.prefixes(prefix);
+  const adapter = adaptClient("client", client);
+  checkCombination(options, adapter.isCluster);
+  const { sent, stored } = adapter.prefixes(prefix);
   const timeoutMs = options.replicasTimeoutMs ?? REPLICAS_TIMEOUT_MS;
-  const evaluate = replicas === 0 ? link.evaluate : evaluateReplicated(link, { replicas, timeoutMs });
-  let isKnownSafe = false;
-  let checking: Promise<void> | undefined;
+  const listeners = adapter.listen();
+  const safety = createSafetyCheck(adapter, listeners);
+  const isReplicated = replicas > 0;
+  const evaluate = isReplicated
+    ? evaluateReplicated(adapter, listeners, { replicas, timeoutMs })
+    : adapter.evaluate;
 
-  const keyOf = (id: string): string => `${sent}{${id}}`;
+  const toKey = (id: string): string => `${sent}{${id}}`;
 
-  /** Calls that go together where one server has all keys: each is answered by `ask`, or with why there is no answer. */
-  function together<Asked>(
-    ask: (calls: readonly Asked[]) => Promise<readonly unknown[]>,
-    bytesOf?: (call: Asked) => number,
-  ): Batch<Asked, unknown> {
-    const send = async (calls: readonly Asked[]): Promise<readonly unknown[]> => {
+  /** Sends calls together, except on a cluster, where their keys are on different servers. An answer may be an error. */
+  function batch<Call>(
+    sendAll: (calls: readonly Call[]) => Promise<readonly unknown[]>,
+    sizeOf?: (call: Call) => number,
+  ): CallBatch<Call, unknown> {
+    const send = async (calls: readonly Call[]): Promise<readonly unknown[]> => {
       try {
-        return await ask(calls);
+        return await sendAll(calls);
       } catch (error) {
-        // What is wrong with Redis is so for all of them; what may be wrong with one is found out one by one.
-        if (isNevertwiceError(error)) return calls.map(() => error);
+        // A Redis that is unreachable or full fails all calls. Any other error may concern one call: send them one by one.
+        if (isNevertwiceError(error) && error.code !== "store-unsafe") return calls.map(() => error);
         throw error;
       }
     };
-    const alone = async (call: Asked): Promise<unknown> => (await send([call]))[0];
-    if (link.isCluster) return { run: alone };
+    const alone = async (call: Call): Promise<unknown> => (await send([call]))[0];
+    if (adapter.isCluster) return { run: alone };
     return createBatch({
       send,
       alone,
-      sizeOf: bytesOf,
+      sizeOf,
       maxCalls: MAX_CALLS,
       maxBytes: MAX_BYTES,
       maxFlights: MAX_FLIGHTS,
     });
   }
 
-  /** Calls of one step. */
-  function lane(script: Script): Batch<Call, unknown> {
-    return together(async (calls) => {
-      const keys = calls.map(({ id }) => keyOf(id));
-      const asked = calls.flatMap((call) => call.asked);
-      const args: Evaluation = [script.sha, String(calls.length), ...keys, ...asked];
-      return (await evaluated(evaluate, script, args)) as readonly unknown[];
-    }, sizeOf);
+  function batchStep(script: LuaScript): CallBatch<ScriptCall, unknown> {
+    return batch(async (calls) => {
+      const keys = calls.map(({ id }) => toKey(id));
+      const values = calls.flatMap(({ args }) => args);
+      const evaluation: Evaluation = [script.sha, String(calls.length), ...keys, ...values];
+      return (await runScript(evaluate, script, evaluation)) as readonly unknown[];
+    }, countCharacters);
   }
 
-  const claims = lane(CLAIM);
-  const completions = lane(COMPLETE);
-  const renewals = lane(RENEW);
-  const abandons = lane(ABANDON);
-  const erasures = lane(FORGET);
+  const claims = batchStep(isReplicated ? CLAIM_REPLICATED : CLAIM);
+  const completions = batchStep(COMPLETE);
+  const renewals = batchStep(RENEW);
+  const abandons = batchStep(ABANDON);
+  const erasures = batchStep(FORGET);
 
-  const ground: Ground = {
-    link,
-    kept,
-    run: (script, ids, ...args) =>
-      evaluated(link.evaluate, script, [script.sha, String(ids.length), ...ids.map(keyOf), ...args]),
+  const readScript = isReplicated ? READ_REPLICATED : READ;
+  const source: RecordSource = {
+    adapter,
+    prefix: stored,
+    read: (ids, start) =>
+      runScript(evaluate, readScript, [readScript.sha, String(ids.length), ...ids.map(toKey), start]),
   };
 
-  /** Each with the time that judges it. */
-  const reads = together(async (ids: readonly string[]) => {
-    const [time, ...found] = (await ground.run(READ, ids, "")) as readonly unknown[];
+  /** Answers each id with the server's time and the fields of its record. */
+  const reads = batch(async (ids: readonly string[]) => {
+    const [time, ...found] = (await source.read(ids, "")) as readonly unknown[];
     return ids.map((_, index) => [time, found[index]]);
   });
 
-  async function checkSafety(): Promise<void> {
-    try {
-      const servers = await settled(link.masters().then(readFacts));
-      const refused = servers.map(refusal).find((reason) => reason !== undefined);
-      if (refused !== undefined) throw new NevertwiceError("store-unsafe", `${refused}.`);
-      isKnownSafe = true;
-    } finally {
-      checking = undefined;
-    }
-  }
-
   const store: Store = {
     async claim(request) {
-      if (!isKnownSafe) {
-        checking ??= checkSafety();
-        await checking;
-      }
-      return claimAnswer(told(await claims.run({ id: request.id, asked: askedBy(request) })));
+      const checking = safety.check();
+      if (checking !== undefined) await checking;
+      const { id } = request;
+      return claimAnswer(checkAnswer(id, await claims.run({ id, args: claimArguments(request) })));
     },
     async complete({ id, token, outcome, retentionMs }) {
-      return isDone(await completions.run({ id, asked: [token, whole(retentionMs), outcome] }));
+      return isDone(id, await completions.run({ id, args: [token, formatMs(retentionMs), outcome] }));
     },
-    abandon: async ({ id, token, as }) => isDone(await abandons.run({ id, asked: [token, as] })),
+    abandon: async ({ id, token, as }) => isDone(id, await abandons.run({ id, args: [token, as] })),
     renew: async ({ id, token, leaseMs }) =>
-      isDone(await renewals.run({ id, asked: [token, whole(leaseMs)] })),
+      isDone(id, await renewals.run({ id, args: [token, formatMs(leaseMs)] })),
     forget: async ({ id, fence, reopen = false }) =>
-      isDone(await erasures.run({ id, asked: [String(fence), reopen ? "1" : "0"] })),
-    read: async (id) => recordFrom(id, told(await reads.run(id))),
+      isDone(id, await erasures.run({ id, args: [String(fence), reopen ? "1" : "0"] })),
+    read: async (id) => toStoreRecord(id, checkAnswer(id, await reads.run(id))),
     async purge() {
       return { removed: 0, more: false };
     },
     collectsItself: true,
-    list: (request) => settled(listRecords(ground, request)),
+    list: (request) => translateErrors(listRecords(source, request)),
     async settings() {
-      return judge(await settled(link.masters().then(readFacts)), replicas);
+      return judgeDurability(await translateErrors(adapter.masters().then(readServerFacts)), replicas);
     },
-    async close() {},
+    close: async () => listeners.stop(),
   };
-  return subscriber === undefined ? store : { ...store, ...watching(subscriber, kept) };
+  return subscriber === undefined ? store : withWatch(store, subscriber, stored);
 }
 
-function checkTogether({ client, subscriber, replicas = 0 }: RedisStoreOptions, isCluster: boolean): void {
+function checkCombination({ client, subscriber, replicas = 0 }: RedisStoreOptions, isCluster: boolean): void {
   if (subscriber === client)
     throw new NevertwiceError(
       "options-invalid",
-      "subscriber must be a connection of its own (client.duplicate()): one that subscribes can do nothing else.",
+      "subscriber must be another connection than client, such as client.duplicate(): a connection that subscribes can run no other command.",
     );
   if (replicas > 0 && isCluster)
     throw new NevertwiceError(
       "options-invalid",
-      "replicas cannot be asked for on a cluster: its clients cannot send WAIT to the server that took the step.",
+      "replicas cannot be used with a cluster: its clients cannot send WAIT to the server that took the step.",
     );
 }
 
-function sizeOf({ asked }: Call): number {
-  return asked.reduce((sum, text) => sum + text.length, 0);
+function countCharacters({ args }: ScriptCall): number {
+  return args.reduce((sum, text) => sum + text.length, 0);
 }
 
-/** The scripts keep whole milliseconds. Rounded up: nothing ends sooner than was asked for. */
-function whole(ms: number): string {
+/** The scripts use whole milliseconds. Rounded up: nothing ends earlier than the caller requested. */
+function formatMs(ms: number): string {
   return String(Math.max(0, Math.ceil(ms)));
 }
 
-function askedBy({
+function claimArguments({
   token,
   leaseMs,
   retentionMs,
@@ -194,13 +200,21 @@ function askedBy({
   fingerprint = "",
 }: ClaimRequest): string[] {
   const fence = takeover === undefined ? "" : String(takeover);
-  return [token, whole(leaseMs), whole(retentionMs), hold ? "1" : "0", fence, partsText(parts), fingerprint];
+  return [
+    token,
+    formatMs(leaseMs),
+    formatMs(retentionMs),
+    hold ? "1" : "0",
+    fence,
+    partsText(parts),
+    fingerprint,
+  ];
 }
 
-/** What a script answered, unless it could not. */
-function told(answer: unknown): unknown {
+/** Returns the answer of a script. Throws if it is an error, or if the script could not read the record. */
+function checkAnswer(id: string, answer: unknown): unknown {
   if (isNevertwiceError(answer)) throw answer;
-  if (Array.isArray(answer) && answer[0] === UNREADABLE) throw unreadable(String(answer[1]));
+  checkReadable(id, answer);
   return answer;
 }
 
@@ -220,32 +234,13 @@ function claimAnswer(reply: unknown): ClaimAnswer {
   }
 }
 
-function isDone(answer: unknown): boolean {
-  return Number(told(answer)) === 1;
+function isDone(id: string, answer: unknown): boolean {
+  return Number(checkAnswer(id, answer)) === 1;
 }
 
-function recordFrom(id: string, reply: unknown): StoreRecord | undefined {
+function toStoreRecord(id: string, reply: unknown): StoreRecord | undefined {
   const [time, fields] = reply as [unknown, StoredFields | null];
   if (fields === null) return undefined;
-  const record = keptFrom(id, fields);
+  const record = parseRecord(id, fields);
   return isExpired(record, Number(time)) ? undefined : viewOf(record, Number(time));
-}
-
-function watching(subscriber: RedisClient, kept: string): Required<Pick<Store, "watch" | "close">> {
-  const wakes = wakesBy(subscriber);
-  const ends = new Set<() => void>();
-  return {
-    async watch({ id, wake }) {
-      const unwatch = await wakes.watch(`${kept}{${id}}`, wake);
-      const end = () => {
-        ends.delete(end);
-        unwatch();
-      };
-      ends.add(end);
-      return end;
-    },
-    async close() {
-      for (const end of [...ends]) end();
-    },
-  };
 }

@@ -1,56 +1,87 @@
 /**
- * Records in one SQLite file. `{ file }` opens it in a worker thread, in WAL mode and flushed at every commit; several
- * processes of one machine may share it. `{ database }` uses a connection of the caller's, in the caller's thread. Either
- * way, calls that come together are committed together.
+ * Records in one SQLite file. `{ file }` opens the file in a worker thread, in WAL mode and flushed at every commit; several
+ * processes of one machine may share it. `{ database }` uses a connection of the caller in the caller's thread. Both forms
+ * commit calls that arrive together in one transaction.
  */
+import { Worker } from "node:worker_threads";
+import type { Clock } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import type { ClaimAnswer, ListPage, Store, StoreRecord } from "../core/store.ts";
+import type { ClaimAnswer, ListPage, Store, StoreRecord, UnreadableRecord } from "../core/store.ts";
 import { createBatch } from "./batch.ts";
-import { type Answer, type Call, fromAnswer, fromClaim, type Reply } from "./sqlite/calls.ts";
-import type { Engine } from "./sqlite/engine.ts";
-import { runInThread } from "./sqlite/in-thread.ts";
-import { runInWorker } from "./sqlite/in-worker.ts";
-import { isFailed } from "./sqlite/messages.ts";
-import { type SqliteDatabaseOptions, type SqliteFileOptions, sourceOf } from "./sqlite/options.ts";
-import { type Facts, judge } from "./sqlite/settings.ts";
-import { createWatchers } from "./sqlite/watchers.ts";
+import { type CallRunner, createCallRunner } from "./sqlite/call-runner.ts";
+import {
+  type CallAnswer,
+  type CallReply,
+  type FromWorker,
+  isFailed,
+  restoreErrors,
+  type StoreCall,
+  type ToWorker,
+  toClaimCall,
+  toResult,
+} from "./sqlite/calls.ts";
+import {
+  type FileSettings,
+  type SqliteDatabase,
+  type SqliteDatabaseOptions,
+  type SqliteFileOptions,
+  toSource,
+} from "./sqlite/client.ts";
+import { judgeDurability, type SqliteSettings } from "./sqlite/durability.ts";
+import { createRecordWatch } from "./sqlite/watch.ts";
+import { createWorkerThread, type WorkerData } from "./sqlite/worker-thread.ts";
+import { createWatchers } from "./watchers.ts";
 
-export type { SqliteDatabase, SqliteStatement, SqlValue } from "./sqlite/driver.ts";
-export type { SqliteDatabaseOptions, SqliteFileOptions } from "./sqlite/options.ts";
+export type {
+  SqliteDatabase,
+  SqliteDatabaseOptions,
+  SqliteFileOptions,
+  SqliteStatement,
+  SqlValue,
+} from "./sqlite/client.ts";
 
 export type SqliteStoreOptions = SqliteFileOptions | SqliteDatabaseOptions;
 
-/** A commit of so many takes a few milliseconds: renewals do not wait longer behind a crowd of claims. */
+/** A commit of this many calls takes a few milliseconds, so renewals do not wait longer than that behind claims. */
 const MAX_CALLS = 500;
 const MAX_MESSAGE_LENGTH = 4 * 1_048_576;
+/** Twice the engine's default timeout for a call, so that abandoned calls do not pile up while the file is locked. */
+const MAX_QUEUED_MS = 10_000;
 
-/** What became of a call, and the outcomes that its reply shares. */
-interface Told {
-  readonly answer: Answer;
+/** An answer, and the outcomes of the reply that it came with. */
+interface AnsweredCall {
+  readonly answer: CallAnswer;
   readonly outcomes: readonly string[];
 }
 
 export function sqliteStore(options: SqliteStoreOptions): Store {
-  const watchers = createWatchers(
-    (id) => engine.watch(id),
-    (id) => engine.unwatch(id),
-  );
-  const engine = engineFor(options, watchers.wake);
-  const batch = createBatch<Call, Told>({
+  const source = toSource(options, "for records in memory use memoryStore()");
+  const watchers = createWatchers({
+    onFirst: (id) => executor.watch(id),
+    onLast: (id) => executor.unwatch(id),
+  });
+  const executor =
+    "database" in source
+      ? runInThread(source.database, source.clock, watchers.wake)
+      : runInWorker(source.settings, watchers.wake);
+  const batch = createBatch<StoreCall, AnsweredCall>({
     send,
-    alone: async (call) => (await send([call]))[0] as Told,
+    alone: async (call) => (await send([call]))[0] as AnsweredCall,
     isUrgent: ([kind]) => kind === "complete" || kind === "abandon" || kind === "renew",
     sizeOf: (call) => (call[0] === "complete" && typeof call[3] === "string" ? call[3].length : 0),
     maxCalls: MAX_CALLS,
     maxBytes: MAX_MESSAGE_LENGTH,
+    // A second message would only wait in the thread behind the first one, where its calls can no longer be dropped.
+    stuckMs: Number.POSITIVE_INFINITY,
+    maxQueuedMs: MAX_QUEUED_MS,
   });
-  let underWay = 0;
+  let openCalls = 0;
   let onIdle: (() => void) | undefined;
   let closing: Promise<void> | undefined;
 
-  async function send(calls: readonly Call[]): Promise<readonly (Told | undefined)[]> {
-    const { answers, outcomes } = await engine.run(calls).catch((error) => refusalOf(error, calls));
-    if (!watchers.isEmpty()) watchers.wake(settledBy(calls, answers));
+  async function send(calls: readonly StoreCall[]): Promise<readonly (AnsweredCall | undefined)[]> {
+    const { answers, outcomes } = await executor.run(calls).catch((error) => toRefusals(error, calls));
+    if (!watchers.isEmpty()) watchers.wake(settledIds(calls, answers));
     return answers.map((answer) => (answer === undefined ? undefined : { answer, outcomes }));
   }
 
@@ -58,53 +89,58 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
     if (closing !== undefined) throw new NevertwiceError("unavailable", "the SQLite store is closed.");
   }
 
-  async function ask<Value>(call: Call): Promise<Value> {
+  async function run<Value>(call: StoreCall): Promise<Value> {
     refuseIfClosed();
-    underWay++;
+    openCalls++;
     try {
       const { answer, outcomes } = await batch.run(call);
       if (isFailed(answer)) throw answer[1];
-      return fromAnswer(answer, outcomes) as Value;
+      return toResult(answer, outcomes) as Value;
     } finally {
-      if (--underWay === 0) onIdle?.();
+      if (--openCalls === 0) onIdle?.();
     }
   }
 
   async function close(): Promise<void> {
-    if (underWay > 0) {
+    if (openCalls > 0) {
       await new Promise<void>((idle) => {
         onIdle = idle;
       });
     }
     watchers.clear();
-    await engine.close();
+    await executor.close();
   }
 
   return {
-    claim: (request) => ask<ClaimAnswer>(fromClaim(request)),
-    complete: ({ id, token, outcome, retentionMs }) => ask(["complete", id, token, outcome, retentionMs]),
-    abandon: ({ id, token, as }) => ask(["abandon", id, token, as]),
-    renew: ({ id, token, leaseMs }) => ask(["renew", id, token, leaseMs]),
-    read: (id) => ask<StoreRecord | undefined>(["read", id]),
-    forget: ({ id, fence, reopen = false }) => ask(["forget", id, fence, reopen]),
+    claim: (request) => run<ClaimAnswer>(toClaimCall(request)),
+    complete: ({ id, token, outcome, retentionMs }) => run(["complete", id, token, outcome, retentionMs]),
+    abandon: ({ id, token, as }) => run(["abandon", id, token, as]),
+    renew: ({ id, token, leaseMs }) => run(["renew", id, token, leaseMs]),
+    read: (id) => run<StoreRecord | undefined>(["read", id]),
+    forget: ({ id, fence, reopen = false }) => run(["forget", id, fence, reopen]),
 
     async purge(limit) {
-      const removed = await ask<number>(["purge", limit]);
+      const removed = await run<number>(["purge", limit]);
       return { removed, more: removed >= limit };
     },
 
     async list({ namespace, scope, state, limit, after }) {
       const records: StoreRecord[] = [];
+      const unreadable: UnreadableRecord[] = [];
       let from = after;
-      // One more than asked for tells whether there is another page. Each message looks at some rows only.
+      // Reads one record more than the limit, to know whether there is another page. Each message reads only some rows.
       do {
-        const wanted = limit + 1 - records.length;
-        const page = await ask<ListPage>(["list", namespace, scope, state, wanted, from]);
+        const needed = limit + 1 - records.length;
+        const page = await run<ListPage>(["list", namespace, scope, state, needed, from]);
         records.push(...page.records);
+        unreadable.push(...(page.unreadable ?? []));
         from = page.next;
       } while (from !== undefined && records.length <= limit);
-      if (records.length <= limit) return { records };
-      return { records: records.slice(0, limit), next: records[limit - 1]?.id };
+      return {
+        records: records.slice(0, limit),
+        ...(unreadable.length > 0 && { unreadable }),
+        ...(records.length > limit && { next: records[limit - 1]?.id }),
+      };
     },
 
     async watch({ id, wake }) {
@@ -112,7 +148,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
       return watchers.watch(id, wake);
     },
 
-    settings: async () => judge(await ask<Facts>(["settings"])),
+    settings: async () => judgeDurability(await run<SqliteSettings>(["settings"])),
 
     close() {
       closing ??= close();
@@ -121,19 +157,75 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
   };
 }
 
-function engineFor(options: SqliteStoreOptions, wake: (ids: Iterable<string>) => void): Engine {
-  const source = sourceOf(options, "for records in memory use memoryStore()");
-  return "database" in source ? runInThread({ ...source, wake }) : runInWorker({ ...source, wake });
+/** Runs the store's calls: in a worker thread, or in the thread of the caller. */
+interface CallExecutor {
+  /** Runs the calls in one transaction. Rejects if the transaction failed as a whole. */
+  run(calls: readonly StoreCall[]): Promise<CallReply>;
+  /** Starts to report when another connection settles this record. */
+  watch(id: string): void;
+  unwatch(id: string): void;
+  close(): Promise<void>;
 }
 
-/** A store that cannot be used says so to every call at once; what may be the fault of one call is told by repeating each. */
-function refusalOf(error: unknown, calls: readonly Call[]): Reply {
+type Wake = (ids: readonly string[]) => void;
+
+/** Uses a connection of the caller, which stays open. The caller's busy timeout decides how long to wait for a lock. */
+function runInThread(database: SqliteDatabase, clock: Clock, wake: Wake): CallExecutor {
+  let runner: CallRunner | undefined;
+  const watch = createRecordWatch({ table: () => runner?.table, wake });
+  return {
+    async run(calls) {
+      runner ??= createCallRunner(database, { clock, waiting: (step) => step() });
+      return runner.run(calls);
+    },
+    watch: (id) => watch.add([id]),
+    unwatch: watch.remove,
+    close: async () => watch.stop(),
+  };
+}
+
+/**
+ * Opens the file in a worker thread. If the thread dies, its calls may have been written or not: they are rejected, and the
+ * engine repeats them with the same token.
+ */
+function runInWorker(settings: FileSettings, wake: Wake): CallExecutor {
+  const watched = new Set<string>();
+  const thread = createWorkerThread<readonly StoreCall[], CallReply, FromWorker>({
+    start: (gate) =>
+      new Worker(new URL("./sqlite/worker.js", import.meta.url), {
+        workerData: { settings, gate } satisfies WorkerData,
+        name: "nevertwice-sqlite",
+      }),
+    firstMessage: () => (watched.size > 0 ? (["watch", [...watched]] satisfies ToWorker) : undefined),
+    onNews: ([, ids]) => wake(ids),
+    // No thread watches the records now, so every waiter checks its record itself.
+    onEnd: () => wake([...watched]),
+  });
+  return {
+    run: async (calls) => restoreErrors(await thread.run(calls)),
+    watch(id) {
+      watched.add(id);
+      thread.post(["watch", [id]] satisfies ToWorker);
+    },
+    unwatch(id) {
+      watched.delete(id);
+      thread.post(["unwatch", id] satisfies ToWorker);
+    },
+    close: thread.close,
+  };
+}
+
+/**
+ * An error that concerns the whole store rejects every call of the message. Any other error may be caused by a single call:
+ * it is thrown, and the batch repeats each call separately.
+ */
+function toRefusals(error: unknown, calls: readonly StoreCall[]): CallReply {
   if (!isNevertwiceError(error) || error.code === "store-full") throw error;
   return { answers: calls.map(() => ["failed", error]), outcomes: [] };
 }
 
-/** The ids whose waiters have something to ask for. */
-function settledBy(calls: readonly Call[], answers: Reply["answers"]): ReadonlySet<string> {
+/** The ids that these calls settled: their waiters should claim again. */
+function settledIds(calls: readonly StoreCall[], answers: CallReply["answers"]): ReadonlySet<string> {
   const ids = new Set<string>();
   for (const [index, call] of calls.entries()) {
     if (answers[index] !== true) continue;

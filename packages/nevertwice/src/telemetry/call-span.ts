@@ -1,4 +1,4 @@
-/** The span of one call: it stands around the work, is told what happens, and links a duplicate to its original. */
+/** The span of one call. It contains the work, records the events of the call, and links a duplicate to its original. */
 import {
   type Attributes,
   context,
@@ -11,33 +11,33 @@ import {
   trace,
 } from "@opentelemetry/api";
 import type { About, GuardEvent } from "../core/observer.ts";
-import type { Ending } from "./ending.ts";
+import type { CallEnding } from "./call-ending.ts";
+import type { Failsafe } from "./failsafe.ts";
 import { OTHER } from "./labels.ts";
-import type { Quietly } from "./quietly.ts";
 
 export interface CallSpan {
   readonly keyHash: string;
-  /** Undefined if it could not be started. */
+  /** Undefined if the span could not be started. */
   readonly span: Span | undefined;
-  /** A kept outcome answered: what the call throws now is the original's error. */
+  /** The call replays a stored outcome, so an error that it throws is the error of the original. */
   isReplay: boolean;
-  /** Events may still come, from the background. */
+  /** After the end, events may still come from background tasks. */
   isEnded: boolean;
-  /** Makes the call once, so that spans of the work are children of this one. */
+  /** Runs the call once, with this span as the parent of the spans of the work. */
   run<T>(call: () => Promise<T>): Promise<T>;
-  end(ending: Ending): void;
+  end(ending: CallEnding): void;
 }
 
 interface CallSpanOptions {
   readonly subject: About;
   readonly label: string;
   readonly tracer: () => Tracer;
-  readonly quietly: Quietly;
+  readonly failsafe: Failsafe;
 }
 
-export function createCallSpan({ subject, label, tracer, quietly }: CallSpanOptions): CallSpan {
+export function createCallSpan({ subject, label, tracer, failsafe }: CallSpanOptions): CallSpan {
   const { operation, keyHash } = subject;
-  const span = quietly(() =>
+  const span = failsafe(() =>
     tracer().startSpan(label === OTHER ? "nevertwice" : `nevertwice ${label}`, {
       kind: SpanKind.INTERNAL,
       attributes: { "nevertwice.operation": operation, "nevertwice.key_hash": keyHash },
@@ -54,37 +54,37 @@ export function createCallSpan({ subject, label, tracer, quietly }: CallSpanOpti
         made ??= call();
         return made;
       };
-      if (span !== undefined) quietly(() => context.with(trace.setSpan(context.active(), span), once));
+      if (span !== undefined) failsafe(() => context.with(trace.setSpan(context.active(), span), once));
       return once();
     },
     end({ status, errorType, isFailure, isRecorded }) {
       this.isEnded = true;
-      quietly(() => {
+      failsafe(() => {
         span?.setAttributes({ "nevertwice.status": status, "nevertwice.replayed": status === "replayed" });
         if (isRecorded === false) span?.setAttribute("nevertwice.recorded", false);
         if (!isFailure) return;
         if (errorType !== undefined) span?.setAttribute("error.type", errorType);
         span?.setStatus({ code: SpanStatusCode.ERROR });
       });
-      // Whatever became of the rest: a span that is not ended is never sent.
-      quietly(() => span?.end());
+      // Always: a span that is not ended is never sent.
+      failsafe(() => span?.end());
     },
   };
 }
 
-/** Tells the span of the call in whose context the event happened. */
-export function tellSpan(call: CallSpan, event: GuardEvent): void {
-  // The work of one key may decide about another.
+/** Records an event on the span of the call in whose context it happened. */
+export function recordEvent(call: CallSpan, event: GuardEvent): void {
+  // The work of one key may call the guard for another key.
   if (event.kind === "purged" || event.keyHash !== call.keyHash) return;
   if (event.kind === "replayed") call.isReplay = true;
   const { span } = call;
   if (span === undefined || call.isEnded) return;
-  const attributes = attributesOf(event);
+  const attributes = eventAttributes(event);
   if (attributes !== undefined) span.setAttributes(attributes);
   if (event.kind === "replayed" && event.origin !== undefined) link(span, event.origin);
 }
 
-function attributesOf(event: GuardEvent): Attributes | undefined {
+function eventAttributes(event: GuardEvent): Attributes | undefined {
   switch (event.kind) {
     case "claimed":
     case "taken-over":
@@ -112,17 +112,17 @@ function attributesOf(event: GuardEvent): Attributes | undefined {
   }
 }
 
-/** The original's trace, span and flags as W3C's traceparent writes them. */
+/** Trace, span and flags of the original, in the form of a W3C traceparent. */
 const ORIGIN = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
 
 export function originText(span: Span | undefined): string | undefined {
   const { traceId, spanId, traceFlags = 0 } = span?.spanContext() ?? {};
   const text = `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
-  return spanContextOf(text) && text;
+  return parseOrigin(text) && text;
 }
 
-/** Undefined for what another observer, or nobody that we know, has written. */
-function spanContextOf(origin: string): SpanContext | undefined {
+/** Undefined for an origin that another observer wrote. */
+function parseOrigin(origin: string): SpanContext | undefined {
   const [, traceId, spanId, flags] = ORIGIN.exec(origin) ?? [];
   if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
   const found = { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
@@ -130,9 +130,9 @@ function spanContextOf(origin: string): SpanContext | undefined {
 }
 
 function link(span: Span, origin: string): void {
-  const original = spanContextOf(origin);
+  const original = parseOrigin(origin);
   if (original === undefined) return;
-  // Spans take links after their start since 2024. Older SDKs are registered with newer APIs, too.
+  // `addLink` exists since 2024, and an older SDK may be registered with a newer API.
   const { addLink } = span as Partial<Pick<Span, "addLink">>;
   if (addLink !== undefined) addLink.call(span, { context: original });
   else span.setAttribute("nevertwice.origin", origin);

@@ -1,6 +1,6 @@
 /**
- * What a guard does, as OpenTelemetry's metrics and spans. It is an observer, and it never fails: what OpenTelemetry
- * throws is told to its own `diag` once, and dropped.
+ * An observer that reports what a guard does as OpenTelemetry metrics and spans. It never fails: the first error of
+ * OpenTelemetry is logged to its own `diag`, and the others are ignored.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import {
@@ -13,34 +13,34 @@ import {
 } from "@opentelemetry/api";
 import { NevertwiceError } from "../core/errors.ts";
 import type { About, GuardEvent, Observer } from "../core/observer.ts";
-import { type Check, checkOptions, isFunction, wholeFrom } from "../core/policy.ts";
-import { type CallSpan, createCallSpan, originText, tellSpan } from "./call-span.ts";
-import { type Ending, endingOfResult, endingOfThrow } from "./ending.ts";
-import { boundedTo, OTHER } from "./labels.ts";
+import { type Check, checkOptions, isFunction, wholeFrom } from "../core/option-checks.ts";
+import { type CallEnding, endingFromResult, endingFromThrow } from "./call-ending.ts";
+import { type CallSpan, createCallSpan, originText, recordEvent } from "./call-span.ts";
+import { createFailsafe, type Failsafe } from "./failsafe.ts";
+import { createLabelLimit, OTHER } from "./labels.ts";
 import { createRecorder, type Measurement, measureCall, measureEvent } from "./metrics.ts";
-import { createQuietly, type Quietly } from "./quietly.ts";
 
 export interface TelemetryOptions {
-  /** Where metrics go. By default the meter provider that is registered with the API, also if that happens later. */
+  /** Where metrics go. By default the meter provider that is registered with the API, even if it is registered later. */
   readonly meterProvider?: MeterProvider | undefined;
-  /** A meter of your own, instead of a provider's. */
+  /** A meter to use instead of one from a provider. */
   readonly meter?: Meter | undefined;
   /** Where spans go. By default the registered tracer provider. */
   readonly tracerProvider?: TracerProvider | undefined;
-  /** A tracer of your own, instead of a provider's. */
+  /** A tracer to use instead of one from a provider. */
   readonly tracer?: Tracer | undefined;
-  /** What an operation is called in metrics and in span names; undefined counts as `_OTHER`. By default, itself. */
+  /** Renames operations for metrics and span names; undefined counts as `_OTHER`. By default, names are unchanged. */
   readonly operation?: ((operation: string) => string | undefined) | undefined;
-  /** So many operations are told apart in metrics and in span names; all others are `_OTHER`. Default 100. */
+  /** How many different operations appear in metrics and span names; all others are `_OTHER`. Default 100. */
   readonly maxOperations?: number | undefined;
 }
 
 const MAX_OPERATIONS = 100;
 
-/** Errors are classes, and there are few of them; one whose name is made up as it is thrown shall cost nothing. */
+/** Error names are few. The limit protects against names that are generated when an error is thrown. */
 const MAX_ERROR_TYPES = 50;
 
-/** What our meter and tracer are called. */
+/** The name of our meter and tracer. */
 const SCOPE = "nevertwice";
 
 const CHECKS: { readonly [Name in keyof TelemetryOptions]-?: Check } = {
@@ -58,24 +58,24 @@ export function telemetry(options: TelemetryOptions = {}): Observer {
   checkOne(options, "meter", "meterProvider");
   checkOne(options, "tracer", "tracerProvider");
   const { maxOperations = MAX_OPERATIONS } = options;
-  const quietly = createQuietly();
-  const record = recorderOf(options, quietly);
-  const tracer = tracerOf(options);
-  // Not OpenTelemetry's own context: that is lost wherever no context manager is registered.
+  const failsafe = createFailsafe();
+  const record = createLazyRecorder(options, failsafe);
+  const tracer = createTracerSource(options);
+  // Not the context of OpenTelemetry, which does not work unless a context manager is registered.
   const calls = new AsyncLocalStorage<CallSpan>();
-  const operationLabel = boundedTo(maxOperations);
-  const errorLabel = boundedTo(MAX_ERROR_TYPES);
+  const operationLabel = createLabelLimit(maxOperations);
+  const errorLabel = createLabelLimit(MAX_ERROR_TYPES);
 
-  function labelOf(operation: string): string {
+  function toLabel(operation: string): string {
     const { operation: rename = (same: string) => same } = options;
-    const label: unknown = quietly(() => rename(operation));
+    const label: unknown = failsafe(() => rename(operation));
     return typeof label === "string" && label !== "" ? operationLabel(label) : OTHER;
   }
 
   function observe(event: GuardEvent): void {
-    record(measureEvent(event, event.kind === "purged" ? OTHER : labelOf(event.operation)));
+    record(measureEvent(event, event.kind === "purged" ? OTHER : toLabel(event.operation)));
     const call = calls.getStore();
-    if (call !== undefined) quietly(() => tellSpan(call, event));
+    if (call !== undefined) failsafe(() => recordEvent(call, event));
   }
 
   async function around<T extends { readonly status: string }>(
@@ -83,26 +83,26 @@ export function telemetry(options: TelemetryOptions = {}): Observer {
     call: () => Promise<T>,
   ): Promise<void> {
     const startedAt = performance.now();
-    const label = labelOf(subject.operation);
-    const span = createCallSpan({ subject, label, tracer, quietly });
-    let ending: Ending;
+    const label = toLabel(subject.operation);
+    const span = createCallSpan({ subject, label, tracer, failsafe });
+    let ending: CallEnding;
     try {
-      ending = endingOfResult(await calls.run(span, () => span.run(call)));
+      ending = endingFromResult(await calls.run(span, () => span.run(call)));
     } catch (thrown) {
-      ending = endingOfThrow(thrown, span.isReplay, errorLabel);
+      ending = endingFromThrow(thrown, span.isReplay, errorLabel);
     }
     record(measureCall(ending, (performance.now() - startedAt) / 1_000, label));
     span.end(ending);
   }
 
-  const origin = () => quietly(() => originText(calls.getStore()?.span ?? trace.getActiveSpan()));
+  const origin = () => failsafe(() => originText(calls.getStore()?.span ?? trace.getActiveSpan()));
   return Object.assign(observe, { around, origin });
 }
 
-/** Asked anew at every use: a meter taken from the API before an SDK is registered would stay silent for ever. */
-function recorderOf(
+/** Looks the meter up at every use: a meter from before the SDK was registered would never record anything. */
+function createLazyRecorder(
   { meter, meterProvider }: TelemetryOptions,
-  quietly: Quietly,
+  failsafe: Failsafe,
 ): (measured: readonly Measurement[]) => void {
   let source: Meter | MeterProvider | undefined;
   let record: ((measurement: Measurement) => void) | undefined;
@@ -110,15 +110,15 @@ function recorderOf(
     const provider = meterProvider ?? metrics.getMeterProvider();
     if (source !== (meter ?? provider)) {
       source = meter ?? provider;
-      const found = quietly(() => meter ?? provider.getMeter(SCOPE));
-      record = found && createRecorder(found, quietly);
+      const found = failsafe(() => meter ?? provider.getMeter(SCOPE));
+      record = found && createRecorder(found, failsafe);
     }
     if (record !== undefined) measured.forEach(record);
   };
 }
 
-/** The API's own tracer finds the registered provider by itself. */
-function tracerOf({ tracer, tracerProvider }: TelemetryOptions): () => Tracer {
+/** The tracer of the API finds the registered provider itself, so it can be created once. */
+function createTracerSource({ tracer, tracerProvider }: TelemetryOptions): () => Tracer {
   let made = tracer;
   return () => {
     made ??= (tracerProvider ?? trace).getTracer(SCOPE);
@@ -129,7 +129,10 @@ function tracerOf({ tracer, tracerProvider }: TelemetryOptions): () => Tracer {
 function has(method: string): Check {
   return (name, value) => {
     if (typeof (value as Record<string, unknown> | null)?.[method] === "function") return;
-    throw new NevertwiceError("options-invalid", `${name} must be OpenTelemetry's: it lacks ${method}().`);
+    throw new NevertwiceError(
+      "options-invalid",
+      `${name} must be an object of OpenTelemetry: it lacks ${method}().`,
+    );
   };
 }
 

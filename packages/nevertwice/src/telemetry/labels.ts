@@ -1,10 +1,10 @@
-/** Keeps the values of an attribute few, whoever chooses them: each different one is a time series for ever. */
+/** Limits the different values of an attribute, since each one becomes a time series that never goes away. */
 
-/** OpenTelemetry's own word for a value that is not told apart. */
+/** OpenTelemetry's own value for everything that is not listed separately. */
 export const OTHER = "_OTHER";
 
-/** The first `max` different labels as they are, all later ones as `_OTHER`. */
-export function boundedTo(max: number): (label: string) => string {
+/** Returns the first `max` different labels unchanged, and `_OTHER` for all later ones. */
+export function createLabelLimit(max: number): (label: string) => string {
   const known = new Set<string>();
   return (label) => {
     if (known.has(label)) return label;

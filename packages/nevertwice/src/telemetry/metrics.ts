@@ -1,10 +1,10 @@
-/** Every metric, and what counts for which. */
+/** Every metric, and the events that each one counts. */
 import { type Attributes, type Counter, type Histogram, type Meter, ValueType } from "@opentelemetry/api";
 import type { GuardEvent } from "../core/observer.ts";
-import type { Ending } from "./ending.ts";
-import type { Quietly } from "./quietly.ts";
+import type { CallEnding } from "./call-ending.ts";
+import type { Failsafe } from "./failsafe.ts";
 
-/** Name, unit and meaning. What is measured in seconds is a histogram; all else is counted. */
+/** Name, unit and description. A metric in seconds is a histogram; every other one is a counter. */
 const METRICS = {
   "nevertwice.claims": ["{claim}", "What callers found when they claimed their key."],
   "nevertwice.takeovers": ["{takeover}", "Attempts that followed one that failed or went silent."],
@@ -16,6 +16,8 @@ const METRICS = {
   "nevertwice.abandons": ["{claim}", "Claims given up because the work threw."],
   "nevertwice.possible_duplicates": ["{run}", "Unguarded runs whose key was found used afterwards."],
   "nevertwice.not_kept": ["{outcome}", "Outcomes that could not be kept, so that no replay has them."],
+  "nevertwice.checks": ["{check}", "Checks whether a key is done, by who was asked and what the answer was."],
+  "nevertwice.dead_letters_lost": ["{entry}", "Dead letters that their sink did not take."],
   "nevertwice.purged": ["{record}", "Records removed because they were past their time."],
   "nevertwice.call.duration": ["s", "From a call's claim to its answer, waiting included."],
   "nevertwice.work.duration": ["s", "From the claim to the end of work whose outcome was recorded."],
@@ -24,17 +26,17 @@ const METRICS = {
 
 type Metric = keyof typeof METRICS;
 
-/** From a replay out of memory to the default of `maxRunMs`. */
+/** From a replay on the memory store to the default of `maxRunMs`. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900];
 
 export type Measurement = readonly [metric: Metric, value: number, attributes: Attributes];
 
-/** What it answers never fails. */
-export function createRecorder(meter: Meter, quietly: Quietly): (measurement: Measurement) => void {
+/** Returns a function that never throws. */
+export function createRecorder(meter: Meter, failsafe: Failsafe): (measurement: Measurement) => void {
   const instruments = new Map<string, Counter | Histogram | undefined>();
   const advice = { explicitBucketBoundaries: BUCKETS };
   for (const [metric, [unit, description]] of Object.entries(METRICS)) {
-    const instrument = quietly(() =>
+    const instrument = failsafe(() =>
       unit === "s"
         ? meter.createHistogram(metric, { unit, description, advice })
         : meter.createCounter(metric, { unit, description, valueType: ValueType.INT }),
@@ -44,13 +46,13 @@ export function createRecorder(meter: Meter, quietly: Quietly): (measurement: Me
   return ([metric, value, attributes]) => {
     const instrument = instruments.get(metric);
     if (instrument === undefined) return;
-    quietly(() =>
+    failsafe(() =>
       "add" in instrument ? instrument.add(value, attributes) : instrument.record(value, attributes),
     );
   };
 }
 
-/** `label` is what the event's operation is called in metrics. */
+/** `label` is the operation of the event, as it appears in metrics. */
 export function measureEvent(event: GuardEvent, label: string): readonly Measurement[] {
   const operation = { "nevertwice.operation": label };
   const one = (metric: Metric, attributes: Attributes = {}): Measurement => [
@@ -88,15 +90,24 @@ export function measureEvent(event: GuardEvent, label: string): readonly Measure
       return [one("nevertwice.unguarded")];
     case "possible-duplicate":
       return [one("nevertwice.possible_duplicates")];
+    case "checked":
+      return [
+        one("nevertwice.checks", {
+          "nevertwice.by": event.by,
+          "nevertwice.answer": event.isSeen ? "seen" : "not-seen",
+        }),
+      ];
+    case "dead-letter-lost":
+      return [one("nevertwice.dead_letters_lost")];
     case "purged":
       return [["nevertwice.purged", event.removed, {}]];
     default:
-      // `lapsed` comes before a takeover as well: only the call's ending says that it stayed unknown.
+      // `lapsed` is also sent before a takeover, so `measureCall` counts the calls whose key stayed unknown.
       return [];
   }
 }
 
-export function measureCall(ending: Ending, seconds: number, label: string): readonly Measurement[] {
+export function measureCall(ending: CallEnding, seconds: number, label: string): readonly Measurement[] {
   const { status, errorType, isFailure } = ending;
   const operation = { "nevertwice.operation": label };
   const plain = { ...operation, "nevertwice.status": status };

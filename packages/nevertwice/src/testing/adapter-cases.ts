@@ -1,7 +1,8 @@
 /**
- * What every HTTP adapter must keep, as plain objects that need no test runner: `nevertwice/testing` publishes them, so
- * that whoever writes an adapter for another framework holds it to the same exchanges as ours.
+ * The cases that every HTTP adapter must pass, as plain objects that need no test runner. `nevertwice/testing` publishes
+ * them, so that the author of an adapter for another framework can test it like our own adapters.
  */
+import { codings } from "./adapter-cases/codings.ts";
 import { disconnects } from "./adapter-cases/disconnects.ts";
 import { duplicates } from "./adapter-cases/duplicates.ts";
 import { failures } from "./adapter-cases/failures.ts";
@@ -10,7 +11,7 @@ import type { AdapterHarness } from "./adapter-cases/harness.ts";
 import { keys } from "./adapter-cases/keys.ts";
 import { replays } from "./adapter-cases/replays.ts";
 import { requestBodies } from "./adapter-cases/request-bodies.ts";
-import { type Case, type Cases, startStage } from "./adapter-cases/stage.ts";
+import { type ExchangeCase, type ExchangeCases, startStage } from "./adapter-cases/stage.ts";
 import { storeFaults } from "./adapter-cases/store-faults.ts";
 import { streams } from "./adapter-cases/streams.ts";
 import { isUnexpected } from "./cases/expect.ts";
@@ -30,6 +31,7 @@ export type {
 const CASES = {
   "first-answer": firstAnswers,
   replay: replays,
+  coding: codings,
   stream: streams,
   "request-body": requestBodies,
   key: keys,
@@ -37,27 +39,27 @@ const CASES = {
   failure: failures,
   disconnect: disconnects,
   "store-fault": storeFaults,
-} as const satisfies Readonly<Record<string, Cases>>;
+} as const satisfies Readonly<Record<string, ExchangeCases>>;
 
-/** What a case is about. */
+/** The subject of a case. */
 export type AdapterSubject = keyof typeof CASES;
 
 export interface AdapterCase {
   /** A sentence about behaviour. */
   readonly name: string;
   readonly subject: AdapterSubject;
-  /** Why it cannot be asked of this framework, if so. */
+  /** Why the framework cannot run this case; undefined if it can. */
   readonly skip: string | undefined;
   /**
-   * Resolves if the adapter keeps it, or if it cannot be asked. Fails with an error that says what was expected, what
-   * came, and why it matters; also where nothing comes at all.
+   * Resolves if the adapter passes the case, or if the framework cannot run it. Rejects with an error that says what was
+   * expected, what came, and why it matters. A case that hangs is rejected too.
    */
   run(): Promise<void>;
 }
 
-/** The cases of all subjects. Each run serves applications of its own, so cases may run at once. */
+/** The cases of all subjects. Each run serves its own applications, so cases may run in parallel. */
 export function adapterCases<Native>(harness: AdapterHarness<Native>): readonly AdapterCase[] {
-  return (Object.entries(CASES) as [AdapterSubject, Cases][]).flatMap(([subject, cases]) =>
+  return (Object.entries(CASES) as [AdapterSubject, ExchangeCases][]).flatMap(([subject, cases]) =>
     Object.entries(cases).map(([name, asked]) => {
       const lack = asked.needs?.find((need) => harness.lacks?.[need] !== undefined);
       const skip = lack && harness.lacks?.[lack];
@@ -68,18 +70,22 @@ export function adapterCases<Native>(harness: AdapterHarness<Native>): readonly 
   );
 }
 
-/** Longer than any case takes on a busy machine: what is not over by then hangs. */
+/** Longer than any case takes on a busy machine. A case that takes longer hangs. */
 const PATIENCE_MS = 45_000;
-/** For what is ended, and does not want to. */
+/** Time limit for closing the applications of a case. */
 const END_MS = 10_000;
 
-async function runCase<Native>(harness: AdapterHarness<Native>, asked: Case, title: string): Promise<void> {
+async function runCase<Native>(
+  harness: AdapterHarness<Native>,
+  asked: ExchangeCase,
+  title: string,
+): Promise<void> {
   const { stage, end } = startStage(harness);
   const [failed] = await Promise.allSettled([
     within(harness.patienceMs ?? PATIENCE_MS, asked.check(stage), "the case"),
   ]);
   const [left] = await Promise.allSettled([within(END_MS, end(), "ending the applications")]);
-  // A case that failed says so, even if its applications then failed to end as well.
+  // If the case failed, its error counts, even if closing its applications failed too.
   if (failed.status === "rejected") throw failure(title, asked.why, failed.reason);
   if (left.status === "rejected") throw left.reason;
 }

@@ -1,6 +1,6 @@
 /**
- * A store between the engine and a real one that loses, delays and refuses what passes, as networks do. Faults are
- * planned for single calls, or drawn from a seed.
+ * A store in front of a real one that loses, delays and refuses calls, as networks do. A test plans faults for single
+ * calls, or draws them from a seed.
  */
 import { systemTimer, type Timer } from "../core/clock.ts";
 import type { Store } from "../core/store.ts";
@@ -10,7 +10,7 @@ import { seededRandom } from "./random.ts";
  * `refuse`: fails at once, nothing is applied. `hang`: never applied, never answered. `lose-reply`: applied, never
  * answered. `break-reply`: applied, then fails. `delay`: applied late. `delay-reply`: applied at once, answered late.
  */
-export type Fault = "refuse" | "hang" | "lose-reply" | "break-reply" | "delay" | "delay-reply";
+export type StoreFault = "refuse" | "hang" | "lose-reply" | "break-reply" | "delay" | "delay-reply";
 
 export type FaultyMethod =
   | "claim"
@@ -24,31 +24,31 @@ export type FaultyMethod =
   | "watch";
 
 /** The probability of each fault, per call. */
-export type FaultRates = { readonly [Name in Fault]?: number };
+export type FaultRates = { readonly [Name in StoreFault]?: number };
 
 export interface FaultyStoreOptions {
-  /** Draws the faults and the delays; default 1. */
+  /** The seed of the faults and delays; default 1. */
   readonly seed?: number;
   readonly rates?: FaultRates;
-  /** The longest a delayed call is held; default 50. */
+  /** The longest delay of a call in milliseconds; default 50. */
   readonly delayMs?: number;
   readonly timer?: Timer;
 }
 
 export interface FaultyStore extends Store {
-  /** The next call of this method that has no fault planned yet meets this one. */
-  plan(method: FaultyMethod, fault: Fault): void;
+  /** The next call of this method that has no planned fault gets this one. */
+  plan(method: FaultyMethod, fault: StoreFault): void;
   setRates(rates: FaultRates): void;
   /** How many calls of each method were made: the round trips. */
   readonly calls: Readonly<Record<FaultyMethod, number>>;
 }
 
-const FAULTS: readonly Fault[] = ["refuse", "hang", "lose-reply", "break-reply", "delay", "delay-reply"];
+const FAULTS: readonly StoreFault[] = ["refuse", "hang", "lose-reply", "break-reply", "delay", "delay-reply"];
 
 export function faultyStore(store: Store, options: FaultyStoreOptions = {}): FaultyStore {
   const { seed = 1, delayMs = 50, timer = systemTimer } = options;
   const random = seededRandom(seed);
-  const planned = new Map<FaultyMethod, Fault[]>();
+  const planned = new Map<FaultyMethod, StoreFault[]>();
   const calls = {
     claim: 0,
     complete: 0,
@@ -62,7 +62,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
   };
   let rates = options.rates ?? {};
 
-  function drawFault(method: FaultyMethod): Fault | undefined {
+  function drawFault(method: FaultyMethod): StoreFault | undefined {
     const next = planned.get(method)?.shift();
     if (next !== undefined) return next;
     let draw = random.next();
@@ -105,6 +105,9 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     ...(store.maxOutcomeBytes !== undefined && { maxOutcomeBytes: store.maxOutcomeBytes }),
     ...(store.collectsItself !== undefined && { collectsItself: store.collectsItself }),
     ...(store.usesSignal !== undefined && { usesSignal: store.usesSignal }),
+    get reconnects() {
+      return store.reconnects ?? 0;
+    },
     plan(method, fault) {
       planned.set(method, [...(planned.get(method) ?? []), fault]);
     },

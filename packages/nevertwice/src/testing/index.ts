@@ -1,4 +1,4 @@
-/** The proof kit: cases for stores and for HTTP adapters, faults to put before them, a clock to move, and the engine under virtual time. */
+/** The test kit: cases for stores and HTTP adapters, a store with faults, a manual clock, and the simulation. */
 export {
   type AdapterCase,
   type AdapterHarness,
@@ -14,12 +14,12 @@ export {
   type Served,
 } from "./adapter-cases.ts";
 export {
-  type Fault,
   type FaultRates,
   type FaultyMethod,
   type FaultyStore,
   type FaultyStoreOptions,
   faultyStore,
+  type StoreFault as Fault,
 } from "./faulty-store.ts";
 export { type ManualClock, manualClock } from "./manual-clock.ts";
 export {

@@ -10,7 +10,7 @@ export interface Random {
   pick<T>(choices: readonly T[]): T;
 }
 
-/** The mulberry32 generator: 32 bits of state, enough to tell schedules apart, and fast. */
+/** The mulberry32 generator: 32 bits of state, which is enough for schedules, and fast. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   function next(): number {

@@ -1,6 +1,6 @@
 /**
- * The real engine over a store, under virtual time: many workers and keys, crashes, pauses past the lease, lost and
- * delayed replies, clock jumps both ways, outages. Every schedule is drawn from a number that replays it.
+ * Simulates the real engine on a store under virtual time: many workers and keys, crashes, pauses past the lease, lost
+ * and delayed replies, clock jumps in both directions, outages. The seed of a schedule replays it.
  */
 import type { Clock } from "../core/clock.ts";
 import type { ClaimAnswer, ClaimRequest, Store } from "../core/store.ts";
@@ -11,9 +11,9 @@ import {
   type Actor,
   type CallRecord,
   createActor,
-  idOf,
   NAMESPACE,
   OPERATION,
+  recordId,
   startCall,
 } from "./simulation/actors.ts";
 import type { Violation } from "./simulation/invariant.ts";
@@ -26,7 +26,7 @@ export interface SimulateOptions {
   readonly seed: number;
   /** How many schedules; default 1. */
   readonly schedules?: number;
-  /** The store under test, on the clock it is handed; default the memory store. It must answer without real waiting. */
+  /** Creates the store under test on the given clock; default the memory store. It must not wait in real time. */
   readonly createStore?: (clock: Clock) => Store;
 }
 
@@ -41,16 +41,16 @@ export interface SimulationFailure extends Violation {
 export interface SimulationReport {
   readonly schedules: number;
   readonly events: number;
-  /** What happened how often: what never happened was not tested. */
+  /** How often each kind of event happened. What never happened was not tested. */
   readonly counts: Readonly<Record<string, number>>;
   /** The first failure; later schedules were not run. */
   readonly failure: SimulationFailure | undefined;
 }
 
-/** Schedules share nothing, so many run side by side between two turns of the event loop. */
+/** Schedules share nothing, so many run interleaved in one turn of the event loop. */
 const SIDE_BY_SIDE = 32;
 const CLOCK_START_MS = 1_700_000_000_000;
-/** When the faults of a schedule end and everything may come to rest. */
+/** When the faults of a schedule end, so that every call can finish. */
 const HEAL_AT_MS = 1_000;
 /** More than the records of a schedule. */
 const PURGE_LIMIT = 100;
@@ -78,7 +78,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationRepo
     }
   }
   await Promise.all(Array.from({ length: Math.min(SIDE_BY_SIDE, schedules) }, lane));
-  // Those side by side may fail together; the lowest number is the same in every run.
+  // Several schedules may fail together. The lowest seed is the same in every run.
   const first = failures.sort((a, b) => a.seed - b.seed)[0];
   if (first === undefined) return { schedules: next, events, counts, failure: undefined };
   const story: string[] = [];
@@ -87,8 +87,8 @@ export async function simulate(options: SimulateOptions): Promise<SimulationRepo
   return { schedules: next, events, counts, failure: { ...violation, ...where, story } };
 }
 
-/** What a schedule is made of while it runs. */
-interface Stage {
+/** The parts of a running schedule. */
+interface ScheduleStage {
   readonly scenario: Scenario;
   readonly world: World;
   readonly store: Store;
@@ -99,7 +99,7 @@ interface Stage {
   readonly actors: readonly Actor[];
 }
 
-function setStage(seed: number, createStore: (clock: Clock) => Store, story?: string[]): Stage {
+function setStage(seed: number, createStore: (clock: Clock) => Store, story?: string[]): ScheduleStage {
   const random = seededRandom(seed);
   const scenario = drawScenario(random);
   const world = createWorld();
@@ -136,7 +136,7 @@ async function runSchedule(seed: number, createStore: (clock: Clock) => Store, s
   return { scenario, referee, events };
 }
 
-function planCalls({ scenario, world, actors, referee }: Stage): CallRecord[] {
+function planCalls({ scenario, world, actors, referee }: ScheduleStage): CallRecord[] {
   const calls: CallRecord[] = [];
   for (const [i, plan] of scenario.calls.entries()) {
     const actor = actors[plan.worker] as Actor;
@@ -150,7 +150,10 @@ function setRates(actors: readonly Actor[], rates: FaultRates): void {
   for (const { network } of actors) network.setRates(rates);
 }
 
-function strike({ scenario, world, actors, store, clock, referee, jump }: Stage, fault: PlannedFault): void {
+function strike(
+  { scenario, world, actors, store, clock, referee, jump }: ScheduleStage,
+  fault: PlannedFault,
+): void {
   referee.tell(() => `fault: ${JSON.stringify(fault)}`);
   switch (fault.kind) {
     case "crash":
@@ -180,7 +183,7 @@ function strike({ scenario, world, actors, store, clock, referee, jump }: Stage,
   }
 }
 
-/** Nothing moves any more: everybody who lives was answered, and owes nothing. */
+/** At the end every caller of a living process has an answer, and no process has unsettled claims. */
 function checkRest(calls: readonly CallRecord[], referee: Referee, actors: readonly Actor[]): void {
   const living = new Set(
     actors.filter(({ process, isClosed }) => !process.isDead() && !isClosed).map(({ name }) => name),
@@ -193,14 +196,14 @@ function checkRest(calls: readonly CallRecord[], referee: Referee, actors: reado
   referee.checkDebts((owner) => living.has(owner));
 }
 
-/** One lease later every key can be claimed, answers, or waits for a decision that is accepted. */
-async function probe(stage: Stage, isOver: () => boolean): Promise<number> {
+/** One lease later every key can be claimed, answers with its outcome, or accepts a decision. */
+async function probe(stage: ScheduleStage, isOver: () => boolean): Promise<number> {
   const { world, scenario } = stage;
-  const subjects = new Map(scenario.calls.map(({ scope, key }) => [idOf(scope, key), { scope, key }]));
+  const subjects = new Map(scenario.calls.map(({ scope, key }) => [recordId(scope, key), { scope, key }]));
   for (const [id, { scope, key }] of subjects) {
     const parts = { namespace: NAMESPACE, scope, operation: OPERATION, key };
     const claim = (token: string, takeover?: number) => ({ ...PROBE_TERMS, id, parts, token, takeover });
-    // The first claim finds a deadline that a clock has carried off, and has it written down.
+    // The first claim shortens a deadline that a clock jump has moved too far away.
     world.after(0, () => void ask(stage, claim("probe.1")));
     world.after(CLAIMABLE_AFTER_MS, () => void probeOne(stage, claim));
   }
@@ -208,7 +211,7 @@ async function probe(stage: Stage, isOver: () => boolean): Promise<number> {
 }
 
 async function probeOne(
-  stage: Stage,
+  stage: ScheduleStage,
   claim: (token: string, takeover?: number) => ClaimRequest,
 ): Promise<void> {
   const answer = await ask(stage, claim("probe.2"));
@@ -218,7 +221,7 @@ async function probeOne(
   if (decided.status !== "new") stage.referee.fail("I8", "a held claim could not be decided");
 }
 
-async function ask({ store, clock, referee }: Stage, request: ClaimRequest): Promise<ClaimAnswer> {
+async function ask({ store, clock, referee }: ScheduleStage, request: ClaimRequest): Promise<ClaimAnswer> {
   const now = clock.now();
   const answer = await store.claim(request);
   referee.claimed("probe", request, answer, now);

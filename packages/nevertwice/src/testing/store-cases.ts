@@ -1,6 +1,6 @@
 /**
- * What every store must keep, as plain objects that need no test runner: `nevertwice/testing` publishes them, so that
- * the author of a store, or its user, holds it to the same cases as ours.
+ * The cases that every store must pass, as plain objects that need no test runner. `nevertwice/testing` publishes them,
+ * so that authors and users of other stores can run the same cases.
  */
 import type { Store } from "../core/store.ts";
 import { abandonFrees } from "./cases/abandon-frees.ts";
@@ -20,7 +20,7 @@ import { purgeSparesTheLiving } from "./cases/purge-spares-the-living.ts";
 import { retentionEnds } from "./cases/retention-ends.ts";
 import { staleTokenRefused } from "./cases/stale-token-refused.ts";
 import { takeoverIsSingle } from "./cases/takeover-is-single.ts";
-import { type Case, type Cases, missing, startTrial } from "./cases/trial.ts";
+import { type GuaranteeCase, type GuaranteeCases, missing, startTrial } from "./cases/trial.ts";
 import { waitersWake } from "./cases/waiters-wake.ts";
 
 export { GUARANTEES, type Guarantee } from "./cases/guarantee.ts";
@@ -38,14 +38,14 @@ export interface StoreCase {
   readonly name: string;
   readonly guarantee: Guarantee;
   /**
-   * Resolves if the store keeps it, with the reason for a skip if this store cannot be asked. Fails with an error that
-   * says what was expected, what came, and why it matters.
+   * Resolves if the store passes, with the reason for a skip if the case cannot run on this store. Rejects with an error
+   * that says what was expected, what came, and why it matters.
    */
-  // biome-ignore lint/suspicious/noConfusingVoidType: a case that was kept has nothing to say.
+  // biome-ignore lint/suspicious/noConfusingVoidType: a case that passed returns nothing.
   run(): Promise<void | { readonly skipped: string }>;
 }
 
-const CASES: Readonly<Record<Guarantee, Cases>> = {
+const CASES: Readonly<Record<Guarantee, GuaranteeCases>> = {
   "one-owner": oneOwner,
   "conflict-wins": conflictWins,
   "own-claim-recognised": ownClaimRecognised,
@@ -67,8 +67,8 @@ const CASES: Readonly<Record<Guarantee, Cases>> = {
 type Create = () => Store | StoreUnderTest | Promise<Store | StoreUnderTest>;
 
 /**
- * The cases of all guarantees, in their order. Each run calls `create` for itself and uses keys of its own: it may be
- * handed the same database again, with other records in it. Cases may run at once unless they share a clock that
+ * The cases of all guarantees, in their order. Each run calls `create` itself and uses its own keys, so
+ * `create` may return a store on the same database with other records in it. Cases may run at once unless they share a clock that
  * `advance` moves.
  */
 export function storeCases(create: Create): readonly StoreCase[] {
@@ -81,7 +81,7 @@ export function storeCases(create: Create): readonly StoreCase[] {
   );
 }
 
-async function runCase(create: Create, asked: Case, title: string): ReturnType<StoreCase["run"]> {
+async function runCase(create: Create, asked: GuaranteeCase, title: string): ReturnType<StoreCase["run"]> {
   const made = await create();
   const { store, advance, dispose }: StoreUnderTest = "store" in made ? made : { store: made };
   const skipped = missing(asked.needs ?? [], store, advance);
@@ -89,7 +89,7 @@ async function runCase(create: Create, asked: Case, title: string): ReturnType<S
     skipped === undefined && asked.check(startTrial(store, advance)),
   ]);
   const [left] = await Promise.allSettled([dispose === undefined ? store.close() : dispose()]);
-  // A case that failed says so, even if the store then failed to close as well.
+  // The failure of a case is reported even if the store then fails to close.
   if (failed.status === "rejected") throw failure(title, asked.why, failed.reason);
   if (left.status === "rejected") throw left.reason;
   return skipped === undefined ? undefined : { skipped };

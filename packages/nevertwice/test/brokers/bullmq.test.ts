@@ -1,4 +1,4 @@
-/** Jobs of a real BullMQ queue, done once: over duplicates, failures and workers that are taken for dead. */
+/** Tests that jobs of a real BullMQ queue run once, despite duplicates, failures and stalled workers. */
 import { randomUUID } from "node:crypto";
 import { type Job, Queue, Worker, type WorkerOptions } from "bullmq";
 import { describe, expect, type TestContext, test, vi } from "vitest";
@@ -63,7 +63,7 @@ function scene(context: TestContext) {
 }
 
 describe("a job", () => {
-  test("answers with its value, and one that was added twice with the value that was kept", async (context) => {
+  test("returns its value, and a duplicate returns the stored value", async (context) => {
     const { queue, work, ended, ran } = scene(context);
     work();
     const first = await ended(await queue.add("order", { order: "17" }));
@@ -74,7 +74,7 @@ describe("a job", () => {
     expect(ran).toEqual(["17"]);
   });
 
-  test("that stalled is not done twice while its first worker lives, and ends with the first one's value", async (context) => {
+  test("that stalled does not run twice while its first worker lives, and returns the first worker's value", async (context) => {
     const { queue, work, ended, ran, events, errors } = scene(context);
     let finish = () => {};
     const opened = new Promise<void>((resolve) => {
@@ -87,7 +87,7 @@ describe("a job", () => {
         return `receipt of ${data.order}`;
       },
     };
-    // The first worker lives, but does not say so.
+    // The first worker lives, but does not renew its lock.
     const first = work(slow, { skipLockRenewal: true, lockDuration: 200, skipStalledCheck: true });
     await first.waitUntilReady();
     const added = await queue.add("order", { order: "17" });
@@ -102,11 +102,11 @@ describe("a job", () => {
     expect([state, job.returnvalue]).toEqual(["completed", "receipt of 17"]);
     expect(ran).toEqual(["17"]);
     expect(events.map(({ kind }) => kind)).toContain("done-before");
-    // What the first worker could not tell BullMQ any more.
+    // The result that the first worker could no longer report to BullMQ.
     expect(errors.map(({ message }) => message).join()).toMatch(/lock/i);
   });
 
-  test("that fails is tried again as often as BullMQ was told to", async (context) => {
+  test("that fails is retried as often as BullMQ's attempts allow", async (context) => {
     const { queue, work, ended, ran } = scene(context);
     work({
       work: ({ data }, { number }) => {
@@ -126,7 +126,7 @@ describe("a job", () => {
     expect([given.state, given.job.failedReason, given.job.attemptsMade]).toEqual(["failed", "not yet", 2]);
   });
 
-  test("that is rejected fails at once, with the reason", async (context) => {
+  test("that is rejected fails immediately, with the reason", async (context) => {
     const { queue, work, ended, ran } = scene(context);
     work({
       isPermanent: () => true,
@@ -140,7 +140,7 @@ describe("a job", () => {
     expect(ran).toEqual(["17"]);
   });
 
-  test("that has no key fails at once", async (context) => {
+  test("that has no key fails immediately", async (context) => {
     const { queue, work, ended } = scene(context);
     work({ key: () => undefined });
     const { state, job } = await ended(await queue.add("order", { order: "17" }, { attempts: 5 }));
@@ -148,7 +148,7 @@ describe("a job", () => {
     expect(job.failedReason).toContain("key-missing");
   });
 
-  test("waits for the store while it is down, and uses up no attempt by that", async (context) => {
+  test("is delayed while the store is down, and uses up no attempt", async (context) => {
     const { queue, work, ended, store, events, ran } = scene(context);
     store.setRates({ refuse: 1 });
     work({ storeTimeoutMs: 20 });
@@ -162,8 +162,8 @@ describe("a job", () => {
   });
 });
 
-describe("a job's own name is its key", () => {
-  test("if it was added with one: removed and added again, it is the same", async (context) => {
+describe("the key of a job", () => {
+  test("is its jobId: removed and added again, it is the same", async (context) => {
     const { queue, work, ended, ran } = scene(context);
     work({ key: jobKey });
     const first = await ended(await queue.add("order", { order: "17" }, { jobId: "order-17" }));
@@ -173,7 +173,7 @@ describe("a job's own name is its key", () => {
     expect(ran).toEqual(["17"]);
   });
 
-  test("but a number that BullMQ gave is another's once the queue was obliterated", async (context) => {
+  test("includes the time for a numbered job, since numbers repeat after obliterate", async (context) => {
     const { queue, work, ended, ran } = scene(context);
     work({ key: jobKey });
     const first = await ended(await queue.add("order", { order: "17" }));

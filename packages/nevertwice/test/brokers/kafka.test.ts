@@ -1,4 +1,4 @@
-/** Messages of the mock cluster of librdkafka, by way of the real kafkajs, done once and committed in order. */
+/** Tests messages of librdkafka's mock cluster, consumed with the real kafkajs, processed once and committed in order. */
 import { randomUUID } from "node:crypto";
 import {
   type Consumer,
@@ -114,12 +114,12 @@ const WAYS = {
   kafkaBatches: (handle: ReturnType<typeof consumer<Order>>, options = {}) => kafkaBatches(handle, options),
 } as const;
 
-// A group takes three seconds to be formed, so they are formed at once.
+// Forming a group takes three seconds, so all groups are formed at the same time.
 describe.concurrent("a consumer of Kafka", () => {
   describe.for(["kafkaMessages", "kafkaBatches"] as const)("with %s", (name) => {
     const way = WAYS[name];
 
-    test("messages are done in order and committed, and one that was sent twice is done once", async (context) => {
+    test("processes messages in order, commits them, and processes a message once that was sent twice", async (context) => {
       const { handlerOf, run, send, ran, committed } = await scene(context);
       await send(["a", "b", "a", "c"]);
       await run(way(handlerOf()));
@@ -128,7 +128,7 @@ describe.concurrent("a consumer of Kafka", () => {
       expect(ran).toEqual(["a", "b", "c"]);
     });
 
-    test("EV-16 a consumer that dies after the effect and before its offset is committed has done it: the next one does not", async (context) => {
+    test("EV-16 a message is not repeated after a consumer died between its effect and the commit of its offset", async (context) => {
       const { handlerOf, run, send, ran, committed, kinds } = await scene(context);
       await send(["a"]);
       const first = await run({ ...way(handlerOf()), autoCommit: false });
@@ -141,7 +141,7 @@ describe.concurrent("a consumer of Kafka", () => {
       expect(kinds()).toEqual(["done", "done-before"]);
     });
 
-    test("a message that fails comes back before the next one, and nothing is committed past it", async (context) => {
+    test("retries a failed message before the next one, and commits nothing past it", async (context) => {
       const { handlerOf, run, send, ran, committed } = await scene(context);
       await send(["a", "b", "c"]);
       const seen: number[] = [];
@@ -162,7 +162,7 @@ describe.concurrent("a consumer of Kafka", () => {
       expect(Math.max(...seen)).toBeLessThanOrEqual(1);
     });
 
-    test("a rejected message is handed over, and only then the partition goes on", async (context) => {
+    test("passes a rejected message to onRejected before the partition continues", async (context) => {
       const { handlerOf, run, send, ran, committed } = await scene(context);
       const put: string[] = [];
       let refusals = 2;
@@ -181,7 +181,7 @@ describe.concurrent("a consumer of Kafka", () => {
       await until(async () => expect(await committed()).toBe(3));
     });
 
-    test("a rejected message that nobody takes stops the consumer, and is not committed", async (context) => {
+    test("stops the consumer at a rejected message without onRejected, and does not commit it", async (context) => {
       const { handlerOf, run, send, ran, committed } = await scene(context);
       await send(["a", "b"]);
       await send(["c"], { headers: {} });
@@ -196,7 +196,7 @@ describe.concurrent("a consumer of Kafka", () => {
       expect(await committed()).toBe(2);
     });
 
-    test("messages wait while the store is down, and all are done once it is back", async (context) => {
+    test("keeps messages waiting while the store is down, and processes all once it is back", async (context) => {
       const { handlerOf, run, send, ran, store, events, committed } = await scene(context);
       store.setRates({ refuse: 1 });
       await send(["a", "b"]);
@@ -208,7 +208,7 @@ describe.concurrent("a consumer of Kafka", () => {
       await until(async () => expect(await committed()).toBe(2));
     });
 
-    test("a long one keeps its place in the group: each renewal is a heartbeat", async (context) => {
+    test("stays in the group during long work: each renewal is a heartbeat", async (context) => {
       const { handlerOf, run, send, ran } = await scene(context);
       await send(["a"]);
       let beats = 0;
@@ -230,8 +230,8 @@ describe.concurrent("a consumer of Kafka", () => {
     });
   });
 
-  describe("a partition that waits", () => {
-    test("does not keep others waiting", async (context) => {
+  describe("a paused partition", () => {
+    test("does not delay other partitions", async (context) => {
       const { handlerOf, run, send, ran, kinds } = await scene(context);
       await send(["stuck"], { partition: 0 });
       const work = (order: Order) => {
@@ -249,8 +249,8 @@ describe.concurrent("a consumer of Kafka", () => {
     });
   });
 
-  describe("a batch that is cut short", () => {
-    test("by a stop is committed as far as it is done", async (context) => {
+  describe("a batch that is interrupted", () => {
+    test("by a stop is committed up to the last message that is done", async (context) => {
       const { handlerOf, run, send, ran, committed } = await scene(context);
       await send(["a", "b", "c", "d"]);
       let stopped: Promise<void> | undefined;
@@ -267,7 +267,7 @@ describe.concurrent("a consumer of Kafka", () => {
       await until(() => expect(ran).toEqual(["a", "b", "c", "d"]));
     });
 
-    test("because the consumer was moved goes on where it was moved to", async (context) => {
+    test("by a seek continues at the new offset", async (context) => {
       const { topic, handlerOf, run, send, ran, kinds, committed } = await scene(context);
       await send(["a", "b", "c"]);
       let moves = 0;
@@ -283,7 +283,7 @@ describe.concurrent("a consumer of Kafka", () => {
   });
 
   describe("several messages of a batch at once", () => {
-    test("are done in order where their Kafka keys are equal, and committed up to the first that is not done", async (context) => {
+    test("are processed in order if their Kafka keys are equal, and committed up to the first that is not done", async (context) => {
       const { handlerOf, run, sendAll, ran, committed } = await scene(context);
       let isStuck = true;
       const ordered = (key: string | null, id: string): Message => ({
@@ -301,7 +301,7 @@ describe.concurrent("a consumer of Kafka", () => {
         ordered("x", "x3"),
       ]);
       const work = async (order: Order) => {
-        // Those that come first take longest.
+        // The first messages take longest.
         await new Promise((resolve) => setTimeout(resolve, 40 - 5 * Number(order.message.offset)));
         if (isStuck && idOf(order) === "x2") throw new Error("not yet");
         ran.push(idOf(order));
@@ -323,7 +323,7 @@ describe.concurrent("a consumer of Kafka", () => {
       message: { key: null, offset, headers },
     });
 
-    test("is a header, as text or bytes, unless it is missing, no text, or there are two", () => {
+    test("is a header, as text or bytes, unless it is missing, invalid UTF-8, or has two values", () => {
       const key = headerKey("id");
       expect(key(at({ id: Buffer.from("17") }))).toBe("17");
       expect(key(at({ id: ["17", Buffer.from("17")] }))).toBe("17");
@@ -334,7 +334,7 @@ describe.concurrent("a consumer of Kafka", () => {
       expect(() => key(at({ id: Buffer.from([0xff]) }))).toThrow();
     });
 
-    test("EV-17 may be its place: the same over a rebalance, another when it is published again", async (context) => {
+    test("EV-17 may be its place: the same after a rebalance, another one when it is published again", async (context) => {
       expect(String(offsetKey(at({})))).toBe("orders|#3|9");
       const { handlerOf, run, send, ran, committed, kinds } = await scene(context);
       await send(["a"]);
@@ -350,7 +350,7 @@ describe.concurrent("a consumer of Kafka", () => {
   });
 });
 
-test("bad options are refused at once", () => {
+test("bad options are refused", () => {
   const handle = consumer<Order>(createGuard({ store: memoryStore() }), {
     name: "shop",
     key: offsetKey,

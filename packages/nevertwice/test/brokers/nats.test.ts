@@ -1,4 +1,4 @@
-/** NATS JetStream: what becomes of a message for each verdict, while it is worked on, and when a consumer dies. */
+/** Tests NATS JetStream: a message for each verdict, a message in progress, and a consumer that dies. */
 import { randomUUID } from "node:crypto";
 import {
   AckPolicy,
@@ -32,7 +32,7 @@ import { sharedUrl } from "../services/services.ts";
 
 const WAIT = { timeout: 15_000, interval: 20 };
 
-/** Longer than any of these tests takes: what comes again within it was asked for. */
+/** Longer than any of these tests takes: a message comes again within it only after a nak. */
 const LONG_MS = 60_000;
 
 function newGuard(options: Partial<GuardOptions> = {}): Guard {
@@ -51,11 +51,11 @@ interface Stream {
   readonly name: string;
   readonly js: JetStreamClient;
   readonly manager: JetStreamManager;
-  /** Makes a durable consumer. */
+  /** Creates a durable consumer. */
   consumer(name: string, config?: Partial<ConsumerConfig>): Promise<void>;
-  /** Messages of that consumer, over a connection of its own if one is given. */
+  /** Messages of that consumer, over the given connection if there is one. */
   messages(name: string, from?: NatsConnection, most?: number): Promise<ConsumerMessages>;
-  /** How many were handed out and not settled, and how many are still to be. */
+  /** How many messages are delivered but not settled, and how many are not delivered yet. */
   left(name: string): Promise<readonly [unsettled: number, waiting: number]>;
 }
 
@@ -101,7 +101,7 @@ function consume<T>(guard: Guard, of: Consuming<T>, options: NatsOptions<JsMsg>)
   return { ...consumption, events, kinds };
 }
 
-test("a message that is done is acknowledged; a copy of it is acknowledged, and not done", async (context) => {
+test("acknowledges a message that is done, and acknowledges a duplicate without running it", async (context) => {
   const stream = await openStream(await connectTo(context), { duplicate_window: nanos(100) });
   await stream.consumer("shop");
   const done: number[] = [];
@@ -110,7 +110,7 @@ test("a message that is done is acknowledged; a copy of it is acknowledged, and 
     { work: ({ seq }) => void done.push(seq) },
     { messages: await stream.messages("shop") },
   );
-  // Past the stream's own window: then only we know.
+  // Past the stream's duplicate window: then only the consumer knows the key.
   await stream.js.publish(stream.name, "{}", { msgID: "1" });
   await vi.waitFor(async () => {
     const { duplicate } = await stream.js.publish(stream.name, "{}", { msgID: "1" });
@@ -124,7 +124,7 @@ test("a message that is done is acknowledged; a copy of it is acknowledged, and 
   await vi.waitFor(async () => expect(await stream.left("shop")).toEqual([0, 0]), WAIT);
 });
 
-test("a message whose work fails comes again after a while until it is done", async (context) => {
+test("delivers a failed message again after a delay until it is done", async (context) => {
   const stream = await openStream(await connectTo(context));
   await stream.consumer("shop");
   const seen: { delivery: number; attempt: number }[] = [];
@@ -143,7 +143,7 @@ test("a message whose work fails comes again after a while until it is done", as
   await vi.waitFor(() => expect(seen).toEqual(expected), WAIT);
 });
 
-test("a message that is rejected is terminated, after onRejected has put it where people look", async (context) => {
+test("terminates a rejected message after onRejected has stored it", async (context) => {
   const stream = await openStream(await connectTo(context));
   await stream.consumer("shop");
   const kept: string[] = [];
@@ -176,7 +176,7 @@ test("a message that is rejected is terminated, after onRejected has put it wher
   ]);
 });
 
-test("a message without an id is rejected if an id is what is asked for, and never done", async (context) => {
+test("rejects a message without an id if messageId is the key", async (context) => {
   const stream = await openStream(await connectTo(context));
   await stream.consumer("shop");
   const work = vi.fn();
@@ -194,7 +194,7 @@ test("a message without an id is rejected if an id is what is asked for, and nev
   expect(work).not.toHaveBeenCalled();
 });
 
-test("a message without an id is named by its place, which a stream that is made anew does not have again", async (context) => {
+test("uses the place of a message without an id as its key, which a recreated stream does not repeat", async (context) => {
   const connection = await connectTo(context);
   const stream = await openStream(connection);
   const placed: string[] = [];
@@ -215,7 +215,7 @@ test("a message without an id is named by its place, which a stream that is made
   expect(new Set(placed).size).toBe(2);
 });
 
-test("a message is in progress for as long as its claim is renewed: NATS does not send it again", async (context) => {
+test("keeps a message in progress while its claim is renewed: NATS does not send it again", async (context) => {
   const stream = await openStream(await connectTo(context));
   const ackWaitMs = 1_500;
   await stream.consumer("shop", { ack_wait: nanos(ackWaitMs) });
@@ -236,7 +236,7 @@ test("a message is in progress for as long as its claim is renewed: NATS does no
   await vi.waitFor(() => expect(kinds).toEqual(["done"]), WAIT);
 });
 
-test("what a consumer was at when its connection died is done by another, once its claim is over", async (context) => {
+test("lets another consumer process the message of a lost connection once its claim has lapsed", async (context) => {
   const connection = await connectTo(context);
   const stream = await openStream(connection);
   await stream.consumer("shop", { ack_wait: nanos(300) });
@@ -266,7 +266,7 @@ test("what a consumer was at when its connection died is done by another, once i
   await vi.waitFor(() => expect(events.map(({ kind }) => kind)).toContain("ended"), WAIT);
 });
 
-test("EV-09 two consumers of one stream: each does the message once", async (context) => {
+test("EV-09 two consumers of one stream process the message once each", async (context) => {
   const connection = await connectTo(context);
   const stream = await openStream(connection, { duplicate_window: nanos(100) });
   const guard = newGuard();
@@ -292,7 +292,7 @@ test("EV-09 two consumers of one stream: each does the message once", async (con
   expect(done.toSorted()).toEqual(["billing", "shipping"]);
 });
 
-test("EV-13 a stream that had the id says so, and that is success: one message, the same answer", async (context) => {
+test("EV-13 a stream that has the id returns duplicate, which is success: one message, the same answer", async (context) => {
   const stream = await openStream(await connectTo(context));
   const first = await publishOnce(stream.js, stream.name, "{}", { id: "1" });
   const again = await publishOnce(stream.js, stream.name, "{}", { id: "1", timeout: 5_000 });
@@ -306,7 +306,7 @@ test("EV-13 a stream that had the id says so, and that is success: one message, 
   });
 });
 
-test("no more messages than concurrency are under way at once", async (context) => {
+test("processes at most concurrency messages at once", async (context) => {
   const stream = await openStream(await connectTo(context));
   await stream.consumer("shop");
   for (let i = 0; i < 20; i++) await stream.js.publish(stream.name, "{}");
@@ -335,7 +335,7 @@ test("no more messages than concurrency are under way at once", async (context) 
   expect(most).toBe(3);
 });
 
-test("close waits for what is being worked on, and gives back at once what has not begun", async (context) => {
+test("close waits for started messages, and returns the others immediately", async (context) => {
   const connection = await connectTo(context);
   const stream = await openStream(connection);
   await stream.consumer("shop");
@@ -355,7 +355,7 @@ test("close waits for what is being worked on, and gives back at once what has n
   const done: string[] = [];
   const work = (message: JsMsg) => void done.push(String(messageKey(message)));
   consume(guard, { work }, { messages: await stream.messages("shop") });
-  // Long before their time to be acknowledged is over.
+  // Long before ack_wait is over.
   await vi.waitFor(() => expect(done.toSorted()).toEqual(["1", "2", "3", "4"]), WAIT);
   release();
   expect(await closed).toEqual({ unfinished: 0 });
@@ -364,7 +364,7 @@ test("close waits for what is being worked on, and gives back at once what has n
   await vi.waitFor(async () => expect(await stream.left("shop")).toEqual([0, 0]), WAIT);
 });
 
-test("a consumer that is deleted ends the messages, and that is told", async (context) => {
+test("reports ended when the consumer is deleted", async (context) => {
   const stream = await openStream(await connectTo(context));
   await stream.consumer("shop");
   const found = await stream.js.consumers.get(stream.name, "shop");
@@ -375,7 +375,7 @@ test("a consumer that is deleted ends the messages, and that is told", async (co
   expect(events).toMatchObject([{ kind: "ended", error: expect.anything() }]);
 });
 
-test("with confirm the server has the acknowledgement before the message counts as settled", async (context) => {
+test("with confirm waits for the server's confirmation of the acknowledgement", async (context) => {
   const stream = await openStream(await connectTo(context));
   await stream.consumer("shop");
   const consuming = consumer<JsMsg>(newGuard(), { name: "shop", key: messageKey, work: () => {} });
@@ -389,7 +389,7 @@ test("with confirm the server has the acknowledgement before the message counts 
   expect(await confirmed.mock.results[0]?.value).toBe(true);
 });
 
-test("bad options are refused at once, with what to do", async (context) => {
+test("bad options are refused, with the fix", async (context) => {
   const stream = await openStream(await connectTo(context));
   await stream.consumer("shop");
   const messages = await stream.messages("shop");

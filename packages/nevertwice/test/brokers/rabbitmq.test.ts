@@ -1,4 +1,4 @@
-/** RabbitMQ: what becomes of a message for each verdict, when a consumer dies, and when the channel does. */
+/** Tests RabbitMQ: a message for each verdict, with a consumer that dies, and with a channel that closes. */
 import { randomUUID } from "node:crypto";
 import { type Channel, type ChannelModel, type ConsumeMessage, connect, type Options } from "amqplib";
 import { expect, onTestFinished, type TestContext, test, vi } from "vitest";
@@ -40,10 +40,10 @@ type Consuming<T> = Partial<ConsumerOptions<ConsumeMessage, T>> &
 
 interface Queues {
   readonly queue: string;
-  /** Where the queue dead-letters to. */
+  /** The queue's dead-letter queue. */
   readonly dead: string;
   send(content: string, options?: Options.Publish): Promise<void>;
-  /** The next one of the dead-letter queue. */
+  /** The next message of the dead-letter queue. */
   buried(): Promise<ConsumeMessage>;
   count(queue: string): Promise<number>;
 }
@@ -77,7 +77,7 @@ async function openQueues(connection: ChannelModel): Promise<Queues> {
   };
 }
 
-/** Consumes until the test ends, and tells what it was told. */
+/** Consumes until the test ends, and collects the events. */
 async function consume<T>(
   guard: Guard,
   of: Consuming<T>,
@@ -93,7 +93,7 @@ async function consume<T>(
   return { close, events };
 }
 
-test("a message that is done is acknowledged; sent again it is acknowledged, and not done", async (context) => {
+test("acknowledges a message that is done, and acknowledges it again without running it", async (context) => {
   const connection = await connectTo(context);
   const { queue, send, count } = await openQueues(connection);
   const channel = await openChannel(connection);
@@ -112,12 +112,12 @@ test("a message that is done is acknowledged; sent again it is acknowledged, and
   await send("again", { messageId: "1" });
   await vi.waitFor(() => expect(statuses).toEqual(["done", "done-before"]), WAIT);
   expect(done).toEqual(["first"]);
-  // What was not acknowledged would be back.
+  // A message that was not acknowledged would be delivered again.
   await channel.close();
   expect(await count(queue)).toBe(0);
 });
 
-test("a message whose work fails comes again until it is done", async (context) => {
+test("delivers a failed message again until it is done", async (context) => {
   const connection = await connectTo(context);
   const { queue, send } = await openQueues(connection);
   const seen: { redelivered: boolean; attempt: number }[] = [];
@@ -137,7 +137,7 @@ test("a message whose work fails comes again until it is done", async (context) 
   await vi.waitFor(() => expect(seen).toEqual([once, ...again]), WAIT);
 });
 
-test("a message that failed for good is dead-lettered, with the broker's own note of it", async (context) => {
+test("dead-letters a message that failed for good, with the broker's x-death header", async (context) => {
   const connection = await connectTo(context);
   const { queue, send, buried } = await openQueues(connection);
   const { events } = await consume(
@@ -157,7 +157,7 @@ test("a message that failed for good is dead-lettered, with the broker's own not
   expect(events).toMatchObject([{ kind: "rejected", queue, error: { message: "never" } }]);
 });
 
-test("a message without an id is dead-lettered, and never done", async (context) => {
+test("dead-letters a message without an id, and never processes it", async (context) => {
   const connection = await connectTo(context);
   const { queue, send, buried } = await openQueues(connection);
   const work = vi.fn();
@@ -168,7 +168,7 @@ test("a message without an id is dead-lettered, and never done", async (context)
   expect(work).not.toHaveBeenCalled();
 });
 
-test("without a dead-letter exchange onRejected keeps the message, and has it come again while it cannot", async (context) => {
+test("without a dead-letter exchange onRejected stores the message, which comes again if that fails", async (context) => {
   const connection = await connectTo(context);
   const { queue, send, count } = await openQueues(connection);
   const kept: string[] = [];
@@ -192,7 +192,7 @@ test("without a dead-letter exchange onRejected keeps the message, and has it co
   expect(await count(queue)).toBe(0);
 });
 
-test("what a consumer was at when its connection died is done by another, and what it had done is not done again", async (context) => {
+test("lets another consumer process the message of a lost connection, and repeats no work that is done", async (context) => {
   const connection = await connectTo(context);
   const { queue, send, count } = await openQueues(connection);
   const guard = newGuard();
@@ -224,16 +224,16 @@ test("what a consumer was at when its connection died is done by another, and wh
     },
     { channel: await openChannel(connection), queue },
   );
-  // The first is still at it, whatever became of its connection.
+  // The first consumer is still working, although its connection is closed.
   await vi.waitFor(() => expect(statuses).toContain("pending"), WAIT);
   release();
   await vi.waitFor(() => expect(statuses).toContain("done-before"), WAIT);
   expect(done).toEqual(["1"]);
-  // Its acknowledgement had nowhere to go, and that is told.
+  // Its acknowledgement failed, and that is reported.
   expect(events.map(({ kind }) => kind)).toEqual(["unanswered"]);
 });
 
-test("EV-09 two consumers of one event, each with a queue of its own: each does it once", async (context) => {
+test("EV-09 two consumers of one event, each with its own queue, process it once each", async (context) => {
   const connection = await connectTo(context);
   const guard = newGuard();
   const done: string[] = [];
@@ -261,7 +261,7 @@ test("EV-09 two consumers of one event, each with a queue of its own: each does 
   expect(done.toSorted()).toEqual(["billing", "shipping"]);
 });
 
-test("no more messages than prefetch are under way at once", async (context) => {
+test("processes at most prefetch messages at once", async (context) => {
   const connection = await connectTo(context);
   const { queue, send } = await openQueues(connection);
   let most = 0;
@@ -290,7 +290,7 @@ test("no more messages than prefetch are under way at once", async (context) => 
   expect(most).toBe(3);
 });
 
-test("close takes no more, gives back what is held for later, and waits for what is being worked on", async (context) => {
+test("close takes no more messages, returns held ones, and waits for started ones", async (context) => {
   const connection = await connectTo(context);
   const { queue, send, count } = await openQueues(connection);
   const statuses: string[] = [];
@@ -324,7 +324,7 @@ test("close takes no more, gives back what is held for later, and waits for what
   expect(await count(queue)).toBe(2);
 });
 
-test("a queue that is deleted is told, and close still closes", async (context) => {
+test("reports a deleted queue, and close still resolves", async (context) => {
   const connection = await connectTo(context);
   const { queue } = await openQueues(connection);
   const channel = await openChannel(connection);
@@ -335,7 +335,7 @@ test("a queue that is deleted is told, and close still closes", async (context) 
   expect(await close()).toEqual({ unfinished: 0 });
 });
 
-test("EV-20 a message is published again under the id that it had, and done once", async (context) => {
+test("EV-20 a message that is published again under the same id is processed once", async (context) => {
   const connection = await connectTo(context);
   const { queue } = await openQueues(connection);
   const confirming = await connection.createConfirmChannel();
@@ -366,7 +366,7 @@ test("EV-20 a message is published again under the id that it had, and done once
   expect(done).toEqual([ids[0]]);
 });
 
-test("publishing fails if the broker does not take it, and without an id", async (context) => {
+test("publishing fails if the broker refuses the message, and without an id", async (context) => {
   const connection = await connectTo(context);
   const confirming = await connection.createConfirmChannel();
   confirming.on("error", () => {});
@@ -381,7 +381,7 @@ test("publishing fails if the broker does not take it, and without an id", async
   await expect(publishOnce(confirming, nowhere)).rejects.toThrow("closed");
 });
 
-test("bad options are refused at once, with what to do", async (context) => {
+test("bad options are refused, with the fix", async (context) => {
   const connection = await connectTo(context);
   const channel = await openChannel(connection);
   const consuming = consumer<ConsumeMessage>(newGuard(), { name: "shop", key: messageId, work: () => {} });

@@ -1,4 +1,4 @@
-/** Entries of a real stream, done once: over duplicates, dead consumers, outages and whatever else is done to the group. */
+/** Tests that entries of a real stream are processed once, despite duplicates, dead consumers, outages and changes of the group. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, type TestContext, test, vi } from "vitest";
 import { type ConsumerOptions, consumer } from "../../src/events/index.ts";
@@ -28,7 +28,7 @@ interface Scene {
   readonly store?: Store;
 }
 
-/** Work that ends when it is told to. */
+/** Work that ends when the test ends it. */
 function gate() {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -37,7 +37,7 @@ function gate() {
   return { open, opened };
 }
 
-/** A stream of its own for each test, and consumers of one group on one store. */
+/** A separate stream for each test, and consumers of one group on one store. */
 function scene(context: TestContext, { name = `stream:${randomUUID()}`, store = memoryStore() }: Scene = {}) {
   const url = sharedUrl(context, "redis");
   const client = ioredis(url);
@@ -85,7 +85,7 @@ function scene(context: TestContext, { name = `stream:${randomUUID()}`, store = 
 }
 
 describe("an entry", () => {
-  test("is done and acknowledged, and one that was added twice is done once", async (context) => {
+  test("is processed and acknowledged, and one that was added twice is processed once", async (context) => {
     const { add, open, ran, pending, kinds, client, name } = scene(context);
     await add("a");
     const stream = open();
@@ -105,7 +105,7 @@ describe("an entry", () => {
     expect(await client.xinfo("CONSUMERS", name, "shop")).toEqual([]);
   });
 
-  test("EV-09 is done once by each of two consumers, in two groups", async (context) => {
+  test("EV-09 is processed once by each of two consumers, in two groups", async (context) => {
     const { add, open, ran } = scene(context);
     await open().start();
     await open({ name: "mail" }, { group: "mail" }).start();
@@ -116,7 +116,7 @@ describe("an entry", () => {
     await until(() => expect(ran).toEqual(["a", "a", "b", "b"]));
   });
 
-  test("is named by its place if the producer gave it no name: added twice, it is done twice", async (context) => {
+  test("with entryKey is processed twice if it was added twice", async (context) => {
     const { add, open, ran } = scene(context);
     await open({ key: entryKey }).start();
     await add("a");
@@ -124,7 +124,7 @@ describe("an entry", () => {
     await until(() => expect(ran).toEqual(["a", "a"]));
   });
 
-  test("that fails comes back, and its attempts are counted over its deliveries", async (context) => {
+  test("that fails comes back, and its attempts are counted over all deliveries", async (context) => {
     const { add, open, pending } = scene(context);
     const numbers: number[] = [];
     await open({
@@ -140,7 +140,7 @@ describe("an entry", () => {
 });
 
 describe("a rejected entry", () => {
-  test("goes to the dead-letter stream byte by byte, with the reason, and is not pending any more", async (context) => {
+  test("is copied to the dead-letter stream byte by byte, with the reason, and is no longer pending", async (context) => {
     const { client, name, deadLetter, open, pending } = scene(context);
     const bytes = Buffer.from([0xff, 0x00, 0xfe]);
     await open({
@@ -162,7 +162,7 @@ describe("a rejected entry", () => {
     await until(async () => expect(await pending()).toBe(0));
   });
 
-  test("that has no key goes there too, and what was trimmed meanwhile as it was read", async (context) => {
+  test("without a key is copied too, and a trimmed one as it was read", async (context) => {
     const { client, name, deadLetter, open, kinds } = scene(context);
     let trim = async () => {};
     await open({
@@ -187,7 +187,7 @@ describe("a rejected entry", () => {
     expect(kinds().filter((kind) => kind === "rejected")).toHaveLength(2);
   });
 
-  test("is not lost while its dead-letter stream cannot take it", async (context) => {
+  test("is not lost while the dead-letter stream refuses it", async (context) => {
     const { client, deadLetter, add, open, events, pending } = scene(context);
     await client.set(deadLetter, "not a stream");
     await open(
@@ -202,7 +202,7 @@ describe("a rejected entry", () => {
     await until(async () => expect(await pending()).toBe(0));
   });
 
-  test("is acknowledged only once onRejected has put it somewhere", async (context) => {
+  test("is acknowledged only once onRejected has stored it", async (context) => {
     const { add, open, pending } = scene(context);
     const put: string[] = [];
     let isBroken = true;
@@ -220,7 +220,7 @@ describe("a rejected entry", () => {
 });
 
 describe("idle entries", () => {
-  test("of a consumer that died are claimed and done by another", async (context) => {
+  test("of a dead consumer are claimed and processed by another", async (context) => {
     const { client, name, add, open, ran, events, pending } = scene(context);
     await client.xgroup("CREATE", name, "shop", "0", "MKSTREAM");
     await add("a");
@@ -246,7 +246,7 @@ describe("idle entries", () => {
     await until(async () => expect(await pending()).toBe(300));
   });
 
-  test("are not those that are worked on: each renewal says so", async (context) => {
+  test("do not include entries in progress: each renewal resets their idle time", async (context) => {
     const { client, name, add, open, pending } = scene(context);
     const { open: finish, opened } = gate();
     await open({ leaseMs: 150, work: () => opened }, { claimIdleMs: 60_000 }).start();
@@ -269,7 +269,7 @@ describe("idle entries", () => {
     await until(async () => expect(await pending()).toBe(0));
   });
 
-  test("that another still works on are not done twice", async (context) => {
+  test("that another consumer still processes are not processed twice", async (context) => {
     const { add, open, ran, kinds, pending } = scene(context);
     const { open: finish, opened } = gate();
     const slow: Handler = {
@@ -288,7 +288,7 @@ describe("idle entries", () => {
     expect(ran).toEqual(["a"]);
   });
 
-  test("that nobody can do leave room for new ones, even for one who works on one at a time", async (context) => {
+  test("that keep failing leave room for new ones, even with a concurrency of 1", async (context) => {
     const { add, open, ran, pending } = scene(context);
     const stuck: Handler = {
       work: ({ fields }) => {
@@ -307,7 +307,7 @@ describe("idle entries", () => {
 });
 
 describe("a stream", () => {
-  test("works on no more at once than it is told to", async (context) => {
+  test("processes at most concurrency entries at once", async (context) => {
     const { add, open, ran } = scene(context);
     let most = 0;
     let now = 0;
@@ -327,7 +327,7 @@ describe("a stream", () => {
     expect(most).toBe(4);
   });
 
-  test("waits in Redis on a connection of its own", async (context) => {
+  test("waits in Redis on a separate connection", async (context) => {
     const { url, add, open, ran } = scene(context);
     const proxy = await startFor(context, () => startProxy(url));
     const reader = ioredis(proxy.url);
@@ -343,7 +343,7 @@ describe("a stream", () => {
     await stream.close();
   });
 
-  test("closes once what it works on is done, and reads no more", async (context) => {
+  test("closes once started entries are done, and reads no further entries", async (context) => {
     const { client, name, add, open, ran, pending } = scene(context);
     const { open: finish, opened } = gate();
     const slow = async ({ fields }: StreamEntry) => {
@@ -364,7 +364,7 @@ describe("a stream", () => {
     await expect(stream.start()).rejects.toThrow("options-invalid");
   });
 
-  test("that cannot wait any longer closes, and leaves what is unfinished pending", async (context) => {
+  test("closes after drainMs, and leaves unfinished entries pending", async (context) => {
     const { add, open, pending, client, name } = scene(context);
     const stream = open({ work: () => new Promise(() => {}) });
     await stream.start();
@@ -375,7 +375,7 @@ describe("a stream", () => {
     expect(await client.xinfo("CONSUMERS", name, "shop")).toHaveLength(1);
   });
 
-  test("that closes leaves to others what is to come back, in its own name", async (context) => {
+  test("that closes leaves its pending entries to others", async (context) => {
     const { add, open, ran, pending } = scene(context);
     const first = open({ work: () => Promise.reject(new Error("not yet")) }, { name: "first" });
     await first.start();
@@ -387,7 +387,7 @@ describe("a stream", () => {
     await until(() => expect(ran).toEqual(["a"]));
   });
 
-  test("makes its group again after it was deleted, and does again nothing that is done", async (context) => {
+  test("creates its group again after it was deleted, and repeats no work that is done", async (context) => {
     const { client, name, add, open, ran, kinds } = scene(context);
     await open().start();
     await add("a");
@@ -401,7 +401,7 @@ describe("a stream", () => {
     expect(kinds().filter((kind) => kind === "group-created").length).toBeGreaterThanOrEqual(3);
   });
 
-  test("that was to begin at the end loses nothing when its group is deleted", async (context) => {
+  test("that began at the end loses nothing when its group is deleted", async (context) => {
     const { client, name, add, open, ran } = scene(context);
     await add("before");
     await open({}, { from: "$" }).start();
@@ -411,7 +411,7 @@ describe("a stream", () => {
     await until(() => expect(ran).toEqual(["a", "b"]));
   });
 
-  test("goes on after an outage of Redis, and says that there was one", async (context) => {
+  test("continues after an outage of Redis, and reports it", async (context) => {
     const { url, add, open, ran, kinds, pending } = scene(context);
     const proxy = await startFor(context, () => startProxy(url));
     const client = ioredis(proxy.url, { maxRetriesPerRequest: 0 });
@@ -428,7 +428,7 @@ describe("a stream", () => {
     expect(kinds()).toContain("resumed");
   });
 
-  test("loses nothing when its acknowledgement is lost, and does nothing twice", async (context) => {
+  test("loses nothing and repeats nothing when its acknowledgement is lost", async (context) => {
     const { url, add, open, ran, kinds, pending } = scene(context);
     const proxy = await startFor(context, () => startProxy(url));
     const client = ioredis(proxy.url, { maxRetriesPerRequest: 0 });
@@ -440,7 +440,7 @@ describe("a stream", () => {
     expect(ran).toEqual(["a"]);
   });
 
-  test("does not empty itself while the store is down, and all is done once it is back", async (context) => {
+  test("does not read the whole stream while the store is down, and processes all once it is back", async (context) => {
     const store = faultyStore(memoryStore(), { rates: { refuse: 1 } });
     const { add, open, pending, ran } = scene(context, { store });
     const ids = Array.from({ length: 40 }, (_, index) => String(index));
@@ -458,7 +458,7 @@ describe("a stream", () => {
 });
 
 describe("its client", () => {
-  test("may be of node-redis, with a prefix of its own", async (context) => {
+  test("may be of node-redis, with a key prefix", async (context) => {
     const { url, client, name, open, ran, deadLetter } = scene(context);
     const prefixed = await nodeRedis(url, { keyPrefix: "shop:" });
     const reader = await nodeRedis(url, { keyPrefix: "shop:" });
@@ -471,7 +471,7 @@ describe("its client", () => {
     await stream.close();
   });
 
-  test("may be of ioredis with a prefix of its own", async (context) => {
+  test("may be of ioredis, with a key prefix", async (context) => {
     const { url, client, name, open, ran, deadLetter } = scene(context);
     const stream = open({}, { client: ioredis(url, { keyPrefix: "shop:" }) });
     await stream.start();
@@ -496,7 +496,7 @@ describe("its client", () => {
     await stream.close();
   });
 
-  test("may be the one of the store", async (context) => {
+  test("may be the store's client", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const store = redisStore({ client, prefix: `${randomUUID()}:` });
     const { add, open, ran, pending } = scene(context, { store });
@@ -514,13 +514,13 @@ const FAKE = { isCluster: false, call: () => Promise.resolve(null) };
 test.for([
   [{ client: {} }, "client"],
   [{ client: FAKE, reader: FAKE }, "reader"],
-  [{ deadLetter: undefined }, "where rejected entries go"],
-  [{ onRejected: () => {} }, "where rejected entries go"],
+  [{ deadLetter: undefined }, "deadLetter and onRejected: give exactly one"],
+  [{ onRejected: () => {} }, "deadLetter and onRejected: give exactly one"],
   [{ deadLetter: "s" }, "another stream"],
   [{ group: "" }, "group"],
   [{ concurrency: 0 }, "concurrency"],
   [{ maxLen: 7 }, "maxLen"],
-] as const)("bad options are refused at once: %o", ([options, said]) => {
+] as const)("bad options are refused: %o", ([options, said]) => {
   const guard = createGuard({ store: memoryStore() });
   const handle = consumer<StreamEntry>(guard, { name: "shop", key: fieldKey(), work: () => {} });
   const all = { client: FAKE, stream: "s", group: "g", deadLetter: "d", ...options };

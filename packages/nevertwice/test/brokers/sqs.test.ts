@@ -1,4 +1,4 @@
-/** SQS by fauxqs: what becomes of a message for each verdict, in which order, and what sending twice leads to. */
+/** Tests SQS with fauxqs: a message for each verdict, the order of messages, and messages that are sent twice. */
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { consumer } from "../../src/events/index.ts";
 import {
@@ -15,7 +15,7 @@ import { createGuard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { advance, createScene } from "./sqs/scene.ts";
 
-/** Work that goes on until the test ends it. */
+/** Work that runs until the test ends it. */
 function held() {
   let finish = (_: string) => {};
   const end = new Promise<string>((resolve) => {
@@ -32,7 +32,7 @@ const bodies = (work: { mock: { calls: [SqsMessage, ...unknown[]][] } }) =>
   work.mock.calls.map(([{ Body }]) => Body);
 
 describe("a message", () => {
-  test("is done once and deleted, however often it is sent under one key", async () => {
+  test("is processed once and deleted, however often it is sent under one key", async () => {
     const { client, queue, consume, count } = await createScene();
     const queueUrl = queue();
     const work = vi.fn(async ({ Body }: SqsMessage) => Body);
@@ -43,13 +43,13 @@ describe("a message", () => {
       ["1", "a"],
     ] as const)
       await sendOnce(client, key, { QueueUrl: queueUrl, MessageBody });
-    // One at a time: a second copy never meets the first at work.
+    // One at a time: a second copy never finds the first one pending.
     consume({ work }, { queueUrl, concurrency: 1 });
     await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
     expect(bodies(work)).toEqual(["a", "b"]);
   });
 
-  test("that fails is hidden for as long as the consumer says, and then comes again", async () => {
+  test("that fails is hidden for afterMs, and then comes again", async () => {
     const { client, queue, consume, count } = await createScene();
     const queueUrl = queue();
     const work = vi.fn().mockRejectedValueOnce(new Error("busy")).mockResolvedValue("done");
@@ -64,7 +64,7 @@ describe("a message", () => {
     expect(work).toHaveBeenCalledTimes(2);
   });
 
-  test("that sending again cannot help is moved to the dead-letter queue as it was", async () => {
+  test("that is rejected is moved unchanged to the dead-letter queue", async () => {
     const { client, queue, consume, count } = await createScene();
     const [queueUrl, deadLetterQueueUrl] = [queue(), queue()];
     const MessageAttributes = { kind: { DataType: "String", StringValue: "order" } };
@@ -78,7 +78,7 @@ describe("a message", () => {
     expect([dead.Body, attribute(dead, "kind"), sentKey(dead)]).toEqual(["bad", "order", "1"]);
   });
 
-  test("is not lost if the dead-letter queue is", async () => {
+  test("is not lost if the dead-letter queue is missing", async () => {
     const { client, queue, consume, count } = await createScene();
     const queueUrl = queue();
     await client.sendMessage({ QueueUrl: queueUrl, MessageBody: "keyless" });
@@ -91,7 +91,7 @@ describe("a message", () => {
     expect(work).not.toHaveBeenCalled();
   });
 
-  test("without a dead-letter queue of ours is left to the queue's own", async () => {
+  test("that is rejected is left to the redrive policy without deadLetterQueueUrl", async () => {
     const { client, server, queue, consume, count } = await createScene();
     const dead = queue();
     const deadLetterTargetArn = server.inspectQueue(dead.split("/").at(-1) ?? "")?.arn;
@@ -99,18 +99,20 @@ describe("a message", () => {
     const queueUrl = queue({ attributes: { RedrivePolicy } });
     await client.sendMessage({ QueueUrl: queueUrl, MessageBody: "keyless" });
     const receive = vi.spyOn(client, "receiveMessage");
-    const told = vi.fn();
-    consume({ work: () => {}, onEvent: told }, { queueUrl, visibilityMs: 5_000 });
+    const onEvent = vi.fn();
+    consume({ work: () => {}, onEvent }, { queueUrl, visibilityMs: 5_000 });
     for (const times of [1, 2]) {
-      await eventually(() => expect(told).toHaveBeenCalledTimes(times));
-      expect(told).toHaveBeenLastCalledWith(expect.objectContaining({ kind: "refused", verdict: "reject" }));
+      await eventually(() => expect(onEvent).toHaveBeenCalledTimes(times));
+      expect(onEvent).toHaveBeenLastCalledWith(
+        expect.objectContaining({ kind: "refused", verdict: "reject" }),
+      );
       advance(5_000);
     }
     await eventually(() => expect(count(dead)).toEqual({ waiting: 1, hidden: 0 }));
     expect(receive.mock.calls.length).toBeLessThan(10);
   });
 
-  test("stays hidden for as long as its claim is renewed", async () => {
+  test("stays hidden while its claim is renewed", async () => {
     const { client, server, queue, consume, count } = await createScene();
     const queueUrl = queue();
     await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "slow" });
@@ -128,7 +130,7 @@ describe("a message", () => {
     expect(work).toHaveBeenCalledTimes(1);
   });
 
-  test("whose deletion fails comes again, is known, and is deleted then", async () => {
+  test("whose deletion fails comes again, is found done, and is deleted then", async () => {
     const { client, queue, consume, count } = await createScene();
     const queueUrl = queue();
     await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "a" });
@@ -143,7 +145,7 @@ describe("a message", () => {
 });
 
 describe("the loop", () => {
-  test("has no more under way than it is told, and deletes together what ends together", async () => {
+  test("processes at most concurrency messages, and deletes in batches", async () => {
     const { client, queue, consume, count } = await createScene();
     const queueUrl = queue();
     const Entries = Array.from({ length: 10 }, (_, index) => ({ Id: `${index}`, MessageBody: `${index}` }));
@@ -161,7 +163,7 @@ describe("the loop", () => {
     expect(deletes.mock.calls.length).toBeLessThan(20);
   });
 
-  test("outlives a queue that cannot be reached, and tells of it", async () => {
+  test("survives an unreachable queue, and reports it", async () => {
     const { server, client, queue, consume, count } = await createScene();
     const queueUrl = `${queue()}-late`;
     const [work, onError] = [vi.fn(async () => "done"), vi.fn()];
@@ -173,7 +175,7 @@ describe("the loop", () => {
     await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
   });
 
-  test("closes when what is under way has ended and is deleted, and takes nothing more", async () => {
+  test("closes when started messages have ended and are deleted, and takes no further messages", async () => {
     const { client, queue, consume, count } = await createScene();
     const queueUrl = queue();
     await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "a" });
@@ -190,7 +192,7 @@ describe("the loop", () => {
     expect(work).toHaveBeenCalledTimes(1);
   });
 
-  test("does not wait for ever for what is under way, and says how much it left", async () => {
+  test("waits at most drainMs for started messages, and returns how many are unfinished", async () => {
     const { client, queue, consume } = await createScene();
     const queueUrl = queue();
     await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "a" });
@@ -202,7 +204,7 @@ describe("the loop", () => {
     expect(await consumption.close()).toEqual({ unfinished: 0 });
   });
 
-  test("refuses a client, or options, that it cannot work with", async () => {
+  test("refuses an unsuitable client and bad options", async () => {
     const { client, queue, guard } = await createScene();
     const queueUrl = queue();
     const consume = consumer<SqsMessage>(guard, { name: "shop", key: sentKey, work: () => {} });
@@ -222,7 +224,7 @@ describe("the loop", () => {
 });
 
 describe("a FIFO queue", () => {
-  test("keeps the order of a group over failures, and other groups do not wait for it", async () => {
+  test("keeps the order of a group over failures, and other groups do not wait", async () => {
     const { client, queue, consume, count } = await createScene();
     const queueUrl = queue({ fifo: true });
     for (const body of ["a1", "a2", "b1", "a3", "b2"])
@@ -242,8 +244,8 @@ describe("a FIFO queue", () => {
     expect(bodies(work).filter((body) => body?.startsWith("a"))).toEqual(["a1", "a2", "a2", "a3"]);
   });
 
-  test("hands out several of one group: those behind a failure are given back, the last one first", async () => {
-    // fauxqs hands out one message of a group at a time; SQS hands out as many as there are.
+  test("returns the messages behind a failure to the queue, the last one first", async () => {
+    // fauxqs delivers one message of a group at a time; SQS delivers as many as there are.
     const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
     onTestFinished(async () => void (await guard.close()));
     const message = (Body: string): SqsMessage => ({
@@ -280,7 +282,7 @@ describe("a FIFO queue", () => {
     await consumption.close();
   });
 
-  test("moves what is hopeless to a dead-letter queue and goes on with its group", async () => {
+  test("moves a rejected message to the dead-letter queue and continues with its group", async () => {
     const { client, queue, consume, count } = await createScene();
     const [queueUrl, deadLetterQueueUrl] = [queue({ fifo: true }), queue({ fifo: true })];
     for (const body of ["bad", "good"])
@@ -297,21 +299,21 @@ describe("a FIFO queue", () => {
 });
 
 describe("sending", () => {
-  test("EV-11 SQS FIFO: a duplicate send is one delivery within five minutes, two after, and one execution in all", async () => {
+  test("EV-11 SQS FIFO: a duplicate send is one delivery within five minutes, two after that, and one execution in total", async () => {
     const { client, queue, consume, count } = await createScene();
     const queueUrl = queue({ fifo: true });
     const message = { QueueUrl: queueUrl, MessageBody: "order 7 paid", MessageGroupId: "orders" };
-    const told = vi.fn();
+    const onEvent = vi.fn();
     const work = vi.fn(async () => "shipped");
-    consume({ work, onEvent: ({ kind }) => void told(kind) }, { queueUrl });
+    consume({ work, onEvent: ({ kind }) => void onEvent(kind) }, { queueUrl });
     const first = await sendOnce(client, "order 7", message);
     const again = await sendOnce(client, "order 7", message);
     expect(again.MessageId).toBe(first.MessageId);
     await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
-    await eventually(() => expect(told.mock.calls).toEqual([["done"]]));
+    await eventually(() => expect(onEvent.mock.calls).toEqual([["done"]]));
     advance(5 * 60_000 + 1);
     await sendOnce(client, "order 7", message);
-    await eventually(() => expect(told.mock.calls).toEqual([["done"], ["done-before"]]));
+    await eventually(() => expect(onEvent.mock.calls).toEqual([["done"], ["done-before"]]));
     expect(work).toHaveBeenCalledTimes(1);
   });
 
@@ -354,7 +356,7 @@ describe("sending", () => {
     });
     await crashed;
     clock.advance(guard.policy.leaseMs);
-    // By then the queue has forgotten: only the consumer still knows.
+    // By then the queue's deduplication window is over: only the consumer still knows the key.
     advance(5 * 60_000 + 1);
     await guard.run(order, ({ number, deriveKey }) => {
       expect(number).toBe(2);
@@ -368,7 +370,7 @@ describe("sending", () => {
     expect(work).toHaveBeenCalledTimes(1);
   });
 
-  test("takes keys that SQS would not take, and no empty one", async () => {
+  test("accepts keys that SQS does not allow, and refuses an empty one", async () => {
     const { client, queue, count } = await createScene();
     const queueUrl = queue({ fifo: true });
     const message = { QueueUrl: queueUrl, MessageBody: "a", MessageGroupId: "a" };

@@ -1,4 +1,7 @@
-/** Claims whose work is done elsewhere: the token is all that its holder needs, and the records are everybody's. */
+/**
+ * Tests claims whose work is done elsewhere: the token is all that the holder needs, and every process shares the
+ * records.
+ */
 import { describe, expect, test } from "vitest";
 import { createClaims } from "../../src/claims/index.ts";
 import type { GuardEvent } from "../../src/core/observer.ts";
@@ -25,7 +28,7 @@ async function claimed(claims: ReturnType<typeof createClaims>, more: object = {
 }
 
 describe("a claim", () => {
-  test("is completed by its token, through any other copy, and answers guards and claims alike", async () => {
+  test("is completed with its token by any other process, and then answers guards and claims alike", async () => {
     const { claims, another, guard } = scene();
     const { id, token, fence, number } = await claimed(claims);
     expect([fence > 0, number]).toEqual([true, 1]);
@@ -46,7 +49,7 @@ describe("a claim", () => {
     expect(await guard.run(asked, (attempt) => attempt.deriveKey("psp"))).toBe(derived);
   });
 
-  test("that is sent again with its own token is the same claim", async () => {
+  test("that is repeated with its own token is the same claim", async () => {
     const { claims } = scene();
     const token = "a token that nobody guesses";
     const first = await claimed(claims, { token });
@@ -67,7 +70,7 @@ describe("a claim", () => {
     expect(await claims.claim(asked)).toEqual({ status: "unknown", id, fence });
   });
 
-  test("that lapsed is taken over, and its first holder completes and renews no more", async () => {
+  test("that lapsed is taken over, and its first holder can no longer complete or renew it", async () => {
     const { claims, clock, events } = scene({ leaseMs: 1_000 });
     const first = await claimed(claims);
     clock.advance(1_000);
@@ -76,10 +79,16 @@ describe("a claim", () => {
     expect(await claims.complete({ ...first, value: "late" })).toBe(false);
     expect(await claims.renew(first)).toBe(false);
     expect(await claims.complete({ ...second, value: "now" })).toBe(true);
-    expect(events.map(({ kind }) => kind)).toEqual(["claimed", "taken-over"]);
+    expect(events.map(({ kind }) => kind)).toEqual([
+      "claimed",
+      "lapsed",
+      "taken-over",
+      "lease-lost",
+      "completed",
+    ]);
   });
 
-  test("is held longer by renewing it", async () => {
+  test("lasts longer when it is renewed", async () => {
     const { claims, clock } = scene({ leaseMs: 1_000 });
     const held = await claimed(claims);
     clock.advance(900);
@@ -88,7 +97,7 @@ describe("a claim", () => {
     expect(await claims.claim(asked)).toMatchObject({ status: "pending", leaseLeftMs: 100 });
   });
 
-  test("keeps an error, if it is completed with one", async () => {
+  test("stores an error if it is completed with one", async () => {
     const { claims, guard } = scene();
     await claims.complete({ ...(await claimed(claims)), error: { code: "card-declined" } });
     await expect(guard.run(asked, () => "again")).rejects.toEqual({ code: "card-declined" });
@@ -105,7 +114,7 @@ describe("a claim", () => {
 });
 
 describe("a store that does not answer", () => {
-  test("makes a claim unavailable, and what it may have granted is given back", async () => {
+  test("makes a claim without a token throw unavailable, and a claim that it may have granted is given back", async () => {
     const { claims, store, guard } = scene({ storeTimeoutMs: 20 });
     for (let i = 0; i < 3; i++) store.plan("claim", "lose-reply");
     await expect(claims.claim(asked)).rejects.toMatchObject({ code: "unavailable" });
@@ -113,8 +122,8 @@ describe("a store that does not answer", () => {
     await expect.poll(async () => (await guard.read(subject))?.state).toBe("released");
   });
 
-  test("is asked again when it is to complete, and the answer of the first time counts", async () => {
-    const { claims, store } = scene({ storeTimeoutMs: 20 });
+  test("is called again to complete, and its first answer counts", async () => {
+    const { claims, store } = scene({ storeTimeoutMs: 1_000 });
     const held = await claimed(claims);
     store.plan("complete", "lose-reply");
     expect(await claims.complete({ ...held, value: 1 })).toBe(true);
@@ -123,18 +132,78 @@ describe("a store that does not answer", () => {
   });
 });
 
-describe("what is wrong is refused by name", () => {
+describe("a token that the caller supplied", () => {
+  const token = "a token that nobody guesses";
+  const stranger = { ...asked, token: "a token of somebody else" };
+
+  test.each(["takeover", "hold"] as const)(
+    "keeps its claim after an answer was lost, and no other caller is granted the key (%s)",
+    async (onLapsed) => {
+      const { claims, store, another } = scene({ storeTimeoutMs: 20, onLapsed });
+      for (let i = 0; i < 2; i++) store.plan("claim", "lose-reply");
+      const lost = claims.claim({ ...asked, token });
+      await expect(lost).rejects.toMatchObject({
+        code: "unavailable",
+        id: expect.stringMatching(/^[0-9a-f]{64}$/),
+      });
+      expect(await another().claim({ ...asked, token })).toMatchObject({ status: "new", number: 1 });
+      // By now the first process has made all its background calls to the store.
+      await claims.close();
+      expect(store.calls.abandon).toBe(0);
+      expect(await another().claim(stranger)).toMatchObject({ status: "pending" });
+    },
+  );
+
+  test("is abandoned as unrun by its owner, with the id from the error", async () => {
+    const { claims, store } = scene({ storeTimeoutMs: 20 });
+    for (let i = 0; i < 2; i++) store.plan("claim", "lose-reply");
+    const { id } = await claims.claim({ ...asked, token }).catch((error) => error);
+    expect(await claims.abandon({ id, token, as: "unrun" })).toBe(true);
+    expect(await claims.claim(stranger)).toMatchObject({ status: "new", tookOver: false });
+  });
+
+  test.each(["released", "unknown", "unrun"] as const)(
+    "that was abandoned as %s is answered token-spent",
+    async (as) => {
+      const { claims, another, events } = scene();
+      const { id } = await claimed(claims, { token });
+      await claims.abandon({ id, token, as });
+      expect(await claims.claim({ ...asked, token })).toEqual({ status: "token-spent", id });
+      expect(await another().claim({ ...asked, token })).toEqual({ status: "token-spent", id });
+      expect(events.at(-1)).toMatchObject({ kind: "token-spent", operation: "charge" });
+      // Other callers may still claim the key.
+      expect(await claims.claim(stranger)).toMatchObject({ status: "new", number: 2 });
+      expect(await claims.claim({ ...asked, token })).toMatchObject({ status: "pending" });
+    },
+  );
+
+  test("is answered token-spent only if the store confirms it", async () => {
+    const { claims, store } = scene({ storeTimeoutMs: 20 });
+    const { id } = await claimed(claims, { token });
+    await claims.abandon({ id, token, as: "released" });
+    store.plan("read", "refuse");
+    await expect(claims.claim({ ...asked, token })).rejects.toMatchObject({ code: "unavailable" });
+  });
+
+  test("may be given back if its owner says that no other process knows it", async () => {
+    const { claims, store, guard } = scene({ storeTimeoutMs: 20 });
+    for (let i = 0; i < 2; i++) store.plan("claim", "lose-reply");
+    const lost = claims.claim({ ...asked, token, giveBack: true });
+    await expect(lost).rejects.toMatchObject({ code: "unavailable" });
+    await expect(lost).rejects.not.toHaveProperty("id");
+    const { fingerprint: _, ...subject } = asked;
+    await expect.poll(async () => (await guard.read(subject))?.state).toBe("released");
+  });
+});
+
+describe("invalid arguments are refused by name", () => {
   const held = { id: "0".repeat(64), token: "a token that nobody guesses" };
   test.each([
     ["a short token", () => scene().claims.claim({ ...asked, token: "short" }), "token has 5 characters"],
-    ["an id of another form", () => scene().claims.renew({ ...held, id: "../keys" }), "id must be the 64"],
-    [
-      "a way to end that there is not",
-      () => scene().claims.abandon({ ...held, as: "done" as never }),
-      "as is",
-    ],
-    ["a lease of no length", () => scene().claims.renew({ ...held, leaseMs: 0 }), "leaseMs is 0"],
-    ["a key that is empty", () => scene().claims.claim({ ...asked, key: "" }), "key-missing"],
+    ["an id in another format", () => scene().claims.renew({ ...held, id: "../keys" }), "id must be the 64"],
+    ["an unknown way to abandon", () => scene().claims.abandon({ ...held, as: "done" as never }), "as is"],
+    ["a lease of 0", () => scene().claims.renew({ ...held, leaseMs: 0 }), "leaseMs is 0"],
+    ["an empty key", () => scene().claims.claim({ ...asked, key: "" }), "key-missing"],
   ])("%s", async (_, call, message) => {
     await expect(call()).rejects.toThrow(message);
   });

@@ -1,9 +1,10 @@
-/** Both ends of it are ours here: the client's fetch against a handler with the HTTP layer before it. */
+/** Tests that both ends of it are ours here: the client's fetch against a handler with the HTTP layer before it. */
 import { describe, expect, it } from "vitest";
 import { createFetch, createSubmission, problemOf } from "../../src/client/index.ts";
 import { createGuard } from "../../src/functions/guard.ts";
 import { withIdempotency } from "../../src/http/fetch.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { REPLAYED } from "../http/replayed-header.ts";
 
 const QUICK = { firstPauseMs: 1, maxPauseMs: 1 } as const;
 const URL = "http://localhost/orders";
@@ -13,7 +14,7 @@ const ORDER = {
   headers: { "content-type": "application/json" },
 } as const;
 
-/** A shop whose answers get lost as often as it is told, after it has done the work. */
+/** A shop that does the work and then loses its answer, a given number of times. */
 function shop({ losses = 0, work = () => Promise.resolve() } = {}) {
   const orders: string[] = [];
   let lost = 0;
@@ -39,11 +40,11 @@ describe("the client against our own server", () => {
     const { fetch, orders } = shop({ losses: 2 });
     const response = await createFetch({ ...QUICK, fetch })(URL, ORDER);
     expect([response.status, await response.text()]).toEqual([201, "order 1"]);
-    expect(response.headers.get("idempotent-replayed")).toBe("true");
+    expect(response.headers.get(REPLAYED)).toBe("true");
     expect(orders).toHaveLength(1);
   });
 
-  it("waits for the work that another try is still doing, and gets its answer", async () => {
+  it("waits while another try is still running, and gets its answer", async () => {
     let finish: () => void = () => {};
     const working = new Promise<void>((resolve) => {
       finish = resolve;
@@ -57,7 +58,7 @@ describe("the client against our own server", () => {
       timer: {
         now: () => 0,
         after(ms, action) {
-          if (ms < 60_000) answered.then(action);
+          if (ms < 60_000) void answered.then(action);
           return () => {};
         },
       },
@@ -76,7 +77,7 @@ describe("the client against our own server", () => {
     expect(orders).toHaveLength(1);
   });
 
-  it("is told of a key that was used for something else, and does not ask again", async () => {
+  it("gets a conflict for a reused key, and does not retry", async () => {
     const { fetch, orders } = shop();
     let sent = 0;
     const keyedFetch = createFetch({

@@ -1,4 +1,4 @@
-/** Bodies of every kind arrive as fetch would send them, and as the same bytes at every try. */
+/** Tests that bodies of every kind arrive as fetch would send them, and as the same bytes at every try. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createFetch, isNoAnswer, type KeyedFetch } from "../../src/client/index.ts";
@@ -70,7 +70,7 @@ describe("a body of", () => {
     expect(server.received[0]?.headers["content-type"]).toBe("application/json");
   });
 
-  it("a buffer is what it was when it was handed over", async () => {
+  it("a buffer is copied when the call starts", async () => {
     const server = await startServer("reset", CREATED);
     const body = Uint8Array.of(1, 2, 3);
     await createFetch({ ...QUICK, onRetry: () => body.fill(9) })(server.url, { method: "POST", body });
@@ -80,7 +80,7 @@ describe("a body of", () => {
     ]);
   });
 
-  it("any kind is sent again when a redirect says so", async () => {
+  it("any kind is sent again after a redirect", async () => {
     for (const [, make] of [...KINDS, ["form", form] as const]) {
       const server = await startServer({ status: 307, headers: { location: "/moved" } }, CREATED);
       const response = await createFetch(QUICK)(server.url, { method: "POST", body: make() });
@@ -91,7 +91,7 @@ describe("a body of", () => {
 });
 
 describe("a form", () => {
-  it("is the same bytes at every try, in every call", async () => {
+  it("has the same bytes at every try and in every call", async () => {
     const server = await startServer("reset", { status: 503 }, CREATED);
     const keyedFetch = createFetch(QUICK);
     await keyedFetch(server.url, { method: "POST", body: form() });
@@ -101,7 +101,7 @@ describe("a form", () => {
     expect(new Set(all.map((one) => JSON.stringify(one))).size).toBe(1);
   });
 
-  it("is encoded as the platform does it, but for the boundary", async () => {
+  it("is encoded as by the platform, except the boundary", async () => {
     const piece = fc.oneof(
       fc.string(),
       fc.string({ unit: fc.constantFrom("\r", "\n", '"', "%", "-", "a", "é") }),
@@ -200,7 +200,7 @@ describe("a stream", () => {
 });
 
 describe("a Request", () => {
-  it("gives way to options beside it, as with fetch", async () => {
+  it("is overridden by options next to it, as with fetch", async () => {
     const server = await startServer("reset", CREATED);
     const request = new Request(`${server.url}/a`, {
       method: "PUT",

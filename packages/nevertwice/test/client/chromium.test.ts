@@ -1,5 +1,5 @@
 /**
- * The client in a real browser, against a service of another origin that is guarded by the layer: what a page needs, CORS
+ * Tests the client in a real browser, against a service of another origin that is guarded by the layer: what a page needs, CORS
  * included, and nothing that only Node has.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -14,6 +14,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";
 import { idempotency } from "../../src/http/node.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { REPLAYED } from "../http/replayed-header.ts";
 import { find, installMissing, NotInstalled } from "../services/packages.ts";
 
 const CLIENT = fileURLToPath(new URL("../../src/client/index.ts", import.meta.url));
@@ -23,10 +24,10 @@ const PROGRAM = `
   const { createFetch, createSubmission, problemOf } = client;
   const keyed = createFetch({ firstPauseMs: 1, maxPauseMs: 1 });
   const post = (path, body, more) => keyed(api + path, { method: "POST", body, ...more });
-  const told = async (response) => ({
+  const seen = async (response) => ({
     status: response.status,
     text: await response.clone().text(),
-    replayed: response.headers.get("idempotent-replayed"),
+    replayed: response.headers.get("${REPLAYED}"),
     retryAfter: response.headers.get("retry-after"),
     code: (await problemOf(response))?.code,
   });
@@ -43,11 +44,11 @@ const PROGRAM = `
     submission.send(api + "/orders", { method: "POST", body: form }),
   ]);
   return {
-    first: await told(await post("/orders", '{"a":1}', { idempotencyKey: "mine" })),
-    again: await told(await post("/orders", '{"a":1}', { idempotencyKey: "mine" })),
-    other: await told(await post("/orders", '{"a":2}', { idempotencyKey: "mine" })),
-    flaky: await told(await post("/flaky", "x")),
-    clicks: await Promise.all(clicks.map(told)),
+    first: await seen(await post("/orders", '{"a":1}', { idempotencyKey: "mine" })),
+    again: await seen(await post("/orders", '{"a":1}', { idempotencyKey: "mine" })),
+    other: await seen(await post("/orders", '{"a":2}', { idempotencyKey: "mine" })),
+    flaky: await seen(await post("/flaky", "x")),
+    clicks: await Promise.all(clicks.map(seen)),
     left: localStorage.length,
   };
 `;
@@ -109,7 +110,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
-it("a page of another origin gets one order for every intent, and sees what it needs of each answer", {
+it("a page of another origin creates one order for every intent, and can read the exposed headers", {
   timeout: 120_000,
 }, async (context) => {
   const chromium = chromiumOr((reason) => context.skip(reason));
@@ -140,9 +141,9 @@ it("a page of another origin gets one order for every intent, and sees what it n
   const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"];
   browser = spawn(chromium, [...flags, `--user-data-dir=${folder}`, page.url], { stdio: "ignore" });
 
-  const told = JSON.parse(await result);
+  const seen = JSON.parse(await result);
 
-  expect(told).toEqual({
+  expect(seen).toEqual({
     first: { status: 201, text: "run 2", replayed: null, retryAfter: null },
     again: { status: 201, text: "run 2", replayed: "true", retryAfter: null },
     other: { status: 422, text: expect.any(String), replayed: null, retryAfter: null, code: "conflict" },

@@ -11,7 +11,7 @@ const ORDER = { method: "POST", body: '{"sku":"a-1"}' } as const;
 const QUOTED_UUID = /^"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"$/;
 
 describe("the key", () => {
-  it("CL-01 is made before the first try and is the same on every retry", async () => {
+  it("CL-01 is created before the first try and is the same on every retry", async () => {
     const server = await startServer("reset", "reset", CREATED);
     const response = await createFetch(QUICK)(`${server.url}/orders`, ORDER);
     expect(response.status).toBe(201);
@@ -36,7 +36,7 @@ describe("the key", () => {
     ["header", { headers: { "idempotency-key": "order-17" } }, "order-17"],
     ["header, quoted", { headers: [["IDEMPOTENCY-KEY", '"order-17"']] as [string, string][] }, '"order-17"'],
     ["option over header", { idempotencyKey: "new", headers: { "Idempotency-Key": "old" } }, '"new"'],
-  ])("CL-03 is the caller's own where there is one: %s", async (_, init, sent) => {
+  ])("CL-03 is the caller's own if there is one: %s", async (_, init, sent) => {
     const server = await startServer({ status: 503 }, CREATED);
     await createFetch(QUICK)(server.url, { ...ORDER, ...init });
     expect(server.keys).toEqual([sent, sent]);
@@ -49,7 +49,7 @@ describe("the key", () => {
     expect(server.keys).toEqual(["of-the-request", "of-the-request"]);
   });
 
-  it("goes with the methods it is for, and with others if the caller says so", async () => {
+  it("is sent with the methods in the option methods, and with others if the caller gives one", async () => {
     const server = await startServer(CREATED);
     const fetch = createFetch({ methods: ["DELETE"] });
     await fetch(server.url, { method: "DELETE" });
@@ -59,7 +59,7 @@ describe("the key", () => {
     expect(server.keys).toEqual([expect.stringMatching(QUOTED_UUID), undefined, '"k"', undefined]);
   });
 
-  it("goes in another header, in another form, and is made by another function", async () => {
+  it("can use another header, another format and another function", async () => {
     const server = await startServer(CREATED);
     const options = { header: "PayPal-Request-Id", format: "bare", newKey: () => "made-here" } as const;
     await createFetch(options)(server.url, ORDER);
@@ -67,7 +67,7 @@ describe("the key", () => {
     expect(server.keys).toEqual([undefined]);
   });
 
-  it("CL-15 is in what the platform's fetch is handed, so that no browser adds another", async () => {
+  it("CL-15 is in the headers for the platform's fetch, so that no browser adds another", async () => {
     const handed: (string | null)[] = [];
     const fetch = createFetch({
       fetch: async (_, init) => {
@@ -80,7 +80,7 @@ describe("the key", () => {
     expect(handed).toEqual([expect.stringMatching(QUOTED_UUID), '"mine"']);
   });
 
-  it("is refused where a browser would drop it without a word", async () => {
+  it("is refused if a browser would drop it silently", async () => {
     const fetch = createFetch();
     const failure = { code: "options-invalid" };
     await expect(fetch("http://localhost/", { ...ORDER, mode: "no-cors" })).rejects.toMatchObject(failure);
@@ -100,8 +100,8 @@ describe("the key", () => {
   });
 });
 
-describe("what is retried", () => {
-  it("CL-04 a 409 that says when to come back, with the same key", async () => {
+describe("retries", () => {
+  it("CL-04 a 409 with Retry-After, with the same key", async () => {
     const time = flyingTime();
     const pending = problem(409, { code: "pending", retryable: true }, { "retry-after": "1" });
     const server = await startServer(pending, pending, CREATED);
@@ -111,14 +111,14 @@ describe("what is retried", () => {
     expect(time.pauses.every((ms) => ms >= 1_000)).toBe(true);
   });
 
-  it("CL-04 no 409 that does not: it may mean that the work is done, or in doubt", async () => {
+  it("CL-04 no 409 without Retry-After: the work may be done, or its outcome unknown", async () => {
     const server = await startServer(problem(409, { code: "unknown" }), CREATED);
     const response = await createFetch(QUICK)(server.url, ORDER);
     expect(response.status).toBe(409);
     expect(server.received).toHaveLength(1);
   });
 
-  it("a 409 without Retry-After where the caller says so, for servers that never send one", async () => {
+  it("a 409 without Retry-After if retryStatuses has it", async () => {
     const server = await startServer({ status: 409 }, CREATED);
     await createFetch({ ...QUICK, retryStatuses: [409] })(server.url, ORDER);
     expect(server.received).toHaveLength(2);
@@ -157,7 +157,7 @@ describe("what is retried", () => {
     expect(server.keys).toEqual([undefined, undefined, undefined]);
   });
 
-  it("no problem that says that a retry is of no use", async () => {
+  it("no problem with retryable: false", async () => {
     const server = await startServer(problem(500, { code: "scope-missing", retryable: false }), CREATED);
     const response = await createFetch(QUICK)(server.url, ORDER);
     expect(response.status).toBe(500);
@@ -196,15 +196,15 @@ describe("what is retried", () => {
   });
 });
 
-describe("how often, and how long", () => {
-  it("gives the last answer back when the tries run out", async () => {
+describe("limits of retries", () => {
+  it("returns the last answer when the tries run out", async () => {
     const server = await startServer({ status: 503, body: "busy" });
     const response = await createFetch({ ...QUICK, retries: 2 })(server.url, ORDER);
     expect([response.status, await response.text()]).toEqual([503, "busy"]);
     expect(server.received).toHaveLength(3);
   });
 
-  it("throws what fetch threw at the last try, with the number of tries, and never the key", async () => {
+  it("throws the last error of fetch, with the number of tries and without the key", async () => {
     const server = await startServer("reset");
     const fetch = createFetch({ ...QUICK, retries: 2 });
     const error = await fetch(server.url, { ...ORDER, idempotencyKey: "secret-key" }).catch(
@@ -219,26 +219,26 @@ describe("how often, and how long", () => {
     expect(isNoAnswer(error.cause)).toBe(false);
   });
 
-  it("retries nothing when it may not", async () => {
+  it("retries nothing with retries: 0", async () => {
     const server = await startServer("reset", CREATED);
     await expect(createFetch({ retries: 0 })(server.url, ORDER)).rejects.toMatchObject({ tries: 1 });
   });
 
-  it("CL-06 waits as long as Retry-After asks, and a little more", async () => {
+  it("CL-06 waits for Retry-After plus jitter", async () => {
     const time = flyingTime();
     const server = await startServer({ status: 503, headers: { "retry-after": "2" } }, CREATED);
     await createFetch({ ...time.ports, random: () => 0.5 })(server.url, ORDER);
     expect(time.pauses).toEqual([2_250]);
   });
 
-  it("CL-06 really waits", async () => {
+  it("CL-06 waits in real time", async () => {
     const server = await startServer({ status: 503, headers: { "retry-after": "1" } }, CREATED);
     const startedAt = performance.now();
     await createFetch(QUICK)(server.url, ORDER);
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(995);
   });
 
-  it("CL-07 reads a date without a zone as the others, wherever it is read", async () => {
+  it("CL-07 reads a date without a time zone as GMT, in every time zone", async () => {
     vi.stubEnv("TZ", "America/New_York");
     expect(new Date(0).getHours()).toBe(19);
     const time = flyingTime();
@@ -270,7 +270,7 @@ describe("how often, and how long", () => {
     expect(time.pauses).toEqual([pauseMs]);
   });
 
-  it("CL-07 reads a date by our clock if the server does not tell its own", async () => {
+  it("CL-07 compares a date with the local clock if the server sends no Date", async () => {
     const time = flyingTime();
     const answers = [
       new Response("", { status: 503, headers: { "retry-after": "Thu, 01 Jan 2026 00:00:03 GMT" } }),
@@ -296,7 +296,7 @@ describe("how often, and how long", () => {
     },
   );
 
-  it("CL-09 pauses between nothing and a bound that doubles up to a cap", async () => {
+  it("CL-09 pauses between 0 and a bound that doubles up to a maximum", async () => {
     const pausesWith = async (random: () => number) => {
       const time = flyingTime();
       const server = await startServer({ status: 503 });
@@ -321,21 +321,21 @@ describe("how often, and how long", () => {
     expect(() => createFetch({ deadlineMs: 60_000, windowMs: 60_000 })).toThrow(/shorter than windowMs/);
   });
 
-  it("gives a try up that takes too long, and tries again with the same key", async () => {
+  it("aborts a try that takes too long, and retries with the same key", async () => {
     const server = await startServer("hang", CREATED);
     const response = await createFetch({ ...QUICK, timeoutMs: 200 })(server.url, ORDER);
     expect(response.status).toBe(201);
     expect(server.keys[1]).toBe(server.keys[0]);
   });
 
-  it("gives up at its deadline, in the middle of a try too", async () => {
+  it("stops at its deadline, also in the middle of a try", async () => {
     const server = await startServer("hang");
     const fetch = createFetch({ ...QUICK, timeoutMs: 0, deadlineMs: 200 });
     const error = await fetch(server.url, ORDER).catch((e: unknown) => e);
     expect(error).toMatchObject({ tries: 1, cause: { name: "TimeoutError" } });
   });
 
-  it("takes a deadline that fired for over, though the clock says that a little is left", async () => {
+  it("treats a deadline timer that fired early as the end", async () => {
     const timer = {
       now: () => 0,
       after: (_: number, action: () => void) => clearImmediate.bind(null, setImmediate(action)),
@@ -344,7 +344,7 @@ describe("how often, and how long", () => {
     await expect(fetch("/", ORDER)).rejects.toMatchObject({ tries: 1, cause: { name: "TimeoutError" } });
   });
 
-  it("starts no try after a pause that took longer than the time there was", async () => {
+  it("starts no try after a pause that exceeded the deadline", async () => {
     let now = 0;
     let sent = 0;
     const timer: Timer = {
@@ -365,7 +365,7 @@ describe("how often, and how long", () => {
     expect(sent).toBe(1);
   });
 
-  it("ends at the deadline under a fetch that listens to no signal", async () => {
+  it("ends at the deadline if fetch ignores the signal", async () => {
     const fetch = createFetch({ fetch: () => new Promise(() => {}), deadlineMs: 50 });
     await expect(fetch("/", ORDER)).rejects.toMatchObject({ tries: 1, hasKey: true });
   });
@@ -422,7 +422,7 @@ describe("the caller's signal", () => {
     expect(live.size).toBe(0);
   });
 
-  it("is what the last try ends with too", async () => {
+  it("is also the reason of the last try", async () => {
     const server = await startServer("hang");
     const controller = new AbortController();
     const answer = createFetch({ retries: 0 })(server.url, { ...ORDER, signal: controller.signal });
@@ -450,7 +450,7 @@ describe("the caller's signal", () => {
     await expect(answer).rejects.toMatchObject({ name: "AbortError" });
   });
 
-  it("ends a try at once under a fetch that listens to none", async () => {
+  it("ends a try at once if fetch ignores the signal", async () => {
     const controller = new AbortController();
     const fetch = createFetch({
       fetch: () => {
@@ -479,8 +479,8 @@ describe("the caller's signal", () => {
   });
 });
 
-describe("around the tries", () => {
-  it("tells whoever watches of every retry, without the key", async () => {
+describe("other behaviour", () => {
+  it("calls onRetry for every retry, without the key", async () => {
     const events: RetryEvent[] = [];
     const server = await startServer("reset", { status: 429 }, CREATED);
     const onRetry = (event: RetryEvent) => {
@@ -497,7 +497,7 @@ describe("around the tries", () => {
     expect(JSON.stringify(events)).not.toContain("secret");
   });
 
-  it("leaves no connection behind for an answer that nobody reads", async () => {
+  it("frees the connection of an answer that is not read", async () => {
     const large = { status: 503, body: "x".repeat(1_000_000) } satisfies Step;
     const server = await startServer(large, large, large, large, large, large, { status: 200 });
     const response = await createFetch({ ...QUICK, retries: 6 })(server.url, ORDER);
@@ -515,7 +515,7 @@ describe("around the tries", () => {
     expect(server.keys[1]).toBe(server.keys[0]);
   });
 
-  it("throws what fetch throws for a request that cannot be made, without trying again", async () => {
+  it("throws fetch's error for an invalid request, without a retry", async () => {
     const fetch = createFetch(QUICK);
     await expect(fetch("http://localhost/", { method: "PO ST" })).rejects.toThrow(TypeError);
     await expect(fetch(new Request("http://localhost/", ORDER), { headers: { "a b": "" } })).rejects.toThrow(
@@ -523,7 +523,7 @@ describe("around the tries", () => {
     );
   });
 
-  it("can stand where a fetch is wanted, and takes what fetch takes", async () => {
+  it("can be used as a fetch", async () => {
     const server = await startServer(CREATED);
     const standIn: typeof globalThis.fetch = createFetch(QUICK);
     expect((await standIn(new URL(server.url), { method: "POST" })).status).toBe(201);
@@ -535,7 +535,7 @@ describe("around the tries", () => {
     expect(server.keys).toEqual(new Array(2).fill(expect.stringMatching(QUOTED_UUID)));
   });
 
-  it("hands fetch no option of ours", async () => {
+  it("does not pass its own options to fetch", async () => {
     let handed: RequestInit | undefined;
     const fetch = createFetch({
       fetch: async (_, init) => {

@@ -5,7 +5,7 @@ import { keyHeaderValue, randomKey } from "../../src/client/key.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-describe("a key that is made here", () => {
+describe("a generated key", () => {
   afterEach(() => void vi.unstubAllGlobals());
 
   it("is a random UUID", () => {
@@ -14,7 +14,7 @@ describe("a key that is made here", () => {
     expect(new Set(keys).size).toBe(1_000);
   });
 
-  it("is one too where there is no randomUUID, as in a page without https", () => {
+  it("is a UUID also without randomUUID, as on a page without https", () => {
     const { crypto } = globalThis;
     const getRandomValues = vi.fn((bytes: Uint8Array) => crypto.getRandomValues(bytes));
     vi.stubGlobal("crypto", { getRandomValues });
@@ -25,7 +25,7 @@ describe("a key that is made here", () => {
     expect(new Set(keys.map((key) => key[19]))).toEqual(new Set(["8", "9", "a", "b"]));
   });
 
-  it("puts random bytes in their places", () => {
+  it("puts random bytes in the right places", () => {
     vi.stubGlobal("crypto", { getRandomValues: (bytes: Uint8Array) => bytes.fill(0xff) });
     expect(randomKey()).toBe("ffffffff-ffff-4fff-bfff-ffffffffffff");
   });
@@ -43,13 +43,13 @@ describe("a key in its header", () => {
   });
 
   it.each(['a"b', "a\\b", "a b", "a,b", "a;b", '"quoted"'])(
-    "SF-18 is refused bare where that is ambiguous: %s",
+    "SF-18 is refused without quotes if that is ambiguous: %s",
     (key) => {
-      expect(() => keyHeaderValue(key, "bare")).toThrow(/ambiguous/);
+      expect(() => keyHeaderValue(key, "bare")).toThrow(/with format: "bare", it must not contain/);
     },
   );
 
-  it("is bare as it is, otherwise", () => {
+  it("is sent without quotes otherwise", () => {
     const visible = Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i)).join("");
     const key = visible.replace(/[",;\\]/g, "");
     expect(key).toHaveLength(90);
@@ -67,9 +67,9 @@ describe("a key in its header", () => {
     },
   );
 
-  it("is refused if it is empty, no text, or longer than services take", () => {
+  it("is refused if it is empty, not a string, or longer than services accept", () => {
     expect(() => keyHeaderValue("", "string")).toThrow(/empty/);
-    expect(() => keyHeaderValue(17 as unknown as string, "string")).toThrow(/no text/);
+    expect(() => keyHeaderValue(17 as unknown as string, "string")).toThrow(/not a string/);
     expect(() => keyHeaderValue("x".repeat(256), "string")).toThrow(/longer than 255/);
     expect(keyHeaderValue("x".repeat(255), "bare")).toHaveLength(255);
   });

@@ -9,7 +9,7 @@ function answer(body: string, contentType = MEDIA_TYPE): Response {
 }
 
 describe("problemOf", () => {
-  it("reads what RFC 9457 defines, and what our servers add, and leaves the response whole", async () => {
+  it("reads the members of RFC 9457 and of nevertwice, and leaves the response readable", async () => {
     const problem = {
       type: "urn:nevertwice:error:pending",
       title: "A request is outstanding for this Idempotency-Key",
@@ -25,7 +25,7 @@ describe("problemOf", () => {
     expect(await response.json()).toEqual(problem);
   });
 
-  it("PD-05 takes a missing type for about:blank", async () => {
+  it("PD-05 treats a missing type as about:blank", async () => {
     expect(await problemOf(answer('{"title":"Conflict"}'))).toEqual({
       type: "about:blank",
       title: "Conflict",
@@ -48,7 +48,7 @@ describe("problemOf", () => {
     expect(await problemOf(answer(JSON.stringify(body)))).toEqual({ type: "about:blank" });
   });
 
-  it("PD-06 takes nothing from a prototype, and gives it nothing", async () => {
+  it("PD-06 neither reads nor changes a prototype", async () => {
     const found = await problemOf(answer('{"__proto__":{"code":"pending","retryable":true}}'));
     expect(found).toEqual({ type: "about:blank" });
     expect(found?.code).toBeUndefined();

@@ -78,7 +78,7 @@ function stop(server: Server): Promise<void> {
 }
 
 /**
- * Time in which pauses pass at once and are written down, while nothing that bounds a try runs out: it stands still
+ * Time in which pauses pass at once and are written down, while nothing that bounds a try runs out: it does not move
  * while a request is on its way.
  */
 export function flyingTime(): {
@@ -117,7 +117,7 @@ export function flyingTime(): {
 
 /** As long as a busy machine may need. */
 export function eventually<T>(look: () => T) {
-  return expect.poll(look, { timeout: 9_000, interval: 5 });
+  return expect.poll(look, { interval: 5 });
 }
 
 export const CREATED: Step = { status: 201, body: "created" };

@@ -1,4 +1,4 @@
-/** Keys that outlive the process: written before the first send, found after a crash, gone after a final answer. */
+/** Tests keys that outlive the process: written before the first send, found after a crash, gone after a final answer. */
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -40,7 +40,7 @@ const STORAGES: readonly (readonly [kind: string, open: () => KeyStorage | Promi
 ];
 
 describe.each(STORAGES)("a key kept in %s", (_, open) => {
-  it("CL-12 is stored before the first send, and is the same after a crash in between", async () => {
+  it("CL-12 is stored before the first send, and is the same after a crash", async () => {
     const storage = await open();
     const server = await startServer(CREATED);
     let storedWhenSent: unknown;
@@ -77,7 +77,7 @@ describe.each(STORAGES)("a key kept in %s", (_, open) => {
     expect(fourth).not.toBe(first);
   });
 
-  it("is one for calls that begin together, and another for another name", async () => {
+  it("is shared by calls that start together, and differs for another name", async () => {
     const storage = await open();
     const server = await startServer(CREATED);
     const fetch = createFetch({ ...QUICK, storage });
@@ -105,12 +105,12 @@ describe("a kept key", () => {
     },
   );
 
-  it.each([401, 403, 408, 409, 425, 429, 500, 501, 502, 503, 504])("outlives a %i", async (status) => {
+  it.each([401, 403, 408, 409, 425, 429, 500, 501, 502, 503, 504])("stays after a %i", async (status) => {
     const [first, second] = await keysAfter({ status });
     expect(second).toBe(first);
   });
 
-  it("outlives an answer that breaks off in the middle: its caller has not got it", async () => {
+  it("stays after an answer that breaks off", async () => {
     const [first, second] = await keysAfter("break");
     expect(second).toBe(first);
     const server = await startServer("break", CREATED);
@@ -119,12 +119,12 @@ describe("a kept key", () => {
     expect(server.keys[1]).toBe(server.keys[0]);
   });
 
-  it("outlives a conflict: the key is another request's, and nobody knows how that one ended", async () => {
+  it("stays after a conflict, since the outcome of the other request is unknown", async () => {
     const [first, second] = await keysAfter(problem(422, { code: "conflict", retryable: false }));
     expect(second).toBe(first);
   });
 
-  it("outlives its caller, who leaves in mid-flight", async () => {
+  it("stays after its caller cancels during a request", async () => {
     const server = await startServer("hang", CREATED);
     const fetch = createFetch({ ...QUICK, storage: new Map() });
     const controller = new AbortController();
@@ -153,7 +153,7 @@ describe("a kept key", () => {
       code: "conflict",
     });
     expect(server.received).toHaveLength(1);
-    // Whoever has found out gives the key up.
+    // A caller that knows the outcome deletes the key.
     storage.delete("order-17");
     await fetch(server.url, CHANGED);
     expect(server.keys[1]).not.toBe(server.keys[0]);
@@ -187,7 +187,7 @@ describe("a kept key", () => {
     },
   );
 
-  it("does not give way while another call is under way with it", async () => {
+  it("is not replaced while another call uses it", async () => {
     const server = await startServer("hang", { status: 401 }, CREATED);
     const fetch = createFetch({ ...QUICK, retries: 0, storage: new Map() });
     fetch(server.url, ORDER).catch(() => {});
@@ -196,7 +196,7 @@ describe("a kept key", () => {
     await expect(fetch(server.url, CHANGED)).rejects.toMatchObject({ code: "conflict" });
   });
 
-  it("does not give way to it while a call that came later is under way with it", async () => {
+  it("is not replaced while a later call uses it", async () => {
     const answers: ((response: Response) => void)[] = [];
     const fetch = createFetch({
       storage: new Map(),
@@ -213,7 +213,7 @@ describe("a kept key", () => {
     await second;
   });
 
-  it("binds nobody if its caller left before anything was sent", async () => {
+  it("can be replaced if its caller cancelled before anything was sent", async () => {
     const server = await startServer(CREATED);
     const controller = new AbortController();
     const map = new Map<string, string>();
@@ -245,7 +245,7 @@ describe("a kept key", () => {
     await expect(fetch(server.url, ORDER)).rejects.toMatchObject({ cause: { name: "TimeoutError" } });
   });
 
-  it("is made anew past that window if nothing was done with it", async () => {
+  it("is replaced after that window if nothing was done with it", async () => {
     const clock = manualClock();
     const server = await startServer({ status: 401 }, CREATED);
     const fetch = createFetch({ ...QUICK, storage: new Map(), clock });
@@ -254,7 +254,7 @@ describe("a kept key", () => {
     expect((await fetch(server.url, ORDER)).status).toBe(201);
   });
 
-  it("is not struck out by an old call once a new one has its own", async () => {
+  it("is not removed by an old call after a new call has created its own", async () => {
     const server = await startServer("hang");
     const storage = new Map<string, string>();
     let answerOld: (response: Response) => void = () => {};
@@ -279,7 +279,7 @@ describe("a kept key", () => {
     expect(storage.size).toBe(0);
   });
 
-  it("that cannot be stored is not sent; one that cannot be struck out spoils no answer", async () => {
+  it("that cannot be stored is not sent; one that cannot be removed fails no call", async () => {
     const server = await startServer(CREATED);
     const full = { get: () => null, set: () => Promise.reject(new Error("quota")), delete: () => {} };
     await expect(createFetch({ storage: full })(server.url, ORDER)).rejects.toThrow("quota");
@@ -294,14 +294,14 @@ describe("a kept key", () => {
   });
 
   it.each(["", "order-17-key", "{}", '{"key":7}', "null"])(
-    "that is none of ours is not guessed about: %j",
+    "that is not a kept key is refused: %j",
     async (text) => {
       const fetch = createFetch({ storage: new Map([["order-17", text]]) });
       await expect(fetch("http://localhost/", ORDER)).rejects.toMatchObject({ code: "unknown" });
     },
   );
 
-  it("needs a storage, a name, and no other key", async () => {
+  it("needs a storage, a non-empty name, and no other key", async () => {
     const failure = { code: "options-invalid" };
     await expect(createFetch()("/", ORDER)).rejects.toMatchObject(failure);
     const fetch = createFetch({ storage: new Map() });
@@ -312,7 +312,7 @@ describe("a kept key", () => {
     await expect(fetch("/", { ...ORDER, mode: "no-cors" })).rejects.toMatchObject(failure);
   });
 
-  it("can go with a stream, which is sent once a call and not compared", async () => {
+  it("can be used with a stream, which is sent once and not compared", async () => {
     const server = await startServer("reset", CREATED);
     const fetch = createFetch({ ...QUICK, storage: new Map() });
     const send = () =>

@@ -16,7 +16,7 @@ function form(sku: string): RequestInit {
 }
 
 describe("a submission", () => {
-  it("has one key until it succeeds, over clicks and retries, and then another", async () => {
+  it("has one key over clicks and retries until it succeeds, and then a new one", async () => {
     const server = await startServer("reset", { status: 503 }, { status: 500 }, CREATED, CREATED);
     const submission = createSubmission({ fetch: ONCE });
     await expect(submission.send(server.url, ORDER)).rejects.toThrow(TypeError);
@@ -30,7 +30,7 @@ describe("a submission", () => {
     expect(others[3]).not.toBe(first);
   });
 
-  it("is one request for those who click while it is on its way, and each gets the whole answer", async () => {
+  it("shares one request among clicks while it runs, and each gets the whole answer", async () => {
     const server = await startServer({ status: 503 }, CREATED);
     const submission = createSubmission({ fetch: QUICK });
     const answers = await Promise.all([1, 2, 3, 4].map(() => submission.send(server.url, ORDER)));
@@ -39,7 +39,7 @@ describe("a submission", () => {
     expect(server.keys[1]).toBe(server.keys[0]);
   });
 
-  it("throws the same to all of them", async () => {
+  it("throws the same error to all of them", async () => {
     const server = await startServer("reset");
     const submission = createSubmission({ fetch: ONCE });
     const clicks = [1, 2].map(() => submission.send(server.url, ORDER).catch((error: unknown) => error));
@@ -49,7 +49,7 @@ describe("a submission", () => {
     expect(server.received).toHaveLength(1);
   });
 
-  it("knows a form by its content, not by its boundary, and sends the same bytes", async () => {
+  it("compares a form by its content, and sends the same bytes", async () => {
     const server = await startServer("reset", CREATED);
     const submission = createSubmission({ fetch: ONCE });
     await expect(submission.send(server.url, form("a-1"))).rejects.toThrow(TypeError);
@@ -60,7 +60,7 @@ describe("a submission", () => {
     expect(server.received[1]?.headers["content-type"]).toBe(server.received[0]?.headers["content-type"]);
   });
 
-  it("refuses other content while the first is on its way", async () => {
+  it("refuses other content while a request is under way", async () => {
     const server = await startServer("hang");
     const submission = createSubmission({ fetch: ONCE });
     submission.send(server.url, ORDER).catch(() => {});
@@ -116,7 +116,7 @@ describe("a submission", () => {
     },
   );
 
-  it("shows its key and how it stands", async () => {
+  it("shows its key and its status", async () => {
     const server = await startServer("reset", "hang");
     const submission = createSubmission({ fetch: ONCE });
     expect([submission.key, submission.status]).toEqual([undefined, "ready"]);
@@ -131,7 +131,7 @@ describe("a submission", () => {
     expect([`"${submission.key}"`, submission.status]).toEqual([server.keys[0], "unknown"]);
   });
 
-  it("goes on when one of two callers leaves, and ends when the last one does", async () => {
+  it("continues when one of two callers cancels, and stops when the last one does", async () => {
     const server = await startServer("hang", CREATED);
     const signals: AbortSignal[] = [];
     const watched: typeof fetch = (input, init) => {
@@ -151,12 +151,12 @@ describe("a submission", () => {
     await settled;
     expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
     expect(submission.status).toBe("unknown");
-    // Whoever comes next does not get what ended the others.
+    // A later caller does not get the error that ended the others.
     expect((await submission.send(server.url, ORDER)).status).toBe(201);
     expect(server.keys[1]).toBe(server.keys[0]);
   });
 
-  it("that was reset in flight is left by its old answer as it is", async () => {
+  it("that was reset is not changed by its old answer", async () => {
     let answerOld: (response: Response) => void = () => {};
     const server = await startServer("reset");
     const answers = [
@@ -181,7 +181,7 @@ describe("a submission", () => {
     expect([submission.key, submission.status]).toEqual([newKey, "unknown"]);
   });
 
-  it("survives a reload of the page: the same content goes under the same key, other content is refused", async () => {
+  it("survives a reload of the page: the same content has the same key, other content is refused", async () => {
     const server = await startServer("reset", CREATED, CREATED);
     const storage = new Map<string, string>();
     const onLoad = () => createSubmission({ fetch: ONCE, storage, name: "checkout" });
@@ -199,7 +199,7 @@ describe("a submission", () => {
     expect(storage.size).toBe(0);
   });
 
-  it("retries by itself with a plain fetch, or none, and with ours as that one does", async () => {
+  it("retries with a plain fetch or none, and uses the options of a fetch from createFetch", async () => {
     const server = await startServer({ status: 503 }, CREATED);
     const response = await createSubmission({ fetch: globalThis.fetch }).send(server.url, ORDER);
     expect(response.status).toBe(201);
@@ -209,7 +209,7 @@ describe("a submission", () => {
     expect((await createSubmission({ fetch: ONCE }).send(refusing.url, ORDER)).status).toBe(503);
   });
 
-  it("writes its key as its fetch does", async () => {
+  it("writes its key in the format of its fetch", async () => {
     const server = await startServer(CREATED);
     const fetch = createFetch({ header: "X-Request-Id", format: "bare", newKey: () => "made-here" });
     await createSubmission({ fetch }).send(new Request(server.url, ORDER));
@@ -217,7 +217,7 @@ describe("a submission", () => {
     expect(server.received[0]?.body.toString()).toBe(ORDER.body);
   });
 
-  it("refuses what it cannot send twice, and a key that is not its own", async () => {
+  it("refuses a body that cannot be sent twice, and a key of the caller", async () => {
     const submission = createSubmission();
     const failure = { code: "options-invalid" };
     const body = new Blob(["x"]).stream();
@@ -230,7 +230,7 @@ describe("a submission", () => {
     expect(submission.status).toBe("ready");
   });
 
-  it("refuses options that are unknown, or that need each other", () => {
+  it("refuses unknown options, and storage or name alone", () => {
     const failure = expect.objectContaining({ code: "options-invalid" });
     expect(() => createSubmission({ keys: 1 } as object)).toThrow(failure);
     expect(() => createSubmission({ storage: new Map() })).toThrow(failure);

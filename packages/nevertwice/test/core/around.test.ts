@@ -1,4 +1,7 @@
-/** An observer that stands around calls and says where work ran: it is listened to, and never trusted. */
+/**
+ * Tests an observer whose `around` wraps calls and whose `origin` says where work ran. The guard calls it and never
+ * trusts it.
+ */
 import { describe, expect, test } from "vitest";
 import type { GuardEvent, Observer } from "../../src/core/observer.ts";
 import { createScene } from "./scene.ts";
@@ -10,7 +13,7 @@ function observer(parts: Pick<Observer, "around" | "origin">, events: GuardEvent
 }
 
 describe("around", () => {
-  test("sees the subject and the status of each call, from before its first event to its end", async () => {
+  test("receives the subject and the status of each call, from before its first event to its end", async () => {
     const seen: unknown[] = [];
     const { another } = createScene();
     const guard = another({
@@ -35,10 +38,10 @@ describe("around", () => {
     ["rejects after the call", (_, call) => call().then(failed)],
     ["throws after it began the call", (_, call) => failed(call())],
     ["never makes the call", async () => {}],
-    ["makes it twice", (_, call) => Promise.all([call(), call()])],
-    ["makes it late", (_, call) => Promise.resolve().then(call)],
-    ["answers something else", (_, call) => call().then(() => ({ status: "pending" }))],
-  ])("one that %s changes neither the answer nor the number of runs", async (_, around) => {
+    ["makes the call twice", (_, call) => Promise.all([call(), call()])],
+    ["makes the call late", (_, call) => Promise.resolve().then(call)],
+    ["returns something else", (_, call) => call().then(() => ({ status: "pending" }))],
+  ])("an observer that %s changes neither the answer nor the number of runs", async (_, around) => {
     const { another } = createScene();
     const guard = another({ observer: observer({ around }) });
     let runs = 0;
@@ -49,7 +52,7 @@ describe("around", () => {
     expect(runs).toBe(1);
   });
 
-  test("several stand around one call, the first outermost, and each hears the events", async () => {
+  test("several observers wrap one call, the first outermost, and each receives the events", async () => {
     const order: string[] = [];
     const named = (name: string) =>
       Object.assign((event: GuardEvent) => void order.push(`${name} ${event.kind}`), {
@@ -72,14 +75,14 @@ describe("around", () => {
     expect(order.slice(6).sort()).toEqual(["a out", "b out"]);
   });
 
-  test("a list that holds anything but functions is refused", () => {
+  test("refuses a list with anything other than functions", () => {
     const { another } = createScene();
     expect(() => another({ observer: ["log"] as never })).toThrow(/observer is "log"/);
   });
 });
 
 describe("the origin", () => {
-  test("is kept with the outcome and told with its replays, by whichever guard", async () => {
+  test("is stored with the outcome and reported with its replays, by any guard", async () => {
     const { another } = createScene();
     const told: GuardEvent[] = [];
     const first = another({ observer: observer({ origin: () => "trace-1" }) });
@@ -96,9 +99,9 @@ describe("the origin", () => {
 
   test.each<[what: string, value: unknown]>([
     ["a list that ends in a long text", [1, "x".repeat(500)]],
-    ["what JSON cannot say", new Map([[1, undefined]])],
+    ["a value that JSON cannot represent", new Map([[1, undefined]])],
     ["nothing", undefined],
-  ])("is kept beside %s, which comes back as it was", async (_, value) => {
+  ])("is stored next to %s, which is replayed unchanged", async (_, value) => {
     const { another } = createScene();
     const guard = another({ observer: observer({ origin: () => 'quo"te\\' }) });
     await guard.run(request, () => value);
@@ -106,7 +109,7 @@ describe("the origin", () => {
     expect((await guard.read(request))?.outcome?.origin).toBe('quo"te\\');
   });
 
-  test("of an error that is remembered is told with its replay, and a refused duplicate is told it too", async () => {
+  test("of a remembered error is reported with its replay and to a refused duplicate", async () => {
     const { another } = createScene({ onFailure: "remember" });
     const told: GuardEvent[] = [];
     const guard = another({ observer: observer({ origin: () => "trace-2" }, told) });
@@ -122,11 +125,11 @@ describe("the origin", () => {
 
   test.each<[what: string, origin: () => string | undefined]>([
     ["throws", () => failed()],
-    ["is no text", () => 5 as never],
+    ["is not a string", () => 5 as never],
     ["is empty", () => ""],
     ["is too long", () => "x".repeat(129)],
-    ["holds a line break", () => "a\nb"],
-    ["is not there", () => undefined],
+    ["contains a line break", () => "a\nb"],
+    ["is undefined", () => undefined],
   ])("that %s is left out, and nothing else changes", async (_, origin) => {
     const { another } = createScene();
     const guard = another({ observer: observer({ origin }) });

@@ -1,10 +1,10 @@
-/** What the work's return or throw means, where it is not plain. */
+/** Tests how the guard interprets what the work returns or throws in the less obvious cases. */
 import { expect, test } from "vitest";
 import { createScene } from "./scene.ts";
 
 const request = { operation: "charge", scope: "alice", key: "order-1" };
 
-test("notDone without a cause gives the caller an error that says so", async () => {
+test("notDone without a cause throws an error that says so to the caller", async () => {
   const { guard } = createScene({ onFailure: "remember" });
   const run = guard.run(request, (attempt) => {
     throw attempt.notDone();
@@ -13,7 +13,7 @@ test("notDone without a cause gives the caller an error that says so", async () 
   expect((await guard.read(request))?.state).toBe("released");
 });
 
-test("an error made by an earlier attempt's notDone does not speak for a later one", async () => {
+test("an error from an earlier attempt's notDone does not release a later attempt", async () => {
   const { guard } = createScene({ onFailure: "unknown" });
   let kept: unknown;
   await guard
@@ -27,13 +27,13 @@ test("an error made by an earlier attempt's notDone does not speak for a later o
   expect((await guard.read(request))?.state).toBe("lapsed");
 });
 
-test("an onFailure that answers with no disposition means that nobody knows", async () => {
+test("an onFailure that returns no disposition means that the outcome is unknown", async () => {
   const { guard } = createScene({ onFailure: (() => "maybe") as unknown as () => "release" });
   await expect(guard.run(request, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
   expect((await guard.read(request))?.state).toBe("lapsed");
 });
 
-test("what is thrown need not be an error: it is released, remembered and replayed as it is", async () => {
+test("a thrown value that is not an error is released, remembered and replayed unchanged", async () => {
   const { guard } = createScene();
   for (const thrown of [null, undefined, "text", 5])
     await expect(guard.run(request, () => Promise.reject(thrown))).rejects.toBe(thrown);
@@ -42,7 +42,7 @@ test("what is thrown need not be an error: it is released, remembered and replay
     await expect(guard.run(remembering, () => Promise.reject("text"))).rejects.toBe("text");
 });
 
-test("an attempt overtaken without its knowing, whose error is to be remembered, is given the outcome that answers", async () => {
+test("returns the stored outcome to an attempt that was overtaken without noticing and whose error is to be remembered", async () => {
   const { guard, another, settle, advance, sleep, jump } = createScene({
     onFailure: "remember",
     leaseMs: 1_000,
@@ -55,7 +55,7 @@ test("an attempt overtaken without its knowing, whose error is to be remembered,
   expect(await settle(first)).toEqual({ status: "replayed", value: "second" });
 });
 
-test("an attempt overtaken without its knowing, whose error is to be remembered, throws it while the other runs", async () => {
+test("throws the error of an attempt that was overtaken without noticing, while the other attempt runs, even if it is to be remembered", async () => {
   const { guard, another, settle, advance, sleep, jump } = createScene({
     onFailure: "remember",
     leaseMs: 1_000,
@@ -69,14 +69,14 @@ test("an attempt overtaken without its knowing, whose error is to be remembered,
   expect(await settle(second)).toBe("second");
 });
 
-test("an error that is to be remembered but cannot be kept is thrown as it is, frozen or not", async () => {
+test("throws an error that is to be remembered but cannot be stored unchanged, frozen or not", async () => {
   const { guard } = createScene({ onFailure: "remember", maxOutcomeBytes: 100 });
   const error = Object.freeze(new Error("x".repeat(200)));
   await expect(guard.run(request, () => Promise.reject(error))).rejects.toBe(error);
   expect(await guard.tryRun(request, () => 1)).toEqual({ status: "not-kept", reason: "too-large" });
 });
 
-test("the stack of the first caller's copy is a property as every error's is", async () => {
+test("the stack of the first caller's copy is a property like that of every error", async () => {
   const { guard } = createScene({ onFailure: "remember" });
   const original = new Error("here");
   const copy = await guard.run(request, () => Promise.reject(original)).catch((thrown: unknown) => thrown);

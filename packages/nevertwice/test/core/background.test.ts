@@ -1,10 +1,10 @@
-/** What is said to the store when nobody waits for it any more. */
+/** Tests the background calls that the guard makes to the store after its caller has been answered. */
 import { expect, test } from "vitest";
 import { createBackground } from "../../src/core/background.ts";
 import type { Store } from "../../src/core/store.ts";
 import { createCountingTimer } from "./scene.ts";
 
-test("what is to be said in the background is said at once, then after pauses that double up to a limit", async () => {
+test("makes a background call at once, and retries it after pauses that double up to a limit", async () => {
   const { timer, noted, advanceTo } = createCountingTimer();
   const background = createBackground({ store: {} as Store, timer }, () => 0.5);
   const triedAt: number[] = [];
@@ -18,7 +18,7 @@ test("what is to be said in the background is said at once, then after pauses th
   expect(noted.armed).toBe(0);
 });
 
-test("the background is idle when all that was to be said is said, also what was added meanwhile", async () => {
+test("is idle when all background calls are done, including those added in the meantime", async () => {
   const { timer, advanceTo } = createCountingTimer();
   const background = createBackground({ store: {} as Store, timer }, () => 0.5);
   const sayAfter = (ms: number, then = () => {}) =>
@@ -37,7 +37,7 @@ test("the background is idle when all that was to be said is said, also what was
   await background.idle();
 });
 
-test("a background that is stopped ends its pauses, tries nothing more, and says that it does not know", async () => {
+test("stop ends the pauses, makes no further calls, and reports that the end is unknown", async () => {
   const { timer, noted, advanceTo } = createCountingTimer();
   const background = createBackground({ store: {} as Store, timer }, () => 0.5);
   let tries = 0;
@@ -54,7 +54,7 @@ test("a background that is stopped ends its pauses, tries nothing more, and says
   background.stop();
   expect(await pausing).toBeUndefined();
   expect(noted.armed).toBe(1);
-  // The call that was under way is given up on in its time, and not followed by a pause.
+  // The call in flight times out as usual, and no pause follows it.
   await advanceTo(1_001);
   expect(noted.armed).toBe(0);
   expect(await hanging).toBeUndefined();

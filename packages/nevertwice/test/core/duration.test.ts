@@ -1,4 +1,4 @@
-/** Durations as operators write them: each has its unit, and what could mean two things means neither. */
+/** Tests durations as operators write them. Each number has a unit, and an ambiguous duration is refused. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { durationMs } from "../../src/core/duration.ts";
@@ -24,17 +24,17 @@ test.each([
   ["a unit without a number", "s"],
   ["a fraction", "1.5h"],
   ["a sign", "-30s"],
-  ["a unit that we do not have", "2w"],
+  ["an unknown unit", "2w"],
   ["a unit in capitals", "30S"],
   ["a space", "30 s"],
-  ["a space before it", " 30s"],
-  ["a line after it", "30s\n"],
+  ["a leading space", " 30s"],
+  ["a trailing line break", "30s\n"],
   ["a unit twice", "5s5s"],
   ["a smaller unit first", "30m1h"],
   ["an ISO duration", "PT30S"],
   ["an exponent", "1e3s"],
   ["digits of another script", "٣٠s"],
-])("%s is refused", (_, text) => {
+])("refuses %s", (_, text) => {
   expect(() => durationMs("NEVERTWICE_LEASE", text)).toThrow(
     expect.objectContaining({
       code: "options-invalid",
@@ -45,13 +45,13 @@ test.each([
   );
 });
 
-test("more than a hundred years is a mistake, however it is written", () => {
+test("refuses more than a hundred years, however it is written", () => {
   expect(durationMs("x", "36525d")).toBe(3_155_760_000_000);
   for (const text of ["36526d", "36525d1ms", `${"9".repeat(20)}ms`, `${"9".repeat(400)}d`])
     expect(() => durationMs("NEVERTWICE_LEASE", text)).toThrow(/NEVERTWICE_LEASE in milliseconds is/);
 });
 
-test("what is put together of whole units is their sum", () => {
+test("adds up whole units", () => {
   const count = fc.nat({ max: 9_999 });
   fc.assert(
     fc.property(count, count, count, count, count, (d, h, m, s, ms) => {
@@ -61,6 +61,6 @@ test("what is put together of whole units is their sum", () => {
   );
 });
 
-test("a long text of digits is judged at once", () => {
+test("checks a long string of digits quickly", () => {
   expect(() => durationMs("x", `${"1".repeat(100_000)}x`)).toThrow(/must be whole numbers/);
 });

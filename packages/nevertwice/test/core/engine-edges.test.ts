@@ -1,4 +1,4 @@
-/** The guard as it is given out: defaults, refusals, and what it leaves behind. */
+/** Tests a guard's defaults, its refusals, and that it releases what it used. */
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
 import { createEngine } from "../../src/core/engine.ts";
@@ -9,7 +9,7 @@ import { createScene } from "./scene.ts";
 
 const request = { operation: "charge", scope: "alice", key: "order-1" };
 
-test("run throws for lease-lost, and says what happened", async () => {
+test("run throws lease-lost with a message that says what happened", async () => {
   const { guard, another, store, sleep, settle } = createScene({ leaseMs: 100 });
   for (let i = 0; i < 20; i++) store.plan("renew", "hang");
   const late = guard.run(request, () => sleep(300));
@@ -23,7 +23,7 @@ test("run throws for lease-lost, and says what happened", async () => {
   await settle(second);
 });
 
-test("a caller's signal is let go when the call is over, so that a long-lived one gathers nothing", async () => {
+test("removes its listener from the caller's signal when the call is over, so a long-lived signal collects none", async () => {
   const { guard, settle } = createScene();
   const caller = new AbortController();
   const call = { ...request, signal: caller.signal };
@@ -32,7 +32,7 @@ test("a caller's signal is let go when the call is over, so that a long-lived on
   expect(getEventListeners(caller.signal, "abort")).toEqual([]);
 });
 
-test("a guard's own defaults: it purges every minute, drains for half a minute, and its namespace is default", async () => {
+test('purges every minute, drains for half a minute, and uses the namespace "default" unless set otherwise', async () => {
   const { world, inner, advance, settle } = createScene();
   const purgedAt: number[] = [];
   const namespaces: string[] = [];
@@ -60,14 +60,14 @@ test("a guard's own defaults: it purges every minute, drains for half a minute, 
   expect(namespaces).toEqual(["default"]);
 });
 
-test("a store that lacks a single method is no store, and is told which", () => {
+test("refuses a store that lacks a single method, and names the method", () => {
   const { inner } = createScene();
   for (const method of ["claim", "complete", "abandon", "renew", "read", "purge", "close"] as const)
     expect(() => createEngine({ store: { ...inner, [method]: undefined } as unknown as Store })).toThrow(
-      `store is no store: it lacks ${method}.`,
+      `store is not a store: it lacks ${method}.`,
     );
 });
 
-test("where nobody watches no event is made", () => {
+test("creates no event when there is no observer", () => {
   expect(createEmit([])).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** What callers see of the engine when nothing goes wrong, and when work fails. */
+/** Tests what callers see of the engine when nothing goes wrong, and when work fails. */
 import { expect, test } from "vitest";
 import { createGuard } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
@@ -6,7 +6,7 @@ import { createScene } from "./scene.ts";
 
 const request = { operation: "charge", scope: "alice", key: "order-1" };
 
-test("the work runs once and every later call is given its value", async () => {
+test("runs the work once and returns its value to every later call", async () => {
   const { guard } = createScene();
   let runs = 0;
   const work = async () => ({ receipt: ++runs });
@@ -16,7 +16,7 @@ test("the work runs once and every later call is given its value", async () => {
   expect(runs).toBe(1);
 });
 
-test("a first call is two round trips and a replay is one", async () => {
+test("makes two round trips for a first call and one for a replay", async () => {
   const { guard, store } = createScene();
   await guard.run(request, () => 1);
   expect(store.calls).toMatchObject({ claim: 1, complete: 1, read: 0, renew: 0, abandon: 0, watch: 0 });
@@ -24,7 +24,7 @@ test("a first call is two round trips and a replay is one", async () => {
   expect(store.calls).toMatchObject({ claim: 2, complete: 1, read: 0, renew: 0, abandon: 0, watch: 0 });
 });
 
-test("ten thousand concurrent calls on one key run the work once and all get the same value", async () => {
+test("runs the work once for ten thousand concurrent calls with one key, and all get the same value", async () => {
   const guard = createGuard({ store: memoryStore() });
   let runs = 0;
   const work = async () => {
@@ -39,7 +39,7 @@ test("ten thousand concurrent calls on one key run the work once and all get the
   await guard.close();
 });
 
-test("two keys, two scopes, two operations and two namespaces are apart", async () => {
+test("keeps two keys, two scopes, two operations and two namespaces apart", async () => {
   const { guard, another } = createScene();
   let runs = 0;
   const work = () => ++runs;
@@ -51,7 +51,7 @@ test("two keys, two scopes, two operations and two namespaces are apart", async 
   expect(await another().run(request, work)).toBe(1);
 });
 
-test("the same key with another fingerprint is a conflict, also while the work runs, and changes nothing", async () => {
+test("refuses the same key with another fingerprint as a conflict, even while the work runs, and changes nothing", async () => {
   const { guard, sleep, advance, settle } = createScene();
   const first = guard.run({ ...request, fingerprint: { amount: 1 } }, async () => {
     await sleep(100);
@@ -66,7 +66,7 @@ test("the same key with another fingerprint is a conflict, also while the work r
   expect(await guard.run({ ...request, fingerprint: { amount: 1 } }, () => "again")).toBe("one");
 });
 
-test("key and fingerprint are computed once, before the work: work that changes its input changes nothing", async () => {
+test("computes key and fingerprint once, before the work: work that mutates its input changes neither", async () => {
   const { guard } = createScene();
   const order = { id: "o-1", amount: 5 };
   const call = { operation: "charge", key: order.id, fingerprint: order };
@@ -83,7 +83,7 @@ test("key and fingerprint are computed once, before the work: work that changes 
   ).toBe("done");
 });
 
-test("a guarded call inside a guarded call behaves as two", async () => {
+test("treats a guarded call inside a guarded call as two separate calls", async () => {
   const { guard } = createScene();
   let inner = 0;
   const outer = (failing: boolean) =>
@@ -97,7 +97,7 @@ test("a guarded call inside a guarded call behaves as two", async () => {
   expect(inner).toBe(1);
 });
 
-test("an inner attempt's notDone does not speak for the outer one", async () => {
+test("an inner attempt's notDone does not release the outer attempt", async () => {
   const { guard, inner } = createScene();
   await expect(
     guard.run({ ...request, key: "outer", onFailure: "unknown" }, () =>
@@ -120,7 +120,7 @@ test("onCompleted reject refuses a duplicate instead of replaying", async () => 
   await expect(guard.run(request, () => 2)).rejects.toMatchObject({ code: "already-done" });
 });
 
-test("onPending reject answers at once with the lease that is left", async () => {
+test("onPending reject returns at once with the remaining lease", async () => {
   const { guard, sleep, advance, settle } = createScene({ onPending: "reject", leaseMs: 1_000 });
   const first = guard.run(request, () => sleep(200));
   await advance(50);
@@ -128,7 +128,7 @@ test("onPending reject answers at once with the lease that is left", async () =>
   await settle(first);
 });
 
-test("a waiter that runs out of time is told pending, and the owner is not disturbed", async () => {
+test("returns pending to a waiter that runs out of time, and does not disturb the owner", async () => {
   const { guard, sleep, settle, world, kinds } = createScene({ waitMs: 100 });
   const first = guard.run(request, async () => {
     await sleep(500);
@@ -143,7 +143,7 @@ test("a waiter that runs out of time is told pending, and the owner is not distu
   expect(kinds()).toEqual(["claimed", "waited", "pending", "completed"]);
 });
 
-test("onFailure release: the key is free, the caller gets the very error, and the next attempt is number 2", async () => {
+test("onFailure release: frees the key, throws the same error to the caller, and numbers the next attempt 2", async () => {
   const { guard, kinds } = createScene();
   const error = new TypeError("card declined");
   await expect(guard.run(request, () => Promise.reject(error))).rejects.toBe(error);
@@ -153,7 +153,7 @@ test("onFailure release: the key is free, the caller gets the very error, and th
   expect(kinds()).toEqual(["claimed", "abandoned", "claimed", "completed"]);
 });
 
-test("onFailure remember: the error is replayed with name, message and code, to the first caller too", async () => {
+test("onFailure remember: replays the error with name, message and code, to the first caller too", async () => {
   const { guard } = createScene({ onFailure: "remember" });
   class Declined extends Error {
     override readonly name = "Declined";
@@ -179,7 +179,7 @@ test("onFailure remember: the error is replayed with name, message and code, to 
   expect(runs).toBe(1);
 });
 
-test("the first caller's copy of a remembered error says where it was thrown", async () => {
+test("the first caller's copy of a remembered error shows where it was thrown", async () => {
   const { guard } = createScene({ onFailure: "remember" });
   const original = new Error("here");
   const error = await guard.run(request, () => Promise.reject(original)).catch((thrown: Error) => thrown);
@@ -201,7 +201,7 @@ test("onFailure unknown: the key lapses at once, and is taken over with a higher
   expect(kinds()).toEqual(["claimed", "abandoned", "lapsed", "taken-over", "completed"]);
 });
 
-test("onFailure as a function judges each error, and one that throws means that nobody knows", async () => {
+test("onFailure as a function decides for each error; if it throws, the outcome is unknown", async () => {
   const { guard } = createScene({
     onFailure: (error) => {
       if ((error as Error).message === "judge fails") throw new Error("broken judge");
@@ -231,7 +231,7 @@ test("notDone releases the key whatever onFailure says, and the caller gets the 
   expect(await guard.run(request, () => "second")).toBe("second");
 });
 
-test("an outcome that cannot be kept is done all the same: the first caller gets it, later ones are told", async () => {
+test("work whose outcome cannot be stored counts as done: the first caller gets the value, later ones get not-kept", async () => {
   const { guard, events } = createScene();
   class Session {}
   const session = new Session();
@@ -249,7 +249,7 @@ test("an outcome that cannot be kept is done all the same: the first caller gets
   );
 });
 
-test("a value over maxOutcomeBytes is not kept and not run again; the store's own limit counts too", async () => {
+test("a value over maxOutcomeBytes is neither stored nor run again; the store's own limit applies too", async () => {
   const { guard, inner, another } = createScene();
   const large = "x".repeat(200);
   expect(await guard.run({ ...request, maxOutcomeBytes: 100 }, () => large)).toBe(large);
@@ -260,7 +260,7 @@ test("a value over maxOutcomeBytes is not kept and not run again; the store's ow
   expect(await limited.tryRun(other, () => large)).toEqual({ status: "not-kept", reason: "too-large" });
 });
 
-test("a value whose getter throws counts as done, not as failed", async () => {
+test("work whose value has a getter that throws counts as done, not as failed", async () => {
   const { guard } = createScene();
   const odd = {
     get broken(): never {
@@ -271,7 +271,7 @@ test("a value whose getter throws counts as done, not as failed", async () => {
   expect(await guard.tryRun(request, () => odd)).toEqual({ status: "not-kept", reason: "not-encodable" });
 });
 
-test("the first caller gets what a replay gives: the value after its codec", async () => {
+test("returns to the first caller what a replay returns: the value after its codec", async () => {
   const { guard } = createScene();
   const value = {
     bytes: Buffer.from([1, 2]),
@@ -286,7 +286,7 @@ test("the first caller gets what a replay gives: the value after its codec", asy
   expect(replayed).toEqual(first);
 });
 
-test("retention counts from completion by default, and from the claim if asked", async () => {
+test("counts retention from completion by default, and from the claim if so configured", async () => {
   for (const [retentionFrom, isKeptAt] of [
     ["completion", true],
     ["claim", false],
@@ -298,7 +298,7 @@ test("retention counts from completion by default, and from the claim if asked",
   }
 });
 
-test("an outcome answers until its retention ends, purged or not, and then the key starts afresh", async () => {
+test("replays an outcome until its retention ends, purged or not, and then starts the key afresh", async () => {
   const { guard, advance } = createScene({ retentionMs: 400 * 86_400_000 });
   await guard.run(request, () => "first");
   await advance(400 * 86_400_000 - 1);
@@ -314,7 +314,7 @@ test("an outcome answers until its retention ends, purged or not, and then the k
   expect(numbers).toEqual([1]);
 });
 
-test("deriveKey gives the same key on every attempt, and another for another name", async () => {
+test("deriveKey returns the same key on every attempt, and a different key for a different name", async () => {
   const { guard } = createScene();
   const keys: string[] = [];
   await guard

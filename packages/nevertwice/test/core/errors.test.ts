@@ -1,7 +1,9 @@
-/** The one error class: its table of codes, its brand, and what it shows of itself. */
+/** Tests the one error class: its table of codes, its brand, and what it prints. */
 import { inspect } from "node:util";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { ERROR_CODES, type ErrorCode, isNevertwiceError, NevertwiceError } from "../../src/core/errors.ts";
+import type { NotKeptReason } from "../../src/core/outcome.ts";
+import type { RecordState } from "../../src/core/store.ts";
 
 const TABLE: readonly [code: ErrorCode, status: number, retryable: boolean][] = [
   ["key-missing", 400, false],
@@ -17,6 +19,7 @@ const TABLE: readonly [code: ErrorCode, status: number, retryable: boolean][] = 
   ["already-done", 409, false],
   ["unknown", 409, false],
   ["expired", 409, false],
+  ["token-spent", 409, false],
   ["concurrent-modification", 409, false],
   ["body-too-large", 413, false],
   ["conflict", 422, false],
@@ -39,7 +42,7 @@ const TABLE: readonly [code: ErrorCode, status: number, retryable: boolean][] = 
 ];
 
 describe("the table of codes", () => {
-  test("has these codes and no others", () => {
+  test("has exactly these codes", () => {
     expect(Object.keys(ERROR_CODES).sort()).toEqual(TABLE.map(([code]) => code).sort());
   });
 
@@ -57,7 +60,7 @@ describe("an error", () => {
     expect(new NevertwiceError("pending", "come back later.").message).toBe("pending: come back later.");
   });
 
-  test("is an Error called NevertwiceError, with a stack that says where it was made", () => {
+  test("is an Error named NevertwiceError, with a stack that shows where it was created", () => {
     const error = new NevertwiceError("pending", "no.");
     expect(error).toBeInstanceOf(Error);
     expect(error.name).toBe("NevertwiceError");
@@ -71,14 +74,14 @@ describe("an error", () => {
     expect(new NevertwiceError("unknown", "no.", { fence: 0 }).fence).toBe(0);
   });
 
-  test("keeps its cause, an undefined one included, and has none otherwise", () => {
+  test("keeps its cause, even an undefined one, and has none otherwise", () => {
     const cause = new Error("the network");
     expect(new NevertwiceError("unavailable", "no.", { cause }).cause).toBe(cause);
     expect("cause" in new NevertwiceError("unavailable", "no.", { cause: undefined })).toBe(true);
     expect("cause" in new NevertwiceError("unavailable", "no.")).toBe(false);
   });
 
-  test("prints code, status and retryable once, and neither its brand nor its name again", () => {
+  test("prints code, status and retryable once, and does not repeat its brand or its name", () => {
     const shown = inspect(new NevertwiceError("conflict", "no."));
     expect(shown).toContain("code: 'conflict'");
     expect(shown).not.toContain("nevertwice.error");
@@ -88,14 +91,14 @@ describe("an error", () => {
 });
 
 describe("isNevertwiceError", () => {
-  test("knows our errors, and tells codes apart", () => {
+  test("recognises our errors, and distinguishes their codes", () => {
     const error = new NevertwiceError("conflict", "no.");
     expect(isNevertwiceError(error)).toBe(true);
     expect(isNevertwiceError(error, "conflict")).toBe(true);
     expect(isNevertwiceError(error, "pending")).toBe(false);
   });
 
-  test("knows the errors of another copy of the module, where instanceof does not", async () => {
+  test("recognises the errors of another copy of the module, where instanceof does not", async () => {
     const copy: typeof import("../../src/core/errors.ts") = await import(
       `../../src/core/errors.ts?${"another-copy"}`
     );
@@ -106,7 +109,7 @@ describe("isNevertwiceError", () => {
     expect(copy.isNevertwiceError(new NevertwiceError("unknown", "no."), "unknown")).toBe(true);
   });
 
-  test("knows whatever carries the brand that all copies share", () => {
+  test("recognises any object with the brand that all copies share", () => {
     const error = Object.assign(new Error("from elsewhere"), {
       [Symbol.for("nevertwice.error")]: true,
       code: "pending",
@@ -116,14 +119,14 @@ describe("isNevertwiceError", () => {
   });
 
   test.each([undefined, null, "conflict: no.", 422, true, 1n, Symbol.for("nevertwice.error"), () => {}])(
-    "never takes %s for one",
+    "returns false for %s",
     (value) => {
       expect(isNevertwiceError(value)).toBe(false);
       expect(isNevertwiceError(value, "conflict")).toBe(false);
     },
   );
 
-  test("does not take an error for one because it has the same code, name or message", () => {
+  test("does not accept an error only because it has the same code, name or message", () => {
     const lookalike = Object.assign(new Error("conflict: no."), {
       name: "NevertwiceError",
       code: "conflict",
@@ -137,5 +140,34 @@ describe("isNevertwiceError", () => {
     if (isNevertwiceError(error)) expectTypeOf(error).toEqualTypeOf<NevertwiceError>();
     expectTypeOf<NevertwiceError["code"]>().toEqualTypeOf<ErrorCode>();
     expectTypeOf<NevertwiceError["fence"]>().toEqualTypeOf<number | undefined>();
+  });
+
+  test("narrows the type to the given code, and to the fields that only this code has", () => {
+    const error: unknown = new NevertwiceError("conflict", "no.", { state: "completed" });
+    if (isNevertwiceError(error, "conflict")) {
+      expectTypeOf(error.code).toEqualTypeOf<"conflict">();
+      expectTypeOf(error.state).toEqualTypeOf<RecordState | undefined>();
+      // @ts-expect-error: only `unavailable` says how long the store was waited for.
+      expect(error.waitedMs).toBeUndefined();
+    }
+    if (isNevertwiceError(error, "pending"))
+      expectTypeOf(error.leaseLeftMs).toEqualTypeOf<number | undefined>();
+    if (isNevertwiceError(error, "unavailable"))
+      expectTypeOf(error.waitedMs).toEqualTypeOf<number | undefined>();
+    if (isNevertwiceError(error, "not-kept"))
+      expectTypeOf(error.reason).toEqualTypeOf<NotKeptReason | undefined>();
+    if (isNevertwiceError(error, "unknown")) expectTypeOf(error.fence).toEqualTypeOf<number | undefined>();
+    if (isNevertwiceError(error, "store-full")) expectTypeOf(error.code).toEqualTypeOf<"store-full">();
+  });
+
+  test("still narrows an error with another code to NevertwiceError", () => {
+    const error: NevertwiceError = new NevertwiceError("pending", "no.");
+    if (!isNevertwiceError(error, "conflict")) expectTypeOf(error).toEqualTypeOf<NevertwiceError>();
+  });
+
+  test("accepts a code that is known only at run time", () => {
+    const code = "pending" as ErrorCode | undefined;
+    const error: unknown = new NevertwiceError("pending", "no.");
+    if (isNevertwiceError(error, code)) expectTypeOf(error).toEqualTypeOf<NevertwiceError>();
   });
 });

@@ -1,8 +1,11 @@
-/** What a request means, as a digest: RFC 8785 in every detail, and a refusal wherever JSON would drop or coerce. */
+/**
+ * Tests the digest of what a request means: RFC 8785 in every detail, and a refusal wherever JSON would drop or
+ * coerce a value.
+ */
 import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { canonicalJson, fingerprintOf, fingerprintsDiffer } from "../../src/core/fingerprint.ts";
+import { canonicalJson, fingerprintsDiffer, toFingerprint } from "../../src/core/fingerprint.ts";
 
 describe("canonical JSON, by the examples of RFC 8785", () => {
   test("writes numbers, strings and literals as section 3.2.2 does", () => {
@@ -60,7 +63,7 @@ describe("canonical JSON, by the examples of RFC 8785", () => {
     expect(canonicalJson(Buffer.from(bits, "hex").readDoubleBE())).toBe(text);
   });
 
-  test("escapes what JSON must and nothing else", () => {
+  test("escapes what JSON requires and nothing else", () => {
     expect(canonicalJson('\0\b\t\n\v\f\r\u001f "\\/\u007f\u2028\u2029é🔑')).toBe(
       '"\\u0000\\b\\t\\n\\u000b\\f\\r\\u001f \\"\\\\/\u007f\u2028\u2029é🔑"',
     );
@@ -73,7 +76,7 @@ describe("canonical JSON, by the examples of RFC 8785", () => {
     [{ "": { "": [] } }, '{"":{"":[]}}'],
     [{ b: 1, a: { d: 2, c: 3 } }, '{"a":{"c":3,"d":2},"b":1}'],
     [{ 10: "ten", 9: "nine", "-1": "minus" }, '{"-1":"minus","10":"ten","9":"nine"}'],
-  ])("writes %j without blanks and with sorted names", (value, text) => {
+  ])("writes %j without white space and with sorted names", (value, text) => {
     expect(canonicalJson(value)).toBe(text);
   });
 
@@ -96,24 +99,28 @@ describe("a fingerprint", () => {
     [null, "1:74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"],
     [true, "1:b5bea41b6c623f7c09f1bf24dcae58ebab3c0cdd90ad966bc43a45b44867e12b"],
   ])("of %j is its version and the SHA-256 of its canonical JSON", (meaning, fingerprint) => {
-    expect(fingerprintOf(meaning)).toBe(fingerprint);
+    expect(toFingerprint(meaning)).toBe(fingerprint);
   });
 
   test.each([
     ["no bytes", [], "1:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"],
     ["abc", [97, 98, 99], "1:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"],
-    ["no text at all", [0, 255, 128], "1:f742b965f156c10374bc23aea96e3a8aff8facd6fc079defeaa30219ad86f211"],
-  ])("of bytes is the SHA-256 of the bytes as they are: %s", (_, bytes, fingerprint) => {
-    expect(fingerprintOf(Uint8Array.from(bytes))).toBe(fingerprint);
-    expect(fingerprintOf(Buffer.from(bytes))).toBe(fingerprint);
+    [
+      "bytes that are not UTF-8",
+      [0, 255, 128],
+      "1:f742b965f156c10374bc23aea96e3a8aff8facd6fc079defeaa30219ad86f211",
+    ],
+  ])("of bytes is the SHA-256 of the bytes unchanged: %s", (_, bytes, fingerprint) => {
+    expect(toFingerprint(Uint8Array.from(bytes))).toBe(fingerprint);
+    expect(toFingerprint(Buffer.from(bytes))).toBe(fingerprint);
   });
 
-  test("of a part of a buffer sees that part only", () => {
+  test("of a view into a buffer covers only that view", () => {
     const part = new TextEncoder().encode("xabcx").subarray(1, 4);
-    expect(fingerprintOf(part)).toBe("1:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    expect(toFingerprint(part)).toBe("1:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   });
 
-  test("is the same in whatever order the names come", () => {
+  test("does not depend on the order of the names", () => {
     const shuffled = fc
       .dictionary(fc.string(), fc.jsonValue(), { noNullPrototype: true })
       .chain((object) =>
@@ -125,7 +132,7 @@ describe("a fingerprint", () => {
     fc.assert(
       fc.property(shuffled, ([object, names]) => {
         const reordered = Object.fromEntries(names.map((name) => [name, object[name]]));
-        expect(fingerprintOf(reordered)).toBe(fingerprintOf(object));
+        expect(toFingerprint(reordered)).toBe(toFingerprint(object));
       }),
     );
   });
@@ -137,23 +144,23 @@ describe("a fingerprint", () => {
     ["an object without a prototype and a plain one", Object.assign(Object.create(null), { a: 1 }), { a: 1 }],
     ["a name that is data, even __proto__", JSON.parse('{"__proto__":1}'), JSON.parse('{"__proto__":1}')],
   ])("is the same for %s", (_, a, b) => {
-    expect(fingerprintOf([a])).toBe(fingerprintOf([b]));
+    expect(toFingerprint([a])).toBe(toFingerprint([b]));
   });
 
   test.each([
     ["null and an absent member", { a: null }, {}],
     ["null and false", null, false],
     ["null and 0", null, 0],
-    ["1 and its text", 1, "1"],
-    ["arrays in another order", [1, 2], [2, 1]],
+    ["1 and its string", 1, "1"],
+    ["arrays in different order", [1, 2], [2, 1]],
     ["an array and an object with the same indexes", ["a"], { 0: "a" }],
     ["nested and flat arrays", [[1], 2], [1, [2]]],
     ["an empty object and an empty array", {}, []],
-    ["a member called __proto__ and none", JSON.parse('{"__proto__":1}'), {}],
+    ["a member called __proto__ and no member", JSON.parse('{"__proto__":1}'), {}],
     ["composed and decomposed letters", "caf\u00e9", "cafe\u0301"],
     ["text and its bytes", "abc", new TextEncoder().encode("abc")],
   ])("differs between %s", (_, a, b) => {
-    expect(fingerprintOf(a)).not.toBe(fingerprintOf(b));
+    expect(toFingerprint(a)).not.toBe(toFingerprint(b));
   });
 });
 
@@ -173,7 +180,7 @@ function circular(): unknown {
   return value;
 }
 
-describe("what JSON cannot carry is refused, and the path to it is named", () => {
+describe("refuses what JSON cannot represent, and names the path to it", () => {
   test.each<[what: string, meaning: unknown, message: string]>([
     ["nothing", undefined, "fingerprint is undefined,"],
     ["an undefined member", { a: { b: undefined } }, "fingerprint.a.b is undefined,"],
@@ -183,9 +190,9 @@ describe("what JSON cannot carry is refused, and the path to it is named", () =>
     ["a method called toJSON", { toJSON: () => ({}) }, "fingerprint.toJSON is a function,"],
     ["a symbol", [Symbol("s")], "fingerprint.0 is a symbol,"],
     [
-      "a symbol for a name",
+      "a symbol as a member name",
       { a: { [Symbol("s")]: 1 } },
-      "fingerprint.a is an object with a symbol for a name,",
+      "fingerprint.a is an object with a symbol as a member name,",
     ],
     ["a bigint", { amount: 12n }, "fingerprint.amount is a bigint,"],
     ["NaN", { amount: Number.NaN }, "fingerprint.amount is NaN,"],
@@ -196,7 +203,7 @@ describe("what JSON cannot carry is refused, and the path to it is named", () =>
     ["a Set", new Set(), "fingerprint is an instance of Set,"],
     ["a class instance", { total: new Money() }, "fingerprint.total is an instance of Money,"],
     [
-      "an object without a class of its own name",
+      "an object whose class has no name",
       Object.create({ constructor: undefined }),
       "an instance of a class,",
     ],
@@ -209,47 +216,47 @@ describe("what JSON cannot carry is refused, and the path to it is named", () =>
       { a: { "\udd11": 1 } },
       "fingerprint.a is an object whose member name has a lone",
     ],
-    ["a circle", circular(), "nested deeper than 128 levels (or circular),"],
+    ["a circular value", circular(), "nested deeper than 128 levels (or circular),"],
     ["129 levels", nested(129), "nested deeper than 128 levels (or circular),"],
     [
-      "an array with a name beside its elements",
+      "an array with a named member",
       [Object.assign([1], { note: "x" })],
       "fingerprint.0 is an array with a name",
     ],
   ])("%s", (_, meaning, message) => {
-    expect(() => fingerprintOf(meaning)).toThrow(
+    expect(() => toFingerprint(meaning)).toThrow(
       expect.objectContaining({ code: "fingerprint-invalid", message: expect.stringContaining(message) }),
     );
   });
 
-  test("but 128 levels are carried", () => {
+  test("but 128 levels are accepted", () => {
     expect(canonicalJson(nested(128))).toBe("[".repeat(128) + "]".repeat(128));
   });
 
-  test("and a value used twice is no circle", () => {
+  test("and a value used twice is not circular", () => {
     const address = { city: "Wien" };
     expect(canonicalJson({ from: address, to: address })).toBe(
       '{"from":{"city":"Wien"},"to":{"city":"Wien"}}',
     );
   });
 
-  test("and the message says what to give instead", () => {
-    expect(() => fingerprintOf({ when: new Date(0) })).toThrow(
-      "fingerprint-invalid: fingerprint.when is an instance of Date, which JSON cannot carry. Give plain JSON values (a date as its ISO string, a bigint as a string), or the request's bytes as a Uint8Array.",
+  test("and the message says what to pass instead", () => {
+    expect(() => toFingerprint({ when: new Date(0) })).toThrow(
+      "fingerprint-invalid: fingerprint.when is an instance of Date, which JSON cannot represent. Give plain JSON values (a date as its ISO string, a bigint as a string), or the request's bytes as a Uint8Array.",
     );
   });
 });
 
-describe("two fingerprints", () => {
+describe("whether two fingerprints conflict:", () => {
   test.each([
     ["with one side missing", "1:aa", undefined, false],
     ["with the other side missing", undefined, "1:aa", false],
     ["with both sides missing", undefined, undefined, false],
     ["that are the same", "1:aa", "1:aa", false],
-    ["of one version with other digests", "1:aa", "1:bb", true],
-    ["of other versions", "1:aa", "2:bb", false],
-    ["of other versions with the same digest", "1:aa", "2:aa", false],
-    ["of versions that begin alike", "1:aa", "12:aa", false],
+    ["of the same version with different digests", "1:aa", "1:bb", true],
+    ["of different versions", "1:aa", "2:bb", false],
+    ["of different versions with the same digest", "1:aa", "2:aa", false],
+    ["of versions that start with the same digit", "1:aa", "12:aa", false],
     ["without a version, as another program might make them", "aa", "bb", true],
     ["of which one has a version", "1:aa", "aa", false],
   ])("%s", (_, a, b, differ) => {

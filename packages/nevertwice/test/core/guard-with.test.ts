@@ -1,4 +1,4 @@
-/** A guard with other policies, and values that are kept shortened. */
+/** Tests a guard with changed policies, and values that are stored in shortened form. */
 import { expect, test } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
@@ -6,13 +6,13 @@ import { createScene } from "./scene.ts";
 
 const request = { operation: "charge", key: "k" };
 
-test("guard.policy says what the guard does, with the store's limit where that is lower", () => {
+test("guard.policy returns the guard's policy, with the store's limit where that is lower", () => {
   const store = { ...memoryStore(), maxOutcomeBytes: 1_000 };
   const guard = createGuard({ store, purgeEveryMs: 0, retentionMs: 5_000 });
   expect(guard.policy).toMatchObject({ retentionMs: 5_000, onPending: "wait", maxOutcomeBytes: 1_000 });
 });
 
-test("guard.with changes what it names, keeps the rest, and leaves the guard it came from alone", async () => {
+test("guard.with changes the options it names, keeps the others, and leaves the original guard unchanged", async () => {
   const { guard } = createScene({ retentionMs: 7_000 });
   const rejecting = guard.with({ onCompleted: "reject" });
   await guard.run(request, () => "done");
@@ -21,26 +21,26 @@ test("guard.with changes what it names, keeps the rest, and leaves the guard it 
   expect(await guard.tryRun(request, () => "again")).toEqual({ status: "replayed", value: "done" });
 });
 
-test("a guard made by with refuses what no policy is, and policies that contradict each other", () => {
+test("guard.with refuses invalid policies, and policies that contradict each other", () => {
   const { guard } = createScene({ onLapsed: "hold" });
   expect(() => guard.with({ store: memoryStore() } as object)).toThrow(/no option called "store"/);
   expect(() => guard.with({ onUnavailable: "proceed" })).toThrow(/contradict/);
 });
 
-test("closing a guard closes those made from it", async () => {
+test("closing a guard closes the guards made from it", async () => {
   const { guard } = createScene();
   const other = guard.with({ waitMs: 1 });
   await guard.close();
   await expect(other.run(request, () => 1)).rejects.toMatchObject({ code: "guard-closed" });
 });
 
-test("createGuard's guard still wraps functions after with", async () => {
+test("a guard from createGuard still wraps functions after with", async () => {
   const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 }).with({ retentionMs: 9_000 });
   const twice = guard.wrap((n: number) => n * 2, { operation: "double", key: (n) => String(n) });
   expect(await twice(4)).toBe(8);
 });
 
-test("a value that is too large is kept as shorten makes it, and the first caller gets all of it", async () => {
+test("stores a value that is too large as shorten returns it, and gives the first caller the whole value", async () => {
   const { guard, kinds } = createScene({ maxOutcomeBytes: 100 });
   const shorten = ({ id }: { id: number }) => ({ id });
   const large = { id: 7, text: "x".repeat(200) };
@@ -49,7 +49,7 @@ test("a value that is too large is kept as shorten makes it, and the first calle
   expect(kinds()).toContain("not-kept");
 });
 
-test("a value that fits is not shortened", async () => {
+test("does not shorten a value that fits", async () => {
   const { guard } = createScene();
   await guard.run({ ...request, shorten: () => "short" }, () => "whole");
   expect(await guard.run(request, () => "again")).toBe("whole");
@@ -62,9 +62,9 @@ test.each<[what: string, shorten: () => unknown]>([
       throw new Error("no");
     },
   ],
-  ["makes nothing smaller", () => "y".repeat(200)],
-  ["makes what cannot be encoded", () => Symbol("no")],
-])("a shorten that %s leaves the mark of what is done", async (_, shorten) => {
+  ["returns nothing smaller", () => "y".repeat(200)],
+  ["returns a value that cannot be encoded", () => Symbol("no")],
+])("a shorten that %s leaves the record done without an outcome", async (_, shorten) => {
   const { guard } = createScene({ maxOutcomeBytes: 100 });
   await guard.run({ ...request, shorten }, () => "x".repeat(200));
   expect(await guard.tryRun(request, () => "again")).toEqual({ status: "not-kept", reason: "too-large" });

@@ -1,13 +1,13 @@
 /**
- * Every place where a value becomes part of an identity is fed pairs of different values that look alike. The two must
- * get two identities, or be refused: never share one.
+ * Tests every place where a value becomes part of an identity with pairs of different values that look alike. The two
+ * values must get different identities or be refused. They must never share one.
  */
 import { hash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { createClaims } from "../../src/claims/index.ts";
 import { isNevertwiceError } from "../../src/core/errors.ts";
-import { fingerprintOf } from "../../src/core/fingerprint.ts";
-import { deriveKey, identityOf } from "../../src/core/identity.ts";
+import { toFingerprint } from "../../src/core/fingerprint.ts";
+import { deriveKey, toIdentity } from "../../src/core/identity.ts";
 import { actionKey, compositeKey, eventKey, operationKey } from "../../src/core/key.ts";
 import { idempotentMessages, type MessageHandler } from "../../src/events/a2a.ts";
 import { jobKey } from "../../src/events/bullmq.ts";
@@ -17,31 +17,34 @@ import { offsetKey } from "../../src/events/kafka.ts";
 import { type LambdaRecord, recordKey } from "../../src/events/lambda-batch.ts";
 import { idempotentTool } from "../../src/events/mcp.ts";
 import { messageKey, type NatsMessage } from "../../src/events/nats/message.ts";
-import { publishOnce as publishToNats } from "../../src/events/nats/publishing.ts";
-import { publishOnce as publishToRabbitmq } from "../../src/events/rabbitmq/publishing.ts";
+import { publishOnce as publishToNats } from "../../src/events/nats/publish-once.ts";
+import { publishOnce as publishToRabbitmq } from "../../src/events/rabbitmq/publish-once.ts";
 import { entryKey } from "../../src/events/redis-streams.ts";
-import { sendOnce } from "../../src/events/sqs/sending.ts";
+import { sendOnce } from "../../src/events/sqs/send-once.ts";
 import { stripe, webhook } from "../../src/events/webhook.ts";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { protect } from "../../src/functions/protect.ts";
+import { createExchange } from "../../src/http/exchange.ts";
 import { withIdempotency } from "../../src/http/fetch.ts";
-import { createExchange } from "../../src/http/handle.ts";
-import { meaningOf } from "../../src/http/meaning.ts";
-import { keyIn, requestOf } from "../../src/pipeline/node-key.ts";
-import { digestOf, keepable } from "../../src/reservations/asked.ts";
+import { requestMeaning } from "../../src/http/request-meaning.ts";
+import { keyFrom, nodeRequest } from "../../src/pipeline/node-key.ts";
+import { digestParameters, toStorable } from "../../src/reservations/action-request.ts";
 import { createReservations, type Reservations, WINDOWS } from "../../src/reservations/index.ts";
-import type { ReservationStore } from "../../src/reservations/ledger.ts";
 import { memoryReservations } from "../../src/reservations/memory.ts";
+import type { ReservationStore } from "../../src/reservations/store.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 
 const LONG = "x".repeat(2_000);
 const PATH = `/${"x".repeat(950)}`;
 const sha256 = (text: string) => hash("sha256", text, "hex");
 
-/** Numbers of which `JSON.parse` makes one with others; the first two are one to it. */
+/**
+ * Numbers that `JSON.parse` rounds to a number that others round to as well; it reads the first two as the same
+ * number.
+ */
 const LARGE = ["9007199254740993", "9007199254740992", "-9007199254740993", "1e300", "1e400"] as const;
 
-/** Different values that some encoding could make one. */
+/** Different values that some encoding could turn into the same text. */
 const PAIRS: readonly (readonly [title: string, one: unknown, two: unknown])[] = [
   ["a number and its text", 42, "42"],
   ["a number and the text of its encoding", 42, "#42"],
@@ -52,35 +55,35 @@ const PAIRS: readonly (readonly [title: string, one: unknown, two: unknown])[] =
   ["null and its text", null, "null"],
   ["null and the text of its encoding", null, "~"],
   ["an object and its text", { text: "k" }, "k"],
-  ["an object and what String makes of it", {}, "[object Object]"],
+  ["an object and its String()", {}, "[object Object]"],
   ["a list and its only element", ["k"], "k"],
-  ["a list and its elements, joined", ["k", "l"], "k,l"],
-  ["capitals and small letters", "K", "k"],
+  ["a list and its joined elements", ["k", "l"], "k,l"],
+  ["upper case and lower case", "K", "k"],
   ["two letters that look the same", "\u212a", "K"],
   ["two Unicode forms", "\u00e9", "e\u0301"],
-  ["a text with a space behind it", "k", "k "],
-  ["a text with a space before it", "k", " k"],
-  ["a text with a zero byte behind it", "k", "k\0"],
-  ["two halves of a surrogate pair", "\ud800", "\ud801"],
-  ["a half of a surrogate pair and what stands in for it", "\ud800", "\ufffd"],
+  ["a text with and without a trailing space", "k", "k "],
+  ["a text with and without a leading space", "k", " k"],
+  ["a text with and without a trailing zero byte", "k", "k\0"],
+  ["two lone surrogates", "\ud800", "\ud801"],
+  ["a lone surrogate and the replacement character", "\ud800", "\ufffd"],
   ["a separator and its escape", "a|b", "a\\|b"],
-  ["an escape and two", "a\\", "a\\\\"],
+  ["one escape character and two", "a\\", "a\\\\"],
   ["a long text and its digest", LONG, sha256(LONG)],
-  ["a long text and its digest, marked", LONG, `sha256:${sha256(LONG)}`],
+  ["a long text and its digest with a prefix", LONG, `sha256:${sha256(LONG)}`],
   ["a long path and its digest", PATH, `sha256:${sha256(PATH)}`],
-  ["a length before a text, and that text", "1:k", "k"],
+  ["a text with a length prefix and the text alone", "1:k", "k"],
   ["a percent-encoded text and the text", "%6b", "k"],
 ];
 
-/** From the value to its identity. */
+/** A place that turns a value into an identity. */
 interface Place {
   readonly name: string;
   readonly identify: (value: never) => unknown;
-  /** Whether a number beyond 2^53 is taken: only where nobody but the program itself can have made it. */
+  /** Whether a number beyond 2^53 is accepted: only where the number can come from nothing but the program itself. */
   readonly takesLarge?: true;
 }
 
-/** The ids of the records that calls of a guard leave behind. */
+/** Returns the ids of the records that the guard's calls leave in the store. */
 function recorded(calls: (guard: Guard, value: never) => unknown): Place["identify"] {
   return async (value) => {
     const store = memoryStore();
@@ -88,12 +91,12 @@ function recorded(calls: (guard: Guard, value: never) => unknown): Place["identi
     await calls(guard, value);
     const page = await store.list?.({ namespace: "test", limit: 10 });
     await guard.close();
-    // Doors that refuse with an answer instead of an error leave no record.
+    // Functions that refuse with a response instead of an error leave no record.
     return page?.records.map(({ id }) => id).join() || "refused";
   };
 }
 
-/** The identity under which a store of reservations is handed a key. */
+/** Returns the identity that the reservation store receives for a key. */
 function keptKey(act: (rooms: Reservations, value: never) => Promise<{ ok: boolean }>): Place["identify"] {
   return async (value) => {
     const inner = memoryReservations();
@@ -117,10 +120,10 @@ const work = () => "done";
 const AT = { namespace: "n", scope: "s", operation: "o", key: "k" };
 
 const PARTS: readonly Place[] = [
-  { name: "identityOf: scope", identify: (scope) => identityOf({ ...AT, scope }).id },
-  { name: "identityOf: key", identify: (key) => identityOf({ ...AT, key }).id },
+  { name: "toIdentity: scope", identify: (scope) => toIdentity({ ...AT, scope }).id },
+  { name: "toIdentity: key", identify: (key) => toIdentity({ ...AT, key }).id },
   { name: "deriveKey: name", identify: (name) => deriveKey(AT, name) },
-  { name: "fingerprintOf", takesLarge: true, identify: (value) => fingerprintOf(value) },
+  { name: "toFingerprint", takesLarge: true, identify: (value) => toFingerprint(value) },
   { name: "compositeKey: its only part", identify: (part) => compositeKey(part).text },
   { name: "compositeKey: a part of several", identify: (part) => compositeKey("a", part, "b").text },
   { name: "eventKey: source", identify: (source) => eventKey({ source, id: "1" }).text },
@@ -188,11 +191,11 @@ const DOORS: readonly Place[] = [
   {
     name: "reservations: the digest of a parameter",
     takesLarge: true,
-    identify: (resource) => digestOf("placeHold", keepable({ resource })),
+    identify: (resource) => digestParameters("placeHold", toStorable({ resource })),
   },
 ];
 
-/** A request that carries the value in JSON, in its own spelling if it is given as one. */
+/** A JSON body with the value; a bigint is written as its digits. */
 const jsonOf = (value: unknown) =>
   JSON.stringify({ id: value }, (_, each) => (typeof each === "bigint" ? `${each}` : each));
 
@@ -204,7 +207,7 @@ async function posted(guard: Guard, options: object, init: RequestInit): Promise
   await handle(new Request("http://localhost/", { method: "POST", ...init }));
 }
 
-/** As an adapter hands it on, whose platform does not make another path of it. */
+/** Sends a request as an adapter does whose platform does not rewrite the path. */
 async function postedTo(guard: Guard, target: unknown): Promise<void> {
   if (typeof target !== "string") throw new TypeError("no path");
   const exchange = createExchange(guard, { scope: "anyone", fingerprint: "none" });
@@ -223,12 +226,12 @@ async function postedTo(guard: Guard, target: unknown): Promise<void> {
 const MESSAGES: readonly Place[] = [
   {
     name: "a pipeline's key",
-    identify: (id) => keyIn({ id }, ["id"]),
+    identify: (id) => keyFrom({ id }, ["id"]),
   },
   {
     name: "a pipeline's network and node",
     identify: (name) => {
-      const { operation, scope } = requestOf(name, { name: "n", contract: {} } as never, "k");
+      const { operation, scope } = nodeRequest(name, { name: "n", contract: {} } as never, "k");
       return JSON.stringify([operation, scope]);
     },
   },
@@ -283,12 +286,12 @@ const MESSAGES: readonly Place[] = [
     identify: (id) => jobKey({ id, queueName: "q", timestamp: 1, moveToDelayed: async () => {} })?.text,
   },
   {
-    name: "a Kafka record's place",
+    name: "a Kafka record's position",
     identify: (offset) => offsetKey({ topic: "t", partition: 0, message: { offset } } as never).text,
   },
-  { name: "a stream entry's place", identify: (id) => entryKey({ stream: "s", id, fields: {} }).text },
+  { name: "a stream entry's position", identify: (id) => entryKey({ stream: "s", id, fields: {} }).text },
   {
-    name: "the deduplication id of SQS, sent",
+    name: "the deduplication id sent to SQS",
     identify: async (key) => {
       const sent: unknown[] = [];
       const client = { sendMessage: async (message: unknown) => void sent.push(message) as never };
@@ -297,7 +300,7 @@ const MESSAGES: readonly Place[] = [
     },
   },
   {
-    name: "the message id of NATS, sent",
+    name: "the message id sent to NATS",
     identify: async (id) => {
       const sent: unknown[] = [];
       const js = { publish: async (_: string, __: unknown, how?: object) => void sent.push(how) };
@@ -306,7 +309,7 @@ const MESSAGES: readonly Place[] = [
     },
   },
   {
-    name: "the message id of RabbitMQ, sent",
+    name: "the message id sent to RabbitMQ",
     identify: async (id) => {
       const sent: unknown[] = [];
       const channel = {
@@ -354,11 +357,11 @@ const HTTP: readonly Place[] = [
     identify: recorded(postedTo),
   },
   {
-    name: "HTTP: what a body of bytes means",
+    name: "HTTP: the fingerprint of a body of bytes",
     takesLarge: true,
     identify: (value) =>
-      fingerprintOf(
-        meaningOf(
+      toFingerprint(
+        requestMeaning(
           { method: "POST", target: "/", contentType: "application/json" },
           { kind: "bytes", bytes: Buffer.from(jsonOf(value)) },
           "json",
@@ -366,10 +369,10 @@ const HTTP: readonly Place[] = [
       ),
   },
   {
-    name: "HTTP: what a parsed body means",
+    name: "HTTP: the fingerprint of a parsed body",
     identify: (value) =>
-      fingerprintOf(
-        meaningOf(
+      toFingerprint(
+        requestMeaning(
           { method: "POST", target: "/", contentType: "application/json" },
           { kind: "parsed", value: { id: value } },
           "json",
@@ -380,7 +383,7 @@ const HTTP: readonly Place[] = [
 
 const PLACES = [...PARTS, ...DOORS, ...MESSAGES, ...HTTP];
 
-/** Undefined for what is refused. */
+/** Returns undefined if the value is refused. */
 async function identityAt({ identify }: Place, value: unknown): Promise<unknown> {
   try {
     const identity = await identify(value as never);
@@ -392,12 +395,12 @@ async function identityAt({ identify }: Place, value: unknown): Promise<unknown>
 }
 
 describe.each(PLACES)("$name", (place) => {
-  test.each(PAIRS)("keeps apart %s", async (_, one, two) => {
+  test.each(PAIRS)("gives different identities to %s", async (_, one, two) => {
     const [first, second] = [await identityAt(place, one), await identityAt(place, two)];
     if (first !== undefined || second !== undefined) expect(first).not.toBe(second);
   });
 
-  test("gives one value one identity, and two plain values two", async () => {
+  test("gives the same identity to the same value, and different ones to two plain values", async () => {
     const identities = await Promise.all(["/k", "/l", "/k"].map((value) => identityAt(place, value)));
     expect(identities[0]).toEqual(expect.any(String));
     expect(identities[2]).toBe(identities[0]);
@@ -410,14 +413,16 @@ describe.each(PLACES)("$name", (place) => {
     });
 });
 
-test("two bodies with numbers that JSON.parse rounds to one do not mean the same", () => {
+test("gives different fingerprints to two bodies with numbers that JSON.parse rounds to the same number", () => {
   const request = { method: "POST", target: "/", contentType: "application/json" };
   const print = (text: string) =>
-    fingerprintOf(meaningOf(request, { kind: "bytes", bytes: Buffer.from(`{"amount":${text}}`) }, "json"));
+    toFingerprint(
+      requestMeaning(request, { kind: "bytes", bytes: Buffer.from(`{"amount":${text}}`) }, "json"),
+    );
   expect(print(LARGE[0])).not.toBe(print(LARGE[1]));
 });
 
-test("two claims with numbers that JSON.parse rounds to one are refused", async () => {
+test("refuses a claim whose fingerprint has a number that JSON.parse rounded", async () => {
   const claims = createClaims({ store: memoryStore() });
   const fingerprint = JSON.parse(`{"amount":${LARGE[0]}}`);
   await expect(claims.claim({ operation: "o", key: "k", fingerprint })).rejects.toMatchObject({
@@ -426,7 +431,7 @@ test("two claims with numbers that JSON.parse rounds to one are refused", async 
   });
 });
 
-describe("an id that a sender chose never is the place of another message", () => {
+describe("an id that a sender chose never equals the position of another message", () => {
   const nats = (id: string): NatsMessage => ({
     headers: { get: () => id },
     info: { stream: "orders" },
@@ -446,14 +451,14 @@ describe("an id that a sender chose never is the place of another message", () =
     expect(String(messageKey(nats("order-17")))).toBe("order-17");
   });
 
-  test("in a batch of Lambda", () => {
+  test("in a Lambda batch", () => {
     const place = recordKey({ topic: "orders", partition: 0, offset: 5 } as unknown as LambdaRecord);
     const sent = { messageId: "m", attributes: { MessageDeduplicationId: String(place) } };
     expect(String(recordKey(sent as unknown as LambdaRecord))).not.toBe(String(place));
   });
 });
 
-test("a key that the body names twice is refused", async () => {
+test("refuses a key that the body names twice", async () => {
   const store = memoryStore();
   const guard = createGuard({ store });
   const handle = withIdempotency(guard, { scope: "anyone", keyField: "id" }, () => new Response("done"));

@@ -1,11 +1,11 @@
 /**
- * Identities and derived keys. The digests were computed apart from this code, from the written rule: SHA-256 over each
- * part's length in UTF-8 bytes, a colon, and the part.
+ * Tests identities and derived keys. The expected digests were computed independently of this code, from the written
+ * rule: SHA-256 over each part's length in UTF-8 bytes, a colon, and the part.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ErrorCode } from "../../src/core/errors.ts";
-import { checkedPart, deriveKey, identityOf, MAX_PART_BYTES, shortHash } from "../../src/core/identity.ts";
+import { checkedPart, deriveKey, MAX_PART_BYTES, shortHash, toIdentity } from "../../src/core/identity.ts";
 import type { Parts } from "../../src/core/store.ts";
 import { createGuard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
@@ -13,7 +13,7 @@ import { memoryStore } from "../../src/stores/memory.ts";
 type Tuple = readonly [namespace: string, scope: string, operation: string, key: string];
 
 const toParts = ([namespace, scope, operation, key]: Tuple): Parts => ({ namespace, scope, operation, key });
-const idOf = (tuple: Tuple) => identityOf(toParts(tuple)).id;
+const idOf = (tuple: Tuple) => toIdentity(toParts(tuple)).id;
 const failure = (code: ErrorCode, words: string) =>
   expect.objectContaining({ code, message: expect.stringContaining(words) });
 
@@ -28,7 +28,7 @@ const ID_VECTORS: readonly [what: string, tuple: Tuple, id: string][] = [
   ["parts without a scope", UNSCOPED, "eabb26117c2b1e841248156170277fb589c942f2801b0b7e4c211c42950aa03b"],
   ["all four parts", CHARGE, "ecd3a5f77bfd5dd82b9fc02e7509489615210697b104d66353587fd5988d5d05"],
   [
-    "parts of many bytes a letter",
+    "parts with multi-byte characters",
     FOREIGN,
     "ceb6cbcd000faeb5e03d2f248486ddfb5f48126c3f5d58d54d2f8d5f6cfc1e0f",
   ],
@@ -42,13 +42,13 @@ const DERIVED_VECTORS: readonly [name: string, what: string, tuple: Tuple, deriv
   ["psp", "all four parts", CHARGE, "WkVSIcxjHPBb3rI7zcgOxBBO0WxpuiPbl59cljLMPMY"],
   ["email", "all four parts", CHARGE, "xFME_NAzvW4-QrxD0KfToiy68C2VKc_HaEBjU9YAXac"],
   ["überweisung 🔑", "all four parts", CHARGE, "S-ugIJ3VifyomVFRAGwq4tjrTYasz77u_tYQ2iwo_6U"],
-  ["psp", "parts of many bytes a letter", FOREIGN, "i6x5r0WqhG2_URQx2nzTTKosuSJxA_nNsHD1w9FynEo"],
+  ["psp", "parts with multi-byte characters", FOREIGN, "i6x5r0WqhG2_URQx2nzTTKosuSJxA_nNsHD1w9FynEo"],
   ["psp", "the longest key", LONGEST_KEY, "D5PifvbV1S-8mgsL2CIBdjCbc0NvB55vhAmHxeZXgvY"],
 ];
 
 describe("the id", () => {
-  test.each(ID_VECTORS)("of %s is frozen", (_, tuple, id) => {
-    expect(identityOf(toParts(tuple))).toEqual({ id, parts: toParts(tuple) });
+  test.each(ID_VECTORS)("of %s never changes between versions", (_, tuple, id) => {
+    expect(toIdentity(toParts(tuple))).toEqual({ id, parts: toParts(tuple) });
   });
 
   test("differs between composed and decomposed letters: parts are compared byte by byte", () => {
@@ -58,19 +58,19 @@ describe("the id", () => {
     expect(idOf(["shop", "", "charge", "cafe\u0301"])).toBe(decomposed);
   });
 
-  test("differs by case and by blanks: nothing is trimmed or folded", () => {
+  test("differs by case and by white space: nothing is trimmed or folded", () => {
     const ids = ["key", "Key", "key ", " key", "key\n", "key\0"].map((key) => idOf(["a", "b", "c", key]));
     expect(new Set(ids).size).toBe(6);
   });
 
-  test("shows its first 16 digits in logs", () => {
+  test("is shortened to its first 16 digits in logs", () => {
     expect(shortHash("ecd3a5f77bfd5dd82b9fc02e7509489615210697b104d66353587fd5988d5d05")).toBe(
       "ecd3a5f77bfd5dd8",
     );
   });
 });
 
-/** Text that looks like our own framing: digits, colons, and what a naive join would put between parts. */
+/** Text that looks like our own framing: digits, colons, and separators of a naive join. */
 const framing = fc.string({
   unit: fc.constantFrom("0", "1", "2", "9", ":", "|", "/", "a", "\0", "é", "🔑"),
   maxLength: 12,
@@ -78,7 +78,7 @@ const framing = fc.string({
 const part = fc.oneof(framing, fc.string({ unit: "grapheme", maxLength: 20 }));
 const name = part.filter((text) => text !== "");
 const tuples = fc.tuple(part, part, part, part);
-/** Two ways to cut one text into four parts: every shift of characters between neighbours. */
+/** Two ways to cut the same text into four parts, with every shift of characters between neighbours. */
 const cuts = fc
   .tuple(
     fc.array(fc.constantFrom("0", "1", "3", ":", "a", "é", "🔑"), { minLength: 1, maxLength: 16 }),
@@ -94,7 +94,7 @@ const cuts = fc
   });
 
 describe("no two identities share an id", () => {
-  test("whatever their parts", () => {
+  test("for any parts", () => {
     fc.assert(
       fc.property(tuples, tuples, (a, b) => {
         expect(idOf(a) === idOf(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
@@ -103,7 +103,7 @@ describe("no two identities share an id", () => {
     );
   });
 
-  test("wherever one text is cut into parts", () => {
+  test("wherever the same text is cut into parts", () => {
     fc.assert(
       fc.property(cuts, ([a, b]) => {
         expect(idOf(a) === idOf(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
@@ -130,7 +130,7 @@ describe("no two identities share an id", () => {
     expect(new Set(rivals.map(idOf)).size).toBe(12);
   });
 
-  test("nor a derived key", () => {
+  test("and no two derived keys are the same", () => {
     fc.assert(
       fc.property(tuples, tuples, name, name, (a, b, nameOfA, nameOfB) => {
         const isSame = JSON.stringify([...a, nameOfA]) === JSON.stringify([...b, nameOfB]);
@@ -142,39 +142,41 @@ describe("no two identities share an id", () => {
 
 describe("a part", () => {
   const LONGEST: readonly (readonly [what: string, text: string])[] = [
-    ["1,024 letters", "a".repeat(1_024)],
-    ["512 letters of two bytes", "é".repeat(512)],
-    ["the first letter of two bytes", "\u0080".repeat(512)],
-    ["the last letter of two bytes", "\u07ff".repeat(512)],
-    ["the first letter of three bytes", `${"\u0800".repeat(341)}a`],
-    ["the last letter before the surrogates", `${"\ud7ff".repeat(341)}a`],
-    ["the first letter after the surrogates", `${"\ue000".repeat(341)}a`],
-    ["the last letter of three bytes", `${"\uffff".repeat(341)}a`],
-    ["the first letter of four bytes", "\u{10000}".repeat(256)],
-    ["the last letter of four bytes", "\u{10ffff}".repeat(256)],
-    ["341 letters of three bytes and one of one", `${"客".repeat(341)}a`],
-    ["256 letters of four bytes, which are two code units each", "🔑".repeat(256)],
+    ["1,024 one-byte characters", "a".repeat(1_024)],
+    ["512 two-byte characters", "é".repeat(512)],
+    ["the first two-byte character", "\u0080".repeat(512)],
+    ["the last two-byte character", "\u07ff".repeat(512)],
+    ["the first three-byte character", `${"\u0800".repeat(341)}a`],
+    ["the last character before the surrogates", `${"\ud7ff".repeat(341)}a`],
+    ["the first character after the surrogates", `${"\ue000".repeat(341)}a`],
+    ["the last three-byte character", `${"\uffff".repeat(341)}a`],
+    ["the first four-byte character", "\u{10000}".repeat(256)],
+    ["the last four-byte character", "\u{10ffff}".repeat(256)],
+    ["341 three-byte characters and a one-byte one", `${"客".repeat(341)}a`],
+    ["256 four-byte characters of two code units each", "🔑".repeat(256)],
   ];
 
-  test.each(LONGEST)("may have 1,024 bytes in UTF-8 and not one more: %s", (_, text) => {
+  test.each(LONGEST)("may have at most 1,024 bytes in UTF-8: %s", (_, text) => {
     expect(MAX_PART_BYTES).toBe(1_024);
-    expect(identityOf(toParts(["a", "b", "c", text])).parts.key).toBe(text);
+    expect(toIdentity(toParts(["a", "b", "c", text])).parts.key).toBe(text);
     expect(() => idOf(["a", "b", "c", `${text}a`])).toThrow(failure("key-invalid", "key has 1025 bytes"));
   });
 
   test.each([
     ["a high surrogate at the end", "order-\ud83d"],
     ["a low surrogate at the start", "\udd11-order"],
-    ["a high surrogate before a letter", "\ud83dx"],
-    ["the first of all surrogates", "\ud800"],
-    ["the last of the high ones", "\udbff"],
-    ["the first of the low ones", "\udc00"],
-    ["the last of all surrogates", "\udfff"],
-    ["the first high surrogate before what comes after all surrogates", "\ud800\ue000"],
+    ["a high surrogate in front of a letter", "\ud83dx"],
+    ["the first surrogate", "\ud800"],
+    ["the last high surrogate", "\udbff"],
+    ["the first low surrogate", "\udc00"],
+    ["the last surrogate", "\udfff"],
+    ["the first high surrogate in front of the first character after the surrogates", "\ud800\ue000"],
     ["surrogates in the wrong order", "\udd11\ud83d"],
-    ["two high surrogates before a low one", "\ud83d\ud83d\udd11"],
-  ])("must be well-formed text: not %s", (_, text) => {
-    expect(() => idOf(["a", "b", "c", text])).toThrow(failure("key-invalid", "key has a lone surrogate"));
+    ["two high surrogates in front of a low one", "\ud83d\ud83d\udd11"],
+  ])("must be well-formed text, not %s", (_, text) => {
+    expect(() => idOf(["a", "b", "c", text])).toThrow(
+      failure("key-invalid", "key contains a lone surrogate"),
+    );
   });
 
   test.each([
@@ -187,7 +189,7 @@ describe("a part", () => {
     [() => "key", "a function"],
     [{ text: "key" }, "an object"],
     [new Object("key"), "an object"],
-  ])("must be a string: not %o", (value, found) => {
+  ])("must be a string, not %o", (value, found) => {
     expect(() => checkedPart(value, "key", "key-invalid")).toThrow(
       failure("key-invalid", `key is ${found}; it must be a string`),
     );
@@ -198,24 +200,24 @@ describe("a part", () => {
     ["scope", "options-invalid"],
     ["operation", "options-invalid"],
     ["key", "key-invalid"],
-  ] as const)("that is bad is named: %s gives %s", (name, code) => {
+  ] as const)("is named in the error if it is invalid: %s throws %s", (name, code) => {
     const good = toParts(CHARGE);
     for (const bad of ["x".repeat(1_025), "\ud800", 7 as unknown as string]) {
-      expect(() => identityOf({ ...good, [name]: bad })).toThrow(failure(code, `${name} `));
+      expect(() => toIdentity({ ...good, [name]: bad })).toThrow(failure(code, `${name} `));
     }
   });
 
-  test("that is checked alone may not be empty", () => {
+  test("may not be empty if it is checked alone", () => {
     expect(() => checkedPart("", "name", "key-invalid")).toThrow(failure("key-invalid", "name "));
   });
 
-  test("that is good is answered as it is", () => {
+  test("is returned unchanged if it is valid", () => {
     expect(checkedPart("order-42", "key", "key-invalid")).toBe("order-42");
   });
 });
 
 describe("deriveKey", () => {
-  test.each(DERIVED_VECTORS)("for %s of %s is frozen", (name, _, tuple, derived) => {
+  test.each(DERIVED_VECTORS)("for %s of %s never changes between versions", (name, _, tuple, derived) => {
     expect(deriveKey(toParts(tuple), name)).toBe(derived);
   });
 
@@ -233,12 +235,12 @@ describe("deriveKey", () => {
     ["null", null],
     ["a lone surrogate", "\ud800"],
     ["1,025 bytes", "x".repeat(1_025)],
-    ["empty text", ""],
-  ])("refuses %s for a name", (_, named) => {
+    ["an empty string", ""],
+  ])("refuses %s as a name", (_, named) => {
     expect(() => deriveKey(toParts(CHARGE), named as string)).toThrow(failure("key-invalid", "name "));
   });
 
-  test("is handed to the work, the same for every attempt", async () => {
+  test("is passed to the work, the same for every attempt", async () => {
     const guard = createGuard({ store: memoryStore(), namespace: "shop", purgeEveryMs: 0 });
     const request = { operation: "charge", scope: "customer-7", key: "order-42" };
     const seen: [number: number, derived: string][] = [];

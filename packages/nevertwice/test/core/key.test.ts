@@ -1,4 +1,4 @@
-/** Keys of several parts: no two lists of parts make one key, whatever is in them. */
+/** Tests keys of several parts: two different lists of parts never make the same key. */
 import fc from "fast-check";
 import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
 import {
@@ -13,7 +13,7 @@ import { createGuard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 
 const special = fc.string({
-  unit: fc.constantFrom("|", "\\", "#", "?", "~", "n", "1", "-", ".", "e", "true", "a"),
+  unit: fc.constantFrom("|", "\\", "#", "?", "~", "n", "1", "-", ".", "e", "true", "a", "d", "b", "AQ=="),
   maxLength: 6,
 });
 const part: fc.Arbitrary<KeyPart> = fc.oneof(
@@ -24,23 +24,39 @@ const part: fc.Arbitrary<KeyPart> = fc.oneof(
   fc.bigInt({ min: -3n, max: 12n }),
   fc.boolean(),
   fc.constant(null),
+  fc.integer({ min: -3, max: 12 }).map((ms) => new Date(ms)),
+  fc.uint8Array({ max: 2, maxLength: 3 }),
+  fc.uint8Array({ max: 2, maxLength: 3 }).map((bytes) => bytes.slice().buffer),
 );
 const lists = fc.array(part, { minLength: 1, maxLength: 4 });
-/** What a list of parts is, told by other means than the key's own text. */
-const told = (list: readonly KeyPart[]) =>
-  JSON.stringify(list.map((each) => [each === null ? "null" : typeof each, String(each)]));
+/** Describes a list of parts independently of the key's text. */
+const describeParts = (list: readonly KeyPart[]) =>
+  JSON.stringify(list.map((each) => [kindOf(each), contentOf(each)]));
+
+function kindOf(each: KeyPart): string {
+  if (typeof each !== "object" || each === null) return each === null ? "null" : typeof each;
+  return each instanceof Date ? "date" : "bytes";
+}
+
+function contentOf(each: KeyPart): string {
+  if (each instanceof Date) return String(each.getTime());
+  if (each instanceof ArrayBuffer) return String(new Uint8Array(each));
+  return String(each);
+}
 
 describe("a composite key", () => {
-  test("is one text for one list of parts", () => {
+  test("has the same text only for the same list of parts", () => {
     fc.assert(
       fc.property(lists, lists, (a, b) => {
-        expect(compositeKey(...a).text === compositeKey(...b).text).toBe(told(a) === told(b));
+        expect(compositeKey(...a).text === compositeKey(...b).text).toBe(
+          describeParts(a) === describeParts(b),
+        );
       }),
       { numRuns: 2_000 },
     );
   });
 
-  test("stays apart wherever the separators of one text are put", () => {
+  test("differs from the key of the same parts joined by a separator", () => {
     const pieces = fc.array(special, { minLength: 1, maxLength: 4 });
     fc.assert(
       fc.property(pieces, fc.constantFrom("", "|", "\\", "\\|", "\\\\"), (list, glue) => {
@@ -54,6 +70,13 @@ describe("a composite key", () => {
   test.each<[parts: readonly KeyPart[], text: string]>([
     [["order", 17, "refund"], "order|#17|refund"],
     [["a", "b"], "a|b"],
+    [[new Date(1_700_000_000_000)], "~d1700000000000"],
+    [[new Date(-1)], "~d-1"],
+    [[new Uint8Array([1, 2, 255])], "~bAQL/"],
+    [[Buffer.from([1, 2, 255])], "~bAQL/"],
+    [[new Uint8Array([1, 2, 255]).buffer], "~bAQL/"],
+    [[new Uint8Array([0, 1, 2, 255]).subarray(1)], "~bAQL/"],
+    [["~d0"], "\\~d0"],
     [["a|b"], "a\\|b"],
     [["a\\", "b"], "a\\\\|b"],
     [["a\\|b"], "a\\\\\\|b"],
@@ -85,11 +108,11 @@ describe("a composite key", () => {
     expect(`${key}`).toBe(text);
   });
 
-  test("takes -0 for 0", () => {
+  test("treats -0 as 0", () => {
     expect(compositeKey(-0).text).toBe("#0");
   });
 
-  test("tells a value from every other that looks like it", () => {
+  test("distinguishes a value from every other one that looks like it", () => {
     const lookalikes: readonly KeyPart[] = [
       1,
       "1",
@@ -111,11 +134,11 @@ describe("a composite key", () => {
   test.each([
     [["order", 17, "refund"], "960b6e76edfc1708"],
     [[null], "7ace431cb61584cb"],
-  ])("of %j has 16 digits of SHA-256 for log lines", (parts, hash) => {
+  ])("of %j has a hash of 16 SHA-256 digits for log lines", (parts, hash) => {
     expect(compositeKey(...parts).hash).toBe(hash);
   });
 
-  test("keeps its parts as they were given", () => {
+  test("keeps its parts as given", () => {
     const operands: KeyPart[] = [640, true];
     const key = operationKey({ operation: "resize", arguments: operands });
     operands.push("changed later");
@@ -124,7 +147,7 @@ describe("a composite key", () => {
     expect(Object.is(compositeKey(-0).parts[0], -0)).toBe(true);
   });
 
-  test("without parts is no key", () => {
+  test("without parts is refused", () => {
     expect(() => compositeKey()).toThrow(expect.objectContaining({ code: "key-missing" }));
   });
 
@@ -140,7 +163,8 @@ describe("a composite key", () => {
     ["a function", () => "x", "part 1 of the key is a function;"],
     ["an object", {}, "part 1 of the key is an object;"],
     ["an array", ["x"], "part 1 of the key is an object;"],
-    ["a Date", new Date(0), "part 1 of the key is an object;"],
+    ["an invalid Date", new Date(Number.NaN), "part 1 of the key is an invalid date;"],
+    ["an array of two-byte numbers", new Uint16Array(1), "part 1 of the key is an object;"],
     ["another key", compositeKey("x"), "part 1 of the key is an object;"],
     ["a lone surrogate", "\ud83d", "part 1 of the key is text with a lone surrogate;"],
   ])("refuses %s, and says which part it is", (_, bad, found) => {
@@ -153,7 +177,7 @@ describe("a composite key", () => {
 describe("the builders", () => {
   test.each<[what: string, key: Key, text: string]>([
     ["an event", eventKey({ source: "github", id: "42" }), "event|github|42"],
-    ["an event with a number for an id", eventKey({ source: "github", id: 42 }), "event|github|#42"],
+    ["an event with a numeric id", eventKey({ source: "github", id: 42 }), "event|github|#42"],
     ["an action", actionKey({ resource: "payment", id: 17, action: "refund" }), "action|payment|#17|refund"],
     [
       "an action with a detail",
@@ -161,7 +185,7 @@ describe("the builders", () => {
       "action|payment|#17|refund|#500",
     ],
     [
-      "an action with null for a detail",
+      "an action with null as its detail",
       actionKey({ resource: "payment", id: 17, action: "refund", detail: null }),
       "action|payment|#17|refund|~",
     ],
@@ -170,12 +194,16 @@ describe("the builders", () => {
       operationKey({ operation: "resize", arguments: [640, true] }),
       "operation|resize|#640|?true",
     ],
-    ["an operation on nothing", operationKey({ operation: "resize", arguments: [] }), "operation|resize"],
-  ])("name %s", (_, key, text) => {
+    [
+      "an operation without arguments",
+      operationKey({ operation: "resize", arguments: [] }),
+      "operation|resize",
+    ],
+  ])("write %s as text", (_, key, text) => {
     expect(key.text).toBe(text);
   });
 
-  test("never make one key of an event, an action and an operation", () => {
+  test("never make the same key for an event, an action and an operation", () => {
     fc.assert(
       fc.property(part, part, part, part, (a, b, c, d) => {
         const texts = [
@@ -191,7 +219,7 @@ describe("the builders", () => {
     );
   });
 
-  test("refuse a missing member as a part of the key", () => {
+  test("refuse a missing member", () => {
     const event = { source: "github" } as { source: string; id: string };
     expect(() => eventKey(event)).toThrow(expect.objectContaining({ code: "key-invalid" }));
   });
@@ -199,7 +227,7 @@ describe("the builders", () => {
   test("are typed by their parts", () => {
     expectTypeOf(compositeKey("a", 1, 1n, true, null)).toEqualTypeOf<Key>();
     expectTypeOf(eventKey({ source: "a", id: 1 })).toEqualTypeOf<Key>();
-    // @ts-expect-error an object is no part.
+    // @ts-expect-error an object cannot be a part of a key.
     expect(() => compositeKey({})).toThrow();
   });
 });
@@ -208,7 +236,7 @@ describe("a guard", () => {
   const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
   afterEach(() => guard.forget({ scope: "customer-7" }));
 
-  test("takes a key for its text, and the text for the key", async () => {
+  test("treats a key and its text as the same key", async () => {
     const key = actionKey({ resource: "payment", id: 17, action: "refund" });
     const about = { operation: "refund", scope: "customer-7" };
     expect(await guard.run({ ...about, key }, () => "first")).toBe("first");

@@ -1,4 +1,4 @@
-/** One lease by itself: when it renews, when it is lost, and that it stays still once it is over. */
+/** Tests one lease in isolation: when it renews, when it is lost, and that it does nothing once it is over. */
 import { expect, test } from "vitest";
 import { Lease, type LeaseOptions } from "../../src/core/lease.ts";
 import { createWorld } from "../../src/testing/simulation/world.ts";
@@ -6,7 +6,7 @@ import { createCountingTimer } from "./scene.ts";
 
 const LEASE_MS = 900;
 
-/** A lease claimed at 0 on virtual time, whose renewals are answered by `renew`. */
+/** A lease claimed at 0 in virtual time, whose renewals are answered by `renew`. */
 function createLease({ renew = () => Promise.resolve(true), ...options }: Partial<LeaseOptions> = {}) {
   const { world, timer, noted } = createCountingTimer();
   const renewedAt: number[] = [];
@@ -40,14 +40,14 @@ function createLease({ renew = () => Promise.resolve(true), ...options }: Partia
   };
 }
 
-test("a renewal that fails is repeated after a tenth of the lease, until a tenth before its end", async () => {
+test("retries a failed renewal after a tenth of the lease, until a tenth before its end", async () => {
   const { renewedAt, lost, advanceTo } = createLease({ renew: () => Promise.reject(new Error("away")) });
   await advanceTo(2_000);
   expect(renewedAt).toEqual([300, 390, 480, 570, 660, 750]);
   expect(lost).toEqual([["not-renewed", 810]]);
 });
 
-test("a renewal counts from when it was sent: one that is answered late is followed at once by the next", async () => {
+test("counts a renewal from when it was sent: a late answer is followed at once by the next renewal", async () => {
   const delays = [400, 0];
   const scene = createLease({ renew: () => scene.answerAfter(delays.shift() ?? 5_000, true) });
   await scene.advanceTo(3_000);
@@ -55,14 +55,14 @@ test("a renewal counts from when it was sent: one that is answered late is follo
   expect(scene.lost).toEqual([["not-renewed", 1_510]]);
 });
 
-test("nothing more is sent while a renewal is under way", async () => {
+test("sends nothing more while a renewal is in flight", async () => {
   const { renewedAt, lost, advanceTo } = createLease({ renew: () => new Promise(() => {}) });
   await advanceTo(3_000);
   expect(renewedAt).toEqual([300]);
   expect(lost).toEqual([["not-renewed", 810]]);
 });
 
-test("a lease keeps one timer while it lives, and none once it is stopped or lost", async () => {
+test("a lease keeps one timer while it is alive, and none once it is stopped or lost", async () => {
   const stopped = createLease();
   for (let at = 50; at <= 5_000; at += 50) {
     await stopped.advanceTo(at);
@@ -84,7 +84,7 @@ test("a lease keeps one timer while it lives, and none once it is stopped or los
 });
 
 test.each([true, false])(
-  "a lease that is stopped while a renewal is under way stays as it is, though the answer be %s",
+  "a lease that is stopped while a renewal is in flight does not change when the answer is %s",
   async (answer) => {
     const scene = createLease({ renew: () => scene.answerAfter(100, answer) });
     await scene.advanceTo(350);
@@ -97,7 +97,7 @@ test.each([true, false])(
   },
 );
 
-test("a renewal that fails after the lease was stopped is not repeated", async () => {
+test("does not retry a renewal that fails after the lease was stopped", async () => {
   const scene = createLease({
     renew: () => scene.answerAfter(100, true).then(() => Promise.reject(new Error("away"))),
   });
@@ -108,7 +108,7 @@ test("a renewal that fails after the lease was stopped is not repeated", async (
   expect(scene.armedTimers()).toBe(0);
 });
 
-test("a renewal that succeeds after the lease was lost does not bring it back", async () => {
+test("a renewal that succeeds after the lease was lost does not restore it", async () => {
   const scene = createLease({ renew: () => scene.answerAfter(600, true) });
   await scene.advanceTo(5_000);
   expect(scene.renewedAt).toEqual([300]);
@@ -116,7 +116,7 @@ test("a renewal that succeeds after the lease was lost does not bring it back", 
   expect(scene.lease.isLost()).toBe(true);
 });
 
-test("a lease is lost once, for the first reason, and not at all once it was stopped", () => {
+test("a lease is lost once, for the first reason, and never after it was stopped", () => {
   const twice = createLease();
   const signal = twice.lease.signal();
   twice.lease.lose("guard-closed");
@@ -134,7 +134,7 @@ test("a lease is lost once, for the first reason, and not at all once it was sto
   expect(stopped.lease.isLost()).toBe(false);
 });
 
-test("the signal is the same whenever it is asked for, also after the loss", () => {
+test("returns the same signal on every call, also after the loss", () => {
   const { lease } = createLease();
   const early = lease.signal();
   expect(lease.signal()).toBe(early);
@@ -148,7 +148,7 @@ test("the signal is the same whenever it is asked for, also after the loss", () 
   expect(late.signal().reason).toBe("overtaken");
 });
 
-test("a lease whose time is up is lost although a blocked event loop fired no timer", () => {
+test("a lease whose time is up is lost even if a blocked event loop fired no timer", () => {
   let now = 0;
   const blocked = { now: () => now, after: () => () => {} };
   const { lease } = createLease({ timer: blocked });
@@ -163,14 +163,14 @@ test("a lease whose time is up is lost although a blocked event loop fired no ti
   expect(isLostAt(810)).toEqual([true, true]);
 });
 
-test("an attempt without a claim has nothing to renew or to lose but its running time", async () => {
+test("an attempt without a claim has nothing to renew, and can only exceed its running time", async () => {
   const { renewedAt, lost, advanceTo } = createLease({ sentAt: undefined, maxRunMs: 2_000 });
   await advanceTo(5_000);
   expect(renewedAt).toEqual([]);
   expect(lost).toEqual([["ran-too-long", 2_000]]);
 });
 
-test("a timer that fires a little early sends no renewal early, and none twice", async () => {
+test("a timer that fires slightly early sends no renewal early, and none twice", async () => {
   const world = createWorld();
   const early = {
     now: world.now,

@@ -1,4 +1,4 @@
-/** What a guard tells its observer, and what it never tells. */
+/** Tests what a guard reports to its observer, and what it never reports. */
 import { expect, test } from "vitest";
 import { createScene } from "./scene.ts";
 
@@ -21,7 +21,7 @@ test("events carry short hashes, never keys, scopes, tokens or values", async ()
     expect(event).toMatchObject({ operation: "charge", keyHash: expect.stringMatching(/^[0-9a-f]{16}$/) });
 });
 
-test("an observer that throws, or rejects, breaks nothing", async () => {
+test("an observer that throws or rejects breaks nothing", async () => {
   const thrower = createScene();
   const guard = thrower.another({
     observer: () => {
@@ -34,7 +34,7 @@ test("an observer that throws, or rejects, breaks nothing", async () => {
   await new Promise((resolve) => setImmediate(resolve));
 });
 
-test("waiting, taking over and refusing are told apart", async () => {
+test("distinguishes waiting from refusing", async () => {
   const scene = createScene({ leaseMs: 100 });
   const owner = scene.another().run(request, () => scene.sleep(50).then(() => 1));
   await scene.advance(1);
@@ -45,7 +45,7 @@ test("waiting, taking over and refusing are told apart", async () => {
   expect(scene.events.at(-1)).toMatchObject({ kind: "replayed", refused: true });
 });
 
-test("one call is told to have waited once, however often it had to claim again", async () => {
+test("reports that a call waited only once, however often it had to claim again", async () => {
   const scene = createScene({ leaseMs: 20, storeTimeoutMs: 1_000 });
   const owner = scene
     .another()
@@ -60,7 +60,7 @@ test("one call is told to have waited once, however often it had to claim again"
   expect(scene.kinds().filter((kind) => kind === "waited")).toEqual(["waited"]);
 });
 
-test("claimed and completed tell fence, number and how long the work ran", async () => {
+test("claimed and completed report the fence, the number and how long the work ran", async () => {
   const scene = createScene();
   await scene.settle(scene.guard.run(request, () => scene.sleep(70)));
   expect(scene.events).toEqual([
@@ -81,7 +81,7 @@ test("claimed and completed tell fence, number and how long the work ran", async
   ]);
 });
 
-test("guard.about names a subject as its events do", async () => {
+test("guard.about describes a subject as its events do", async () => {
   const { guard, events } = createScene();
   const subject = { operation: "charge", scope: "anna", key: "order-1" };
   await guard.run(subject, () => 1);

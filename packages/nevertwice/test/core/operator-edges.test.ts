@@ -1,4 +1,4 @@
-/** What operators are shown and told, to the letter. */
+/** Tests exactly what operators see and receive. */
 import { expect, test } from "vitest";
 import { NevertwiceError } from "../../src/core/errors.ts";
 import type { Store, StoreRecord } from "../../src/core/store.ts";
@@ -7,7 +7,7 @@ import { createScene, lapse } from "./scene.ts";
 const request = { operation: "charge", scope: "alice", key: "order-1" };
 const START_FENCE = 1_700_000_000_000_000;
 
-test("read shows the whole of a record, and nothing else", async () => {
+test("read returns every field of a record, and nothing else", async () => {
   const scene = createScene({ leaseMs: 1_000, retentionMs: 5_000, onLapsed: "hold" });
   await scene.settle(scene.guard.run(request, () => scene.sleep(100).then(() => "value")));
   expect(await scene.guard.read(request)).toEqual({
@@ -28,7 +28,7 @@ test("read shows the whole of a record, and nothing else", async () => {
   });
 });
 
-test("listUnknown asks for lapsed records of its namespace, a hundred at a time unless told otherwise", async () => {
+test("listUnknown requests lapsed records of its namespace, a hundred at a time by default", async () => {
   const { another, inner } = createScene();
   const asked: unknown[] = [];
   const store: Store = {
@@ -59,7 +59,7 @@ test("listUnknown asks for lapsed records of its namespace, a hundred at a time 
     await expect(wrong(page)).rejects.toMatchObject({ code: "options-invalid" });
 });
 
-test("forget of a scope goes from page to page, and does not count what went by itself", async () => {
+test("forget of a scope reads page after page, and does not count records that disappeared in the meantime", async () => {
   const { another, inner } = createScene();
   const guard = another();
   for (const key of ["a", "b", "c"]) await guard.run({ ...request, key }, () => key);
@@ -97,7 +97,7 @@ test("ready reads a record that cannot exist, and changes nothing", async () => 
   expect(ids).toEqual(["0".repeat(64)]);
 });
 
-test("an operator's call says unavailable with the cause, whatever the store threw, and hands its own refusals on", async () => {
+test("an operator call throws unavailable with the cause whatever the store threw, and passes the store's own refusals on", async () => {
   const { another, inner } = createScene();
   const failingWith = (error: unknown) => another({ store: { ...inner, read: () => Promise.reject(error) } });
   await expect(failingWith(new Error("cut off")).read(request)).rejects.toMatchObject({
@@ -111,10 +111,15 @@ test("an operator's call says unavailable with the cause, whatever the store thr
     cause: "no words",
   });
   const full = new NevertwiceError("store-full", "no room");
-  await expect(failingWith(full).forget(request)).rejects.toBe(full);
+  const { code, message } = full;
+  await expect(failingWith(full).forget(request)).rejects.toMatchObject({
+    code,
+    message,
+    operation: "charge",
+  });
 });
 
-test("a decision that the store does not confirm, or refuses, is not called decided", async () => {
+test("resolve does not report a decision as made if the store refuses it or does not confirm it", async () => {
   for (const [decision, method] of [
     [{ status: "done", value: 1 }, "complete"],
     [{ status: "not-done" }, "abandon"],
@@ -134,7 +139,7 @@ test("a decision that the store does not confirm, or refuses, is not called deci
   }
 });
 
-test("a decision wants a fence that is a whole number", async () => {
+test("resolve requires a fence that is a whole number", async () => {
   const scene = createScene({ onLapsed: "hold" });
   const fence = await lapse(scene, request);
   const resolve = scene.guard.resolve as (subject: object, decision: object) => Promise<boolean>;
@@ -145,7 +150,7 @@ test("a decision wants a fence that is a whole number", async () => {
   expect((await scene.guard.read(request))?.fence).toBe(fence);
 });
 
-test("a stale decision touches nothing, and a decision is told to the observer with the fence of its own claim", async () => {
+test("a stale decision changes nothing, and a decision is reported to the observer with the fence of its own claim", async () => {
   const scene = createScene({ onLapsed: "hold" });
   const fence = await lapse(scene, request);
   const decide = (given: number) =>
@@ -158,7 +163,7 @@ test("a stale decision touches nothing, and a decision is told to the observer w
   expect(scene.events[2]).toMatchObject({ kind: "completed", fence: fence + 1 });
 });
 
-test("a decision whose record is gone, or was completed by another, is not called decided", async () => {
+test("resolve returns false if the record is gone or was completed by another attempt", async () => {
   for (const found of [undefined, { state: "completed", token: "another's", outcome: "1" }]) {
     const scene = createScene({ onLapsed: "hold" });
     const fence = await lapse(scene, request);
@@ -173,7 +178,7 @@ test("a decision whose record is gone, or was completed by another, is not calle
   }
 });
 
-test("forget of a subject that lacks its key or its operation is refused, and does not erase the scope", async () => {
+test("forget refuses a subject without key or operation, and does not erase the scope", async () => {
   const { guard } = createScene();
   await guard.run(request, () => "kept");
   const forget = guard.forget as (what: unknown) => Promise<unknown>;

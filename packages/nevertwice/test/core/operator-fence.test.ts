@@ -1,4 +1,7 @@
-/** Whoever forgets or reopens what they saw names its fence: what has moved on since then is left alone. */
+/**
+ * Tests that an operator can forget or reopen a record only with its current fence: a record that has changed since
+ * is left unchanged.
+ */
 import { expect, test } from "vitest";
 import { createGuard } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
@@ -14,7 +17,7 @@ async function completedTwice() {
   return { guard, seen, present: (await guard.read(subject))?.fence as number };
 }
 
-test("a record is not reopened by the fence that it had before", async () => {
+test("does not reopen a record with an earlier fence", async () => {
   const { guard, seen, present } = await completedTwice();
   expect(await guard.reopen({ ...subject, fence: seen })).toBe(false);
   expect(await guard.run(subject, () => "third")).toBe("second");
@@ -22,7 +25,7 @@ test("a record is not reopened by the fence that it had before", async () => {
   expect(await guard.run(subject, () => "third")).toBe("third");
 });
 
-test("a record is not forgotten by the fence that it had before", async () => {
+test("does not forget a record with an earlier fence", async () => {
   const { guard, seen, present } = await completedTwice();
   expect(await guard.forget({ ...subject, fence: seen })).toBe(false);
   expect(await guard.run(subject, () => "third")).toBe("second");

@@ -1,11 +1,11 @@
-/** What people do to single records: read, forget; and how a guard starts, purges and closes. */
+/** Tests what operators do to records (read, forget, list), and how a guard starts, purges and closes. */
 import { expect, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import { createScene } from "./scene.ts";
 
 const request = { operation: "charge", scope: "alice", key: "order-1" };
 
-test("read shows a record in every state, without its token", async () => {
+test("read returns a record in every state, without its token", async () => {
   const scene = createScene({ leaseMs: 1_000, retentionMs: 5_000 });
   expect(await scene.guard.read(request)).toBeUndefined();
   const run = scene.guard.run(request, () => scene.sleep(100).then(() => ({ receipt: 1 })));
@@ -31,7 +31,7 @@ test("read shows a record in every state, without its token", async () => {
   expect(JSON.stringify(view)).not.toContain("token");
 });
 
-test("forget removes a released key, leaves a marker over a completed one, and refuses a running one", async () => {
+test("forget removes a released key, leaves a marker for a completed one, and refuses a running one", async () => {
   const scene = createScene();
   expect(await scene.guard.forget(request)).toBe(false);
   await scene.guard.run(request, () => Promise.reject(new Error("no"))).catch(() => {});
@@ -55,7 +55,7 @@ test("forget removes a released key, leaves a marker over a completed one, and r
   });
 });
 
-test("forget of a scope erases all of it, page by page, and says what was under way", async () => {
+test("forget of a scope erases all of it, page by page, and reports the number of keys in flight", async () => {
   const scene = createScene();
   for (let i = 0; i < 250; i++) await scene.guard.run({ ...request, key: `k${i}` }, () => i);
   await scene.guard.run({ ...request, scope: "bob" }, () => "bob's");
@@ -68,7 +68,7 @@ test("forget of a scope erases all of it, page by page, and says what was under 
   await expect(scene.guard.forget({ scope: "" })).rejects.toMatchObject({ code: "scope-missing" });
 });
 
-test("a store without list or forget says so", async () => {
+test("operator calls throw options-invalid if the store has no list or forget", async () => {
   const scene = createScene();
   const { list: _, forget: __, ...plain } = scene.inner;
   const guard = scene.another({ store: plain as Store });
@@ -79,7 +79,7 @@ test("a store without list or forget says so", async () => {
   await expect(scene.guard.listUnknown({ limit: 0 })).rejects.toMatchObject({ code: "options-invalid" });
 });
 
-test("operator calls refuse what names no record, and members that nobody knows", async () => {
+test("operator calls refuse arguments that name no record, and unknown members", async () => {
   const { guard } = createScene();
   const calls = guard as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
   for (const [name, ...args] of [
@@ -102,14 +102,14 @@ test("operator calls refuse what names no record, and members that nobody knows"
   await expect(guard.forget({} as { scope: string })).rejects.toMatchObject({ code: "scope-missing" });
 });
 
-test("ready resolves when the store answers and says unavailable when it does not", async () => {
+test("ready resolves when the store answers, and throws unavailable when it does not", async () => {
   const scene = createScene({ storeTimeoutMs: 50 });
   await scene.guard.ready();
   scene.store.plan("read", "hang");
   await expect(scene.settle(scene.guard.ready())).rejects.toMatchObject({ code: "unavailable" });
 });
 
-test("guards purge in bites in the background, and the observer is told how many went", async () => {
+test("purges in batches in the background, and reports the number of removed records to the observer", async () => {
   const scene = createScene({ retentionMs: 1_000, purgeEveryMs: 60_000 });
   for (let i = 0; i < 1_200; i++) await scene.guard.run({ ...request, key: `k${i}` }, () => i);
   await scene.advance(70_000);
@@ -118,7 +118,7 @@ test("guards purge in bites in the background, and the observer is told how many
   await scene.guard.close();
 });
 
-test("a purge that fails is tried again at its next time; purgeEveryMs 0 turns it off", async () => {
+test("retries a failed purge at its next time; purgeEveryMs 0 turns purging off", async () => {
   const scene = createScene({ retentionMs: 1_000, purgeEveryMs: 10_000 });
   scene.store.plan("purge", "refuse");
   await scene.guard.run(request, () => 1);
@@ -130,7 +130,7 @@ test("a purge that fails is tried again at its next time; purgeEveryMs 0 turns i
   expect(off.store.calls.purge).toBe(0);
 });
 
-test("close takes no new work, lets running work finish, and wakes waiters with guard-closed", async () => {
+test("close accepts no new work, lets running work finish, and wakes waiters with guard-closed", async () => {
   const scene = createScene({ waitMs: 60_000, drainMs: 5_000 });
   const owner = scene.another().run({ ...request, key: "elsewhere" }, () => scene.sleep(10_000));
   const running = scene.guard.run(request, () => scene.sleep(1_000).then(() => "finished"));
@@ -152,7 +152,7 @@ test("close takes no new work, lets running work finish, and wakes waiters with 
   await scene.settle(owner);
 });
 
-test("close: work that outlives drainMs gets its signal, is reported, and its key lapses", async () => {
+test("close: fires the signal of work that outlives drainMs and reports it, and its key lapses", async () => {
   const scene = createScene({ drainMs: 100, leaseMs: 1_000 });
   let reason: unknown;
   scene.guard
@@ -176,7 +176,7 @@ test("close: work that outlives drainMs gets its signal, is reported, and its ke
   expect(await scene.another().run(request, ({ number }) => number)).toBe(2);
 });
 
-test("close ends what the background still tries to say, after drainMs", async () => {
+test("close ends the background retries after drainMs", async () => {
   const scene = createScene({ drainMs: 200, completeWaitMs: 10 });
   for (let i = 0; i < 99; i++) scene.store.plan("complete", "refuse");
   await scene.settle(scene.guard.run(request, () => 1));

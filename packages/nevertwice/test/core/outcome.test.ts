@@ -1,4 +1,7 @@
-/** Outcomes as text: what comes back is what went in, as plain data, and what cannot be kept is said to be so. */
+/**
+ * Tests outcomes as text: a value comes back as plain data equal to what went in, and a value that cannot be stored
+ * is reported.
+ */
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -12,14 +15,14 @@ function kept(kind: "value" | "thrown", content: unknown, maxBytes = MAX_BYTES) 
   return encoded;
 }
 
-/** What a duplicate gets of this value. */
+/** Returns the value that a duplicate gets. */
 function replayed(value: unknown): unknown {
   const outcome = decodeOutcome(kept("value", value).text);
   if (outcome.kind !== "value") throw new Error(`read back as ${outcome.kind}`);
   return outcome.value;
 }
 
-/** What a duplicate is thrown for this error. */
+/** Returns the error that is thrown to a duplicate. */
 function rethrown(error: unknown): Error & { code?: unknown } {
   const outcome = decodeOutcome(kept("thrown", error).text);
   if (outcome.kind !== "thrown") throw new Error(`read back as ${outcome.kind}`);
@@ -71,18 +74,18 @@ describe("a frame", () => {
     [{ $: "date" }, '["1vt",{"$":"object","v":[["$","date"]]}]'],
     [new TypeError("no"), '["1vt",{"$":"error","v":{"name":"TypeError","message":"no"}}]'],
     [new Uint8Array([65, 66]), '["1vt",{"$":"bytes","v":"QUI="}]'],
-  ])("of %o is frozen", (value, frame) => {
+  ])("of %o never changes between versions", (value, frame) => {
     expect(kept("value", value).text).toBe(frame);
   });
 
-  test("of what was thrown says so", () => {
+  test("of a thrown value says that it was thrown", () => {
     expect(kept("thrown", "no").text).toBe('["1tp","no"]');
     expect(kept("thrown", new Error("no")).text).toBe(
       '["1tt",{"$":"error","v":{"name":"Error","message":"no"}}]',
     );
   });
 
-  test("of an outcome that is not kept says why", () => {
+  test("of an outcome that is not stored says why", () => {
     expect(notKept("too-large")).toBe('["1np",{"reason":"too-large"}]');
     expect(FORGOTTEN).toBe('["1np",{"reason":"forgotten"}]');
     expect(decodeOutcome(FORGOTTEN)).toEqual({ kind: "not-kept", reason: "forgotten" });
@@ -95,16 +98,16 @@ describe("a frame", () => {
     ["that is empty", ""],
     ["with an empty header", '["",null]'],
     ["that was cut off", '["1vp",{"receipt":'],
-    ["that is no list", '{"1vp":null}'],
-    ["that is no text", "\u0000\u0001\u0002"],
-    ["whose format is many bytes long", '["€vp",null]'],
+    ["that is not a list", '{"1vp":null}'],
+    ["of control characters", "\u0000\u0001\u0002"],
+    ["whose format is a multi-byte character", '["€vp",null]'],
     ["of another shape", '["1vz",null]'],
     ["with a tag of a later version", '["1vt",{"$":"url","v":"https://example.org"}]'],
-  ])("%s is unreadable, and so done without an outcome", (_, frame) => {
+  ])("%s is unreadable, and reads as done without an outcome", (_, frame) => {
     expect(decodeOutcome(frame)).toEqual({ kind: "not-kept", reason: "unreadable" });
   });
 
-  test("begins with its format and its kind, and is well-formed text without U+0000, whatever is in it", () => {
+  test("starts with its format and its kind, and is well-formed text without U+0000 for any content", () => {
     fc.assert(
       fc.property(rich, (value) => {
         const { text } = kept("value", value);
@@ -117,8 +120,8 @@ describe("a frame", () => {
   });
 });
 
-describe("a value comes back as it was", () => {
-  test("whatever it is made of", () => {
+describe("a replayed value equals the original", () => {
+  test("for any content", () => {
     fc.assert(
       fc.property(rich, (value) => {
         expect(isDeepStrictEqual(replayed(value), value)).toBe(true);
@@ -127,7 +130,7 @@ describe("a value comes back as it was", () => {
     );
   });
 
-  test("and the first caller gets what a duplicate gets, in a copy of its own", () => {
+  test("and the first caller gets the same value as a duplicate, in its own copy", () => {
     fc.assert(
       fc.property(rich, (value) => {
         const { content } = kept("value", value);
@@ -138,7 +141,7 @@ describe("a value comes back as it was", () => {
     );
   });
 
-  test("and nothing inside that copy is the first caller's own", () => {
+  test("and the copy shares nothing with the first caller's value", () => {
     for (const extra of [null, undefined]) {
       const value = { list: [{ deep: [1] }], extra };
       const content = kept("value", value).content as typeof value;
@@ -147,13 +150,13 @@ describe("a value comes back as it was", () => {
     }
   });
 
-  test("and an invalid Date is as invalid as it was", () => {
+  test("and an invalid Date stays invalid", () => {
     const [date] = replayed([new Date(Number.NaN)]) as [Date];
     expect(date).toBeInstanceOf(Date);
     expect(date.getTime()).toBeNaN();
   });
 
-  test("also of a value that changes whenever it is read", () => {
+  test("and the first caller's copy equals the replay even if the value changes with every read", () => {
     let reads = 0;
     const value = {
       get count() {
@@ -164,7 +167,7 @@ describe("a value comes back as it was", () => {
     expect(decodeOutcome(text)).toEqual({ kind: "value", value: content });
   });
 
-  test("bytes of every kind as a Uint8Array that shares nothing", () => {
+  test("bytes of every kind come back as a Uint8Array that shares no memory", () => {
     const source = Buffer.from([1, 2, 3, 4]);
     const { content } = kept("value", { part: source.subarray(1, 3) });
     source.fill(9);
@@ -172,7 +175,7 @@ describe("a value comes back as it was", () => {
     expect(Object.getPrototypeOf((content as { part: object }).part)).toBe(Uint8Array.prototype);
   });
 
-  test("several pieces of bytes, each in its place", () => {
+  test("several byte arrays come back in their places", () => {
     const value = [
       new Uint8Array([1]),
       new Uint8Array(),
@@ -183,7 +186,7 @@ describe("a value comes back as it was", () => {
     expect(replayed(value)).toStrictEqual(value);
   });
 
-  test("names that are special elsewhere, as own data", () => {
+  test("names with a special meaning come back as own data", () => {
     const value = JSON.parse('{"__proto__":{"isAdmin":true},"constructor":1,"$":"date","v":0}');
     for (const each of [value, { deep: [value, undefined] }]) expect(replayed(each)).toStrictEqual(each);
     const back = replayed(value) as Record<string, unknown>;
@@ -192,7 +195,7 @@ describe("a value comes back as it was", () => {
     expect(back.isAdmin).toBeUndefined();
   });
 
-  test("a Map with objects for keys, and with members in their order", () => {
+  test("a Map comes back with objects as keys and with its entries in order", () => {
     const back = replayed(
       new Map<unknown, unknown>([
         [{ a: 1 }, "object"],
@@ -207,16 +210,16 @@ describe("a value comes back as it was", () => {
     ]);
   });
 
-  test("an object without a prototype as a plain one", () => {
+  test("an object without a prototype comes back as a plain one", () => {
     const bare = Object.assign(Object.create(null), { a: 1 });
     expect(replayed(bare)).toStrictEqual({ a: 1 });
   });
 
-  test("a hole in an array as undefined", () => {
+  test("a hole in an array comes back as undefined", () => {
     expect(replayed(new Array(2))).toStrictEqual([undefined, undefined]);
   });
 
-  test("a value used twice as two equal values", () => {
+  test("a value used twice comes back as two equal values", () => {
     const address = { city: "Wien" };
     expect(replayed({ from: address, to: address })).toStrictEqual({
       from: { city: "Wien" },
@@ -225,7 +228,7 @@ describe("a value comes back as it was", () => {
   });
 });
 
-test("prototype-pollution: no frame, however made, changes what all objects inherit", () => {
+test("prototype-pollution: no frame can change what all objects inherit", () => {
   const frames = [
     '["1vp",{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}]',
     '["1vt",{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}]',
@@ -251,7 +254,7 @@ class Declined extends RangeError {
   readonly secret = "not kept";
 }
 
-describe("an error comes back", () => {
+describe("an error is replayed", () => {
   test("as a plain Error with its name, message and code, and never as its class", () => {
     const error = rethrown(new Declined("no funds"));
     expect(error).toBeInstanceOf(Error);
@@ -269,7 +272,7 @@ describe("an error comes back", () => {
     });
   });
 
-  test("with the causes behind it, whatever they are", () => {
+  test("with its chain of causes, whatever they are", () => {
     const root = Object.assign(new Error("socket"), { code: 104 });
     const error = rethrown(
       new Error("charge", { cause: new Error("request", { cause: [root, { at: new Date(5) }] }) }),
@@ -281,7 +284,7 @@ describe("an error comes back", () => {
     expect(where).toStrictEqual({ at: new Date(5) });
   });
 
-  test("without a cause if it had none, and with null if that was it", () => {
+  test("without a cause if it had none, and with null if its cause was null", () => {
     expect("cause" in rethrown(new Error("no"))).toBe(false);
     expect(rethrown(new Error("no", { cause: null })).cause).toBe(null);
   });
@@ -289,7 +292,7 @@ describe("an error comes back", () => {
   test.each<[what: string, cause: unknown]>([
     ["a function", () => {}],
     ["a class instance", new (class Socket {})()],
-    ["something deep inside", { a: [{ b: Symbol("s") }] }],
+    ["a symbol deep inside", { a: [{ b: Symbol("s") }] }],
     [
       "a member that throws when it is read",
       {
@@ -298,7 +301,7 @@ describe("an error comes back", () => {
         },
       },
     ],
-  ])("without a cause that cannot be kept: %s", (_, cause) => {
+  ])("without a cause that cannot be stored: %s", (_, cause) => {
     const error = rethrown(new Declined("no funds", { cause }));
     expect(error).toMatchObject({ name: "Declined", message: "no funds", code: "card_declined" });
     expect("cause" in error).toBe(false);
@@ -311,26 +314,26 @@ describe("an error comes back", () => {
     );
   });
 
-  test("from a circle of causes, cut somewhere", () => {
+  test("from a cycle of causes, cut at some point", () => {
     const error = new Error("first");
     error.cause = new Error("second", { cause: error });
     expect((rethrown(error).cause as Error).message).toBe("second");
   });
 
-  test("with a code only if that is text or a number", () => {
+  test("with a code only if it is a string or a number", () => {
     expect(rethrown(Object.assign(new Error("no"), { code: 5 })).code).toBe(5);
     for (const code of [{ deep: 1 }, true, null, 5n, () => {}]) {
       expect("code" in rethrown(Object.assign(new Error("no"), { code }))).toBe(false);
     }
   });
 
-  test("without the list that an AggregateError carries", () => {
+  test("without the errors of an AggregateError", () => {
     const error = rethrown(new AggregateError([new Error("a"), new Error("b")], "all failed"));
     expect(error).toMatchObject({ name: "AggregateError", message: "all failed" });
     expect("errors" in error).toBe(false);
   });
 
-  test("from within a value", () => {
+  test("inside a value", () => {
     const back = replayed({ results: [new Declined("no funds")] }) as {
       results: (Error & { code: string })[];
     };
@@ -339,7 +342,7 @@ describe("an error comes back", () => {
   });
 
   test.each(["text", 7, null, undefined, { reason: "declined" }, [1n]])(
-    "even if it is no error: %o",
+    "even if the thrown value is not an error: %o",
     (thrown) => {
       expect(rethrown(thrown)).toStrictEqual(thrown);
     },
@@ -349,35 +352,39 @@ describe("an error comes back", () => {
 const circle: unknown[] = [];
 circle.push({ circle });
 
-describe("what cannot be kept is not encodable", () => {
+describe("refuses to encode", () => {
   test.each<[what: string, value: unknown, detail: string]>([
-    ["a function", () => {}, "a function cannot be kept"],
-    ["a function inside", { next: [() => {}] }, "a function cannot be kept"],
-    ["a symbol", Symbol("s"), "a symbol cannot be kept"],
-    ["a symbol for a name", { [Symbol("s")]: 1 }, "an object with a symbol for a name cannot be kept"],
+    ["a function", () => {}, "a function cannot be stored"],
+    ["a function inside", { next: [() => {}] }, "a function cannot be stored"],
+    ["a symbol", Symbol("s"), "a symbol cannot be stored"],
+    [
+      "a symbol as a member name",
+      { [Symbol("s")]: 1 },
+      "an object with a symbol as a member name cannot be stored",
+    ],
     [
       "an instance of a class",
       new (class Order {})(),
-      "an instance of Order cannot be kept; return plain data",
+      "an instance of Order cannot be stored; return plain data",
     ],
     [
-      "an object with an object for a prototype",
+      "an object whose prototype is another object",
       Object.create({ a: 1 }),
-      "an instance of Object cannot be kept",
+      "an instance of Object cannot be stored",
     ],
-    ["a promise", Promise.resolve(1), "an instance of Promise cannot be kept"],
-    ["a WeakMap", new WeakMap(), "an instance of WeakMap cannot be kept"],
-    ["a regular expression", /a/, "an instance of RegExp cannot be kept"],
-    ["a URL", new URL("https://example.org"), "an instance of URL cannot be kept"],
-    ["a boxed number", new Object(1), "an instance of Number cannot be kept"],
-    ["numbers of two bytes", new Uint16Array(1), "an instance of Uint16Array cannot be kept"],
-    ["signed bytes", new Int8Array(1), "an instance of Int8Array cannot be kept"],
-    ["clamped bytes", new Uint8ClampedArray(1), "an instance of Uint8ClampedArray cannot be kept"],
-    ["a buffer without a view", new ArrayBuffer(1), "an instance of ArrayBuffer cannot be kept"],
-    ["a view", new DataView(new ArrayBuffer(1)), "an instance of DataView cannot be kept"],
-    ["an array with a name beside its elements", "abc".match(/b/), ""],
-    ["a circle", circle, "nested deeper than 256 levels, or circular"],
-    ["a circle through a Map", new Map([["self", circle]]), "nested deeper than 256 levels, or circular"],
+    ["a promise", Promise.resolve(1), "an instance of Promise cannot be stored"],
+    ["a WeakMap", new WeakMap(), "an instance of WeakMap cannot be stored"],
+    ["a regular expression", /a/, "an instance of RegExp cannot be stored"],
+    ["a URL", new URL("https://example.org"), "an instance of URL cannot be stored"],
+    ["a boxed number", new Object(1), "an instance of Number cannot be stored"],
+    ["two-byte numbers", new Uint16Array(1), "an instance of Uint16Array cannot be stored"],
+    ["signed bytes", new Int8Array(1), "an instance of Int8Array cannot be stored"],
+    ["clamped bytes", new Uint8ClampedArray(1), "an instance of Uint8ClampedArray cannot be stored"],
+    ["a buffer without a view", new ArrayBuffer(1), "an instance of ArrayBuffer cannot be stored"],
+    ["a view", new DataView(new ArrayBuffer(1)), "an instance of DataView cannot be stored"],
+    ["an array with a named member", "abc".match(/b/), ""],
+    ["a circular value", circle, "nested deeper than 256 levels, or circular"],
+    ["a cycle through a Map", new Map([["self", circle]]), "nested deeper than 256 levels, or circular"],
   ])("%s", (_, value, detail) => {
     const encoded = encodeOutcome("value", value, MAX_BYTES);
     expect(encoded).toEqual({
@@ -391,8 +398,8 @@ describe("what cannot be kept is not encodable", () => {
     ["an error", new Error("already read"), "already read"],
     ["text", "already read", "already read"],
     ["nothing", undefined, "undefined"],
-    ["an object that has no text", Object.create(null), ""],
-  ])("a member that throws when it is read: %s", (_, thrown, detail) => {
+    ["an object that cannot become a string", Object.create(null), ""],
+  ])("a member whose getter throws: %s", (_, thrown, detail) => {
     const value = {
       get body() {
         throw thrown;
@@ -416,19 +423,19 @@ describe("what cannot be kept is not encodable", () => {
 describe("the limit", () => {
   test.each<[what: string, value: unknown, size: number]>([
     ["text", "a".repeat(95), 105],
-    ["text of many bytes a letter", `${"€".repeat(31)}aa`, 105],
+    ["text with multi-byte characters", `${"€".repeat(31)}aa`, 105],
     ["tagged text", ["a".repeat(75), undefined], 105],
     ["bytes", new Uint8Array(57), 104],
-  ])("is counted in bytes of the whole frame: %s", (_, value, size) => {
+  ])("counts the bytes of the whole frame: %s", (_, value, size) => {
     expect(Buffer.byteLength(kept("value", value, size).text)).toBe(size);
     expect(encodeOutcome("value", value, size - 1)).toEqual({
       kept: false,
       reason: "too-large",
-      detail: `${size} bytes, and ${size - 1} may be kept`,
+      detail: `${size} bytes, but at most ${size - 1} may be stored`,
     });
   });
 
-  test("is what a value with too many parts is told, too", () => {
+  test("also applies to a value with too many parts", () => {
     const value = new Array(1_000).fill(undefined);
     expect(encodeOutcome("value", value, 100)).toMatchObject({ kept: false, reason: "too-large" });
   });
@@ -440,7 +447,7 @@ describe("the limit", () => {
     expect(kept("value", { a: nested(256) }).text).toBe(`["1vt",{"a":${"[".repeat(256)}${"]".repeat(256)}}]`);
   });
 
-  test("does not allow 258 levels", () => {
+  test("refuses 258 levels", () => {
     expect(encodeOutcome("value", nested(258), MAX_BYTES)).toMatchObject({
       kept: false,
       reason: "not-encodable",
@@ -448,8 +455,8 @@ describe("the limit", () => {
   });
 });
 
-describe("dag-bomb: a small value that is huge when written out ends quickly", () => {
-  /** Doubles at each level: 2^levels leaves in as many objects as levels. The leaf counts how often it is read. */
+describe("dag-bomb: encoding a small value that expands to a huge text ends quickly", () => {
+  /** Doubles at each level: as many objects as levels have 2^levels leaves. The leaf counts how often it is read. */
   function bomb(levels: number, filling: unknown): { value: unknown; reads: () => number } {
     let reads = 0;
     let value: unknown = {

@@ -1,4 +1,7 @@
-/** Every option and every part of a request: what is taken, what is refused, and that nothing bad reaches a store. */
+/**
+ * Tests every option and every part of a request: what is accepted, what is refused, and that no invalid value
+ * reaches a store.
+ */
 import { describe, expect, test } from "vitest";
 import { GUARD_DEFAULTS, type GuardOptions } from "../../src/core/engine.ts";
 import type { ErrorCode } from "../../src/core/errors.ts";
@@ -10,7 +13,7 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { type MemoryStoreOptions, memoryStore } from "../../src/stores/memory.ts";
 
 const REQUEST = { operation: "charge", key: "order-42" } as const;
-/** Options as JavaScript gives them: nobody checked their types. */
+/** Options as JavaScript passes them, without a type check. */
 const untyped = (options: object) => options as never;
 const guardWith = (options: object): Guard =>
   createGuard({ store: memoryStore(), purgeEveryMs: 0, ...options } as GuardOptions);
@@ -18,7 +21,7 @@ const failure = (code: ErrorCode, words = "") =>
   expect.objectContaining({ code, message: expect.stringContaining(words) });
 
 describe("the defaults", () => {
-  test("of the policies are these", () => {
+  test("of the policies", () => {
     expect(POLICY_DEFAULTS).toEqual({
       onCompleted: "replay",
       onPending: "wait",
@@ -38,11 +41,11 @@ describe("the defaults", () => {
     });
   });
 
-  test("of a guard are these", () => {
+  test("of a guard", () => {
     expect(GUARD_DEFAULTS).toEqual({ namespace: "default", purgeEveryMs: 60_000, drainMs: 30_000 });
   });
 
-  test("have a check each, and no check is without a default", () => {
+  test("have one check each, and every check has a default", () => {
     expect(Object.keys(POLICY_CHECKS).sort()).toEqual(Object.keys(POLICY_DEFAULTS).sort());
   });
 });
@@ -85,7 +88,7 @@ const NO_NUMBERS: readonly [value: unknown, shown: string][] = [
   [Number.MAX_VALUE, "1.7976931348623157e+308"],
 ];
 
-/** Each way to give a policy, and the failure it gives at once or with the call. */
+/** Expects every way of passing a policy to refuse this value, at once or with the call. */
 async function expectRefused(name: string, value: unknown, message: string): Promise<void> {
   const refused = failure("options-invalid", message);
   const options = { [name]: value };
@@ -97,15 +100,15 @@ async function expectRefused(name: string, value: unknown, message: string): Pro
   await expect(guard.run({ ...REQUEST, ...options }, () => 1)).rejects.toEqual(refused);
 }
 
-describe("an option that is a word", () => {
-  test.each(WORDS)("%s is one of %j", (name, allowed) => {
+describe("an option with a fixed set of values", () => {
+  test.each(WORDS)("%s accepts %j", (name, allowed) => {
     for (const word of allowed) {
       expect(mergePolicy(POLICY_DEFAULTS, { [name]: word })).toEqual({ ...POLICY_DEFAULTS, [name]: word });
       guardWith({ [name]: word });
     }
   });
 
-  test.each(WORDS)("%s is nothing else", async (name, allowed, message) => {
+  test.each(WORDS)("%s accepts nothing else", async (name, allowed, message) => {
     for (const value of [...NO_WORDS, `${allowed[0]}s`]) await expectRefused(name, value, message);
     await expectRefused(name, "always", `${name} is "always"; ${message}`);
     await expectRefused(name, null, `${name} is null; ${message}`);
@@ -120,14 +123,14 @@ describe("an option that is a word", () => {
 });
 
 describe("an option that is a whole number", () => {
-  test.each(GUARD_WHOLE)("%s is taken from %i up, to a hundred years", (name, least) => {
+  test.each(GUARD_WHOLE)("%s accepts whole numbers from %i to a hundred years", (name, least) => {
     for (const value of [least, least + 1, HUNDRED_YEARS_MS]) {
       void guardWith({ purgeEveryMs: 0, [name]: value }).close();
     }
   });
 
   test.each(WHOLE)(
-    "%s is refused below %i, in fractions, as text and beyond a hundred years",
+    "%s refuses numbers below %i, fractions, strings and more than a hundred years",
     async (name, least) => {
       const message = `it must be a whole number from ${least} to 3155760000000.`;
       await expectRefused(name, least - 1, `${name} is ${least - 1}; ${message}`);
@@ -139,7 +142,7 @@ describe("an option that is a whole number", () => {
   test.each([
     ["purgeEveryMs", 0],
     ["drainMs", 0],
-  ])("%s is refused below %i likewise, and is a guard's alone", async (name, least) => {
+  ])("%s refuses the same values below %i, and is an option of a guard only", async (name, least) => {
     for (const [value, shown] of [[least - 1, "-1"], ...NO_NUMBERS]) {
       expect(() => guardWith({ [name]: value })).toThrow(failure("options-invalid", `${name} is ${shown};`));
     }
@@ -150,34 +153,34 @@ describe("an option that is a whole number", () => {
 });
 
 describe("an option that is a function", () => {
-  test.each(["yes", null, {}, 7, true])("reconcile is not %o", async (value) => {
+  test.each(["yes", null, {}, 7, true])("reconcile refuses %o", async (value) => {
     await expectRefused("reconcile", value, "reconcile is ");
   });
 
-  test.each(["yes", null, {}, 7, true])("observer is not %o", (value) => {
+  test.each(["yes", null, {}, 7, true])("observer refuses %o", (value) => {
     expect(() => guardWith({ observer: value })).toThrow(failure("options-invalid", "observer is "));
   });
 });
 
-describe("what a guard itself needs", () => {
+describe("createGuard", () => {
   test.each<[what: string, options: unknown]>([
     ["no options", undefined],
     ["null", null],
     ["text", "memory"],
     ["options without a store", {}],
     ["an undefined store", { store: undefined }],
-  ])("is a store: not %s", (_, options) => {
+  ])("refuses a missing store: %s", (_, options) => {
     expect(() => createGuard(options as GuardOptions)).toThrow(
       failure("options-invalid", "store is missing"),
     );
   });
 
-  test("is a store with every method, and what lacks is named", () => {
+  test("refuses a store without every method, and names the missing ones", () => {
     const { renew: _, purge: __, ...partial } = memoryStore();
     expect(() => guardWith({ store: partial })).toThrow(
-      failure("options-invalid", "store is no store: it lacks renew, purge."),
+      failure("options-invalid", "store is not a store: it lacks renew, purge."),
     );
-    for (const store of [null, {}, "memory", 7]) {
+    for (const store of [null, {}, 7]) {
       expect(() => guardWith({ store })).toThrow(
         failure("options-invalid", "it lacks claim, complete, abandon, renew, read, purge, close."),
       );
@@ -189,14 +192,14 @@ describe("what a guard itself needs", () => {
     ["null", null],
     ["1,025 bytes", "n".repeat(1_025)],
     ["a lone surrogate", "\ud800"],
-    ["empty text", ""],
-  ])("is no namespace that is %s", (_, namespace) => {
+    ["an empty string", ""],
+  ])("refuses a namespace that is %s", (_, namespace) => {
     expect(() => guardWith({ namespace })).toThrow(failure("options-invalid", "namespace "));
   });
 });
 
 describe("the memory store", () => {
-  test.each([[0, "0"], ...NO_NUMBERS])("takes no maxRecords of %o", (maxRecords, shown) => {
+  test.each([[0, "0"], ...NO_NUMBERS])("refuses a maxRecords of %o", (maxRecords, shown) => {
     expect(() => memoryStore(untyped({ maxRecords }))).toThrow(
       failure(
         "options-invalid",
@@ -205,18 +208,18 @@ describe("the memory store", () => {
     );
   });
 
-  test.each([null, {}, 7, "clock", { now: 7 }, Date.now])("takes no clock that is %o", (clock) => {
+  test.each([null, {}, 7, "clock", { now: 7 }, Date.now])("refuses a clock that is %o", (clock) => {
     expect(() => memoryStore({ clock } as unknown as MemoryStoreOptions)).toThrow(
       failure("options-invalid", "clock must be an object with a now()"),
     );
   });
 
-  test("takes undefined for not given", () => {
+  test("treats undefined as not given", () => {
     expect(() => memoryStore(untyped({ clock: undefined, maxRecords: undefined }))).not.toThrow();
   });
 });
 
-describe("an option that nobody knows is refused", () => {
+describe("an unknown option is refused", () => {
   test.each(["leaseMS", "timeoutMs", "constructor", "hasOwnProperty", "fingerprint"])(
     "by createGuard: %s",
     (name) => {
@@ -245,7 +248,7 @@ describe("an option that nobody knows is refused", () => {
     );
   });
 
-  test("also if it is inherited, as the known ones are", async () => {
+  test("even if it is inherited; known options may be inherited", async () => {
     expect(() => createGuard(Object.create({ store: memoryStore(), leaseMS: 1 }))).toThrow(
       failure("options-invalid", 'there is no option called "leaseMS".'),
     );
@@ -257,16 +260,16 @@ describe("an option that nobody knows is refused", () => {
   });
 });
 
-describe("an option that is undefined is not given", () => {
+describe("an option that is undefined counts as not given", () => {
   const nothing: PolicyOptions = Object.fromEntries(
     Object.keys(POLICY_DEFAULTS).map((name) => [name, undefined]),
   );
 
-  test("to the policies", () => {
+  test("by the policies", () => {
     expect(mergePolicy(POLICY_DEFAULTS, nothing)).toBe(POLICY_DEFAULTS);
   });
 
-  test("to a guard, which has its defaults, nor to a call, which has its guard's", async () => {
+  test("by a guard, which uses its default, and by a call, which uses its guard's value", async () => {
     const guard = guardWith({
       ...nothing,
       namespace: undefined,
@@ -281,12 +284,12 @@ describe("an option that is undefined is not given", () => {
     expect(await guard.tryRun({ ...REQUEST, ...nothing }, () => 2)).toEqual({ status: "already-done" });
   });
 
-  test("even under a name that nobody knows", () => {
+  test("even under an unknown name", () => {
     expect(() => guardWith({ leaseMS: undefined })).not.toThrow();
   });
 });
 
-test("a call's policy is that call's alone", async () => {
+test("a call's policy applies to that call only", async () => {
   const guard = guardWith({ onCompleted: "reject" });
   await guard.run(REQUEST, () => 1);
   expect(await guard.run({ ...REQUEST, onCompleted: "replay" }, () => 2)).toBe(1);
@@ -301,7 +304,7 @@ describe("options that contradict each other are refused", () => {
   );
   const needsHold = failure(
     "options-invalid",
-    'reconcile is asked about held claims only: it needs onLapsed: "hold".',
+    'reconcile is only called for held claims: it needs onLapsed: "hold".',
   );
 
   test("by a guard", () => {
@@ -313,13 +316,13 @@ describe("options that contradict each other are refused", () => {
 
   test.each<[what: string, guard: PolicyOptions, call: PolicyOptions, refusal: unknown]>([
     [
-      "a call that proceeds, of a guard that holds",
+      "a call that proceeds on a guard that holds",
       { onLapsed: "hold" },
       { onUnavailable: "proceed" },
       together,
     ],
     [
-      "a call that holds, of a guard that proceeds",
+      "a call that holds on a guard that proceeds",
       { onUnavailable: "proceed" },
       { onLapsed: "hold" },
       together,
@@ -332,11 +335,11 @@ describe("options that contradict each other are refused", () => {
       { onLapsed: "takeover", reconcile },
       needsHold,
     ],
-  ])("with the call: %s", async (_, options, call, refusal) => {
+  ])("by the call: %s", async (_, options, call, refusal) => {
     await expect(guardWith(options).run({ ...REQUEST, ...call }, () => 1)).rejects.toEqual(refusal);
   });
 
-  test("but not what the guard and the call say well together", async () => {
+  test("but a call may override the guard's option that would contradict", async () => {
     expect(await guardWith({ onLapsed: "hold" }).run({ ...REQUEST, reconcile }, () => 1)).toBe(1);
     const asking = guardWith({ onLapsed: "hold", reconcile });
     expect(await asking.run({ ...REQUEST, onLapsed: "takeover" }, () => 1)).toBe(1);
@@ -344,7 +347,7 @@ describe("options that contradict each other are refused", () => {
     expect(await proceeding.run({ ...REQUEST, onUnavailable: "refuse", onLapsed: "hold" }, () => 1)).toBe(1);
   });
 
-  test("by wrap, at once, if its own options do", () => {
+  test("by wrap, at once, if its own options contradict each other", () => {
     const options = {
       operation: "charge",
       keyFrom: [0],
@@ -355,7 +358,7 @@ describe("options that contradict each other are refused", () => {
   });
 });
 
-/** A memory store that counts what reaches it. */
+/** A memory store that counts its calls. */
 function countingStore(): { store: Store; calls: () => number } {
   let calls = 0;
   const store = new Proxy(memoryStore(), {
@@ -381,24 +384,29 @@ const BAD_REQUESTS: readonly [what: string, request: unknown, code: ErrorCode, w
   ["an empty key", { ...REQUEST, key: "" }, "key-missing", "no key"],
   ["a key object with empty text", { ...REQUEST, key: compositeKey("") }, "key-missing", "no key"],
   [
-    "an object of a client with the text of a key",
+    "an object with a text member that is not a key",
     { ...REQUEST, key: { text: "order-42" } },
     "key-invalid",
     "key is an object",
   ],
-  ["a number for a key", { ...REQUEST, key: 42 }, "key-invalid", "key is a number"],
-  ["zero for a key", { ...REQUEST, key: 0 }, "key-invalid", "key is a number"],
-  ["NaN for a key", { ...REQUEST, key: Number.NaN }, "key-invalid", "key is a number"],
-  ["false for a key", { ...REQUEST, key: false }, "key-invalid", "key is a boolean"],
-  ["a bigint for a key", { ...REQUEST, key: 42n }, "key-invalid", "key is a bigint"],
-  ["a symbol for a key", { ...REQUEST, key: Symbol("k") }, "key-invalid", "key is a symbol"],
-  ["an object for a key", { ...REQUEST, key: {} }, "key-invalid", "key is an object"],
-  ["an array for a key", { ...REQUEST, key: ["order-42"] }, "key-invalid", "key is an object"],
+  ["a number as key", { ...REQUEST, key: 42 }, "key-invalid", "key is a number"],
+  ["zero as key", { ...REQUEST, key: 0 }, "key-invalid", "key is a number"],
+  ["NaN as key", { ...REQUEST, key: Number.NaN }, "key-invalid", "key is a number"],
+  ["false as key", { ...REQUEST, key: false }, "key-invalid", "key is a boolean"],
+  ["a bigint as key", { ...REQUEST, key: 42n }, "key-invalid", "key is a bigint"],
+  ["a symbol as key", { ...REQUEST, key: Symbol("k") }, "key-invalid", "key is a symbol"],
+  ["an object as key", { ...REQUEST, key: {} }, "key-invalid", "key is an object"],
+  ["an array as key", { ...REQUEST, key: ["order-42"] }, "key-invalid", "key is an object"],
   ["a key of 1,025 bytes", { ...REQUEST, key: "k".repeat(1_025) }, "key-invalid", "key has 1025 bytes"],
-  ["a key with a lone surrogate", { ...REQUEST, key: "\ud800" }, "key-invalid", "key has a lone surrogate"],
+  [
+    "a key with a lone surrogate",
+    { ...REQUEST, key: "\ud800" },
+    "key-invalid",
+    "key contains a lone surrogate",
+  ],
   ["an empty scope", { ...REQUEST, scope: "" }, "scope-missing", "scope is empty"],
   ["a null scope", { ...REQUEST, scope: null }, "scope-missing", "scope is empty"],
-  ["a number for a scope", { ...REQUEST, scope: 7 }, "options-invalid", "scope is a number"],
+  ["a number as scope", { ...REQUEST, scope: 7 }, "options-invalid", "scope is a number"],
   [
     "a scope of 1,025 bytes",
     { ...REQUEST, scope: "s".repeat(1_025) },
@@ -408,7 +416,7 @@ const BAD_REQUESTS: readonly [what: string, request: unknown, code: ErrorCode, w
   ["no operation", { key: "order-42" }, "options-invalid", "operation is missing"],
   ["an empty operation", { ...REQUEST, operation: "" }, "options-invalid", "operation is missing"],
   ["a null operation", { ...REQUEST, operation: null }, "options-invalid", "operation is null"],
-  ["a number for an operation", { ...REQUEST, operation: 7 }, "options-invalid", "operation is a number"],
+  ["a number as operation", { ...REQUEST, operation: 7 }, "options-invalid", "operation is a number"],
   [
     "an operation of 1,025 bytes",
     { ...REQUEST, operation: "o".repeat(1_025) },
@@ -416,20 +424,20 @@ const BAD_REQUESTS: readonly [what: string, request: unknown, code: ErrorCode, w
     "operation has 1025",
   ],
   [
-    "a fingerprint that is no JSON",
+    "a fingerprint that is not JSON",
     { ...REQUEST, fingerprint: { at: new Date(0) } },
     "fingerprint-invalid",
     "fingerprint.at",
   ],
   [
-    "a signal that is none",
+    "a signal that is not an AbortSignal",
     { ...REQUEST, signal: { aborted: false } },
     "options-invalid",
     "signal must be an AbortSignal",
   ],
   ["a null signal", { ...REQUEST, signal: null }, "options-invalid", "signal must be an AbortSignal"],
-  ["a policy that is wrong", { ...REQUEST, waitMs: -1 }, "options-invalid", "waitMs is -1"],
-  ["an option that nobody knows", { ...REQUEST, tenant: "x" }, "options-invalid", '"tenant"'],
+  ["an invalid policy", { ...REQUEST, waitMs: -1 }, "options-invalid", "waitMs is -1"],
+  ["an unknown option", { ...REQUEST, tenant: "x" }, "options-invalid", '"tenant"'],
 ];
 
 describe("a bad request is rejected before it reaches the store or the work", () => {
@@ -443,7 +451,7 @@ describe("a bad request is rejected before it reaches the store or the work", ()
     expect([calls(), runs]).toEqual([0, 0]);
   });
 
-  test.each([undefined, null, "work", {}, Promise.resolve(1)])("%o for the work", async (work) => {
+  test.each([undefined, null, "work", {}, Promise.resolve(1)])("%o as the work", async (work) => {
     const { store, calls } = countingStore();
     await expect(guardWith({ store }).run(REQUEST, untyped(work as object))).rejects.toEqual(
       failure("options-invalid", "the work is "),
@@ -465,14 +473,14 @@ describe("a bad request is rejected before it reaches the store or the work", ()
     expect(calls()).toBe(0);
   });
 
-  test("while a good one takes two trips: a claim and a completion", async () => {
+  test("while a valid one makes two round trips: a claim and a completion", async () => {
     const { store, calls } = countingStore();
     await guardWith({ store }).run(REQUEST, () => 1);
     expect(calls()).toBe(2);
   });
 });
 
-test("a request may have a fingerprint of null, which is a meaning of its own", async () => {
+test("a fingerprint of null differs from every other fingerprint", async () => {
   const guard = guardWith({});
   await guard.run({ ...REQUEST, fingerprint: null }, () => 1);
   expect(await guard.run({ ...REQUEST, fingerprint: null }, () => 2)).toBe(1);

@@ -1,4 +1,4 @@
-/** Asking somebody about a held claim, and what becomes of the answer. */
+/** Tests that reconcile is called for a held claim, and what follows from its decision. */
 import { expect, test } from "vitest";
 import type { Decision } from "../../src/core/policy.ts";
 import type { Store } from "../../src/core/store.ts";
@@ -6,7 +6,7 @@ import { claimStore, createScene, lapse } from "./scene.ts";
 
 const request = { operation: "charge", scope: "alice", key: "order-1" };
 
-test("reconcile leaves no lease and nothing running behind", async () => {
+test("reconcile leaves no lease and no running work behind", async () => {
   for (const status of ["done", "not-done", "unknown"] as const) {
     const scene = createScene({ onLapsed: "hold", leaseMs: 300 });
     await lapse(scene, request);
@@ -21,7 +21,7 @@ test("reconcile leaves no lease and nothing running behind", async () => {
   }
 });
 
-test("reconcile that never comes to an end is reported at close, and its signal fires", async () => {
+test("a reconcile that never ends is reported by close, and its signal fires", async () => {
   const scene = createScene({ onLapsed: "hold", drainMs: 100 });
   await lapse(scene, request);
   const reasons: unknown[] = [];
@@ -33,7 +33,7 @@ test("reconcile that never comes to an end is reported at close, and its signal 
   expect(reasons).toEqual(["guard-closed"]);
 });
 
-test("reconcile that says done with what cannot be kept is done all the same", async () => {
+test("a reconcile that returns done with a value that cannot be stored still completes the key", async () => {
   const scene = createScene({ onLapsed: "hold", maxOutcomeBytes: 100 });
   await lapse(scene, request);
   const reconcile = async () => ({ status: "done", value: "x".repeat(200) }) as const;
@@ -43,13 +43,13 @@ test("reconcile that says done with what cannot be kept is done all the same", a
   });
 });
 
-test("reconcile that loses its claim to another decides nothing", async () => {
+test("a reconcile whose claim goes to another attempt decides nothing", async () => {
   const scene = createScene({ onLapsed: "hold" });
   const fence = await lapse(scene, request);
   const other = scene.another();
   let asked = 0;
   const { store } = claimStore(scene.inner, async (count, claim) => {
-    // Somebody else decides between the claim that was told unknown and the one for reconcile.
+    // Another guard decides between the claim that was answered `unknown` and the claim for reconcile.
     if (count === 2) await other.resolve({ ...request, fence }, { status: "done", value: "decided" });
     return scene.inner.claim(claim);
   });
@@ -64,7 +64,7 @@ test("reconcile that loses its claim to another decides nothing", async () => {
   expect(asked).toBe(0);
 });
 
-test("reconcile decides before its caller is answered, also one that does not wait", async () => {
+test("reconcile decides before its caller is answered, even if the caller does not wait", async () => {
   for (const [decision, method, result] of [
     [{ status: "done", value: "found" }, "complete", { status: "replayed", value: "found" }],
     [{ status: "not-done" }, "abandon", { status: "ran", value: "work", recorded: true }],

@@ -1,6 +1,6 @@
 /**
- * The state machine of one record, cell by cell. The table below is the contract written out: for every state and every
- * step what is answered, and whether anything is written.
+ * Tests the state machine of one record, cell by cell. The table below is the whole contract: what each step answers
+ * in each state, and whether it writes anything.
  */
 import { describe, expect, test } from "vitest";
 import {
@@ -20,7 +20,7 @@ const NOW = 1_000_000;
 const PARTS = { namespace: "shop", scope: "", operation: "charge", key: "order-42" };
 const OUTCOME = "1vp1";
 
-/** Claimed 600 ms ago for one second, by us, at the third attempt. */
+/** Claimed 600 ms ago for one second, with our own token, as the third attempt. */
 const PENDING: Kept = {
   id: "id",
   parts: PARTS,
@@ -42,7 +42,7 @@ const PENDING: Kept = {
 };
 const OTHERS = { token: "other" };
 const LAPSED: Kept = { ...PENDING, claimedAt: 998_000, leaseEndsAt: 999_000, keptUntil: 1_009_000 };
-/** Given up while its lease still ran: lapsed all the same. */
+/** Given up while its lease still ran, and therefore lapsed. */
 const SPENT: Kept = { ...PENDING, spent: true };
 const RELEASED: Kept = { ...PENDING, state: "released", spent: true };
 const COMPLETED: Kept = {
@@ -76,8 +76,8 @@ const STATES: Readonly<Record<string, Kept | undefined>> = {
 };
 
 /**
- * `new 4@8`: attempt 4 with fence 8; `+`: over a lapsed record; `pending 400`: so much lease is left; `unknown 7`: with
- * that fence. `!`: something is written. A record that is forgotten is `gone`, leaves a `marker`, or is `open`.
+ * `new 4@8`: attempt 4 with fence 8; `+`: over a lapsed record; `pending 400`: the lease has 400 ms left; `unknown
+ * 7`: with fence 7. `!`: something is written. A forgotten record is `gone`, leaves a `marker`, or is `open`.
  */
 const TABLE = `
 | the record is           | claim      | claim, hold | takeover 7 | takeover 6  | complete | renew  | released | unknown | unrun  | forget 7 | forget 6 | reopen 7 | reopen 6 |
@@ -101,7 +101,7 @@ const TABLE = `
 | completed, other        | completed  | completed   | completed  | completed   | false    | false  | false    | false   | false  | marker ! | false    | open !   | false    |
 `;
 
-/** The same claims, for a request that means something else. */
+/** The same claims with a different fingerprint. */
 const CONFLICTS = `
 | the record is           | claim             | claim, hold       | takeover 7        | takeover 6        |
 | absent                  | new 1@1 !         | new 1@1 !         | pending 0         | pending 0         |
@@ -139,29 +139,29 @@ const COMPLETE = { id: "id", token: "own", outcome: OUTCOME, retentionMs: 5_000 
 const nextFence = (after: number) => after + 1;
 
 const STEPS: Readonly<Record<string, Step>> = {
-  claim: claiming({}),
-  "claim, hold": claiming({ hold: true }),
-  "takeover 7": claiming({ takeover: 7 }),
-  "takeover 6": claiming({ takeover: 6 }),
-  complete: (record) => told(completeRecord(record, COMPLETE, NOW)),
-  renew: (record) => told(renewRecord(record, "own", 2_000, NOW)),
-  released: (record) => told(abandonRecord(record, "own", "released", NOW)),
-  unknown: (record) => told(abandonRecord(record, "own", "unknown", NOW)),
-  unrun: (record) => told(abandonRecord(record, "own", "unrun", NOW)),
-  "forget 7": (record) => forgetting(record, 7),
-  "forget 6": (record) => forgetting(record, 6),
-  "reopen 7": (record) => forgetting(record, 7, true),
-  "reopen 6": (record) => forgetting(record, 6, true),
+  claim: claimStep({}),
+  "claim, hold": claimStep({ hold: true }),
+  "takeover 7": claimStep({ takeover: 7 }),
+  "takeover 6": claimStep({ takeover: 6 }),
+  complete: (record) => formatStep(completeRecord(record, COMPLETE, NOW)),
+  renew: (record) => formatStep(renewRecord(record, "own", 2_000, NOW)),
+  released: (record) => formatStep(abandonRecord(record, "own", "released", NOW)),
+  unknown: (record) => formatStep(abandonRecord(record, "own", "unknown", NOW)),
+  unrun: (record) => formatStep(abandonRecord(record, "own", "unrun", NOW)),
+  "forget 7": (record) => forgetStep(record, 7),
+  "forget 6": (record) => forgetStep(record, 6),
+  "reopen 7": (record) => forgetStep(record, 7, true),
+  "reopen 6": (record) => forgetStep(record, 6, true),
 };
 
-function claiming(request: Partial<ClaimRequest>): Step {
+function claimStep(request: Partial<ClaimRequest>): Step {
   return (record) => {
     const { answer, write } = claimRecord(record, { ...REQUEST, ...request }, NOW, nextFence);
-    return `${inWords(answer)}${write === undefined ? "" : " !"}`;
+    return `${formatAnswer(answer)}${write === undefined ? "" : " !"}`;
   };
 }
 
-function inWords(answer: ClaimAnswer): string {
+function formatAnswer(answer: ClaimAnswer): string {
   switch (answer.status) {
     case "new":
       return `new ${answer.number}@${answer.fence}${answer.tookOver ? "+" : ""}`;
@@ -176,18 +176,18 @@ function inWords(answer: ClaimAnswer): string {
   }
 }
 
-function told({ answer, write }: { readonly answer: boolean; readonly write?: Kept }): string {
+function formatStep({ answer, write }: { readonly answer: boolean; readonly write?: Kept }): string {
   return `${answer}${write === undefined ? "" : " !"}`;
 }
 
-function forgetting(record: Kept | undefined, fence: number, reopen = false): string {
+function forgetStep(record: Kept | undefined, fence: number, reopen = false): string {
   const { answer, write } = forgetRecord(record, { fence, reopen }, NOW);
-  if (!answer) return told({ answer, ...(write && { write }) });
+  if (!answer) return formatStep({ answer, ...(write && { write }) });
   if (write === undefined) return "gone";
   return write.state === "released" ? "open !" : "marker !";
 }
 
-/** Every cell of a written table: its row, its column and what stands there. */
+/** Every cell of the table: its row, its column and its text. */
 function cellsOf(table: string): [row: string, column: string, cell: string][] {
   const lines = table.trim().split("\n");
   const [columns, ...rows] = lines.map((line) =>
@@ -213,7 +213,7 @@ describe("the contract", () => {
     expect(STEPS[column]?.(Object.freeze(STATES[row]))).toBe(cell);
   });
 
-  test.each(cellsOf(CONFLICTS))("%s, of another meaning: %s answers %s", (row, column, cell) => {
+  test.each(cellsOf(CONFLICTS))("%s, with another fingerprint: %s answers %s", (row, column, cell) => {
     const record = STATES[row] && Object.freeze({ ...STATES[row], fingerprint: "1:bb" });
     expect(STEPS[column]?.(record)).toBe(cell);
   });
@@ -222,13 +222,13 @@ describe("the contract", () => {
     ["the record has none", undefined, "1:aa"],
     ["the claim has none", "1:aa", undefined],
     ["they are of different versions", "2:aa", "1:bb"],
-  ])("compares no fingerprints if %s", (_, kept, asked) => {
+  ])("does not compare fingerprints if %s", (_, kept, asked) => {
     const record: Kept = { ...COMPLETED, fingerprint: kept };
     const { answer } = claimRecord(record, { ...REQUEST, fingerprint: asked }, NOW, nextFence);
     expect(answer).toEqual({ status: "completed", outcome: OUTCOME });
   });
 
-  test("asks for a fence only for a new attempt, and above the last one, expired or not", () => {
+  test("requests a fence only for a new attempt, above the last fence, expired or not", () => {
     const asked: [state: string, after: number][] = [];
     for (const [state, record] of Object.entries(STATES)) {
       claimRecord(record, REQUEST, NOW, (after) => {
@@ -272,17 +272,17 @@ describe("a claim writes", () => {
     outcome: undefined,
   };
 
-  test("a first attempt over nothing", () => {
+  test("a first attempt if there is no record", () => {
     expect(written(undefined)).toEqual(FIRST);
     expect(written(undefined, { hold: true })).toEqual({ ...FIRST, hold: true });
   });
 
-  test("a first attempt over what is past its time, with nothing of it but a higher fence", () => {
+  test("a first attempt over an expired record, of which only the higher fence remains", () => {
     const old: Kept = { ...COMPLETED, ...OVER, hold: true, tookOver: true, fingerprint: "1:bb" };
     expect(written(old, { fingerprint: undefined })).toEqual({ ...FIRST, fence: 8, fingerprint: undefined });
   });
 
-  test("the next attempt over a released record, afresh in its meaning and its hold", () => {
+  test("the next attempt over a released record, with a new fingerprint and a new hold", () => {
     const released: Kept = { ...RELEASED, ...OTHERS, hold: true, tookOver: true, fingerprint: "1:bb" };
     expect(written(released)).toEqual({ ...FIRST, fence: 8, number: 4 });
     expect(written(released, { fingerprint: undefined })).toEqual({
@@ -293,7 +293,7 @@ describe("a claim writes", () => {
     });
   });
 
-  test("the next attempt over a lapsed record, with the meaning and the hold that it had", () => {
+  test("the next attempt over a lapsed record, with the record's fingerprint and hold", () => {
     const lapsed: Kept = { ...LAPSED, ...OTHERS, hold: true };
     const next: Kept = { ...FIRST, fence: 8, number: 4, tookOver: true, hold: true };
     expect(written(lapsed, { takeover: 7, fingerprint: undefined })).toEqual(next);
@@ -302,7 +302,7 @@ describe("a claim writes", () => {
     expect(written({ ...LAPSED, ...OTHERS }, { takeover: 7, hold: true })).toEqual(next);
   });
 
-  test("nothing but the lease when its own token repeats it, and a hold if that is asked for", () => {
+  test("only the lease when its own token repeats the claim, and a hold if requested", () => {
     const repeated: Kept = { ...LAPSED, leaseMs: 2_000, leaseEndsAt: 1_002_000, keptUntil: 1_012_000 };
     expect(written(LAPSED)).toEqual(repeated);
     expect(written(LAPSED, { hold: true })).toEqual({ ...repeated, hold: true });
@@ -310,7 +310,7 @@ describe("a claim writes", () => {
     expect(written({ ...LAPSED, tookOver: true })).toEqual({ ...repeated, tookOver: true });
   });
 
-  test("clock-jump: a deadline too far away is brought back to one lease, and the claim stays pending", () => {
+  test("clock-jump: a deadline too far ahead is brought back to one lease, and the claim stays pending", () => {
     const far: Kept = { ...PENDING, ...OTHERS, leaseEndsAt: 1_002_001, keptUntil: 1_012_001 };
     expect(claimRecord(far, REQUEST, NOW, nextFence)).toEqual({
       answer: { status: "pending", leaseLeftMs: 1_000 },
@@ -334,14 +334,14 @@ describe("the other steps write", () => {
 
   test.each([
     ["a pending record", PENDING],
-    ["a lapsed one that nobody took over", LAPSED],
-    ["a held one", { ...LAPSED, hold: true, keptUntil: 1 }],
-    ["one that was given up as unknown", SPENT],
-  ])("complete: the outcome, kept from now on, over %s", (_, record) => {
+    ["a lapsed record that was not taken over", LAPSED],
+    ["a held record", { ...LAPSED, hold: true, keptUntil: 1 }],
+    ["a record that was given up as unknown", SPENT],
+  ])("complete: the outcome, with retention from now on, over %s", (_, record) => {
     expect(completeRecord(record, COMPLETE, NOW).write).toEqual({ ...record, ...done });
   });
 
-  test("renew: a lease from now on, and what depends on it", () => {
+  test("renew: a lease from now on, and the dates that depend on it", () => {
     const renewed = { leaseMs: 2_000, leaseEndsAt: 1_002_000, keptUntil: 1_012_000 };
     expect(renewRecord(PENDING, "own", 2_000, NOW).write).toEqual({ ...PENDING, ...renewed });
     expect(renewRecord(LAPSED, "own", 2_000, NOW).write).toEqual({ ...LAPSED, ...renewed });
@@ -355,14 +355,14 @@ describe("the other steps write", () => {
     ["unrun", false, "released"],
     ["unrun", true, "pending"],
   ] as const)(
-    "abandon as %s (took over: %s): %s, its token spent, its times as they were",
+    "abandon as %s (took over: %s): %s, its token spent, its times unchanged",
     (as, tookOver, state) => {
       const record: Kept = { ...PENDING, tookOver };
       expect(abandonRecord(record, "own", as, NOW).write).toEqual({ ...record, state, spent: true });
     },
   );
 
-  test("forget over completed: a marker without a word of what it was, until the same day", () => {
+  test("forget over completed: a marker without content that is kept for the same time", () => {
     expect(forgetRecord(COMPLETED, { fence: 7 }, NOW).write).toEqual({
       ...COMPLETED,
       parts: undefined,
@@ -371,7 +371,7 @@ describe("the other steps write", () => {
     });
   });
 
-  test("reopen over completed: released, its token spent, without its outcome, until the same day", () => {
+  test("reopen over completed: released, its token spent, without its outcome, kept for the same time", () => {
     expect(forgetRecord(COMPLETED, { fence: 7, reopen: true }, NOW).write).toEqual({
       ...COMPLETED,
       state: "released",
@@ -382,7 +382,7 @@ describe("the other steps write", () => {
   });
 });
 
-test("work that never ran leaves a lapsed record lapsed, for the next claim to find so", () => {
+test("a takeover that is given back as unrun leaves the record lapsed for the next claim", () => {
   const takenOver = written({ ...LAPSED, ...OTHERS, hold: true }, { takeover: 7 });
   const givenBack = abandonRecord(takenOver, "own", "unrun", NOW + 1).write as Kept;
   expect(stateOf(givenBack, NOW + 1)).toBe("lapsed");
@@ -404,7 +404,7 @@ test("work that never ran leaves a lapsed record lapsed, for the next claim to f
 });
 
 describe("a deadline", () => {
-  test("is over from its own millisecond on, for a lease", () => {
+  test("of a lease has passed at its own millisecond", () => {
     expect(stateOf(PENDING, 1_000_399)).toBe("pending");
     expect(stateOf(PENDING, 1_000_400)).toBe("lapsed");
     expect(stateOf(SPENT, 1_000_399)).toBe("lapsed");
@@ -412,14 +412,14 @@ describe("a deadline", () => {
     expect(stateOf(RELEASED, 2_000_000)).toBe("released");
   });
 
-  test("is over from its own millisecond on, for a retention", () => {
+  test("of a retention has passed at its own millisecond", () => {
     for (const record of [PENDING, SPENT, RELEASED]) {
       expect([isExpired(record, 1_010_399), isExpired(record, 1_010_400)]).toEqual([false, true]);
     }
     expect([isExpired(COMPLETED, 1_009_899), isExpired(COMPLETED, 1_009_900)]).toEqual([false, true]);
   });
 
-  test("does not end a held record before it is decided", () => {
+  test("does not expire a held record before it is decided", () => {
     expect(isExpired({ ...LAPSED, hold: true }, Number.MAX_SAFE_INTEGER)).toBe(false);
     expect(isExpired({ ...SPENT, hold: true }, Number.MAX_SAFE_INTEGER)).toBe(false);
     expect(isExpired({ ...COMPLETED, hold: true }, 1_009_900)).toBe(true);
@@ -434,7 +434,7 @@ test.each<[state: string, record: Kept, leaseLeftMs: number]>([
   ["released", RELEASED, 0],
   ["completed", COMPLETED, 0],
 ])(
-  "a %s record is shown with its lease left, and without what only the machine needs",
+  "the view of a %s record has the remaining lease, and no internal fields",
   (state, record, leaseLeftMs) => {
     expect(viewOf(record, NOW)).toEqual({
       id: "id",

@@ -1,10 +1,10 @@
-/** A claim that its work renews by itself, beside the renewals that are made for it. */
+/** Tests work that renews its own claim, next to the automatic renewals. */
 import { expect, test } from "vitest";
 import { createScene } from "./scene.ts";
 
 const request = { operation: "charge", key: "k" };
 
-test("renewing holds the claim for a whole lease from then on", async () => {
+test("renew extends the claim for a whole lease from now on", async () => {
   const { guard, inner, sleep, settle } = createScene({ leaseMs: 300 });
   const leases: (number | undefined)[] = [];
   await settle(
@@ -19,7 +19,7 @@ test("renewing holds the claim for a whole lease from then on", async () => {
   await inner.close();
 });
 
-test("the renewals that are made by themselves go on from there", async () => {
+test("automatic renewals continue from the last renewal", async () => {
   const { guard, sleep, settle, store } = createScene({ leaseMs: 300 });
   await settle(
     guard.run(request, async (attempt) => {
@@ -33,7 +33,7 @@ test("the renewals that are made by themselves go on from there", async () => {
   );
 });
 
-test("once another attempt has the key it answers false, and the attempt is told that it is lost", async () => {
+test("returns false once another attempt has the key, and fires the attempt's signal", async () => {
   const { guard, another, sleep, settle, store } = createScene({ leaseMs: 100 });
   const answers: unknown[] = [];
   for (let i = 0; i < 20; i++) store.plan("renew", "hang");
@@ -48,7 +48,7 @@ test("once another attempt has the key it answers false, and the attempt is told
   expect(answers).toEqual([false, true]);
 });
 
-test("a store that says no at once takes the claim away before its time", async () => {
+test("loses the claim early if the store refuses the renewal at once", async () => {
   const { guard, inner, settle } = createScene({ leaseMs: 300 });
   const answers: unknown[] = [];
   await settle(
@@ -64,7 +64,7 @@ test("a store that says no at once takes the claim away before its time", async 
   expect(answers).toEqual([false, true]);
 });
 
-test("a store that does not answer rejects it, and the claim is held to its own end", async () => {
+test("rejects if the store does not answer, and the claim lasts to its own end", async () => {
   const { guard, settle, store } = createScene({ leaseMs: 300, storeTimeoutMs: 50 });
   await settle(
     guard.run(request, async (attempt) => {
@@ -76,7 +76,7 @@ test("a store that does not answer rejects it, and the claim is held to its own 
   );
 });
 
-test("work that proceeds without a claim has none to renew", async () => {
+test("returns false for work that proceeds without a claim", async () => {
   const { guard, settle, store } = createScene({ onUnavailable: "proceed" });
   for (let i = 0; i < 3; i++) store.plan("claim", "refuse");
   await settle(
@@ -87,21 +87,21 @@ test("work that proceeds without a claim has none to renew", async () => {
   expect(store.calls.renew).toBe(0);
 });
 
-test("onRenewed is told after each renewal that the store granted, and only then", async () => {
+test("calls onRenewed after each renewal that the store granted, and only then", async () => {
   const { guard, sleep, settle, store } = createScene({ leaseMs: 300 });
   store.plan("renew", "refuse");
-  let told = 0;
+  let calls = 0;
   const onRenewed = () => {
-    told++;
-    throw new Error("whoever is told cannot break what it is told of");
+    calls++;
+    throw new Error("an observer that throws must not break the renewal");
   };
   const work = () => sleep(1_000).then(() => "done");
   expect(await settle(guard.run({ operation: "charge", key: "order-1", onRenewed }, work))).toBe("done");
-  expect(told).toBe(store.calls.renew - 1);
-  expect(told).toBeGreaterThan(3);
+  expect(calls).toBe(store.calls.renew - 1);
+  expect(calls).toBeGreaterThan(3);
 });
 
-test("what is no function is refused as onRenewed", async () => {
+test("refuses an onRenewed that is not a function", async () => {
   const { guard } = createScene();
   await expect(
     guard.run({ operation: "charge", key: "order-1", onRenewed: true as never }, () => 1),

@@ -1,4 +1,4 @@
-/** A guard on a memory store behind a faulty network, all on virtual time: nothing here sleeps. */
+/** A guard on a memory store behind a faulty network, all in virtual time: nothing here sleeps. */
 
 import type { Timer } from "../../src/core/clock.ts";
 import { createEngine, type Engine, type GuardOptions } from "../../src/core/engine.ts";
@@ -20,14 +20,14 @@ export interface Scene {
   readonly events: GuardEvent[];
   /** The kinds of events so far, in order. */
   kinds(): string[];
-  /** Another guard on the same store, through a network of its own. */
+  /** Another guard on the same store, over its own network. */
   another(options?: Partial<GuardOptions>): Engine;
-  /** Lets this much virtual time pass, with everything that happens in it. */
+  /** Advances virtual time, and runs everything that is due. */
   advance(ms: number): Promise<void>;
-  /** Moves the store's clock alone. */
+  /** Moves only the store's clock. */
   jump(ms: number): void;
   sleep(ms: number): Promise<void>;
-  /** Lets time pass until the promise settles, and answers or throws as it does. */
+  /** Advances time until the promise settles, and returns or throws its result. */
   settle<T>(promise: Promise<T>): Promise<T>;
 }
 
@@ -95,7 +95,7 @@ export function createScene(options: Partial<GuardOptions> = {}): Scene {
   };
 }
 
-/** A store that counts what it is asked, and whose claims are answered by `answer`, which is told how many there were. */
+/** A store that counts its calls. Claims are answered by `answer`, which receives the number of the claim. */
 export function claimStore(
   inner: Store,
   answer: (count: number, claim: Parameters<Store["claim"]>[0]) => ReturnType<Store["claim"]>,
@@ -112,7 +112,7 @@ export function claimStore(
   return { store, calls };
 }
 
-/** A world that counts the timers that are armed on it. */
+/** A virtual timer that counts the timers armed on it. */
 export function createCountingTimer() {
   const world = createWorld();
   const noted = { armed: 0 };
@@ -145,7 +145,7 @@ export function createCountingTimer() {
   return { world, timer, noted, advanceTo };
 }
 
-/** A claim of a held key that lapsed: its fence. */
+/** Makes a held claim lapse, and returns its fence. */
 export async function lapse(scene: Scene, subject: Subject): Promise<number> {
   const dying = scene.another({ onFailure: "unknown" });
   await dying.run(subject, () => Promise.reject(new Error("no"))).catch(() => {});

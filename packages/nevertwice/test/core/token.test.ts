@@ -1,11 +1,11 @@
-/** Tokens are unguessable and never the same twice. */
+/** Tests that tokens are unguessable and never repeat. */
 import { expect, test } from "vitest";
 import { randomToken } from "../../src/core/token.ts";
 
-/** The very first one of this process. */
+/** The first token of this process. */
 const firstToken = randomToken();
 
-test("tokens are 128 bits of base64url, and never the same twice", () => {
+test("tokens are 128 bits of base64url and never repeat", () => {
   const tokens = [firstToken, ...Array.from({ length: 2_000 }, randomToken)];
   expect(new Set(tokens).size).toBe(2_001);
   for (const token of tokens) expect(token).toMatch(/^[A-Za-z0-9_-]{22}$/);

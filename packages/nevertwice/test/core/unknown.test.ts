@@ -1,11 +1,11 @@
-/** Fear: nobody knows whether the effect happened. Then it is held, shown, and decided once. */
+/** Tests work whose outcome is unknown: it is held, listed, and decided once. */
 import { expect, test } from "vitest";
 import { createScene } from "./scene.ts";
 
 const request = { operation: "charge", scope: "alice", key: "order-1" };
 const hold = { onLapsed: "hold", leaseMs: 100 } as const;
 
-/** A guard whose attempt dies in mid-work: its claim is made, and nothing more is ever heard of it. */
+/** A guard whose attempt dies during its work: it has claimed the key, and nothing follows. */
 async function dieInMidWork(scene: ReturnType<typeof createScene>): Promise<void> {
   const dying = scene.another({
     store: { ...scene.inner, renew: () => new Promise(() => {}), complete: () => new Promise(() => {}) },
@@ -14,7 +14,7 @@ async function dieInMidWork(scene: ReturnType<typeof createScene>): Promise<void
   await scene.advance(200);
 }
 
-test("a held claim that lapsed is not taken over: callers are told unknown, with its fence", async () => {
+test("a held claim that lapsed is not taken over: callers get unknown with its fence", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   let runs = 0;
@@ -30,7 +30,7 @@ test("a held claim that lapsed is not taken over: callers are told unknown, with
   expect(view).toMatchObject({ state: "lapsed", held: true, number: 1 });
 });
 
-test("no other guard walks over a held claim, whatever its own policy, for as long as it takes", async () => {
+test("no other guard takes over a held claim, whatever its policy and however long it takes", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   await scene.advance(3_650 * 86_400_000);
@@ -39,7 +39,7 @@ test("no other guard walks over a held claim, whatever its own policy, for as lo
   });
 });
 
-test("listUnknown shows lapsed claims page by page, and resolve decides one: done", async () => {
+test("listUnknown lists lapsed claims page by page, and resolve decides one as done", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   const { records, next } = await scene.guard.listUnknown({ scope: "alice", limit: 1 });
@@ -59,7 +59,7 @@ test("listUnknown shows lapsed claims page by page, and resolve decides one: don
   expect((await scene.guard.listUnknown()).records).toEqual([]);
 });
 
-test("resolve failed: the error is replayed; resolve not-done: the key is free and the work runs", async () => {
+test("resolve failed: replays the error; resolve not-done: frees the key, and the work runs", async () => {
   for (const decision of [
     { status: "failed", error: new RangeError("declined") },
     { status: "not-done" },
@@ -75,7 +75,7 @@ test("resolve failed: the error is replayed; resolve not-done: the key is free a
   }
 });
 
-test("a stale decision loses: another's fence, a decided key, a running one, an absent one", async () => {
+test("a stale decision returns false: for another fence, a decided key, a concurrent decision, an absent key", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   const fence = (await scene.guard.read(request))?.fence ?? 0;
@@ -90,7 +90,7 @@ test("a stale decision loses: another's fence, a decided key, a running one, an 
   expect(await decide(request, fence)).toBe(false);
 });
 
-test("resolve refuses what is no decision, or cannot be kept, before it touches anything", async () => {
+test("resolve refuses an invalid decision, or one that cannot be stored, before it changes anything", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   const fence = (await scene.guard.read(request))?.fence ?? 0;
@@ -109,7 +109,7 @@ test("resolve refuses what is no decision, or cannot be kept, before it touches 
   expect((await scene.guard.read(request))?.fence).toBe(fence);
 });
 
-test("resolve refuses an outcome that the store itself would not keep", async () => {
+test("resolve refuses an outcome that is larger than the store's limit", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   const fence = (await scene.guard.read(request))?.fence ?? 0;
@@ -120,7 +120,7 @@ test("resolve refuses an outcome that the store itself would not keep", async ()
   });
 });
 
-test("resolve says unavailable when its decision is not confirmed, and the decision goes on", async () => {
+test("resolve throws unavailable when its decision is not confirmed, and the decision is retried in the background", async () => {
   const scene = createScene({ ...hold, completeWaitMs: 20 });
   await dieInMidWork(scene);
   const fence = (await scene.guard.read(request))?.fence ?? 0;
@@ -132,7 +132,7 @@ test("resolve says unavailable when its decision is not confirmed, and the decis
   expect(await scene.guard.tryRun(request, () => 2)).toEqual({ status: "replayed", value: 1 });
 });
 
-test("reconcile is asked under a claim of its own, once, while others wait; done is replayed to all", async () => {
+test("reconcile is called once, under its own claim, while others wait; done is replayed to all", async () => {
   const scene = createScene({ ...hold, waitMs: 5_000 });
   await dieInMidWork(scene);
   let asked = 0;
@@ -146,7 +146,7 @@ test("reconcile is asked under a claim of its own, once, while others wait; done
   expect(asked).toBe(1);
 });
 
-test("reconcile not-done: the work runs; failed: the error is remembered", async () => {
+test("reconcile not-done: runs the work; failed: remembers the error", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   const guard = scene.another({ reconcile: async () => ({ status: "not-done" }) });
@@ -163,7 +163,7 @@ test("reconcile not-done: the work runs; failed: the error is remembered", async
   await expect(other.settle(failing.run(request, () => 1))).rejects.toThrow("declined");
 });
 
-test("reconcile that does not know, or throws, leaves it unknown and held for the next one", async () => {
+test("a reconcile that returns unknown or throws leaves the key unknown and held", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   for (const reconcile of [
@@ -179,7 +179,7 @@ test("reconcile that does not know, or throws, leaves it unknown and held for th
   }
 });
 
-test("reconcile is handed the identity and the same derived keys as the work", async () => {
+test("reconcile receives the identity and the same derived keys as the work", async () => {
   const scene = createScene(hold);
   await dieInMidWork(scene);
   const seen: unknown[] = [];
@@ -195,7 +195,7 @@ test("reconcile is handed the identity and the same derived keys as the work", a
   expect(seen.slice(2, 4)).toEqual([false, 2]);
 });
 
-test("a waiter on a held claim is told unknown as soon as it lapses", async () => {
+test("a waiter on a held claim gets unknown as soon as the claim lapses", async () => {
   const scene = createScene({ ...hold, waitMs: 60_000 });
   const dying = scene.another({ store: { ...scene.inner, renew: () => new Promise(() => {}) } });
   dying.run(request, () => new Promise(() => {})).catch(() => {});

@@ -1,4 +1,4 @@
-/** `guardFromEnv`: the environment configures a guard, and nothing in it is misread or overlooked. */
+/** Tests `guardFromEnv`: the environment configures a guard, and no variable is misread or overlooked. */
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { POLICY_DEFAULTS } from "../../src/core/policy.ts";
 import { type EnvGuardOptions, type Environment, guardFromEnv, windowsFromEnv } from "../../src/env/index.ts";
@@ -19,7 +19,7 @@ function refusal(message: RegExp) {
 }
 
 describe("each variable", () => {
-  test("has a default, which is the library's own", async () => {
+  test("has the library's own default", async () => {
     const guard = await started({});
     expect(guard.policy).toEqual(POLICY_DEFAULTS);
     expect(guard.policy).toMatchObject({
@@ -40,7 +40,7 @@ describe("each variable", () => {
     ]);
   });
 
-  test("does what its default does when the default is written out", async () => {
+  test("has the same effect when its default is written out", async () => {
     const env = Object.fromEntries(Object.entries(VARIABLES).map(([name, row]) => [name, row.default]));
     expect((await started(env)).policy).toEqual(POLICY_DEFAULTS);
   });
@@ -68,7 +68,7 @@ describe("each variable", () => {
     expect(claims).toEqual(["shop", "shop"]);
   });
 
-  test("counts as not given when it is empty, and white space around it does not count", async () => {
+  test("counts as not set when it is empty, and surrounding white space is ignored", async () => {
     const guard = await started({
       NEVERTWICE_ENABLED: "",
       NEVERTWICE_STORE_URL: "  ",
@@ -98,12 +98,12 @@ describe("each variable", () => {
       /NEVERTWICE_ON_UNAVAILABLE is "open"; it must be "refuse" or "proceed"/,
     ],
     ["NEVERTWICE_NAMESPACE", "n".repeat(1_025), /NEVERTWICE_NAMESPACE has 1025 bytes/],
-  ])("%s is refused by its name when it is %.20s", async (name, value, message) => {
+  ])("%s is refused by name when it is %.20s", async (name, value, message) => {
     await expect(guardFromEnv({ [name]: value })).rejects.toThrow(refusal(message));
   });
 });
 
-test("process.env is what is read unless another environment is given", async () => {
+test("reads process.env unless another environment is passed", async () => {
   vi.stubEnv("NEVERTWICE_LEASE", "77s");
   vi.stubEnv("NEVERTWICE_STORE_URL", undefined);
   expect((await started(process.env)).policy.leaseMs).toBe(77_000);
@@ -114,7 +114,7 @@ test("process.env is what is read unless another environment is given", async ()
 });
 
 describe("code and environment", () => {
-  test("the environment stands above the code, and the code above the defaults", async () => {
+  test("the environment overrides the code, and the code overrides the defaults", async () => {
     const options = {
       leaseMs: 1_000,
       retentionMs: 2_000,
@@ -136,12 +136,12 @@ describe("code and environment", () => {
     expect(namespaces).toEqual(["env", "code"]);
   });
 
-  test("what the environment does not set is the code's alone", async () => {
+  test("the code alone sets what the environment does not set", async () => {
     const guard = await started({}, { waitMs: 5, onCompleted: "reject" });
     expect(guard.policy).toMatchObject({ waitMs: 5, onCompleted: "reject" });
   });
 
-  test("an environment that contradicts the code is refused, and the store that was opened is closed", async () => {
+  test("an environment that contradicts the code is refused, and the opened store is closed", async () => {
     const opened: Store[] = [];
     const wrapStore = (store: Store) => {
       opened.push(store);
@@ -156,21 +156,23 @@ describe("code and environment", () => {
 
   test.each<[what: string, options: unknown, message: RegExp]>([
     ["an option that does not exist", { lease: 1 }, /no option called "lease"/],
-    ["a window that is none", { leaseMs: "30s" }, /leaseMs is "30s"/],
-    ["a store", { store: {} }, /store is opened by NEVERTWICE_STORE_URL/],
-    ["migrate that is no boolean", { migrate: "no" }, /migrate must be true or false/],
-    ["wrapStore that is no function", { wrapStore: {} }, /wrapStore is an object/],
-    ["wrapStore that gives no store", { wrapStore: () => ({}) }, /store is no store: it lacks claim/],
+    ["a window that is not a number", { leaseMs: "30s" }, /leaseMs is "30s"/],
+    ["a store", { store: {} }, /store comes from NEVERTWICE_STORE_URL/],
+    ["migrate that is not a boolean", { migrate: "no" }, /migrate must be true or false/],
+    ["wrapStore that is not a function", { wrapStore: {} }, /wrapStore is an object/],
+    ["wrapStore that returns no store", { wrapStore: () => ({}) }, /store is not a store: it lacks claim/],
   ])("%s is refused, whether the guard is on or off", async (what, options, message) => {
     await expect(guardFromEnv({}, options as EnvGuardOptions)).rejects.toThrow(refusal(message));
-    if (what === "wrapStore that gives no store") return;
+    if (what === "wrapStore that returns no store") return;
     const off = guardFromEnv({ NEVERTWICE_ENABLED: "off" }, options as EnvGuardOptions);
     await expect(off).rejects.toThrow(refusal(message));
   });
 
-  test("options in the environment's place are refused", async () => {
+  test("refuses options in place of the environment", async () => {
     const options = { leaseMs: 5 } as unknown as Environment;
-    await expect(guardFromEnv(options)).rejects.toThrow(refusal(/leaseMs in the environment is no text/));
+    await expect(guardFromEnv(options)).rejects.toThrow(
+      refusal(/leaseMs in the environment is not a string/),
+    );
     await expect(guardFromEnv(null as unknown as Environment)).rejects.toThrow(refusal(/must be an object/));
   });
 });
@@ -188,16 +190,19 @@ describe("in production", () => {
     ["memory:", { NEVERTWICE_STORE_URL: "memory:" }, /NEVERTWICE_STORE_URL is a memory: URL/],
     ["sqlite:", { NEVERTWICE_STORE_URL: "sqlite:./keys.db" }, /is a sqlite: URL.*other machines/],
     ["no permission", { NEVERTWICE_ALLOW_LOCAL: "no" }, /NEVERTWICE_STORE_URL is not set/],
-  ])("a local store is refused: %s", async (_, env, message) => {
+  ])("refuses a local store: %s", async (_, env, message) => {
     await expect(guardFromEnv({ ...production, ...env })).rejects.toThrow(refusal(message));
   });
 
-  test.each(["true", "1", "on", "YES", "True"])("NEVERTWICE_ALLOW_LOCAL=%s lets it run", async (text) => {
-    const guard = await started({ ...production, NEVERTWICE_ALLOW_LOCAL: text });
-    expect(await guard.run(request, () => "done")).toBe("done");
-  });
+  test.each(["true", "1", "on", "YES", "True"])(
+    "accepts a local store with NEVERTWICE_ALLOW_LOCAL=%s",
+    async (text) => {
+      const guard = await started({ ...production, NEVERTWICE_ALLOW_LOCAL: text });
+      expect(await guard.run(request, () => "done")).toBe("done");
+    },
+  );
 
-  test("elsewhere a local store is fine", async () => {
+  test("accepts a local store outside production", async () => {
     const guard = await started({ NODE_ENV: "development" });
     expect(await guard.run(request, () => "done")).toBe("done");
   });
@@ -213,7 +218,7 @@ describe("the store's URL", () => {
     "postgres://u:hunter2@host:port/x",
     "redis+cluster://u:hunter2@host/1/2",
     "ftp://u:hunter2@host/x",
-  ])("that is wrong is refused without being shown: %s", async (url) => {
+  ])("is refused without being shown if it is invalid: %s", async (url) => {
     const error: unknown = await guardFromEnv({ NEVERTWICE_STORE_URL: url }).catch((thrown) => thrown);
     expect(error).toMatchObject({ code: "options-invalid" });
     expect(everythingIn(error)).not.toContain("hunter2");
@@ -221,7 +226,7 @@ describe("the store's URL", () => {
 });
 
 describe("closing", () => {
-  test("closes the store that was opened, after the work has ended, once", async () => {
+  test("closes the opened store once, after the work has ended", async () => {
     const order: string[] = [];
     const guard = await guardFromEnv(
       {},
@@ -248,7 +253,7 @@ describe("closing", () => {
     await expect(guard.run(request, () => 1)).rejects.toMatchObject({ code: "guard-closed" });
   });
 
-  test("a guard made of it by with closes the store too, and both follow a retune", async () => {
+  test("a guard made by with closes the store too, and both follow a retune", async () => {
     const close = vi.fn();
     const guard = await guardFromEnv({}, { wrapStore: (store) => watchedClose(store, close) });
     const rejecting = guard.with({ onCompleted: "reject" }).with({ waitMs: 5 });
@@ -282,7 +287,7 @@ function watchedClose(store: Store, onClose: () => void): Store {
   };
 }
 
-/** All that anybody could print of it: its text, its own properties, and those of its causes. */
+/** Everything that could be printed of an error: its text, its own properties, and those of its causes. */
 function everythingIn(error: unknown): string {
   if (typeof error !== "object" || error === null) return String(error);
   const own = Object.getOwnPropertyNames(error).map((name) => (error as Record<string, unknown>)[name]);

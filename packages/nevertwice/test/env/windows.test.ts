@@ -1,10 +1,10 @@
-/** Retuning while running: what is under way keeps its windows, and what comes goes by the new ones. */
+/** Tests retuning while the guard runs: work in flight keeps its windows, and later calls use the new ones. */
 import { expect, onTestFinished, test } from "vitest";
 import { guardFromEnv, windowsFromEnv } from "../../src/env/index.ts";
 import type { Store } from "../../src/index.ts";
 import { createScene } from "../core/scene.ts";
 
-test("the windows are those that a guard would start with", () => {
+test("windowsFromEnv returns the windows that a guard would start with", () => {
   const defaults = { leaseMs: 30_000, retentionMs: 86_400_000, markRetentionMs: 60_000 };
   expect(windowsFromEnv({})).toEqual(defaults);
   expect(windowsFromEnv({ NEVERTWICE_LEASE: "5s", NEVERTWICE_MARK_RETENTION: "1h" })).toEqual({
@@ -12,7 +12,7 @@ test("the windows are those that a guard would start with", () => {
     leaseMs: 5_000,
     markRetentionMs: 3_600_000,
   });
-  // A variable that is gone leaves what the code says, as a restart would.
+  // A variable that is no longer set leaves the value of the code, as a restart would.
   const options = { leaseMs: 7_000, retentionMs: 8_000, namespace: "shop" };
   expect(windowsFromEnv({ NEVERTWICE_RETENTION: "1m" }, options)).toEqual({
     ...defaults,
@@ -21,7 +21,7 @@ test("the windows are those that a guard would start with", () => {
   });
 });
 
-test("a reload with a mistake in it changes nothing", async () => {
+test("a reload with a mistake changes nothing", async () => {
   const guard = await guardFromEnv({ NEVERTWICE_LEASE: "40s" });
   onTestFinished(async () => void (await guard.close()));
   const before = guard.policy;
@@ -32,7 +32,7 @@ test("a reload with a mistake in it changes nothing", async () => {
   expect(guard.policy).toEqual(before);
 });
 
-test("work that runs renews by the lease it began with; a call from now on claims by the new one", async () => {
+test("running work renews with the lease it started with; a later call claims with the new one", async () => {
   const { guard, advance, sleep, settle } = createScene({ leaseMs: 30_000 });
   const request = { operation: "charge", key: "running" };
   const running = guard.run(request, async () => {
@@ -51,7 +51,7 @@ test("work that runs renews by the lease it began with; a call from now on claim
   expect(await settle(running)).toBe("done");
 });
 
-test("an outcome is kept as long as its call was promised; the next one as long as is said now", async () => {
+test("an outcome is kept for the retention its call started with; the next one for the new retention", async () => {
   const retentions: number[] = [];
   const wrapStore = (store: Store): Store => ({
     ...store,

@@ -52,7 +52,7 @@ function message(messageId: string, words: string): SendMessageRequest & { messa
   };
 }
 
-/** A task that is worked on, has a result, and is done. */
+/** A task that is working, has a result, and is completed. */
 async function workThrough(context: RequestContext, bus: ExecutionEventBus, until?: Promise<void>) {
   const { taskId, contextId, userMessage } = context;
   const status = (state: TaskState) => ({ state, message: undefined, timestamp: "2026-11-15T12:00:00.000Z" });
@@ -72,12 +72,12 @@ async function workThrough(context: RequestContext, bus: ExecutionEventBus, unti
   const artifact = { artifactId: "a", name: "receipt", description: "", parts, metadata: {}, extensions: [] };
   bus.publish(AgentEvent.artifactUpdate({ ...about, artifact, append: false, lastChunk: true }));
   await setImmediate();
-  // An agent may well go on with what it has published.
+  // An agent may continue to change what it has published.
   Object.assign(artifact, { name: "used" });
   bus.publish(AgentEvent.statusUpdate({ ...about, status: status(TaskState.TASK_STATE_COMPLETED) }));
 }
 
-/** An agent, its handler guarded, listening on a socket. `user` is who its callers say they are. */
+/** An agent with a guarded handler, listening on a socket. `user` is the name of its callers. */
 async function agent(
   options: Partial<MessageOptions<SendMessageRequest, ServerCallContext>> = {},
   guardOptions: Partial<GuardOptions> = {},
@@ -143,7 +143,7 @@ async function streamed(client: Client, request: SendMessageRequest): Promise<un
   return events;
 }
 
-/** A promise and what settles it. */
+/** A promise and the functions that settle it. */
 function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -152,7 +152,7 @@ function gate(): { readonly opened: Promise<void>; open(): void } {
   return { opened, open: () => open() };
 }
 
-// The server tells the console of every error that it answers.
+// The server logs every error that it returns.
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue());
 
 describe("an agent", () => {
@@ -166,7 +166,7 @@ describe("an agent", () => {
     expect(await client.sendMessage(message("m-2", "pay 5"))).toMatchObject({ messageId: "reply-paid 2" });
   });
 
-  it("AG-18 answers the same task, and the task is there to be asked for", async () => {
+  it("AG-18 answers the same task, which can still be read", async () => {
     const { client, runs, answers } = await agent();
     answers((context, bus) => workThrough(context, bus));
     const first = await client.sendMessage(message("m-1", "pay 5"));
@@ -227,7 +227,7 @@ describe("an agent", () => {
     expect(runs()).toBe(4);
   });
 
-  it("sends the events of a stream as they come, and goes on when its reader leaves", async () => {
+  it("sends the events of a stream as they come, and continues when its reader leaves", async () => {
     const { client, runs, answers } = await agent();
     const mayEnd = gate();
     answers((context, bus) => workThrough(context, bus, mayEnd.opened));
@@ -241,12 +241,12 @@ describe("an agent", () => {
     expect(runs()).toBe(1);
   });
 
-  it("does not take a stream that broke for nothing: the agent was at work", async () => {
+  it("treats a broken stream as unknown: the agent was at work", async () => {
     const { handler, runs, answers } = await agent({ onLapsed: "hold" });
     answers((context, bus) => {
-      // The server takes a second task in one stream for an error, and ends it there.
+      // The server treats a second task in one stream as an error, and ends the stream.
       for (const never of [new Promise<void>(() => {}), new Promise<void>(() => {})])
-        workThrough(context, bus, never);
+        void workThrough(context, bus, never);
     });
     const context = new ServerCallContext();
     const read = async () => {
@@ -257,7 +257,7 @@ describe("an agent", () => {
     expect(runs()).toBe(1);
   });
 
-  it("keeps the answer of an agent that failed: a message is processed once, whatever came of it", async () => {
+  it("stores the answer of an agent that failed", async () => {
     const { client, runs, answers } = await agent();
     answers(() => {
       throw new Error("no money");
@@ -268,7 +268,7 @@ describe("an agent", () => {
     expect(runs()).toBe(1);
   });
 
-  it("keeps nothing of a request that the server refuses", async () => {
+  it("stores nothing for a request that the server refuses", async () => {
     const { client, runs } = await agent();
     const request = message("m-1", "pay 5");
     const lost = { ...request, message: { ...request.message, taskId: "no-such-task" } };
@@ -277,7 +277,7 @@ describe("an agent", () => {
     expect(runs()).toBe(1);
   });
 
-  it("refuses the same messageId with other words, unless it is told not to look", async () => {
+  it('refuses the same messageId with other content, unless fingerprint is "none"', async () => {
     const refusal = ({ message: words }: Error) => new RequestMalformedError(words);
     const { client, runs } = await agent({ refusal });
     await client.sendMessage(message("m-1", "pay 5"));
@@ -289,7 +289,7 @@ describe("an agent", () => {
     expect(await careless.client.sendMessage(message("m-1", "pay 6"))).toEqual(first);
   });
 
-  it("says that a message is under way, and answers it when it is done", async () => {
+  it("refuses a pending message, and answers it when it is done", async () => {
     const { client, runs, answers } = await agent({ onPending: "reject" });
     const [started, mayEnd] = [gate(), gate()];
     answers(async (context, bus) => {
@@ -305,7 +305,7 @@ describe("an agent", () => {
     expect(runs()).toBe(1);
   });
 
-  it("keeps the messages of two users apart, and refuses one that is nobody's", async () => {
+  it("keeps the messages of two users apart, and refuses one without an owner", async () => {
     const { client, runs } = await agent({
       scope: ({ user }) => (user?.userName === "undefined" ? undefined : user?.userName),
     });
@@ -319,13 +319,9 @@ describe("an agent", () => {
   });
 
   it.each([
-    [
-      "the task that the stream told of",
-      [{ payload: { $case: "task", value: { id: "t-1" } } }],
-      { id: "t-1" },
-    ],
-    ["not-kept, if it told of none", [], undefined],
-  ])("answers %s, where the task cannot be read", async (_what, events, answer) => {
+    ["the task of the stream", [{ payload: { $case: "task", value: { id: "t-1" } } }], { id: "t-1" }],
+    ["not-kept, if the stream had none", [], undefined],
+  ])("answers %s if the task cannot be read", async (_what, events, answer) => {
     const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
     let runs = 0;
     const handler = idempotentMessages(
@@ -340,9 +336,9 @@ describe("an agent", () => {
         getTask: () => Promise.reject(new Error("the tasks are elsewhere")),
       },
     );
-    const told: object[] = [];
-    for await (const event of handler.sendMessageStream(message("m-1", "pay 5"))) told.push(event);
-    expect(told).toEqual(events);
+    const received: object[] = [];
+    for await (const event of handler.sendMessageStream(message("m-1", "pay 5"))) received.push(event);
+    expect(received).toEqual(events);
     const again = handler.sendMessage(message("m-1", "pay 5"));
     if (answer === undefined) await expect(again).rejects.toThrow("not-kept");
     else expect(await again).toEqual(answer);
@@ -361,7 +357,7 @@ describe("an agent", () => {
     expect(await client.sendMessage(message("m-1", "draw"))).toEqual(first);
   });
 
-  it("hands on whatever else the handler can do, and refuses a message without an id", async () => {
+  it("forwards all other methods of the handler, and refuses a message without an id", async () => {
     const { handler } = await agent();
     expect(await handler.getAgentCard()).toMatchObject({ name: "cashier" });
     const nameless = message("", "pay 5");
@@ -372,7 +368,7 @@ describe("an agent", () => {
     ["scope is missing", {}],
     ["fingerprint is", { scope: "anyone", fingerprint: "words" }],
     ['no option called "key"', { scope: "anyone", key: () => "k" }],
-  ])("is refused at once: %s", async (problem, options) => {
+  ])("refuses bad options: %s", async (problem, options) => {
     const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
     const { handler } = await agent();
     expect(() => idempotentMessages(guard, options as never, handler)).toThrow(problem);

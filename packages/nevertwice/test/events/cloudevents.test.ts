@@ -1,4 +1,4 @@
-/** CloudEvents in every form they come in, held against the official library. */
+/** CloudEvents in every content mode, compared with the official library. */
 import { HTTP, CloudEvent as Official } from "cloudevents";
 import { describe, expect, it } from "vitest";
 import { type CloudEvent, type CloudEventsOptions, cloudEvents } from "../../src/events/cloudevents.ts";
@@ -53,8 +53,8 @@ function sent({ headers, body }: ReturnType<typeof HTTP.binary>) {
   return { headers: Object.fromEntries(lines) as Record<string, string>, body: (body ?? "") as string };
 }
 
-describe("the name of an event", () => {
-  it("EV-06 is its source and id: the same pair is a duplicate, whatever form it comes in", async () => {
+describe("the key of an event", () => {
+  it("EV-06 is its source and id: the same pair is a duplicate in every content mode", async () => {
     const { receive, seen, events } = scene();
     const forms = [
       structured(EVENT),
@@ -68,11 +68,11 @@ describe("the name of an event", () => {
     expect(events.map(({ kind }) => kind)).toEqual(["done", ...new Array(4).fill("done-before")]);
   });
 
-  it("EV-07 with the same id and another source is another: both are processed", async () => {
+  it("EV-07 differs for the same id with another source: both are processed", async () => {
     const { receive, seen } = scene();
     for (const source of ["/shop", "/bank"]) await receive.handle(structured({ ...EVENT, source }));
     expect(seen.map(({ source }) => source)).toEqual(["/shop", "/bank"]);
-    // The seam between them cannot be moved.
+    // The boundary between source and id cannot be moved.
     await receive.handleEvent({ ...EVENT, source: "a", id: "b|c" });
     await receive.handleEvent({ ...EVENT, source: "a|b", id: "c" });
     expect(seen).toHaveLength(4);
@@ -97,7 +97,7 @@ describe("the name of an event", () => {
     ["an attribute that is no simple value", { extension: { a: 1 } }, "key-invalid"],
     ["data twice", { data: 1, data_base64: "AA==" }, "key-invalid"],
     ["data_base64 that is none", { data_base64: "A" }, "key-invalid"],
-  ])("EV-08 with %s is rejected as invalid, and leaves no trace", async (_, flaw, code) => {
+  ])("EV-08 with %s is rejected as invalid, and writes nothing to the store", async (_, flaw, code) => {
     const { receive, seen, store, events } = scene();
     const answer = await receive.handle(structured({ ...EVENT, ...flaw }));
     expect(answer.status).toBe(400);
@@ -112,7 +112,7 @@ describe("the name of an event", () => {
     expect(events.map(({ kind }) => kind)).toEqual(["refused", "refused"]);
   });
 
-  it("EV-08 in binary mode needs the same, and nothing that the binding forbids", async () => {
+  it("EV-08 in binary mode needs the same attributes, and none that the binding forbids", async () => {
     const { receive, seen, events } = scene();
     const flaws = [
       { "ce-id": "" },
@@ -173,25 +173,25 @@ describe("an event of the official library", () => {
     traceparent: "00-1",
   };
 
-  it("is read as it was meant, from binary and from structured mode, and done once", async () => {
+  it("is read correctly in binary and in structured mode, and processed once", async () => {
     const { receive, seen } = scene();
     expect((await receive.handle(sent(HTTP.structured(official)))).status).toBe(204);
     expect(seen[0]).toEqual({ ...attributes, priority: 3, urgent: true, data });
     const other = scene();
     expect((await other.receive.handle(sent(HTTP.binary(official)))).status).toBe(204);
-    // A header is text, whatever it was before.
+    // A header is text, whatever the value was before.
     expect(other.seen[0]).toEqual({ ...attributes, priority: "3", urgent: "true", data });
     expect((await receive.handle(sent(HTTP.binary(official)))).status).toBe(204);
     expect(seen).toHaveLength(1);
   });
 
-  it("may be handed in as it is", async () => {
+  it("may be passed as an object", async () => {
     const { receive, seen } = scene();
     expect((await receive.handleEvent(official)).status).toBe("done");
     expect(seen[0]).toMatchObject({ id: "o-17", priority: 3, data });
   });
 
-  it("has its bytes as bytes", async () => {
+  it("has binary data as bytes", async () => {
     const bytes = Uint8Array.of(0, 1, 254, 255);
     const event = new Official({ ...EVENT, datacontenttype: "application/octet-stream", data: bytes });
     const { receive, seen } = scene();
@@ -200,7 +200,7 @@ describe("an event of the official library", () => {
     expect(seen[0]).not.toHaveProperty("data_base64");
   });
 
-  it("reads our own forms as we do", async () => {
+  it("reads the requests of our tests in the same way", async () => {
     const forms = [
       {
         headers: { "content-type": "application/cloudevents+json" },
@@ -219,7 +219,7 @@ describe("an event of the official library", () => {
 });
 
 describe("binary mode", () => {
-  it("decodes what headers cannot hold", async () => {
+  it("decodes percent-encoded headers", async () => {
     const { receive, seen } = scene();
     await receive.handle(
       binary({
@@ -244,14 +244,14 @@ describe("binary mode", () => {
     expect(seen[0]?.data).toEqual(data);
   });
 
-  it("refuses data that is not what its type says", async () => {
+  it("refuses data that does not match its content type", async () => {
     const { receive } = scene();
     expect((await receive.handle(binary({ "content-type": "application/json" }, "{"))).status).toBe(400);
   });
 });
 
 describe("a batch", () => {
-  it("is done event by event, and accepted when all are", async () => {
+  it("is processed event by event, and accepted when all are done", async () => {
     const { receive, seen } = scene();
     const answer = await receive.handle(batched(EVENT, { ...EVENT, id: "2" }, EVENT));
     expect(answer.status).toBe(204);
@@ -260,7 +260,7 @@ describe("a batch", () => {
     expect((await receive.handle(batched(EVENT, { ...EVENT, id: "" }))).status).toBe(400);
   });
 
-  it("is to be sent again as long as one is: those that are done are skipped", async () => {
+  it("must be sent again while one event must: events that are done are skipped", async () => {
     let fails = true;
     const done: string[] = [];
     const { receive } = scene({
@@ -277,8 +277,8 @@ describe("a batch", () => {
   });
 });
 
-describe("the door", () => {
-  it("is a function of a Request", async () => {
+describe("the receiver", () => {
+  it("is a function from Request to Response", async () => {
     const { receive, seen } = scene();
     const call = () =>
       receive(
@@ -289,7 +289,7 @@ describe("the door", () => {
     expect(seen).toMatchObject([{ data: "hi" }]);
   });
 
-  it("asks whether the request comes from whom it says, before anything is looked up", async () => {
+  it("calls verify before the store is read", async () => {
     const { receive, store, events } = scene({ verify: ({ header }) => header("authorization") === "ours" });
     expect((await receive.handle(structured(EVENT))).status).toBe(401);
     expect(store.calls.claim).toBe(0);
@@ -298,7 +298,7 @@ describe("the door", () => {
     expect((await receive.handle(ours)).status).toBe(204);
   });
 
-  it("hands the event to the scope and the fingerprint too", async () => {
+  it("passes the event to scope and fingerprint too", async () => {
     const { receive, events } = scene({
       scope: ({ subject }) => String(subject),
       fingerprint: ({ data }) => data,
@@ -312,7 +312,7 @@ describe("the door", () => {
     expect(events.map(({ kind }) => kind)).toEqual(["done", "done", "alarm"]);
   });
 
-  it("caps the body and refuses wrong options", async () => {
+  it("limits the body and refuses bad options", async () => {
     const { receive } = scene({ maxBodyBytes: 5 });
     expect((await receive.handle(structured(EVENT))).status).toBe(413);
     expect(() => scene({ verify: true as never })).toThrow("verify");

@@ -1,4 +1,4 @@
-/** What becomes of each delivery of a message, and what whoever delivered it is told. */
+/** The result and the verdict of each delivery of a message. */
 import { describe, expect, expectTypeOf, it } from "vitest";
 import type { Attempt } from "../../src/core/attempt.ts";
 import type { PolicyOptions } from "../../src/core/policy.ts";
@@ -27,7 +27,7 @@ function shop(policies: PolicyOptions = {}) {
   return { clock, store, guard };
 }
 
-/** A consumer that notes what it did and was told. */
+/** A consumer that records its work and its events. */
 function till(options: Partial<ConsumerOptions<Message, string>> = {}, scene = shop()) {
   const done: string[] = [];
   const events: ConsumerEvent[] = [];
@@ -44,7 +44,7 @@ function till(options: Partial<ConsumerOptions<Message, string>> = {}, scene = s
   return { ...scene, done, events, till: made };
 }
 
-/** A promise and the means to settle it. */
+/** A promise and the functions that settle it. */
 function gate() {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -54,7 +54,7 @@ function gate() {
 }
 
 describe("a delivery", () => {
-  it("is done now, then done before with the same value, and acknowledged both times", async () => {
+  it("is done, then done-before with the same value, and acknowledged both times", async () => {
     const { till: counter, done, events } = till();
     expect(await counter.handle({ id: "m1" })).toEqual({
       status: "done",
@@ -73,7 +73,7 @@ describe("a delivery", () => {
     expect(counter.name).toBe("till");
   });
 
-  it("is told to watchers under the name that the guard's own events have, and never by its key", async () => {
+  it("is reported with the key hash of the guard's events, never with its key", async () => {
     const seen: string[] = [];
     const clock = manualClock();
     const guard = createGuard({
@@ -88,7 +88,7 @@ describe("a delivery", () => {
     expect(JSON.stringify(events)).not.toContain("secret-key");
   });
 
-  it("survives whoever watches it", async () => {
+  it("ignores what an observer throws", async () => {
     const { till: counter } = till({
       onEvent: () => {
         throw new Error("the watcher fell over");
@@ -97,7 +97,7 @@ describe("a delivery", () => {
     expect((await counter.handle({ id: "m1" })).status).toBe("done");
   });
 
-  it("without a kept value is done before all the same", async () => {
+  it("without a stored value is done-before too", async () => {
     const { till: counter, done } = till({ onCompleted: "reject" });
     await counter.handle({ id: "m1" });
     expect(await counter.handle({ id: "m1" })).toEqual({ status: "done-before", verdict: "acknowledge" });
@@ -107,7 +107,7 @@ describe("a delivery", () => {
     expect(done).toEqual(["m1"]);
   });
 
-  it("comes back later while another of it is being worked on, and does not wait for it", async () => {
+  it("gets later while another delivery is being processed, and does not wait", async () => {
     const { opened, open } = gate();
     const { till: counter, events } = till({ work: () => opened.then(() => "done"), laterMs: 250 });
     const first = counter.handle({ id: "m1" });
@@ -117,7 +117,7 @@ describe("a delivery", () => {
     expect(events[0]).toMatchObject({ kind: "pending", verdict: "later" });
   });
 
-  it("may wait for the other one if the policy says so", async () => {
+  it('waits for the other delivery with onPending "wait"', async () => {
     const { opened, open } = gate();
     const { till: counter } = till({ onPending: "wait", work: () => opened.then(() => "done") });
     const first = counter.handle({ id: "m1" });
@@ -127,7 +127,7 @@ describe("a delivery", () => {
     expect(await second).toEqual({ status: "done-before", verdict: "acknowledge", value: "done" });
   });
 
-  it("comes back later when the store does not answer, and nothing was done", async () => {
+  it("gets later when the store does not answer, and nothing was done", async () => {
     const { till: counter, store, done, events } = till({ storeTimeoutMs: 50 });
     store.setRates({ refuse: 1 });
     const delivery = await counter.handle({ id: "m1" });
@@ -148,7 +148,7 @@ describe("a delivery", () => {
     });
   });
 
-  it("comes back later when the guard is closed", async () => {
+  it("gets later when the guard is closed", async () => {
     const { till: counter, guard } = till();
     await guard.close();
     const delivery = await counter.handle({ id: "m1" });
@@ -156,7 +156,7 @@ describe("a delivery", () => {
     expect(delivery).toHaveProperty("error.code", "guard-closed");
   });
 
-  it("that lost its claim to another attempt comes back later, and is done before then", async () => {
+  it("that lost its claim to another attempt gets later, and then done-before", async () => {
     const scene = shop();
     const gates = [gate(), gate()];
     const started = [gate(), gate()];
@@ -209,7 +209,7 @@ describe("a failure", () => {
     expect(events[0]).toHaveProperty("error.message", "no");
   });
 
-  it("is tried again within the delivery under one claim: number and fence stay, nobody gets between", async () => {
+  it("is retried within the delivery under one claim: number and fence stay the same", async () => {
     const attempts: { number: number; fence: number; tries: number; other: string }[] = [];
     const {
       till: counter,
@@ -229,13 +229,13 @@ describe("a failure", () => {
     expect(new Set(attempts.map(({ fence }) => fence)).size).toBe(1);
     expect(attempts.map(({ tries }) => tries)).toEqual([1, 2, 3]);
     expect(attempts.map(({ other }) => other)).toEqual(["pending", "pending", "pending"]);
-    // One claim of its own, and those of the three that were in its way.
+    // Its own claim, and those of the three other deliveries.
     expect(store.calls.claim).toBe(4);
     expect(store.calls.abandon).toBe(0);
     expect(events.filter(({ kind }) => kind === "retrying")).toMatchObject([{ tries: 1 }, { tries: 2 }]);
   });
 
-  it("is over when its tries are", async () => {
+  it("is final when its retries are used up", async () => {
     let works = 0;
     const { till: counter } = till({
       retry: { max: 2, baseMs: 0 },
@@ -252,7 +252,7 @@ describe("a failure", () => {
     });
   });
 
-  it("that is permanent is tried no more and rejected, and leaves the key free", async () => {
+  it("that is permanent is rejected without a retry, and releases the key", async () => {
     let works = 0;
     const { till: counter } = till({
       retry: { max: 5, baseMs: 0 },
@@ -270,7 +270,7 @@ describe("a failure", () => {
     expect((await counter.handle({ id: "m1" })).status).toBe("done");
   });
 
-  it("whose judge fails counts as any other", async () => {
+  it("is not permanent if isPermanent throws", async () => {
     const { till: counter } = till({
       isPermanent: () => {
         throw new Error("no idea");
@@ -292,14 +292,14 @@ describe("a failure", () => {
     };
     const verdicts: string[] = [];
     for (let delivery = 0; delivery < 3; delivery++) {
-      // Each time another process, which remembers nothing itself.
+      // Each time another process, without memory of the earlier ones.
       const { till: counter } = till(options, scene);
       verdicts.push((await counter.handle({ id: "m1" })).verdict);
     }
     expect(verdicts).toEqual(["later", "later", "reject"]);
   });
 
-  it("is sent again after longer and longer, up to a bound", async () => {
+  it("is sent again after growing delays, up to a limit", async () => {
     const { till: counter } = till({
       laterMs: 100,
       maxLaterMs: 350,
@@ -315,7 +315,7 @@ describe("a failure", () => {
     expect(after).toEqual([100, 200, 350, 350]);
   });
 
-  it("that the policy remembers is rejected when it comes again", async () => {
+  it("that the policy remembers is rejected on the next delivery", async () => {
     const { till: counter, events } = till({
       onFailure: "remember",
       work: () => {
@@ -331,7 +331,7 @@ describe("a failure", () => {
     expect(events[1]).toMatchObject({ kind: "failed-before", verdict: "reject" });
   });
 
-  it("whose claim is lost meanwhile is not tried again", async () => {
+  it("is not retried once its claim is lost", async () => {
     let works = 0;
     const { till: counter, events } = till({
       maxRunMs: 30,
@@ -351,7 +351,7 @@ describe("a failure", () => {
     expect(events.map(({ kind }) => kind)).toEqual(["failed"]);
   });
 
-  it("ends a pause at once when the claim is lost in it", { timeout: 5_000 }, async () => {
+  it("ends the pause before a retry when the claim is lost", { timeout: 5_000 }, async () => {
     const { till: counter } = till({
       maxRunMs: 30,
       retry: { max: 1, baseMs: 60_000, capMs: 60_000, jitter: 0 },
@@ -366,14 +366,14 @@ describe("a failure", () => {
 describe("the same key with other content", () => {
   const compared = { fingerprint: ({ body }: Message) => body };
 
-  it("EV-10 is suppressed by its id alone, whatever its content, unless it is compared", async () => {
+  it("EV-10 is a duplicate by its id alone, unless contents are compared", async () => {
     const { till: counter, done } = till();
     await counter.handle({ id: "m1", body: "ten" });
     expect((await counter.handle({ id: "m1", body: "twenty" })).status).toBe("done-before");
     expect(done).toEqual(["m1"]);
   });
 
-  it("EV-10 over what is done raises an alarm, is acknowledged and never run", async () => {
+  it("EV-10 raises an alarm if the first is done, is acknowledged and never run", async () => {
     const { till: counter, done, events } = till(compared);
     await counter.handle({ id: "m1", body: "ten" });
     expect(await counter.handle({ id: "m1", body: "twenty" })).toEqual({
@@ -385,7 +385,7 @@ describe("the same key with other content", () => {
     expect(events[1]).toMatchObject({ kind: "alarm", verdict: "acknowledge" });
   });
 
-  it("over what is being done comes back later", async () => {
+  it("gets later while the first is pending", async () => {
     const { opened, open } = gate();
     const { till: counter, events } = till({ ...compared, work: () => opened.then(() => "done") });
     const first = counter.handle({ id: "m1", body: "ten" });
@@ -399,7 +399,7 @@ describe("the same key with other content", () => {
     await first;
   });
 
-  it("over what lapsed comes back later too: nobody knows which of them happened", async () => {
+  it("gets later if the first lapsed: its outcome is unknown", async () => {
     const { till: counter } = till({
       ...compared,
       onFailure: "unknown",
@@ -415,8 +415,8 @@ describe("the same key with other content", () => {
   });
 });
 
-describe("what nobody knows the end of", () => {
-  it("is held, comes back later, and is done before once somebody has decided it", async () => {
+describe("an unknown outcome", () => {
+  it("is held, gets later, and is done-before once an operator has decided", async () => {
     let works = 0;
     const {
       till: counter,
@@ -445,7 +445,7 @@ describe("what nobody knows the end of", () => {
     });
   });
 
-  it("is taken over by default, under the next number", async () => {
+  it("is taken over by default, with the next attempt number", async () => {
     const numbers: number[] = [];
     const { till: counter } = till({
       onFailure: "unknown",
@@ -461,7 +461,7 @@ describe("what nobody knows the end of", () => {
   });
 });
 
-describe("a message that cannot be told apart", () => {
+describe("a message without a valid key", () => {
   it.each([
     ["has no key", { key: () => undefined }, "key-missing"],
     ["has an empty key", { key: () => "" }, "key-missing"],
@@ -469,7 +469,7 @@ describe("a message that cannot be told apart", () => {
     ["has no scope where one is to be", { scope: () => "" }, "scope-missing"],
     ["has a scope that is none", { scope: () => undefined as never }, "scope-missing"],
     ["has a fingerprint that is none", { fingerprint: () => () => {} }, "fingerprint-invalid"],
-  ])("because it %s is refused and rejected, without a trace in the store", async (_, options, code) => {
+  ])("that %s is refused and rejected, and writes nothing to the store", async (_, options, code) => {
     const { till: counter, store, done, events } = till(options);
     const delivery = await counter.handle({ id: "m1" });
     expect(delivery).toMatchObject({ status: "refused", verdict: "reject", error: { code } });
@@ -481,7 +481,7 @@ describe("a message that cannot be told apart", () => {
     expect(events[0]).not.toHaveProperty("keyHash");
   });
 
-  it("because the key function fails on it is refused", async () => {
+  it("is refused if the key function throws", async () => {
     const { till: counter } = till({
       key: () => {
         throw new TypeError("no such field");
@@ -493,7 +493,7 @@ describe("a message that cannot be told apart", () => {
     });
   });
 
-  it("because its key is no text in a batch is refused, and the others are done", async () => {
+  it("in a batch is refused, and the others are done", async () => {
     const { till: counter, events } = till({
       key: ({ id }) => (id === "odd" ? (Object.create(null) as string) : id),
     });
@@ -504,7 +504,7 @@ describe("a message that cannot be told apart", () => {
 });
 
 describe("consumers", () => {
-  it("EV-09 of one message process it once each, since their names are in the scope", async () => {
+  it("EV-09 of one message process it once each, since their names are part of the scope", async () => {
     const scene = shop();
     const mail = till({ name: "mail" }, scene);
     const books = till({ name: "books" }, scene);
@@ -514,7 +514,7 @@ describe("consumers", () => {
     expect(await scene.guard.read({ operation: "mail", scope: "mail", key: "m1" })).toBeDefined();
   });
 
-  it("EV-09 are apart under one operation too, and whatever their names look like", async () => {
+  it("EV-09 are separate under one operation too, whatever their names look like", async () => {
     const scene = shop();
     const one = till({ name: "a|b", operation: "bill" }, scene);
     const other = till({ name: "a", operation: "bill", scope: () => "b" }, scene);
@@ -522,7 +522,7 @@ describe("consumers", () => {
     expect((await other.till.handle({ id: "m1" })).status).toBe("done");
   });
 
-  it("of one name in two processes are one consumer", async () => {
+  it("with one name on two guards are one consumer", async () => {
     const scene = shop();
     const here = till({}, scene);
     const there = till({}, scene);
@@ -540,7 +540,7 @@ describe("consumers", () => {
 });
 
 describe("a batch", () => {
-  it("has an answer for each message, in their order", async () => {
+  it("returns a delivery for each message, in order", async () => {
     const { till: counter } = till({
       isPermanent: () => true,
       work: ({ id }) => {
@@ -558,7 +558,7 @@ describe("a batch", () => {
     ]);
   });
 
-  it("handles messages with one key one after the other: the second is done before, not in the way", async () => {
+  it("handles messages with one key one after the other: the second is done-before, not pending", async () => {
     const { till: counter, done } = till({
       work: async ({ id, body }) => {
         await Promise.resolve();
@@ -576,7 +576,7 @@ describe("a batch", () => {
     expect(done).toEqual(["first", "other"]);
   });
 
-  it("keeps to its concurrency, and is not stuck by equal keys", async () => {
+  it("respects its concurrency, and equal keys do not block it", async () => {
     let running = 0;
     let most = 0;
     const { till: counter } = till({
@@ -595,7 +595,7 @@ describe("a batch", () => {
     expect(await counter.handleBatch([])).toEqual([]);
   });
 
-  it("lets a message whose equal failed before it in the batch try for itself", async () => {
+  it("tries a message again whose duplicate failed earlier in the batch", async () => {
     let works = 0;
     const { till: counter } = till({
       work: () => {
@@ -607,7 +607,7 @@ describe("a batch", () => {
     expect(answers.map(({ status }) => status)).toEqual(["failed", "done"]);
   });
 
-  it("refuses what is no list, and options it does not know", async () => {
+  it("refuses a value that is not a list, and unknown options", async () => {
     const { till: counter } = till();
     await expect(counter.handleBatch("m1" as never)).rejects.toThrow("must be an array");
     await expect(counter.handleBatch([], { concurrncy: 1 } as never)).rejects.toThrow("concurrncy");
@@ -615,7 +615,7 @@ describe("a batch", () => {
 });
 
 describe("renewals", () => {
-  it("are told to whoever delivered the message, so that its broker waits too", async () => {
+  it("call onRenewed, so that the adapter can tell its broker", async () => {
     const { till: counter } = till({
       leaseMs: 60,
       work: async (_, attempt) => {
@@ -653,25 +653,25 @@ describe("options", () => {
     ["a retry with an unknown option", { retry: { tries: 1 } }, "tries"],
     ["maxAttempts of none", { maxAttempts: 0 }, "maxAttempts is 0"],
     ["a laterMs that is negative", { laterMs: -1 }, "laterMs is -1"],
-    ["a sender that nobody knows", { sender: "nobody" }, "sender is"],
+    ["an unknown sender", { sender: "nobody" }, "sender is"],
     [
       "a retention that Stripe outlasts",
       { sender: "stripe", retentionMs: 3 * DAY_MS },
-      "Give more than that",
+      "give a longer retentionMs",
     ],
     [
-      "a retention that a sender of one's own outlasts",
+      "a retention that is shorter than retryHorizonMs",
       { retryHorizonMs: 1_000, retentionMs: 1_000 },
       "the sender may send",
     ],
-  ])("refuse %s at once", (_, wrong, says) => {
+  ])("refuse %s", (_, wrong, says) => {
     const { guard } = shop();
     const make = () => consumer(guard, { ...good, ...wrong } as never);
     expect(make).toThrow(says);
     expect(make).toThrow("options-invalid");
   });
 
-  it("outlast any known sender by default, and any that is told", async () => {
+  it("have a default retention longer than the sender's retries", async () => {
     for (const sender of Object.keys(RETRY_HORIZONS_MS)) {
       const horizonMs = RETRY_HORIZONS_MS[sender as keyof typeof RETRY_HORIZONS_MS];
       const { till: counter, clock, done } = till({ sender: sender as keyof typeof RETRY_HORIZONS_MS });
@@ -686,7 +686,7 @@ describe("options", () => {
     expect((await own.till.handle({ id: "m1" })).status).toBe("done-before");
   });
 
-  it("keep what is done for thirty days, whatever the guard's own default is", async () => {
+  it("keep outcomes for thirty days, whatever the guard's default is", async () => {
     const { till: counter, clock } = till({}, shop({ retentionMs: 1_000 }));
     await counter.handle({ id: "m1" });
     clock.advance(30 * DAY_MS - 1);

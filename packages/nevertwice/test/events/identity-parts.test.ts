@@ -1,4 +1,4 @@
-/** A tenant or a key that a message names, and that no identity can hold: refused as the message's fault, and nothing runs. */
+/** Tests that a message with an invalid tenant or key is refused as the sender's fault, and that nothing runs. */
 import { expect, onTestFinished, test } from "vitest";
 import { idempotentMessages } from "../../src/events/a2a.ts";
 import { cloudEvents } from "../../src/events/cloudevents.ts";
@@ -14,14 +14,14 @@ interface Named {
   readonly key: string;
 }
 
-interface Told {
+interface Problem {
   readonly code: unknown;
-  /** Where the door has one. */
+  /** Only for receivers that have one. */
   readonly status?: number;
 }
 
-/** Sends one message through a door, and answers what its sender is told. */
-type Door = (guard: Guard, named: Named, work: () => object) => Promise<Told>;
+/** Sends one message through a receiver, and returns the response to its sender. */
+type Door = (guard: Guard, named: Named, work: () => object) => Promise<Problem>;
 
 const DOORS: Readonly<Record<string, Door>> = {
   async consumer(guard, { tenant, key }, work) {
@@ -39,13 +39,13 @@ const DOORS: Readonly<Record<string, Door>> = {
       scope: () => tenant,
       work,
     });
-    return toldIn(await receive.handle({ headers: {}, body: "{}" }));
+    return readProblem(await receive.handle({ headers: {}, body: "{}" }));
   },
   async cloudevents(guard, { tenant, key }, work) {
     const receive = cloudEvents(guard, { name: "orders", scope: () => tenant, work });
     const event = { specversion: "1.0", type: "t", source: "/s", id: key };
     const headers = { "content-type": "application/cloudevents+json" };
-    return toldIn(await receive.handle({ headers, body: JSON.stringify(event) }));
+    return readProblem(await receive.handle({ headers, body: JSON.stringify(event) }));
   },
   async mcp(guard, { tenant, key }, work) {
     const tool = idempotentTool(guard, { operation: "charge", scope: () => tenant, maxKeyLength: 5_000 });
@@ -64,11 +64,17 @@ const DOORS: Readonly<Record<string, Door>> = {
   },
 };
 
-function codeOf(error: unknown): Told {
+function codeOf(error: unknown): Problem {
   return isNevertwiceError(error) ? { code: error.code, status: error.status } : { code: error };
 }
 
-function toldIn({ status, body }: { readonly status: number; readonly body: string | Uint8Array }): Told {
+function readProblem({
+  status,
+  body,
+}: {
+  readonly status: number;
+  readonly body: string | Uint8Array;
+}): Problem {
   return { status, code: JSON.parse(String(body) || "{}").code };
 }
 
@@ -91,12 +97,12 @@ test.each(ROWS)("%s: a %s %s is refused with 400 %s", async (door, part, what, c
   onTestFinished(async () => void (await guard.close()));
   let runs = 0;
   const named = { tenant: "tenant-1", key: "k-1", [part]: BAD[what] };
-  const told = await (DOORS[door] as Door)(guard, named, () => {
+  const problem = await (DOORS[door] as Door)(guard, named, () => {
     runs++;
     return { content: [] };
   });
-  expect(told.code).toBe(code);
-  expect([undefined, 400]).toContain(told.status);
+  expect(problem.code).toBe(code);
+  expect([undefined, 400]).toContain(problem.status);
   expect(runs).toBe(0);
   expect(store.calls.claim).toBe(0);
 });

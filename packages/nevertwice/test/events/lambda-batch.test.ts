@@ -1,4 +1,4 @@
-/** Batches that Lambda hands to a function: which of their records are done, and which are to come again. */
+/** Batches from Lambda: which records are done, and which must come again. */
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type ConsumerOptions, consumer } from "../../src/events/index.ts";
 import {
@@ -55,7 +55,7 @@ function guardOf(options: Partial<Parameters<typeof createGuard>[0]> = {}): Guar
   return guard;
 }
 
-/** Whatever is in `failing` fails until it is taken out of there. */
+/** A record in `failing` fails until it is removed from there. */
 function scene<Message extends LambdaRecord>(
   nameOf: (record: Message) => string,
   more: Partial<ConsumerOptions<Message, string>> = {},
@@ -73,7 +73,7 @@ function scene<Message extends LambdaRecord>(
 const named = ({ messageId }: LambdaSqsRecord) => messageId;
 
 describe("a batch of a queue", () => {
-  test("reports what failed and nothing else, and what comes again does only that", async () => {
+  test("reports only the failed records, and processes only those when they come again", async () => {
     const { failing, consume, worked } = scene(named);
     failing.add("2");
     const handler = lambdaBatch(consume);
@@ -84,19 +84,19 @@ describe("a batch of a queue", () => {
     expect(worked()).toEqual(["1", "2", "3", "2"]);
   });
 
-  test("does a message once that is in it twice, and both are done", async () => {
+  test("processes a message once that is in it twice, and acknowledges both", async () => {
     const { consume, worked } = scene(named, { key: ({ body }) => body });
     const Records = [sqs("1", undefined, "order 7"), sqs("2", undefined, "order 7")];
     expect(await lambdaBatch(consume)({ Records })).toEqual({ batchItemFailures: [] });
     expect(worked()).toEqual(["1"]);
   });
 
-  test("that is empty has nothing to report", async () => {
+  test("that is empty reports no failures", async () => {
     const { consume } = scene(named);
     expect(await lambdaBatch(consume)({ Records: [] })).toEqual({ batchItemFailures: [] });
   });
 
-  test("has no more under way at once than it is told", async () => {
+  test("processes at most concurrency messages at once", async () => {
     let [now, most] = [0, 0];
     const consume = consumer<LambdaSqsRecord>(guardOf(), {
       name: "shop",
@@ -112,7 +112,7 @@ describe("a batch of a queue", () => {
     expect(most).toBe(3);
   });
 
-  test("comes back message by message while the store does not answer, and none is lost", async () => {
+  test("reports every message while the store does not answer, and loses none", async () => {
     const store = faultyStore(memoryStore());
     const work = vi.fn(async () => "done");
     const options = { name: "shop", key: recordKey, work, storeTimeoutMs: 20 };
@@ -128,8 +128,8 @@ describe("a batch of a queue", () => {
   });
 });
 
-describe("what must stay in order", () => {
-  test("a group of a FIFO queue stops at its first failure, and the other groups go on", async () => {
+describe("records that must stay in order", () => {
+  test("a group of a FIFO queue stops at its first failure, and the other groups continue", async () => {
     const { failing, consume, worked } = scene(named);
     failing.add("a2");
     const handler = lambdaBatch(consume);
@@ -146,7 +146,7 @@ describe("what must stay in order", () => {
       dynamodb,
       (record: LambdaRecord) => String((record as LambdaDynamodbRecord).dynamodb?.SequenceNumber),
     ],
-  ])("a stream of %s stops at its first failure, from which on it comes again", async (_, make, nameOf) => {
+  ])("a stream of %s stops at its first failure, and comes again from there", async (_, make, nameOf) => {
     const { failing, consume, worked } = scene<LambdaRecord>(nameOf);
     failing.add("102");
     const Records = ["101", "102", "103"].map((number): LambdaRecord => make(number));
@@ -158,7 +158,7 @@ describe("what must stay in order", () => {
     expect(worked()).toEqual(["101", "102", "102", "103"]);
   });
 
-  test("a partition of Kafka stops at its first failure, and is told as Lambda wants it", async () => {
+  test("a Kafka partition stops at its first failure, and reports it as partition and offset", async () => {
     const { failing, consume, worked } = scene<LambdaKafkaRecord>(
       ({ partition, offset }) => `${partition}:${offset}`,
     );
@@ -173,17 +173,17 @@ describe("what must stay in order", () => {
   });
 });
 
-describe("what sending again cannot help", () => {
+describe("a rejected record", () => {
   const hopeless = { isPermanent: () => true };
 
-  test("is reported, so that Lambda's own limit leads it to where people look", async () => {
+  test("is reported, so that Lambda moves it to the dead-letter queue", async () => {
     const { failing, consume } = scene(named, hopeless);
     failing.add("1");
     const answer = await lambdaBatch(consume)({ Records: [sqs("1"), sqs("2")] });
     expect(answer).toEqual({ batchItemFailures: [{ itemIdentifier: "1" }] });
   });
 
-  test("is done once it has been taken, and not before", async () => {
+  test("counts as done once onRejected resolves, and not before", async () => {
     const { failing, consume } = scene(named, hopeless);
     failing.add("1").add("2");
     const onRejected = vi.fn(async ({ messageId }: LambdaSqsRecord) => {
@@ -196,7 +196,7 @@ describe("what sending again cannot help", () => {
     expect(onRejected.mock.calls.map(([record]) => record.messageId)).toEqual(["1", "2"]);
   });
 
-  test("is a message without a key: it is never worked on, and never dropped", async () => {
+  test("without a key is never processed and never dropped", async () => {
     const { consume, worked } = scene(named, { key: sentKey });
     const answer = await lambdaBatch(consume)({ Records: [sqs("1")] });
     expect(answer).toEqual({ batchItemFailures: [{ itemIdentifier: "1" }] });
@@ -204,8 +204,8 @@ describe("what sending again cannot help", () => {
   });
 });
 
-describe("the time that is left", () => {
-  test("bounds every lease, so that a function that is killed holds no key for longer", async () => {
+describe("the remaining time", () => {
+  test("limits every lease, so that a killed function holds no key for longer", async () => {
     const store = memoryStore();
     const claim = vi.spyOn(store, "claim");
     const options = { name: "shop", key: recordKey, work: () => "done" };
@@ -216,7 +216,7 @@ describe("the time that is left", () => {
     expect(claim.mock.calls.map(([{ leaseMs }]) => leaseMs)).toEqual([4_000, 1_200, 30_000, 30_000]);
   });
 
-  test("ends the batch before Lambda does: what was not begun is reported", async () => {
+  test("ends the batch early, and reports records that were not started", async () => {
     const { consume, worked } = scene(named);
     const left = [5_000, 1_500, 900];
     const handler = lambdaBatch(consume);
@@ -228,7 +228,7 @@ describe("the time that is left", () => {
 });
 
 describe("keys", () => {
-  test("are the sender's where there is one, else what is the same on every delivery", () => {
+  test("are the sender's id if there is one, otherwise the record's id", () => {
     expect(recordKey(sqs("m-1"))).toBe("m-1");
     expect(recordKey(sqs("m-1", "a"))).toBe("sent m-1");
     expect(recordKey(kinesis("101"))).toBe("shardId-000000000000:101");
@@ -253,24 +253,24 @@ describe("refused", () => {
     { records: { "orders-0": [{ value: "" }] } },
   ];
   test.each(strangers.map((event) => [JSON.stringify(event) ?? "nothing", event]))(
-    "an event that is no batch: %s",
+    "an event that is not a batch: %s",
     async (_, event) => {
       const { consume, work } = scene(named);
       await expect(lambdaBatch(consume)(event as never)).rejects.toMatchObject({
         code: "options-invalid",
-        message: expect.stringContaining("check what the function is triggered by"),
+        message: expect.stringContaining("check what triggers the function"),
       });
       expect(work).not.toHaveBeenCalled();
     },
   );
 
-  test("options that are wrong or unknown, at once", () => {
+  test("invalid and unknown options", () => {
     const { consume } = scene(named);
     for (const options of [{ concurrency: 0 }, { reserveMs: -1 }, { onRejected: "queue" }, { batch: 10 }])
       expect(() => lambdaBatch(consume, options as never)).toThrow("options-invalid");
   });
 
-  test("a memory that ends before the queue's does", () => {
+  test("a retention that is shorter than the queue's", () => {
     const options = {
       name: "shop",
       key: recordKey,

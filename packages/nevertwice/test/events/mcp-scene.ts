@@ -91,7 +91,7 @@ export async function connect(server: McpServer | Server): Promise<Client> {
   return client;
 }
 
-/** Serves over a real socket, a server of its own for every request. */
+/** Serves over a real socket, with a new server for every request. */
 export async function listen(make: () => McpServer): Promise<URL> {
   const handler = createMcpHandler(make);
   const http = createAdaptorServer({ fetch: (request) => handler.fetch(request) });

@@ -22,7 +22,7 @@ function charge(amount: number, extra: object = {}): { name: string; arguments: 
   return { name: "charge", arguments: { amount, ...extra } };
 }
 
-/** A promise and what settles it. */
+/** A promise and the functions that settle it. */
 function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -39,7 +39,7 @@ describe("a tool with a key", () => {
     ["in an argument", {}, { idempotency_key: KEY }],
     ["in the argument meta", {}, { meta: { idempotency_key: KEY } }],
     ["in the argument meta, with a hyphen", {}, { meta: { "idempotency-key": KEY } }],
-  ])("AG-15 runs once and answers the same with the key %s", async (_where, extra, args) => {
+  ])("AG-15 runs once and returns the same answer with the key %s", async (_where, extra, args) => {
     const { server, runs } = shop();
     const client = await connect(server());
     const first = await client.callTool({ ...charge(5, args), ...extra });
@@ -49,7 +49,7 @@ describe("a tool with a key", () => {
     expect(runs()).toBe(1);
   });
 
-  it("AG-15 reads a name of its own, and no other", async () => {
+  it("AG-15 reads a custom name, and no other", async () => {
     const { server, runs } = shop({ key: { meta: "shop/request" } });
     const client = await connect(server());
     const call = { ...charge(5), _meta: { "shop/request": "a" } };
@@ -60,7 +60,7 @@ describe("a tool with a key", () => {
     expect(other).toMatchObject({ isError: true, _meta: { nevertwice: { code: "key-missing" } } });
   });
 
-  it("AG-15 finds the call again wherever the key is sent", async () => {
+  it("AG-15 recognises the call wherever the key is sent", async () => {
     const { server, runs } = shop();
     const client = await connect(server());
     await client.callTool({ ...charge(5), _meta: { idempotency_key: KEY } });
@@ -83,7 +83,7 @@ describe("a tool with a key", () => {
     expect(one.runs() + two.runs()).toBe(1);
   });
 
-  it("AG-15 takes all arguments for the key, where it is told to", async () => {
+  it('AG-15 uses all arguments as the key with key "arguments"', async () => {
     const { server, runs } = shop({ key: "arguments" });
     const client = await connect(server());
     await client.callTool(charge(5));
@@ -104,7 +104,7 @@ describe("a tool with a key", () => {
     expect(runs()).toBe(1);
   });
 
-  it("AG-06 answers a mismatch with JSON-RPC error -32000, from a server that handles tools/call itself", async () => {
+  it("AG-06 returns JSON-RPC error -32000 for a mismatch, from a server that handles tools/call itself", async () => {
     const { tool, run, runs } = shop({ refusal: "rpc-error" });
     const server = new Server({ name: "shop", version: "1.0.0" }, { capabilities: { tools: {} } });
     const handler = tool.handler(run);
@@ -124,7 +124,7 @@ describe("a tool with a key", () => {
     expect(runs()).toBe(1);
   });
 
-  it("answers a tool error from registerTool also in that style, since the server makes one of everything thrown", async () => {
+  it("returns a tool error from registerTool in that style too, because the server converts what is thrown", async () => {
     const { server } = shop({ refusal: "rpc-error" });
     const client = await connect(server());
     await client.callTool({ ...charge(5), _meta: { idempotency_key: KEY } });
@@ -132,7 +132,7 @@ describe("a tool with a key", () => {
     expect(other.isError).toBe(true);
   });
 
-  it("says a refusal in words of your own", async () => {
+  it("returns what a custom refusal function returns", async () => {
     const { server } = shop({
       refusal: ({ code }) => ({
         content: [],
@@ -154,7 +154,7 @@ describe("a tool with a key", () => {
     ["256 characters", { idempotency_key: "x".repeat(256) }],
     ["two keys", { idempotency_key: KEY, idempotencyKey: `${KEY}0` }],
     ["a key that is a number", { idempotency_key: 1234567890123456 }],
-  ])("AG-07 refuses a call with %s over MCP, and asks the store nothing", async (_what, _meta) => {
+  ])("AG-07 refuses a call with %s over MCP, and does not call the store", async (_what, _meta) => {
     const store = faultyStore(memoryStore());
     const { server, runs } = shop({ keyPattern: /^[A-Za-z0-9_.:-]{16,255}$/ }, { store });
     const client = await connect(server());
@@ -170,7 +170,7 @@ describe("a tool with a key", () => {
     ["an empty key", ""],
     ["256 characters", "x".repeat(256)],
     ["null", null],
-  ])("takes %s for a mistake, and not for a call without a key", async (_what, idempotency_key) => {
+  ])("refuses %s instead of treating it as a call without a key", async (_what, idempotency_key) => {
     const { server, runs } = shop({ required: false });
     const client = await connect(server());
     const refused = await client.callTool({ ...charge(5), _meta: { idempotency_key } });
@@ -178,7 +178,7 @@ describe("a tool with a key", () => {
     expect(runs()).toBe(0);
   });
 
-  it("AG-08 executes again after the tool answered an error", async () => {
+  it("AG-08 executes again after the tool returned an error", async () => {
     const { server, runs, answers } = shop({}, { onFailure: "remember" });
     const client = await connect(server());
     answers(() => ({ ...text("card declined"), isError: true }));
@@ -204,7 +204,7 @@ describe("a tool with a key", () => {
   });
 
   it.each([true, (result: object) => JSON.stringify(result).includes("declined")])(
-    "keeps an error of the tool where it is told to",
+    "stores an error of the tool if keepErrors allows it",
     async (keepErrors) => {
       const { server, runs, answers } = shop({ keepErrors });
       const client = await connect(server());
@@ -216,7 +216,18 @@ describe("a tool with a key", () => {
     },
   );
 
-  it("AG-09 replays the payload byte by byte, and says replayed in _meta beside it", async () => {
+  it.each([
+    ["a promise", async () => true],
+    ["a text", () => "yes"],
+  ])("does not store an error if keepErrors returns %s", async (_, keepErrors) => {
+    const { server, runs, answers } = shop({ keepErrors: keepErrors as never });
+    const client = await connect(server());
+    answers(() => ({ ...text("card declined"), isError: true }));
+    for (let i = 0; i < 2; i++) await client.callTool({ ...charge(5), _meta: { idempotency_key: KEY } });
+    expect(runs()).toBe(2);
+  });
+
+  it("AG-09 replays the payload byte by byte, with replayed in _meta", async () => {
     const { server, answers } = shop();
     const client = await connect(server());
     answers(() => ({
@@ -237,19 +248,19 @@ describe("a tool with a key", () => {
     expect(ofReplay).toEqual({ trace: "t-1", replayed: true });
   });
 
-  it("AG-14 knows a retry by its key, whatever its JSON-RPC id is", async () => {
+  it("AG-14 recognises a retry by its key, whatever its JSON-RPC id is", async () => {
     const { server, calls, runs } = shop({ required: false });
     const url = await listen(server);
     const clients = [await dial(url), await dial(url)];
     for (const client of clients) await client.callTool({ ...charge(5), _meta: { idempotency_key: KEY } });
     expect(runs()).toBe(1);
-    // Two clients count their requests alike: the same id twice is two calls.
+    // Two clients count their requests in the same way: the same id twice is two calls.
     for (const client of clients) await client.callTool(charge(5));
     expect(runs()).toBe(3);
     expect(calls[1]?.mcpReq.id).toBe(calls[2]?.mcpReq.id);
   });
 
-  it("AG-14 keeps nothing while the tool asks the user, and the answer of the round that ends it", async () => {
+  it("AG-14 stores nothing while the tool asks the user, and stores the answer of the last round", async () => {
     const { server, runs, answers, calls } = shop();
     answers((_args, { mcpReq }) =>
       mcpReq.inputResponses === undefined
@@ -274,7 +285,7 @@ describe("a tool with a key", () => {
     expect(runs()).toBe(2);
   });
 
-  it("AG-16 goes on when the client closes the stream, and answers the repeated call with what was kept", async () => {
+  it("AG-16 continues when the client closes the stream, and replays the stored answer", async () => {
     const { server, runs, answers } = shop();
     const started = gate();
     answers(async (_args, { mcpReq: { signal } }) => {
@@ -296,7 +307,7 @@ describe("a tool with a key", () => {
     expect(runs()).toBe(1);
   });
 
-  it("AG-16 leaves nobody believing that nothing happened when a cancelled tool stops halfway", async () => {
+  it("AG-16 leaves the outcome unknown when a cancelled tool stops halfway", async () => {
     const { server, guard, answers } = shop({ onLapsed: "hold" });
     const started = gate();
     answers(async (_args, { mcpReq: { signal } }) => {
@@ -317,7 +328,7 @@ describe("a tool with a key", () => {
     expect(again._meta).toMatchObject({ nevertwice: { code: "unknown", retryable: false } });
   });
 
-  it("waits for a call that is under way, then says when to come back", async () => {
+  it("waits for a running call, then refuses with retryAfterMs", async () => {
     const { server, runs, answers } = shop({ waitMs: 20 });
     const [started, mayEnd] = [gate(), gate()];
     answers(async () => {
@@ -363,7 +374,7 @@ describe("a tool with a key", () => {
     expect(runs()).toBe(2);
   });
 
-  it("runs a call without a key only where it is told to, and hands it no attempt", async () => {
+  it("runs a call without a key only with required: false, and passes no attempt", async () => {
     const { server, runs, answers } = shop({ required: false });
     const client = await connect(server());
     answers((_args, _context, attempt) =>
@@ -376,7 +387,7 @@ describe("a tool with a key", () => {
     expect(keyed.content).toEqual([{ type: "text", text: expect.stringMatching(/^[\w-]{43}$/) }]);
   });
 
-  it("keeps the keys of two owners apart, and refuses a call that belongs to nobody", async () => {
+  it("keeps the keys of two owners apart, and refuses a call without an owner", async () => {
     const { server, runs } = shop({ scope: ({ mcpReq }) => mcpReq._meta?.user as string | undefined });
     const client = await connect(server());
     const call = (_meta: object) =>
@@ -385,12 +396,12 @@ describe("a tool with a key", () => {
     await call({ user: "bob" });
     await call({ user: "alice" });
     expect(runs()).toBe(2);
-    for (const nobody of [{}, { user: "" }])
-      expect((await call(nobody))._meta).toMatchObject({ nevertwice: { code: "scope-missing" } });
+    for (const anonymous of [{}, { user: "" }])
+      expect((await call(anonymous))._meta).toMatchObject({ nevertwice: { code: "scope-missing" } });
     expect(runs()).toBe(2);
   });
 
-  it("says so when the answer was too large to be kept, and does not run again", async () => {
+  it("refuses with not-kept if the answer was too large to store, and does not run again", async () => {
     const { server, runs, answers } = shop({ maxOutcomeBytes: 64 });
     const client = await connect(server());
     answers(() => text("x".repeat(100)));
@@ -400,7 +411,7 @@ describe("a tool with a key", () => {
     expect(runs()).toBe(1);
   });
 
-  it("lets an error of the tool through as it is, also one of this library", async () => {
+  it("passes an error of the tool on unchanged, even a NevertwiceError", async () => {
     const { server, answers, guard } = shop();
     const client = await connect(server());
     answers(() => guard.run({ operation: "inner", key: "" }, () => text("never")));
@@ -413,7 +424,7 @@ describe("a tool with a key", () => {
 describe("the handler", () => {
   const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
 
-  it("fits a tool without arguments, whose handler is handed the context alone", async () => {
+  it("fits a tool without arguments, whose handler gets only the context", async () => {
     let runs = 0;
     const tool = idempotentTool(guard, { operation: "tick", scope: "anyone" });
     const server = new McpServer({ name: "clock", version: "1.0.0" });
@@ -472,8 +483,11 @@ describe("the handler", () => {
     ["operation is missing", { scope: "anyone" }],
     ["scope is missing", { operation: "charge" }],
     ["scope must be a function", { operation: "charge", scope: "everyone" }],
-    ["key must say where", { operation: "charge", scope: "anyone", key: "idempotency_key" }],
-    ["key must say where", { operation: "charge", scope: "anyone", key: { argument: "meta..key" } }],
+    ["key must be the place of the key", { operation: "charge", scope: "anyone", key: "idempotency_key" }],
+    [
+      "key must be the place of the key",
+      { operation: "charge", scope: "anyone", key: { argument: "meta..key" } },
+    ],
     ["keyPattern must be", { operation: "charge", scope: "anyone", keyPattern: /x/g }],
     ["refusal is", { operation: "charge", scope: "anyone", refusal: "throw" }],
     ['no option called "keepError"', { operation: "charge", scope: "anyone", keepError: true }],
@@ -481,7 +495,7 @@ describe("the handler", () => {
       "contradict each other",
       { operation: "c", scope: "anyone", onLapsed: "hold", onUnavailable: "proceed" },
     ],
-  ])("is refused at once: %s", (problem, options) => {
+  ])("refuses bad options: %s", (problem, options) => {
     expect(() => idempotentTool(guard, options as never)).toThrow(problem);
   });
 });
@@ -495,7 +509,7 @@ describe("annotations", () => {
     ["every call has its key among its arguments", { key: { argument: "idempotency_key" } }],
     ["all arguments are the key", { key: "arguments" }],
     ["all arguments are the key, required or not", { key: "arguments", required: false }],
-  ])("say that the same arguments add no effect where %s", (_why, options) => {
+  ])("set idempotentHint where %s", (_why, options) => {
     expect(hint(options)).toBe(true);
   });
 
@@ -505,11 +519,11 @@ describe("annotations", () => {
     ["the key may be left out", { key: { argument: "idempotency_key" }, required: false }],
     ["a function finds the key who knows where", { key: () => "k" }],
     ["a call runs unguarded without the store", { key: "arguments", onUnavailable: "proceed" }],
-  ])("do not say so where %s", (_why, options) => {
+  ])("do not set idempotentHint where %s", (_why, options) => {
     expect(hint(options)).toBe(false);
   });
 
-  it("leave the others as they are, and what is said of a tool that is idempotent by itself", async () => {
+  it("keep the given annotations, including an idempotentHint", async () => {
     const { server } = shop({ key: { argument: "idempotency_key" } });
     const { tools } = await (await connect(server())).listTools();
     expect(tools[0]?.annotations).toEqual({ idempotentHint: true, destructiveHint: false });

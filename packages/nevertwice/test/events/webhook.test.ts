@@ -1,4 +1,4 @@
-/** The webhook door: verified first, then looked up, then done once; and what the sender is told. */
+/** Webhooks: verified first, then looked up, then processed once; and the response to the sender. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Hono } from "hono";
@@ -64,7 +64,7 @@ describe("a webhook", () => {
     expect(events.map(({ kind }) => kind)).toEqual(["done", "done-before"]);
   });
 
-  it("EV-02 with an invalid signature is rejected, and its id is not recorded, known or not", async () => {
+  it("EV-02 with an invalid signature is rejected, and its id is not recorded", async () => {
     const { signed, receive, send, store, bodies, events } = scene();
     const forged = { ...signed("msg_1"), body: '{"amount":1000}' };
     const answer = await receive.handle(forged);
@@ -114,14 +114,14 @@ describe("a webhook", () => {
     expect(bodies).toHaveLength(2);
   });
 
-  it("EV-04 whose memory would be shorter than the sender's retries is refused when it is set up", () => {
+  it("EV-04 refuses a retention that is shorter than the sender's retries", () => {
     expect(() => scene({ retentionMs: 75 * HOUR_MS })).toThrow("standard-webhooks may send a message again");
     expect(() => scene({ scheme: github, retentionMs: 72 * HOUR_MS })).toThrow("github may send");
     expect(() => scene({ sender: "adyen", retentionMs: 96 * HOUR_MS })).toThrow("adyen may send");
     expect(() => scene({ sender: "adyen" })).not.toThrow();
   });
 
-  it("EV-05 whose handler failed is answered with no 2xx and processed again when it is sent again", async () => {
+  it("EV-05 whose handler failed gets no 2xx, and is processed again when it is sent again", async () => {
     let works = 0;
     const { send } = scene({
       work: () => {
@@ -171,7 +171,7 @@ describe("a webhook", () => {
     expect(bodies).toHaveLength(1);
   });
 
-  it("is handed to the work with its id, its time, its headers and its very bytes", async () => {
+  it("passes its id, time, headers and raw bytes to the work", async () => {
     const seen: unknown[] = [];
     const { send, clock } = scene({
       work: ({ id, sentAtMs, header, body, json }, attempt) => {
@@ -189,7 +189,7 @@ describe("a webhook", () => {
     ]);
   });
 
-  it("of each tenant is its own, where one door serves several", async () => {
+  it("keeps equal ids of two tenants apart", async () => {
     const { receive, signed, bodies } = scene({ scope: ({ header }) => header("x-tenant") ?? "" });
     const from = (tenant: string) => {
       const { headers, body } = signed("msg_1");
@@ -200,15 +200,15 @@ describe("a webhook", () => {
   });
 });
 
-describe("the sender is told", () => {
-  it("409 and when to come back while the same webhook is being worked on", async () => {
+describe("the response to the sender", () => {
+  it("is 409 with Retry-After while the same webhook is being processed", async () => {
     let open = () => {};
     const opened = new Promise<void>((resolve) => {
       open = resolve;
     });
     const { send } = scene({ work: () => opened, laterMs: 1_500 });
     const first = send("msg_1");
-    // The first has claimed by the time that the second is verified.
+    // The first has claimed the key when the second is verified.
     const second = await send("msg_1");
     expect(second).toMatchObject({
       status: 409,
@@ -219,7 +219,7 @@ describe("the sender is told", () => {
     expect((await first).status).toBe(204);
   });
 
-  it("503 when the store does not answer", async () => {
+  it("is 503 when the store does not answer", async () => {
     const { send, store, bodies } = scene({ storeTimeoutMs: 50 });
     store.setRates({ refuse: 1 });
     const answer = await send("msg_1");
@@ -231,7 +231,7 @@ describe("the sender is told", () => {
     expect(bodies).toEqual([]);
   });
 
-  it("409 when nobody knows how it ended", async () => {
+  it("is 409 when the outcome is unknown", async () => {
     const { send } = scene({
       onLapsed: "hold",
       onFailure: "unknown",
@@ -243,7 +243,7 @@ describe("the sender is told", () => {
     expect(await send("msg_1")).toMatchObject({ status: 409, body: '{"code":"unknown"}' });
   });
 
-  it("400 when there is no id to go by", async () => {
+  it("is 400 when the request has no id", async () => {
     const { receive } = scene({ scheme: github, secret: "It's a Secret to Everybody" });
     const headers = {
       "x-hub-signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
@@ -253,7 +253,7 @@ describe("the sender is told", () => {
     expect(codeOf(answer)).toBe("key-missing");
   });
 
-  it("400 too when the body that should hold the id is no JSON, or holds none", async () => {
+  it("is 400 when the body with the id is not JSON, or has no id", async () => {
     for (const body of ["no json", "[1]", "null", '{"id":{}}', '{"other":"x"}']) {
       const { receive, bodies } = scene({ scheme: stripe, secret: undefined, verify: () => true });
       expect((await receive.handle({ headers: {}, body })).status, body).toBe(400);
@@ -261,7 +261,7 @@ describe("the sender is told", () => {
     }
   });
 
-  it("422 when sending it again cannot help, or 204 if the sender is to be done with it", async () => {
+  it('is 422 for a rejected webhook, or 204 with onRejected "accept"', async () => {
     const failing = {
       isPermanent: () => true,
       work: () => {
@@ -276,7 +276,7 @@ describe("the sender is told", () => {
     expect((await accepting.receive.handle({ headers: {}, body: "" })).status).toBe(401);
   });
 
-  it("413 of a body that is too large, which is not even hashed", async () => {
+  it("is 413 for a body that is too large, before it is hashed", async () => {
     const { receive, signed } = scene({ maxBodyBytes: 10 });
     const answer = await receive.handle(signed("msg_1", "x".repeat(11)));
     expect(answer.status).toBe(413);
@@ -287,8 +287,8 @@ describe("the sender is told", () => {
   });
 });
 
-describe("a verify function of one's own", () => {
-  it("decides instead of a secret, before anything is looked up", async () => {
+describe("a custom verify function", () => {
+  it("replaces the secret, and runs before the store is read", async () => {
     const { receive, store, bodies } = scene({
       scheme: github,
       secret: undefined,
@@ -303,12 +303,12 @@ describe("a verify function of one's own", () => {
     expect(bodies).toEqual(["{}"]);
   });
 
-  it("that answers anything but true has not said yes", async () => {
+  it("refuses the request if it returns anything but true", async () => {
     const { receive } = scene({ secret: undefined, verify: () => "yes" as never });
     expect((await receive.handle({ headers: { "webhook-id": "1" }, body: "" })).status).toBe(401);
   });
 
-  it("that fails is the caller's to hear of: nothing was decided", async () => {
+  it("passes its errors to the caller", async () => {
     const { receive, store } = scene({
       secret: undefined,
       verify: () => {
@@ -319,14 +319,14 @@ describe("a verify function of one's own", () => {
     expect(store.calls.claim).toBe(0);
   });
 
-  it("does not go with a secret, nor can both be left out", () => {
-    expect(() => scene({ verify: () => true })).toThrow("either a secret or a verify function");
-    expect(() => scene({ secret: undefined })).toThrow("either a secret or a verify function");
+  it("cannot be combined with a secret, and one of the two is required", () => {
+    expect(() => scene({ verify: () => true })).toThrow("secret and verify: give exactly one");
+    expect(() => scene({ secret: undefined })).toThrow("secret and verify: give exactly one");
   });
 });
 
-describe("where it is used", () => {
-  it("is a function of a Request, for whatever speaks the web's own types", async () => {
+describe("in a framework", () => {
+  it("is a function from Request to Response", async () => {
     const { receive, signed, bodies } = scene();
     const app = new Hono();
     app.post("/hooks", (context) => receive(context.req.raw));
@@ -341,7 +341,7 @@ describe("where it is used", () => {
     expect(forged.headers.get("content-type")).toBe("application/json");
   });
 
-  it("reads no more of a Request than it may, said to be long or not", async () => {
+  it("reads at most maxBodyBytes of a Request, with or without a content-length", async () => {
     const { receive } = scene({ maxBodyBytes: 10 });
     const post = (init: RequestInit) => receive(new Request("http://x/", { method: "POST", ...init }));
     expect((await post({ body: "x".repeat(11) })).status).toBe(413);
@@ -357,7 +357,7 @@ describe("where it is used", () => {
     expect(pulls).toBeLessThan(10);
   });
 
-  it("takes node's own headers and the raw bytes", async () => {
+  it("accepts the headers of node:http and the raw bytes", async () => {
     const { receive, signed, bodies } = scene();
     const server = createServer(async (request, response) => {
       const chunks: Buffer[] = [];
@@ -378,7 +378,7 @@ describe("where it is used", () => {
     }
   });
 
-  it("refuses a body that was parsed or read before: its bytes are gone", async () => {
+  it("refuses a body that was already parsed or read", async () => {
     const { receive, signed } = scene();
     const { headers } = signed("msg_1");
     await expect(receive.handle({ headers, body: { amount: 10 } as never })).rejects.toThrow(
@@ -389,7 +389,7 @@ describe("where it is used", () => {
     await expect(receive(request)).rejects.toThrow("options-invalid");
   });
 
-  it("refuses options that it does not know, and the consumer's that are wrong", () => {
+  it("refuses unknown options, and invalid options of the consumer", () => {
     expect(() => scene({ tolerance: 5 } as never)).toThrow('"tolerance"');
     expect(() => scene({ name: "" })).toThrow("name is empty");
     expect(() => scene({ work: undefined } as never)).toThrow("work is missing");

@@ -1,7 +1,15 @@
-/** Claims held in the hand: who has the key, what each way of settling comes to, and what a batch owes its holder. */
+/**
+ * Tests claims that the caller holds: which caller has the key, what each way of settling does, and what a batch
+ * returns.
+ */
 import { describe, expect, expectTypeOf, test } from "vitest";
 import type { Engine } from "../../src/core/engine.ts";
-import { type Claimed, claimsOf, type HeldRequest, type Refusal } from "../../src/functions/claim.ts";
+import {
+  type Claimed,
+  createClaimMethods,
+  type HeldRequest,
+  type Refusal,
+} from "../../src/functions/claim.ts";
 import { createScene } from "../core/scene.ts";
 
 const request = { operation: "bill", scope: "alice", key: "invoice-1" };
@@ -11,32 +19,32 @@ const untyped = (value: unknown) => value as never;
 
 function createClaims(options: Parameters<typeof createScene>[0] = {}) {
   const scene = createScene(options);
-  return { ...scene, scene, ...claimsOf(scene.guard) };
+  return { ...scene, scene, ...createClaimMethods(scene.guard) };
 }
 
-/** A claim that must be had. */
+/** Claims the key, and expects to get it. */
 async function held(guard: Pick<Engine, "tryRun">, asked: HeldRequest = request): Promise<Claimed> {
-  const claim = await claimsOf(guard).claim(asked);
+  const claim = await createClaimMethods(guard).claim(asked);
   expect(claim).toMatchObject({ status: "claimed" });
   return claim as Claimed;
 }
 
 describe("a claim", () => {
-  test("is had by one, with what an attempt has, and the others are told that it is pending", async () => {
+  test("is granted to one caller, with the fields of an attempt, and the others get pending", async () => {
     const { claim, guard, scene } = createClaims();
     const first = (await claim(request)) as Claimed;
     expect(first).toMatchObject({ status: "claimed", number: 1, request });
     expect(first.fence).toBe((await guard.read(request))?.fence);
     expect(first.signal.aborted).toBe(false);
     expect(await claim(request)).toMatchObject({ status: "pending", leaseLeftMs: 30_000 });
-    expect(await claimsOf(scene.another()).claim(request)).toMatchObject({ status: "pending" });
+    expect(await createClaimMethods(scene.another()).claim(request)).toMatchObject({ status: "pending" });
     const keys: string[] = [];
     await first.release();
     await guard.run(request, (attempt) => void keys.push(attempt.deriveKey("psp")));
     expect(first.deriveKey("psp")).toBe(keys[0]);
   });
 
-  test("waits where it is asked to", async () => {
+  test("waits with onPending wait", async () => {
     const { claim, advance } = createClaims();
     const first = (await claim(request)) as Claimed;
     const second = claim({ ...request, onPending: "wait" });
@@ -75,7 +83,7 @@ describe("a claim", () => {
     expect(await claim(request)).toMatchObject({ status: "unavailable", error: { code: "guard-closed" } });
   });
 
-  test("of a request that is itself wrong fails", async () => {
+  test("rejects if the request is invalid", async () => {
     const { claim, claimBatch } = createClaims();
     const invalid = (words: string) => ({ code: "options-invalid", message: expect.stringContaining(words) });
     await expect(claim({ ...request, key: "" })).rejects.toMatchObject({ code: "key-missing" });
@@ -89,7 +97,7 @@ describe("a claim", () => {
     await expect(claimBatch([], { concurrency: 0 })).rejects.toMatchObject(invalid("concurrency"));
   });
 
-  test("has types that tell a claim from a refusal", async () => {
+  test("has types that distinguish a claim from a refusal", async () => {
     const { claim } = createClaims();
     const answer = await claim<{ receipt: number }>(request);
     expectTypeOf(answer).toEqualTypeOf<Claimed<{ receipt: number }> | Refusal<{ receipt: number }>>();
@@ -101,7 +109,7 @@ describe("a claim", () => {
 });
 
 describe("settling", () => {
-  test("complete keeps the value, which answers everybody from then on", async () => {
+  test("complete stores the value, which every later call gets", async () => {
     const { guard, claim } = createClaims();
     const claimed = await held(guard);
     expect(await claimed.complete({ receipt: 1 })).toEqual({
@@ -113,7 +121,7 @@ describe("settling", () => {
     expect(await guard.run(request, () => "not again")).toEqual({ receipt: 1 });
   });
 
-  test("the first way of settling counts, and the second answers by it", async () => {
+  test("only the first settlement counts, and later ones return its result", async () => {
     const { guard, store } = createClaims();
     const claimed = await held(guard);
     const [first, second] = await Promise.all([claimed.complete(1), claimed.complete(2)]);
@@ -129,7 +137,7 @@ describe("settling", () => {
     expect(store.calls).toMatchObject({ complete: 1, abandon: 1 });
   });
 
-  test("release frees the key at once, whatever becomes of failures", async () => {
+  test("release frees the key at once, whatever onFailure says", async () => {
     const { guard, kinds } = createClaims({ onFailure: "remember" });
     await (await held(guard)).release(new Error("out of paper"));
     expect(kinds()).toEqual(["claimed", "abandoned"]);
@@ -147,7 +155,7 @@ describe("settling", () => {
     expect(await claim({ ...request, onLapsed: "hold" })).toMatchObject(next);
   });
 
-  test("complete after the claim was lost to another says so, and nobody's outcome is overwritten", async () => {
+  test("complete returns lease-lost after another attempt took over the claim, and overwrites no outcome", async () => {
     const { guard, scene, store, advance } = createClaims({ leaseMs: 1_000 });
     const claimed = await held(guard);
     store.setRates({ hang: 1 });
@@ -163,7 +171,7 @@ describe("settling", () => {
     expect(await guard.run(request, () => "no")).toBe("in time");
   });
 
-  test("complete after another has completed answers with what answers for the key", async () => {
+  test("complete returns the stored outcome after another attempt has completed", async () => {
     const { guard, scene, store, advance } = createClaims({ leaseMs: 1_000 });
     const [kept, refused] = [await held(guard), await held(guard, { ...request, key: "declined" })];
     store.setRates({ hang: 1 });
@@ -181,18 +189,18 @@ describe("settling", () => {
 });
 
 describe("a claim that is held", () => {
-  test("is renewed for as long as it may run, then lapses if nobody settles it", async () => {
+  test("is renewed until maxRunMs, then lapses if it is not settled", async () => {
     const { guard, scene, advance } = createClaims({ leaseMs: 1_000, maxRunMs: 5_000 });
     const claimed = await held(guard);
     await advance(4_500);
     expect(claimed.signal.aborted).toBe(false);
-    expect(await claimsOf(scene.another()).claim(request)).toMatchObject({ status: "pending" });
+    expect(await createClaimMethods(scene.another()).claim(request)).toMatchObject({ status: "pending" });
     await advance(2_000);
     expect(claimed.signal.aborted).toBe(true);
     expect(await held(scene.another())).toMatchObject({ number: 2 });
   });
 
-  test("is waited for when the guard closes, and left to lapse in the end", async () => {
+  test("is waited for when the guard closes, and is left to lapse after drainMs", async () => {
     const { guard, advance, settle } = createClaims({ drainMs: 1_000 });
     const [settled, dropped] = [await held(guard), await held(guard, { ...request, key: "dropped" })];
     const closing = guard.close();
@@ -202,7 +210,7 @@ describe("a claim that is held", () => {
     expect(dropped.signal.aborted).toBe(true);
   });
 
-  test("goes on without a store where it is to proceed, and says so by its fence", async () => {
+  test("continues without a store under onUnavailable proceed, with fence 0", async () => {
     const { guard, store, settle, advance } = createClaims({ onUnavailable: "proceed", storeTimeoutMs: 50 });
     store.setRates({ refuse: 1 });
     const claimed = await settle(held(guard));
@@ -215,7 +223,7 @@ describe("a claim that is held", () => {
 });
 
 describe("a batch", () => {
-  test("answers in order, each for itself", async () => {
+  test("returns its answers in order, one for each request", async () => {
     const { guard, claimBatch } = createClaims();
     const requests = many(600);
     await guard.run(requests[3] as HeldRequest, () => "done before");
@@ -227,30 +235,30 @@ describe("a batch", () => {
     expect(had.map((claim) => claim.request)).toEqual(requests.filter((_, i) => i !== 3 && i !== 5));
   });
 
-  test("gives a key that is asked for twice to one of the two", async () => {
+  test("gives a key that is requested several times to one request", async () => {
     const { claimBatch } = createClaims();
     const claims = await claimBatch([request, request, request]);
     expect(claims.map(({ status }) => status).toSorted()).toEqual(["claimed", "pending", "pending"]);
   });
 
-  test("of two workers at once shares the keys out: each is had by one of them", async () => {
+  test("from two guards at once gives each key to one of them", async () => {
     const { guard, scene } = createClaims();
     const requests = many(100);
-    const workers = [claimsOf(guard), claimsOf(scene.another())];
+    const workers = [createClaimMethods(guard), createClaimMethods(scene.another())];
     const batches = await Promise.all(workers.map(({ claimBatch }) => claimBatch(requests)));
     const had = batches.flat().filter((claim) => claim.status === "claimed");
     expect(new Set(had.map((claim) => claim.request.key)).size).toBe(100);
     expect(had.length).toBe(100);
   });
 
-  test("gives back what it claimed if one of its requests is wrong", async () => {
+  test("gives back its claims if one of its requests is invalid", async () => {
     const { guard, claimBatch } = createClaims();
     const wrong = { ...request, key: "" };
     await expect(claimBatch([...many(3), wrong, ...many(5)])).rejects.toMatchObject({ code: "key-missing" });
     for (const one of many(5)) expect(await guard.read(one)).toMatchObject({ state: "released" });
   });
 
-  test("does not ask a store again that did not answer", async () => {
+  test("does not call the store again after it did not answer", async () => {
     const { claimBatch, store, settle } = createClaims({ storeTimeoutMs: 50 });
     store.setRates({ hang: 1 });
     const claims = await settle(claimBatch(many(100), { concurrency: 4 }));

@@ -1,6 +1,6 @@
 /**
- * `@idempotent` as compilers call it: each class here is compiled both with standard decorators and with the legacy
- * ones, and handed what it decorates with.
+ * Tests `@idempotent` as compilers call it. Each class here is compiled with standard decorators and with legacy
+ * ones.
  */
 import ts from "typescript";
 import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
@@ -12,7 +12,7 @@ import { memoryStore } from "../../src/stores/memory.ts";
 const failure = (code: ErrorCode, words = "") =>
   expect.objectContaining({ code, message: expect.stringContaining(words) });
 
-/** Compiles the body of a function that gets `idempotent` and `guard`, and runs it. */
+/** Compiles the body of a function that receives `idempotent` and `guard`, and returns the function. */
 async function compiled<T>(body: string, experimentalDecorators: boolean): Promise<(guard: unknown) => T> {
   const source = `export function define(idempotent: any, guard: any): any { ${body} }`;
   const { outputText, diagnostics } = ts.transpileModule(source, {
@@ -56,7 +56,7 @@ describe.each([
   ["standard decorators", false],
   ["experimentalDecorators", true],
 ])("with %s, a decorated method", (_, isLegacy) => {
-  test("runs once for each key, with its own this and arguments", async () => {
+  test("runs once per key, with its own this and arguments", async () => {
     const Shop = (await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(guard);
     const shop = new Shop("corner");
     expect(await shop.charge("42")).toBe("corner charged 42");
@@ -73,7 +73,7 @@ describe.each([
     expect(second.charged).toBe(0);
   });
 
-  test("throws what the work threw, and then may run again", async () => {
+  test("throws the error of the work, and may then run again", async () => {
     const shop = new ((await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(guard))("corner");
     await expect(shop.charge("42", -1)).rejects.toThrow(new RangeError("corner refuses -1"));
     expect(await shop.charge("42", 1)).toBe("corner charged 42");
@@ -85,7 +85,7 @@ describe.each([
     expect(shop.charged).toBe(0);
   });
 
-  test("takes every option that a wrapped function does", async () => {
+  test("accepts every option of a wrapped function", async () => {
     const options = `{
       operation: "charge", key: (id) => id, scope: () => "tenant", onCompleted: "reject",
       fingerprint: (_id, amount) => ({ amount }),
@@ -99,7 +99,7 @@ describe.each([
     expect((await guard.read({ operation: "charge", scope: "tenant", key: "42" }))?.state).toBe("completed");
   });
 
-  test("finds its guard on the instance", async () => {
+  test("takes its guard from the instance", async () => {
     const body = SHOP('@idempotent((shop) => shop.guard, { operation: "charge", keyFrom: [0] })');
     const Shop = (await compiled<ShopClass>(body, isLegacy))(undefined);
     const other = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
@@ -109,7 +109,7 @@ describe.each([
     await other.close();
   });
 
-  test("says so if it finds no guard", async () => {
+  test("throws options-invalid if there is no guard", async () => {
     const body = SHOP('@idempotent((shop) => shop.guard, { operation: "charge", keyFrom: [0] })');
     const shop = new ((await compiled<ShopClass>(body, isLegacy))(undefined))("corner");
     await expect(shop.charge("42")).rejects.toEqual(
@@ -120,7 +120,7 @@ describe.each([
     await expect(without.charge("42")).rejects.toEqual(failure("options-invalid", "found no guard"));
   });
 
-  test("may be static: this is the class", async () => {
+  test("may be static, and this is the class", async () => {
     const body = `
       class Till {
         static guard = guard;
@@ -136,7 +136,7 @@ describe.each([
     expect(Till.count).toBe(2);
   });
 
-  test("may have a symbol for a name, and answer without a promise of its own", async () => {
+  test("may have a symbol as its name, and need not return a promise", async () => {
     const body = `
       class Till {
         @idempotent(guard, { operation: "open", keyFrom: [0] })
@@ -148,7 +148,7 @@ describe.each([
     expect(await open?.("a")).toEqual({ id: "a", at: new Date(5) });
   });
 
-  test("has its keys in its domain", async () => {
+  test("uses the keys of its domain", async () => {
     const options = '{ operation: "charge", domain: "billing", keyFrom: [0] }';
     const Shop = (await compiled<ShopClass>(SHOP(`@idempotent(guard, ${options})`), isLegacy))(guard);
     expect(await new Shop("corner").charge("42")).toBe("corner charged 42");
@@ -158,7 +158,7 @@ describe.each([
     expect(await guard.read({ operation: "charge", key: "42" })).toBeUndefined();
   });
 
-  test("may take its key from an argument that its parameters do not show", async () => {
+  test("may take its key from an argument beyond the parameters that `length` counts", async () => {
     const body = `
       class Till {
         @idempotent(guard, { operation: "open", keyFrom: ["1.id"] })
@@ -170,11 +170,11 @@ describe.each([
     }
     const till = new ((await compiled<new () => Till>(body, isLegacy))(guard))();
     expect([await till.open("a", { id: "1" }), await till.open("b", { id: "1" })]).toEqual(["a1", "a1"]);
-    // The default is the method's own: the call has no value there.
+    // The default belongs to the method: the call itself has no value there.
     await expect(till.open("a")).rejects.toEqual(failure("key-missing", '"1.id"'));
   });
 
-  test("stands with another decorator, on either side", async () => {
+  test("works with another decorator, on either side", async () => {
     const body = `
       const loud = (target: any, _name: unknown, descriptor?: any) => {
         const method = descriptor?.value ?? target;
@@ -197,7 +197,7 @@ describe.each([
     expect([await till.outer("a"), await till.outer("a")]).toEqual(["a2!", "a2!"]);
   });
 
-  test("is inherited, and reached by super", async () => {
+  test("is inherited, and can be called through super", async () => {
     const body = `
       ${PLAIN_SHOP.replace("return Shop;", "")}
       return class Branch extends Shop {
@@ -208,7 +208,7 @@ describe.each([
     expect(await new Branch("second").charge("42")).toBe("branch: first charged 42");
   });
 
-  test("stays as visible as a method is", async () => {
+  test("has the property attributes of a method", async () => {
     const Shop = (await compiled<ShopClass>(PLAIN_SHOP, isLegacy))(guard);
     expect(Object.getOwnPropertyDescriptor(Shop.prototype, "charge")).toEqual({
       value: expect.any(Function),
@@ -223,21 +223,21 @@ describe.each([
     ["no key", '{ operation: "charge" }', "exactly one of key"],
     ["a bad path", '{ operation: "charge", keyFrom: ["id"] }', "keyFrom must list"],
     ["a bad policy", '{ operation: "charge", keyFrom: [0], leaseMs: 1 }', "leaseMs is 1"],
-    ["an option that nobody knows", '{ operation: "charge", keyFrom: [0], tries: 3 }', '"tries"'],
+    ["an unknown option", '{ operation: "charge", keyFrom: [0], tries: 3 }', '"tries"'],
     ["no options", "undefined", ""],
     ["both key sources", '{ operation: "charge", keyFrom: [0], key: (id) => id }', "exactly one of key"],
     ["an empty operation", '{ operation: "", keyFrom: [0] }', "operation is empty"],
     ["a long operation", '{ operation: "o".repeat(1_025), keyFrom: [0] }', "operation has 1025 bytes"],
-    ["a bad domain", '{ operation: "charge", domain: "a:b", keyFrom: [0] }', "domain must be text"],
+    ["a bad domain", '{ operation: "charge", domain: "a:b", keyFrom: [0] }', "domain must be a string"],
     ["a window of 0", '{ operation: "charge", keyFrom: [0], retentionMs: 0 }', "retentionMs is 0"],
-    ["a fraction of a window", '{ operation: "charge", keyFrom: [0], leaseMs: 10.5 }', "leaseMs is 10.5"],
-    ["a window that is no number", '{ operation: "charge", keyFrom: [0], waitMs: NaN }', "waitMs is NaN"],
+    ["a fractional window", '{ operation: "charge", keyFrom: [0], leaseMs: 10.5 }', "leaseMs is 10.5"],
+    ["a window of NaN", '{ operation: "charge", keyFrom: [0], waitMs: NaN }', "waitMs is NaN"],
     [
-      "a position that it has no parameter for",
+      "a position without a parameter",
       '{ operation: "charge", keyFrom: ["0.id", "2.id"] }',
       'keyFrom has "2.id", but the method charge has 2 parameters',
     ],
-  ])("with %s fails when its class is defined", async (_what, options, words) => {
+  ])("with %s throws when its class is defined", async (_what, options, words) => {
     const define = await compiled(SHOP(`@idempotent(guard, ${options})`), isLegacy);
     expect(() => define(guard)).toThrow(failure("options-invalid", words));
   });
@@ -256,7 +256,7 @@ const REFUSED: readonly [what: string, isLegacy: boolean, member: string][] = [
   ["a parameter", true, "async total(@GUARDED id: string) {}"],
 ];
 
-describe("what is no method is refused when its class is defined", () => {
+describe("a decorated member that is not a method is refused when its class is defined", () => {
   const guarded = 'idempotent(guard, { operation: "charge", key: () => "42" })';
 
   test.each(REFUSED)("%s (legacy: %s)", async (_, isLegacy, member) => {
@@ -265,17 +265,17 @@ describe("what is no method is refused when its class is defined", () => {
       isLegacy,
     );
     expect(() => define(guard)).toThrow(
-      failure("options-invalid", "@idempotent stands on total, which is no method."),
+      failure("options-invalid", "@idempotent is on total, which is not a method."),
     );
   });
 
   test.each([false, true])("a class (legacy: %s)", async (isLegacy) => {
     const define = await compiled(`@${guarded} class Shop {} return Shop;`, isLegacy);
-    expect(() => define(guard)).toThrow(failure("options-invalid", "which is no method."));
+    expect(() => define(guard)).toThrow(failure("options-invalid", "which is not a method."));
   });
 });
 
-test("a private method can be static too, with standard decorators", async () => {
+test("a private static method can be guarded, with standard decorators", async () => {
   const body = `
     class Till {
       static count = 0;
@@ -302,7 +302,7 @@ test("a private method can be guarded, with standard decorators", async () => {
   expect([await till.open("a"), await till.open("a")]).toEqual(["a 1", "a 1"]);
 });
 
-test("the decorator is typed: it keeps the method's type, and stands on async methods only", () => {
+test("the decorator keeps the method's type, and accepts async methods only", () => {
   const decorate = idempotent<[id: string]>(guard, { operation: "charge", key: (id) => id });
   const method = async (id: string) => id.length;
   expectTypeOf(decorate(method, {} as ClassMethodDecoratorContext)).toEqualTypeOf<
@@ -310,8 +310,8 @@ test("the decorator is typed: it keeps the method's type, and stands on async me
   >();
   const descriptor: TypedPropertyDescriptor<typeof method> = { value: method };
   expectTypeOf(decorate({}, "charge", descriptor)).toEqualTypeOf<TypedPropertyDescriptor<typeof method>>();
-  // @ts-expect-error a method that answers no promise cannot be replayed as it is.
+  // @ts-expect-error a method that returns no promise cannot be replayed unchanged.
   decorate((id: string) => id.length, {} as ClassMethodDecoratorContext);
-  // @ts-expect-error a getter is no method.
+  // @ts-expect-error a getter is not a method.
   expectTypeOf(decorate).toBeCallableWith(method, {} as ClassGetterDecoratorContext);
 });

@@ -1,17 +1,21 @@
-/** Locks on virtual time: who holds one, for how long, and what its holder is told when it is lost. */
+/**
+ * Tests locks in virtual time: which caller holds one, for how long, and what the holder learns when the lock is
+ * lost.
+ */
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { type ErrorCode, isNevertwiceError } from "../../src/core/errors.ts";
 import { compositeKey } from "../../src/core/key.ts";
+import { reserved } from "../../src/core/reserved.ts";
 import { type ExclusiveOptions, exclusive, type Lock } from "../../src/functions/exclusive.ts";
 import { createScene, type Scene } from "../core/scene.ts";
 
 const LEASE_MS = 30_000;
-const SUBJECT = { operation: "nevertwice:exclusive", key: "report" };
+const SUBJECT = { ...reserved("exclusive"), key: "report" };
 
 const failure = (code: ErrorCode, words = "") =>
   expect.objectContaining({ code, message: expect.stringContaining(words) });
 
-/** A section that lasts until it is told to end; `entered` resolves with its lock. */
+/** A section that lasts until the test ends it; `entered` resolves with its lock. */
 function holding(scene: Scene, options: ExclusiveOptions = {}, engine = scene.guard) {
   let enter = (_lock: Lock) => {};
   let leave = (_value?: unknown) => {};
@@ -44,7 +48,7 @@ class Connection {
 }
 
 describe("the work", () => {
-  test("is handed the lock, and its value is handed on as it is, whatever it is", async () => {
+  test("receives the lock, and its value is returned unchanged, whatever it is", async () => {
     const scene = createScene();
     const connection = new Connection();
     const seen: unknown[] = [];
@@ -61,7 +65,7 @@ describe("the work", () => {
     expect(await scene.settle(exclusive(scene.guard, "report", async () => undefined))).toBeUndefined();
   });
 
-  test("runs again each time: nothing is remembered, and each fence is higher than the one before", async () => {
+  test("runs again each time: no outcome is stored, and each fence is higher than the one before", async () => {
     const scene = createScene();
     const fences: number[] = [];
     for (let i = 0; i < 5; i++)
@@ -72,7 +76,7 @@ describe("the work", () => {
     expect(scene.kinds()).not.toContain("completed");
   });
 
-  test("that throws has its own error thrown, and the lock is free at once", async () => {
+  test("that throws rejects with the same error, and frees the lock at once", async () => {
     const scene = createScene();
     const error = new RangeError("no paper");
     const failing = exclusive(scene.guard, "report", () => Promise.reject(error));
@@ -82,7 +86,7 @@ describe("the work", () => {
     expect(await scene.settle(exclusive(scene.guard, "report", () => "next", { waitMs: 0 }))).toBe("next");
   });
 
-  test("that throws what the guard would remember, or call unknown, frees the lock all the same", async () => {
+  test("that throws frees the lock even if the guard remembers failures or treats them as unknown", async () => {
     for (const onFailure of ["remember", "unknown"] as const) {
       const scene = createScene({ onFailure, onLapsed: "hold" });
       const failing = exclusive(scene.guard, "report", () => Promise.reject(new Error("no paper")));
@@ -93,7 +97,7 @@ describe("the work", () => {
 });
 
 describe("a second caller", () => {
-  test("gets in as soon as the first has left, and never before", async () => {
+  test("enters as soon as the first has left, and never before", async () => {
     const scene = createScene();
     const first = holding(scene);
     const { fence } = await first.entered;
@@ -107,13 +111,13 @@ describe("a second caller", () => {
     const leftAt = scene.world.now();
     first.leave("first");
     expect((await second.entered).fence).toBeGreaterThan(fence);
-    // The waiter was woken by the release: a poll would have come seconds later.
+    // The release woke the waiter: a poll would have come seconds later.
     expect(scene.world.now() - leftAt).toBeLessThan(1_000);
     second.leave("second");
     expect(await scene.settle(Promise.all([first.ended, second.ended]))).toEqual(["first", "second"]);
   });
 
-  test("is told pending, by the lock's name, if it did not get in within waitMs", async () => {
+  test("gets pending, with the lock's name, if it did not enter within waitMs", async () => {
     const scene = createScene();
     const first = holding(scene);
     await first.entered;
@@ -124,7 +128,7 @@ describe("a second caller", () => {
     expect(scene.world.now() - startedAt).toBeGreaterThanOrEqual(2_000);
   });
 
-  test("does not wait with waitMs 0, nor is the guard's onPending asked", async () => {
+  test("does not wait with waitMs 0, and the guard's onPending does not apply", async () => {
     const scene = createScene({ onPending: "reject", waitMs: 5_000 });
     const first = holding(scene);
     await first.entered;
@@ -132,13 +136,13 @@ describe("a second caller", () => {
     const second = exclusive(scene.guard, "report", () => "never", { waitMs: 0 });
     await expect(scene.settle(second)).rejects.toEqual(failure("pending"));
     expect(scene.world.now()).toBe(startedAt);
-    // Without a waitMs of its own it waits as long as the guard says.
+    // Without its own waitMs it waits as long as the guard's policy says.
     const third = exclusive(scene.guard, "report", () => "never");
     await expect(scene.settle(third)).rejects.toEqual(failure("pending"));
     expect(scene.world.now() - startedAt).toBeGreaterThanOrEqual(5_000);
   });
 
-  test("inside the first is no exception: a lock is not re-entrant, and waits for itself until waitMs", async () => {
+  test("inside the first also waits: a lock is not re-entrant", async () => {
     const scene = createScene();
     const nested = exclusive(scene.guard, "report", () =>
       exclusive(scene.guard, "report", () => "never", { waitMs: 100 }),
@@ -147,7 +151,7 @@ describe("a second caller", () => {
     expect(await scene.settle(exclusive(scene.guard, "report", () => "free", { waitMs: 0 }))).toBe("free");
   });
 
-  test("under another name, scope or namespace is not in the way; under the same composite name it is", async () => {
+  test("with another name, scope or namespace is not blocked; with the same composite name it is", async () => {
     const scene = createScene();
     const order = compositeKey("order", 7);
     const inside = (lock: Lock) => {
@@ -167,7 +171,7 @@ describe("a second caller", () => {
     ]);
   });
 
-  test("never meets work of the same name that is guarded by run", async () => {
+  test("is independent of work with the same name that run guards", async () => {
     const scene = createScene();
     const done = { operation: "exclusive", key: "report" };
     await scene.settle(scene.guard.run(done, () => "kept"));
@@ -175,22 +179,28 @@ describe("a second caller", () => {
     expect(await scene.settle(scene.guard.run(done, () => "again"))).toBe("kept");
   });
 
-  test("does not run if something else was recorded under the lock's own name, and is told to forget it", async () => {
+  test("does not run if something else was recorded under the lock's own name, and the error says how to free it", async () => {
     const scene = createScene();
     const failed = { ...SUBJECT, key: "failed", onFailure: "remember" } as const;
     await scene.settle(scene.guard.run(SUBJECT, () => "done"));
     await scene.settle(scene.guard.run(failed, () => Promise.reject(new Error("failed"))).catch(() => {}));
     for (const { key } of [SUBJECT, failed]) {
       const locked = () => scene.settle(exclusive(scene.guard, key, () => "ran", { waitMs: 0 }));
-      await expect(locked()).rejects.toEqual(failure("conflict", "forget { operation:"));
+      await expect(locked()).rejects.toEqual(failure("conflict", "reopen { operation:"));
       await scene.settle(scene.guard.reopen({ ...SUBJECT, key }));
       expect(await locked()).toBe("ran");
     }
+    const held = { ...SUBJECT, key: "held", onLapsed: "hold", onFailure: "unknown" } as const;
+    await scene.settle(scene.guard.run(held, () => Promise.reject(new Error("cut off"))).catch(() => {}));
+    const locked = () => scene.settle(exclusive(scene.guard, "held", () => "ran", { waitMs: 0 }));
+    await expect(locked()).rejects.toEqual(failure("conflict", "forget { operation:"));
+    await scene.settle(scene.guard.forget({ ...SUBJECT, key: "held" }));
+    expect(await locked()).toBe("ran");
   });
 });
 
 describe("a holder that keeps its lock", () => {
-  test("keeps it past its lease, since that is renewed while the work runs", async () => {
+  test("keeps it beyond its lease, which is renewed while the work runs", async () => {
     const scene = createScene();
     const first = holding(scene);
     const lock = await first.entered;
@@ -202,11 +212,11 @@ describe("a holder that keeps its lock", () => {
     expect(await scene.settle(first.ended)).toBe("long");
   });
 
-  test("may extend it: the lease counts from then", async () => {
+  test("may extend it: the lease counts from then on", async () => {
     const scene = createScene();
     const first = holding(scene);
     const lock = await first.entered;
-    // Renewals by themselves do not get through; the one that is asked for does.
+    // The automatic renewals fail; the one that the holder requests succeeds.
     scene.store.plan("renew", "refuse");
     await scene.advance(LEASE_MS / 3 + 1);
     expect(await scene.settle(lock.extend())).toBe(true);
@@ -217,7 +227,7 @@ describe("a holder that keeps its lock", () => {
     expect(lock.owned()).toBe(false);
   });
 
-  test("is told so if the store does not answer whether it still does, and still owns it", async () => {
+  test("gets unavailable from extend if the store does not answer, and still owns the lock", async () => {
     const scene = createScene();
     const first = holding(scene, { storeTimeoutMs: 500 });
     const lock = await first.entered;
@@ -228,7 +238,7 @@ describe("a holder that keeps its lock", () => {
     expect(await scene.settle(first.ended)).toBe("fine");
   });
 
-  test("has its value although the store does not answer at the end: its own clock says that it was alone", async () => {
+  test("gets its value even if the store does not answer at the end: by its own clock it was alone", async () => {
     const scene = createScene();
     const first = holding(scene, { storeTimeoutMs: 500 });
     await first.entered;
@@ -236,12 +246,12 @@ describe("a holder that keeps its lock", () => {
     scene.store.plan("abandon", "refuse");
     first.leave("fine");
     expect(await scene.settle(first.ended)).toBe("fine");
-    // The release goes on in the background.
+    // The release continues in the background.
     const next = exclusive(scene.another(), "report", () => "next", { waitMs: 5_000 });
     expect(await scene.settle(next)).toBe("next");
   });
 
-  test("owns it no more once its work has ended", async () => {
+  test("no longer owns it once its work has ended", async () => {
     const scene = createScene();
     const first = holding(scene);
     const lock = await first.entered;
@@ -253,7 +263,7 @@ describe("a holder that keeps its lock", () => {
     expect(scene.store.calls.renew).toBe(before);
   });
 
-  test("has not extended it if its work ended meanwhile", async () => {
+  test("gets false from extend if its work ended in the meantime", async () => {
     const scene = createScene();
     const first = holding(scene);
     const lock = await first.entered;
@@ -263,7 +273,7 @@ describe("a holder that keeps its lock", () => {
     expect(await scene.settle(Promise.all([first.ended, extended]))).toEqual(["done", false]);
   });
 
-  test("asks nobody for owned", async () => {
+  test("calls owned without a store call", async () => {
     const scene = createScene();
     const first = holding(scene);
     const lock = await first.entered;
@@ -273,14 +283,14 @@ describe("a holder that keeps its lock", () => {
   });
 });
 
-/** Renewals are lost until the lease has ended, as when a process is paused or cut off. */
+/** Loses all renewals until the lease has ended, as when a process is paused or cut off. */
 async function loseLease(scene: Scene): Promise<void> {
   for (let i = 0; i < 20; i++) scene.store.plan("renew", "hang");
   await scene.advance(LEASE_MS + 1);
 }
 
 describe("a holder that lost its lock", () => {
-  test("is told: its signal fired, owned is false, and extend is false without a trip", async () => {
+  test("is notified: its signal has fired, owned is false, and extend returns false without a store call", async () => {
     const scene = createScene();
     const lock = await holding(scene).entered;
     expect(lock.signal.aborted).toBe(false);
@@ -328,7 +338,7 @@ describe("a holder that lost its lock", () => {
     expect((lost as Error).cause).toBe(error);
   });
 
-  test("frees it when its work ends, if nobody took it meanwhile", async () => {
+  test("frees it when its work ends, if no other caller took it in the meantime", async () => {
     for (const end of ["leave", "fail"] as const) {
       const scene = createScene();
       const first = holding(scene);
@@ -340,7 +350,7 @@ describe("a holder that lost its lock", () => {
     }
   });
 
-  test("does not free the lock of whoever took it over", async () => {
+  test("does not free the lock of the guard that took it over", async () => {
     const scene = createScene();
     const first = holding(scene);
     await first.entered;
@@ -355,7 +365,7 @@ describe("a holder that lost its lock", () => {
     expect(await scene.settle(second.ended)).toBe("fine");
   });
 
-  test("is told at its end by the store, if its own clock knows nothing of it", async () => {
+  test("gets lease-lost from the store at its end, even if its own clock did not notice", async () => {
     const scene = createScene();
     const first = holding(scene);
     const lock = await first.entered;
@@ -367,7 +377,7 @@ describe("a holder that lost its lock", () => {
     await expect(scene.settle(first.ended)).rejects.toEqual(failure("lease-lost"));
   });
 
-  test("is told by extend, which then fires the signal", async () => {
+  test("gets false from extend, which then fires the signal", async () => {
     const scene = createScene();
     const lock = await holding(scene).entered;
     scene.jump(LEASE_MS + 1);
@@ -389,9 +399,9 @@ describe("a holder that lost its lock", () => {
   });
 });
 
-test("late-writer: an old holder that wakes up after its lease is refused by the fence, and only by it", async () => {
+test("late-writer: only the fence stops an old holder that wakes up after its lease", async () => {
   const scene = createScene();
-  /** Takes what carries a fence that is not lower than the highest it has seen. */
+  /** Accepts a line only if its fence is not lower than the highest fence so far. */
   const ledger = {
     highest: 0,
     lines: [] as string[],
@@ -404,7 +414,7 @@ test("late-writer: an old holder that wakes up after its lease is refused by the
   const old = holding(scene);
   const paused = await old.entered;
   ledger.write("old, in time", paused.fence);
-  // The old holder's process stands still: it believes what it believed before.
+  // The old holder's process is paused: it still believes that it holds the lock.
   scene.jump(LEASE_MS + 1);
   await scene.settle(
     exclusive(scene.another(), "report", ({ fence }) => {
@@ -417,9 +427,9 @@ test("late-writer: an old holder that wakes up after its lease is refused by the
 });
 
 describe("a holder that dies", () => {
-  test("keeps the others out until its lease has ended, and not longer, though the guard would hold it", async () => {
+  test("keeps the others out until its lease has ended, and not longer, even on a guard with onLapsed hold", async () => {
     const scene = createScene({ onLapsed: "hold", reconcile: async () => ({ status: "unknown" }) });
-    // Nobody renews its claim, and nobody gives it up.
+    // Its claim is neither renewed nor given up.
     for (let i = 0; i < 20; i++) scene.store.plan("renew", "hang");
     const first = holding(scene, { leaseMs: 10_000 });
     const { fence } = await first.entered;
@@ -433,7 +443,7 @@ describe("a holder that dies", () => {
 });
 
 describe("a store that cannot answer", () => {
-  test("means no lock and no work, whatever the guard says about that", async () => {
+  test("means no lock and no work, even with onUnavailable proceed", async () => {
     const scene = createScene({ onUnavailable: "proceed", storeTimeoutMs: 500 });
     for (let i = 0; i < 3; i++) scene.store.plan("claim", "refuse");
     let runs = 0;
@@ -453,7 +463,7 @@ describe("a store that cannot answer", () => {
   });
 });
 
-describe("a caller that goes away", () => {
+describe("a caller that cancels", () => {
   test("while it waits gets its own reason, and no lock", async () => {
     const scene = createScene();
     const first = holding(scene);
@@ -504,20 +514,20 @@ test("a guard that closes waits for the work, then fires its signal", async () =
   );
 });
 
-describe("what it is given is refused before anything is claimed", () => {
+describe("invalid arguments are refused before anything is claimed", () => {
   test.each<[what: string, options: unknown, words: string]>([
     ["a wait of -1", { waitMs: -1 }, "waitMs is -1"],
-    ["a wait that is no number", { waitMs: Number.NaN }, "waitMs is NaN"],
+    ["a wait of NaN", { waitMs: Number.NaN }, "waitMs is NaN"],
     ["a lease of 0", { leaseMs: 0 }, "leaseMs is 0"],
     ["a lease of 10.5", { leaseMs: 10.5 }, "leaseMs is 10.5"],
     ["a run of 0", { maxRunMs: 0 }, "maxRunMs is 0"],
-    ["text for a duration", { storeTimeoutMs: "5s" }, 'storeTimeoutMs is "5s"'],
-    ["a signal that is none", { signal: {} }, "signal must be an AbortSignal"],
+    ["a string as duration", { storeTimeoutMs: "5s" }, 'storeTimeoutMs is "5s"'],
+    ["a signal that is not an AbortSignal", { signal: {} }, "signal must be an AbortSignal"],
     ["a policy that a lock does not have", { onUnavailable: "proceed" }, '"onUnavailable"'],
     ["a fingerprint", { fingerprint: 1 }, '"fingerprint"'],
     ["a retention", { retentionMs: 1_000 }, '"retentionMs"'],
-    ["an option that nobody knows", { ttl: 5 }, '"ttl"'],
-    ["options that are none", null, "the options are null"],
+    ["an unknown option", { ttl: 5 }, '"ttl"'],
+    ["null as options", null, "the options are null"],
   ])("%s", async (_, options, words) => {
     const scene = createScene();
     const locked = exclusive(scene.guard, "report", () => 1, options as ExclusiveOptions);
@@ -530,14 +540,14 @@ describe("what it is given is refused before anything is claimed", () => {
     ["an empty name", "", "key-missing"],
     ["null", null, "key-missing"],
     ["a number", 7, "key-invalid"],
-    ["an object that is no key", { text: 7 }, "key-invalid"],
+    ["an object that is not a key", { text: 7 }, "key-invalid"],
     ["a name of 1,025 bytes", "n".repeat(1_025), "key-invalid"],
   ])("%s", async (_, name, code) => {
     const scene = createScene();
     await expect(exclusive(scene.guard, name as string, () => 1)).rejects.toEqual(failure(code, "lock"));
   });
 
-  test("work that is no function, and an empty scope", async () => {
+  test("work that is not a function, and an empty scope", async () => {
     const scene = createScene();
     await expect(exclusive(scene.guard, "report", "work" as never)).rejects.toEqual(
       failure("options-invalid", "the work is "),
@@ -548,7 +558,7 @@ describe("what it is given is refused before anything is claimed", () => {
   });
 });
 
-test("it is typed by what the work resolves to", () => {
+test("exclusive is typed by what the work resolves to", () => {
   const scene = createScene();
   expectTypeOf(exclusive(scene.guard, "report", async (lock) => lock.fence)).resolves.toEqualTypeOf<number>();
   expectTypeOf(exclusive(scene.guard, "report", ({ name }) => name)).resolves.toEqualTypeOf<string>();

@@ -1,4 +1,4 @@
-/** The window against the rule in its plainest words: keep everything for ever, and count on every change. */
+/** Tests the window against the simplest model of the rule: keep every change for ever, and count on every check. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createFlapping } from "../../src/functions/flapping.ts";
@@ -10,7 +10,7 @@ type Step =
   | { readonly do: "clear"; readonly parameter: string | undefined };
 
 const parameter = fc.constantFrom("a", "b", "c");
-/** Close enough to each other that some pairs are similar and some are just not. */
+/** Close enough to each other that some pairs are similar and some are just not similar. */
 const value = fc.oneof(
   fc.constantFrom(0, -0, 10, 10.05, 10.1, 10.2, 9.9, -10, 100, 101, 102, 5e-324, 1e308),
   fc.double({ noNaN: true, noDefaultInfinity: true }),
@@ -33,14 +33,14 @@ interface Change {
   endsAt: number;
 }
 
-/** Difference over the larger of the two, by hand; zero is like zero alone. */
+/** The difference relative to the larger of the two, written independently; zero is similar only to zero. */
 function alike(a: number, b: number, similarity: number): boolean {
   if (a === 0 || b === 0) return a === 0 && b === 0;
   const larger = Math.abs(a) > Math.abs(b) ? Math.abs(a) : Math.abs(b);
   return Math.abs(a - b) / larger <= similarity;
 }
 
-test("any history of changes is judged as one that forgets nothing would judge it", async () => {
+test("any history of changes gets the same verdicts as from a model that forgets nothing", async () => {
   const rule = fc.record({
     windowMs: fc.integer({ min: 1, max: 100 }),
     similarity: fc.constantFrom(0.001, 0.01, 0.1, 0.5),

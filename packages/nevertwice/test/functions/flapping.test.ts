@@ -1,4 +1,7 @@
-/** Anti-flapping: what counts as similar, how many pass, when they pass again, and what happens without the window. */
+/**
+ * Tests anti-flapping: which values are similar, how many changes pass, when they pass again, and what happens
+ * without the window.
+ */
 import { describe, expect, expectTypeOf, test, vi } from "vitest";
 import { type ErrorCode, NevertwiceError } from "../../src/core/errors.ts";
 import {
@@ -17,7 +20,7 @@ const failure = (code: ErrorCode, words = "") =>
 function flappingOf(options: FlappingOptions = {}) {
   const clock = manualClock();
   const flapping = createFlapping({ clock, ...options });
-  /** Whether each of these changes passes, one after the other. */
+  /** Returns whether each of these changes passes, one after the other. */
   async function passes(parameter: string, ...values: number[]): Promise<boolean[]> {
     const verdicts: boolean[] = [];
     for (const value of values) verdicts.push(!(await flapping.check(parameter, value)).flapping);
@@ -27,7 +30,7 @@ function flappingOf(options: FlappingOptions = {}) {
 }
 
 describe("the rule", () => {
-  test("three similar changes pass, the fourth is flapping and says why", async () => {
+  test("lets three similar changes pass, and reports the fourth as flapping with a reason", async () => {
     const { check, clock } = flappingOf();
     expect(await check("pool.size", 20)).toEqual({ flapping: false, similar: 0 });
     clock.advance(10_000);
@@ -40,11 +43,11 @@ describe("the rule", () => {
       similar: 3,
       leftMs: 29_500,
       reason:
-        '"pool.size" had 3 changes to about 20 within 60 s and may have 3: it is flapping. Such a change passes again in 29.5 s.',
+        '"pool.size" had 3 changes to about 20 within 60 s, and at most 3 are allowed: it is flapping. Such a change passes again in 29.5 s.',
     });
   });
 
-  test("a value that comes back in turns with another flaps with it", async () => {
+  test("counts a value that alternates with another", async () => {
     const { passes } = flappingOf();
     expect(await passes("pool.size", 10, 20, 10, 20, 10, 20, 10, 20, 30)).toEqual([
       true,
@@ -59,7 +62,7 @@ describe("the rule", () => {
     ]);
   });
 
-  test("a flapping change is not recorded: it does not keep its value out for longer", async () => {
+  test("does not record a flapping change: it does not block its value for longer", async () => {
     const { check, passes, clock } = flappingOf({ maxChanges: 1 });
     await check("a", 5);
     clock.advance(WINDOW_MS - 1);
@@ -68,7 +71,7 @@ describe("the rule", () => {
     expect(await passes("a", 5, 5)).toEqual([true, false]);
   });
 
-  test("a change is out of the window exactly when it ends, and each at its own time", async () => {
+  test("drops each change from the window exactly when its own time ends", async () => {
     const { check, passes, clock } = flappingOf({ maxChanges: 2 });
     await check("a", 5);
     clock.advance(1_000);
@@ -97,7 +100,7 @@ describe("the rule", () => {
     [Number.MAX_VALUE, -Number.MAX_VALUE, false],
     [Number.MAX_VALUE, Number.MAX_VALUE, true],
     [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER - 1, true],
-  ] as const)("%d and %d: similar is %s, whichever comes first", async ([a, b, isSimilar]) => {
+  ] as const)("%d and %d: similar is %s, in either order", async ([a, b, isSimilar]) => {
     for (const [first, second] of [
       [a, b],
       [b, a],
@@ -108,20 +111,20 @@ describe("the rule", () => {
     }
   });
 
-  test("similarity is the largest relative difference, itself included", async () => {
+  test("similarity is the largest relative difference that still counts as similar", async () => {
     const { check, passes } = flappingOf({ similarity: 0.5, maxChanges: 1 });
     await check("a", 10);
     expect(await passes("a", 5, 20, 4.99)).toEqual([false, false, true]);
   });
 
-  test("parameters have windows of their own", async () => {
+  test("gives each parameter its own window", async () => {
     const { passes } = flappingOf({ maxChanges: 1 });
     expect(await passes("a", 1, 1)).toEqual([true, false]);
     expect(await passes("b", 1, 1)).toEqual([true, false]);
     expect(await passes("__proto__", 1, 1)).toEqual([true, false]);
   });
 
-  test("a cleared parameter starts anew, and only that one; all of them if none is named", async () => {
+  test("clear empties the window of one parameter, or all windows if none is named", async () => {
     const { passes, clear } = flappingOf({ maxChanges: 1 });
     await passes("a", 1);
     await passes("b", 1);
@@ -132,13 +135,13 @@ describe("the rule", () => {
     expect([await passes("a", 1), await passes("b", 1)]).toEqual([[true], [true]]);
   });
 
-  test("one change of two that come together is the last to pass", async () => {
+  test("concurrent changes pass only up to the limit", async () => {
     const { check } = flappingOf();
     const verdicts = await Promise.all(Array.from({ length: 20 }, () => check("a", 7)));
     expect(verdicts.filter(({ flapping }) => !flapping)).toHaveLength(3);
   });
 
-  test("a clock that goes back keeps nothing in the window for longer than the window", async () => {
+  test("a clock that goes back keeps no change for longer than the window", async () => {
     const { check, passes, clock } = flappingOf({ maxChanges: 1 });
     await passes("a", 1);
     await passes("b", 1);
@@ -148,19 +151,19 @@ describe("the rule", () => {
     expect([await passes("a", 1), await passes("b", 1)]).toEqual([[true], [true]]);
   });
 
-  test("a verdict narrows by its flag, and comes apart all the same", () => {
+  test("a verdict is narrowed by its flag, and can be destructured", () => {
     expectTypeOf<FlappingVerdict["reason"]>().toEqualTypeOf<string | undefined>();
     expectTypeOf<Extract<FlappingVerdict, { flapping: true }>["reason"]>().toEqualTypeOf<string>();
   });
 });
 
-describe("room", () => {
-  test("a flood of parameters is refused with store-full until windows have emptied", async () => {
+describe("the limit on memory", () => {
+  test("refuses too many parameters with store-full until windows have emptied", async () => {
     const { check, clock } = flappingOf({ maxParameters: 3 });
     await check("a", 1);
     clock.advance(1);
     for (const parameter of ["b", "c"]) await check(parameter, 1);
-    // A change of its own keeps the first one's window from emptying.
+    // Its own change keeps the first parameter's window from emptying.
     await check("a", 2);
     await expect(check("d", 1)).rejects.toEqual(failure("store-full", "maxParameters"));
     expect(await check("a", 3)).toMatchObject({ flapping: false });
@@ -173,14 +176,14 @@ describe("room", () => {
     await expect(check("f", 1)).rejects.toEqual(failure("store-full"));
   });
 
-  test("a cleared parameter leaves its room to another", async () => {
+  test("clearing a parameter makes room for another", async () => {
     const { check, clear } = flappingOf({ maxParameters: 1 });
     await check("a", 1);
     await clear("a");
     expect(await check("b", 1)).toMatchObject({ flapping: false });
   });
 
-  test("a flood of different values on one parameter is refused with store-full, and forgets none", async () => {
+  test("refuses too many different values of one parameter with store-full, and forgets none", async () => {
     const { check, clock } = flappingOf({ maxChanges: 1 });
     for (let i = 0; i < 1_000; i++) await check("a", 1.1 ** i);
     await expect(check("a", 0)).rejects.toEqual(failure("store-full", '"a"'));
@@ -191,7 +194,7 @@ describe("room", () => {
   });
 });
 
-describe("what is wrong is refused by name", () => {
+describe("an invalid value is refused by name", () => {
   test.for<[string, unknown]>([
     ["windowMs", 0],
     ["windowMs", 1.5],
@@ -219,7 +222,7 @@ describe("what is wrong is refused by name", () => {
     );
   });
 
-  test("options at their limits are taken", () => {
+  test("accepts options at their limits", () => {
     const window: Window = { record: async () => ({ flapping: false, similar: 0 }), clear: async () => {} };
     createFlapping();
     createFlapping({ windowMs: 1, similarity: 0.5, maxChanges: 1, storeTimeoutMs: 1, maxParameters: 1 });
@@ -236,7 +239,7 @@ describe("what is wrong is refused by name", () => {
     [null, "null"],
     [undefined, "undefined"],
     [{ valueOf: () => 20 }, "object"],
-  ])("a value of %s", async ([value, words]) => {
+  ])("as value: %s", async ([value, words]) => {
     const { check } = flappingOf();
     await expect(check("pool.size", value as number)).rejects.toEqual(failure("options-invalid", words));
     await expect(check("pool.size", value as number)).rejects.toEqual(
@@ -250,19 +253,19 @@ describe("what is wrong is refused by name", () => {
     ["é".repeat(513), "1026 bytes"],
     [undefined, "parameter"],
     [7, "parameter"],
-  ])("a parameter of %o", async ([parameter, words]) => {
+  ])("as parameter: %o", async ([parameter, words]) => {
     const { check, clear } = flappingOf();
     await expect(check(parameter as string, 1)).rejects.toEqual(failure("options-invalid", words));
     if (parameter !== undefined)
       await expect(clear(parameter as string)).rejects.toEqual(failure("options-invalid", words));
   });
 
-  test("a parameter of 1,024 bytes is taken", async () => {
+  test("accepts a parameter of 1,024 bytes", async () => {
     expect(await flappingOf().check("é".repeat(512), 1)).toMatchObject({ flapping: false });
   });
 });
 
-/** A shared window that can be lost: it fails with what is given, or answers no more. */
+/** A shared window that can be lost: it then fails with the given error, or stops answering. */
 function losable() {
   const shared = { lost: undefined as unknown, records: 0 };
   const never = new Promise<never>(() => {});
@@ -282,7 +285,7 @@ function losable() {
 }
 
 describe("a shared window that cannot answer", () => {
-  test("refuses the change, with the cause, and the observer is told", async () => {
+  test("refuses the change with the cause, and notifies the observer", async () => {
     const { shared, window } = losable();
     const events: FlappingEvent[] = [];
     const { check } = flappingOf({ window, observer: (event) => events.push(event) });
@@ -310,7 +313,7 @@ describe("a shared window that cannot answer", () => {
     await expect(clear()).rejects.toMatchObject(silent);
   });
 
-  test('under "proceed" this process judges by what it has seen pass, and says so', async () => {
+  test('under "proceed" this process decides by the changes it has seen pass, and reports it', async () => {
     const { shared, window } = losable();
     const events: FlappingEvent[] = [];
     const { check, passes } = flappingOf({
@@ -337,7 +340,7 @@ describe("a shared window that cannot answer", () => {
     expect(await check("a", 1)).toMatchObject({ flapping: true });
   });
 
-  test.for(["store-full", "store-unsafe"] as const)('"proceed" is no way around %s', async (code) => {
+  test.for(["store-full", "store-unsafe"] as const)('"proceed" does not apply to %s', async (code) => {
     const { shared, window } = losable();
     const { check } = flappingOf({ window, onUnavailable: "proceed" });
     shared.lost = new NevertwiceError(code, "no.");
@@ -345,16 +348,16 @@ describe("a shared window that cannot answer", () => {
     await expect(flappingOf({ window }).clear()).rejects.toBe(shared.lost);
   });
 
-  test("a change that the shared window refused is not in this process's own either", async () => {
+  test("a change that the shared window refused is not in this process's own window either", async () => {
     const { shared, window } = losable();
     const { check, passes } = flappingOf({ window, onUnavailable: "proceed", maxChanges: 4 });
-    // The shared one's rule is three.
+    // The shared window allows three.
     expect(await passes("a", 1, 1, 1, 1)).toEqual([true, true, true, false]);
     shared.lost = new Error("gone");
     expect(await check("a", 1)).toEqual({ flapping: false, similar: 3 });
   });
 
-  test("a full window of this process's own does not disturb the shared one", async () => {
+  test("a full window of this process does not affect the shared one", async () => {
     const { shared, window } = losable();
     const { check, passes } = flappingOf({ window, onUnavailable: "proceed", maxParameters: 1 });
     expect([await passes("a", 1), await passes("b", 1)]).toEqual([[true], [true]]);
@@ -362,7 +365,7 @@ describe("a shared window that cannot answer", () => {
     await expect(check("b", 1)).rejects.toEqual(failure("store-full"));
   });
 
-  test("clear clears both windows, and fails if the shared one cannot be cleared", async () => {
+  test("clear empties both windows, and fails if the shared one cannot be cleared", async () => {
     const { shared, window } = losable();
     const { check, passes, clear } = flappingOf({ window, onUnavailable: "proceed" });
     expect(await passes("a", 1, 1, 1, 1)).toEqual([true, true, true, false]);
@@ -375,7 +378,7 @@ describe("a shared window that cannot answer", () => {
 });
 
 describe("the observer", () => {
-  test("is told of every flapping change, with its reason", async () => {
+  test("receives every flapping change with its reason", async () => {
     const observer = vi.fn();
     const { passes, check } = flappingOf({ observer, maxChanges: 1 });
     await passes("a", 1, 2);

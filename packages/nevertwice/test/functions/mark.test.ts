@@ -1,8 +1,11 @@
-/** Checking and marking in two steps: what counts as done, for how long, and what stands between the two steps. */
+/**
+ * Tests checking and marking in two steps: what counts as done, for how long, and what can happen between the two
+ * steps.
+ */
 import { describe, expect, test } from "vitest";
 import type { Subject } from "../../src/core/request.ts";
 import type { Store } from "../../src/core/store.ts";
-import { marksOf } from "../../src/functions/mark.ts";
+import { createMarks } from "../../src/functions/mark.ts";
 import { createScene } from "../core/scene.ts";
 
 const subject = { operation: "bill", scope: "alice", key: "invoice-1" };
@@ -10,16 +13,16 @@ const many = (count: number) =>
   Array.from({ length: count }, (_, i) => ({ ...subject, key: `invoice-${i}` }));
 const untyped = (value: unknown) => value as never;
 
-function createMarks(options: Parameters<typeof createScene>[0] = {}) {
+function createMarkScene(options: Parameters<typeof createScene>[0] = {}) {
   const scene = createScene(options);
   const told: unknown[][] = [];
-  const marks = marksOf(scene.guard, (...what) => told.push(what));
+  const marks = createMarks(scene.guard, (...what) => told.push(what));
   return { ...scene, scene, marks, told };
 }
 
 describe("a mark", () => {
-  test("is seen from then on, and the second to mark is told that it was done before", async () => {
-    const { marks } = createMarks();
+  test("is seen from then on, and a second mark returns false", async () => {
+    const { marks } = createMarkScene();
     expect(await marks.seen(subject)).toBe(false);
     expect(await marks.mark(subject)).toBe(true);
     expect(await marks.seen(subject)).toBe(true);
@@ -27,8 +30,8 @@ describe("a mark", () => {
     expect(await marks.seen({ ...subject, scope: "bob" })).toBe(false);
   });
 
-  test("counts for a minute unless said otherwise, and marking again does not lengthen that", async () => {
-    const { marks, advance } = createMarks();
+  test("lasts a minute by default, and marking again does not extend it", async () => {
+    const { marks, advance } = createMarkScene();
     await marks.mark(subject);
     await marks.mark({ ...subject, key: "long", retentionMs: 600_000 });
     await advance(59_000);
@@ -40,8 +43,8 @@ describe("a mark", () => {
     expect(await marks.mark(subject)).toBe(true);
   });
 
-  test("counts for as long as the guard says", async () => {
-    const { marks, advance } = createMarks({ markRetentionMs: 5_000 });
+  test("lasts as long as the guard's markRetentionMs", async () => {
+    const { marks, advance } = createMarkScene({ markRetentionMs: 5_000 });
     await marks.mark(subject);
     await advance(4_000);
     expect(await marks.seen(subject)).toBe(true);
@@ -49,8 +52,8 @@ describe("a mark", () => {
     expect(await marks.seen(subject)).toBe(false);
   });
 
-  test("is one with what a run did: each sees the other, and the mark's value answers the run", async () => {
-    const { marks, guard } = createMarks();
+  test("shares its record with runs: each sees the other, and a run replays the mark's value", async () => {
+    const { marks, guard } = createMarkScene();
     await guard.run(subject, () => "billed");
     expect(await marks.seen(subject)).toBe(true);
     expect(await marks.mark(subject)).toBe(false);
@@ -59,8 +62,8 @@ describe("a mark", () => {
     expect(await guard.run(other, () => "not again")).toEqual({ receipt: 7 });
   });
 
-  test("waits for a run that is under way, which is not done yet, and then answers false", async () => {
-    const { marks, guard, sleep, advance, settle } = createMarks();
+  test("waits for a run in flight, which is not done yet, and then returns false", async () => {
+    const { marks, guard, sleep, advance, settle } = createMarkScene();
     const run = guard.run(subject, () => sleep(100));
     await advance(10);
     const asked: Subject[] = [];
@@ -71,8 +74,8 @@ describe("a mark", () => {
     expect(await marks.seen(subject)).toBe(true);
   });
 
-  test("is the first one if the run that it waited for gives the key back", async () => {
-    const { marks, guard, sleep, advance, settle } = createMarks();
+  test("returns true if the run that it waited for gives the key back", async () => {
+    const { marks, guard, sleep, advance, settle } = createMarkScene();
     const run = guard.run(subject, (attempt) => sleep(100).then(() => Promise.reject(attempt.notDone("no"))));
     run.catch(() => {});
     await advance(10);
@@ -80,8 +83,8 @@ describe("a mark", () => {
     await expect(run).rejects.toBe("no");
   });
 
-  test("fails with pending only if what it waits for does not end within waitMs", async () => {
-    const { marks, guard, world, sleep, advance, settle } = createMarks({ waitMs: 3_000 });
+  test("throws pending only if the run does not end within waitMs", async () => {
+    const { marks, guard, world, sleep, advance, settle } = createMarkScene({ waitMs: 3_000 });
     const run = guard.run(subject, () => sleep(60_000));
     await advance(10);
     const askedAt = world.now();
@@ -90,22 +93,22 @@ describe("a mark", () => {
     expect(await settle(Promise.all([run, sleep(0)]))).toEqual([undefined, undefined]);
   });
 
-  test("is refused over what nobody knows, where the guard holds that back", async () => {
-    const { marks, guard } = createMarks({ onLapsed: "hold", onFailure: "unknown" });
+  test("throws unknown over an unknown outcome that the guard holds", async () => {
+    const { marks, guard } = createMarkScene({ onLapsed: "hold", onFailure: "unknown" });
     await guard.run(subject, () => Promise.reject(new Error("cut off"))).catch(() => {});
     expect(await marks.seen(subject)).toBe(false);
     await expect(marks.mark(subject)).rejects.toMatchObject({ code: "unknown", fence: expect.any(Number) });
   });
 
-  test("is not answered true before the store has confirmed it, however little the guard waits for outcomes", async () => {
-    const { marks, store } = createMarks({ completeWaitMs: 0 });
+  test("does not return true before the store has confirmed it, even with completeWaitMs 0", async () => {
+    const { marks, store } = createMarkScene({ completeWaitMs: 0 });
     expect(await marks.mark(subject)).toBe(true);
     expect(store.calls.complete).toBe(1);
     expect(await marks.seen(subject)).toBe(true);
   });
 
-  test("is seen in one trip", async () => {
-    const { marks, store } = createMarks();
+  test("is checked in one round trip", async () => {
+    const { marks, store } = createMarkScene();
     await marks.seen(subject);
     await marks.mark(subject);
     await marks.seen(subject);
@@ -113,9 +116,9 @@ describe("a mark", () => {
   });
 });
 
-test("the race: two who check before either marks both do the work, and one of them is told at the mark", async () => {
-  const { marks, scene } = createMarks();
-  const other = marksOf(scene.another(), () => {});
+test("the race: two callers that check before either marks both do the work, and one of them gets false from its mark", async () => {
+  const { marks, scene } = createMarkScene();
+  const other = createMarks(scene.another(), () => {});
   let billed = 0;
   async function job({ seen, mark }: typeof marks): Promise<boolean> {
     if (await seen(subject)) return false;
@@ -130,27 +133,30 @@ test("the race: two who check before either marks both do the work, and one of t
 
 describe("marks at the same moment", () => {
   const POLICIES = [
-    ["wait, woken by the store", { onPending: "wait" }, true],
-    ["reject, woken by the store", { onPending: "reject" }, true],
-    ["wait, looking by themselves", { onPending: "wait" }, false],
-    ["reject, looking by themselves", { onPending: "reject" }, false],
+    ["wait, with pushes", { onPending: "wait" }, true],
+    ["reject, with pushes", { onPending: "reject" }, true],
+    ["wait, polling", { onPending: "wait" }, false],
+    ["reject, polling", { onPending: "reject" }, false],
   ] as const;
 
-  test.each(POLICIES)("have one first, whatever their guards do (%s)", async (_, policy, isPushed) => {
-    const { marks, scene } = createMarks(policy);
-    const pushed = slow(scene);
-    const { watch: _push, ...unwatched } = pushed;
-    const store = isPushed ? pushed : unwatched;
-    const others = [scene.another({ store }), scene.another({ store, onPending: "reject" })];
-    const all = [marks, ...others.map((guard) => marksOf(guard, () => {}))];
-    const asked = Array.from({ length: 60 }, (_, i) => (all[i % 3] as typeof marks).mark(subject));
-    const answers = await scene.settle(Promise.all(asked));
-    expect(answers.filter((isFirst) => isFirst)).toHaveLength(1);
-  });
+  test.each(POLICIES)(
+    "return true to one caller, whatever the guards' policies (%s)",
+    async (_, policy, isPushed) => {
+      const { marks, scene } = createMarkScene(policy);
+      const pushed = slow(scene);
+      const { watch: _push, ...unwatched } = pushed;
+      const store = isPushed ? pushed : unwatched;
+      const others = [scene.another({ store }), scene.another({ store, onPending: "reject" })];
+      const all = [marks, ...others.map((guard) => createMarks(guard, () => {}))];
+      const asked = Array.from({ length: 60 }, (_, i) => (all[i % 3] as typeof marks).mark(subject));
+      const answers = await scene.settle(Promise.all(asked));
+      expect(answers.filter((isFirst) => isFirst)).toHaveLength(1);
+    },
+  );
 
-  test("in batches of other orders neither fail nor hold each other up", async () => {
-    const { marks, scene } = createMarks({ onPending: "reject" });
-    const other = marksOf(scene.another({ store: slow(scene) }), () => {});
+  test("in batches of different order neither fail nor block each other", async () => {
+    const { marks, scene } = createMarkScene({ onPending: "reject" });
+    const other = createMarks(scene.another({ store: slow(scene) }), () => {});
     const subjects = many(20);
     const batches = [
       marks.markBatch(subjects, { concurrency: 1 }),
@@ -166,12 +172,12 @@ describe("marks at the same moment", () => {
   });
 
   test.each([
-    ["stays silent until the lease has ended: then the next one is", Number.POSITIVE_INFINITY, true],
-    ["comes back: the unconfirmed mark is written, and the next one is not", 1_000, false],
+    ["stays silent until the lease has ended: then the next mark is first", Number.POSITIVE_INFINITY, true],
+    ["comes back: the unconfirmed mark is written, and the next mark is not first", 1_000, false],
   ])(
-    "of which the store did not confirm the first, which is not told so. It %s",
+    "throw unavailable if the store does not confirm the first mark. The store %s",
     async (_, downMs, isNext) => {
-      const { scene } = createMarks();
+      const { scene } = createMarkScene();
       const downUntil = scene.world.now() + downMs;
       const store: Store = {
         ...scene.inner,
@@ -180,8 +186,8 @@ describe("marks at the same moment", () => {
           return scene.inner.complete(request);
         },
       };
-      const { mark } = marksOf(scene.another({ store, leaseMs: 3_000 }), () => {});
-      const other = marksOf(scene.another(), () => {});
+      const { mark } = createMarks(scene.another({ store, leaseMs: 3_000 }), () => {});
+      const other = createMarks(scene.another(), () => {});
       const unconfirmed = scene.settle(mark(subject));
       await expect(unconfirmed).rejects.toMatchObject({ code: "unavailable", retryable: true });
       expect(await scene.settle(other.mark(subject))).toBe(isNext);
@@ -189,8 +195,8 @@ describe("marks at the same moment", () => {
     },
   );
 
-  test("do not keep a check waiting whose lookup knows that it is done", async () => {
-    const { marks, guard, world, sleep, settle } = createMarks();
+  test("do not delay a check whose lookup knows that the work is done", async () => {
+    const { marks, guard, world, sleep, settle } = createMarkScene();
     const startedAt = world.now();
     let run: Promise<unknown> | undefined;
     const lookup = async () => {
@@ -204,7 +210,7 @@ describe("marks at the same moment", () => {
   });
 });
 
-/** The scene's store with some time between a claim and its completion, so that others come in between. */
+/** The scene's store with some time between a claim and its completion, so that other calls come in between. */
 function slow({ inner, sleep }: ReturnType<typeof createScene>): Store {
   return {
     ...inner,
@@ -217,22 +223,22 @@ function slow({ inner, sleep }: ReturnType<typeof createScene>): Store {
 
 describe("release", () => {
   test("takes a mark back, so that the work may be done again", async () => {
-    const { marks } = createMarks();
+    const { marks } = createMarkScene();
     await marks.mark(subject);
     expect(await marks.release(subject)).toBe(true);
     expect(await marks.seen(subject)).toBe(false);
     expect(await marks.mark(subject)).toBe(true);
   });
 
-  test("takes back what a run did, with its outcome", async () => {
-    const { marks, guard } = createMarks();
+  test("removes what a run recorded, with its outcome", async () => {
+    const { marks, guard } = createMarkScene();
     expect(await guard.run(subject, () => 1)).toBe(1);
     expect(await marks.release(subject)).toBe(true);
     expect(await guard.run({ ...subject, fingerprint: "another" }, () => 2)).toBe(2);
   });
 
-  test("does nothing to what is absent, under way, given up or unknown", async () => {
-    const { marks, guard, sleep, advance, settle } = createMarks({ onFailure: () => "unknown" });
+  test("does nothing to a key that is absent, in flight, given up or unknown", async () => {
+    const { marks, guard, sleep, advance, settle } = createMarkScene({ onFailure: () => "unknown" });
     expect(await marks.release(subject)).toBe(false);
     const run = guard.run(subject, () => sleep(100));
     await advance(10);
@@ -246,8 +252,8 @@ describe("release", () => {
 });
 
 describe("a lookup", () => {
-  test("is asked only where the store knows nothing, and a yes is marked again", async () => {
-    const { marks, store } = createMarks();
+  test("is called only if the store has no answer, and a found key is marked again", async () => {
+    const { marks, store } = createMarkScene();
     const asked: Subject[] = [];
     const lookup = (one: Subject) => {
       asked.push(one);
@@ -261,28 +267,28 @@ describe("a lookup", () => {
     expect(store.calls.claim).toBe(1);
   });
 
-  test("is asked about what was given up or lost too, since the store does not know", async () => {
-    const { marks, guard } = createMarks({ onFailure: () => "unknown" });
+  test("is also called for a key that was given up or lost, since the store does not know its outcome", async () => {
+    const { marks, guard } = createMarkScene({ onFailure: () => "unknown" });
     await guard.run(subject, () => Promise.reject(new Error("cut off"))).catch(() => {});
     expect(await marks.seen({ ...subject, lookup: async () => true })).toBe(true);
     expect(await marks.seen(subject)).toBe(true);
   });
 
-  test("that finds nothing leaves nothing behind", async () => {
-    const { marks, store } = createMarks();
+  test("that finds nothing leaves no record behind", async () => {
+    const { marks, store } = createMarkScene();
     for (const nothing of [false, null, undefined, 0, ""])
       expect(await marks.seen({ ...subject, lookup: async () => nothing })).toBe(false);
     expect(store.calls.claim).toBe(0);
   });
 
-  test("that fails fails the check", async () => {
-    const { marks } = createMarks();
+  test("that rejects makes the check reject", async () => {
+    const { marks } = createMarkScene();
     const down = new Error("no database");
     await expect(marks.seen({ ...subject, lookup: () => Promise.reject(down) })).rejects.toBe(down);
   });
 
-  test("is believed though its mark cannot be written", async () => {
-    const { marks, store, settle } = createMarks({ storeTimeoutMs: 50 });
+  test("counts even if its mark cannot be written", async () => {
+    const { marks, store, settle } = createMarkScene({ storeTimeoutMs: 50 });
     const lookup = () => {
       store.setRates({ refuse: 1 });
       return true;
@@ -296,12 +302,12 @@ describe("a lookup", () => {
 
 describe("a store that does not answer", () => {
   const down = (options: Parameters<typeof createScene>[0] = {}) => {
-    const made = createMarks({ storeTimeoutMs: 50, ...options });
+    const made = createMarkScene({ storeTimeoutMs: 50, ...options });
     made.store.setRates({ refuse: 1 });
     return made;
   };
 
-  test("fails the check, and whoever watches is told", async () => {
+  test("makes the check throw, and notifies the observer", async () => {
     const { marks, told, settle } = down();
     await expect(settle(marks.seen({ ...subject, lookup: () => true }))).rejects.toMatchObject({
       code: "unavailable",
@@ -313,7 +319,7 @@ describe("a store that does not answer", () => {
     ["the guard", { onUnavailable: "proceed" }, {}],
     ["the call", {}, { onUnavailable: "proceed" }],
   ] as const)(
-    "does not where %s says to proceed: then the lookup answers, or no",
+    "does not if %s says to proceed: then the lookup decides, or the answer is false",
     async (_, ofGuard, ofCall) => {
       const { marks, told, settle } = down(ofGuard);
       expect(await settle(marks.seen({ ...subject, ...ofCall }))).toBe(false);
@@ -324,7 +330,7 @@ describe("a store that does not answer", () => {
     },
   );
 
-  test("fails the mark, or lets it go on by itself where it is to proceed", async () => {
+  test("makes the mark throw, or under proceed lets it be written in the background", async () => {
     const { marks, store, advance, settle } = down();
     await expect(settle(marks.mark(subject))).rejects.toMatchObject({ code: "unavailable" });
     expect(await settle(marks.mark({ ...subject, key: "later", onUnavailable: "proceed" }))).toBe(true);
@@ -334,7 +340,7 @@ describe("a store that does not answer", () => {
     expect(await marks.seen(subject)).toBe(false);
   });
 
-  test("is not asked for the rest of a batch", async () => {
+  test("is not called for the rest of a batch", async () => {
     const { marks, store, settle } = down();
     await expect(settle(marks.seenBatch(many(100), { concurrency: 4 }))).rejects.toMatchObject({
       code: "unavailable",
@@ -342,16 +348,16 @@ describe("a store that does not answer", () => {
     expect(store.calls.read).toBeLessThanOrEqual(4);
   });
 
-  test("is another matter than one that says no, which no policy goes past", async () => {
-    const { marks, guard } = createMarks({ onUnavailable: "proceed" });
+  test("differs from a closed guard, which no policy bypasses", async () => {
+    const { marks, guard } = createMarkScene({ onUnavailable: "proceed" });
     await guard.close();
     await expect(marks.seen(subject)).rejects.toMatchObject({ code: "guard-closed" });
   });
 });
 
 describe("a batch", () => {
-  test("answers in order", async () => {
-    const { marks } = createMarks();
+  test("returns its answers in order", async () => {
+    const { marks } = createMarkScene();
     const subjects = many(600);
     const even = subjects.filter((_, i) => i % 2 === 0);
     expect(await marks.markBatch(even)).toEqual(even.map(() => true));
@@ -362,8 +368,8 @@ describe("a batch", () => {
     expect(await marks.seenBatch([])).toEqual([]);
   });
 
-  test("has options for all, which one may say otherwise", async () => {
-    const { marks, advance, guard } = createMarks();
+  test("has options for all its items, which an item may override", async () => {
+    const { marks, advance, guard } = createMarkScene();
     const [first, second] = many(2) as [Subject, Subject];
     await marks.markBatch(
       [
@@ -384,8 +390,8 @@ describe("a batch", () => {
     ]);
   });
 
-  test("has only so many under way at once", async () => {
-    const { marks, sleep, settle } = createMarks();
+  test("runs at most `concurrency` items at once", async () => {
+    const { marks, sleep, settle } = createMarkScene();
     let underWay = 0;
     let most = 0;
     const lookup = async () => {
@@ -397,8 +403,8 @@ describe("a batch", () => {
     expect(most).toBe(3);
   });
 
-  test("does the others though one fails, and then fails as that one did", async () => {
-    const { marks, guard, sleep, advance, settle } = createMarks({ waitMs: 500 });
+  test("completes the other items if one fails, and then throws that item's error", async () => {
+    const { marks, guard, sleep, advance, settle } = createMarkScene({ waitMs: 500 });
     const subjects = many(5);
     const run = guard.run(subjects[1] as Subject, () => sleep(1_000));
     await advance(10);
@@ -409,8 +415,8 @@ describe("a batch", () => {
   });
 });
 
-test("what is misspelt or wrong is refused by name", async () => {
-  const { marks, store } = createMarks({ onLapsed: "hold" });
+test("refuses misspelt and invalid options by name", async () => {
+  const { marks, store } = createMarkScene({ onLapsed: "hold" });
   const refused = (code: string, words: string) => ({ code, message: expect.stringContaining(words) });
   const invalid = (words: string) => refused("options-invalid", words);
   await expect(marks.seen(untyped({ ...subject, lookUp: () => 1 }))).rejects.toMatchObject(invalid("lookUp"));

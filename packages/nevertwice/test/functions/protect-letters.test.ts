@@ -1,4 +1,4 @@
-/** Dead letters: what is left of an operation that failed, and how it is tried again without doing it twice. */
+/** Tests dead letters: what is kept of an operation that failed, and how it is retried without running twice. */
 import { ConstantBackoff, handleAll, retry, TimeoutStrategy, timeout } from "cockatiel";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { compositeKey } from "../../src/core/key.ts";
@@ -31,14 +31,14 @@ function down(): never {
   throw Object.assign(new Error("down"), { code: "E_DOWN" });
 }
 
-/** An entry as it comes back from wherever it was kept. */
+/** An entry as it comes back from storage. */
 async function failedEntry(options: object = {}): Promise<DeadLetter> {
   await tryProtect(guard, { ...charge(), ...options }, down);
   return JSON.parse(JSON.stringify(letters.at(-1)));
 }
 
 describe("a dead letter", () => {
-  test("says what failed, as plain JSON", async () => {
+  test("describes the failure as plain JSON", async () => {
     const options = {
       ...charge(),
       domain: "billing",
@@ -77,7 +77,7 @@ describe("a dead letter", () => {
     ]);
   });
 
-  test("is not written for what is refused or replayed", async () => {
+  test("is not written for a refused or replayed call", async () => {
     await protect(guard, { ...charge(), onFailure: "remember" }, down).catch(() => {});
     expect(letters).toHaveLength(1);
     await expect(protect(guard, charge(), () => "not run")).rejects.toThrow("down");
@@ -91,7 +91,7 @@ describe("a dead letter", () => {
   test.each<[what: string, take: () => unknown]>([
     ["throws", down],
     ["rejects", async () => down()],
-  ])("that whoever takes it %s breaks nothing", async (_, take) => {
+  ])("breaks nothing if its sink %s", async (_, take) => {
     const answer = await tryProtect(guard, { ...charge(), deadLetters: take }, down);
     expect(answer).toMatchObject({ outcome: "failed", isEntryKept: false, entry: { key: "42" } });
   });
@@ -113,7 +113,7 @@ describe("a dead letter", () => {
     expect(await never).toMatchObject({ outcome: "failed", isEntryKept: false });
   });
 
-  test("leaves out a context that JSON cannot say, and says any error", async () => {
+  test("leaves out a context that JSON cannot represent, and describes any thrown value", async () => {
     const context: { id: string; self?: unknown } = { id: "42" };
     context.self = context;
     const unreadable = Object.defineProperty(new Error("?"), "message", { get: down });
@@ -133,7 +133,7 @@ describe("a dead letter", () => {
     expect(letters.every((entry) => !("context" in entry))).toBe(true);
   });
 
-  test("is written although its caller has gone", async () => {
+  test("is written even if its caller has cancelled", async () => {
     const controller = new AbortController();
     const held = deferred<never>();
     const begun = deferred<void>();
@@ -151,7 +151,7 @@ describe("a dead letter", () => {
 });
 
 describe("a replay", () => {
-  test("runs the operation under its own identity, once, and completes it for everybody", async () => {
+  test("runs the operation under its own identity, once, and completes it for every caller", async () => {
     const entry = await failedEntry({ scope: "tenant", domain: "billing", fingerprint: { amount: 7 } });
     let runs = 0;
     const work = () => `receipt ${++runs}`;
@@ -164,7 +164,7 @@ describe("a replay", () => {
     );
   });
 
-  test("keeps a fingerprint of bytes, and one that the work changes", async () => {
+  test("keeps a fingerprint of bytes, and one that the work mutates", async () => {
     const bytes = new Uint8Array([1, 2, 255]);
     const entry = await failedEntry({ fingerprint: bytes });
     await replay(guard, entry, () => "receipt");
@@ -178,7 +178,7 @@ describe("a replay", () => {
     expect(letters.at(-1)?.fingerprint).toEqual({ amount: 7 });
   });
 
-  test("by two at once, on two guards, runs it once", async () => {
+  test("on two guards at once runs the work once", async () => {
     const entry = await failedEntry();
     const another = createGuard({ store, purgeEveryMs: 0 });
     const held = deferred<string>();
@@ -199,7 +199,7 @@ describe("a replay", () => {
     await another.close();
   });
 
-  test("that fails is used up: whoever asks again gets the same failure and the entry for the next try", async () => {
+  test("that fails is used up: a second replay gets the same failure and the entry for the next try", async () => {
     const entry = await failedEntry();
     let runs = 0;
     const work = () => {
@@ -220,7 +220,7 @@ describe("a replay", () => {
     expect(await replay(guard, again, () => "receipt")).toMatchObject({ outcome: "ran", value: "receipt" });
   });
 
-  test("that failed with what cannot be kept still has its next entry", async () => {
+  test("that failed with a value that cannot be stored still returns its next entry", async () => {
     const entry = await failedEntry();
     const odd = Object.assign(() => {}, { reason: "odd" });
     await replay(guard, entry, () => {
@@ -232,16 +232,16 @@ describe("a replay", () => {
     });
   });
 
-  test("of work that was done meanwhile is a replay of it", async () => {
+  test("of work that was done in the meantime returns its outcome", async () => {
     const entry = await failedEntry();
     await protect(guard, charge(), () => "receipt");
     const strict = guard.with({ onCompleted: "reject" });
     expect(await replay(strict, entry, down)).toMatchObject({ outcome: "replayed", value: "receipt" });
-    // And so it is for whoever replays the same entry again.
+    // A second replay of the same entry gets it too.
     expect(await replay(strict, entry, down)).toMatchObject({ outcome: "replayed", value: "receipt" });
   });
 
-  test("of work that is still in progress is pending, and uses nothing up", async () => {
+  test("of work that is still in progress returns pending, and does not use up the entry", async () => {
     const late = deferred<string>();
     const options = { ...charge(), policy: timeout(10, TimeoutStrategy.Aggressive) };
     await tryProtect(guard, options, () => late.promise);
@@ -255,7 +255,7 @@ describe("a replay", () => {
     });
   });
 
-  test("that was cut off may be tried again, also where claims are held", async () => {
+  test("that was cut off may be retried, even on a guard with onLapsed hold", async () => {
     const entry = await failedEntry();
     const record = { operation: "nevertwice:dead-letter", key: compositeKey(entry.id, entry.replays) };
     await guard.run({ ...record, onFailure: "unknown" }, down).catch(() => {});
@@ -269,7 +269,7 @@ describe("a replay", () => {
     expect(await guard.forget({ scope: "tenant" })).toMatchObject({ forgotten: 2 });
   });
 
-  test("may have a fallback, which gets the context of the entry", async () => {
+  test("may have a fallback, which receives the context of the entry", async () => {
     const entry = await failedEntry();
     const options = { fallback: (_: unknown, context: unknown) => ({ later: context }) };
     expect(await replay(guard, entry, down, options)).toMatchObject({
@@ -285,7 +285,7 @@ describe("a replay", () => {
     ["no id", { id: undefined }],
     ["no key", { key: "" }],
     ["no operation", { operation: undefined }],
-    ["replays that are no number", { replays: "1" }],
+    ["replays that are not a number", { replays: "1" }],
   ])("of %s is refused", async (_, broken) => {
     const entry = broken && { ...(await failedEntry()), ...broken };
     await expect(replay(guard, entry as never, down)).rejects.toEqual(
@@ -293,7 +293,7 @@ describe("a replay", () => {
     );
   });
 
-  test("with wrong options is refused, and the entry is not used up", async () => {
+  test("with invalid options is refused, and the entry is not used up", async () => {
     const entry = await failedEntry();
     const strict = guard.with({ onFailure: "remember" });
     await expect(replay(strict, entry, down, { leaseMs: "1s" } as never)).rejects.toEqual(

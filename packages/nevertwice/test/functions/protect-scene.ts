@@ -1,4 +1,4 @@
-/** What the tests of `protect` share. */
+/** Helpers that the tests of `protect` share. */
 import { expect } from "vitest";
 
 export const failure = (code: string, words = "") =>

@@ -1,4 +1,4 @@
-/** The guard around real policies: once per operation, whatever the policy does with the work. */
+/** Tests the guard around real policies: each operation runs once, whatever the policy does with the work. */
 import {
   BulkheadRejectedError,
   bulkhead,
@@ -44,7 +44,7 @@ afterEach(() => guard.close());
 const kinds = () => events.map(({ kind }) => kind);
 const stateNow = async () => (await guard.read(SUBJECT))?.state;
 
-/** Work that throws this often before it returns. */
+/** Work that throws this many times before it returns. */
 function failing(times: number) {
   const seen = { runs: 0 };
   return {
@@ -57,7 +57,7 @@ function failing(times: number) {
 }
 
 describe("once per operation", () => {
-  test("a retry runs the work again under the same claim, and a duplicate gets what it returned", async () => {
+  test("a retry runs the work again under the same claim, and a duplicate gets its value", async () => {
     const { work, seen } = failing(2);
     const first = await tryProtect(guard, { ...CHARGE, policy: retries(3) }, work);
     expect(first).toMatchObject({ outcome: "ran", value: "receipt 3", attempts: 3, recorded: true });
@@ -67,14 +67,14 @@ describe("once per operation", () => {
     expect(kinds()).toEqual(["claimed", "completed", "replayed"]);
   });
 
-  test("duplicates that arrive while it is being retried wait for its answer", async () => {
+  test("duplicates that arrive during the retries wait for the answer", async () => {
     const { work, seen } = failing(3);
     const calls = Array.from({ length: 5 }, () => protect(guard, { ...CHARGE, policy: retries(5) }, work));
     expect(new Set(await Promise.all(calls))).toEqual(new Set(["receipt 4"]));
     expect(seen.runs).toBe(4);
   });
 
-  test("what fails after its last retry throws the last error, and the key is free", async () => {
+  test("work that fails after its last retry throws the last error, and the key is free", async () => {
     const { work, seen } = failing(9);
     await expect(protect(guard, { ...CHARGE, policy: retries(2) }, work)).rejects.toThrow("down 3");
     expect(await stateNow()).toBe("released");
@@ -82,7 +82,7 @@ describe("once per operation", () => {
     expect(seen.runs).toBe(10);
   });
 
-  test("without a policy the work is run once", async () => {
+  test("runs the work once without a policy", async () => {
     expect(await protect(guard, CHARGE, (attempt) => attempt.number)).toBe(1);
     expect(await protect(guard, CHARGE, () => 2)).toBe(1);
     await expect(
@@ -92,7 +92,7 @@ describe("once per operation", () => {
     ).rejects.toThrow("at once");
   });
 
-  test("every invocation has one identity: the same key for another system, fence and number", async () => {
+  test("every invocation has the same identity: the same derived key, fence and number", async () => {
     const seen: unknown[] = [];
     await protect(guard, { ...CHARGE, policy: retries(2) }, (attempt, execution) => {
       seen.push([attempt.deriveKey("psp"), attempt.fence, attempt.number]);
@@ -120,7 +120,7 @@ describe("an open breaker", () => {
   const breakerOf = (threshold: number) =>
     circuitBreaker(handleAll, { halfOpenAfter: 60_000, breaker: new ConsecutiveBreaker(threshold) });
 
-  test("blocks no replay, and a duplicate is no business of it", async () => {
+  test("blocks no replay, and does not count duplicates as failures", async () => {
     const policy = breakerOf(2);
     const { work } = failing(0);
     await protect(guard, { ...CHARGE, policy }, work);
@@ -140,7 +140,7 @@ describe("an open breaker", () => {
     expect(policy.state).toBe(CircuitState.Closed);
   });
 
-  test("means that nothing was done: the key is free, whatever failures do to it", async () => {
+  test("means that nothing was done: the key is free, whatever onFailure says", async () => {
     const policy = breakerOf(1);
     policy.isolate();
     const answer = await tryProtect(guard, { ...CHARGE, policy, onFailure: "remember" }, () => "done");
@@ -149,7 +149,7 @@ describe("an open breaker", () => {
     expect(await stateNow()).toBe("released");
   });
 
-  test("after work that failed does not hide that it failed", async () => {
+  test("after failed work does not hide that the work failed", async () => {
     const policy = wrap(retries(3), breakerOf(1));
     const answer = await tryProtect(guard, { ...CHARGE, policy, onFailure: "unknown" }, () => {
       throw new Error("no answer");
@@ -161,7 +161,7 @@ describe("an open breaker", () => {
 });
 
 describe("a full bulkhead", () => {
-  test("refuses, and the key is free", async () => {
+  test("refuses the call, and the key is free", async () => {
     const policy = bulkhead(1, 0);
     const held = deferred<string>();
     const holding = policy.execute(() => held.promise);
@@ -181,7 +181,7 @@ describe("a fallback", () => {
   };
 
   test.each<[what: string, options: object]>([
-    ["of our own", { fallback: () => "queued" }],
+    ["of the options", { fallback: () => "queued" }],
     ["inside the policy", { policy: fallback(handleAll, () => "queued") }],
     [
       "outside a retry",
@@ -192,7 +192,7 @@ describe("a fallback", () => {
         ),
       },
     ],
-  ])("%s answers, and its answer is not remembered: the next call runs the work", async (_, options) => {
+  ])("%s answers, and its answer is not stored: the next call runs the work", async (_, options) => {
     const first = await tryProtect(guard, { ...CHARGE, ...options }, down);
     expect(first).toMatchObject({ outcome: "fallback", value: "queued", isFallback: true });
     expect(first).toMatchObject({ error: expect.objectContaining({ message: "down" }) });
@@ -201,7 +201,7 @@ describe("a fallback", () => {
     expect(await protect(guard, { ...CHARGE, ...options }, down)).toBe("receipt");
   });
 
-  test("inside the policy before an open breaker leaves the key free, whatever failures do to it", async () => {
+  test("inside the policy in front of an open breaker leaves the key free, whatever onFailure says", async () => {
     const breaker = circuitBreaker(handleAll, { halfOpenAfter: 60_000, breaker: new ConsecutiveBreaker(1) });
     breaker.isolate();
     const policy = wrap(fallback(handleAll, undefined), breaker);
@@ -210,14 +210,14 @@ describe("a fallback", () => {
     expect(await stateNow()).toBe("released");
   });
 
-  test("that answers what the work would have returned is still no answer of the work", async () => {
+  test("that returns the same value as the work still counts as a fallback", async () => {
     const policy = fallback(handleAll, undefined);
     const answer = await tryProtect(guard, { ...CHARGE, policy }, down);
     expect(answer.outcome).toBe("fallback");
     expect(await stateNow()).toBe("released");
   });
 
-  test("instead of a result that the policy does not take is not remembered either", async () => {
+  test("that replaces a result which the policy refuses is not stored either", async () => {
     const policy = fallback(
       handleWhenResult((value) => (value as { status: number }).status === 503),
       () => ({ status: 202 }),
@@ -228,12 +228,12 @@ describe("a fallback", () => {
     expect(await protect(guard, { ...CHARGE, policy }, () => ({ status: 200 }))).toEqual({ status: 200 });
   });
 
-  test("inside the policy comes first: ours is not asked as well", async () => {
+  test("inside the policy comes first: the fallback of the options is not called as well", async () => {
     const policy = fallback(handleAll, () => "of the policy");
     expect(await protect(guard, { ...CHARGE, policy, fallback: () => "ours" }, down)).toBe("of the policy");
   });
 
-  test("gets the error and the context, and what it throws is what the caller gets", async () => {
+  test("receives the error and the context, and its own error is thrown to the caller", async () => {
     const asked: unknown[] = [];
     const options = {
       ...CHARGE,
@@ -246,7 +246,7 @@ describe("a fallback", () => {
     expect(asked).toEqual(["down", CHARGE.context]);
   });
 
-  test("is asked about an error that was remembered", async () => {
+  test("is called for a remembered error", async () => {
     const options = { ...CHARGE, onFailure: "remember", fallback: () => "queued" } as const;
     const first = await tryProtect(guard, options, down);
     expect(first).toMatchObject({ outcome: "fallback", isReplayed: false });
@@ -302,7 +302,7 @@ describe("a fallback", () => {
         return {};
       },
     ],
-  ])("never hides %s, nor does the policy see it", async (status, meets) => {
+  ])("never hides %s, which the policy does not see either", async (status, meets) => {
     const options = { ...CHARGE, ...(await meets()) };
     let asked = 0;
     const policy = {
@@ -344,7 +344,7 @@ describe("a timeout", () => {
     expect(await waiter).toBe("receipt");
   });
 
-  test("before a fallback does the same", async () => {
+  test("in front of a fallback does the same", async () => {
     const policy = timeout(10, TimeoutStrategy.Aggressive);
     const late = deferred<string>();
     const options = { ...CHARGE, policy, fallback: () => "queued" };
@@ -373,7 +373,7 @@ describe("a timeout", () => {
     expect(judged).toEqual([declined]);
   });
 
-  test("inside a retry: a late success of an earlier invocation is the outcome, though the later ones failed", async () => {
+  test("inside a retry: a late success of an earlier invocation is the outcome, although the later ones failed", async () => {
     const first = deferred<string>();
     const policy = wrap(retries(1), timeout(10, TimeoutStrategy.Aggressive));
     const answer = await tryProtect(guard, { ...CHARGE, policy }, async (_, execution) => {
@@ -406,10 +406,10 @@ describe("a timeout", () => {
   });
 });
 
-describe("work that says it did nothing", () => {
+describe("work that throws notDone", () => {
   class Declined extends Error {}
 
-  test("shows the policy its cause, which the policy judges", async () => {
+  test("shows the policy its cause", async () => {
     let runs = 0;
     const policy = retry(handleType(Declined), { maxAttempts: 2, backoff: new ConstantBackoff(0) });
     const answer = await tryProtect(guard, { ...CHARGE, policy, onFailure: "remember" }, (attempt) => {
@@ -421,7 +421,7 @@ describe("work that says it did nothing", () => {
     expect(await stateNow()).toBe("released");
   });
 
-  test("without a cause is an error too", async () => {
+  test("without a cause throws an error too", async () => {
     await expect(
       protect(guard, { ...CHARGE, policy: retries(1), onFailure: "unknown" }, (attempt) => {
         throw attempt.notDone();
@@ -430,7 +430,7 @@ describe("work that says it did nothing", () => {
     expect(await stateNow()).toBe("released");
   });
 
-  test("does not speak for an earlier invocation that may have done something", async () => {
+  test("does not release the key if an earlier invocation may have done something", async () => {
     const answer = await tryProtect(
       guard,
       { ...CHARGE, policy: retries(1), onFailure: "unknown" },
@@ -444,7 +444,7 @@ describe("work that says it did nothing", () => {
   });
 });
 
-test("a remembered error is for the first caller what it is for the others", async () => {
+test("the first caller gets the same copy of a remembered error as later callers", async () => {
   class Declined extends Error {
     override readonly name = "Declined";
   }
@@ -494,7 +494,7 @@ describe("policies of any kind", () => {
     expect(await stateNow()).toBe("released");
   });
 
-  test("may not call the work once their call has ended", async () => {
+  test("may not call the work after their own call has ended", async () => {
     let runs = 0;
     let invoke: () => Promise<unknown> = async () => "nothing";
     const policy = {
@@ -508,7 +508,7 @@ describe("policies of any kind", () => {
     expect(runs).toBe(0);
   });
 
-  test("may let go of an invocation that rejects", async () => {
+  test("may ignore an invocation that rejects", async () => {
     const policy = {
       async execute<T>(fn: () => Promise<T>): Promise<T> {
         void fn();
@@ -536,7 +536,7 @@ describe("policies of any kind", () => {
 });
 
 describe("a claim that is lost", () => {
-  /** A retry without timers of its own: here time is virtual. */
+  /** A retry without its own timers, since time is virtual here. */
   const again = {
     async execute<T>(fn: () => Promise<T>): Promise<T> {
       for (let tries = 1; tries < 5; tries++) await fn().catch(() => {});
@@ -552,7 +552,7 @@ describe("a claim that is lost", () => {
         throw new Error("aborted");
       },
     ],
-    ["stops work at its next key", {}, (attempt) => attempt.deriveKey("psp")],
+    ["stops the work at its next derived key", {}, (attempt) => attempt.deriveKey("psp")],
   ])("%s, and no fallback hides it", async (_, options, after) => {
     const scene = createScene();
     let runs = 0;
@@ -576,7 +576,7 @@ describe("a claim that is lost", () => {
 });
 
 describe("a caller that cancels", () => {
-  test("is not waited for; the work goes on, and a duplicate gets its outcome", async () => {
+  test("is not waited for; the work continues, and a duplicate gets its outcome", async () => {
     const controller = new AbortController();
     const held = deferred<string>();
     const begun = deferred<void>();
@@ -606,7 +606,7 @@ describe("a protected function", () => {
     expect(seen.runs).toBe(2);
   });
 
-  test("falls back with its arguments, and writes them in its dead letters", async () => {
+  test("passes its arguments to the fallback, and writes them to its dead letters", async () => {
     const letters: unknown[] = [];
     const charge = protectedFunction(
       guard,
@@ -624,7 +624,7 @@ describe("a protected function", () => {
     expect(letters).toMatchObject([{ key: "42", args: ["42", 7], error: { message: "down 42" } }]);
   });
 
-  test("refuses bad options at once", () => {
+  test("refuses invalid options at once", () => {
     const work = (id: string) => id;
     expect(() => protectedFunction(guard, work, { operation: "charge" })).toThrow("exactly one of key");
     expect(() =>
@@ -639,7 +639,7 @@ describe("a protected function", () => {
   });
 });
 
-/** Ends as fetch does when its signal fires. */
+/** Rejects like fetch when its signal fires. */
 function aborted({ signal }: Attempt): Promise<never> {
   return new Promise((_, reject) => {
     const onAbort = () => reject(new Error("aborted"));

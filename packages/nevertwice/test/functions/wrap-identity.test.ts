@@ -1,4 +1,7 @@
-/** What makes two pieces of guarded work the same one: operation, domain, scope and key, whichever door they come in by. */
+/**
+ * Tests what makes two pieces of guarded work the same: operation, domain, scope and key, whichever function is
+ * called.
+ */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ErrorCode } from "../../src/core/errors.ts";
@@ -24,7 +27,7 @@ interface Order {
   readonly customer: string;
 }
 
-/** What names one record. */
+/** The values that identify one record. */
 interface Named {
   readonly domain: string;
   readonly operation: string;
@@ -38,7 +41,7 @@ interface Receipt {
 const ORDER: Order = { id: "order-42", customer: "customer-7" };
 const SUBJECT = { operation: "charge", scope: ORDER.customer, key: ORDER.id };
 
-/** The worker's own way to the charge. */
+/** How the worker charges an order. */
 function worker(options: Partial<WrapOptions<[Order]>> = {}) {
   const work = async (order: Order): Promise<Receipt> => {
     charges.push(`worker: ${order.id}`);
@@ -52,7 +55,7 @@ function worker(options: Partial<WrapOptions<[Order]>> = {}) {
   });
 }
 
-/** The HTTP handler's way to the same charge. */
+/** How the HTTP handler charges the same order. */
 function handler(options: { operation?: string; onCompleted?: "reject" } = { operation: "charge" }) {
   const handle = withIdempotency(guard, { scope: () => ORDER.customer, ...options }, async (request) => {
     const { id } = (await request.json()) as Order;
@@ -71,14 +74,14 @@ function handler(options: { operation?: string; onCompleted?: "reject" } = { ope
   };
 }
 
-describe("one operation behind an HTTP handler and a worker is one piece of work", () => {
-  test("the handler was first: a worker that rejects duplicates is told so, and charges nothing", async () => {
+describe("an HTTP handler and a worker with the same operation share one record", () => {
+  test("handler first: a worker with onCompleted reject gets already-done, and charges nothing", async () => {
     expect(await handler()(ORDER)).toEqual({ status: 201, body: { receipt: "from the handler" } });
     await expect(worker({ onCompleted: "reject" })(ORDER)).rejects.toEqual(failure("already-done"));
     expect(charges).toEqual(["handler: order-42"]);
   });
 
-  test("the handler was first: a worker that replays gets the answer as it is kept, not a receipt", async () => {
+  test("handler first: a worker that replays gets the stored response, not a receipt", async () => {
     await handler()(ORDER);
     expect(await worker()(ORDER)).toEqual([
       201,
@@ -88,7 +91,7 @@ describe("one operation behind an HTTP handler and a worker is one piece of work
     expect(charges).toEqual(["handler: order-42"]);
   });
 
-  test("the worker was first: the handler's caller is told that it is done, and nothing is charged", async () => {
+  test("worker first: the handler answers that the work is done, and charges nothing", async () => {
     expect(await worker()(ORDER)).toEqual({ receipt: "from the worker" });
     expect(await handler()(ORDER)).toMatchObject({ status: 500, body: { code: "not-kept" } });
     const rejecting = handler({ operation: "charge", onCompleted: "reject" });
@@ -100,15 +103,15 @@ describe("one operation behind an HTTP handler and a worker is one piece of work
     ["nothing", undefined],
     ["text", "charged"],
     ["a list", [201, "created"]],
-    ["a list like an answer", [201, ["set-cookie", "a=b"], ""]],
+    ["a list that resembles a stored response", [201, ["set-cookie", "a=b"], ""]],
     ["a number", 7],
-  ])("the worker was first and returned %s: the handler's caller is told the same", async (_, value) => {
+  ])("worker first, returning %s: the handler answers the same", async (_, value) => {
     await guard.run(SUBJECT, () => value);
     expect(await handler()(ORDER)).toMatchObject({ status: 500, body: { code: "not-kept" } });
     expect(charges).toEqual([]);
   });
 
-  test("the worker failed for good: its error reaches whoever serves the handler, and nothing is charged", async () => {
+  test("a remembered error of the worker reaches the handler's caller, and nothing is charged", async () => {
     const failed = guard.run({ ...SUBJECT, onFailure: "remember" }, () =>
       Promise.reject(new Error("declined")),
     );
@@ -117,13 +120,13 @@ describe("one operation behind an HTTP handler and a worker is one piece of work
     expect(charges).toEqual([]);
   });
 
-  test("the worker is at it: the handler's caller is told to come back", async () => {
+  test("while the worker runs, the handler answers 409 pending", async () => {
     const answer = await guard.run(SUBJECT, () => handler()(ORDER));
     expect(answer).toMatchObject({ status: 409, body: { code: "pending" } });
     expect(charges).toEqual([]);
   });
 
-  test("the handler is at it: the worker waits for it, and charges nothing", async () => {
+  test("while the handler runs, the worker waits for it, and charges nothing", async () => {
     let late: Promise<unknown> = Promise.resolve();
     const handle = withIdempotency(guard, { scope: () => ORDER.customer, operation: "charge" }, async () => {
       late = worker({ onCompleted: "reject" })(ORDER);
@@ -136,7 +139,7 @@ describe("one operation behind an HTTP handler and a worker is one piece of work
     expect(charges).toEqual([]);
   });
 
-  test("a guarded function behind both gives both its own value, which is what to do", async () => {
+  test("a guarded function behind both returns its own value to both, which is the recommended way", async () => {
     const charge = worker();
     const handle = withIdempotency(guard, { scope: () => ORDER.customer }, async (request) =>
       Response.json(await charge((await request.json()) as Order), { status: 201 }),
@@ -159,7 +162,7 @@ describe("one operation behind an HTTP handler and a worker is one piece of work
     expect(charges).toEqual(["worker: order-42"]);
   });
 
-  test("a domain is part of the operation's name at every door", async () => {
+  test("a domain is part of the operation's name in every function", async () => {
     const charge = worker({ domain: "billing" });
     await charge(ORDER);
     expect(await handler({ operation: "billing:charge" })(ORDER)).toMatchObject({
@@ -172,13 +175,13 @@ describe("one operation behind an HTTP handler and a worker is one piece of work
   });
 });
 
-describe("one key never meets", () => {
+describe("the same key is kept apart", () => {
   test.each<[what: string, one: object, other: object]>([
     ["in two operations", { operation: "charge" }, { operation: "ship" }],
     ["in two domains", { domain: "billing" }, { domain: "events" }],
-    ["in a domain and in none", { domain: "billing" }, {}],
+    ["with and without a domain", { domain: "billing" }, {}],
     ["in two scopes", { scope: "a" }, { scope: "b" }],
-    ["in a scope and in none", { scope: "a" }, { scope: undefined }],
+    ["with and without a scope", { scope: "a" }, { scope: undefined }],
   ])("%s", async (_, one, other) => {
     await worker(one)(ORDER);
     await worker(other)(ORDER);
@@ -186,8 +189,9 @@ describe("one key never meets", () => {
   });
 });
 
-test("what (domain, operation, key parts) names is never named by another", () => {
-  // Few characters, and those that separate or escape: so that texts that are nearly the same come up often.
+test("no two combinations of domain, operation and key parts name the same record", () => {
+  // A few characters, among them those that separate or escape, so that texts which are nearly the same come up
+  // often.
   const textOf = (characters: string, minLength: number) =>
     fc.string({ unit: fc.constantFrom(...characters), minLength, maxLength: 4 });
   const part: fc.Arbitrary<KeyPart> = fc.oneof(

@@ -1,4 +1,7 @@
-/** Wrapped functions: what becomes of their arguments, once and before anything else happens. */
+/**
+ * Tests wrapped functions: how key, scope and fingerprint follow from the arguments, once and before anything else
+ * happens.
+ */
 import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import type { Engine } from "../../src/core/engine.ts";
 import type { ErrorCode } from "../../src/core/errors.ts";
@@ -24,7 +27,7 @@ beforeEach(() => {
 });
 afterEach(() => guard.close());
 
-/** A guard that only notes what it is asked for. */
+/** A guard that only records its requests. */
 function noting(): { guard: Pick<Engine, "run">; requests: RunRequest[] } {
   const requests: RunRequest[] = [];
   return {
@@ -38,7 +41,7 @@ function noting(): { guard: Pick<Engine, "run">; requests: RunRequest[] } {
   };
 }
 
-/** The text of the key that a call with these arguments has. */
+/** Returns the text of the key that a call with these arguments has. */
 async function keyFor(options: object, ...args: unknown[]): Promise<string> {
   const { guard: notes, requests } = noting();
   const wrapped = wrap(notes, (..._: unknown[]) => 1, untyped({ operation: "charge", ...options }));
@@ -53,7 +56,7 @@ class Ticket {
 }
 
 describe("the key", () => {
-  test("is what the key function makes of the arguments: the same key runs once", async () => {
+  test("is the result of the key function: the same key runs once", async () => {
     let charged = 0;
     const charge = guard.wrap(
       async (order: Order, note: string) => {
@@ -94,15 +97,15 @@ describe("the key", () => {
   });
 
   test.each<[what: string, path: string | number, args: unknown[]]>([
-    ["an argument that was not given", 1, ["a"]],
+    ["an argument that is not passed", 1, ["a"]],
     ["undefined", 0, [undefined]],
     ["null", 0, [null]],
-    ["a member that is not there", "0.id", [{}]],
+    ["a member that does not exist", "0.id", [{}]],
     ["a member of undefined", "0.customer.id", [{}]],
     ["a member of null", "0.customer.id", [{ customer: null }]],
     ["a member that is null", "0.customer.id", [{ customer: { id: null } }]],
-    ["a member of text", "0.length", ["order"]],
-    ["a member that is inherited", "0.toString", [{}]],
+    ["a member of a string", "0.length", ["order"]],
+    ["an inherited member", "0.toString", [{}]],
     ["the prototype", "0.__proto__", [{}]],
   ])("is missing at %s, and the call is refused", async (_, path, args) => {
     const charge = guard.wrap((..._: unknown[]) => "not run", {
@@ -117,15 +120,14 @@ describe("the key", () => {
   test.each<[what: string, value: unknown]>([
     ["an object", {}],
     ["an array", ["a"]],
-    ["a Date", new Date(0)],
-    ["bytes", new Uint8Array(1)],
-    ["a boxed text", new Object("a")],
+    ["an invalid Date", new Date(Number.NaN)],
+    ["a boxed string", new Object("a")],
     ["a function", () => "a"],
     ["a symbol", Symbol("a")],
     ["NaN", Number.NaN],
     ["Infinity", Number.POSITIVE_INFINITY],
     ["a lone surrogate", "\ud800"],
-  ])("cannot be made of %s, and the error says where it stood", async (_, value) => {
+  ])("cannot be made from %s, and the error names its path", async (_, value) => {
     const charge = guard.wrap((id: unknown, order: { id: unknown }) => [id, order], {
       operation: "charge",
       keyFrom: [0, "1.id"],
@@ -135,17 +137,17 @@ describe("the key", () => {
     await expect(charge(1, { id: value })).rejects.toEqual(failure("key-invalid", words('"1.id"')));
   });
 
-  test("is missing if all that it is made of is empty text", async () => {
+  test("is missing if all its parts are empty strings", async () => {
     const charge = guard.wrap((id: string) => id, { operation: "charge", keyFrom: [0] });
     await expect(charge("")).rejects.toEqual(failure("key-missing"));
   });
 
-  test("that is longer than a key may be is refused", async () => {
+  test("is refused if it is longer than 1,024 bytes", async () => {
     const charge = guard.wrap((id: string) => id, { operation: "charge", keyFrom: [0] });
     await expect(charge("k".repeat(1_025))).rejects.toEqual(failure("key-invalid", "1025 bytes"));
   });
 
-  test.each([undefined, null, ""])("is missing if its function gives %o", async (nothing) => {
+  test.each([undefined, null, ""])("is missing if its function returns %o", async (nothing) => {
     const charge = guard.wrap(() => "not run", {
       operation: "charge",
       key: () => nothing as unknown as string,
@@ -155,11 +157,11 @@ describe("the key", () => {
 
   test.each<[what: string, key: unknown, words: string]>([
     ["a number", 42, "key is a number"],
-    ["an object that is no key", { id: "42" }, "key is an object"],
-    ["an object with a text", { text: "42" }, "key is an object"],
+    ["an object that is not a key", { id: "42" }, "key is an object"],
+    ["an object with a text member", { text: "42" }, "key is an object"],
     ["a list", ["42"], "key is an object"],
     ["a promise", Promise.resolve("42"), "key is an object"],
-  ])("is refused if its function gives %s", async (_, key, words) => {
+  ])("is refused if its function returns %s", async (_, key, words) => {
     const charge = guard.wrap(() => "not run", { operation: "charge", key: () => key as string });
     await expect(charge()).rejects.toEqual(failure("key-invalid", words));
   });
@@ -179,18 +181,21 @@ describe("the scope", () => {
   const charge = (scope: WrapOptions<[tenant: string]>["scope"]) =>
     guard.wrap((tenant: string) => `charged ${tenant}`, { operation: "charge", key: () => "42", scope });
 
-  test("may be one text for all calls, or a function of the arguments", async () => {
+  test("may be a constant, or a function of the arguments", async () => {
     expect(await charge((tenant) => tenant)("a")).toBe("charged a");
     expect(await charge((tenant) => tenant)("b")).toBe("charged b");
     expect(await charge("a")("z")).toBe("charged a");
     expect(await charge(undefined)("c")).toBe("charged c");
   });
 
-  test.each([undefined, null, ""])("is missing if its function gives %o, never shared", async (nothing) => {
-    await expect(charge(() => nothing as unknown as string)("a")).rejects.toEqual(failure("scope-missing"));
-  });
+  test.each([undefined, null, ""])(
+    "is refused as missing if its function returns %o, never shared",
+    async (nothing) => {
+      await expect(charge(() => nothing as unknown as string)("a")).rejects.toEqual(failure("scope-missing"));
+    },
+  );
 
-  test("is refused if its function gives no text", async () => {
+  test("is refused if its function returns no string", async () => {
     await expect(charge(() => 7 as unknown as string)("a")).rejects.toEqual(
       failure("options-invalid", "scope is a number"),
     );
@@ -201,25 +206,25 @@ describe("the fingerprint", () => {
   const charge = (fingerprint?: (order: Order) => unknown) =>
     guard.wrap((order: Order) => order.amount, { operation: "charge", keyFrom: ["0.id"], fingerprint });
 
-  test("tells another meaning under the same key apart", async () => {
+  test("refuses another meaning under the same key", async () => {
     const guarded = charge((order) => ({ amount: order.amount }));
     expect(await guarded({ id: "42", amount: 1 })).toBe(1);
     expect(await guarded({ id: "42", amount: 1, customer: null })).toBe(1);
     await expect(guarded({ id: "42", amount: 2 })).rejects.toEqual(failure("conflict"));
   });
 
-  test("is not taken from the arguments by itself", async () => {
+  test("is not taken from the arguments by default", async () => {
     expect(await charge()({ id: "42", amount: 1 })).toBe(1);
     expect(await charge()({ id: "42", amount: 2 })).toBe(1);
   });
 
-  test.each([undefined, null])("is refused if its function gives %o", async (nothing) => {
+  test.each([undefined, null])("is refused if its function returns %o", async (nothing) => {
     await expect(charge(() => nothing)({ id: "42", amount: 1 })).rejects.toEqual(
-      failure("fingerprint-invalid", `the fingerprint function gave ${nothing}`),
+      failure("fingerprint-invalid", `the fingerprint function returned ${nothing}`),
     );
   });
 
-  test("is refused if it is no JSON", async () => {
+  test("is refused if it is not JSON", async () => {
     await expect(charge(() => ({ at: new Date(0) }))({ id: "42", amount: 1 })).rejects.toEqual(
       failure("fingerprint-invalid", "fingerprint.at"),
     );
@@ -231,7 +236,7 @@ describe("options are refused at once", () => {
     ["without an operation", { keyFrom: [0] }, "operation is missing"],
     ["with an empty operation", { operation: "", keyFrom: [0] }, "operation is empty"],
     [
-      "with a number for an operation",
+      "with a number as operation",
       { operation: 7, keyFrom: [0] },
       "operation is a number; it must be a string",
     ],
@@ -241,36 +246,36 @@ describe("options are refused at once", () => {
       { operation: "charge", key: () => "a", keyFrom: [0] },
       "exactly one of key",
     ],
-    ["with text for a key", { operation: "charge", key: "42" }, 'key is "42"; it must be a function'],
+    ["with a string as key", { operation: "charge", key: "42" }, 'key is "42"; it must be a function'],
     ["with an empty scope", { operation: "charge", keyFrom: [0], scope: "" }, "scope is empty"],
     [
-      "with a number for a scope",
+      "with a number as scope",
       { operation: "charge", keyFrom: [0], scope: 7 },
       "scope is a number; it must be a string",
     ],
     [
-      "with a fingerprint that is no function",
+      "with a fingerprint that is not a function",
       { operation: "charge", keyFrom: [0], fingerprint: { a: 1 } },
       "fingerprint is an object",
     ],
-    ["with a policy that is wrong", { operation: "charge", keyFrom: [0], waitMs: "1s" }, 'waitMs is "1s"'],
+    ["with an invalid policy", { operation: "charge", keyFrom: [0], waitMs: "1s" }, 'waitMs is "1s"'],
     ...["leaseMs", "maxRunMs", "retentionMs", "storeTimeoutMs", "waitMs"].flatMap((name) =>
       [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, "1s", null].map((value): [string, object, string] => [
-        `with ${JSON.stringify(value)} for ${name}`,
+        `with ${JSON.stringify(value)} as ${name}`,
         { operation: "charge", keyFrom: [0], [name]: value },
         `${name} is `,
       ]),
     ),
     ["with no lease", { operation: "charge", keyFrom: [0], leaseMs: 0 }, "leaseMs is 0"],
     ["with no retention", { operation: "charge", keyFrom: [0], retentionMs: 0 }, "retentionMs is 0"],
-    ["with an option that nobody knows", { operation: "charge", keyFrom: [0], ttl: 1 }, '"ttl"'],
-    ["with an empty domain", { operation: "charge", domain: "", keyFrom: [0] }, "domain must be text"],
+    ["with an unknown option", { operation: "charge", keyFrom: [0], ttl: 1 }, '"ttl"'],
+    ["with an empty domain", { operation: "charge", domain: "", keyFrom: [0] }, "domain must be a string"],
     [
       "with a colon in its domain",
       { operation: "charge", domain: "a:b", keyFrom: [0] },
-      "domain must be text without a colon",
+      "domain must be a string without a colon",
     ],
-    ["with a number for a domain", { operation: "charge", domain: 7, keyFrom: [0] }, "domain must be text"],
+    ["with a number as domain", { operation: "charge", domain: 7, keyFrom: [0] }, "domain must be a string"],
     [
       "with a domain and an operation of 1,025 bytes together",
       { operation: "o".repeat(1_000), domain: "d".repeat(24), keyFrom: [0] },
@@ -283,29 +288,29 @@ describe("options are refused at once", () => {
       "operation has 1025 bytes",
     ],
     [
-      "with a scope that is no text",
+      "with a scope that is not well-formed",
       { operation: "charge", keyFrom: [0], scope: "\ud800" },
-      "scope has a lone surrogate",
+      "scope contains a lone surrogate",
     ],
   ])("%s", (_, options, words) => {
     expect(() => guard.wrap(() => 1, untyped(options))).toThrow(failure("options-invalid", words));
   });
 
-  test.each([undefined, null])("with %o for all of them", (options) => {
+  test.each([undefined, null])("with %o as options", (options) => {
     expect(() => guard.wrap(() => 1, untyped(options))).toThrow(failure("options-invalid"));
   });
 
   test.each<[what: string, keyFrom: unknown]>([
-    ["no list", "0"],
+    ["no array", "0"],
     ["no paths", []],
     ["a negative position", [-1]],
-    ["a negative position as text", ["-1"]],
+    ["a negative position as a string", ["-1"]],
     ["a name without a position", ["orderId"]],
     ["an empty path", [""]],
     ["an empty member", ["0."]],
     ["an empty member inside", ["0..id"]],
-    ["a dot first", [".id"]],
-    ["blanks", [" 0"]],
+    ["a leading dot", [".id"]],
+    ["a space", [" 0"]],
     ["brackets", ["0[id]"]],
     ["NaN", [Number.NaN]],
     ["Infinity", [Number.POSITIVE_INFINITY]],
@@ -313,7 +318,7 @@ describe("options are refused at once", () => {
     ["undefined", [undefined]],
     ["a list", [["0"]]],
     ["an object", [{}]],
-    ["one bad path after a good one", [0, "id"]],
+    ["an invalid path after a valid one", [0, "id"]],
     ["a fraction", [1.5]],
   ])("with a keyFrom that has %s", (_, keyFrom) => {
     expect(() => guard.wrap(() => 1, untyped({ operation: "charge", keyFrom }))).toThrow(
@@ -342,7 +347,7 @@ describe("options are refused at once", () => {
     ["a method", { charge: (a: unknown) => a }.charge, "1 parameter"],
     ["an async method", new Function("return { async charge($a) {} }.charge")(), "1 parameter"],
     ["a generated function", new Function("a", "return a") as never, "1 parameter"],
-  ])("with a position that %s has no parameter for", (_, work, count) => {
+  ])("with a position for which %s has no parameter", (_, work, count) => {
     for (const path of [2, "2", "2.id", "12.id", ...(count === "1 parameter" ? [1, "1.id"] : [])])
       expect(() => wrap(guard, work, untyped({ operation: "charge", keyFrom: [path] }))).toThrow(
         failure("options-invalid", `keyFrom has ${JSON.stringify(path)}, but the function has ${count}`),
@@ -351,25 +356,25 @@ describe("options are refused at once", () => {
   });
 
   test.each<[what: string, work: (...args: never[]) => unknown]>([
-    ["no name for any of its arguments", () => 1],
+    ["no parameters", () => 1],
     ["a default", (a: string, b = "b") => a + b],
     ["a default that is a list of names", new Function("return (a, b = (c, d)) => a")()],
-    ["a rest", (a: string, ...more: string[]) => a + more],
-    ["a pattern", ({ id }: Order) => id],
-    ["a pattern with a default", new Function("return ({ id } = { id: 1 }) => id")()],
-    ["its arguments", new Function("return function (a) { return arguments[1] }")()],
+    ["a rest parameter", (a: string, ...more: string[]) => a + more],
+    ["a destructured parameter", ({ id }: Order) => id],
+    ["a destructured parameter with a default", new Function("return ({ id } = { id: 1 }) => id")()],
+    ["use of arguments", new Function("return function (a) { return arguments[1] }")()],
     ["a comment", new Function("return (a /* , b) */, b = 1) => a")()],
     ["a computed name", new Function('return { ["f(a)"](a, b = 1) {} }["f(a)"]')()],
-    ["a name in quotes", new Function('return { "f(a)"(a, b = 1) {} }["f(a)"]')()],
+    ["a quoted name", new Function('return { "f(a)"(a, b = 1) {} }["f(a)"]')()],
     ["letters beyond ASCII", new Function("return (é, b = 1) => é")()],
-    ["nothing to show, being bound", bound],
-    ["nothing to show, being native", Math.max],
-    ["nothing to show behind a proxy", new Proxy((a: string) => a, {})],
-  ])("but not with a position that may be there: %s", (_, work) => {
+    ["no source, since it is bound", bound],
+    ["no source, since it is native", Math.max],
+    ["no source, since it is a proxy", new Proxy((a: string) => a, {})],
+  ])("but not with a position that may exist: %s", (_, work) => {
     wrap(guard, work, untyped({ operation: "charge", keyFrom: [1, "9.id"] }));
   });
 
-  test.each([undefined, null, "fn", {}])("and so is %o to wrap", (work) => {
+  test.each([undefined, null, "fn", {}])("and so is %o as the function", (work) => {
     expect(() => guard.wrap(untyped(work), { operation: "charge", key: () => "42" })).toThrow(
       failure("options-invalid", "the function to wrap is "),
     );
@@ -377,7 +382,7 @@ describe("options are refused at once", () => {
 });
 
 describe("a wrapped function", () => {
-  test("has policies of its own", async () => {
+  test("has its own policies", async () => {
     const options = { operation: "charge", key: () => "42" } as const;
     const replaying = guard.wrap(() => 1, options);
     const rejecting = guard.wrap(() => 2, { ...options, onCompleted: "reject" });
@@ -386,7 +391,7 @@ describe("a wrapped function", () => {
     expect(await replaying()).toBe(1);
   });
 
-  test("shares its keys with every other that has the same operation, and with run", async () => {
+  test("shares its keys with every other function with the same operation, and with run", async () => {
     const first = guard.wrap((id: string) => `first ${id}`, { operation: "charge", keyFrom: [0] });
     const second = guard.wrap((id: string) => `second ${id}`, { operation: "charge", keyFrom: [0] });
     const other = guard.wrap((id: string) => `other ${id}`, { operation: "refund", keyFrom: [0] });
@@ -396,7 +401,7 @@ describe("a wrapped function", () => {
     expect(await other("42")).toBe("other 42");
   });
 
-  test("runs once for calls at the same time", async () => {
+  test("runs once for concurrent calls", async () => {
     let runs = 0;
     const charge = guard.wrap(async (id: string) => `${id} ${++runs}`, { operation: "charge", keyFrom: [0] });
     expect(await Promise.all([charge("42"), charge("42"), charge("42")])).toEqual(["42 1", "42 1", "42 1"]);
@@ -411,7 +416,7 @@ describe("a wrapped function", () => {
     expect(await Reflect.apply(charge, { some: "object" }, ["42"])).toEqual([true, "42"]);
   });
 
-  test("gets its arguments as they are, all of them", async () => {
+  test("receives all its arguments unchanged", async () => {
     const order = { id: "42", amount: 1 };
     let seen: unknown[] = [];
     const charge = guard.wrap(
@@ -425,7 +430,7 @@ describe("a wrapped function", () => {
     expect(seen[0]).toBe(order);
   });
 
-  test("has key, scope and fingerprint computed once, before the work: what that does to its arguments changes nothing", async () => {
+  test("computes key, scope and fingerprint once, before the work: work that mutates its arguments changes nothing", async () => {
     const computed: string[] = [];
     const noted = <T>(what: string, value: T): T => {
       computed.push(what);
@@ -450,7 +455,7 @@ describe("a wrapped function", () => {
     expect(await guard.read({ operation: "charge", scope: "customer-7", key: "changed" })).toBeUndefined();
   });
 
-  test("always answers a promise, also when it throws at once", async () => {
+  test("always returns a promise, even if it throws at once", async () => {
     const charge = guard.wrap(
       (): number => {
         throw new Error("declined");
@@ -471,11 +476,11 @@ describe("a wrapped function", () => {
     const async = guard.wrap(async (order: Order) => order.amount, { operation: "a", keyFrom: ["0.id"] });
     expectTypeOf(async).toEqualTypeOf<(order: Order) => Promise<number>>();
     expectTypeOf<WrapOptions<[Order]>["key"]>().toExtend<((order: Order) => unknown) | undefined>();
-    // @ts-expect-error the key function gets the arguments as they are.
+    // @ts-expect-error the key function receives the arguments unchanged.
     guard.wrap((id: string) => id, { operation: "a", key: (id: number) => String(id) });
-    // @ts-expect-error a path begins with a position.
+    // @ts-expect-error a path starts with a position.
     expect(() => guard.wrap((order: Order) => order, { operation: "a", keyFrom: ["id"] })).toThrow();
-    // @ts-expect-error an operation is always given.
+    // @ts-expect-error an operation is required.
     expect(() => guard.wrap((order: Order) => order, { keyFrom: [0] })).toThrow();
   });
 });

@@ -1,4 +1,4 @@
-/** Adapters of the large frameworks are held to the same exchanges as all others. */
+/** Tests that adapters of the large frameworks are held to the same exchanges as all others. */
 import { describeAdapterCases } from "./adapters/describe.ts";
 import { express4Harness, expressHarness } from "./adapters/express.ts";
 import { fastifyHarness } from "./adapters/fastify.ts";

@@ -1,4 +1,4 @@
-/** Nest, on both of its platforms, is held to the same exchanges as all others. */
+/** Tests that Nest, on both of its platforms, is held to the same exchanges as all others. */
 import { describeAdapterCases } from "./adapters/describe.ts";
 import { nestExpressHarness, nestFastifyHarness, nestResponseHarness } from "./adapters/nest.ts";
 

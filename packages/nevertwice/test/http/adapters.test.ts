@@ -1,4 +1,4 @@
-/** Adapters without a framework, or nearly, are held to the same exchanges as all others. */
+/** Tests that adapters without a framework, or nearly, are held to the same exchanges as all others. */
 import { describeAdapterCases } from "./adapters/describe.ts";
 import { fetchHarness } from "./adapters/fetch.ts";
 import { koaHarness } from "./adapters/koa.ts";

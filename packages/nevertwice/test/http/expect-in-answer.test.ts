@@ -1,4 +1,4 @@
-/** A head with an Expect is one that node sends as soon as it is written: it must not get past the capture. */
+/** Tests that Node sends a head with an Expect header at once when it is written. It must not bypass the capture. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
@@ -10,7 +10,7 @@ import { memoryStore } from "../../src/stores/memory.ts";
 test.each([
   ["set before", false],
   ["given with the head", true],
-])("an answer with an Expect that was %s is held back like any other", async (_, isGiven) => {
+])("an answer with an Expect header that was %s is held back like any other", async (_, isGiven) => {
   const layer = idempotency(createGuard({ store: memoryStore() }), { scope: "anyone" });
   const listener = layer(async (_req, res) => {
     if (!isGiven) res.setHeader("Expect", "100-continue");

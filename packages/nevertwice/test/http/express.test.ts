@@ -7,12 +7,13 @@ import { setImmediate as turn } from "node:timers/promises";
 import express, { type Express, type NextFunction, type Request, type Response } from "express";
 import { describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
-import type { HttpAttempt } from "../../src/http/exchange.ts";
 import { type ExpressRequest, idempotency } from "../../src/http/express.ts";
+import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { REPLAYED_HEADER } from "./replayed-header.ts";
 import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
 
-// The alias has no types of its own, and what is used of it is the same.
+// The alias has no types. The members that are used here are the same.
 const express4 = (await import("express4" as string)).default as typeof express;
 
 function guarded(): Guard {
@@ -35,10 +36,10 @@ describe.each([
     const port = await listen(app);
     const first = parsed(await exchange(port, request));
     const second = parsed(await exchange(port, request));
-    return { first, second, isReplay: second.headers.includes("Idempotent-Replayed: true") };
+    return { first, second, isReplay: second.headers.includes(`${REPLAYED_HEADER}: true`) };
   }
 
-  it.each(["before", "after"])("IK-02 replays on a route, %s the parser of JSON", async (place) => {
+  it.each(["before", "after"])("IK-02 replays on a route, %s the JSON parser", async (place) => {
     let runs = 0;
     const app = framework();
     const chain = [framework.json(), layer()];
@@ -53,7 +54,7 @@ describe.each([
     expect([isReplay, runs]).toEqual([true, 1]);
   });
 
-  it("IK-06 tells another body under the same key, parsed or not", async () => {
+  it("IK-06 detects another body with the same key, parsed or not", async () => {
     for (const chain of [
       [framework.json(), layer()],
       [layer(), framework.json()],
@@ -69,7 +70,7 @@ describe.each([
     }
   });
 
-  it("covers a whole app, and tells its routers' paths apart", async () => {
+  it("protects a whole app, and distinguishes the paths of its routers", async () => {
     const seen: unknown[] = [];
     const app = framework();
     app.use(layer());
@@ -86,7 +87,7 @@ describe.each([
     expect(seen).toEqual(["POST /orders/1", "POST /orders/2"]);
   });
 
-  it("is one layer where it is mounted on the app and on the route", async () => {
+  it("acts as one layer if it is mounted on the app and on the route", async () => {
     const app = framework();
     const mounted = layer();
     app.use(mounted);
@@ -95,7 +96,7 @@ describe.each([
     expect([first.line, second.body, isReplay]).toEqual(["HTTP/1.1 200 OK", "made", true]);
   });
 
-  it("hands a request without a key on, untouched", async () => {
+  it("passes a request without a key unchanged", async () => {
     let runs = 0;
     const app = framework();
     app.post("/orders", layer(), (req: Request, res: Response) => {
@@ -125,7 +126,7 @@ describe.each([
     expect(kept(second.headers).sort()).toEqual(kept(first.headers).sort());
   });
 
-  it("sends what the bare app sends, whatever the way", async () => {
+  it("sends what the bare app sends, in every way of sending", async () => {
     const folder = await mkdtemp(join(tmpdir(), "nevertwice-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     await writeFile(join(folder, "file.txt"), "x".repeat(100_000));
@@ -156,7 +157,7 @@ describe.each([
     }
   });
 
-  it("RP-08 replays the head alone of a file that is too long to keep", async () => {
+  it("RP-08 replays only the head of a file that is too long to keep", async () => {
     let runs = 0;
     const folder = await mkdtemp(join(tmpdir(), "nevertwice-"));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -174,7 +175,7 @@ describe.each([
     expect(runs).toBe(1);
   });
 
-  it("IK-17 frees the key of what an error handler answers with 500, and keeps what it answers with 402", async () => {
+  it("IK-17 releases the key if an error handler answers 500, and keeps its 402", async () => {
     for (const [status, expected] of [
       [500, 2],
       [402, 1],
@@ -193,7 +194,7 @@ describe.each([
     }
   });
 
-  it("frees the key of work that says it was not done, whatever an error handler answers", async () => {
+  it("releases the key of a handler that calls notDone, whatever an error handler answers", async () => {
     let runs = 0;
     const app = framework();
     app.post("/orders", layer(), (req: Request, res: Response, next: NextFunction) => {
@@ -207,7 +208,7 @@ describe.each([
     expect([first.body, second.body, isReplay]).toEqual(["try again", "done", false]);
   });
 
-  it("IK-18 frees the key of what nobody handles, with Express's own answer", async () => {
+  it("IK-18 releases the key of an unhandled error, with Express's own answer", async () => {
     let runs = 0;
     const app = framework();
     app.set("env", "test");
@@ -226,7 +227,7 @@ describe.each([
   it.each([
     ["an error", new Error("who is this?"), "who is this?"],
     ["nothing", undefined, "rejected without a reason"],
-  ])("hands on what the options' own functions throw, be it %s", async (_name, thrown, message) => {
+  ])("passes on errors of the functions in the options: %s", async (_name, thrown, message) => {
     const app = framework();
     const scope = () => Promise.reject(thrown);
     app.post("/orders", idempotency(guarded(), { scope }), (_req: Request, res: Response) => {
@@ -239,7 +240,7 @@ describe.each([
     expect(first).toMatchObject({ line: "HTTP/1.1 401 Unauthorized", body: message });
   });
 
-  it("says what to do about a body that was read before it, and leaves nothing", async () => {
+  it("says what to do about a body that was already read, and stores nothing", async () => {
     const app = framework();
     app.use(async (req: Request, _res: Response, next: NextFunction) => {
       for await (const _ of req);
@@ -251,7 +252,7 @@ describe.each([
     expect(JSON.parse(first.body)).toMatchObject({ code: "options-invalid" });
   });
 
-  it("IK-20 keeps the answer of a client that went away, whatever answers it", async () => {
+  it("IK-20 keeps the answer of a client that disconnected, in every way of sending", async () => {
     const folder = await mkdtemp(join(tmpdir(), "nevertwice-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     await writeFile(join(folder, "file.txt"), "the file");
@@ -278,13 +279,13 @@ describe.each([
       wire.socket.destroy();
       await left.promise;
       await expect
-        .poll(async () => parsed(await exchange(port, KEYED)), { timeout: 5_000 })
+        .poll(async () => parsed(await exchange(port, KEYED)))
         .toMatchObject({ line: "HTTP/1.1 201 Created", body });
       expect(runs).toBe(1);
     }
   });
 
-  it("keeps what runs around a request, such as its storage", async () => {
+  it("keeps the async context of a request", async () => {
     const storage = new AsyncLocalStorage<string>();
     const app = framework();
     app.use((_req: Request, _res: Response, next: NextFunction) => storage.run("mine", next));
@@ -292,7 +293,7 @@ describe.each([
     expect((await twice(app)).first.body).toBe("mine");
   });
 
-  it("lets headers of outer layers through on every answer", async () => {
+  it("keeps the headers of outer layers on every answer", async () => {
     const app = framework();
     app.use((_req: Request, res: Response, next: NextFunction) => {
       res.set("X-Outer", "1").set("Access-Control-Expose-Headers", "X-Outer").set("Cache-Control", "public");
@@ -305,7 +306,7 @@ describe.each([
       expect(headers).toContain("X-Outer: 1");
       expect(headers.filter((line) => /^access-control-expose/i.test(line))).toEqual([
         "Access-Control-Expose-Headers: X-Outer",
-        "Access-Control-Expose-Headers: Idempotent-Replayed, Retry-After",
+        `Access-Control-Expose-Headers: ${REPLAYED_HEADER}, Retry-After`,
       ]);
     }
     expect(second.headers.filter((line) => /^cache-control/i.test(line))).toEqual([
@@ -313,7 +314,7 @@ describe.each([
     ]);
   });
 
-  it("sends nothing twice if a handler answers and then fails", async () => {
+  it("sends nothing twice if a handler answers and then throws", async () => {
     let runs = 0;
     const app = framework();
     app.set("env", "test");

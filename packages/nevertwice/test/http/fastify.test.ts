@@ -12,11 +12,12 @@ import fastify, {
 } from "fastify";
 import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
-import type { HttpAttempt } from "../../src/http/exchange.ts";
 import { idempotency, type RouteIdempotency } from "../../src/http/fastify.ts";
+import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import { current } from "../../src/http/replay.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 let guard: Guard;
 let app: FastifyInstance;
@@ -92,13 +93,13 @@ async function served(): Promise<Send> {
   };
 }
 
-const replayedOf = ({ header }: Got) => header("idempotent-replayed");
+const replayedOf = ({ header }: Got) => header(REPLAYED);
 
 describe.each([
   ["with inject", injected],
   ["over a socket", served],
 ])("%s, a route", (_, open) => {
-  test("IK-01, IK-02 runs once, and answers the same again", async () => {
+  test("IK-01, IK-02 runs once, and its response is replayed", async () => {
     let runs = 0;
     await app.register(idempotency(guard, ANYONE));
     app.post("/charge", async ({ body, idempotency: attempt }, reply) => {
@@ -118,7 +119,7 @@ describe.each([
     expect(runs).toBe(1);
   });
 
-  test("IK-05, IK-11 runs as ever without a key, and for methods that need none", async () => {
+  test("IK-05, IK-11 runs without a key, and for methods that need none", async () => {
     let runs = 0;
     await app.register(idempotency(guard, ANYONE));
     const seen: (HttpAttempt | undefined)[] = [];
@@ -138,7 +139,7 @@ describe.each([
     expect(seen).toEqual([undefined, undefined, undefined]);
   });
 
-  test("IK-06, FP-13 is not run for another body, nor for one whose members are named twice", async () => {
+  test("IK-06, FP-13 is not run for another body, nor for one with repeated members", async () => {
     let runs = 0;
     await app.register(idempotency(guard, ANYONE));
     app.post("/charge", async () => ({ run: ++runs }));
@@ -151,7 +152,7 @@ describe.each([
     expect(runs).toBe(1);
   });
 
-  test("IK-18 is free again after what the error handler answers as a failure, and that is the answer", async () => {
+  test("IK-18 releases the key after an error that the error handler turns into a failure, and sends that failure", async () => {
     let runs = 0;
     await app.register(idempotency(guard, ANYONE));
     app.post("/charge", async () => {
@@ -218,7 +219,7 @@ describe.each([
     },
   );
 
-  test("RP-07 sets all of its cookies at first, and none again", async () => {
+  test("RP-07 sets all of its cookies in the first response, and none in the replay", async () => {
     await app.register(idempotency(guard, ANYONE));
     app.post("/charge", (_request, reply) =>
       reply
@@ -231,7 +232,7 @@ describe.each([
     expect((await send()).cookies).toEqual([]);
   });
 
-  test("has the headers that hooks before it set on replays and refusals too", async () => {
+  test("has the headers of earlier hooks on replays and refusals too", async () => {
     let requests = 0;
     await app.register(idempotency(guard, ANYONE));
     app.addHook("onRequest", (_request, reply, done) => {
@@ -247,12 +248,12 @@ describe.each([
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 422]);
     for (const [i, { header }] of answers.entries()) {
       expect(header("access-control-allow-origin")).toBe("https://p.example");
-      expect(header("access-control-expose-headers")).toBe("X-Request-Id, Idempotent-Replayed, Retry-After");
+      expect(header("access-control-expose-headers")).toBe(`X-Request-Id, ${REPLAYED_HEADER}, Retry-After`);
       expect(header("x-request-id")).toBe(`r${i + 1}`);
     }
   });
 
-  test("RP-06 is the same to the byte where hooks change what is sent, and they do so once", async () => {
+  test("RP-06 has the same bytes if hooks change the response, and they run once", async () => {
     await app.register(idempotency(guard, ANYONE));
     app.addHook("onSend", (_request, reply, payload, done) => {
       reply.header("content-encoding", "gzip").removeHeader("content-length");
@@ -274,7 +275,27 @@ describe.each([
     expect(responses).toEqual(["POST", "POST"]);
   });
 
-  test("RP-08 over the limit arrives whole, is not held whole, and is answered for without its body", async () => {
+  test("RP-06 sends each client a coding that it can read if a hook compresses", async () => {
+    await app.register(idempotency(guard, ANYONE));
+    app.addHook("onSend", (request, reply, payload, done) => {
+      reply.header("vary", "origin, accept-encoding");
+      if (request.headers["accept-encoding"] !== "gzip") return done(null, payload);
+      reply.header("content-encoding", "gzip").removeHeader("content-length");
+      done(null, gzipSync(String(payload)));
+    });
+    app.post("/charge", async () => "charged ".repeat(100));
+    const send = await open();
+    const asked = (codings: string) => send({ headers: { "accept-encoding": codings } });
+    const first = await asked("gzip");
+    for (const codings of ["identity", "gzip;q=0", "br"]) {
+      const plain = await asked(codings);
+      expect([plain.header("content-encoding"), plain.text]).toEqual([null, "charged ".repeat(100)]);
+    }
+    const again = await asked("gzip");
+    expect([again.header("content-encoding"), again.bytes]).toEqual(["gzip", first.bytes]);
+  });
+
+  test("RP-08 over the limit arrives whole, is not held in memory, and is replayed without its body", async () => {
     await app.register(idempotency(guard, { ...ANYONE, maxOutcomeBytes: 1_000 }));
     let runs = 0;
     app.post("/charge", (_request, reply) => {
@@ -290,7 +311,7 @@ describe.each([
     expect(runs).toBe(1);
   });
 
-  test("is not run if the options reject, even with nothing", async () => {
+  test("is not run if a function in the options rejects, even with undefined", async () => {
     let runs = 0;
     await app.register(
       idempotency(guard, {
@@ -307,7 +328,7 @@ describe.each([
     expect(runs).toBe(0);
   });
 
-  test("takes its own options, and can take no part", async () => {
+  test("takes its own options, and can be left unprotected", async () => {
     await app.register(idempotency(guard, ANYONE));
     let runs = 0;
     const handler = async ({ idempotency: attempt }: FastifyRequest) => ({
@@ -325,7 +346,7 @@ describe.each([
     expect((await send({ path: "/c" })).json()).toEqual({ run: 4 });
   });
 
-  test("runs the layer after all that authenticates, wherever it does so", async () => {
+  test("runs the layer after authentication in any hook", async () => {
     app.decorateRequest("user", "");
     await app.register(idempotency(guard, { scope: ({ user }) => user }));
     await app.register(async (child) => {
@@ -348,7 +369,7 @@ describe.each([
     expect(await guard.read({ ...subject, scope: "from a hook" })).toMatchObject({ state: "completed" });
   });
 
-  test("that was declared before the plugin was loaded is served too", async () => {
+  test("that was declared before the plugin was loaded is protected too", async () => {
     let runs = 0;
     app.register(idempotency(guard, ANYONE));
     app.post("/charge", async () => ({ run: ++runs }));
@@ -361,7 +382,7 @@ describe.each([
     expect((await send({ path: "/b" })).json()).toEqual({ of: "b" });
   });
 
-  test("below two registrations is served by the nearer one, once", async () => {
+  test("inside two registrations is served once, by the inner one", async () => {
     let runs = 0;
     await app.register(idempotency(guard, { ...ANYONE, operation: "outer" }));
     await app.register(async (child) => {
@@ -376,17 +397,17 @@ describe.each([
     expect((await send({ path: "/outer" })).json()).toEqual({ of: "outer" });
   });
 
-  test("that is none is not found either time, and no key is spent on it", async () => {
+  test("that does not exist responds 404 both times, and uses no key", async () => {
     await app.register(idempotency(guard, ANYONE));
     const send = await open();
     const answers = [await send(), await send()];
-    expect(answers.map(({ status, header }) => [status, header("idempotent-replayed")])).toEqual([
+    expect(answers.map(({ status, header }) => [status, header(REPLAYED)])).toEqual([
       [404, null],
       [404, null],
     ]);
   });
 
-  test("reads its body however it likes, and is given it whole", async () => {
+  test("can read its body in any way, and gets it whole", async () => {
     await app.register(idempotency(guard, ANYONE));
     // As the documentation of Fastify has it: nothing but listeners.
     app.addContentTypeParser("x/listened", (_request, payload, done) => {
@@ -451,7 +472,7 @@ describe.each([
     }
   });
 
-  test("refuses a body over the limit, which is held no further than that", async () => {
+  test("refuses a body over the limit, and holds no more than the limit", async () => {
     let runs = 0;
     await app.register(idempotency(guard, { ...ANYONE, maxBodyBytes: 100 }));
     app.addContentTypeParser("x/stream", async (_request: FastifyRequest, payload: Readable) => {
@@ -468,7 +489,7 @@ describe.each([
     expect(runs).toBe(0);
   });
 
-  test("whose answer another attempt's replaces sends nothing of its own", async () => {
+  test("whose answer is replaced by another attempt's sends nothing itself", async () => {
     const clock = manualClock();
     const own = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
     let inner: (() => Promise<unknown>) | undefined;
@@ -498,7 +519,7 @@ describe.each([
     await own.close();
   });
 
-  test("whose replay fails is a matter of the error handler, at whichever point it does", async () => {
+  test("passes a failing replay to the error handler", async () => {
     const clock = manualClock();
     const own = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
     let inner: (() => Promise<unknown>) | undefined;
@@ -525,7 +546,7 @@ describe.each([
 });
 
 describe("over a socket", () => {
-  test("IK-20 a client that goes away while the handler runs finds its answer when it comes back", async () => {
+  test("IK-20 a client that disconnects while the handler runs gets its answer when it retries", async () => {
     let runs = 0;
     let answer: () => void = () => {};
     const answering = new Promise<void>((resolve) => {
@@ -565,7 +586,7 @@ describe("over a socket", () => {
     expect(String(data)).toMatch(/^HTTP\/1.1 400 /);
   });
 
-  test("a handler that destroys its response cuts its client off, and its key is free again", async () => {
+  test("a handler that destroys its response closes the connection, and its key is released", async () => {
     let runs = 0;
     await app.register(idempotency(guard, ANYONE));
     app.post("/charge", (_request, reply) => {
@@ -577,7 +598,7 @@ describe("over a socket", () => {
     expect((await send()).text).toBe("ok");
   });
 
-  test("the first answer is on the wire what it is without the layer", async () => {
+  test("the first answer has the same bytes on the wire as without the layer", async () => {
     const make = async (isOurs: boolean) => {
       const made = fastify({ forceCloseConnections: true });
       if (isOurs) await made.register(idempotency(guard, ANYONE));
@@ -614,7 +635,7 @@ describe("over a socket", () => {
   });
 });
 
-test("over HTTP/2 a route runs once, and answers the same again", async () => {
+test("over HTTP/2 a route runs once, and its response is replayed", async () => {
   let runs = 0;
   const app2 = fastify({ http2: true });
   await app2.register(idempotency(guard, ANYONE));
@@ -632,7 +653,7 @@ test("over HTTP/2 a route runs once, and answers the same again", async () => {
     const [headers] = await once(stream, "response");
     let text = "";
     for await (const chunk of stream) text += chunk;
-    return [headers[":status"], headers["idempotent-replayed"], text];
+    return [headers[":status"], headers[REPLAYED], text];
   };
   expect(await send('{"a":1}')).toEqual([201, undefined, '{"run":1,"body":{"a":1}}']);
   expect(await send('{"a":1}')).toEqual([201, "true", '{"run":1,"body":{"a":1}}']);
@@ -641,12 +662,12 @@ test("over HTTP/2 a route runs once, and answers the same again", async () => {
   await app2.close();
 });
 
-test("a mistake in a route's options is told when it is declared", async () => {
+test("a mistake in a route's options is reported when the route is declared", async () => {
   await app.register(idempotency(guard, ANYONE));
   const declare = (given: unknown) =>
     app.post("/x", { config: { idempotency: given as RouteIdempotency } }, async () => ({}));
   expect(() => declare({ requird: true })).toThrow('called "requird"');
-  expect(() => declare(true)).toThrow("config.idempotency must be options, or false");
+  expect(() => declare(true)).toThrow("config.idempotency must be an object of options, or false");
   expect(() => idempotency(guard, {} as typeof ANYONE)).toThrow("scope is missing");
 });
 

@@ -1,12 +1,13 @@
 /** The fetch adapter: the handler's own request, its answer to the byte, and streams that are never held whole. */
 import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
-import type { HttpAttempt } from "../../src/http/exchange.ts";
 import { attemptOf, withIdempotency } from "../../src/http/fetch.ts";
+import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import { current } from "../../src/http/replay.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 let guard: Guard;
 beforeEach(() => {
@@ -42,22 +43,22 @@ function counting(answer: (request: Request, run: number) => Response | Promise<
 const bytesOf = async (response: Response) => [...new Uint8Array(await response.arrayBuffer())];
 
 describe("a handler wrapped with withIdempotency", () => {
-  test("IK-01, IK-02 runs once, and answers the same again", async () => {
+  test("IK-01, IK-02 runs once, and its response is replayed", async () => {
     const { noted, handler } = counting((_, run) =>
       Response.json({ run }, { status: 201, statusText: "Made" }),
     );
     const wrapped = withIdempotency(guard, ANYONE, handler);
     const first = await wrapped(post("k"));
     expect([first.status, first.statusText, await first.json()]).toEqual([201, "Made", { run: 1 }]);
-    expect(first.headers.get("idempotent-replayed")).toBeNull();
+    expect(first.headers.get(REPLAYED)).toBeNull();
     const again = await wrapped(post("k"));
     expect([again.status, await again.json()]).toEqual([201, { run: 1 }]);
-    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(again.headers.get(REPLAYED)).toBe("true");
     expect(again.headers.get("content-type")).toBe("application/json");
     expect(noted.runs).toBe(1);
   });
 
-  test("is given the very request and the arguments that came in, with its body unread", async () => {
+  test("receives the same request object and arguments, with its body unread", async () => {
     const seen: unknown[] = [];
     class NextRequest extends Request {
       readonly cookies = new Map([["session", "s1"]]);
@@ -81,7 +82,7 @@ describe("a handler wrapped with withIdempotency", () => {
     expect(seen[0]).toBe(request);
   });
 
-  test("finds its attempt by the request, and none where there is no key", async () => {
+  test("finds its attempt by the request, and none without a key", async () => {
     const attempts: (HttpAttempt | undefined)[] = [];
     const wrapped = withIdempotency(guard, ANYONE, (request) => {
       attempts.push(attemptOf(request));
@@ -93,13 +94,13 @@ describe("a handler wrapped with withIdempotency", () => {
     expect(attempts[1]).toBeUndefined();
   });
 
-  test("IK-05 without a key gets the handler's own response, untouched", async () => {
+  test("IK-05 without a key returns the handler's own response unchanged", async () => {
     const own = new Response("x");
     const wrapped = withIdempotency(guard, ANYONE, () => own);
     expect(await wrapped(post(undefined))).toBe(own);
   });
 
-  test("IK-06 refuses another body under a key that is done", async () => {
+  test("IK-06 refuses another body with a completed key", async () => {
     const { noted, handler } = counting(() => new Response("ok"));
     const wrapped = withIdempotency(guard, ANYONE, handler);
     await wrapped(post("k"));
@@ -129,7 +130,7 @@ describe("a handler wrapped with withIdempotency", () => {
     expect([refused.status, refused.headers.get("retry-after"), noted.runs]).toEqual([503, "1", 0]);
   });
 
-  test("refuses a body that was read before it, in words that say what to do", async () => {
+  test("refuses a body that was already read, and says what to do", async () => {
     const { noted, handler } = counting(() => new Response("ok"));
     const request = post("k");
     await request.text();
@@ -138,7 +139,7 @@ describe("a handler wrapped with withIdempotency", () => {
     expect(await refused.json()).toMatchObject({ code: "options-invalid" });
   });
 
-  test("refuses a body over the limit by its length, and by its bytes where no length is said", async () => {
+  test("refuses a body over the limit by its Content-Length, and by its bytes without one", async () => {
     const { noted, handler } = counting(() => new Response("ok"));
     const wrapped = withIdempotency(guard, { ...ANYONE, maxBodyBytes: 10 }, handler);
     const said = await wrapped(post("k", "[1]", { "content-length": "11" }));
@@ -151,7 +152,7 @@ describe("a handler wrapped with withIdempotency", () => {
     expect([said.status, counted.status, noted.runs]).toEqual([413, 413, 0]);
   });
 
-  test("takes a request without a body", async () => {
+  test("accepts a request without a body", async () => {
     const { noted, handler } = counting(() => new Response(null, { status: 204 }));
     const wrapped = withIdempotency(guard, ANYONE, handler);
     const answers = [await wrapped(post("k", null)), await wrapped(post("k", null))];
@@ -162,7 +163,7 @@ describe("a handler wrapped with withIdempotency", () => {
     expect(noted.runs).toBe(1);
   });
 
-  test("leaves a key unknown if its client went away and the handler failed", async () => {
+  test("leaves a key unknown if its client disconnected and the handler failed", async () => {
     const leaving = new AbortController();
     const { noted, handler } = counting(() => {
       leaving.abort();
@@ -181,7 +182,7 @@ describe("an answer", () => {
     ["bytes that are no text", new Uint8Array([0xff, 0xfe, 0x00, 0x89]), [0xff, 0xfe, 0x00, 0x89]],
     ["nothing", null, []],
     ["text", "grüße", [...Buffer.from("grüße")]],
-  ])("RP-06 of %s is the same to the byte, at first and again", async (_, body, expected) => {
+  ])("RP-06 of %s has the same bytes in the first response and in the replay", async (_, body, expected) => {
     const { handler } = counting(() => new Response(body, { headers: { "content-type": "x/y" } }));
     const wrapped = withIdempotency(guard, ANYONE, handler);
     for (const response of [await wrapped(post("k")), await wrapped(post("k"))]) {
@@ -189,7 +190,7 @@ describe("an answer", () => {
     }
   });
 
-  test("without a type is replayed without one", async () => {
+  test("without a Content-Type is replayed without one", async () => {
     const { handler } = counting(() => new Response(new Uint8Array([104, 105])));
     const wrapped = withIdempotency(guard, ANYONE, handler);
     for (const response of [await wrapped(post("k")), await wrapped(post("k"))]) {
@@ -197,7 +198,7 @@ describe("an answer", () => {
     }
   });
 
-  test.each([204, 205, 304])("RP-06 with status %d has no body, at first and again", async (status) => {
+  test.each([204, 205, 304])("RP-06 with status %d has no body, first and replayed", async (status) => {
     const { noted, handler } = counting(() => new Response(null, { status, headers: { etag: '"1"' } }));
     const wrapped = withIdempotency(guard, ANYONE, handler);
     for (const response of [await wrapped(post("k")), await wrapped(post("k"))]) {
@@ -206,7 +207,7 @@ describe("an answer", () => {
     expect(noted.runs).toBe(1);
   });
 
-  test.each([204, 205, 304])("RP-04 made anew with status %d has no body either", async (status) => {
+  test.each([204, 205, 304])("RP-04 from current() with status %d has no body either", async (status) => {
     const replay = current<Request>(() => ({ status, body: "unfit" }));
     const wrapped = withIdempotency(guard, { ...ANYONE, replay }, () => new Response("x"));
     await wrapped(post("k"));
@@ -214,7 +215,7 @@ describe("an answer", () => {
     expect([again.status, again.body]).toEqual([status, null]);
   });
 
-  test("RP-07 keeps each of its cookies at first, and replays none", async () => {
+  test("RP-07 has all of its cookies in the first response, and none in the replay", async () => {
     const { handler } = counting(() => {
       const headers = new Headers({ location: "/charges/1" });
       headers.append("set-cookie", "a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT");
@@ -228,7 +229,7 @@ describe("an answer", () => {
     expect([again.headers.getSetCookie(), again.headers.get("location")]).toEqual([[], "/charges/1"]);
   });
 
-  test("of Response.redirect is let go, though its headers cannot be changed", async () => {
+  test("of Response.redirect is sent although its headers are immutable", async () => {
     const { noted, handler } = counting(() => Response.redirect("https://shop.example/done", 303));
     const wrapped = withIdempotency(guard, ANYONE, handler);
     const sent = () => post("k", "{}", { origin: "https://page.example" });
@@ -236,12 +237,12 @@ describe("an answer", () => {
     const again = await wrapped(sent());
     for (const response of [first, again]) {
       expect([response.status, response.headers.get("location")]).toEqual([303, "https://shop.example/done"]);
-      expect(response.headers.get("access-control-expose-headers")).toBe("Idempotent-Replayed, Retry-After");
+      expect(response.headers.get("access-control-expose-headers")).toBe(`${REPLAYED_HEADER}, Retry-After`);
     }
     expect(noted.runs).toBe(1);
   });
 
-  test("of Response.error counts as a failure, and its key is free again", async () => {
+  test("of Response.error counts as a failure, and releases its key", async () => {
     const { noted, handler } = counting(() => Response.error());
     const wrapped = withIdempotency(guard, ANYONE, handler);
     const sent = () => post("k", "{}", { origin: "https://page.example" });
@@ -250,7 +251,7 @@ describe("an answer", () => {
     expect(noted.runs).toBe(2);
   });
 
-  test("says what it adds on top of what the handler set", async () => {
+  test("adds its own values to those that the handler set", async () => {
     const { handler } = counting(
       () => new Response("x", { headers: { "access-control-expose-headers": "X-A" } }),
     );
@@ -260,7 +261,7 @@ describe("an answer", () => {
       handler,
     )(post("k", "{}", { origin: "https://p.example" }));
     expect(response.headers.get("access-control-expose-headers")).toBe(
-      "X-A, Idempotent-Replayed, Retry-After",
+      `X-A, ${REPLAYED_HEADER}, Retry-After`,
     );
   });
 
@@ -305,7 +306,7 @@ describe("a streamed answer", () => {
     expect(noted.runs).toBe(1);
   });
 
-  test("RP-08 over the limit arrives whole, is pulled on demand, and is answered for without its body", async () => {
+  test("RP-08 over the limit arrives whole, is pulled on demand, and is replayed without its body", async () => {
     const { noted: read, response } = source(100, 1_000);
     const { noted, handler } = counting(response);
     const wrapped = withIdempotency(guard, { ...ANYONE, maxOutcomeBytes: 2_500 }, handler);
@@ -332,7 +333,7 @@ describe("a streamed answer", () => {
     expect(noted.runs).toBe(1);
   });
 
-  test("of events is never read by us, and its key is done before its first byte", async () => {
+  test("of events is not read by the layer, and its key is completed before the first byte", async () => {
     const { noted: read, response } = source(2, 1, "text/event-stream; charset=utf-8");
     const { handler } = counting(response);
     const wrapped = withIdempotency(guard, ANYONE, handler);
@@ -342,7 +343,7 @@ describe("a streamed answer", () => {
     expect(await bytesOf(first)).toEqual([1, 2]);
   });
 
-  test("whose reader goes away tells its source", async () => {
+  test("is cancelled when its client disconnects", async () => {
     const { noted: read, response } = source(100, 1_000);
     const { handler } = counting(response);
     const first = await withIdempotency(guard, { ...ANYONE, maxOutcomeBytes: 2_500 }, handler)(post("k"));
@@ -350,7 +351,7 @@ describe("a streamed answer", () => {
     expect(read.cancelled).toEqual({ reason: "gone" });
   });
 
-  test("that fails before it is whole is a handler that failed", async () => {
+  test("that fails before it is complete counts as a failed handler", async () => {
     const { noted, handler } = counting(
       (_, run) =>
         new Response(
@@ -368,7 +369,7 @@ describe("a streamed answer", () => {
     expect(noted.runs).toBe(2);
   });
 
-  test("that another attempt's answer replaces is cancelled", async () => {
+  test("is cancelled if another attempt's answer replaces it", async () => {
     const clock = manualClock();
     const slow = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
     const { noted: read, response } = source(100, 1_000);
@@ -380,13 +381,13 @@ describe("a streamed answer", () => {
       return response();
     });
     const answer = await wrapped(post("k"));
-    expect([answer.headers.get("idempotent-replayed"), await answer.text()]).toEqual(["true", "theirs"]);
+    expect([answer.headers.get(REPLAYED), await answer.text()]).toEqual(["true", "theirs"]);
     expect(read).toEqual({ pulled: 3, cancelled: { reason: undefined } });
     await slow.close();
   });
 });
 
-test("its options are checked when it is made", () => {
+test("its options are checked when it is created", () => {
   // @ts-expect-error: a scope must be said.
   expect(() => withIdempotency(guard, {}, () => new Response())).toThrow("scope is missing");
   // @ts-expect-error: there is no such option.

@@ -5,6 +5,7 @@ import { createGuard } from "../../src/functions/guard.ts";
 import { idempotency } from "../../src/http/node.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { REPLAYED } from "./replayed-header.ts";
 import { exchange, listen, requestText } from "./wire.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => unknown;
@@ -91,13 +92,13 @@ test.each(Object.entries(WAYS))(
     const [first, again] = [await ask(port), await ask(port)];
     expect(valuesIn(first)).toEqual(bare);
     expect(valuesIn(again)).toEqual(bare);
-    expect(again).toMatch(/^idempotent-replayed: true\r$/im);
+    expect(again).toMatch(new RegExp(`^${REPLAYED}: true\\r$`, "im"));
   },
 );
 
 test.each<[string, Options, Record<string, string>]>([
   ["keeps no body", { keep: "marker" }, {}],
-  ["adds lines of its own for other origins", {}, { Origin: "https://shop.example" }],
+  ["adds lines for other origins", {}, { Origin: "https://shop.example" }],
 ])("where the layer %s, a replay has the bytes of the first answer", async (_, options, headers) => {
   const handler: Handler = (_req, res) => {
     putHeaders(res);
@@ -118,7 +119,7 @@ test.each<[string, (res: ServerResponse) => unknown]>([
     "a Content-Disposition that node refuses after the length",
     (res) => res.writeHead(200, { "Content-Length": 5, "Content-Disposition": DISPOSITION }),
   ],
-])("%s is an error of the handler, and frees the key", async (_, put) => {
+])("%s is an error of the handler, and releases the key", async (_, put) => {
   let runs = 0;
   const refused: unknown[] = [];
   const layer = behindLayer(async (_req, res) => {

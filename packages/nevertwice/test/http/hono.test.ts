@@ -12,10 +12,11 @@ import { streamSSE } from "hono/streaming";
 import { validator } from "hono/validator";
 import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
-import type { HttpAttempt } from "../../src/http/exchange.ts";
 import { idempotency } from "../../src/http/hono.ts";
+import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 let guard: Guard;
 const closing: (() => Promise<unknown>)[] = [];
@@ -37,7 +38,7 @@ type Send = (
   init?: RequestInit & { key?: string | null; duplex?: "half" },
 ) => Promise<Response>;
 
-/** As every other runtime calls it. */
+/** Called as every other runtime does. */
 async function direct(app: App): Promise<Send> {
   return async (path, init) => app.fetch(new Request(`http://shop.example${path}`, keyed(init)));
 }
@@ -73,7 +74,7 @@ describe.each([
   ["without a server", direct],
   ["on Hono's server for Node", served],
 ])("%s, a route", (_, open) => {
-  test("IK-01, IK-02 runs once, and answers the same again", async () => {
+  test("IK-01, IK-02 runs once, and its response is replayed", async () => {
     let runs = 0;
     const app = new Hono();
     app.use(idempotency(guard, ANYONE));
@@ -83,10 +84,10 @@ describe.each([
     const send = await open(app);
     const first = await send("/charge");
     expect([first.status, await first.json()]).toEqual([201, { run: 1, body: { amount: 1 } }]);
-    expect(first.headers.get("idempotent-replayed")).toBeNull();
+    expect(first.headers.get(REPLAYED)).toBeNull();
     const again = await send("/charge");
     expect([again.status, await again.json()]).toEqual([201, { run: 1, body: { amount: 1 } }]);
-    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(again.headers.get(REPLAYED)).toBe("true");
     expect([again.headers.get("location"), again.headers.get("content-type")]).toEqual([
       "/1",
       "application/json",
@@ -94,7 +95,7 @@ describe.each([
     expect(runs).toBe(1);
   });
 
-  test("has the layer to itself if it is mounted there alone", async () => {
+  test("is the only one protected if the layer is mounted on it alone", async () => {
     const attempts: (HttpAttempt | undefined)[] = [];
     const app = new Hono();
     app.post("/charge", idempotency(guard, { ...ANYONE, required: true }), (c) => {
@@ -113,7 +114,7 @@ describe.each([
     expect(missing.status).toBe(400);
   });
 
-  test("below two of them is served by the outer one, once", async () => {
+  test("inside two layers is served once, by the outer one", async () => {
     let runs = 0;
     const app = new Hono();
     app.use(idempotency(guard, ANYONE));
@@ -132,7 +133,7 @@ describe.each([
     ["raw", (c: { req: { raw: Request } }) => c.req.raw.json()],
     ["a copy of raw", (c: { req: { raw: Request } }) => c.req.raw.clone().json()],
     ["a stream", async (c: { req: { raw: Request } }) => new Response(c.req.raw.body).json()],
-  ])("reads its body as %s as if nobody had read it before", async (_how, read) => {
+  ])("can read its body as %s as if it had not been read", async (_how, read) => {
     const app = new Hono();
     app.use(idempotency(guard, ANYONE));
     app.post("/charge", async (c) => c.json({ body: await read(c) }));
@@ -149,7 +150,7 @@ describe.each([
     }
   });
 
-  test("IK-06 is not run for another body, whether or not a validator read it before the layer", async () => {
+  test("IK-06 is not run for another body, with or without a validator in front of the layer", async () => {
     let runs = 0;
     const app = new Hono();
     const json = validator("json", (value) => value);
@@ -164,12 +165,12 @@ describe.each([
       runs = 0;
       expect(await (await send(path)).json()).toEqual({ run: 1, body: { amount: 1 } });
       expect((await send(path, { body: '{"amount":2}' })).status).toBe(422);
-      expect((await send(path, { body: '{ "amount": 1 }' })).headers.get("idempotent-replayed")).toBe("true");
+      expect((await send(path, { body: '{ "amount": 1 }' })).headers.get(REPLAYED)).toBe("true");
       expect(runs).toBe(1);
     }
   });
 
-  test("reads its body as ever where a copy of it was read before the layer", async () => {
+  test("can read its body if a clone of it was read in front of the layer", async () => {
     let runs = 0;
     const app = new Hono();
     app.use(async (c, next) => {
@@ -186,7 +187,7 @@ describe.each([
     expect((await send("/charge", { body: "[]" })).status).toBe(422);
   });
 
-  test("takes a form that was parsed before the layer, and refuses one with files, which are gone then", async () => {
+  test("accepts a form that was parsed in front of the layer, and refuses one with files", async () => {
     const app = new Hono();
     app.use(async (c, next) => {
       await c.req.formData();
@@ -196,9 +197,7 @@ describe.each([
     const send = await open(app);
     const headers = { "content-type": "application/x-www-form-urlencoded" };
     expect((await send("/charge", { headers, body: "a=1&b=2" })).status).toBe(200);
-    expect((await send("/charge", { headers, body: "a=1&b=2" })).headers.get("idempotent-replayed")).toBe(
-      "true",
-    );
+    expect((await send("/charge", { headers, body: "a=1&b=2" })).headers.get(REPLAYED)).toBe("true");
     expect((await send("/charge", { headers, body: "a=1&b=3" })).status).toBe(422);
     const multipart = '--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n1\r\n--x--\r\n';
     const type = { "content-type": "multipart/form-data; boundary=x" };
@@ -206,7 +205,7 @@ describe.each([
     expect([refused.status, await refused.json()]).toMatchObject([500, { code: "options-invalid" }]);
   });
 
-  test("refuses a body that was read around Hono's cache", async () => {
+  test("refuses a body that was read without Hono's cache", async () => {
     const app = new Hono();
     app.use(async (c, next) => {
       await c.req.raw.text();
@@ -217,7 +216,7 @@ describe.each([
     expect([refused.status, await refused.json()]).toMatchObject([500, { code: "options-invalid" }]);
   });
 
-  test("refuses a body over the limit by its length, by its bytes, and where it was read before", async () => {
+  test("refuses a body over the limit by its Content-Length, by its bytes, and if it was already read", async () => {
     let runs = 0;
     const app = new Hono();
     app.post("/charge", idempotency(guard, { ...ANYONE, maxBodyBytes: 100 }), (c) => c.text(String(++runs)));
@@ -238,7 +237,7 @@ describe.each([
     expect(runs).toBe(0);
   });
 
-  test("IK-17 is free again after what app.onError answers as a failure, and that is the answer", async () => {
+  test("IK-17 releases the key after an error that app.onError turns into a failure, and sends that failure", async () => {
     let runs = 0;
     const app = new Hono();
     app.use(idempotency(guard, ANYONE));
@@ -261,7 +260,7 @@ describe.each([
     expect(runs).toBe(2);
   });
 
-  test("is not run if the options reject, even with nothing", async () => {
+  test("is not run if a function in the options rejects, even with undefined", async () => {
     let runs = 0;
     const app = new Hono();
     const scope = (c: Context) => Promise.reject(c.req.header("x-none") ? null : new Error("who?"));
@@ -276,7 +275,7 @@ describe.each([
     expect(runs).toBe(0);
   });
 
-  test("of events in one piece is answered for by the fact alone, as a stream of them is", async () => {
+  test("of events in one piece is replayed without its body, like a stream of events", async () => {
     const app = new Hono();
     app.post("/charge", idempotency(guard, ANYONE), (c) =>
       c.body("data: 1\n\n", 200, { "Content-Type": "text/event-stream" }),
@@ -286,7 +285,7 @@ describe.each([
     expect((await send("/charge")).headers.get("nevertwice-outcome")).toBe("not-kept");
   });
 
-  test("IK-18 hands what is no Error on, and is free again", async () => {
+  test("IK-18 passes on a thrown value that is not an Error, and releases the key", async () => {
     let runs = 0;
     const app = new Hono();
     app.post("/charge", idempotency(guard, ANYONE), (c) => {
@@ -307,7 +306,7 @@ describe.each([
     expect(await (await send("/charge")).text()).toBe("ok");
   });
 
-  test("that is none is found neither time, and runs nothing", async () => {
+  test("that does not exist responds 404 both times, and runs nothing", async () => {
     const app = new Hono();
     app.use(idempotency(guard, ANYONE));
     app.get("/", (c) => c.text("ok"));
@@ -322,15 +321,18 @@ describe.each([
     ["nothing", null, []],
     ["an empty text", "", []],
     ["text", "grüße", [...Buffer.from("grüße")]],
-  ])("RP-06 that answers with %s does so to the byte, at first and again", async (_what, body, expected) => {
-    const app = new Hono();
-    app.use(idempotency(guard, ANYONE));
-    app.post("/charge", (c) => c.body(body as never, 200, { "content-type": "x/y" }));
-    const send = await open(app);
-    for (const response of [await send("/charge"), await send("/charge")]) {
-      expect([response.headers.get("content-type"), await bytesOf(response)]).toEqual(["x/y", expected]);
-    }
-  });
+  ])(
+    "RP-06 that answers with %s has the same bytes in the first response and in the replay",
+    async (_what, body, expected) => {
+      const app = new Hono();
+      app.use(idempotency(guard, ANYONE));
+      app.post("/charge", (c) => c.body(body as never, 200, { "content-type": "x/y" }));
+      const send = await open(app);
+      for (const response of [await send("/charge"), await send("/charge")]) {
+        expect([response.headers.get("content-type"), await bytesOf(response)]).toEqual(["x/y", expected]);
+      }
+    },
+  );
 
   test.each([
     [
@@ -338,7 +340,7 @@ describe.each([
       (c: { redirect(to: string, status: 303): Response }) => c.redirect("https://a.example/", 303),
     ],
     ["Response.redirect", () => Response.redirect("https://a.example/", 303)],
-  ])("RP-06 that answers with %s does so again", async (_how, answer) => {
+  ])("RP-06 that answers with %s replays it", async (_how, answer) => {
     let runs = 0;
     const app = new Hono();
     app.post("/charge", idempotency(guard, ANYONE), (c) => {
@@ -351,12 +353,12 @@ describe.each([
       await send("/charge", { headers: { origin: "https://p.example" } }),
     ]) {
       expect([response.status, response.headers.get("location")]).toEqual([303, "https://a.example/"]);
-      expect(response.headers.get("access-control-expose-headers")).toBe("Idempotent-Replayed, Retry-After");
+      expect(response.headers.get("access-control-expose-headers")).toBe(`${REPLAYED_HEADER}, Retry-After`);
     }
     expect(runs).toBe(1);
   });
 
-  test("RP-06 that answers 204 has no body, at first and again", async () => {
+  test("RP-06 that answers 204 has no body, first and replayed", async () => {
     const app = new Hono();
     app.post("/charge", idempotency(guard, ANYONE), (c) => c.body(null, 204));
     const send = await open(app);
@@ -365,7 +367,7 @@ describe.each([
     }
   });
 
-  test("RP-07 sets all of its cookies at first, and none again", async () => {
+  test("RP-07 sets all of its cookies in the first response, and none in the replay", async () => {
     const app = new Hono();
     app.post("/charge", idempotency(guard, ANYONE), (c) => {
       c.header("set-cookie", "a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT", { append: true });
@@ -380,7 +382,7 @@ describe.each([
     expect((await send("/charge")).headers.getSetCookie()).toEqual([]);
   });
 
-  test("has the headers of middleware around it on replays and refusals too", async () => {
+  test("has the headers of outer middleware on replays and refusals too", async () => {
     let requests = 0;
     const app = new Hono();
     app.use(cors({ origin: "https://p.example", exposeHeaders: ["X-Request-Id"] }));
@@ -398,13 +400,13 @@ describe.each([
     for (const [i, response] of [first, again, refused].entries()) {
       expect(response.headers.get("access-control-allow-origin")).toBe("https://p.example");
       expect(response.headers.get("access-control-expose-headers")).toBe(
-        "X-Request-Id, Idempotent-Replayed, Retry-After",
+        `X-Request-Id, ${REPLAYED_HEADER}, Retry-After`,
       );
       expect(response.headers.get("x-request-id")).toBe(`r${i + 1}`);
     }
   });
 
-  test("RP-06 is the same to the byte behind and around compression", async () => {
+  test("RP-06 has the same bytes behind and in front of compression", async () => {
     const text = "charged ".repeat(1_000);
     for (const isInside of [true, false]) {
       const app = new Hono();
@@ -426,7 +428,7 @@ describe.each([
     }
   });
 
-  test("RP-08 over the limit arrives whole, and is answered for without its body", async () => {
+  test("RP-08 over the limit arrives whole, and is replayed without its body", async () => {
     let runs = 0;
     const app = new Hono();
     app.post("/charge", idempotency(guard, { ...ANYONE, maxOutcomeBytes: 1_000 }), (c) => {
@@ -457,7 +459,7 @@ describe.each([
     expect(runs).toBe(1);
   });
 
-  test("that streams events is done before its first one leaves", async () => {
+  test("that streams events is completed before its first event is sent", async () => {
     const app = new Hono();
     let end: () => void = () => {};
     const ending = new Promise<void>((resolve) => {
@@ -479,7 +481,7 @@ describe.each([
     expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe("data: two\n\n");
   });
 
-  test("whose answer another attempt's replaces sends nothing of its own", async () => {
+  test("whose answer is replaced by another attempt's sends nothing itself", async () => {
     const clock = manualClock();
     const own = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
     closing.push(() => own.close());
@@ -498,7 +500,7 @@ describe.each([
 });
 
 describe("on Hono's server for Node", () => {
-  test("IK-20 a client that goes away while the handler runs finds its answer when it comes back", async () => {
+  test("IK-20 a client that disconnects while the handler runs gets its answer when it retries", async () => {
     let runs = 0;
     let answer: () => void = () => {};
     const answering = new Promise<void>((resolve) => {
@@ -534,7 +536,7 @@ describe("on Hono's server for Node", () => {
     expect(String(data)).toMatch(/^HTTP\/1.1 400 /);
   });
 
-  test("the first answer is on the wire what it is without the layer, length included", async () => {
+  test("the first answer has the same bytes on the wire as without the layer, length included", async () => {
     const make = (isOurs: boolean) => {
       const app = new Hono();
       if (isOurs) app.use(idempotency(guard, ANYONE));

@@ -1,4 +1,4 @@
-/** What a request names becomes part of an identity, which has its limits: past them it is refused, and nothing runs. */
+/** Tests that what a request names becomes part of an identity, which has its limits: past them it is refused, and nothing runs. */
 import { Buffer } from "node:buffer";
 import { expect, onTestFinished, test } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";
@@ -61,7 +61,7 @@ test.each<[string, unknown, object]>([
   ["with a lone surrogate", LONE, refused("request-invalid")],
   ["that is empty", "", refused("options-invalid", 500)],
   ["that is undefined", undefined, refused("options-invalid", 500)],
-])("an operation %s that a function made of the request", async (_, operation, expected) => {
+])("an operation %s that a function computed from the request", async (_, operation, expected) => {
   expect(await ask({ operation: () => operation as string })).toEqual(expected);
 });
 
@@ -83,7 +83,7 @@ test.each<[string, Options, { key?: string; body?: string }]>([
   expect(await ask(options, sent)).toEqual(refused("key-invalid"));
 });
 
-test("a path is taken whatever its length, and its key is not another path's", async () => {
+test("a path of any length is accepted, and its key differs from that of another path", async () => {
   const { guard } = scene();
   let runs = 0;
   const port = await listen(
@@ -97,8 +97,8 @@ test("a path is taken whatever its length, and its key is not another path's", a
 
 test.each([
   ["of 600 characters and 1,800 bytes", "/\u20ac".repeat(300), 200],
-  ["that is no text", "/orders/\ud800", 400],
-  ["that is no text, and long", `/orders/${"\ud800".repeat(1_000)}`, 400],
+  ["that is not well-formed text", "/orders/\ud800", 400],
+  ["that is long and not well-formed text", `/orders/${"\ud800".repeat(1_000)}`, 400],
 ])("a path %s, in an event of version 1", async (_, path, status) => {
   const { guard, store } = scene();
   const handle = lambda(guard, { scope: "anyone", fingerprint: "none" })(async () => ({ statusCode: 200 }));
@@ -109,14 +109,12 @@ test.each([
   if (status === 400) expect(answer.body).toContain("request-invalid");
 });
 
-test("what is refused says what is wrong in words for the client, without the value", async () => {
+test("a refusal names the value that is wrong, and does not repeat it", async () => {
   const { guard } = scene();
   const handle = withIdempotency(guard, { scope: () => TOO_LONG }, () => new Response("no"));
   const headers = { "idempotency-key": "k" };
   const response = await handle(new Request("http://localhost/", { method: "POST", headers }));
   const { detail } = (await response.json()) as { readonly detail: string };
-  expect(detail).toBe(
-    "What names the owner of the request (scope) has 1025 bytes; 1024 is the limit. Hash long content first.",
-  );
+  expect(detail).toBe("The scope of the request has 1025 bytes; 1024 is the limit. Hash long content first.");
   expect(Buffer.byteLength(detail)).toBeLessThan(200);
 });

@@ -1,4 +1,4 @@
-/** As much of JSON Schema 2020-12 as our fragments use; a keyword that is not known here is a problem of its own. */
+/** The part of JSON Schema 2020-12 that our fragments use. An unknown keyword is reported as a problem. */
 
 type Schema = Readonly<Record<string, unknown>>;
 

@@ -10,7 +10,7 @@ const strict = (value: string) => parseKeyHeader(value, { strict: true });
 const lenient = (value: string) => parseKeyHeader(value, { strict: false });
 const refused = { problem: expect.any(String) };
 
-/** An independent parser's word: the String it reads, or undefined for what it refuses and for every other type. */
+/** The result of an independent parser: the String, or undefined for invalid input and for every other type. */
 function oracle(value: string): string | undefined {
   try {
     const [item] = parseItem(value);
@@ -32,7 +32,7 @@ const EVERY_BYTE = Array.from({ length: 256 }, (_, code) => character(code));
 const isPrintable = (byte: string) => byte >= " " && byte <= "~";
 
 describe("a strict header", () => {
-  it("SF-01 takes a quoted key without its quotes", () => {
+  it("SF-01 reads a quoted key without its quotes", () => {
     expect(strict(`"${UUID}"`)).toEqual({ key: UUID });
   });
 
@@ -50,7 +50,7 @@ describe("a strict header", () => {
     expect(strict(String.raw`"\\n"`)).toEqual({ key: String.raw`\n` });
   });
 
-  it("SF-06 takes behind a backslash a double quote and a backslash, and no other byte", () => {
+  it("SF-06 accepts a double quote and a backslash after a backslash, and no other byte", () => {
     for (const byte of EVERY_BYTE) {
       const value = `"a\\${byte}b"`;
       const isEscape = byte === '"' || byte === "\\";
@@ -72,7 +72,7 @@ describe("a strict header", () => {
     expect(strict("'abc'")).toEqual(refused);
   });
 
-  it("SF-09 takes inside quotes printable ASCII, and no other byte", () => {
+  it("SF-09 accepts printable ASCII inside quotes, and no other byte", () => {
     for (const byte of EVERY_BYTE) {
       const value = `"k${byte}"`;
       // A double quote ends the String early, and a backslash escapes the one that should end it.
@@ -82,7 +82,7 @@ describe("a strict header", () => {
     }
   });
 
-  it("takes before or behind the quotes a space, and no other byte", () => {
+  it("accepts a space around the quotes, and no other byte", () => {
     for (const byte of EVERY_BYTE)
       for (const value of [`${byte}"k"`, `"k"${byte}`, `"k";v${byte}`]) {
         const isTaken = byte === " " || (value.includes(";") && /[a-z0-9_.*-]/.test(byte));
@@ -127,13 +127,13 @@ describe("a strict header", () => {
   // The oracle reads a Date to the end of the input and fails on anything behind it. In RFC 9651, section 4.2.9, a Date
   // ends where its Integer does, so a parameter or a space may follow it.
   it.each(['"k";a=@1', '"k";a=@-1', '"k";a=@999999999999999', '"k";a=@1;b', '"k";a=@1 '])(
-    "takes a Date in a parameter: %s",
+    "accepts a Date in a parameter: %s",
     (value) => {
       expect(strict(value)).toEqual({ key: "k" });
     },
   );
   it.each(['"k";a=@', '"k";a=@x', '"k";a=@1.5', '"k";a=@1.', '"k";a=@1234567890123456', '"k";a=@--1'])(
-    "refuses what is no Date in a parameter: %s",
+    "refuses an invalid Date in a parameter: %s",
     (value) => {
       expect(strict(value)).toEqual(refused);
     },
@@ -170,7 +170,7 @@ describe("a strict header", () => {
     expect(strict(value)).toEqual(refused);
   });
 
-  it("SF-15 takes 1024 characters, and more", () => {
+  it("SF-15 accepts 1024 characters, and more", () => {
     for (const length of [1024, 100_000]) {
       expect(strict(`"${"x".repeat(length)}"`)).toEqual({ key: "x".repeat(length) });
       expect(strict(`"${'\\"'.repeat(length)}"`)).toEqual({ key: '"'.repeat(length) });
@@ -219,7 +219,7 @@ describe("a strict header", () => {
     expectAgreement(value);
   });
 
-  it("SF-20 agrees with an independent parser on noise made of what syntax is made of", () => {
+  it("SF-20 agrees with an independent parser on random syntax characters", () => {
     const noise = fc.string({
       unit: fc.constantFrom(...'"""\\\\;;==::,?%*-+/_.() \t\u007f\u0000\u00e9kvZ019'),
       maxLength: 12,
@@ -269,19 +269,19 @@ describe("a strict header", () => {
 });
 
 describe("a lenient header", () => {
-  it("SF-04 reads a quoted and a bare key as one", () => {
+  it("SF-04 reads a quoted and a bare key as the same key", () => {
     for (const key of ["k-1", UUID, "KG5LxwFBepaKHyUD", "42", "01J9ZK3V5W8QX2T7R4N6M0C1BD"]) {
       expect(lenient(key)).toEqual({ key });
       expect(lenient(`"${key}"`)).toEqual({ key });
     }
   });
 
-  it("takes a bare key as it is, whatever else it could be read as", () => {
+  it("accepts a bare key unchanged, even if it could be read as another type", () => {
     for (const key of ["'abc'", ":aGVsbG8=:", "?1", "@1", "a;v=1", "a\\b", "a=b", "(a)", "order/17#refund"])
       expect(lenient(key)).toEqual({ key });
   });
 
-  it("takes in a bare key visible ASCII without comma and double quote, and no other byte", () => {
+  it("accepts visible ASCII without comma and double quote in a bare key, and no other byte", () => {
     for (const byte of EVERY_BYTE) {
       const key = `k${byte}v`;
       const isTaken = isPrintable(byte) && !' ",'.includes(byte);
@@ -294,7 +294,7 @@ describe("a lenient header", () => {
     expect(lenient('\t"k1" \t')).toEqual({ key: "k1" });
   });
 
-  it("never takes what begins with a double quote for a bare key", () => {
+  it("never reads a value that starts with a double quote as a bare key", () => {
     for (const value of ['"abc', '"abc"def', '"', '"a"b"', '"k\u00e9"', '"k"\tx', '"k"@'])
       expect(lenient(value)).toEqual(refused);
   });
@@ -303,7 +303,7 @@ describe("a lenient header", () => {
     for (const value of ["\u0161", '"\u0161"', "k\u2028"]) expect(lenient(value)).toEqual(refused);
   });
 
-  it("SF-12 refuses two lines, whichever way they were joined", () => {
+  it("SF-12 refuses two lines, in whichever way they were joined", () => {
     for (const value of [
       "k1, k2",
       "k1,k2",
@@ -318,7 +318,7 @@ describe("a lenient header", () => {
       expect(lenient(value)).toEqual({ problem: "there is more than one key; send exactly one." });
   });
 
-  it("SF-12 refuses any two lines that are keys by themselves", () => {
+  it("SF-12 refuses any two lines that are valid keys", () => {
     const line = fc.oneof(
       fc.string({ unit: fc.integer({ min: 0x21, max: 0x7e }).map(character), minLength: 1, maxLength: 6 }),
       fc.string({ maxLength: 6 }).map((text) => `"${text}"`),
@@ -339,12 +339,12 @@ describe("a lenient header", () => {
     );
   });
 
-  it("reads one String split over two lines as the String that RFC 9651 makes of it", () => {
+  it("joins one String that is split over two lines, as RFC 9651 does", () => {
     expect(lenient('"a, b"')).toEqual({ key: "a, b" });
     expect(strict('"a, b"')).toEqual({ key: "a, b" });
   });
 
-  it("takes all that strict takes, with the same key", () => {
+  it("accepts every value that strict mode accepts, with the same key", () => {
     const noise = fc.string({ unit: fc.constantFrom(...'"""\\\\;= \tkv1'), maxLength: 10 });
     fc.assert(
       fc.property(noise, (text) => {
@@ -358,7 +358,7 @@ describe("a lenient header", () => {
   });
 });
 
-it("SC-07 explains every problem in one sentence that holds nothing of the key", () => {
+it("SC-07 explains every problem in one sentence that contains nothing of the key", () => {
   for (const value of [
     "s\u00e9cret, x",
     "s\u00e9cret",

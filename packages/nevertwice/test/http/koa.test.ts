@@ -8,12 +8,14 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { setImmediate as turn } from "node:timers/promises";
+import { gunzipSync, gzipSync } from "node:zlib";
 import Koa, { type Context, type Middleware } from "koa";
 import { describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { idempotency, type KoaContext } from "../../src/http/koa.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { REPLAYED_HEADER } from "./replayed-header.ts";
 import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
 
 function guarded(): Guard {
@@ -38,7 +40,7 @@ function appOf(...middleware: Middleware[]): Promise<number> {
 async function twice(port: number, request = KEYED) {
   const first = parsed(await exchange(port, request));
   const second = parsed(await exchange(port, request));
-  return { first, second, isReplay: second.headers.includes("Idempotent-Replayed: true") };
+  return { first, second, isReplay: second.headers.includes(`${REPLAYED_HEADER}: true`) };
 }
 
 /** What body parsers of Koa do. */
@@ -48,11 +50,11 @@ const parser: Middleware = async (ctx, next) => {
   await next();
 };
 
-/** What a handler finds, wherever the parser stands. */
+/** What a handler sees, with a parser in front of or behind the layer. */
 type Parsed = Context & { request: { body: { item: string } } };
 
-describe("an answer under a key", () => {
-  it.each(["before", "after"])("IK-02 is given again, with a parser %s the layer", async (place) => {
+describe("the answer to a request with a key", () => {
+  it.each(["before", "after"])("IK-02 is replayed, with a parser %s the layer", async (place) => {
     let runs = 0;
     const chain = [parser, layer()];
     if (place === "after") chain.reverse();
@@ -70,7 +72,7 @@ describe("an answer under a key", () => {
     expect(parsed(await exchange(port, other)).line).toBe("HTTP/1.1 422 Unprocessable Entity");
   });
 
-  it("is given by one layer where two are mounted", async () => {
+  it("is handled by one layer if two are mounted", async () => {
     const mounted = layer();
     const port = await appOf(mounted, mounted, (ctx) => {
       ctx.body = "made";
@@ -79,7 +81,7 @@ describe("an answer under a key", () => {
     expect([first.line, second.body, isReplay]).toEqual(["HTTP/1.1 200 OK", "made", true]);
   });
 
-  it("has its attempt in the state; without a key there is none", async () => {
+  it("has its attempt in ctx.state, and none without a key", async () => {
     const seen: unknown[] = [];
     const port = await appOf(layer(), (ctx) => {
       seen.push(ctx.state.idempotency?.operation, Object.hasOwn(ctx.res, "end"));
@@ -129,7 +131,7 @@ describe("an answer under a key", () => {
     },
   };
 
-  it.each(Object.keys(WAYS))("is what the bare app sends: %s", async (way) => {
+  it.each(Object.keys(WAYS))("equals that of the bare app: %s", async (way) => {
     const handler = WAYS[way] as Middleware;
     const [bare, held] = await Promise.all([appOf(handler), appOf(layer(), handler)]);
     expect(parsed(await exchange(held, KEYED))).toEqual(parsed(await exchange(bare, KEYED)));
@@ -148,7 +150,7 @@ describe("an answer under a key", () => {
     },
   );
 
-  it("RP-08 that is longer than what can be kept is not made again", async () => {
+  it("RP-08 that is too long to keep does not run the handler again", async () => {
     let runs = 0;
     const folder = await mkdtemp(join(tmpdir(), "nevertwice-"));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -162,7 +164,7 @@ describe("an answer under a key", () => {
     expect(second.headers).toContain("nevertwice-outcome: not-kept");
   });
 
-  it("is what outer middleware made of it, and that is given again", async () => {
+  it("includes the changes of outer middleware, and so does the replay", async () => {
     const outer: Middleware = async (ctx, next) => {
       await next();
       ctx.set("X-Outer", "1");
@@ -176,7 +178,7 @@ describe("an answer under a key", () => {
     expect(first.headers).toContain("X-Outer: 1");
   });
 
-  it("is not asked of Koa if the layer gives it", async () => {
+  it("is not sent by Koa if the layer sends it", async () => {
     const seen: unknown[] = [];
     const outer: Middleware = async (ctx, next) => {
       await next();
@@ -193,7 +195,7 @@ describe("an answer under a key", () => {
     ]);
   });
 
-  it("IK-17 with status 500 frees its key, also if outer middleware makes it of an error", async () => {
+  it("IK-17 with status 500 releases its key, also if outer middleware creates it from an error", async () => {
     let runs = 0;
     const outer: Middleware = async (ctx, next) => {
       try {
@@ -211,7 +213,7 @@ describe("an answer under a key", () => {
     expect([first.body, second.body]).toEqual(["run 1", "run 2"]);
   });
 
-  it("IK-18 of an error that nobody catches frees its key", async () => {
+  it("IK-18 for an uncaught error releases its key", async () => {
     let runs = 0;
     const port = await appOf(layer(), () => {
       runs++;
@@ -221,7 +223,7 @@ describe("an answer under a key", () => {
     expect([second.line, runs]).toEqual(["HTTP/1.1 500 Internal Server Error", 2]);
   });
 
-  it("hands on what the options' own functions throw", async () => {
+  it("passes on errors of the functions in the options", async () => {
     const scope = () =>
       Promise.reject(Object.assign(new Error("who is this?"), { status: 401, expose: true }));
     const port = await appOf(layer({ scope }), (ctx) => {
@@ -234,8 +236,8 @@ describe("an answer under a key", () => {
   });
 });
 
-describe("a path that is changed on its way", () => {
-  it("is still the one that was sent", async () => {
+describe("a path that middleware has changed", () => {
+  it("still counts as sent", async () => {
     const seen: unknown[] = [];
     const mount: Middleware = async (ctx, next) => {
       ctx.path = "/inner";
@@ -250,7 +252,7 @@ describe("a path that is changed on its way", () => {
   });
 });
 
-describe("a client that goes away", () => {
+describe("a client that disconnects", () => {
   const LEAVING: Record<string, (socket: Socket) => void> = {
     "cuts the connection": (socket) => socket.destroy(),
     "resets it": (socket) => socket.resetAndDestroy(),
@@ -271,7 +273,7 @@ describe("a client that goes away", () => {
     ]),
   );
 
-  it.each(cases)("IK-20 finds its answer when it comes back: %s %s, %s", async (leave, when, way) => {
+  it.each(cases)("IK-20 gets its answer when it retries: %s %s, %s", async (leave, when, way) => {
     let runs = 0;
     const started = deferred();
     const left = deferred();
@@ -300,12 +302,12 @@ describe("a client that goes away", () => {
     // Koa itself stops a stream whose reader has gone.
     const isStopped = when !== "while the handler runs" && way === "a stream";
     await expect
-      .poll(async () => parsed(await exchange(port, KEYED)), { timeout: 5_000 })
+      .poll(async () => parsed(await exchange(port, KEYED)))
       .toMatchObject({ line: "HTTP/1.1 201 Created", ...(isStopped ? {} : { body: '{"a":1}' }) });
     expect(runs).toBe(1);
   });
 
-  it("while its answer is a stream that has not begun finds that it was carried out", async () => {
+  it("while its answer is a stream that has not begun learns on retry that the work is done", async () => {
     let runs = 0;
     const started = deferred();
     const port = await appOf(layer(), (ctx) => {
@@ -319,12 +321,12 @@ describe("a client that goes away", () => {
     await started.promise;
     wire.socket.resetAndDestroy();
     await expect
-      .poll(async () => parsed(await exchange(port, KEYED)), { timeout: 5_000 })
+      .poll(async () => parsed(await exchange(port, KEYED)))
       .toMatchObject({ line: "HTTP/1.1 201 Created", body: "" });
     expect(runs).toBe(1);
   });
 
-  it("over HTTP/2, with an error of its own, finds its answer when it comes back", async () => {
+  it("over HTTP/2, with a connection error, gets its answer when it retries", async () => {
     let runs = 0;
     const started = deferred();
     const left = deferred();
@@ -359,7 +361,7 @@ describe("a client that goes away", () => {
     first.close(constants.NGHTTP2_INTERNAL_ERROR);
     await left.promise;
     const status = async () => (await once(send(), "response"))[0][":status"];
-    await expect.poll(status, { timeout: 5_000 }).toBe(201);
+    await expect.poll(status).toBe(201);
     expect(runs).toBe(1);
   });
 });
@@ -375,4 +377,40 @@ it("is typed as the app's own middleware, with the app's own context", () => {
   const own = new Koa<Own>();
   own.use(idempotency(guard, { scope: (ctx: Koa.ParameterizedContext<Own>) => ctx.state.user.id }));
   expectTypeOf(idempotency(guard, { scope: "anyone" })).returns.resolves.toEqualTypeOf<void>();
+});
+
+/** As compression middleware of Koa does: outside the layer too, it changes the body before Koa sends it. */
+const compressing: Middleware = async (ctx, next) => {
+  await next();
+  ctx.vary("Accept-Encoding");
+  if (typeof ctx.body !== "string" || ctx.acceptsEncodings("gzip", "identity") !== "gzip") return;
+  ctx.set("Content-Encoding", "gzip");
+  ctx.body = gzipSync(ctx.body);
+};
+
+describe("compression", () => {
+  it.each(["outside", "inside"])(
+    "RP-06 %s the layer sends each client a coding that it can read",
+    async (place) => {
+      let runs = 0;
+      const chain = [compressing, layer()];
+      if (place === "inside") chain.reverse();
+      const port = await appOf(...chain, (ctx) => {
+        runs++;
+        ctx.body = "charged ".repeat(100);
+      });
+      const asked = (codings: Readonly<Record<string, string>>) =>
+        exchange(port, requestText("", { ...JSON_KEY, ...codings })).then(parsed);
+      const first = await asked({ "Accept-Encoding": "gzip" });
+      expect(gunzipSync(Buffer.from(first.body, "latin1")).toString()).toBe("charged ".repeat(100));
+      for (const codings of [{ "Accept-Encoding": "identity" }, { "Accept-Encoding": "gzip;q=0" }, {}]) {
+        const plain = await asked(codings as Record<string, string>);
+        expect(plain.body).toBe("charged ".repeat(100));
+        expect(plain.headers.join()).not.toMatch(/content-encoding/i);
+        expect(plain.headers.join()).toMatch(/vary: accept-encoding/i);
+      }
+      expect((await asked({ "Accept-Encoding": "gzip" })).body).toBe(first.body);
+      expect(runs).toBe(1);
+    },
+  );
 });

@@ -4,6 +4,7 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { attemptOf, idempotency, type LambdaEvent, type LambdaReply } from "../../src/http/lambda.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 let guard: Guard;
 beforeEach(() => {
@@ -70,11 +71,11 @@ function counted(answer: (run: number, event: LambdaEvent) => unknown, options: 
 }
 
 describe.each([
-  ["version 2", version2, { headers: { "idempotent-replayed": "true" } }],
-  ["version 1", version1, { multiValueHeaders: { "idempotent-replayed": ["true"] } }],
-  ["a load balancer", balancer, { headers: { "idempotent-replayed": "true" } }],
+  ["version 2", version2, { headers: { [REPLAYED]: "true" } }],
+  ["version 1", version1, { multiValueHeaders: { [REPLAYED]: ["true"] } }],
+  ["a load balancer", balancer, { headers: { [REPLAYED]: "true" } }],
 ])("with events of %s, a handler", (_, event, marked) => {
-  test("IK-01, IK-02 runs once; its own result is returned, and then replayed in the event's shape", async () => {
+  test("IK-01, IK-02 runs once; its own result is returned, and then replayed in the event's format", async () => {
     const own = { statusCode: 201, headers: { Location: "/charges/1" }, body: '{"id":1}' };
     const { noted, handler } = counted(() => own);
     expect(await handler(event("k"))).toBe(own);
@@ -84,14 +85,14 @@ describe.each([
     expect(noted.runs).toBe(1);
   });
 
-  test("IK-06 is not run for another body under its key", async () => {
+  test("IK-06 is not run for another body with its key", async () => {
     const { noted, handler } = counted(() => ({ statusCode: 200 }));
     await handler(event("k"));
     const refused = (await handler(event("k", { body: '{"amount":2}' }))) as LambdaReply;
     expect([refused.statusCode, JSON.parse(refused.body).code, noted.runs]).toEqual([422, "conflict", 1]);
   });
 
-  test("IK-08 runs once while a duplicate comes in", async () => {
+  test("IK-08 runs once while a duplicate arrives", async () => {
     let answer: (result: object) => void = () => {};
     const running = new Promise<object>((resolve) => {
       answer = resolve;
@@ -115,7 +116,7 @@ describe.each([
     expect(noted.runs).toBe(3);
   });
 
-  test("RP-06 answers bytes as base64, at first and again", async () => {
+  test("RP-06 answers bytes as base64, first and replayed", async () => {
     const own = {
       statusCode: 200,
       headers: { "content-type": "image/png" },
@@ -127,13 +128,13 @@ describe.each([
     expect(await handler(event("k"))).toMatchObject({ body: own.body, isBase64Encoded: true });
   });
 
-  test("RP-06 answers 204 without a body, at first and again", async () => {
+  test("RP-06 answers 204 without a body, first and replayed", async () => {
     const { handler } = counted(() => ({ statusCode: 204 }));
     expect(await handler(event("k"))).toEqual({ statusCode: 204 });
     expect(await handler(event("k"))).toMatchObject({ statusCode: 204, body: "", isBase64Encoded: false });
   });
 
-  test("is given a body in base64 as it came, and its bytes are what counts", async () => {
+  test("receives a base64 body unchanged, and its bytes are compared", async () => {
     const { noted, handler } = counted((_run, { body }) => ({ statusCode: 200, body }));
     const encoded = { body: Buffer.from(BODY).toString("base64"), isBase64Encoded: true };
     expect(await handler(event("k", encoded))).toEqual({ statusCode: 200, body: encoded.body });
@@ -206,7 +207,7 @@ describe("with events of version 2", () => {
       statusCode: 200,
       headers: {
         "content-type": "application/json",
-        "access-control-expose-headers": "Idempotent-Replayed, Retry-After",
+        "access-control-expose-headers": `${REPLAYED_HEADER}, Retry-After`,
       },
       body: '{"id":7}',
     });
@@ -260,11 +261,11 @@ describe("with events of version 1", () => {
     };
     expect(await handler(from("k1"))).toEqual({
       statusCode: 200,
-      multiValueHeaders: { "Access-Control-Expose-Headers": ["X-A", "Idempotent-Replayed, Retry-After"] },
+      multiValueHeaders: { "Access-Control-Expose-Headers": ["X-A", `${REPLAYED_HEADER}, Retry-After`] },
     });
     expect(await handler(from("k2"))).toEqual({
       statusCode: 200,
-      headers: { "Access-Control-Expose-Headers": "X-A, Idempotent-Replayed, Retry-After" },
+      headers: { "Access-Control-Expose-Headers": `X-A, ${REPLAYED_HEADER}, Retry-After` },
     });
   });
 });
@@ -292,14 +293,14 @@ describe("the lease", () => {
     expect(await leaseOf(12)).toBe(1_000);
   });
 
-  test("is as ever where the function may run longer, or does not say", async () => {
+  test("is not changed if the function may run longer, or does not report its time", async () => {
     expect(await leaseOf(900_000)).toBe(30_000);
     expect(await leaseOf(undefined)).toBe(30_000);
     expect(await leaseOf(900_000, { leaseMs: 5_000 })).toBe(5_000);
   });
 });
 
-test("a handler that takes a callback is refused, since what it calls back with cannot be awaited", () => {
+test("a handler that takes a callback is refused, since its result cannot be awaited", () => {
   const wrap = idempotency(guard, ANYONE);
   expect(() => wrap((_event: LambdaEvent, _context: unknown, _callback: unknown) => {})).toThrow("callback");
 });

@@ -1,25 +1,25 @@
-/** Two JSON texts, and an exact comparison of what they say that shares nothing with ours: no digit and no member is lost. */
+/** Tests the meaning of JSON bodies against an independent exact comparison: no digit and no member is lost. */
 import canonicalize from "canonicalize";
 import fc, { type GeneratorValue } from "fast-check";
 import { expect, it } from "vitest";
-import { canonicalJson, fingerprintOf } from "../../src/core/fingerprint.ts";
-import { meaningOf } from "../../src/http/meaning.ts";
+import { canonicalJson, toFingerprint } from "../../src/core/fingerprint.ts";
+import { requestMeaning } from "../../src/http/request-meaning.ts";
 
 const REQUEST = { method: "POST", target: "/charges", contentType: "application/json" };
 
 const meaning = (text: string) =>
-  meaningOf(REQUEST, { kind: "bytes", bytes: Buffer.from(text) }, "json") as [
+  requestMeaning(REQUEST, { kind: "bytes", bytes: Buffer.from(text) }, "json") as [
     string,
     string,
     string,
     unknown,
   ];
-const print = (text: string) => fingerprintOf(meaning(text));
+const print = (text: string) => toFingerprint(meaning(text));
 const kindOf = (text: string) => meaning(text)[2];
 
 /** A JSON value with its numbers as exact decimals: `digits` times ten to the `power`. */
 type Exact =
-  | { kind: "word"; word: string }
+  | { kind: "literal"; literal: string }
   | { kind: "number"; digits: bigint; power: number }
   | { kind: "text"; text: string }
   | { kind: "array"; elements: Exact[] }
@@ -27,7 +27,7 @@ type Exact =
 
 const TEXTS = ["", "a", "b", "\u00e9", "\u20ac", "\u{1f600}", '"\\', "\u0000\n", "__proto__", "1", "\ud83d"];
 const text = fc.constantFrom(...TEXTS);
-const word = fc.constantFrom("null", "true", "false");
+const literal = fc.constantFrom("null", "true", "false");
 const digits = fc.oneof(
   fc.bigInt(-12n, 12n),
   fc.bigInt(-(10n ** 19n), 10n ** 19n),
@@ -41,7 +41,7 @@ const { exact } = fc.letrec<{ exact: Exact }>((tie) => {
   return {
     exact: fc.oneof(
       { maxDepth: 3, depthSize: "small" },
-      fc.record({ kind: fc.constant("word"), word }),
+      fc.record({ kind: fc.constant("literal"), literal }),
       { weight: 3, arbitrary: number },
       fc.record({ kind: fc.constant("text"), text }),
       { weight: 2, arbitrary: fc.record({ kind: fc.constant("array"), elements }) },
@@ -53,8 +53,8 @@ const { exact } = fc.letrec<{ exact: Exact }>((tie) => {
 /** Equal for equal values: numbers compared as decimals, members by name. */
 function exactForm(value: Exact): string {
   switch (value.kind) {
-    case "word":
-      return value.word;
+    case "literal":
+      return value.literal;
     case "number":
       return decimalForm(value.digits, value.power);
     case "text":
@@ -77,7 +77,7 @@ function decimalForm(digits: bigint, power: number): string {
 /** Whether a JavaScript value carries it: no name twice, no half pairs, and numbers that come back as they went in. */
 function isCarried(value: Exact): boolean {
   switch (value.kind) {
-    case "word":
+    case "literal":
       return true;
     case "number": {
       const double = Number(`${value.digits}e${value.power}`);
@@ -108,8 +108,8 @@ function write(value: Exact, g: GeneratorValue): string {
   const blank = () => g(() => fc.constantFrom("", "", "", " ", "\n", "\t\r "));
   const list = (texts: string[]) => texts.join(`${blank()},${blank()}`);
   switch (value.kind) {
-    case "word":
-      return value.word;
+    case "literal":
+      return value.literal;
     case "number":
       return writeNumber(value.digits, value.power, g);
     case "text":
@@ -173,7 +173,7 @@ function nudged(value: Exact, step: bigint): Exact {
   }
 }
 
-it("FP-13 two JSON texts mean the same if they are equal in every digit, and else only if their bytes are", () => {
+it("FP-13 two JSON texts mean the same if they are equal in every digit, or if their bytes are equal", () => {
   const seen = { same: 0, different: 0, bytes: 0 };
   fc.assert(
     fc.property(pair, fc.gen(), ([a, b], g) => {

@@ -2,15 +2,15 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fingerprintOf } from "../../src/core/fingerprint.ts";
-import { meaningOf } from "../../src/http/meaning.ts";
+import { toFingerprint } from "../../src/core/fingerprint.ts";
+import { requestMeaning } from "../../src/http/request-meaning.ts";
 
 function meaning(body: string | Uint8Array, contentType = "multipart/form-data; boundary=b") {
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   const request = { method: "POST", target: "/uploads", contentType };
-  return meaningOf(request, { kind: "bytes", bytes }, "json") as [string, string, string, unknown];
+  return requestMeaning(request, { kind: "bytes", bytes }, "json") as [string, string, string, unknown];
 }
-const print = (...given: Parameters<typeof meaning>) => fingerprintOf(meaning(...given));
+const print = (...given: Parameters<typeof meaning>) => toFingerprint(meaning(...given));
 const kindOf = (...given: Parameters<typeof meaning>) => meaning(...given)[2];
 const sha256 = (data: string | Uint8Array) => createHash("sha256").update(data).digest("base64");
 
@@ -19,14 +19,14 @@ const TITLE = 'Content-Disposition: form-data; name="title"';
 const FILE = 'Content-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: text/plain';
 const BODY = `${part(TITLE)}${part(FILE, "hello")}--b--\r\n`;
 
-/** As `fetch` sends a form, with a boundary of its own each time. */
+/** A form as `fetch` sends it, with a new boundary each time. */
 async function sent(form: FormData) {
   const response = new Response(form);
   const contentType = response.headers.get("content-type") ?? "";
   return { contentType, bytes: new Uint8Array(await response.arrayBuffer()) };
 }
 
-/** An independent parser's word: what the handler will see, or undefined if it is refused. */
+/** The result of an independent parser: what the handler will see, or undefined for an invalid body. */
 async function seen(body: string) {
   const headers = { "content-type": "multipart/form-data; boundary=b" };
   const form = await new Response(body, { headers }).formData().catch(() => undefined);
@@ -87,11 +87,11 @@ describe("a multipart body", () => {
       expect(print(`${part(TITLE)}${part(head, "hello")}--b--\r\n`)).toBe(print(BODY));
   });
 
-  it("means the same without the line end behind its last delimiter", () => {
+  it("means the same without the line break after its last delimiter", () => {
     expect(print(BODY.slice(0, -2))).toBe(print(BODY));
   });
 
-  it("differs by anything that a part says, and by the parts' order", () => {
+  it("differs by any part of its content, and by the order of the parts", () => {
     const bodies = [
       BODY,
       BODY.replace('"title"', '"subject"'),
@@ -117,7 +117,7 @@ describe("a multipart body", () => {
     expect(new Set(bodies.map((body) => print(body))).size).toBe(bodies.length);
   });
 
-  it("keeps a backslash in a name as it was sent: to one client it is an escape, to another a character", () => {
+  it("keeps a backslash in a name as sent, since clients use it differently", () => {
     const names = ['"a\\b"', '"ab"', '"a\\\\b"', '"a\\"b"', '"a%22b"'];
     const bodies = names.map((name) => `${part(`Content-Disposition: form-data; name=${name}`)}--b--\r\n`);
     expect(bodies.map((body) => kindOf(body))).toEqual(bodies.map(() => "parts"));
@@ -130,7 +130,7 @@ describe("a multipart body", () => {
     expect(print(body)).not.toBe(print(body.replace(": 1", ": 2")));
   });
 
-  it("may hold any content that is not a delimiter", () => {
+  it("may contain any content that is not a delimiter", () => {
     for (const content of [
       "x--b--",
       "\r\n",
@@ -180,7 +180,7 @@ describe("a boundary", () => {
   });
 });
 
-describe("a multipart body is its bytes", () => {
+describe("a multipart body is compared by its bytes", () => {
   const HEAD = "Content-Disposition: form-data";
   it.each([
     ["is cut off", BODY.slice(0, -4)],
@@ -219,13 +219,13 @@ describe("a multipart body is its bytes", () => {
     expect(meaning(body).slice(2)).toEqual(["bytes", sha256(body)]);
   });
 
-  it("if a part's headers are no UTF-8", () => {
+  it("if a part's headers are not UTF-8", () => {
     const body = Buffer.from(BODY.replace("a.txt", "\u00e9.txt"), "latin1");
     expect(meaning(body).slice(2)).toEqual(["bytes", sha256(body)]);
   });
 });
 
-it("a multipart body is taken apart if its parts' headers have up to 16 KiB", () => {
+it("a multipart body is split into parts if its parts' headers have up to 16 KiB", () => {
   const body = (length: number) => `${part(`${TITLE}\r\nX-A: `.padEnd(length, "x"))}--b--`;
   expect([kindOf(body(16_384)), kindOf(body(16_385))]).toEqual(["parts", "bytes"]);
 });
@@ -235,7 +235,7 @@ describe("a hostile multipart body", () => {
   it.each([
     ["carriage returns", () => `${part(TITLE, flood(1_000_000, "\r"))}--b--`, "parts"],
     [
-      "delimiters but for their last character",
+      "delimiters without their last character",
       () => `${part(TITLE, flood(250_000, "\r\n--"))}--b--`,
       "parts",
     ],
@@ -251,11 +251,11 @@ describe("a hostile multipart body", () => {
     ],
     ["text in quotes", () => `${part(`${TITLE}; a="${flood(1_000_000, "a")}"`)}--b--`, "bytes"],
     ["a header's name", () => `${part(`${flood(1_000_000, "a")}\r\n${TITLE}`)}--b--`, "bytes"],
-  ])("of a megabyte of %s is judged all the same", (_, body, kind) => {
+  ])("of a megabyte of %s is still read", (_, body, kind) => {
     expect(kindOf(body())).toBe(kind);
   });
 
-  it("that we read as another one is read as that one by the handler's parser", async () => {
+  it("that equals another one is equal for the handler's parser too", async () => {
     const lines = ["\r\n", "--b", "\r\n--b\r\n", "\r\n--b--"];
     const noise = fc.constantFrom(...lines, ...'"\\;\r\n-: \t=x\u0000');
     const change = fc.record({ at: fc.nat({ max: BODY.length }), removed: fc.nat({ max: 3 }), added: noise });

@@ -33,7 +33,7 @@ import type { Request as ExpressRequest } from "express";
 import { firstValueFrom, Observable, of, Subject, timeout } from "rxjs";
 import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
-import type { HttpAttempt } from "../../src/http/exchange.ts";
+import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import {
   IdempotencyAttempt,
   IdempotencyInterceptor,
@@ -44,6 +44,7 @@ import {
 import { current } from "../../src/http/replay.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 let guard: Guard;
 let app: INestApplication | undefined;
@@ -59,7 +60,7 @@ afterEach(async () => {
 const ANYONE = { scope: "anyone" } as const;
 
 interface RouteOf {
-  /** In the order they would stand in. */
+  /** In the order of mounting. */
   readonly on?: readonly MethodDecorator[];
   readonly parameters?: readonly ParameterDecorator[];
   readonly handler: (...args: never[]) => unknown;
@@ -130,7 +131,7 @@ async function open(
     });
 }
 
-const replayedOf = ({ headers }: Response) => headers.get("idempotent-replayed");
+const replayedOf = ({ headers }: Response) => headers.get(REPLAYED);
 
 const EXPRESS: Platform = { create: () => new ExpressAdapter() };
 const FASTIFY: Platform = { create: () => new FastifyAdapter({ forceCloseConnections: true }) };
@@ -140,7 +141,7 @@ describe.each([
   ["Express", EXPRESS],
   ["Fastify", FASTIFY],
 ])("on %s, a handler", (_, platform) => {
-  test("IK-01, IK-02 runs once, and answers the same again", async () => {
+  test("IK-01, IK-02 runs once, and its response is replayed", async () => {
     let runs = 0;
     const attempts: (HttpAttempt | undefined)[] = [];
     const Charges = controller({
@@ -168,7 +169,7 @@ describe.each([
     expect(attempts).toEqual([expect.objectContaining({ key: "k", operation: "POST /charge" }), attempts[0]]);
   });
 
-  test("IK-05, IK-06, IK-11 runs as ever without a key or for other methods, and not for another body", async () => {
+  test("IK-05, IK-06, IK-11 runs without a key and for other methods, and not for another body", async () => {
     let runs = 0;
     const Charges = controller({
       charge: { on: [Post("charge")], handler: () => ({ run: ++runs }) },
@@ -183,7 +184,7 @@ describe.each([
     expect([statuses, runs]).toEqual([[201, 200, 200, 201, 422], 4]);
   });
 
-  test("IK-08 runs once while a duplicate comes in", async () => {
+  test("IK-08 runs once while a duplicate arrives", async () => {
     const answering = new Subject<string>();
     const arrived = new Subject<void>();
     const Charges = controller({
@@ -208,7 +209,7 @@ describe.each([
     ]);
   });
 
-  test("IK-17 is free again after an exception that a filter answers as a failure, and that is the answer", async () => {
+  test("IK-17 releases the key after an exception that a filter turns into a failure, and sends that failure", async () => {
     let runs = 0;
     class Teapots {
       catch(error: Error, host: ExecutionContext) {
@@ -300,14 +301,14 @@ describe.each([
     expect([replayedOf(first), replayedOf(again), runs]).toEqual([null, "true", 1]);
   });
 
-  test("says what it wants, before its controller, and that before the app", async () => {
+  test("overrides the options of its controller, which override those of the app", async () => {
     const handler = (attempt: HttpAttempt | undefined) => ({ of: attempt?.operation });
     const route = (...on: MethodDecorator[]): RouteOf => ({
       on,
       parameters: [IdempotencyAttempt()],
       handler,
     });
-    // Each needs a function of its own, as methods of classes are.
+    // Each needs its own function, as methods of classes are.
     const own = (made: RouteOf): RouteOf => ({
       ...made,
       handler: (attempt: HttpAttempt) => handler(attempt),
@@ -347,7 +348,7 @@ describe.each([
     expect(missing.map(({ status }) => status)).toEqual([400, 400, 201, 201]);
   });
 
-  test("can have the interceptor to itself, also where the app has one", async () => {
+  test("can have its own interceptor, even if the app has one", async () => {
     const alone = new IdempotencyInterceptor(guard, { ...ANYONE, operation: "alone" });
     let runs = 0;
     const Charges = controller({
@@ -363,7 +364,7 @@ describe.each([
     }
   });
 
-  test("SC-01 belongs to whom a guard found out", async () => {
+  test("SC-01 belongs to the user that a guard has authenticated", async () => {
     const Charges = controller({ charge: { on: [Post("charge")], handler: () => "ok" } });
     const send = await open(platform, {
       controllers: [Charges],
@@ -386,7 +387,7 @@ describe.each([
     });
   });
 
-  test("is not run if the options reject, even with nothing", async () => {
+  test("is not run if a function in the options rejects, even with undefined", async () => {
     let runs = 0;
     const Charges = controller({ charge: { on: [Post("charge")], handler: () => ({ run: ++runs }) } });
     const scope = ({ headers }: { headers: Record<string, string> }) =>
@@ -397,7 +398,7 @@ describe.each([
     expect(runs).toBe(0);
   });
 
-  test("FP-13 is told from one whose members are named twice where raw bodies are kept", async () => {
+  test("FP-13 is distinguished from a body with repeated members if raw bodies are kept", async () => {
     const Charges = controller({ charge: { on: [Post("charge")], handler: () => "ok" } });
     const send = await open(platform, { controllers: [Charges], rawBody: true });
     await send();
@@ -405,7 +406,7 @@ describe.each([
     expect((await send({ body: '{"amount":7,"amount":1}' })).status).toBe(422);
   });
 
-  test("is replayed past interceptors around the layer, which end as after any other", async () => {
+  test("is replayed without outer interceptors changing it, and they end as after any handler", async () => {
     const noted: unknown[] = [];
     const outer = {
       intercept: (_context: ExecutionContext, next: CallHandler): Observable<unknown> =>
@@ -435,11 +436,11 @@ describe.each([
     await expect.poll(() => noted).toEqual(["complete", "complete", "complete"]);
   });
 
-  test("is replayed without anything going wrong behind it, for an exception filter or a log to tell of", async () => {
-    const told: unknown[] = [];
+  test("is replayed without an error in exception filters or logs", async () => {
+    const reported: unknown[] = [];
     class All {
       catch(error: unknown) {
-        told.push(error);
+        reported.push(error);
       }
     }
     Catch()(All);
@@ -454,7 +455,7 @@ describe.each([
       },
     });
     const configure = (nest: INestApplication) => nest.useGlobalFilters(new All());
-    const logging = { write: (line: string) => told.push(line) };
+    const logging = { write: (line: string) => reported.push(line) };
     const quiet: Platform = {
       create: () =>
         platform === EXPRESS
@@ -467,7 +468,7 @@ describe.each([
       expect([await again.text(), replayedOf(again)]).toEqual([await first.text(), "true"]);
       expect((await send({ path, body: "[]" })).status).toBe(422);
     }
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   test("has the headers that the app sets for every request on replays too", async () => {
@@ -479,7 +480,7 @@ describe.each([
     for (const response of [await send({ headers }), await send({ headers })]) {
       expect(response.headers.get("access-control-allow-origin")).toBe("https://p.example");
       expect(response.headers.get("access-control-expose-headers")).toBe(
-        "X-A, Idempotent-Replayed, Retry-After",
+        `X-A, ${REPLAYED_HEADER}, Retry-After`,
       );
     }
   });
@@ -488,7 +489,7 @@ describe.each([
     ["a promise", (value: Observable<unknown>) => firstValueFrom(value)],
     ["an observable", (value: Observable<unknown>) => value],
   ])(
-    "IK-20 that answers with %s goes on when its client goes away, and a retry is told",
+    "IK-20 that answers with %s continues when its client disconnects, and a retry gets the answer",
     async (_what, answer) => {
       let runs = 0;
       const leaving = new AbortController();
@@ -506,7 +507,7 @@ describe.each([
       const send = await open(platform, { controllers: [Charges] });
       await expect(send({ signal: leaving.signal })).rejects.toThrow();
       await expect.poll(async () => (await send()).status).toBe(409);
-      // Nest has been told of it by now, too: it listens for the same event.
+      // Nest has received the same event by now.
       await new Promise((resolve) => setTimeout(resolve, 50));
       answering.next({ charged: true });
       answering.complete();
@@ -516,7 +517,7 @@ describe.each([
     },
   );
 
-  test("whose client is gone and which then fails leaves its key unknown", async () => {
+  test("whose client has disconnected and which then fails leaves its key unknown", async () => {
     const leaving = new AbortController();
     const answering = new Subject<unknown>();
     const Charges = controller({
@@ -535,7 +536,7 @@ describe.each([
     await expect.poll(async () => ((await (await send()).json()) as { code: string }).code).toBe("unknown");
   });
 
-  test("whose answer another attempt's replaces sends nothing of its own, and its failing replay is an error", async () => {
+  test("whose answer is replaced by another attempt's sends nothing itself, and a failing replay is an error", async () => {
     const clock = manualClock();
     await guard.close();
     guard = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
@@ -565,7 +566,7 @@ describe.each([
     }
   });
 
-  test("leaves nothing behind for its replays", async () => {
+  test("keeps no memory after its replays", async () => {
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;
     const requests: WeakRef<object>[] = [];
@@ -588,13 +589,13 @@ describe.each([
   });
 });
 
-test("mistakes are told when they are made", () => {
+test("mistakes in options are reported at once", () => {
   expect(() => idempotency(guard, {} as typeof ANYONE)).toThrow("scope is missing");
   expect(() => new IdempotencyInterceptor(guard, {} as typeof ANYONE)).toThrow("scope is missing");
   expect(() => Idempotent({ requird: true } as RouteIdempotency)).toThrow('called "requird"');
 });
 
-test("what is no HTTP request is left alone", async () => {
+test("a call that is not an HTTP request is not changed", async () => {
   const interceptor = new IdempotencyInterceptor(guard, ANYONE);
   const handled = of("message");
   const context = { getType: () => "rpc" } as ExecutionContext;

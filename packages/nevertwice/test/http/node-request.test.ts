@@ -4,8 +4,8 @@ import { connect, createServer as createServer2, type Http2ServerRequest } from 
 import type { AddressInfo, Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { RequestBody } from "../../src/http/exchange.ts";
-import { NobodyLeft, NodeRequest, type ParsedBody } from "../../src/http/node-request.ts";
+import type { RequestBody } from "../../src/http/http-message.ts";
+import { ClientGone, NodeRequest, type ParsedBody } from "../../src/http/node-request.ts";
 import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
 
 const MAX = 1_000;
@@ -15,7 +15,7 @@ function shown(body: RequestBody | "too-large"): string {
   return body.kind === "bytes" ? Buffer.from(body.bytes).toString() : JSON.stringify(body.value);
 }
 
-/** What `readBody` reads of what is sent, and what `after` makes of the request then. */
+/** Sends a request, reads it by `readBody`, then passes it to `after`. */
 async function read(
   sent: string,
   after: (req: IncomingMessage) => unknown = () => undefined,
@@ -68,7 +68,7 @@ const READERS: Record<string, (req: IncomingMessage) => Promise<string>> = {
     await once(req, "end");
     return read;
   },
-  "a fetch of its own": async (req) => {
+  "a web Request": async (req) => {
     const port = await listen(async (inner, res) => res.end(await text(inner)));
     const response = await fetch(`http://127.0.0.1:${port}`, {
       method: "POST",
@@ -91,33 +91,36 @@ describe("an unread body", () => {
   describe.each(Object.keys(BODIES))("%s", (name) => {
     const { sent, body } = BODIES[name] as { sent: string; body: string };
 
-    it.each(Object.keys(READERS))("is read, and still there for %s", async (reader) => {
+    it.each(Object.keys(READERS))("is read, and still readable by %s", async (reader) => {
       const result = await read(sent, READERS[reader]);
       expect(result).toEqual({ body, after: body, answer: "answered" });
     });
   });
 
-  it.each(Object.keys(READERS))("that comes in pieces is read, and still there for %s", async (reader) => {
-    const result = deferred<unknown>();
-    const arrived = deferred();
-    const port = await listen(async (req, res) => {
-      arrived.resolve();
-      const body = shown(await new NodeRequest(req, req).readBody(MAX));
-      result.resolve([body, await READERS[reader]?.(req)]);
-      res.end();
-    });
-    const wire = await open(port);
-    wire.send(requestText("", { "Content-Length": "9" }));
-    await arrived.promise;
-    wire.socket.setNoDelay(true);
-    for (const piece of ["one", "two", "six"]) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-      wire.send(piece);
-    }
-    expect(await result.promise).toEqual(["onetwosix", "onetwosix"]);
-  });
+  it.each(Object.keys(READERS))(
+    "that arrives in chunks is read, and still readable by %s",
+    async (reader) => {
+      const result = deferred<unknown>();
+      const arrived = deferred();
+      const port = await listen(async (req, res) => {
+        arrived.resolve();
+        const body = shown(await new NodeRequest(req, req).readBody(MAX));
+        result.resolve([body, await READERS[reader]?.(req)]);
+        res.end();
+      });
+      const wire = await open(port);
+      wire.send(requestText("", { "Content-Length": "9" }));
+      await arrived.promise;
+      wire.socket.setNoDelay(true);
+      for (const piece of ["one", "two", "six"]) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        wire.send(piece);
+      }
+      expect(await result.promise).toEqual(["onetwosix", "onetwosix"]);
+    },
+  );
 
-  it("is not touched if it was never asked for, and is still read twice by two layers", async () => {
+  it("is not changed if it is never read, and can be read by two layers", async () => {
     const result = await read(requestText("twice"), async (req) => {
       const second = shown(await new NodeRequest(req, req).readBody(MAX));
       return [second, await text(req)];
@@ -132,7 +135,7 @@ describe("an unread body", () => {
     expect(result.after).toBe("caf\u00e9");
   });
 
-  it("waits for the word to go on", async () => {
+  it("works with Expect: 100-continue", async () => {
     const port = await listen(async (req, res) => {
       res.end(shown(await new NodeRequest(req, req).readBody(MAX)));
     });
@@ -149,7 +152,7 @@ describe("a body that is too large", () => {
   /** More than the buffers of a connection take. */
   const LONG = 20_000_000;
 
-  it("is refused by what it says of its length, before it has come", async () => {
+  it("is refused by its Content-Length before it arrives", async () => {
     const port = await listen(async (req, res) => {
       res.end(shown(await new NodeRequest(req, req).readBody(MAX)));
     });
@@ -158,7 +161,7 @@ describe("a body that is too large", () => {
     expect(parsed(await wire.until((all) => all.endsWith("too-large"))).body).toBe("too-large");
   });
 
-  it("is refused by its real length if it says none, as soon as that is known", async () => {
+  it("is refused by its real length if it has no Content-Length", async () => {
     expect((await read(chunkedText("x".repeat(MAX), "y"))).body).toBe("too-large");
     expect((await read(chunkedText("x".repeat(MAX)))).body).toBe("x".repeat(MAX));
   });
@@ -166,7 +169,7 @@ describe("a body that is too large", () => {
   it.each([
     ["said", `${LONG}`],
     ["not said", undefined],
-  ])("flows away, so that its connection can be used again; its length is %s", async (_name, length) => {
+  ])("is discarded, so that its connection can be used again; its length is %s", async (_name, length) => {
     const port = await listen(async (req, res) => {
       const body = shown(await new NodeRequest(req, req).readBody(MAX));
       res.end(`${body.length} bytes;`);
@@ -185,11 +188,11 @@ describe("a body that is too large", () => {
   });
 });
 
-describe("a client that goes away", () => {
+describe("a client that disconnects", () => {
   it.each([
     ["before anything of its body", ""],
     ["in the middle of its body", "hal"],
-  ])("%s leaves nobody to answer", async (_name, piece) => {
+  ])("%s rejects with ClientGone", async (_name, piece) => {
     const failed = deferred<unknown>();
     const started = deferred();
     const port = await listen((req) => {
@@ -200,10 +203,10 @@ describe("a client that goes away", () => {
     wire.send(requestText("", { "Content-Length": "7" }));
     await started.promise;
     wire.socket.write(piece, () => wire.socket.destroy());
-    expect(await failed.promise).toBeInstanceOf(NobodyLeft);
+    expect(await failed.promise).toBeInstanceOf(ClientGone);
   });
 
-  it("leaves nobody to answer over HTTP/2 either, where half a body ends like a whole one", async () => {
+  it("rejects with ClientGone over HTTP/2 too, where half a body ends like a whole one", async () => {
     const failed = deferred<unknown>();
     const seen = deferred<boolean>();
     const arrived = deferred();
@@ -227,10 +230,10 @@ describe("a client that goes away", () => {
     await arrived.promise;
     session.destroy();
     expect(await seen.promise).toBe(true);
-    expect(await failed.promise).toBeInstanceOf(NobodyLeft);
+    expect(await failed.promise).toBeInstanceOf(ClientGone);
   });
 
-  it("leaves nobody to answer also if it was sent away", async () => {
+  it("rejects with ClientGone also if it was destroyed", async () => {
     const failed = deferred<unknown>();
     const port = await listen((req) => {
       new NodeRequest(req, req).readBody(MAX).then(failed.resolve, failed.resolve);
@@ -238,10 +241,10 @@ describe("a client that goes away", () => {
     });
     const wire = await open(port);
     wire.send(requestText("", { "Content-Length": "7" }));
-    expect(await failed.promise).toBeInstanceOf(NobodyLeft);
+    expect(await failed.promise).toBeInstanceOf(ClientGone);
   });
 
-  it("before its body is asked for leaves nobody to answer", async () => {
+  it("before its body is read rejects with ClientGone", async () => {
     const failed = deferred<unknown>();
     const port = await listen(async (req) => {
       await new Promise((resolve) => req.on("close", resolve));
@@ -250,13 +253,13 @@ describe("a client that goes away", () => {
     const wire = await open(port);
     wire.send(requestText("", { "Content-Length": "7" }));
     wire.socket.write("hal", () => wire.socket.destroy());
-    expect(await failed.promise).toBeInstanceOf(NobodyLeft);
+    expect(await failed.promise).toBeInstanceOf(ClientGone);
   });
 
   it.each<[string, "close" | "end", (socket: Socket) => void]>([
     ["resets its connection", "close", (socket) => socket.resetAndDestroy()],
     ["closes its half", "end", (socket) => socket.end()],
-  ])("is seen to be gone when it %s, and not before", async (_name, event, leave) => {
+  ])("is reported by isGone when it %s, and not before", async (_name, event, leave) => {
     const isRead = deferred();
     const seen = deferred<boolean[]>();
     const port = await listen(async (req, res) => {
@@ -275,7 +278,7 @@ describe("a client that goes away", () => {
   });
 });
 
-describe("a body that was read before", () => {
+describe("a body that was already read", () => {
   /** A parser that leaves something behind. */
   function parser(left: (body: string) => ParsedBody): (req: IncomingMessage) => Promise<void> {
     return async (req) => {
@@ -283,12 +286,12 @@ describe("a body that was read before", () => {
     };
   }
 
-  it("is what its parser made of it", async () => {
+  it("is the value that its parser left", async () => {
     const before = parser((body) => ({ body: JSON.parse(body) }));
     expect((await read(requestText('{"a": 1}'), undefined, before)).body).toBe('{"a":1}');
   });
 
-  it("is its bytes, where they were kept", async () => {
+  it("is its bytes, if the parser kept them", async () => {
     const raw = parser((body) => ({ body: {}, rawBody: Buffer.from(body) }));
     expect((await read(requestText('{"a": 1}'), undefined, raw)).body).toBe('{"a": 1}');
     const rawText = parser((body) => ({ body: {}, rawBody: body }));
@@ -304,16 +307,16 @@ describe("a body that was read before", () => {
     }
   });
 
-  it("and of which nothing is left is refused, with a word on what to do", async () => {
+  it("and of which no value is left is refused with a hint what to do", async () => {
     const result = await read(
       requestText("lost"),
       undefined,
       parser(() => ({})),
     );
-    expect(result.body).toMatch(/^options-invalid: .*Put this layer before it/);
+    expect(result.body).toMatch(/^options-invalid: .*Mount this layer in front of that reader/);
   });
 
-  it("by whoever is about to read it is refused too, and that one reads it once", async () => {
+  it("by a reader that is about to start is refused too, and that reader gets it once", async () => {
     const result = deferred<string>();
     let read = "";
     const port = await listen(async (req, res) => {
@@ -330,20 +333,20 @@ describe("a body that was read before", () => {
     expect(read).toBe("whole");
   });
 
-  it("by whoever still reads it is refused too", async () => {
+  it("by a reader that has not finished is refused too", async () => {
     const before = (req: IncomingMessage) => void req.on("data", () => {});
     const result = await read(requestText("lost"), undefined, before);
     expect(result.body).toMatch(/^options-invalid: /);
   });
 
-  it("and had files is refused, with a word on what to do", async () => {
+  it("and had files is refused with a hint what to do", async () => {
     const sent = requestText("lost", { "Content-Type": "multipart/form-data; boundary=x" });
     const result = await read(
       sent,
       undefined,
       parser(() => ({ body: { field: "1" } })),
     );
-    expect(result.body).toMatch(/^options-invalid: .*Put this layer before the parser of uploads/);
+    expect(result.body).toMatch(/^options-invalid: .*Mount this layer in front of the upload parser/);
   });
 
   it("and had nothing in it is empty, whatever the parser left", async () => {

@@ -14,11 +14,12 @@ import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
-import type { HttpAttempt } from "../../src/http/exchange.ts";
+import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import { idempotency } from "../../src/http/node.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
+import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 import { deferred, exchange, listen, open, parsed, portOf, requestText } from "./wire.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse, attempt: HttpAttempt | undefined) => unknown;
@@ -37,19 +38,19 @@ function serving(handler: Handler, options: Options = {}, guard = guarded()): Pr
 const KEY = { "Idempotency-Key": '"key-1"' };
 const KEYED = requestText("{}", KEY);
 
-describe("an answer under a key", () => {
+describe("the answer to a request with a key", () => {
   it("IK-01 is the handler's own, with its attempt; without a key there is none", async () => {
     const attempts: unknown[] = [];
     const port = await serving((_req, res, attempt) => {
       attempts.push(attempt && { number: attempt.number, key: attempt.key, operation: attempt.operation });
       res.end("done");
     });
-    expect(parsed(await exchange(port, KEYED)).headers).not.toContain("Idempotent-Replayed: true");
+    expect(parsed(await exchange(port, KEYED)).headers).not.toContain(`${REPLAYED_HEADER}: true`);
     await exchange(port, requestText("{}"));
     expect(attempts).toEqual([{ number: 1, key: "key-1", operation: "POST /orders" }, undefined]);
   });
 
-  it("IK-02 is given again to the byte, and the handler does not run", async () => {
+  it("IK-02 is replayed byte for byte, and the handler does not run", async () => {
     let runs = 0;
     const port = await serving((_req, res) => {
       runs++;
@@ -65,14 +66,14 @@ describe("an answer under a key", () => {
       expect.arrayContaining([
         "location: /orders/1",
         "content-type: image/png",
-        "Idempotent-Replayed: true",
+        `${REPLAYED_HEADER}: true`,
         "Content-Length: 4",
       ]),
     );
     expect(runs).toBe(1);
   });
 
-  it.each([204, 205, 304])("RP-06 of status %i is given again without a body", async (status) => {
+  it.each([204, 205, 304])("RP-06 of status %i is replayed without a body", async (status) => {
     const port = await serving((_req, res) => res.writeHead(status).end());
     const [first, second] = [parsed(await exchange(port, KEYED)), parsed(await exchange(port, KEYED))];
     expect(second).toMatchObject({ line: first.line, body: "" });
@@ -80,7 +81,7 @@ describe("an answer under a key", () => {
     expect(length).toBe(status === 205 ? "Content-Length: 0" : undefined);
   });
 
-  it("RP-09 that is streamed leaves once its key is settled, and only its head is given again", async () => {
+  it("RP-09 that is streamed is sent after its key is completed, and only its head is replayed", async () => {
     let runs = 0;
     const port = await serving((_req, res) => {
       runs++;
@@ -94,7 +95,7 @@ describe("an answer under a key", () => {
     expect(runs).toBe(1);
   });
 
-  it("RP-08 that is longer than what can be kept is not made again", async () => {
+  it("RP-08 that is too long to keep does not run the handler again", async () => {
     let runs = 0;
     const port = await serving(
       (_req, res) => {
@@ -108,7 +109,7 @@ describe("an answer under a key", () => {
     expect(runs).toBe(1);
   });
 
-  it("leaves only after its key is settled", async () => {
+  it("is sent only after its key is completed", async () => {
     const store = faultyStore(memoryStore());
     const completing = deferred();
     const goOn = deferred();
@@ -128,7 +129,7 @@ describe("an answer under a key", () => {
     expect(parsed(await wire.closed()).body).toBe("done");
   });
 
-  it("is replaced if another attempt took the key over meanwhile", async () => {
+  it("is replaced if another attempt has taken the key over", async () => {
     const store = memoryStore();
     const lost: Store = { ...store, complete: async () => false };
     const guard = createGuard({
@@ -160,8 +161,8 @@ describe("an answer under a key", () => {
   });
 });
 
-describe("a request that is not looked up", () => {
-  it("goes to the handler untouched, and to what it puts on the response", async () => {
+describe("a request without a key", () => {
+  it("reaches the handler unchanged, and so does its response", async () => {
     const seen: unknown[] = [];
     const port = await serving((req, res) => {
       seen.push(Object.hasOwn(res, "write"), Object.hasOwn(res, "end"), req.readableDidRead);
@@ -172,7 +173,7 @@ describe("a request that is not looked up", () => {
     expect(seen).toEqual([false, false, false, false, false, false]);
   });
 
-  it("has our lines added to what it is answered", async () => {
+  it("gets the added header lines", async () => {
     const port = await serving((_req, res) =>
       res.writeHead(204, { "Access-Control-Allow-Headers": "content-type" }).end(),
     );
@@ -188,7 +189,7 @@ describe("a request that is not looked up", () => {
     ]);
   });
 
-  it("and is refused by the layer never reaches the handler", async () => {
+  it("that the layer refuses never reaches the handler", async () => {
     let runs = 0;
     const port = await serving((_req, res) => res.end(String(++runs)), { required: true, maxBodyBytes: 5 });
     expect(parsed(await exchange(port, requestText("{}"))).line).toBe("HTTP/1.1 400 Bad Request");
@@ -215,24 +216,27 @@ describe("a handler that throws", () => {
     },
   };
 
-  it.each(Object.keys(THROWING))("%s frees the key, and node answers if it was told to", async (name) => {
-    let runs = 0;
-    const guard = guarded();
-    const listener = idempotency(guard, { scope: "anyone" })((req, res, attempt) => {
-      runs++;
-      return THROWING[name]?.(req, res, attempt);
-    });
-    EventEmitter.captureRejections = true;
-    const server = createServer((req, res) => listener(req, res));
-    EventEmitter.captureRejections = false;
-    const port = await portOf(server);
-    for (const run of [1, 2]) {
-      expect(parsed(await exchange(port, KEYED)).line).toBe("HTTP/1.1 500 Internal Server Error");
-      expect(runs).toBe(run);
-    }
-  });
+  it.each(Object.keys(THROWING))(
+    "%s releases the key, and Node responds with captureRejections",
+    async (name) => {
+      let runs = 0;
+      const guard = guarded();
+      const listener = idempotency(guard, { scope: "anyone" })((req, res, attempt) => {
+        runs++;
+        return THROWING[name]?.(req, res, attempt);
+      });
+      EventEmitter.captureRejections = true;
+      const server = createServer((req, res) => listener(req, res));
+      EventEmitter.captureRejections = false;
+      const port = await portOf(server);
+      for (const run of [1, 2]) {
+        expect(parsed(await exchange(port, KEYED)).line).toBe("HTTP/1.1 500 Internal Server Error");
+        expect(runs).toBe(run);
+      }
+    },
+  );
 
-  it("hands on what it threw", async () => {
+  it("rejects the listener with the same error", async () => {
     const listener = idempotency(guarded(), { scope: "anyone" })(async () => {
       throw new Error("mine");
     });
@@ -251,7 +255,7 @@ describe("a handler that throws", () => {
     expect(await thrown.promise).toMatchObject({ message: "mine" });
   });
 
-  it("after its answer hands that on too, and the answer stands", async () => {
+  it("after it has responded rejects the listener too, and the response is kept", async () => {
     const listener = idempotency(guarded(), { scope: "anyone" })(async (_req, res) => {
       res.end("done");
       await turn();
@@ -264,7 +268,7 @@ describe("a handler that throws", () => {
     expect(parsed(await exchange(port, KEYED))).toMatchObject({ body: "done" });
   });
 
-  it("has its error handed on where there is no key, too", async () => {
+  it("rejects the listener without a key, too", async () => {
     const listener = idempotency(guarded(), { scope: "anyone" })(() => {
       throw new Error("mine");
     });
@@ -279,7 +283,7 @@ describe("a handler that throws", () => {
 });
 
 describe("a handler that destroys its response", () => {
-  it("cuts its client off once the key is free, and the next attempt runs", async () => {
+  it("closes the connection after the key is released, and the next attempt runs", async () => {
     let runs = 0;
     const port = await serving((_req, res) => {
       runs++;
@@ -292,8 +296,8 @@ describe("a handler that destroys its response", () => {
   });
 });
 
-describe("a client that goes away", () => {
-  it("before its body is whole claims nothing and runs nothing", async () => {
+describe("a client that disconnects", () => {
+  it("before its body is complete claims nothing and runs nothing", async () => {
     let claims = 0;
     let runs = 0;
     const store = memoryStore();
@@ -312,7 +316,7 @@ describe("a client that goes away", () => {
     expect([claims, runs]).toEqual([0, 0]);
   });
 
-  it("before its handler has started runs nothing, and its key is free", async () => {
+  it("before its handler has started runs nothing, and its key is released", async () => {
     let runs = 0;
     const store = memoryStore();
     const claiming = deferred();
@@ -343,7 +347,7 @@ describe("a client that goes away", () => {
     expect(parsed(await exchange(port, KEYED)).body).toBe("1");
   });
 
-  it("IK-20 while its handler runs finds the answer when it comes back", async () => {
+  it("IK-20 while its handler runs gets the answer when it retries", async () => {
     let runs = 0;
     const started = deferred();
     const left = deferred();
@@ -360,16 +364,14 @@ describe("a client that goes away", () => {
     await started.promise;
     wire.socket.destroy();
     await left.promise;
-    await expect
-      .poll(async () => parsed(await exchange(port, KEYED)).line, { timeout: 5_000 })
-      .toBe("HTTP/1.1 201 Created");
+    await expect.poll(async () => parsed(await exchange(port, KEYED)).line).toBe("HTTP/1.1 201 Created");
     const again = parsed(await exchange(port, KEYED));
     expect(again).toMatchObject({ body: "made" });
-    expect(again.headers).toContain("Idempotent-Replayed: true");
+    expect(again.headers).toContain(`${REPLAYED_HEADER}: true`);
     expect(runs).toBe(1);
   });
 
-  it("while its answer is written finds it when it comes back", async () => {
+  it("while its answer is written gets it when it retries", async () => {
     let runs = 0;
     const port = await serving(
       (_req, res) => {
@@ -387,8 +389,8 @@ describe("a client that goes away", () => {
   });
 });
 
-describe("a response that somebody else has given before the handler could start", () => {
-  it("stands, and nothing was done", async () => {
+describe("a response that outer code has sent before the handler could start", () => {
+  it("is not changed, and nothing is done", async () => {
     let runs = 0;
     const store = memoryStore();
     const claiming = deferred();
@@ -419,7 +421,7 @@ describe("a response that somebody else has given before the handler could start
     expect(runs).toBe(0);
   });
 
-  it("stands, also if the layer has an answer of its own by then", async () => {
+  it("is not changed, even if the layer has a reply by then", async () => {
     const asked = deferred();
     const goOn = deferred();
     const authorize = async ({ url }: IncomingMessage) => {
@@ -477,7 +479,7 @@ describe("over HTTP/2", () => {
     return { headers, body: await text(stream) };
   }
 
-  it("answers once, and again the same", async () => {
+  it("responds once, and replays the response", async () => {
     let runs = 0;
     const seen: unknown[] = [];
     const session = await serving2(async (req, res) => {
@@ -498,14 +500,14 @@ describe("over HTTP/2", () => {
     });
     const second = await send(session, "{}");
     expect(second).toMatchObject({
-      headers: { ":status": 201, "idempotent-replayed": "true" },
+      headers: { ":status": 201, [REPLAYED]: "true" },
       body: "you sent {}",
     });
     expect(await send(session, "other")).toMatchObject({ headers: { ":status": 422 } });
     expect([runs, ...seen]).toEqual([1, true, false, true]);
   });
 
-  it("lets a stream go when its key is settled", async () => {
+  it("sends a stream after its key is completed", async () => {
     const session = await serving2((_req, res) => {
       res.setHeader("content-type", "text/event-stream");
       Readable.from(["data: 1\n\n", "data: 2\n\n"]).pipe(res);
@@ -517,7 +519,7 @@ describe("over HTTP/2", () => {
     });
   });
 
-  it("forgets a client that went away before its body was whole", async () => {
+  it("ignores a client that disconnected before its body was complete", async () => {
     const arrived = deferred<Http2ServerRequest>();
     let runs = 0;
     const session = await serving2((_req, res) => {
@@ -539,7 +541,7 @@ describe("over HTTP/2", () => {
     expect(await send(again, "{}")).toMatchObject({ body: "done" });
   });
 
-  it("keeps the answer for a client that went away", async () => {
+  it("keeps the answer for a client that disconnected", async () => {
     let runs = 0;
     const started = deferred();
     const left = deferred();
@@ -562,9 +564,7 @@ describe("over HTTP/2", () => {
     await started.promise;
     stream.close(8);
     await left.promise;
-    await expect
-      .poll(async () => (await send(session, "{}")).headers[":status"], { timeout: 5_000 })
-      .toBe(201);
+    await expect.poll(async () => (await send(session, "{}")).headers[":status"]).toBe(201);
     expect((await send(session, "{}")).body).toBe("made");
     expect(runs).toBe(1);
   });

@@ -50,7 +50,7 @@ describe("openapiFragments", () => {
     expect(openapiProblems(JSON.parse(JSON.stringify(document)))).toEqual([]);
   });
 
-  it("would notice a description that is none", () => {
+  it("can fail: an invalid description is noticed", () => {
     const responses = { 400: { headers: {}, content: { json: { schema: { pattern: "(" } } } } };
     const parameters = [{ name: "Accept", in: "header", schema: { enum: [] } }];
     const paths = { "/orders": { post: { parameters, responses } } };
@@ -87,7 +87,7 @@ describe("openapiFragments", () => {
     ["with a form that is no whole one", { keyPattern: /^8e/ }],
     ["with a form of two branches", { keyPattern: /^8e|x$/ }],
     ["with a form that says flags", { keyPattern: /^[0-9A-F-]{36}$/i }],
-  ])("takes every value of the header that the layer takes, %s", async (_how, options) => {
+  ])("accepts every value of the header that the layer accepts, %s", async (_how, options) => {
     const values = [
       UUID,
       `"${UUID}"`,
@@ -126,7 +126,7 @@ describe("openapiFragments", () => {
     expect(schemaProblems(headerSchema(options), value)).not.toEqual([]);
   });
 
-  it("describes a key in the body, the payment that carries an id, and fields that go together", () => {
+  it("describes a key in the body, a payment that carries an id, and headers that are required together", () => {
     const { parameters, requestSchema } = fragmentsOf({ profile: "adcp" });
     expect(parameters).toEqual([]);
     expect(requestSchema).toEqual({
@@ -155,7 +155,7 @@ describe("openapiFragments", () => {
     expect(schemaProblems(firstSent?.schema ?? {}, new Date(0).toISOString())).not.toEqual([]);
   });
 
-  it.each(PROFILE_NAMES)("describes every answer that the layer of %s gives itself", async (profile) => {
+  it.each(PROFILE_NAMES)("describes every response that the layer of %s sends itself", async (profile) => {
     const options: Options = { profile, required: true, maxBodyBytes: 200, quota: 3, authorize: isAllowed };
     const { responses, headers } = fragmentsOf(options);
     const { errors } = idempotencyPolicy(guard, { scope: "anyone", ...options });

@@ -6,6 +6,7 @@ import { isReplayed } from "../../src/http/replay.ts";
 import { createGuard, type GuardOptions } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { scene } from "./profile-scene.ts";
+import { REPLAYED_HEADER } from "./replayed-header.ts";
 
 function policyOf(options: Partial<HttpOptions<Request>> = {}, guardOptions: Partial<GuardOptions> = {}) {
   const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0, ...guardOptions });
@@ -33,7 +34,7 @@ describe("idempotencyPolicy", () => {
       running: { lease: { ms: 30_000, duration: "PT30S" }, duplicate: "refused", lapsed: "takeover" },
       replay: {
         answer: "snapshot",
-        markedBy: "Idempotent-Replayed",
+        markedBy: REPLAYED_HEADER,
         headers: ["Content-*", "ETag", "Last-Modified", "Link", "Location"],
         statuses: [
           { status: "2xx", outcome: "keep" },
@@ -148,7 +149,7 @@ describe("idempotencyPolicy", () => {
     );
   });
 
-  it("says that nothing is compared, and that a duplicate is refused, where that is so", () => {
+  it("describes options that compare nothing and refuse duplicates", () => {
     const policy = policyOf({ fingerprint: "none", onCompleted: "reject" });
     expect(policy.sameRequest).toMatchObject({ compared: false, body: "none" });
     expect(policy.replay.answer).toBe("refused");
@@ -180,7 +181,7 @@ describe("idempotencyPolicy", () => {
     });
   });
 
-  it("speaks of errors in the profile's words and with its statuses", () => {
+  it("lists errors with the codes and statuses of the profile", () => {
     const errors = (profile: HttpOptions<Request>["profile"]) =>
       policyOf({ profile }).errors.map(({ code, status }) => `${status} ${code}`);
     expect(errors("stripe-v1")).toEqual(

@@ -1,7 +1,7 @@
-/** A service behind one profile: how often its handler ran, what it is to answer, and a clock that stands still. */
+/** A service with one profile: counts the runs of its handler, scripts its answers, and has a manual clock. */
 
-import type { HttpAttempt } from "../../src/http/exchange.ts";
 import { attemptOf, withIdempotency } from "../../src/http/fetch.ts";
+import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
 import { createGuard, type GuardOptions } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
@@ -11,7 +11,7 @@ export interface Sent {
   readonly method?: string;
   readonly path?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Text as it is; anything else as JSON. */
+  /** A string is sent unchanged, any other value as JSON. */
   readonly body?: unknown;
 }
 
@@ -19,7 +19,7 @@ export interface Scene {
   readonly clock: ManualClock;
   /** How often the handler ran. */
   runs(): number;
-  /** What the handler does from now on. */
+  /** Replaces the handler. */
   answers(
     handler: (request: Request, attempt: HttpAttempt | undefined) => Response | Promise<Response>,
   ): void;
@@ -66,7 +66,7 @@ function requestOf(
   });
 }
 
-/** A handler that answers when it is told to, and a promise that it began. */
+/** A handler that waits until it may answer, and a promise that resolves when it has started. */
 export function slow(answer: () => Response): {
   handler: () => Promise<Response>;
   began: Promise<void>;

@@ -1,10 +1,11 @@
-/** The profile adcp, over the fetch adapter: the key in the body, and what a replay says. */
+/** Tests the profile adcp, over the fetch adapter: the key in the body, and what a replay says. */
 import { describe, expect, it } from "vitest";
-import type { Reply } from "../../src/http/exchange.ts";
+import type { HttpReply } from "../../src/http/http-message.ts";
 import { withReplayedMember } from "../../src/http/profiles/replayed-member.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
 import { DAY_MS, HOUR_MS, scene, slow } from "./profile-scene.ts";
+import { REPLAYED } from "./replayed-header.ts";
 
 const KEY = "buy_01HW7J8K9P0Q1R2S";
 const BODY = { idempotency_key: KEY, budget: 5 };
@@ -21,7 +22,7 @@ describe("adcp", () => {
     ["a space", { ...BODY, idempotency_key: `${KEY} x` }],
     ["a key that is a number", { ...BODY, idempotency_key: 1234567890123456 }],
     ["no JSON", "idempotency_key"],
-  ])("AG-07 answers INVALID_REQUEST to %s, and asks the store nothing", async (_what, body) => {
+  ])("AG-07 answers INVALID_REQUEST to %s, without a call to the store", async (_what, body) => {
     const store = faultyStore(memoryStore());
     const { send, runs } = scene({ profile: "adcp" }, { store });
     const refused = await send({ body });
@@ -55,7 +56,7 @@ describe("adcp", () => {
     expect(runs()).toBe(2);
   });
 
-  it("AG-09 replays the payload byte by byte, and says replayed beside it", async () => {
+  it("AG-09 replays the payload byte for byte, and adds the member replayed", async () => {
     const { send, answers, runs } = scene({ profile: "adcp" });
     const text = '{ "status":"completed",\n  "payload":{"budget":5.00,"b":1,"a":"\\u00e9"} }';
     answers(
@@ -68,11 +69,11 @@ describe("adcp", () => {
       '{"replayed":true, "status":"completed",\n  "payload":{"budget":5.00,"b":1,"a":"\\u00e9"} }',
     );
     expect(replay.headers.has("content-digest")).toBe(false);
-    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.headers.get(REPLAYED)).toBe("true");
     expect(runs()).toBe(1);
   });
 
-  it("AG-17 answers IDEMPOTENCY_CONFLICT to other arguments, without a hint of the first", async () => {
+  it("AG-17 answers IDEMPOTENCY_CONFLICT to other arguments, without revealing the first ones", async () => {
     const { send, runs } = scene({ profile: "adcp" });
     await send({ body: { ...BODY, budget: 4711 } });
     const conflict = await send({ body: BODY });
@@ -86,7 +87,7 @@ describe("adcp", () => {
     expect(runs()).toBe(1);
   });
 
-  it("takes the same key on another task for a conflict", async () => {
+  it("treats the same key on another task as a conflict", async () => {
     const { send } = scene({ profile: "adcp" });
     await send({ path: "/create_media_buy", body: BODY });
     expect((await send({ path: "/update_media_buy", body: BODY })).status).toBe(422);
@@ -114,7 +115,7 @@ describe("adcp", () => {
     await first;
   });
 
-  it("FP-12 leaves the closed list out of the fingerprint, and nothing else", async () => {
+  it("FP-12 ignores the listed members in the fingerprint, and nothing else", async () => {
     const { send } = scene({ profile: "adcp" });
     const body = (credentials: string, url: string, trace: string) => ({
       ...BODY,
@@ -129,11 +130,11 @@ describe("adcp", () => {
     expect((await send({ body: { ...body("old", "https://a.test", "t1"), ext: null } })).status).toBe(422);
   });
 
-  it("EX-05 EX-09 answers IDEMPOTENCY_EXPIRED to a key whose time is up, after a minute's grace", async () => {
+  it("EX-05 EX-09 answers IDEMPOTENCY_EXPIRED to an expired key, after a minute's grace", async () => {
     const { send, clock, runs } = scene({ profile: "adcp" });
     await send({ body: BODY });
     clock.advance(DAY_MS + 59_999);
-    expect((await send({ body: BODY })).headers.get("idempotent-replayed")).toBe("true");
+    expect((await send({ body: BODY })).headers.get(REPLAYED)).toBe("true");
     clock.advance(1);
     const expired = await send({ body: BODY });
     expect(expired.status).toBe(409);
@@ -158,7 +159,7 @@ describe("adcp", () => {
 });
 
 describe("the member replayed", () => {
-  const reply = (body: string | Uint8Array, type = "application/json"): Reply => ({
+  const reply = (body: string | Uint8Array, type = "application/json"): HttpReply => ({
     kind: "reply",
     status: 200,
     headers: [["content-type", type]],
@@ -181,18 +182,18 @@ describe("the member replayed", () => {
     expect(marked(new TextEncoder().encode(text))).toBe(expected);
   });
 
-  it.each(["[]", "7", '"{}"', "null", "", "{", "{]"])("leaves %j as it is", (text) => {
+  it.each(["[]", "7", '"{}"', "null", "", "{", "{]"])("does not change %j", (text) => {
     expect(marked(text)).toBe(text);
   });
 
-  it("leaves other types, and bytes that are no text, as they are", () => {
+  it("does not change other types, nor bytes that are not text", () => {
     expect(marked("{}", "text/plain")).toBe("{}");
     const compressed = Uint8Array.of(0x1f, 0x8b, 0xff);
     expect(marked(compressed)).toBe(compressed);
     expect(marked("{}", "application/vnd.order+json; charset=utf-8")).toBe('{"replayed":true}');
   });
 
-  it("does not take long for a long body", () => {
+  it("is fast for a long body", () => {
     const text = JSON.stringify({ text: '\\"'.repeat(300_000), replayed: false });
     expect(marked(text)).toBe(text.replace("false", "true"));
   });

@@ -1,8 +1,9 @@
-/** The profiles acp, ucp and zalando, over the fetch adapter. */
+/** Tests the profiles acp, ucp and zalando, over the fetch adapter. */
 import { describe, expect, it } from "vitest";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { type FaultyStore, faultyStore } from "../../src/testing/faulty-store.ts";
 import { DAY_MS, scene, slow } from "./profile-scene.ts";
+import { REPLAYED } from "./replayed-header.ts";
 
 const KEY = { "idempotency-key": "550e8400-e29b-41d4-a716-446655440000" };
 
@@ -44,7 +45,7 @@ describe("acp", () => {
     await first;
   });
 
-  it("AG-04 takes a changed extension field for another request", async () => {
+  it("AG-04 treats a changed extension field as another request", async () => {
     const { send } = scene({ profile: "acp" });
     await send({ headers: KEY, body: { amount: 5, extensions: { gift: false } } });
     const conflict = await send({ headers: KEY, body: { amount: 5, extensions: { gift: true } } });
@@ -67,7 +68,7 @@ describe("acp", () => {
     }
   });
 
-  it("RP-11 does not echo what may not stand in a header", async () => {
+  it("RP-11 does not echo a value that is invalid in a header", async () => {
     const { send } = scene({ profile: "acp" });
     const refused = await send({ headers: { "idempotency-key": "a\u007fb" } });
     expect(refused.status).toBe(400);
@@ -79,7 +80,7 @@ describe("acp", () => {
     await send({ headers: KEY });
     clock.advance(DAY_MS - 60_000);
     const replay = await send({ headers: KEY });
-    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.headers.get(REPLAYED)).toBe("true");
     expect(runs()).toBe(1);
   });
 
@@ -97,7 +98,7 @@ describe("acp", () => {
     expect(runs()).toBe(2);
   });
 
-  it("calls a store that cannot answer service_unavailable", async () => {
+  it("reports an unavailable store as service_unavailable", async () => {
     const { send, runs } = scene(
       { profile: "acp" },
       { store: downStore(), storeTimeoutMs: 50, onUnavailable: "refuse" },
@@ -126,7 +127,7 @@ describe("ucp", () => {
     expect(runs()).toBe(1);
   });
 
-  it("FP-05 takes one more space for another payload", async () => {
+  it("FP-05 treats one more space as another payload", async () => {
     const { send } = scene({ profile: "ucp" });
     await send({ headers: KEY, body: '{"amount":5}' });
     expect((await send({ headers: KEY, body: '{"amount":5}' })).status).toBe(201);
@@ -156,7 +157,7 @@ describe("ucp", () => {
     expect(() => scene({ profile: "ucp", retentionMs: DAY_MS - 1 })).toThrow("needs at least");
   });
 
-  it("guards a PUT, which replaces a checkout", async () => {
+  it("protects a PUT, which replaces a checkout", async () => {
     const { send, runs } = scene({ profile: "ucp" });
     await send({ method: "PUT", headers: KEY });
     await send({ method: "PUT", headers: KEY });
@@ -185,7 +186,7 @@ describe("zalando", () => {
     await send({ headers: KEY });
     const replay = await send({ headers: KEY });
     expect(replay.status).toBe(status);
-    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.headers.get(REPLAYED)).toBe("true");
     expect(runs()).toBe(1);
   });
 });

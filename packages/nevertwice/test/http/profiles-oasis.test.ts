@@ -1,6 +1,7 @@
-/** The profile oasis, over the fetch adapter: Repeatable Requests 1.0, with the window of Azure's guidelines. */
+/** Tests the profile oasis, over the fetch adapter: Repeatable Requests 1.0, with the window of Azure's guidelines. */
 import { describe, expect, it } from "vitest";
 import { DAY_MS, type Scene, scene, slow } from "./profile-scene.ts";
+import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 const ID = "2dfc4a1e-9b1c-4a53-8d7e-0f6b2c3d4e5f";
 
@@ -55,12 +56,12 @@ describe("oasis", () => {
     expect(service.runs()).toBe(0);
   });
 
-  it("OA-04 rejects what was first sent before the window with 412, seen or not", async () => {
+  it("OA-04 rejects a request that was first sent before the window with 412, seen or not", async () => {
     const service = scene({ profile: "oasis" });
     const headers = fields(service);
     await service.send({ headers });
     service.clock.advance(DAY_MS);
-    expect((await service.send({ headers })).headers.get("idempotent-replayed")).toBe("true");
+    expect((await service.send({ headers })).headers.get(REPLAYED)).toBe("true");
     service.clock.advance(1_000);
     for (const old of [headers, fields(service, { id: "another-id", agoMs: DAY_MS + 1_000 })]) {
       const refused = await service.send({ headers: old });
@@ -71,20 +72,20 @@ describe("oasis", () => {
     expect(service.runs()).toBe(1);
   });
 
-  it("OA-04 rejects what claims to be first sent in the future, past a minute, and closes that hole", async () => {
+  it("OA-04 rejects a request that was first sent more than a minute in the future", async () => {
     const service = scene({ profile: "oasis", retentionMs: 300_000 });
     expect((await service.send({ headers: fields(service, { agoMs: -61_000 }) })).status).toBe(412);
     const headers = fields(service, { agoMs: -60_000 });
     expect((await service.send({ headers })).status).toBe(201);
     // A client whose clock is ahead is inside its window longer than the retention of an answer.
     service.clock.advance(360_000);
-    expect((await service.send({ headers })).headers.get("idempotent-replayed")).toBe("true");
+    expect((await service.send({ headers })).headers.get(REPLAYED)).toBe("true");
     service.clock.advance(1_000);
     expect((await service.send({ headers })).status).toBe(412);
     expect(service.runs()).toBe(1);
   });
 
-  it("OA-05 rejects with 501 what cannot be repeated, and runs nothing", async () => {
+  it("OA-05 rejects a request that cannot be repeated with 501, and runs nothing", async () => {
     const service = scene({ profile: "oasis", methods: ["POST"] });
     const refused = await service.send({ method: "PATCH", headers: fields(service) });
     expect(refused.status).toBe(501);
@@ -92,7 +93,7 @@ describe("oasis", () => {
     expect(service.runs()).toBe(0);
   });
 
-  it("OA-05 does not mind other methods without the fields, and judges bad fields there too", async () => {
+  it("OA-05 ignores other methods without the fields, and rejects bad fields there too", async () => {
     const service = scene({ profile: "oasis", methods: ["POST"] });
     expect((await service.send({ method: "PATCH" })).status).toBe(201);
     const bad = { ...fields(service), "repeatability-first-sent": "yesterday" };
@@ -129,7 +130,7 @@ describe("oasis", () => {
     },
   );
 
-  it("OA-08 executes again what answered 5xx, accepted", async () => {
+  it("OA-08 executes a request again after a 5xx, and accepts it", async () => {
     const service = scene({ profile: "oasis" });
     const headers = fields(service);
     service.answers(() => new Response(null, { status: 502 }));
@@ -151,11 +152,11 @@ describe("oasis", () => {
     expect(service.runs()).toBe(3);
   });
 
-  it("OA-10 takes an id in capitals for the same id", async () => {
+  it("OA-10 treats an id in upper case as the same id", async () => {
     const service = scene({ profile: "oasis" });
     await service.send({ headers: fields(service, { id: ID.toUpperCase() }) });
     const repeat = await service.send({ headers: fields(service) });
-    expect(repeat.headers.get("idempotent-replayed")).toBe("true");
+    expect(repeat.headers.get(REPLAYED)).toBe("true");
     expect(service.runs()).toBe(1);
   });
 
@@ -167,7 +168,7 @@ describe("oasis", () => {
     expect(() => scene({ profile: "oasis", retentionMs: 300_000 })).not.toThrow();
   });
 
-  it("says accepted to a duplicate of what still runs: it was not rejected", async () => {
+  it("says accepted to a duplicate of a running request", async () => {
     const service = scene({ profile: "oasis" });
     const { handler, began, finish } = slow(() => new Response("done"));
     service.answers(handler);
@@ -189,7 +190,7 @@ describe("oasis", () => {
     expect(service.runs()).toBe(0);
   });
 
-  it("leaves requests without the fields alone", async () => {
+  it("does not change requests without the fields", async () => {
     const service = scene({ profile: "oasis" });
     const answer = await service.send();
     expect(answer.status).toBe(201);
@@ -200,7 +201,7 @@ describe("oasis", () => {
     const service = scene({ profile: "oasis" });
     const first = await service.send({ headers: { ...fields(service), origin: "https://shop.test" } });
     expect(first.headers.get("access-control-expose-headers")).toBe(
-      "Idempotent-Replayed, Retry-After, Repeatability-Result",
+      `${REPLAYED_HEADER}, Retry-After, Repeatability-Result`,
     );
   });
 

@@ -1,4 +1,4 @@
-/** Services that need no profile: plain options say what they do. The same recipes stand in docs/profiles.md. */
+/** Tests services that need no profile, only options. docs/profiles.md shows the same recipes. */
 import { describe, expect, it } from "vitest";
 import { current } from "../../src/http/replay.ts";
 import { DAY_MS, scene } from "./profile-scene.ts";

@@ -1,7 +1,8 @@
-/** The profiles stripe-v1 and stripe-v2, over the fetch adapter. */
+/** Tests the profiles stripe-v1 and stripe-v2, over the fetch adapter. */
 import { describe, expect, it } from "vitest";
 import { current } from "../../src/http/replay.ts";
 import { DAY_MS, scene, slow } from "./profile-scene.ts";
+import { REPLAYED } from "./replayed-header.ts";
 
 const KEY = { "idempotency-key": "KG5LxwFBepaKHyUD" };
 
@@ -12,12 +13,12 @@ describe("stripe-v1", () => {
     await send({ headers: KEY });
     const replay = await send({ headers: KEY });
     expect(replay.status).toBe(500);
-    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.headers.get(REPLAYED)).toBe("true");
     expect(await replay.json()).toEqual({ error: "broken" });
     expect(runs()).toBe(1);
   });
 
-  it("ST-01 does not run again what threw, either", async () => {
+  it("ST-01 does not run a handler that threw again, either", async () => {
     const { send, answers, runs } = scene({ profile: "stripe-v1" });
     answers(() => {
       throw new Error("out of order");
@@ -33,7 +34,7 @@ describe("stripe-v1", () => {
     await send({ headers: KEY });
     const replay = await send({ headers: KEY });
     expect(replay.status).toBe(400);
-    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.headers.get(REPLAYED)).toBe("true");
     expect(runs()).toBe(1);
   });
 
@@ -48,7 +49,7 @@ describe("stripe-v1", () => {
     expect((await send({ headers: KEY, body: { amount: -5 } })).status).toBe(400);
     const corrected = await send({ headers: KEY, body: { amount: 5 } });
     expect(corrected.status).toBe(201);
-    expect(corrected.headers.has("idempotent-replayed")).toBe(false);
+    expect(corrected.headers.has(REPLAYED)).toBe(false);
     expect(runs()).toBe(2);
   });
 
@@ -102,7 +103,7 @@ describe("stripe-v1", () => {
     expect(runs()).toBe(2);
   });
 
-  it("ST-07 runs a key anew after 24 hours", async () => {
+  it("ST-07 runs a key again after 24 hours", async () => {
     const { send, clock, runs } = scene({ profile: "stripe-v1" });
     await send({ headers: KEY });
     clock.advance(DAY_MS - 1);
@@ -110,11 +111,11 @@ describe("stripe-v1", () => {
     expect(runs()).toBe(1);
     clock.advance(1);
     const again = await send({ headers: KEY, body: { amount: 6 } });
-    expect(again.headers.has("idempotent-replayed")).toBe(false);
+    expect(again.headers.has(REPLAYED)).toBe(false);
     expect(runs()).toBe(2);
   });
 
-  it.each([401, 429])("does not keep a %i, which says that nothing was done", async (status) => {
+  it.each([401, 429])("does not keep a %i, which means that nothing was done", async (status) => {
     const { send, answers, runs } = scene({ profile: "stripe-v1" });
     answers(() => new Response(null, { status }));
     await send({ headers: KEY });
@@ -124,18 +125,18 @@ describe("stripe-v1", () => {
 });
 
 describe("stripe-v2", () => {
-  it.each([400, 500])("ST-08 carries out again what answered %i", async (status) => {
+  it.each([400, 500])("ST-08 runs again after a %i", async (status) => {
     const { send, answers, runs } = scene({ profile: "stripe-v2" });
     answers(() => new Response(null, { status }));
     expect((await send({ headers: KEY })).status).toBe(status);
     answers(() => Response.json({ id: "new" }));
     const again = await send({ headers: KEY });
     expect(await again.json()).toEqual({ id: "new" });
-    expect(again.headers.has("idempotent-replayed")).toBe(false);
+    expect(again.headers.has(REPLAYED)).toBe(false);
     expect(runs()).toBe(2);
   });
 
-  it("ST-09 changes nothing more after a success, and answers from today's state", async () => {
+  it("ST-09 does not run again after a success, and answers from the current state", async () => {
     const order = { id: "o1", status: "open" };
     const { send, answers, runs } = scene({
       profile: "stripe-v2",
@@ -146,11 +147,11 @@ describe("stripe-v2", () => {
     order.status = "shipped";
     const replay = await send({ headers: KEY });
     expect(await replay.json()).toEqual({ id: "o1", status: "shipped" });
-    expect(replay.headers.get("idempotent-replayed")).toBe("true");
+    expect(replay.headers.get(REPLAYED)).toBe("true");
     expect(runs()).toBe(1);
   });
 
-  it("ST-10 protects a DELETE on day 29, and runs it anew on day 31", async () => {
+  it("ST-10 protects a DELETE on day 29, and runs it again on day 31", async () => {
     const { send, clock, runs } = scene({ profile: "stripe-v2" });
     const sent = { method: "DELETE", path: "/orders/1", headers: KEY };
     await send(sent);

@@ -1,4 +1,4 @@
-/** The profile x402, over the fetch adapter: the key inside the payment, and an answer that belongs to one payment. */
+/** Tests the profile x402, over the fetch adapter: the key inside the payment, and an answer that belongs to one payment. */
 import { describe, expect, it } from "vitest";
 import { scene, slow } from "./profile-scene.ts";
 
@@ -50,7 +50,7 @@ describe("x402", () => {
     expect(runs()).toBe(1);
   });
 
-  it("AG-11 answers 409 to the same id in another payment, so that nobody fetches what others paid for", async () => {
+  it("AG-11 answers 409 to the same id in another payment, so that a caller cannot fetch what another caller paid for", async () => {
     const { send } = scene({ profile: "x402" });
     await send({ headers: payment(ID) });
     const forged = await send({ headers: payment(ID, { payload: { signature: "0xforged" } }) });
@@ -63,7 +63,7 @@ describe("x402", () => {
     expect((await send({ headers: payment(ID), path: "/news" })).status).toBe(409);
   });
 
-  it("hands a lost answer back with its settlement, whatever else is replayed, on a GET too", async () => {
+  it("replays a lost answer with its settlement, on a GET too", async () => {
     const { send, answers, runs } = scene({ profile: "x402", replayHeaders: ["x-order"] });
     answers(() => new Response("sunny", { headers: { "payment-response": "eyJ9", "x-order": "7" } }));
     const sent = { method: "GET", path: "/weather", headers: payment(ID) };
@@ -75,7 +75,7 @@ describe("x402", () => {
     expect(runs()).toBe(1);
   });
 
-  it("lets a payment that failed be made again under the same id", async () => {
+  it("lets a failed payment be made again with the same id", async () => {
     const { send, answers, runs } = scene({ profile: "x402" });
     answers(() => new Response("{}", { status: 402 }));
     await send({ headers: payment(ID) });
@@ -85,7 +85,7 @@ describe("x402", () => {
     expect(runs()).toBe(2);
   });
 
-  it("does not process a resend while the first is under way", async () => {
+  it("does not process a resend while the first request runs", async () => {
     const { send, answers, runs } = scene({ profile: "x402" });
     const { handler, began, finish } = slow(() => new Response("sunny"));
     answers(handler);
@@ -97,7 +97,7 @@ describe("x402", () => {
     expect(runs()).toBe(1);
   });
 
-  it("lets the handler ask for a payment, but refuses one without an id where ids are required", async () => {
+  it("lets the handler ask for a payment, but refuses one without an id if ids are required", async () => {
     const { send, answers, runs } = scene({ profile: "x402", required: true });
     answers(() => new Response("{}", { status: 402, headers: { "payment-required": "e30=" } }));
     expect((await send()).status).toBe(402);
@@ -110,7 +110,7 @@ describe("x402", () => {
     expect(runs()).toBe(1);
   });
 
-  it("runs payments without an id each time where ids are not required", async () => {
+  it("runs payments without an id each time if ids are not required", async () => {
     const { send, runs } = scene({ profile: "x402" });
     await send({ headers: payment(undefined) });
     await send({ headers: payment(undefined) });
@@ -133,7 +133,7 @@ describe("x402", () => {
     expect(runs()).toBe(0);
   });
 
-  it("reads nothing that a payment only inherits", async () => {
+  it("ignores inherited members of a payment", async () => {
     const { send, runs } = scene({ profile: "x402", required: true });
     const text = `{"__proto__":{"extensions":{"payment-identifier":{"info":{"id":"${ID}"}}}}}`;
     const headers = { "payment-signature": Buffer.from(text).toString("base64") };
@@ -141,7 +141,7 @@ describe("x402", () => {
     expect(runs()).toBe(0);
   });
 
-  it("takes the alphabet of addresses as well", async () => {
+  it("accepts the URL-safe base64 alphabet as well", async () => {
     const { send, runs } = scene({ profile: "x402" });
     const { "payment-signature": value = "" } = payment(ID, { note: "???>>>" });
     expect(value).toMatch(/[+/]/);

@@ -1,4 +1,4 @@
-/** What profiles have in common: your own options stand above them, and docs/profiles.md says what each changes. */
+/** Rules for all profiles: given options override them, and docs/profiles.md describes each. */
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { type HttpOptions, idempotencyPolicy, type ProfileName } from "../../src/http/index.ts";
@@ -10,7 +10,7 @@ import { DAY_MS, scene } from "./profile-scene.ts";
 const KEY = { "idempotency-key": "8e03978e-40d5-43e8-bc93-6894a57f9324" };
 
 describe("a single option", () => {
-  it("stands above the profile", async () => {
+  it("overrides the profile", async () => {
     const { send, clock, runs } = scene({
       profile: "stripe-v1",
       methods: ["PUT"],
@@ -29,12 +29,12 @@ describe("a single option", () => {
     expect(runs()).toBe(4);
   });
 
-  it("that is undefined leaves the profile its say", async () => {
+  it("that is undefined does not override the profile", async () => {
     const { send } = scene({ profile: "acp", required: undefined, methods: undefined });
     expect((await send()).status).toBe(400);
   });
 
-  it("moves the key of a profile elsewhere", async () => {
+  it("can move the key of a profile", async () => {
     const { send, runs } = scene({ profile: "adcp", keyField: "request_id", keyPattern: /^r\d+$/ });
     await send({ body: { request_id: "r1", budget: 5 } });
     expect(await (await send({ body: { request_id: "r1", budget: 5 } })).json()).toEqual({
@@ -44,7 +44,7 @@ describe("a single option", () => {
     expect(runs()).toBe(1);
   });
 
-  it("names another header for the payment, or for the id of a repeatable request", async () => {
+  it("can name another header for the payment, or for the id of a repeatable request", async () => {
     const paying = scene({ profile: "x402", header: "X-PAYMENT" });
     const id = "pay_7d5d747be160e280504c099d984bcfe0";
     const payment = JSON.stringify({ extensions: { "payment-identifier": { info: { id } } } });
@@ -61,7 +61,7 @@ describe("a single option", () => {
   });
 });
 
-it("allows no header to browsers of other origins where the key is in the body", async () => {
+it("allows no header to other origins if the key is in the body", async () => {
   const { send, answers } = scene({ profile: "adcp" });
   answers(() => new Response(null, { status: 204 }));
   const headers = { origin: "https://shop.test", "access-control-request-method": "POST" };
@@ -69,12 +69,12 @@ it("allows no header to browsers of other origins where the key is in the body",
   expect(preflight.headers.has("access-control-allow-headers")).toBe(false);
 });
 
-it("refuses a profile that there is none of", () => {
+it("refuses an unknown profile", () => {
   expect(() => scene({ profile: "stripe" as ProfileName })).toThrow("profile is");
 });
 
 describe("docs/profiles.md", () => {
-  it("has a row for every profile, with what the code says", async () => {
+  it("has a row for every profile that agrees with the code", async () => {
     const page = await readFile(new URL("../../../../docs/profiles.md", import.meta.url), "utf8");
     const [table = ""] = page.split("\n## ");
     const rows = table.split("\n").filter((line) => /^\| `[\w-]+` \|/.test(line));
@@ -121,8 +121,8 @@ function keptOf(statuses: readonly { readonly status: string; readonly outcome: 
 
 function errorCell(
   errors: readonly { readonly code: string; readonly status: number }[],
-  words: readonly string[],
+  codes: readonly string[],
 ): string {
-  const error = errors.find((candidate) => words.includes(candidate.code));
+  const error = errors.find((candidate) => codes.includes(candidate.code));
   return error === undefined ? "none" : `${error.status} ${code(error.code)}`;
 }

@@ -1,4 +1,4 @@
-/** When what was counted is free again, and that at no time more is alive than the quota allows. */
+/** Tests when what was counted is free again, and that at no time more is alive than the quota allows. */
 import { describe, expect, test } from "vitest";
 import type { RecordView } from "../../src/core/operator.ts";
 import type { Store } from "../../src/core/store.ts";
@@ -111,7 +111,7 @@ describe("keys whose retention ends", () => {
   });
 });
 
-describe("a clock that goes back by hours", () => {
+describe("a clock that is set back by hours", () => {
   function back(quota: number) {
     let time = 10 * HOUR_MS;
     const clock = { now: () => time };
@@ -146,7 +146,7 @@ describe("a clock that goes back by hours", () => {
   });
 });
 
-test("the longest retention that there is can be counted too", async () => {
+test("the longest possible retention can be counted too", async () => {
   const [layer] = scene(1, { quota: 200, retentionMs: 3_155_760_000_000 }).layers as [Layer];
   expect(await layer.status("a")).toBe(201);
 });
@@ -162,7 +162,7 @@ test("a retention that is shorter than a call of the store can be counted too", 
   expect(charge).toBeDefined();
 });
 
-describe("the keys that are alive", () => {
+describe("the stored keys", () => {
   const RETENTION_MS = 2 * HOUR_MS;
 
   test("are never more than the quota when a block's last key comes late in the life of the block", async () => {

@@ -1,4 +1,4 @@
-/** What several processes let through together: never more than the quota, and all of it but a block a process. */
+/** Tests what several processes let through together: never more than the quota, and all of it but a block a process. */
 import { describe, expect, test } from "vitest";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { countingAlone, flood, layerOn, processes } from "./quota-scene.ts";
@@ -6,7 +6,7 @@ import { countingAlone, flood, layerOn, processes } from "./quota-scene.ts";
 /** The largest block of a limit: a 64th of it. */
 const blockOf = (limit: number) => Math.ceil(limit / 64);
 
-describe("processes that share a store", () => {
+describe("HTTP layers that share a store", () => {
   test.each([
     [1, 3],
     [2, 3],
@@ -24,7 +24,7 @@ describe("processes that share a store", () => {
     expect(counts).toEqual({ 201: through, 429: quota * 2 + 200 - through });
   });
 
-  test("a twin that counts for itself alone lets more through, so these tests would find it", async () => {
+  test("a broken twin that does not share its counts lets more through, so these tests can fail", async () => {
     const shared = memoryStore();
     const twins = Array.from({ length: 2 }, () =>
       layerOn(countingAlone(shared, memoryStore()), { quota: 100 }),

@@ -9,6 +9,7 @@ import { manualClock } from "../../src/testing/manual-clock.ts";
 import { type NotingStore, notingStore } from "./conformance/service.ts";
 import { HOUR_MS } from "./profile-scene.ts";
 import { flood, type Layer, layerOn, QUOTA_OPERATION } from "./quota-scene.ts";
+import { REPLAYED } from "./replayed-header.ts";
 
 type Options = Partial<HttpOptions<Request>>;
 
@@ -42,7 +43,7 @@ async function statuses(layer: Pick<Layer, "status">, keys: readonly string[]): 
 
 const numbered = (count: number, name = "key") => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
-describe("what is counted", () => {
+describe("counted keys", () => {
   test.each([1, 2, 3, 10, 63, 64, 65, 100, 130])(
     "a quota of %i lets exactly that many keys through",
     async (quota) => {
@@ -64,7 +65,7 @@ describe("what is counted", () => {
     for (const name of names) expect(await status("second", name)).toBe(429);
   });
 
-  test("keys that belong to anyone are counted together", async () => {
+  test('with scope "anyone" all keys are counted together', async () => {
     const { send } = scene({ quota: 2, scope: "anyone" });
     const answers = ["a", "b", "c"].map((tenant, i) => ({ tenant, key: `key-${i}` }));
     const seen: number[] = [];
@@ -72,18 +73,17 @@ describe("what is counted", () => {
     expect(seen).toEqual([201, 201, 429]);
   });
 
-  test("keys that belong to anyone are counted once for their scope and once for all together", async () => {
+  test('with scope "anyone" a key counts for its scope and for the total', async () => {
     const layer = scene({ quota: { keys: 5, totalKeys: 5 }, scope: "anyone" });
     expect(await statuses(layer, numbered(6))).toEqual([201, 201, 201, 201, 201, 429]);
   });
 
-  test("a key that is known is answered however full the quota is, and costs nothing", async () => {
+  test("a known key is answered when the quota is full, and counts nothing", async () => {
     const { send, runs, ...layer } = scene({ quota: 2 });
     await send({ key: "a" });
-    for (let i = 0; i < 20; i++)
-      expect((await send({ key: "a" })).headers.get("idempotent-replayed")).toBe("true");
+    for (let i = 0; i < 20; i++) expect((await send({ key: "a" })).headers.get(REPLAYED)).toBe("true");
     expect(await statuses(layer, ["b", "c"])).toEqual([201, 429]);
-    expect((await send({ key: "a" })).headers.get("idempotent-replayed")).toBe("true");
+    expect((await send({ key: "a" })).headers.get(REPLAYED)).toBe("true");
     expect(runs()).toBe(2);
   });
 
@@ -115,7 +115,7 @@ describe("what is counted", () => {
 });
 
 describe("bytes", () => {
-  test("an answer counts with its header and body, and no new key is taken once they are spent", async () => {
+  test("an answer counts with its headers and body, and no new key is accepted after the limit", async () => {
     const { send } = scene({ quota: { bytes: 1_000 } });
     const kept = "content-type".length + "text/plain;charset=UTF-8".length + 64;
     const seen: number[] = [];
@@ -125,12 +125,12 @@ describe("bytes", () => {
     const refused = await send({ key: "another" });
     expect(await refused.json()).toMatchObject({
       code: "quota-exceeded",
-      detail: "The kept answers of this caller have as many bytes as they may have.",
+      detail: "The kept responses of this caller have reached their limit of bytes.",
     });
     expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
   });
 
-  test("one answer may be larger than all that is left, and what it took too much is paid from later blocks", async () => {
+  test("one answer may exceed the rest of the limit, and the excess is paid from later blocks", async () => {
     const { send, clock } = scene({ quota: { bytes: 64_000 }, retentionMs: HOUR_MS });
     expect((await send({ key: "large", bytes: 50_000 })).status).toBe(201);
     expect((await send({ key: "next", bytes: 13_000 })).status).toBe(201);
@@ -140,7 +140,7 @@ describe("bytes", () => {
     expect((await send({ key: "refused" })).status).toBe(201);
   });
 
-  test("an answer that is not kept has no bytes, and one that is too large has those of its header", async () => {
+  test("an answer that is not kept counts no bytes, and one that is too large counts its headers only", async () => {
     const { send } = scene({ quota: { bytes: 200 }, maxOutcomeBytes: 1_000 });
     for (let i = 0; i < 5; i++)
       expect((await send({ key: `failed-${i}`, bytes: 500, status: 500 })).status).toBe(500);
@@ -149,7 +149,7 @@ describe("bytes", () => {
     expect((await send({ key: "refused" })).status).toBe(429);
   });
 
-  test("requests that are under way may overdraw by an answer each, and by no more", async () => {
+  test("running requests may exceed the limit by at most one answer each", async () => {
     const { send, runs } = scene({ quota: { bytes: 10_000 } });
     const width = 8;
     await flood([{ send, runs } as Layer], 400, (i) => ({ key: `key-${i}`, bytes: 964 }), width);
@@ -161,13 +161,13 @@ describe("bytes", () => {
 describe("all scopes together", () => {
   const invented = (index: number) => ({ key: "key", tenant: `stranger-${index}` });
 
-  test("a stranger who invents owners is stopped at the total", async () => {
+  test("a caller who invents scopes is stopped at the total", async () => {
     const layer = scene({ quota: { keys: 10, totalKeys: 20 } });
     const { through, counts } = await flood([layer], 200, invented);
     expect([through, counts]).toEqual([20, { 201: 20, 429: 180 }]);
     expect(await (await layer.send(invented(999))).json()).toMatchObject({
       code: "quota-exceeded",
-      detail: "All callers together have as many keys alive as they may have.",
+      detail: "All callers together have reached the limit of stored keys.",
     });
   });
 
@@ -185,11 +185,11 @@ describe("all scopes together", () => {
     const { through } = await flood([layer], 50, (i) => ({ ...invented(i), bytes: 64 }), 1);
     expect(through).toBe(10);
     expect(await (await layer.send(invented(999))).json()).toMatchObject({
-      detail: "The kept answers of all callers together have as many bytes as they may have.",
+      detail: "The kept responses of all callers together have reached the limit of bytes.",
     });
   });
 
-  test("what a refused stranger leaves in the store is nothing", async () => {
+  test("a refused caller leaves nothing in the store", async () => {
     const layer = scene({ quota: { keys: 5, bytes: 1_000, totalKeys: 4, totalBytes: 100_000 } });
     await flood([layer], 4, invented);
     const before = (await layer.guard.list({ limit: 1_000 })).records.length;
@@ -198,7 +198,7 @@ describe("all scopes together", () => {
   });
 });
 
-describe("what it costs", () => {
+describe("calls to the store", () => {
   test("while a block has something left, a first request takes two calls and a replay one", async () => {
     const { send, asked } = scene({
       quota: { keys: 6_400, bytes: 64_000_000, totalKeys: 64_000, totalBytes: 64e7 },
@@ -213,13 +213,13 @@ describe("what it costs", () => {
     }
   });
 
-  test("a new block costs one look, one claim and one completion", async () => {
+  test("a new block costs one read, one claim and one completion", async () => {
     const { send, asked } = scene({ quota: 6_400 });
     await send({ key: "first" });
     expect(asked()).toEqual(["read", "claim", "complete", "claim", "complete"]);
   });
 
-  test("once it is full, a flood of strangers costs one look each, and 64 claims now and then", async () => {
+  test("when it is full, a flood of new keys costs one read each, and 64 claims from time to time", async () => {
     const { asked, blocks, clock, ...layer } = scene({ quota: 640 });
     await flood([layer], 640);
     asked();
@@ -253,7 +253,7 @@ describe("what it costs", () => {
     expect(blocksIn(calls)).toHaveLength(1);
   });
 
-  test("layers that keep answers for different times take blocks of their own", async () => {
+  test("layers with different retentions take separate blocks", async () => {
     const { store, calls } = notingStore(memoryStore());
     const guard = createGuard({ store, purgeEveryMs: 0 });
     for (const retentionMs of [HOUR_MS, 2 * HOUR_MS, undefined]) {
@@ -322,7 +322,7 @@ describe("a store that fails", () => {
     expect([await status("a"), runs()]).toEqual([503, 0]);
   });
 
-  test("lets another process take the block of one that died while taking it", async () => {
+  test("lets another guard take the block of one that died while taking it", async () => {
     const clock = manualClock();
     const store = memoryStore({ clock });
     const dying = { ...store, complete: () => new Promise<boolean>(() => {}) };
@@ -334,7 +334,7 @@ describe("a store that fails", () => {
     expect(await other.status("b")).toBe(201);
   });
 
-  test("is answered store-full when it is full, whatever the policy says", async () => {
+  test("answers store-full when it is full, whatever the policy says", async () => {
     const store = memoryStore({ maxRecords: 1 });
     const { send } = scene({ quota: 5, onUnavailable: "proceed", scope: "anyone" }, { store });
     await send({ key: "a" });
@@ -350,7 +350,7 @@ describe("the policies of the guard", () => {
     { onCompleted: "reject" },
     { onPending: "wait" },
     { onFailure: "remember" },
-  ] as const satisfies readonly Partial<GuardOptions>[])("%o leave the count as it is", async (policy) => {
+  ] as const satisfies readonly Partial<GuardOptions>[])("%o do not change the count", async (policy) => {
     expect(await statuses(scene({ quota: 2, ...policy }), numbered(4))).toEqual([201, 201, 429, 429]);
   });
 });
@@ -359,9 +359,9 @@ describe("the option", () => {
   test.each([
     [0, "quota is 0; it must be a whole number from 1"],
     [1.5, "quota is 1.5; it must be a whole number"],
-    ["10", "quota must be a number of keys, or an object of keys, bytes, totalKeys, totalBytes."],
-    [[5], "quota must be a number of keys, or an object of keys, bytes, totalKeys, totalBytes."],
-    [{ key: 5 }, "quota must be a number of keys, or an object of keys, bytes, totalKeys, totalBytes."],
+    ["10", "quota must be a number of keys, or an object with keys, bytes, totalKeys, totalBytes."],
+    [[5], "quota must be a number of keys, or an object with keys, bytes, totalKeys, totalBytes."],
+    [{ key: 5 }, "quota must be a number of keys, or an object with keys, bytes, totalKeys, totalBytes."],
     [{ keys: 0 }, "quota.keys is 0; it must be a whole number from 1"],
     [{ bytes: "1 MiB" }, 'quota.bytes is "1 MiB"; it must be a whole number'],
     [{ totalKeys: null }, "quota.totalKeys is null; it must be a whole number"],
@@ -369,7 +369,7 @@ describe("the option", () => {
     expect(() => scene({ quota: quota as number })).toThrow(message);
   });
 
-  test("limits nothing where no limit is given", async () => {
+  test("limits nothing if no limit is given", async () => {
     const { asked, ...layer } = scene({ quota: { keys: undefined, bytes: undefined } });
     expect(await layer.status("a")).toBe(201);
     expect(asked()).toEqual(["claim", "complete"]);

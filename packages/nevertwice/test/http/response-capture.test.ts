@@ -4,11 +4,11 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import type { HttpResponse } from "../../src/http/exchange.ts";
-import { type CaptureHow, ResponseCapture } from "../../src/http/response-capture.ts";
+import type { HttpResponse } from "../../src/http/http-message.ts";
+import { type CaptureOptions, ResponseCapture } from "../../src/http/response-capture.ts";
 import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
 
-const HOLD: CaptureHow = {
+const HOLD: CaptureOptions = {
   exchange: {
     maxHeldBytes: 1_000,
     holds: (_status, header) => header("content-type") !== "text/event-stream",
@@ -26,7 +26,7 @@ interface Held {
 }
 
 /** A server whose answers are all held until the test lets them go. */
-async function holding(handler: Handler, how: Partial<CaptureHow> = {}): Promise<Held> {
+async function holding(handler: Handler, how: Partial<CaptureOptions> = {}): Promise<Held> {
   const { promise, resolve } = deferred<ResponseCapture>();
   const port = await listen((req, res) => {
     const capture = new ResponseCapture(res, { ...HOLD, ...how });
@@ -61,7 +61,7 @@ const ANSWERS: Record<string, Handler> = {
   "a head, then a text": (res) => res.writeHead(201, { "X-One": "1", "x-two": 2 }).end("done"),
   "a head in turn": (res) => res.writeHead(201, ["X-One", "1", "X-Two", "2"]).end("done"),
   "a head with a reason": (res) => res.writeHead(299, "Fine Enough", { "X-One": "1" }).end("done"),
-  "a reason of its own": (res) => {
+  "its own reason phrase": (res) => {
     res.statusMessage = "Very Well";
     res.end("done");
   },
@@ -75,12 +75,12 @@ const ANSWERS: Record<string, Handler> = {
     res.appendHeader("Set-Cookie", "b=2");
     res.end("done");
   },
-  "a length of its own": (res) => {
+  "its own Content-Length": (res) => {
     res.setHeader("Content-Length", 4);
     res.write("do");
     res.end("ne");
   },
-  "chunks of its own": (res) => {
+  "its own chunks": (res) => {
     res.setHeader("Transfer-Encoding", "chunked");
     res.end("done");
   },
@@ -96,7 +96,7 @@ const ANSWERS: Record<string, Handler> = {
     res.end("done");
   },
   "no content": (res) => res.writeHead(204).end(),
-  "a body where there is none": (res) => res.writeHead(204).end("nobody sees this"),
+  "a body where there is none": (res) => res.writeHead(204).end("this is not sent"),
   "not modified": (res) => res.writeHead(304, { ETag: '"1"' }).end(),
   "reset content": (res) => res.writeHead(205).end(),
   "a redirect": (res) => res.writeHead(303, { Location: "/orders/1" }).end(),
@@ -160,7 +160,7 @@ const ANSWERS: Record<string, Handler> = {
 
 const LINES = ["POST / HTTP/1.1", "HEAD / HTTP/1.1", "POST / HTTP/1.0"];
 
-/** Lets every answer go as soon as it is known. */
+/** Releases every answer at once. */
 function lettingGo(handler: Handler): RequestListener {
   return async (req, res) => {
     const capture = new ResponseCapture(res, HOLD);
@@ -171,8 +171,8 @@ function lettingGo(handler: Handler): RequestListener {
   };
 }
 
-describe("what is let go", () => {
-  it.each(Object.keys(ANSWERS))("is what the bare server sends: %s", async (name) => {
+describe("a released response", () => {
+  it.each(Object.keys(ANSWERS))("equals that of the bare server: %s", async (name) => {
     const handler = ANSWERS[name] as Handler;
     const bare = await listen((req, res) => void handler(res, req));
     const held = await listen(lettingGo(handler));
@@ -196,8 +196,8 @@ describe("what is let go", () => {
   });
 });
 
-describe("while it is held", () => {
-  it("no byte leaves", async () => {
+describe("a held response", () => {
+  it("sends no byte", async () => {
     const { port, capture } = await holding((res) => {
       res.writeHead(201, { "X-One": "1" });
       res.write("one,");
@@ -213,7 +213,7 @@ describe("while it is held", () => {
     expect(parsed(await wire.closed())).toMatchObject({ line: "HTTP/1.1 201 Created", body: "one,two" });
   });
 
-  it("tells all lines of its head, whichever way they were set", async () => {
+  it("reports all lines of its head, in whichever way they were set", async () => {
     const { port, capture } = await holding((res) => {
       res.setHeader("X-One", 1);
       res.setHeader("X-Two", "replaced");
@@ -232,7 +232,7 @@ describe("while it is held", () => {
     ]);
   });
 
-  it("looks sent to the handler: its head is fixed, its end is over", async () => {
+  it("looks sent to the handler: its head is fixed and it has ended", async () => {
     const seen: unknown[] = [];
     const { port, capture } = await holding((res) => {
       seen.push(res.headersSent, res.writableEnded);
@@ -269,7 +269,7 @@ describe("while it is held", () => {
     expect(parsed(await answered)).toMatchObject({ line: "HTTP/1.1 201 Created", body: "first" });
   });
 
-  it("refuses what node refuses, where the handler sees it", async () => {
+  it("throws the same errors as Node, in the handler", async () => {
     const codes: unknown[] = [];
     const { port, capture } = await holding((res) => {
       for (const mistake of [
@@ -301,7 +301,7 @@ describe("while it is held", () => {
     expect(parsed(await answered).body).toBe("fine");
   });
 
-  it("adds lines to the values that the application set, however it set them", async () => {
+  it("adds lines to the values that the application set, in whichever way", async () => {
     const added = [["x-added", "ours"]] as const;
     for (const handler of [
       (res: ServerResponse) => res.setHeader("X-Added", "theirs").end(),
@@ -321,7 +321,7 @@ describe("while it is held", () => {
     }
   });
 
-  it("calls the writers back, but whoever waits for the end only when it has gone", async () => {
+  it("calls writers back at once, and the callback of end only when the response was sent", async () => {
     const called: string[] = [];
     const { port, capture } = await holding((res) => {
       res.on("finish", () => called.push("finish"));
@@ -339,8 +339,8 @@ describe("while it is held", () => {
   });
 });
 
-describe("what is streamed", () => {
-  it("is known as soon as it is longer than what is worth holding", async () => {
+describe("a streamed response", () => {
+  it("is detected when it exceeds maxHeldBytes", async () => {
     const { port, capture } = await holding((res) => {
       res.write("x".repeat(1_000));
       res.write("y");
@@ -349,19 +349,19 @@ describe("what is streamed", () => {
     expect(shown(await (await capture()).response).body).toBeUndefined();
   });
 
-  it("is whole at exactly that length", async () => {
+  it("is held whole at exactly that length", async () => {
     const { port, capture } = await holding((res) => res.end("x".repeat(1_000)));
     void exchange(port, requestText("")).catch(() => {});
     expect((await (await capture()).response).body).toHaveLength(1_000);
   });
 
-  it("is one text that is longer than that, too", async () => {
+  it("is also a single text that is longer", async () => {
     const { port, capture } = await holding((res) => res.end("x".repeat(1_001)));
     void exchange(port, requestText("")).catch(() => {});
     expect((await (await capture()).response).body).toBeUndefined();
   });
 
-  it("is known at its head for events, and when the handler flushes its head", async () => {
+  it("is detected by its head for events, and when the handler flushes its head", async () => {
     for (const handler of [
       (res: ServerResponse) => res.writeHead(200, { "Content-Type": "text/event-stream" }),
       (res: ServerResponse) => res.flushHeaders(),
@@ -384,7 +384,7 @@ describe("what is streamed", () => {
     expect(await wire.until((text) => text.endsWith("\r\n\r\n"))).toMatch(/^HTTP\/1.1 200 OK/);
   });
 
-  it("presses back until it is let go, so that a long one is never in memory", async () => {
+  it("applies backpressure until it is released, so that a long one is never held in memory", async () => {
     const PIECE = Buffer.alloc(64 * 1024, "x");
     const PIECES = 800;
     let pulled = 0;
@@ -411,37 +411,37 @@ describe("what is streamed", () => {
     expect(size).toBeGreaterThan(PIECES * PIECE.length);
   });
 
-  it("wakes whoever waits for more, and tells blocked writers when their piece has gone", async () => {
-    const told: string[] = [];
+  it("emits drain, and calls blocked writers back when their chunk was sent", async () => {
+    const notified: string[] = [];
     const { port, capture } = await holding(async (res) => {
-      told.push(`first ${res.write("x".repeat(2_000), () => told.push("first gone"))}`);
+      notified.push(`first ${res.write("x".repeat(2_000), () => notified.push("first gone"))}`);
       await once(res, "drain");
-      told.push("drain");
+      notified.push("drain");
       res.end("rest");
     });
     const answered = exchange(port, requestText(""));
     const held = await capture();
     await held.response;
     for (let i = 0; i < 5; i++) await turn();
-    expect(told).toEqual(["first false"]);
+    expect(notified).toEqual(["first false"]);
     held.release();
     expect(parsed(await answered).body).toBe(`${"x".repeat(2_000)}rest`);
-    expect(told.sort()).toEqual(["drain", "first false", "first gone"]);
+    expect(notified.sort()).toEqual(["drain", "first false", "first gone"]);
   });
 
-  it("tells a blocked writer that its piece has gone, also if it was the last", async () => {
-    const told = deferred();
+  it("calls a blocked writer back when its chunk was sent, also for the last chunk", async () => {
+    const notified = deferred();
     const { port, capture } = await holding((res) => {
-      res.write("x".repeat(2_000), () => told.resolve());
+      res.write("x".repeat(2_000), () => notified.resolve());
       res.end();
     });
     const answered = exchange(port, requestText(""));
     (await capture()).release();
-    await told.promise;
+    await notified.promise;
     expect(parsed(await answered).body).toHaveLength(2_000);
   });
 
-  it("is not in our hands any more once it is let go", async () => {
+  it("is no longer captured after it was released", async () => {
     const { promise, resolve } = deferred<ServerResponse>();
     const { port, capture } = await holding((res) => {
       res.flushHeaders();
@@ -460,7 +460,7 @@ describe("what is streamed", () => {
     });
   });
 
-  it("goes through what others put on the response after us, to its end", async () => {
+  it("passes through methods that other layers installed after the capture", async () => {
     const { port, capture } = await holding((res) => {
       const { write, end } = res;
       res.write = (chunk: string) => write.call(res, chunk.toUpperCase(), "utf8");
@@ -477,8 +477,8 @@ describe("what is streamed", () => {
   });
 });
 
-describe("what others put on the response before us", () => {
-  it("sees the answer when it is let go, and what it adds to the head is not told", async () => {
+describe("a layer that wrapped the response before the capture", () => {
+  it("sees the answer when it is released, and the headers that it adds are not reported", async () => {
     const sent: string[] = [];
     const port = await listen(async (_req, res) => {
       const { writeHead, end } = res;
@@ -502,7 +502,7 @@ describe("what others put on the response before us", () => {
     expect(answer.body).toBe("DONE");
   });
 
-  it("may be another capture: each holds and lets go for itself", async () => {
+  it("may be another capture: each holds and releases separately", async () => {
     let isLetGo = false;
     const port = await listen(async (_req, res) => {
       const outer = new ResponseCapture(res, HOLD);
@@ -519,7 +519,7 @@ describe("what others put on the response before us", () => {
   });
 });
 
-describe("an answer that is replaced", () => {
+describe("a discarded answer", () => {
   const BEGUN: Record<string, Handler> = {
     "one in one piece": (res) => res.setHeader("X-Handler", "1").end("the handler's"),
     "one with a head of every kind": (res) => {
@@ -546,7 +546,7 @@ describe("an answer that is replaced", () => {
     res.setHeader("X-Own", "2").end("ours");
   };
 
-  it.each(Object.keys(BEGUN))("is never seen: %s", async (name) => {
+  it.each(Object.keys(BEGUN))("is never sent: %s", async (name) => {
     const port = await listen(async (req, res) => {
       res.setHeader("X-Before", "1");
       if (req.url !== "/begun") return void ours(res);
@@ -570,7 +570,7 @@ describe("an answer that is replaced", () => {
     expect(first).toMatch(/\r\nDate: /);
   });
 
-  it("leaves nothing in an answer that comes in pieces", async () => {
+  it("leaves nothing in a later answer that is sent in chunks", async () => {
     const port = await listen(async (_req, res) => {
       const held = new ResponseCapture(res, HOLD);
       res.addTrailers({ "X-Sum": "1" });
@@ -590,15 +590,15 @@ describe("an answer that is replaced", () => {
   });
 });
 
-describe("a client that goes away", () => {
+describe("a client that disconnects", () => {
   /** Goes away while the handler runs; `after` is what the handler does then. */
-  async function gone(before: Handler, after: Handler, how: Partial<CaptureHow> = {}) {
+  async function gone(before: Handler, after: Handler, how: Partial<CaptureOptions> = {}) {
     const events: string[] = [];
-    const { promise: isGone, resolve: told } = deferred<void>();
+    const { promise: isGone, resolve: notified } = deferred<void>();
     const { promise: isStarted, resolve: started } = deferred<void>();
     const { port, capture } = await holding(async (res, req) => {
       res.on("close", () => events.push("close"));
-      req.socket.on("close", () => told());
+      req.socket.on("close", () => notified());
       before(res, req);
       started();
       await isGone;
@@ -614,7 +614,7 @@ describe("a client that goes away", () => {
     return { capture: await capture(), events };
   }
 
-  it("is not seen by the handler before its answer is whole", async () => {
+  it("is hidden from the handler until its answer is complete", async () => {
     const { capture, events } = await gone(
       () => {},
       (res) => res.writeHead(201).end("done"),
@@ -634,7 +634,7 @@ describe("a client that goes away", () => {
     capture.release();
   });
 
-  it("does not stop what was begun", async () => {
+  it("does not stop an answer that was begun", async () => {
     const source = new Readable({ read() {} });
     const { capture } = await gone(
       (res) => {
@@ -650,7 +650,7 @@ describe("a client that goes away", () => {
     capture.release();
   });
 
-  it("is found gone by a handler that starts afterwards, and is told once", async () => {
+  it("is hidden from a handler that starts afterwards, and close is emitted once", async () => {
     const events: string[] = [];
     const { promise, resolve } = deferred<HttpResponse>();
     const port = await listen(async (_req, res) => {
@@ -670,7 +670,7 @@ describe("a client that goes away", () => {
     expect(events).toEqual(["close"]);
   });
 
-  it("leaves an answer that was begun and never ends known as streamed, in a while", async () => {
+  it("makes an answer that was begun and never ends count as streamed after goneMs", async () => {
     const { capture } = await gone(
       (res) => res.writeHead(201).write("one"),
       () => {},
@@ -680,7 +680,7 @@ describe("a client that goes away", () => {
     capture.release();
   });
 
-  it("leaves an answer that is begun afterwards and never ends known as streamed, in a while", async () => {
+  it("makes an answer that is begun afterwards and never ends count as streamed after goneMs", async () => {
     const { capture } = await gone(
       () => {},
       (res) => res.write("one"),
@@ -690,7 +690,7 @@ describe("a client that goes away", () => {
     capture.release();
   });
 
-  it("leaves an answer that is cut off for its sake known as streamed", async () => {
+  it("makes an answer that is destroyed because of it count as streamed", async () => {
     const { capture } = await gone(
       (res) => res.write("one"),
       (res) => res.destroy(),
@@ -699,7 +699,7 @@ describe("a client that goes away", () => {
     capture.release();
   });
 
-  it("is dropped a whole answer without a sound, also one that is replaced", async () => {
+  it("drops a complete answer without an error, also a replaced one", async () => {
     for (const end of ["release", "discard"] as const) {
       const { capture, events } = await gone(
         () => {},
@@ -717,7 +717,7 @@ describe("a client that goes away", () => {
 });
 
 describe("a response that the handler destroys", () => {
-  it("is no answer, and is cut off when that is settled", async () => {
+  it("is not an answer, and the connection is closed after the attempt has ended", async () => {
     const seen: boolean[] = [];
     const { port, capture } = await holding((res) => {
       res.write("half");
@@ -734,7 +734,7 @@ describe("a response that the handler destroys", () => {
     expect(await wire.closed()).toBe("");
   });
 
-  it("is cut off after its whole answer has gone", async () => {
+  it("closes the connection after its whole answer was sent", async () => {
     const { port, capture } = await holding((res) => {
       res.end("done");
       res.destroy();
@@ -746,7 +746,7 @@ describe("a response that the handler destroys", () => {
     expect(parsed(await answered).body).toBe("done");
   });
 
-  it("is what becomes of a pipeline whose source fails", async () => {
+  it("is the result of a pipeline whose source fails", async () => {
     const { port, capture } = await holding((res) => {
       const source = new Readable({ read() {} });
       source.push("half");

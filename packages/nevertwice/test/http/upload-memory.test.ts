@@ -1,4 +1,4 @@
-/** A hundred megabytes, up and down, do not pass through memory: what is alive meanwhile is measured after collections. */
+/** Tests that a hundred megabytes, up and down, do not pass through memory: what is alive meanwhile is measured after collections. */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";
@@ -67,7 +67,7 @@ function measuring(): Memory & { report(title: string): void } {
 async function* chunks(memory: Memory): AsyncGenerator<Uint8Array> {
   for (let i = 1; i <= CHUNKS; i++) {
     if (i % SAMPLE_EVERY === 0) memory.sample();
-    // A copy each, so that whoever keeps them keeps a hundred megabytes.
+    // Each chunk is a copy, so code that keeps them would hold a hundred megabytes.
     yield CHUNK.slice();
   }
 }
@@ -129,7 +129,7 @@ const HARNESSES = {
 } as unknown as Readonly<Record<string, AdapterHarness<unknown>>>;
 
 describe.each(Object.entries(HARNESSES))("%s", { timeout: 60_000 }, (name, harness) => {
-  test("an upload of 100 MiB in chunks is refused without being held", async () => {
+  test("a chunked upload of 100 MiB is refused without being held in memory", async () => {
     const send = await served(harness, read);
     const memory = measuring();
     const response = await send({ body: chunks(memory), headers: [] });
@@ -140,7 +140,7 @@ describe.each(Object.entries(HARNESSES))("%s", { timeout: 60_000 }, (name, harne
     expect(memory.most).toBeLessThan(MOST_BYTES);
   });
 
-  test("an upload of 100 MiB that says its length is refused without being read", async () => {
+  test("an upload of 100 MiB with a Content-Length is refused without being read", async () => {
     const send = await served(harness, read);
     const memory = measuring();
     const response = await send({ body: chunks(memory), headers: [["content-length", String(TOTAL)]] });
@@ -151,7 +151,7 @@ describe.each(Object.entries(HARNESSES))("%s", { timeout: 60_000 }, (name, harne
     expect(memory.most).toBeLessThan(MOST_BYTES);
   });
 
-  test("an upload of 100 MiB that is known by its digest reaches the handler as it comes", async () => {
+  test("an upload of 100 MiB with a Content-Digest streams to the handler", async () => {
     const send = await served(harness, read, { fingerprint: "content-digest" });
     const digest = "sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:";
     const memory = measuring();
@@ -163,7 +163,7 @@ describe.each(Object.entries(HARNESSES))("%s", { timeout: 60_000 }, (name, harne
     expect(memory.most).toBeLessThan(MOST_BYTES);
   });
 
-  test("an answer of 100 MiB flows without being held", async () => {
+  test("an answer of 100 MiB streams without being held in memory", async () => {
     const memory = measuring();
     const send = await served(harness, async () => ({
       status: 200,

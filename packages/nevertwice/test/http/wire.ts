@@ -1,4 +1,4 @@
-/** Servers on real sockets until the test ends, and a client that writes and reads the very bytes. */
+/** Servers on real sockets until the test ends, and a client that sends and receives exact bytes. */
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";

@@ -1,5 +1,5 @@
 /**
- * The models of reservations, searched to the end by Spin: what they promise holds in every state, and for each of their
+ * Tests the models of reservations, searched to the end by Spin: what they promise holds in every state, and for each of their
  * twins, which leave one rule out, Spin finds a run that breaks the promise. So neither is true of nothing.
  */
 import { execFile } from "node:child_process";

@@ -1,9 +1,10 @@
+/** Tests how a pipeline closes: it waits for running messages and sends new ones back. */
 import { describe, expect, it } from "vitest";
-import { startPipeline } from "../../src/pipeline/run.ts";
+import { startPipeline } from "../../src/pipeline/pipeline.ts";
 import { createPipelineScene, modelOf, type Shell } from "./scene.ts";
 
 describe("closing", () => {
-  it("waits for what is under way, and takes nothing more", async () => {
+  it("waits for running messages, and takes no new ones", async () => {
     let finish = () => {};
     const scene = createPipelineScene({
       nodes: {
@@ -30,10 +31,10 @@ describe("closing", () => {
     expect(await scene.settle(closing)).toEqual([]);
     expect((await running).verdict).toBe("acknowledge");
     expect(scene.pipeline.health().status).toBe("stopped");
-    expect(scene.told("stopped")).toEqual(["network stopped"]);
+    expect(scene.reported("stopped")).toEqual(["network stopped"]);
   });
 
-  it("after drainMs fires the signals, gives back what was not begun, and says what it left", async () => {
+  it("after drainMs fires the signals, returns messages that have not started, and lists the unfinished ones", async () => {
     let isFired = false;
     const scene = createPipelineScene(
       {
@@ -61,7 +62,7 @@ describe("closing", () => {
     expect(await waiting).toMatchObject({ verdict: "later", failures: [{ reason: "stopping" }] });
   });
 
-  it("gives up a retry that is waited for: it says so loudly, and the key is released", async () => {
+  it("cancels a retry that waits: reports retry-lost and releases the key", async () => {
     const scene = createPipelineScene({
       nodes: {
         call: {
@@ -79,7 +80,7 @@ describe("closing", () => {
     await scene.advance(10);
     await scene.settle(scene.pipeline.close());
     expect(await push).toMatchObject({ verdict: "later", failures: [{ phase: "execute", attempt: 0 }] });
-    expect(scene.told("retrying", "retry-lost")).toEqual(["call retrying", "call retry-lost"]);
+    expect(scene.reported("retrying", "retry-lost")).toEqual(["call retrying", "call retry-lost"]);
     const subject = { operation: "shop/call", scope: "shop|call", key: "o-1" };
     expect(await scene.guard.read(subject)).toMatchObject({ state: "released" });
     expect(scene.world.now()).toBeLessThan(60_000);
@@ -120,7 +121,7 @@ describe("starting", () => {
     [
       "a handler for a port that there is not",
       { on: { dome: () => {} } },
-      /on\.dome is for no out-port .* done/,
+      /on\.dome does not name an out-port .* done/,
     ],
     ["a handler that is no function", { on: { done: 1 } }, /on\.done is 1; it must be a function/],
     ["databases that are no object", { databases: "orders" }, /databases must be an object/],
@@ -134,7 +135,7 @@ describe("starting", () => {
     expect(() => startPipeline(model, proceeding)).toThrow(/proceed.*hold/);
   });
 
-  it("whatever an observer throws changes nothing", async () => {
+  it("ignores what an observer throws", async () => {
     const scene = createPipelineScene(
       { nodes: { charge: { kind: "sink" } }, in: { orders: "charge.in" } },
       {

@@ -8,7 +8,7 @@ import { createPipelineScene, type Shell } from "./scene.ts";
 
 type EffectsMap = NodeModel["effects"];
 
-/** What a shell answers with these effects, or the failure that it came to. */
+/** What a shell returns with these effects, or its failure. */
 async function shellWith(effects: EffectsMap, shell: Shell, options: PipelineOptions = {}) {
   let answer: unknown;
   let tries = 0;
@@ -30,7 +30,7 @@ async function shellWith(effects: EffectsMap, shell: Shell, options: PipelineOpt
     options,
   );
   let outcome: Awaited<ReturnType<typeof scene.pipeline.push>> | undefined;
-  // Real sockets take real time: virtual time only moves when it is asked to.
+  // Real sockets take real time: virtual time only advances explicitly.
   const push = scene.pipeline.push("orders", { id: "o-1" }).then((settled) => {
     outcome = settled;
   });
@@ -49,7 +49,7 @@ describe("effects that are not declared", () => {
     ["db", ((_, { effects }) => effects.db("orders")) as Shell],
     ["time", ((_, { effects }) => effects.time.now()) as Shell],
     ["random", ((_, { effects }) => effects.random.uuid()) as Shell],
-  ])("are denied, and never tried again: %s", async (axis, shell) => {
+  ])("are denied and never retried: %s", async (axis, shell) => {
     const { outcome, tries } = await shellWith(new Map(), shell, { databases: { orders: {} } });
     expect(outcome).toMatchObject({
       verdict: "reject",
@@ -60,7 +60,7 @@ describe("effects that are not declared", () => {
     expect(tries).toBe(1);
   });
 
-  it("are denied by name: a database that the manifest does not list, or that nobody handed in", async () => {
+  it("are denied by name: a database that is not in the manifest, or not in the databases option", async () => {
     const orders = { name: "orders" };
     const listed: EffectsMap = new Map([["db", { allow: ["orders"] }]]);
     const shell =
@@ -70,11 +70,11 @@ describe("effects that are not declared", () => {
     expect((await shellWith(listed, shell("orders"), { databases: { orders } })).answer).toBe(orders);
     const other = await shellWith(listed, shell("ledger"), { databases: { orders, ledger: {} } });
     expect(other.outcome.failures).toMatchObject([{ reason: "effect-denied" }]);
-    const nobody = await shellWith(all("db"), shell("toString"), { databases: {} });
-    expect(nobody.outcome.failures).toMatchObject([{ reason: "effect-denied" }]);
+    const denied = await shellWith(all("db"), shell("toString"), { databases: {} });
+    expect(denied.outcome.failures).toMatchObject([{ reason: "effect-denied" }]);
   });
 
-  it("a database that a manifest lists must be handed in at the start", () => {
+  it("a database that a manifest lists must be passed to start", () => {
     const start = () =>
       createPipelineScene({
         nodes: { call: { kind: "sink", effects: new Map([["db", { allow: ["orders"] }]]) } },
@@ -83,7 +83,7 @@ describe("effects that are not declared", () => {
     expect(start).toThrow(/databases has no "orders", which the node call needs/);
   });
 
-  it("time and random answer from what the pipeline was given", async () => {
+  it("time and random use the pipeline's clock and random source", async () => {
     const effects: EffectsMap = new Map([...all("time"), ...all("random")]);
     const { answer } = await shellWith(
       effects,
@@ -129,14 +129,14 @@ describe("http", () => {
     async (_, { effects }) =>
       (await effects.http(url, init)).text();
 
-  it("reaches hosts that are allowed, also by a redirect to one", async () => {
+  it("reaches allowed hosts, also through a redirect", async () => {
     expect((await shellWith(only, get(at("/a")))).answer).toBe("fine");
     const redirect = at(`/302?to=${encodeURIComponent("/b")}`);
     expect((await shellWith(only, get(redirect))).answer).toBe("fine");
     expect(got.at(-1)).toMatchObject({ url: "/b" });
   });
 
-  it("reaches no other host, not by a redirect either", async () => {
+  it("reaches no other host, not even through a redirect", async () => {
     got.length = 0;
     for (const url of [at("/a", "localhost"), at(`/302?to=${encodeURIComponent(at("/b", "localhost"))}`)]) {
       const { outcome, tries } = await shellWith(only, get(url));
@@ -146,7 +146,7 @@ describe("http", () => {
     expect(got.map(({ url }) => url)).toEqual([expect.stringMatching(/^\/302/)]);
   });
 
-  it("keeps body and method over 307, and makes it a GET over 303", async () => {
+  it("keeps body and method after a 307, and uses GET after a 303", async () => {
     for (const [status, method, body] of [
       [307, "POST", "hello"],
       [303, "GET", ""],
@@ -156,7 +156,7 @@ describe("http", () => {
     }
   });
 
-  it("gives credentials to the host they were meant for, and to no other", async () => {
+  it("sends credentials only to the first host", async () => {
     const both: EffectsMap = new Map([["http", { allow: ["127.0.0.1", "localhost"] }]]);
     const init = { headers: { authorization: "Bearer x" } };
     await shellWith(both, get(at(`/302?to=${encodeURIComponent(at("/d", "localhost"))}`), init));

@@ -1,3 +1,4 @@
+/** Tests how messages flow through a network. */
 import { describe, expect, it } from "vitest";
 import type { ShellContext } from "../../src/pipeline/model.ts";
 import { createPipelineScene, type NodeSketch, type Shell, textField } from "./scene.ts";
@@ -8,14 +9,14 @@ interface Seen {
   readonly context: ShellContext;
 }
 
-/** A sink that notes what it is handed. */
+/** A sink that records its payloads. */
 function noting(seen: Seen[], now: () => number, sketch: NodeSketch = {}): NodeSketch {
   const shell: Shell<unknown> = (payload, context) => void seen.push({ payload, atMs: now(), context });
   return { kind: "sink", shell, ...sketch };
 }
 
 describe("edges", () => {
-  it("fan out, merge, split and route; all that comes of a message is settled with it", async () => {
+  it("fan out, merge, split and route; a message is settled when all its output is", async () => {
     const seen: Seen[] = [];
     const scene = createPipelineScene({
       nodes: {
@@ -47,7 +48,7 @@ describe("edges", () => {
     for (const { context } of seen) expect(context.parents).not.toContain("m");
   });
 
-  it("names what comes of a message the same when the message comes again", async () => {
+  it("give the output the same ids when the message comes again", async () => {
     const seen: Seen[] = [];
     const scene = createPipelineScene({
       nodes: { pass: { out: ["out"] }, note: noting(seen, () => 0) },
@@ -60,7 +61,7 @@ describe("edges", () => {
     expect(first).not.toBe(third);
   });
 
-  it("one branch that fails does not keep the others from being done; sending it again is worth it", async () => {
+  it("finish the other branches when one fails, and the verdict is later", async () => {
     const seen: Seen[] = [];
     const scene = createPipelineScene({
       nodes: {
@@ -86,7 +87,7 @@ describe("edges", () => {
     expect(seen).toHaveLength(1);
   });
 
-  it("a payload that is not what its exposed port promises does not get out", async () => {
+  it("do not let a payload out that does not match the schema of its exposed port", async () => {
     const out: unknown[] = [];
     const scene = createPipelineScene(
       {
@@ -106,7 +107,7 @@ describe("edges", () => {
 });
 
 describe("back-pressure", () => {
-  it("makes whoever pushes wait when the buffers are full, and loses nothing", async () => {
+  it("makes the sender wait when the buffers are full, and loses nothing", async () => {
     let finish: (() => void)[] = [];
     const scene = createPipelineScene({
       nodes: {
@@ -124,9 +125,9 @@ describe("back-pressure", () => {
     await scene.advance(10);
     const { nodes } = scene.pipeline.health();
     expect(nodes.slow).toMatchObject({ active: 1 });
-    // One in the slow node, one in its buffer, one that waits there with its slot, and two in the first buffer.
+    // One in the slow node, one in its buffer, one that waits for a place there, and two in the first buffer.
     expect(nodes.pass).toMatchObject({ active: 1, waiting: 7 });
-    expect(scene.told("back-pressure").length).toBeGreaterThan(0);
+    expect(scene.reported("back-pressure").length).toBeGreaterThan(0);
     let isDone = false;
     const all = Promise.all(pushes).finally(() => {
       isDone = true;
@@ -140,7 +141,7 @@ describe("back-pressure", () => {
     expect((await all).every(({ verdict }) => verdict === "acknowledge")).toBe(true);
   });
 
-  it("whoever pushes can stop waiting, for a place or for the end", async () => {
+  it("lets the sender stop waiting, for a place or for the outcome", async () => {
     const scene = createPipelineScene({
       nodes: { slow: { kind: "sink", in: { in: { buffer: 1 } }, shell: () => new Promise(() => {}) } },
       in: { orders: "slow.in" },
@@ -159,7 +160,7 @@ describe("back-pressure", () => {
     });
   });
 
-  it("a node works on as many at once as its concurrency says", async () => {
+  it("follows from a node's concurrency", async () => {
     let most = 0;
     let active = 0;
     const scene = createPipelineScene({
@@ -182,7 +183,7 @@ describe("back-pressure", () => {
 });
 
 describe("[batch]", () => {
-  it("takes a full one at once, and fewer when the first has waited long enough", async () => {
+  it("is processed when it is full, or when the first message has waited for within", async () => {
     const seen: Seen[] = [];
     const scene = createPipelineScene({
       nodes: { bulk: noting(seen, () => scene.world.now(), { batch: { size: 3, withinMs: 1_000 } }) },
@@ -198,7 +199,7 @@ describe("[batch]", () => {
     expect(seen[0]?.context.parents).toEqual(["m-1", "m-2", "m-3"]);
   });
 
-  it("gives what it emits all of its parents, and all of them its end", async () => {
+  it("gives its output all parents, and every parent its outcome", async () => {
     const seen: Seen[] = [];
     const scene = createPipelineScene({
       nodes: {
@@ -221,7 +222,7 @@ describe("[batch]", () => {
     expect(seen[0]?.context.parents).toEqual(["a", "b"]);
   });
 
-  it("is not spoilt by one that is not valid", async () => {
+  it("continues without an invalid message", async () => {
     const seen: Seen[] = [];
     const scene = createPipelineScene({
       nodes: {
@@ -261,7 +262,7 @@ describe("[join]", () => {
       { on: { dead: (payload) => seen.push({ payload: ["dead", payload], atMs: 0, context: {} as never }) } },
     );
 
-  it("puts together what has equal values, whichever comes first", async () => {
+  it("joins messages with equal values, in any order", async () => {
     const seen: Seen[] = [];
     const scene = joining(seen);
     const pushes = [
@@ -277,7 +278,7 @@ describe("[join]", () => {
     ]);
   });
 
-  it("lets what found no match leave by the dead-letter port, as it came", async () => {
+  it("sends a message without a match unchanged to the dead-letter port", async () => {
     const seen: Seen[] = [];
     const scene = joining(seen, { deadLetter: "dead" });
     const outcome = await scene.settle(scene.pipeline.push("orders", { id: 1 }));
@@ -286,7 +287,7 @@ describe("[join]", () => {
     expect(scene.world.now()).toBeGreaterThanOrEqual(1_000);
   });
 
-  it("fails what found no match if there is no such port, and it can be sent again", async () => {
+  it("fails a message without a match if there is no such port, with the verdict later", async () => {
     const scene = joining([]);
     expect(await scene.settle(scene.pipeline.push("orders", { id: 1 }))).toMatchObject({
       verdict: "later",
@@ -294,7 +295,7 @@ describe("[join]", () => {
     });
   });
 
-  it("keeps no more waiting than it may: the oldest goes first", async () => {
+  it("keeps at most max_pending waiting, and gives up the oldest first", async () => {
     const seen: Seen[] = [];
     const scene = joining(seen, { deadLetter: "dead", maxPending: 2 });
     const pushes = [1, 2, 3].map((id) => scene.pipeline.push("orders", { id }));
@@ -304,7 +305,7 @@ describe("[join]", () => {
     await scene.settle(Promise.all(pushes));
   });
 
-  it("rejects what lacks the field", async () => {
+  it("rejects a message without the field", async () => {
     const scene = joining([]);
     expect(await scene.settle(scene.pipeline.push("orders", {}))).toMatchObject({
       verdict: "reject",
@@ -314,7 +315,7 @@ describe("[join]", () => {
 });
 
 describe("time", () => {
-  it("[rate] lets no more than its limit start within any such span", async () => {
+  it("[rate] starts at most limit messages within any span", async () => {
     const seen: Seen[] = [];
     const scene = createPipelineScene({
       nodes: {
@@ -348,7 +349,7 @@ describe("time", () => {
     expect(seen.map(({ atMs }) => atMs)).toEqual([0, 1_000]);
   });
 
-  it("[delay] holds each message that long, and others meanwhile", async () => {
+  it("[delay] delays each message, independently of others", async () => {
     const seen: Seen[] = [];
     const scene = createPipelineScene({
       nodes: { call: noting(seen, () => scene.world.now(), { delayMs: 5_000 }) },
@@ -366,7 +367,7 @@ describe("time", () => {
 });
 
 describe("two ways to one node", () => {
-  it("with one key are one run there: the second waits for the first, and is a duplicate", async () => {
+  it("with one key cause one run: the second waits for the first, and is a duplicate", async () => {
     let runs = 0;
     const scene = createPipelineScene({
       nodes: {
@@ -389,6 +390,6 @@ describe("two ways to one node", () => {
     const outcome = await scene.settle(scene.pipeline.push("orders", { id: 1 }));
     expect(outcome.verdict).toBe("acknowledge");
     expect(runs).toBe(1);
-    expect(scene.told("duplicate")).toEqual(["ship duplicate"]);
+    expect(scene.reported("duplicate")).toEqual(["ship duplicate"]);
   });
 });

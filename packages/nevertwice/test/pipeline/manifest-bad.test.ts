@@ -1,4 +1,4 @@
-/** Every manifest in bad-manifests is wrong in one way, and whoever wrote it is told where, what, and what to do. */
+/** Tests that every manifest in bad-manifests has one problem, which is reported with its place and its fix. */
 import { readdirSync } from "node:fs";
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -7,28 +7,28 @@ import { isNevertwiceError } from "../../src/core/errors.ts";
 import { loadPipeline, manifestProblems } from "../../src/pipeline/index.ts";
 
 const FOLDER = new URL("./bad-manifests/", import.meta.url);
-/** How the files are named to whoever runs the tests. */
+/** The folder as problems show it. */
 const SHOWN = `${relative(process.cwd(), fileURLToPath(FOLDER))}/`;
 
-/** What is said of each, without the folder. */
+/** The problems of each file, without the folder. */
 const SAID: Readonly<Record<string, readonly string[]>> = {
   "batch-with-key.node.toml": [
-    "batch-with-key.node.toml:15: contract.idempotency does not go with [batch], which makes one of several messages; move idempotency to a node before or after this one.",
+    "batch-with-key.node.toml:15: contract.idempotency cannot be combined with [batch], which merges several messages into one; move idempotency to a node before or after this one.",
   ],
   "batch-with-reply.node.toml": [
-    "batch-with-reply.node.toml:5: node.reply does not go with [batch], which makes one of several messages; let a node before this one reply.",
+    "batch-with-reply.node.toml:5: node.reply cannot be combined with [batch], which merges several messages into one; let a node before this one reply.",
   ],
   "batch-with-retry.node.toml": [
-    "batch-with-retry.node.toml:15: contract.retry does not go with [batch], which makes one of several messages; move retry to a node before or after this one.",
+    "batch-with-retry.node.toml:15: contract.retry cannot be combined with [batch], which merges several messages into one; move retry to a node before or after this one.",
   ],
   "batch-without-within.node.toml": [
-    'batch-without-within.node.toml:16: batch.within is missing; add within = "1s", after which fewer are enough.',
+    'batch-without-within.node.toml:16: batch.within is missing; add within = "1s", after which an incomplete batch is processed.',
   ],
   "capture-nothing.node.toml": [
     "capture-nothing.node.toml:17: capture.max_bytes is 0; write a whole number from 1.",
   ],
   "circle.toml": [
-    "circle.toml:22: step → again → step goes round in a circle; take this edge out; what has to come again is pushed again by whoever pushed it first.",
+    "circle.toml:22: step → again → step is a cycle; remove this edge; to repeat work, let the sender push the message again.",
   ],
   "concurrency-of-a-network.toml": [
     'concurrency-of-a-network.toml:20: "step" is a network; name one of its nodes: step/step.',
@@ -43,13 +43,13 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     'contract-missing.node.toml:1: contract is missing; add [contract] with effect_shell = "./file.js#name".',
   ],
   "core-absolute.node.toml": [
-    'core-absolute.node.toml:13: "node:fs" is no path from this file; write one that begins with "./" or "../"; what a package has, export it from a file of yours.',
+    'core-absolute.node.toml:13: "node:fs" is not a path relative to this file; write one that begins with "./" or "../"; to use code from a package, export it from one of your files.',
   ],
   "core-missing.node.toml": [
     'core-missing.node.toml:12: contract.pure_core is missing; add pure_core = "./file.js#name".',
   ],
   "core-no-export-named.node.toml": [
-    'core-no-export-named.node.toml:13: "./parts/code.js" names no code; write a file and an export of it, e.g. "./charge.js#decide".',
+    'core-no-export-named.node.toml:13: "./parts/code.js" does not name code; write a file and an export of it, e.g. "./charge.js#decide".',
   ],
   "core-no-such-export.node.toml": [
     'core-no-such-export.node.toml:13: ./parts/code.js has no export "decied"; write "./parts/code.js#decide".',
@@ -61,22 +61,22 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     'core-not-a-function.node.toml:13: "./parts/code.js#notCode" is 42; name a function.',
   ],
   "delay-zero.node.toml": [
-    'delay-zero.node.toml:17: delay.by is no time at all; write more, e.g. "5s", or leave it out.',
+    'delay-zero.node.toml:17: delay.by is zero; write more, e.g. "5s", or leave it out.',
   ],
   "edge-key-unknown.toml": [
-    "edge-key-unknown.toml:15: edges[0].via is unknown; write one of from, to, or take it out.",
+    "edge-key-unknown.toml:15: edges[0].via is unknown; write one of from, to, or remove it.",
   ],
   "edge-not-a-port.toml": [
-    'edge-not-a-port.toml:14: "end" is no port of a node; write the node, a dot, and its port, e.g. "charge.in".',
+    'edge-not-a-port.toml:14: "end" is not a port of a node; write the node, a dot, and its port, e.g. "charge.in".',
   ],
   "edge-one-bracket.toml": [
     "edge-one-bracket.toml:12: edges is a table; write [[edges]], with two brackets, once for each edge.",
   ],
   "edge-schemas-differ.toml": [
-    'edge-schemas-differ.toml:15: step.out is "Bill@1" and end.in is "Order@1"; lead it to a port of its own schema, or put a node in between that makes one of the other.',
+    'edge-schemas-differ.toml:15: step.out is "Bill@1" and end.in is "Order@1"; connect ports with the same schema, or put a node in between that converts the payload.',
   ],
   "edge-twice.toml": [
-    "edge-twice.toml:14: this edge is there twice, and each message would arrive twice; take one out.",
+    "edge-twice.toml:14: this edge is listed twice, so each message would arrive twice; remove one.",
   ],
   "edge-unknown-node.toml": ['edge-unknown-node.toml:14: there is no node "ned"; write "end".'],
   "edge-unknown-port.toml": ['edge-unknown-port.toml:13: "step" has no out-port "outt"; write "out".'],
@@ -90,40 +90,40 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     "effects-denied-aloud.node.toml:17: effects.http is false; write http = true, or leave it out to deny it.",
   ],
   "effects-unknown-axis.node.toml": [
-    "effects-unknown-axis.node.toml:17: effects.files is unknown; write one of http, db, time, random, or take it out.",
+    "effects-unknown-axis.node.toml:17: effects.files is unknown; write one of http, db, time, random, or remove it.",
   ],
   "effects-url.node.toml": [
-    'effects-url.node.toml:17: "https://api.example/v1" is no host; write the host alone, without scheme, port or path: "api.example".',
+    'effects-url.node.toml:17: "https://api.example/v1" is not a host; write the host alone, without scheme, port or path: "api.example".',
   ],
   "exposed-name-with-dot.toml": [
-    'exposed-name-with-dot.toml:17: "new.orders" is no name; use letters, digits, - and _, a letter first.',
+    'exposed-name-with-dot.toml:17: "new.orders" is not a name; use letters, digits, - and _, a letter first.',
   ],
   "exposed-unknown.toml": ['exposed-unknown.toml:17: "step" has no in-port "inn"; write "in".'],
   "id-missing.node.toml": ['id-missing.node.toml:1: node.id is missing; add id = "charge".'],
   "in-port-not-fed.toml": [
-    'in-port-not-fed.toml:1: no message can come in; add a source, or expose an in-port: [expose.in] orders = "charge.in".',
-    'in-port-not-fed.toml:9: nothing comes to step.in; add an edge with to = "step.in", or expose it: [expose.in] in = "step.in".',
+    'in-port-not-fed.toml:1: no message can enter the network; add a source, or expose an in-port: [expose.in] orders = "charge.in".',
+    'in-port-not-fed.toml:9: no edge leads to step.in; add an edge with to = "step.in", or expose it: [expose.in] in = "step.in".',
   ],
   "join-and-batch.node.toml": [
-    "join-and-batch.node.toml:17: [join] does not go with [batch]; make two nodes of it, one after the other.",
+    "join-and-batch.node.toml:17: [join] cannot be combined with [batch]; split it into two nodes, one after the other.",
   ],
   "join-dead-letter-unknown.node.toml": [
-    'join-dead-letter-unknown.node.toml:20: join.dead_letter is "dead", which is no out-port; write one of out, or add dead under [ports.out].',
+    'join-dead-letter-unknown.node.toml:20: join.dead_letter is "dead", which is not an out-port; write one of out, or add dead under [ports.out].',
   ],
   "join-of-one.node.toml": [
     "join-of-one.node.toml:16: a [join] has fewer than two in-ports; give it two or more under [ports.in].",
   ],
   "join-with-timeout.node.toml": [
-    "join-with-timeout.node.toml:16: contract.timeout does not go with [join], which makes one of several messages; move timeout to a node before or after this one.",
+    "join-with-timeout.node.toml:16: contract.timeout cannot be combined with [join], which merges several messages into one; move timeout to a node before or after this one.",
   ],
   "key-empty.node.toml": [
     'key-empty.node.toml:15: contract.idempotency.key is ""; write the name of a field, e.g. key = "request_id".',
   ],
   "key-field-twice.node.toml": [
-    'key-field-twice.node.toml:18: "tenant" is there twice; take one of them out.',
+    'key-field-twice.node.toml:18: "tenant" is listed twice; remove one of them.',
   ],
   "key-fields-in-text.node.toml": [
-    'key-fields-in-text.node.toml:15: contract.idempotency.key is "fields:tenant,request_id", which would be one field; write key = ["tenant", "request_id"].',
+    'key-fields-in-text.node.toml:15: contract.idempotency.key is "fields:tenant,request_id", which would be the name of one field; write key = ["tenant", "request_id"].',
   ],
   "key-missing.node.toml": [
     'key-missing.node.toml:15: contract.idempotency.key is missing; add key = "request_id".',
@@ -132,23 +132,23 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     'key-no-fields.node.toml:15: contract.idempotency.key is empty; name at least one, e.g. ["tenant", "request_id"].',
   ],
   "key-window.node.toml": [
-    "key-window.node.toml:15: contract.idempotency.window is unknown; write one of key, retention, on_lapsed, or take it out.",
+    "key-window.node.toml:15: contract.idempotency.window is unknown; write one of key, retention, on_lapsed, or remove it.",
   ],
   "kind-missing.node.toml": [
     'kind-missing.node.toml:1: node.kind is missing; add kind = "transform", or another of source, transform, router, sink.',
   ],
   "kind-unknown.node.toml": ['kind-unknown.node.toml:4: node.kind is "tranform"; write "transform".'],
   "long-strings.node.toml": [
-    'long-strings.node.toml:21: doc.owner is ""; write text in quotes, and not none.',
+    'long-strings.node.toml:21: doc.owner is ""; write text in quotes that is not empty.',
   ],
   "many.toml": [
     'kind-unknown.node.toml:4: node.kind is "tranform"; write "transform".',
     'many.toml:12: edges[0].from is missing; add from = "charge.out".',
-    "many.toml:13: edges[0].form is unknown; write from, or take it out.",
-    "many.toml:17: expose.inn is unknown; write in, or take it out.",
+    "many.toml:13: edges[0].form is unknown; write from, or remove it.",
+    "many.toml:17: expose.inn is unknown; write in, or remove it.",
   ],
   "network-id-missing.toml": [
-    'network-id-missing.toml:1: network.id is missing; add id = "billing"; claims are kept under it.',
+    'network-id-missing.toml:1: network.id is missing; add id = "billing"; claims are stored under it.',
   ],
   "no-network.toml": [
     'no-network.toml:1: this has no [network]; add [network] with id = "billing" and version = "1.0.0".',
@@ -157,48 +157,48 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     'no-nodes.toml:8: the network has no nodes; add e.g. charge = { use = "./charge.node.toml" }.',
   ],
   "no-way-in.toml": [
-    "no-way-in.toml:13: step → step goes round in a circle; take this edge out; what has to come again is pushed again by whoever pushed it first.",
+    "no-way-in.toml:13: step → step is a cycle; remove this edge; to repeat work, let the sender push the message again.",
   ],
   "node-key-unknown.node.toml": [
-    "node-key-unknown.node.toml:5: node.repyl is unknown; write reply, or take it out.",
+    "node-key-unknown.node.toml:5: node.repyl is unknown; write reply, or remove it.",
   ],
   "node-name-twice.toml": [
-    "node-name-twice.toml:10: this is no TOML: trying to redefine an already defined table or value; correct this line.",
+    "node-name-twice.toml:10: this is not valid TOML: trying to redefine an already defined table or value; correct this line.",
   ],
   "on-lapsed-unknown.node.toml": [
     'on-lapsed-unknown.node.toml:15: contract.idempotency.on_lapsed is "holt"; write "hold".',
   ],
   "out-port-not-read.toml": [
-    'out-port-not-read.toml:9: nobody reads begin.out; add an edge with from = "begin.out", or expose it: [expose.out] out = "begin.out".',
+    'out-port-not-read.toml:9: no edge reads begin.out; add an edge with from = "begin.out", or expose it: [expose.out] out = "begin.out".',
   ],
   "port-buffer-out.node.toml": [
-    "port-buffer-out.node.toml:10: ports.out.out.buffer is unknown; write it at the in-port that this one leads to.",
+    "port-buffer-out.node.toml:10: ports.out.out.buffer is unknown; write it on the in-port that this port leads to.",
   ],
   "port-buffer-zero.node.toml": [
     "port-buffer-zero.node.toml:7: ports.in.in.buffer is 0; write a whole number from 1.",
   ],
   "port-name-with-dot.node.toml": [
-    'port-name-with-dot.node.toml:10: "out.put" is no name; use letters, digits, - and _, a letter first.',
+    'port-name-with-dot.node.toml:10: "out.put" is not a name; use letters, digits, - and _, a letter first.',
   ],
   "port-not-a-table.node.toml": [
     'port-not-a-table.node.toml:7: ports.in.in is "Order@1"; make it a table: { … }.',
   ],
   "port-schema-unversioned.node.toml": [
-    'port-schema-unversioned.node.toml:7: "Order" names no version of a schema; write e.g. schema = "Order@1".',
+    'port-schema-unversioned.node.toml:7: "Order" is a schema name without a version; write e.g. schema = "Order@1".',
   ],
   "rate-zero.node.toml": ["rate-zero.node.toml:17: rate.limit is 0; write a whole number from 1."],
   "reply-not-reached.toml": [
-    "reply-not-reached.toml:10: step replies, and no exposed in-port leads to it; take reply out of its [node], or expose a port that leads there: [expose.in].",
+    "reply-not-reached.toml:10: step replies, but no exposed in-port leads to it; remove reply from its [node], or expose a port that leads there: [expose.in].",
   ],
   "reply-text.node.toml": ['reply-text.node.toml:5: node.reply is "yes"; write true or false.'],
   "reply-twice.toml": [
-    "reply-twice.toml:9: step replies, and so does more after it; let only one of them have reply = true.",
+    "reply-twice.toml:9: step replies, and so does more, which comes after it; give only one of them reply = true.",
   ],
   "retention-too-short.node.toml": [
     'retention-too-short.node.toml:17: contract.idempotency.retention is shorter than the 32s that all tries of one message may take; write at least "32s".',
   ],
   "retry-cap-below-base.node.toml": [
-    "retry-cap-below-base.node.toml:16: contract.retry.base is longer than its cap; make base the shorter of the two.",
+    "retry-cap-below-base.node.toml:16: contract.retry.base is longer than its cap; make base the shorter one.",
   ],
   "retry-jitter-too-much.node.toml": [
     "retry-jitter-too-much.node.toml:15: contract.retry.jitter is 50; write a number from 0 to 1.",
@@ -210,10 +210,10 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     "retry-max-zero.node.toml:15: contract.retry.max is 0; write a whole number from 1.",
   ],
   "retry-on-timeout-without-one.node.toml": [
-    'retry-on-timeout-without-one.node.toml:15: contract.retry.on has a timeout, and there is none; add timeout = "5s" to [contract].',
+    'retry-on-timeout-without-one.node.toml:15: contract.retry.on lists timeout, but the node has no timeout; add timeout = "5s" to [contract].',
   ],
   "retry-on-what-is-permanent.node.toml": [
-    'retry-on-what-is-permanent.node.toml:15: "effect-denied" is never tried again; take it out: it would fail the same way.',
+    'retry-on-what-is-permanent.node.toml:15: "effect-denied" is never retried; remove it: another try would fail the same way.',
   ],
   "retry-outside-contract.node.toml": [
     "retry-outside-contract.node.toml:16: retry is unknown; write it in [contract].",
@@ -225,26 +225,26 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     'router-without-out-port.node.toml:6: a router has no out-port; add [ports.out] with out = { schema = "Order@1" }.',
   ],
   "schema-is-a-number.toml": [
-    'schema-is-a-number.toml:6: "./parts/code.js#notCode" is 42, which checks nothing; name a Standard Schema (an object with "~standard") or a function.',
+    'schema-is-a-number.toml:6: "./parts/code.js#notCode" is 42, which is not a schema; name a Standard Schema (an object with "~standard") or a function.',
   ],
   "schema-no-such-export.toml": [
     'schema-no-such-export.toml:6: ./parts/code.js has no export "ordre"; write "./parts/code.js#order".',
   ],
   "schema-not-declared.toml": [
-    'schema-not-declared.toml:9: step has a port of schema "Order@1", which the network does not know; add "Order@1" = "./schemas.js#name" under [schemas], where "Orders@1" is.',
-    'schema-not-declared.toml:10: end has a port of schema "Order@1", which the network does not know; add "Order@1" = "./schemas.js#name" under [schemas], where "Orders@1" is.',
+    'schema-not-declared.toml:9: step has a port with the schema "Order@1", which the network does not declare; add "Order@1" = "./schemas.js#name" under [schemas], which has "Orders@1".',
+    'schema-not-declared.toml:10: end has a port with the schema "Order@1", which the network does not declare; add "Order@1" = "./schemas.js#name" under [schemas], which has "Orders@1".',
   ],
   "schema-of-used-network-differs.toml": [
-    'schema-of-used-network-differs.toml:9: "Order@1" is another schema in the network that is used; let both name the same code, or give one of them another version.',
+    'schema-of-used-network-differs.toml:9: "Order@1" is a different schema in the network that is used; make both name the same code, or give one of them another version.',
   ],
   "shell-fails-to-load.node.toml": [
-    "shell-fails-to-load.node.toml:14: ./parts/broken.js cannot be loaded: no such setting; make it load by itself.",
+    "shell-fails-to-load.node.toml:14: ./parts/broken.js cannot be loaded: no such setting; fix the file so that it can be imported.",
   ],
   "sink-with-out-port.node.toml": [
-    'sink-with-out-port.node.toml:9: a sink has out-ports; take [ports.out] out, or write kind = "transform".',
+    'sink-with-out-port.node.toml:9: a sink has out-ports; remove [ports.out], or write kind = "transform".',
   ],
   "source-with-in-port.node.toml": [
-    'source-with-in-port.node.toml:6: a source has in-ports; take [ports.in] out, or write kind = "transform".',
+    'source-with-in-port.node.toml:6: a source has in-ports; remove [ports.in], or write kind = "transform".',
   ],
   "source-with-key.node.toml": [
     "source-with-key.node.toml:11: a source has contract.idempotency; move it to the node that the source leads to.",
@@ -259,7 +259,7 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     'supervision-strategy.toml:20: supervision.strategy is "one_for_one"; write "one-for-one".',
   ],
   "syntax.toml": [
-    "syntax.toml:14: this is no TOML: control characters are not allowed in strings; correct this line.",
+    "syntax.toml:14: this is not valid TOML: control characters are not allowed in strings; correct this line.",
   ],
   "timeout-ms.node.toml": ['timeout-ms.node.toml:15: contract.timeout_ms is unknown; write timeout = "5s".'],
   "timeout-number.node.toml": [
@@ -269,31 +269,31 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     'timeout-without-unit.node.toml:15: contract.timeout is "5"; write whole numbers with units (d, h, m, s, ms), the largest first, e.g. "5s".',
   ],
   "timeout-zero.node.toml": [
-    'timeout-zero.node.toml:15: contract.timeout is no time at all; write more, e.g. "5s", or leave it out.',
+    'timeout-zero.node.toml:15: contract.timeout is zero; write more, e.g. "5s", or leave it out.',
   ],
   "two-files-one-id.toml": [
     'two-files-one-id.toml:11: parts/step-copy.node.toml and parts/step.node.toml both have the id "step"; give one of them another id.',
   ],
   "use-absolute.toml": [
-    'use-absolute.toml:9: "parts/step.node.toml" is no path from this file; write one that begins with "./" or "../".',
+    'use-absolute.toml:9: "parts/step.node.toml" is not a path relative to this file; write one that begins with "./" or "../".',
   ],
   "use-missing.toml": ['use-missing.toml:9: nodes.step.use is missing; add use = "./charge.node.toml".'],
   "use-no-such-file.toml": [
     "use-no-such-file.toml:9: there is no file ./parts/stepp.node.toml; correct the path, or write the file.",
   ],
   "used-network-port-loose.toml": [
-    'used-network-port-loose.toml:10: nobody reads loose.out; add an edge with from = "loose.out", or expose it: [expose.out] out = "loose.out".',
+    'used-network-port-loose.toml:10: no edge reads loose.out; add an edge with from = "loose.out", or expose it: [expose.out] out = "loose.out".',
   ],
   "uses-itself.toml": [
-    "uses-itself.toml:10: the network uses itself: uses-itself.toml → uses-itself.toml; take this use out.",
+    "uses-itself.toml:10: the network uses itself: uses-itself.toml → uses-itself.toml; remove this use.",
   ],
   "version-number.node.toml": [
-    "version-number.node.toml:3: node.version is 1; write text in quotes, and not none.",
+    "version-number.node.toml:3: node.version is 1; write text in quotes that is not empty.",
   ],
 };
 
-describe("a manifest that is wrong", () => {
-  it("is in the table, and there are more than forty", () => {
+describe("an invalid manifest", () => {
+  it("is in the table, which has more than forty rows", () => {
     const files = readdirSync(FOLDER).filter((name) => name.endsWith(".toml"));
     expect(files.sort()).toEqual(Object.keys(SAID).sort());
     expect(files.length).toBeGreaterThan(40);

@@ -1,4 +1,4 @@
-/** A problem is only as good as its line, however the manifest is laid out. */
+/** Tests that the line of a problem is right, however the manifest is laid out. */
 import fc from "fast-check";
 import { parse, stringify } from "smol-toml";
 import { describe, expect, it } from "vitest";
@@ -70,26 +70,26 @@ describe("the line of a value", () => {
     expect(lineOf(path)).toBe(line);
   });
 
-  it("is that of the nearest table around what is not there", () => {
+  it("is that of the nearest table around a missing value", () => {
     expect(lineOf(["contract", "effect_shell"])).toBe(4);
     expect(lineOf(["contract", "retry", "max"])).toBe(6);
     expect(lineOf(["edges", 1, "via"])).toBe(26);
   });
 
-  it("is the first if there is nothing of it at all", () => {
+  it("is 1 if neither value nor table is there", () => {
     expect(lineOf(["network", "id"])).toBe(1);
     expect(lineOf([])).toBe(1);
     expect(tomlLines("")(["node"])).toBe(1);
   });
 
-  it("is counted in files of either kind of line ends", () => {
+  it("is counted with both kinds of line endings", () => {
     const windows = tomlLines(TEXT.replaceAll("\n", "\r\n"));
     expect(windows(["edges", 1, "from"])).toBe(28);
     expect(windows(["nodes", "after"])).toBe(37);
   });
 });
 
-/** Every place of a table and what is there, lists and tables first. */
+/** Every path of a table with its value, lists and tables first. */
 function placesIn(value: unknown, path: readonly (string | number)[] = []): (readonly (string | number)[])[] {
   if (typeof value !== "object" || value === null) return [path];
   const entries = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
@@ -118,7 +118,7 @@ describe("the line of any key", () => {
     ),
   }));
 
-  it("is one on which that key is written, whatever the keys and values are", () => {
+  it("is the line of that key, whatever the keys and values are", () => {
     fc.assert(
       fc.property(table, (source) => {
         const text = stringify(source as Record<string, unknown>);

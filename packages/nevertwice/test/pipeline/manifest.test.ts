@@ -1,4 +1,4 @@
-/** What comes of manifests that are right: the model, its graph, its description. */
+/** Tests valid manifests: the model, its graph, its description. */
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { isNevertwiceError } from "../../src/core/errors.ts";
@@ -42,7 +42,7 @@ function problemsOf(manifest: unknown): readonly string[] {
 }
 
 describe("a network from files", () => {
-  it("is flat: the nodes of a network that it uses have that one's name in front", async () => {
+  it("is flat: the nodes of a network that it uses have its name as a prefix", async () => {
     const { model } = await loadPipeline(ORDERS);
     expect([...model.nodes.keys()]).toEqual(["price", "size", "billing/charge", "review"]);
     expect(model.edges).toContainEqual({
@@ -54,7 +54,7 @@ describe("a network from files", () => {
     });
   });
 
-  it("has in its model what its manifests say, with durations in milliseconds", async () => {
+  it("has the values of its manifests in its model, with durations in milliseconds", async () => {
     const { model } = await loadPipeline(fileURLToPath(ORDERS));
     const charge = model.nodes.get("billing/charge");
     expect(charge).toMatchObject({
@@ -91,7 +91,7 @@ describe("a network from files", () => {
     expect(model.nodes.get("price")?.contract.pureCore).toBe(code.price);
   });
 
-  it("that is not there is an error with the path, and a node alone says what it is", async () => {
+  it("reports a missing file with its path, and a node's file as a node", async () => {
     const missing = await loadPipeline("no/such/network.toml").catch((error: unknown) => error);
     expect(String(missing)).toContain("no/such/network.toml: there is no such file; correct the path.");
     const alone = await loadPipeline(new URL("./price.node.toml", ORDERS)).catch((error: unknown) => error);
@@ -121,12 +121,12 @@ describe("the graph of a network", () => {
 });
 
 describe("the description of a network", () => {
-  it("is data that says what each node promises, its idempotency policy included", async () => {
+  it("is data about each node, including its idempotency policy", async () => {
     const { describe: description } = await loadPipeline(ORDERS);
-    const told = JSON.parse(JSON.stringify(description()));
-    expect(told).toMatchObject({ id: "orders", exposed: { in: { orders: "price.in" } } });
-    expect(told.edges).toContainEqual({ from: "size.large", to: "review.in" });
-    expect(told.nodes.find(({ name }: { name: string }) => name === "billing/charge")).toEqual({
+    const described = JSON.parse(JSON.stringify(description()));
+    expect(described).toMatchObject({ id: "orders", exposed: { in: { orders: "price.in" } } });
+    expect(described.edges).toContainEqual({ from: "size.large", to: "review.in" });
+    expect(described.nodes.find(({ name }: { name: string }) => name === "billing/charge")).toEqual({
       name: "billing/charge",
       id: "charge",
       version: "1.0.0",
@@ -155,7 +155,7 @@ describe("the description of a network", () => {
 });
 
 describe("a network from an object", () => {
-  it("is the same with functions where files have references", () => {
+  it("is equal to one from files, with functions instead of references", () => {
     const { model } = definePipeline(SHOP);
     expect(model.nodes.get("charge")?.contract.effectShell).toBe(CHARGE.contract.effect_shell);
     expect(model.nodes.get("charge")?.contract.idempotency).toEqual({ fields: ["request_id"] });
@@ -171,7 +171,7 @@ describe("a network from an object", () => {
     expect([...model.nodes.keys()]).toEqual(["first/charge", "second/charge"]);
   });
 
-  it("is flat and drawn in boxes however deep its networks are", () => {
+  it("is flat, and drawn as nested boxes, at any depth", () => {
     const around = (id: string, use: NetworkManifest): NetworkManifest => ({
       network: { id, version: "1.0.0" },
       nodes: { [id]: { use } },
@@ -183,7 +183,7 @@ describe("a network from an object", () => {
     expect(graph()).toContain('subgraph gn1_1["outer"]\n    subgraph gn1_2["inner"]\n      n1["charge');
   });
 
-  it("runs as many messages of a node at once as the outermost network that says so", () => {
+  it("takes a node's concurrency from the outermost network that sets it", () => {
     const shop = { ...SHOP, deploy: { concurrency: { charge: 3 } } };
     const outer = (deploy?: NetworkManifest["deploy"]): NetworkManifest => ({
       network: { id: "outer", version: "1.0.0" },
@@ -198,30 +198,30 @@ describe("a network from an object", () => {
     expect(concurrency(outer({ concurrency: { "shop/charge": 7 } }))).toEqual([7]);
   });
 
-  it("is told of problems by where they are in the object, all at once", () => {
+  it("reports all problems at once, with their paths in the object", () => {
     const wrong = { ...CHARGE, node: { ...CHARGE.node, kind: "sinc" }, batsh: {} };
     expect(
       problemsOf({ ...SHOP, nodes: { charge: { use: wrong } }, supervision: { restarts: "3" } }),
     ).toEqual([
       'manifest supervision.restarts: supervision.restarts is "3"; write a whole number from 0',
-      "manifest.nodes.charge.use batsh: batsh is unknown; write batch, or take it out",
+      "manifest.nodes.charge.use batsh: batsh is unknown; write batch, or remove it",
       'manifest.nodes.charge.use node.kind: node.kind is "sinc"; write "sink"',
     ]);
   });
 
   it.each([
-    ["nothing", undefined, "manifest : undefined is no manifest; write an object"],
-    ["a list", [], "manifest : a list is no manifest; write an object"],
+    ["nothing", undefined, "manifest : undefined is not a manifest; write an object"],
+    ["a list", [], "manifest : a list is not a manifest; write an object"],
     [
       "text where code should be",
       { ...SHOP, schemas: { "Order@1": "./schemas.js#order" } },
-      'manifest schemas.Order@1: "./schemas.js#order" is the name of something; write the function or schema itself',
+      'manifest schemas.Order@1: "./schemas.js#order" is a reference; write the function or schema itself',
     ],
   ])("cannot be %s", (_, manifest, said) => {
     expect(problemsOf(manifest)).toEqual([said]);
   });
 
-  it("has one schema of a name in all the networks that it uses", () => {
+  it("has one schema for a name in all networks that it uses", () => {
     const other = { ...SHOP, schemas: { "Order@1": () => true } };
     const both = (first: NetworkManifest, second: NetworkManifest) => ({
       network: { id: "both", version: "1.0.0" },
@@ -231,7 +231,7 @@ describe("a network from an object", () => {
     });
     expect(problemsOf(both(SHOP, SHOP))).toEqual([]);
     expect(problemsOf(both(SHOP, other))).toEqual([
-      'manifest nodes.second.use: "Order@1" is another schema in the network that is used; let both name the same code, or give one of them another version',
+      'manifest nodes.second.use: "Order@1" is a different schema in the network that is used; make both name the same code, or give one of them another version',
     ]);
   });
 
@@ -239,11 +239,11 @@ describe("a network from an object", () => {
     const circle: Record<string, unknown> = { ...SHOP };
     circle.nodes = { again: { use: circle } };
     expect(problemsOf({ ...circle, expose: {} })).toContain(
-      "manifest.nodes.again.use nodes.again.use: the network uses itself; take this use out",
+      "manifest.nodes.again.use nodes.again.use: the network uses itself; remove this use",
     );
   });
 
-  it("does not take names from the prototype of an object for its own", () => {
+  it("ignores names from the prototype of an object", () => {
     expect(problemsOf({ ...SHOP, edges: [{ from: "toString.out", to: "charge.in" }] })).toEqual([
       'manifest edges[0].from: there is no node "toString"; write one of charge, or add toString under [nodes]',
     ]);
@@ -256,11 +256,11 @@ describe("a schema", () => {
     return model.nodes.get("charge")?.in.get("in")?.schema?.check as (payload: unknown) => unknown;
   };
 
-  it("that is a function refuses by throwing or by false, keeps by true or nothing, and else makes the payload", () => {
+  it("that is a function refuses by throwing or false, accepts by true or undefined, and replaces the payload otherwise", () => {
     expect(checkOf(() => true)(1)).toBe(1);
     expect(checkOf(() => undefined)(1)).toBe(1);
     expect(checkOf((payload: number) => payload + 1)(1)).toBe(2);
-    expect(() => checkOf(() => false)(1)).toThrow("this is no Order@1");
+    expect(() => checkOf(() => false)(1)).toThrow("the payload is not a valid Order@1");
     expect(() =>
       checkOf(() => {
         throw new Error("too small");
@@ -268,12 +268,12 @@ describe("a schema", () => {
     ).toThrow("too small");
   });
 
-  it("that is a function may take its time", async () => {
+  it("that is a function may be asynchronous", async () => {
     expect(await checkOf(async () => true)(1)).toBe(1);
-    await expect(checkOf(async () => false)(1)).rejects.toThrow("this is no Order@1");
+    await expect(checkOf(async () => false)(1)).rejects.toThrow("the payload is not a valid Order@1");
   });
 
-  it("of the Standard Schema interface is asked, now or later, and its issues are said with their paths", async () => {
+  it("of the Standard Schema interface may be asynchronous, and its issues are reported with their paths", async () => {
     const standard = (validate: (value: unknown) => unknown) => ({
       "~standard": { version: 1, vendor: "test", validate },
     });
@@ -281,7 +281,7 @@ describe("a schema", () => {
     expect(await checkOf(standard(async (value) => ({ value: [value] })))(1)).toEqual([1]);
     const issues = [{ message: "is missing", path: ["card", { key: "number" }] }, { message: "is odd" }];
     expect(() => checkOf(standard(() => ({ issues })))(1)).toThrow(
-      "this is no Order@1: card.number: is missing; is odd",
+      "the payload is not a valid Order@1: card.number: is missing; is odd",
     );
   });
 });
@@ -300,7 +300,7 @@ describe("a definition", () => {
     await guard.close();
   });
 
-  it("does not start with options that are wrong", async () => {
+  it("does not start with bad options", async () => {
     const guard = createGuard({ store: memoryStore() });
     await expect(definePipeline(SHOP).start(guard, { on: { paid: () => {} } })).rejects.toThrow("on.paid");
     await guard.close();

@@ -1,9 +1,10 @@
+/** Tests the order of messages in a network. */
 import { describe, expect, it } from "vitest";
 import { isNevertwiceError } from "../../src/core/errors.ts";
 import { createPipelineScene, type Shell, textField } from "./scene.ts";
 
 describe("a message in a node", () => {
-  it("is validated, claimed, decided, done, marked and sent on, in that order", async () => {
+  it("is validated, claimed, decided, carried out, completed and forwarded, in that order", async () => {
     const seen: string[] = [];
     const scene = createPipelineScene(
       {
@@ -51,10 +52,10 @@ describe("a message in a node", () => {
       trace: "m-1",
     });
     expect(seen).toEqual(["validate", "claimed", "core", "effect", "completed", "dispatch"]);
-    expect(scene.told()).toEqual(["charge started", "charge completed", "network settled"]);
+    expect(scene.reported()).toEqual(["charge started", "charge completed", "network settled"]);
   });
 
-  it("is rejected for good if its schema does not take it, and no key is claimed", async () => {
+  it("is rejected if its schema refuses it, and no key is claimed", async () => {
     const scene = createPipelineScene({
       nodes: {
         charge: { kind: "sink", key: "id", in: { in: { schema: textField("id") } }, retry: { max: 3 } },
@@ -66,7 +67,7 @@ describe("a message in a node", () => {
     expect(failures).toMatchObject([
       { network: "shop", node: "charge", phase: "validate", attempt: 0, reason: "schema-mismatch" },
     ]);
-    expect(scene.told()).toEqual(["charge failed", "network settled"]);
+    expect(scene.reported()).toEqual(["charge failed", "network settled"]);
   });
 
   it.each([
@@ -77,7 +78,7 @@ describe("a message in a node", () => {
     ["a field that is empty", { id: "" }],
     ["a field that is null", { id: null }],
     ["a field that only its prototype has", Object.create({ id: "o-1" }) as object],
-  ])("a declared key that is missing is an error, never silent: %s", async (_, payload) => {
+  ])("is rejected if a declared key is missing: %s", async (_, payload) => {
     let runs = 0;
     const scene = createPipelineScene({
       nodes: { charge: { kind: "sink", key: "id", retry: {}, shell: () => void runs++ } },
@@ -90,7 +91,7 @@ describe("a message in a node", () => {
     expect(runs).toBe(0);
   });
 
-  it("is rejected if its key cannot be one: too long, or no text, number or boolean", async () => {
+  it("is rejected if its key is too long, or not text, a number or a boolean", async () => {
     const scene = createPipelineScene({
       nodes: { charge: { kind: "sink", key: "id" } },
       in: { orders: "charge.in" },
@@ -102,7 +103,7 @@ describe("a message in a node", () => {
     }
   });
 
-  it("is skipped if its key is done, with an event of its own, and nothing is emitted", async () => {
+  it("is a duplicate if its key is completed: an event is reported, and nothing is emitted", async () => {
     const out: unknown[] = [];
     const scene = createPipelineScene(
       {
@@ -116,13 +117,13 @@ describe("a message in a node", () => {
     const again = await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
     expect(again).toMatchObject({ verdict: "acknowledge", isDuplicate: true });
     expect(out).toEqual([{ id: "o-1" }]);
-    expect(scene.told("completed", "duplicate", "dropped", "recovered")).toEqual([
+    expect(scene.reported("completed", "duplicate", "dropped", "recovered")).toEqual([
       "charge completed",
       "charge duplicate",
     ]);
   });
 
-  it("is not skipped for a key of another node or network, nor for another value or kind of value", async () => {
+  it("is not a duplicate of a key of another node or network, or of another value or type", async () => {
     const runs: string[] = [];
     const sink = (name: string) => ({
       kind: "sink" as const,
@@ -143,7 +144,7 @@ describe("a message in a node", () => {
     expect(runs).toEqual(["a", "a", "a", "b"]);
   });
 
-  it("that a node drops is done: it is marked, and told apart from a duplicate", async () => {
+  it("that a node drops is completed, and reported differently from a duplicate", async () => {
     let runs = 0;
     const scene = createPipelineScene({
       nodes: {
@@ -167,7 +168,7 @@ describe("a message in a node", () => {
     ]);
   });
 
-  it("events carry a short hash of the key, never the key or the payload", async () => {
+  it("is reported with a short hash of the key, never with the key or the payload", async () => {
     const scene = createPipelineScene({
       nodes: { charge: { kind: "sink", key: "card" } },
       in: { orders: "charge.in" },
@@ -181,7 +182,7 @@ describe("a message in a node", () => {
     });
   });
 
-  it("a push to a port that is not exposed is refused at once", async () => {
+  it("is refused at a port that is not exposed", async () => {
     const scene = createPipelineScene({
       nodes: { charge: { kind: "sink" } },
       in: { orders: "charge.in" },

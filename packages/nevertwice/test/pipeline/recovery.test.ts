@@ -1,7 +1,8 @@
+/** Tests how a pipeline recovers messages after a crash. */
 import { describe, expect, it } from "vitest";
 import { createPipelineScene, type NetworkSketch, type PipelineScene, type Shell } from "./scene.ts";
 
-/** Three nodes with a key, the last of which is a sink; each notes that it ran. */
+/** Three nodes with a key, the last of which is a sink; each records that it ran. */
 function chain(ran: string[], overrides: Partial<NetworkSketch["nodes"]> = {}): NetworkSketch {
   const step =
     (name: string): Shell =>
@@ -21,7 +22,7 @@ function chain(ran: string[], overrides: Partial<NetworkSketch["nodes"]> = {}): 
   };
 }
 
-/** As if the process were gone: nothing is renewed any more, and what it had claimed lapses. */
+/** Simulates a killed process: nothing is renewed any more, and its claims lapse. */
 async function crash(scene: PipelineScene): Promise<void> {
   const closing = scene.guard.close();
   await scene.settle(closing);
@@ -31,7 +32,7 @@ async function crash(scene: PipelineScene): Promise<void> {
 const hangs = () => new Promise<never>(() => {});
 
 describe("after a crash", () => {
-  it("between mark and settlement, what was kept goes on, and no node is run again", async () => {
+  it("between completion and settlement, the stored output is forwarded, and no node runs again", async () => {
     const ran: string[] = [];
     let isCrashing = true;
     const scene = createPipelineScene(
@@ -56,20 +57,20 @@ describe("after a crash", () => {
     const outcome = await scene.settle(scene.again().push("orders", { id: "o-1" }));
     expect(outcome.verdict).toBe("acknowledge");
     expect(ran).toEqual(["take", "price", "ship", "ship"]);
-    expect(scene.told("recovered", "duplicate")).toEqual(["take recovered", "price recovered"]);
+    expect(scene.reported("recovered", "duplicate")).toEqual(["take recovered", "price recovered"]);
   });
 
-  it("a tree that was settled is not sent on again", async () => {
+  it("settled output is not forwarded again", async () => {
     const ran: string[] = [];
     const scene = createPipelineScene(chain(ran));
     await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
     const outcome = await scene.settle(scene.again().push("orders", { id: "o-1" }));
     expect(outcome).toMatchObject({ verdict: "acknowledge", isDuplicate: true });
     expect(ran).toEqual(["take", "price", "ship"]);
-    expect(scene.told("recovered", "duplicate")).toEqual(["take duplicate"]);
+    expect(scene.reported("recovered", "duplicate")).toEqual(["take duplicate"]);
   });
 
-  it("a later run of the same key is sent on, whatever was settled of the first", async () => {
+  it("the output of a later run of the same key is forwarded, although the first is settled", async () => {
     const ran: string[] = [];
     const scene = createPipelineScene(
       chain(ran, { price: { kind: "sink", shell: () => void ran.push("price") } }),
@@ -82,7 +83,7 @@ describe("after a crash", () => {
 });
 
 describe("nothing is acknowledged that is not settled", () => {
-  it("by whoever was overtaken while it sent it on: what it skipped is in the other's hands", async () => {
+  it("by a process that was overtaken while forwarding: the other process holds what it skipped", async () => {
     const ran: string[] = [];
     let isSlow = true;
     let isBroken = true;
@@ -123,7 +124,7 @@ describe("nothing is acknowledged that is not settled", () => {
     expect(ran.filter((name) => name === "ship").length).toBeGreaterThan(1);
   });
 
-  it("by whoever sends on what another had begun to send on, and given up", async () => {
+  it("by a process that continues forwarding where another gave up", async () => {
     const ran: string[] = [];
     let isBroken = true;
     const scene = createPipelineScene(
@@ -133,7 +134,7 @@ describe("nothing is acknowledged that is not settled", () => {
           out: ["out"],
           shell: ((decided, { emit }) => {
             ran.push("take");
-            // The next claim is the one under which it is sent on: it comes late, after the other's.
+            // The next claim is the settlement: it is late, after the other process's claim.
             scene.store.plan("claim", "delay");
             return emit("out", decided);
           }) satisfies Shell,
@@ -159,7 +160,7 @@ describe("nothing is acknowledged that is not settled", () => {
     expect(ran).toEqual(["take", "price", "ship", "ship"]);
   });
 
-  it("by a second run of a node whose first was never recorded, and had sent something on", async () => {
+  it("by a second run of a node whose first run forwarded output but was never recorded", async () => {
     const ran: string[] = [];
     let isCrashing = true;
     const scene = createPipelineScene(
@@ -177,12 +178,12 @@ describe("nothing is acknowledged that is not settled", () => {
       {},
       { drainMs: 0, storeTimeoutMs: 5_000, completeWaitMs: 100 },
     );
-    // The mark of the first node: as it is sent, and as it is sent again.
+    // The completion of the first node: its first call, and the repeated call.
     for (let i = 0; i < 2; i++) scene.store.plan("complete", "hang");
     void scene.pipeline.push("orders", { id: "o-1" });
     await scene.advance(1_000);
     expect(ran).toEqual(["take", "price"]);
-    // A process that is gone says nothing more.
+    // A killed process makes no further calls to the store.
     scene.store.setRates({ hang: 1 });
     await crash(scene);
     scene.store.setRates({});
@@ -193,8 +194,8 @@ describe("nothing is acknowledged that is not settled", () => {
   });
 });
 
-describe("a message that failed on its way", () => {
-  it("goes on where it failed when it comes again", async () => {
+describe("a message that failed inside the network", () => {
+  it("continues where it failed when it comes again", async () => {
     const ran: string[] = [];
     let isBroken = true;
     const scene = createPipelineScene(
@@ -216,7 +217,7 @@ describe("a message that failed on its way", () => {
     expect(ran).toEqual(["take", "price", "ship", "ship"]);
   });
 
-  it("by a handler outside never runs a node again, and gets out when it comes again", async () => {
+  it("in an output handler runs no node again, and leaves the network when it comes again", async () => {
     const ran: string[] = [];
     const out: unknown[] = [];
     const scene = createPipelineScene(
@@ -249,7 +250,7 @@ describe("a message that failed on its way", () => {
     );
     const failed = await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
     expect(failed).toMatchObject({ verdict: "later", failures: [{ node: "charge", phase: "dispatch" }] });
-    expect(scene.told("dispatch-failed")).toEqual(["charge dispatch-failed"]);
+    expect(scene.reported("dispatch-failed")).toEqual(["charge dispatch-failed"]);
     expect((await scene.settle(scene.pipeline.push("orders", { id: "o-1" }))).verdict).toBe("acknowledge");
     expect(ran).toEqual(["charge"]);
     expect(out).toEqual(["failed", [{ id: "o-1" }, true]]);
@@ -257,11 +258,11 @@ describe("a message that failed on its way", () => {
 
   it.each([
     ["by a port that there is not", ((_, { emit }) => emit("nowhere", 1)) as Shell],
-    ["with a reply that nobody declared", ((_, { reply }) => reply(1)) as Shell],
+    ["with a reply that is not declared", ((_, { reply }) => reply(1)) as Shell],
     ["with something else than an emit", (() => "text") as Shell],
     ["with nothing at all", (() => undefined) as Shell],
     ["with a drop among others", ((_, { drop, emit }) => [emit("out", 1), drop()]) as Shell],
-  ])("%s is rejected, and its effect is not done again", async (_, shell) => {
+  ])("%s is rejected, and its effect is not repeated", async (_, shell) => {
     let runs = 0;
     const scene = createPipelineScene({
       nodes: {
@@ -286,11 +287,11 @@ describe("a message that failed on its way", () => {
     expect(runs).toBe(1);
   });
 
-  it("is to be sent again while another process sends it on", async () => {
+  it("must be sent again while another pipeline forwards it", async () => {
     const ran: string[] = [];
     let finish = () => {};
     const sketch = chain(ran, {
-      // No key: it would run twice if two sent to it.
+      // No key: it would run twice if two processes forwarded to it.
       ship: {
         kind: "sink",
         shell: () => {
@@ -311,7 +312,7 @@ describe("a message that failed on its way", () => {
     expect(ran).toEqual(["take", "price", "ship"]);
   });
 
-  it("says so loudly if what it emitted cannot be kept", async () => {
+  it("reports not-kept if its output cannot be stored", async () => {
     let runs = 0;
     const scene = createPipelineScene({
       nodes: {
@@ -335,15 +336,15 @@ describe("a message that failed on its way", () => {
     });
     const first = await scene.settle(scene.pipeline.push("pages", { id: "p-1" }));
     expect(first).toMatchObject({ verdict: "later", failures: [{ node: "print" }] });
-    expect(scene.told("not-kept")).toEqual(["render not-kept"]);
+    expect(scene.reported("not-kept")).toEqual(["render not-kept"]);
     const second = await scene.settle(scene.pipeline.push("pages", { id: "p-1" }));
     expect(second).toMatchObject({ verdict: "reject", failures: [{ node: "render", phase: "dispatch" }] });
     expect(runs).toBe(1);
   });
 });
 
-describe("two messages that meet further on", () => {
-  it("with one key are one run there, and the second sends nothing on", async () => {
+describe("two messages that meet in a later node", () => {
+  it("with one key cause one run there, and the second forwards nothing", async () => {
     const ran: string[] = [];
     const scene = createPipelineScene(
       chain(ran, {
@@ -356,12 +357,66 @@ describe("two messages that meet further on", () => {
       expect(outcome).toMatchObject({ verdict: "acknowledge", isDuplicate: false });
     }
     expect(ran).toEqual(["take", "ship", "take"]);
-    expect(scene.told("duplicate", "recovered")).toEqual(["price duplicate"]);
+    expect(scene.reported("duplicate", "recovered")).toEqual(["price duplicate"]);
+  });
+
+  it("do not wait for each other: the second is done while the first is still in the network", async () => {
+    const ran: string[] = [];
+    let finish = () => {};
+    const scene = createPipelineScene(
+      chain(ran, {
+        price: { key: "sku", out: ["out"] },
+        ship: {
+          kind: "sink",
+          shell: () => {
+            ran.push("ship");
+            return new Promise<void>((resolve) => {
+              finish = resolve;
+            });
+          },
+        },
+      }),
+    );
+    const first = scene.pipeline.push("orders", { id: "o-1", sku: "s-1" });
+    await scene.advance(10);
+    const second = await scene.settle(scene.pipeline.push("orders", { id: "o-2", sku: "s-1" }));
+    expect(second.verdict).toBe("acknowledge");
+    finish();
+    expect((await scene.settle(first)).verdict).toBe("acknowledge");
+    expect(ran).toEqual(["take", "ship", "take"]);
+  });
+
+  it("forward what the other one forwarded without reaching its end", async () => {
+    const ran: string[] = [];
+    let isBroken = true;
+    const scene = createPipelineScene(
+      chain(ran, {
+        price: { key: "sku", out: ["out"] },
+        ship: {
+          kind: "sink",
+          key: "sku",
+          shell: () => {
+            if (isBroken) throw new Error("no carrier");
+            ran.push("ship");
+          },
+        },
+      }),
+    );
+    const failed = await scene.settle(scene.pipeline.push("orders", { id: "o-1", sku: "s-1" }));
+    expect(failed.verdict).toBe("later");
+    isBroken = false;
+    const second = await scene.settle(scene.pipeline.push("orders", { id: "o-2", sku: "s-1" }));
+    expect(second.verdict).toBe("acknowledge");
+    expect(ran).toEqual(["take", "take", "ship"]);
+    expect((await scene.settle(scene.pipeline.push("orders", { id: "o-1", sku: "s-1" }))).verdict).toBe(
+      "acknowledge",
+    );
+    expect(ran).toEqual(["take", "take", "ship"]);
   });
 });
 
 describe("a store that does not answer", () => {
-  it("means later: nothing was run", async () => {
+  it("has the verdict later: nothing was run", async () => {
     const ran: string[] = [];
     const scene = createPipelineScene(chain(ran), {}, { storeTimeoutMs: 100 });
     scene.store.setRates({ refuse: 1 });

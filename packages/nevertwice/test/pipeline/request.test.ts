@@ -1,3 +1,4 @@
+/** Tests requests and replies over a pipeline. */
 import { describe, expect, it } from "vitest";
 import { createPipelineScene, modelOf, type NetworkSketch, type Shell } from "./scene.ts";
 
@@ -14,20 +15,20 @@ function shop(charge: Shell = (_, { reply }) => reply("receipt")): NetworkSketch
 }
 
 describe("a request", () => {
-  it("is answered with what a node replies, further on", async () => {
+  it("returns what a later node replies", async () => {
     const scene = createPipelineScene(shop());
     expect(await scene.settle(scene.pipeline.request("orders", { id: "o-1" }))).toEqual({
       status: "replied",
       value: "receipt",
     });
-    expect(scene.told("request-started", "request-ended")).toEqual([
+    expect(scene.reported("request-started", "request-ended")).toEqual([
       "network request-started",
       "network request-ended",
     ]);
     expect(scene.events.find(({ kind }) => kind === "request-ended")).toMatchObject({ ending: "replied" });
   });
 
-  it("that is a duplicate gets the reply that was kept, and nothing runs again", async () => {
+  it("that is a duplicate gets the stored reply, and nothing runs again", async () => {
     let runs = 0;
     const scene = createPipelineScene(
       shop((_, { reply }) => {
@@ -62,7 +63,7 @@ describe("a request", () => {
       });
   });
 
-  it("waits while another process has the key, and gets its reply", async () => {
+  it("waits while another pipeline has the key, and gets its reply", async () => {
     let runs = 0;
     let finish = () => {};
     const scene = createPipelineScene(
@@ -85,7 +86,7 @@ describe("a request", () => {
     expect(runs).toBe(1);
   });
 
-  it("that waits for another keeps nobody else from the node", async () => {
+  it("that waits for another does not block the node", async () => {
     const scene = createPipelineScene(shop((_, { reply, id }) => (id ? reply("receipt") : undefined)));
     let finish = () => {};
     const other = scene.again(
@@ -111,7 +112,7 @@ describe("a request", () => {
     ]);
   });
 
-  it("is told how it failed: where, in which phase, at which attempt", async () => {
+  it("reports its failure with node, phase and attempt", async () => {
     const scene = createPipelineScene(
       shop(() => {
         throw new TypeError("no card");
@@ -126,7 +127,7 @@ describe("a request", () => {
     });
   });
 
-  it("waits no longer than it said; the work goes on, and can be asked for again", async () => {
+  it("times out after timeoutMs; the work continues, and its reply can be requested again", async () => {
     let finish = () => {};
     const scene = createPipelineScene(
       shop((_, { reply }) =>
@@ -144,7 +145,7 @@ describe("a request", () => {
     });
   });
 
-  it("to which no node replies says so as soon as everything is done", async () => {
+  it("without a reply returns no-reply as soon as everything is done", async () => {
     const scene = createPipelineScene(shop(() => undefined));
     expect(await scene.settle(scene.pipeline.request("orders", { id: "o-1" }))).toMatchObject({
       status: "no-reply",

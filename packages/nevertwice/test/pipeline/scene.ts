@@ -12,9 +12,9 @@ import type {
   Schema,
   ShellContext,
 } from "../../src/pipeline/model.ts";
+import { type Pipeline, startPipeline } from "../../src/pipeline/pipeline.ts";
 import type { PipelineEvent } from "../../src/pipeline/pipeline-event.ts";
 import type { PipelineOptions } from "../../src/pipeline/pipeline-options.ts";
-import { type Pipeline, startPipeline } from "../../src/pipeline/run.ts";
 import { createScene, type Scene } from "../core/scene.ts";
 
 export interface NodeSketch extends Partial<Omit<NodeModel, "in" | "out" | "contract" | "name">> {
@@ -29,7 +29,7 @@ export interface NodeSketch extends Partial<Omit<NodeModel, "in" | "out" | "cont
   readonly retry?: Partial<NonNullable<NodeModel["contract"]["retry"]>>;
 }
 
-/** What a shell of these tests is: it takes what the core decided, and answers what is in the model. */
+/** A shell of these tests: it takes the core's decision, and returns what the model allows. */
 export type Shell<T = { readonly id: string }> = (decided: T, context: ShellContext) => unknown;
 
 function portsOf<T>(ports: NodeSketch["in"] | NodeSketch["out"], whole: (port: object) => T): Map<string, T> {
@@ -118,8 +118,8 @@ export interface PipelineScene extends Omit<Scene, "events" | "kinds"> {
   readonly pipeline: Pipeline;
   readonly events: PipelineEvent[];
   /** The kinds of events so far, with their nodes: `charge completed`. */
-  told(...kinds: readonly PipelineEvent["kind"][]): string[];
-  /** The same network once more, as another process would run it: on the same store. */
+  reported(...kinds: readonly PipelineEvent["kind"][]): string[];
+  /** The same network again on the same store, as another process would run it. */
   again(options?: Partial<PipelineOptions>, model?: NetworkModel): Pipeline;
 }
 
@@ -146,7 +146,7 @@ export function createPipelineScene(
     ...scene,
     pipeline: start(scene.guard),
     events,
-    told: (...kinds) =>
+    reported: (...kinds) =>
       events
         .filter(({ kind }) => kinds.length === 0 || kinds.includes(kind))
         .map((event) => `${"node" in event ? event.node : "network"} ${event.kind}`),
@@ -154,7 +154,7 @@ export function createPipelineScene(
   };
 }
 
-/** A schema that takes objects with text under `field`. */
+/** A schema for objects with text in `field`. */
 export function textField(field: string, name = "Order@1"): Schema {
   return {
     name,

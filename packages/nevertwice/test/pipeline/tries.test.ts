@@ -1,3 +1,4 @@
+/** Tests the retries of a node. */
 import { describe, expect, it } from "vitest";
 import { createPipelineScene, type NodeSketch, type Shell } from "./scene.ts";
 
@@ -20,7 +21,7 @@ describe("the tries of a message", () => {
     ["constant", [100, 100, 100, 100]],
     ["linear", [100, 200, 250, 250]],
     ["exponential", [100, 200, 250, 250]],
-  ] as const)("come again after waits that are %s, up to the cap", async (strategy, waits) => {
+  ] as const)("wait between retries with %s backoff, up to the cap", async (strategy, waits) => {
     const scene = charging({
       retry: { max: 4, strategy, baseMs: 100, capMs: 250 },
       shell: () => {
@@ -33,7 +34,7 @@ describe("the tries of a message", () => {
     expect(retrying.map(({ attempt }) => attempt)).toEqual([1, 2, 3, 4]);
   });
 
-  it("are all made under one claim, with one message, and one of them is enough", async () => {
+  it("all run under one claim, and one success is enough", async () => {
     const seen: unknown[] = [];
     const claims: string[] = [];
     const scene = charging(
@@ -59,7 +60,7 @@ describe("the tries of a message", () => {
     expect(scene.events.at(-2)).toMatchObject({ kind: "completed", attempt: 2 });
   });
 
-  it("that are used up release the key, and the message is to be sent again", async () => {
+  it("release the key when they are used up, and the message must be sent again", async () => {
     let isBroken = true;
     const scene = charging({
       retry: { max: 1 },
@@ -87,7 +88,7 @@ describe("the tries of a message", () => {
     ["that it is an exception", new Error("no"), ["exception"], 2],
     ["that it is anything else", "just text", ["error"], 2],
     ["none of these", tagged("declined"), ["busy", "timeout", "error"], 1],
-  ])("come again for reasons that `on` names: %s", async (_, error, on, tries) => {
+  ])("are repeated for reasons that `on` names: %s", async (_, error, on, tries) => {
     let count = 0;
     const scene = charging({
       retry: { max: 1, on },
@@ -100,7 +101,7 @@ describe("the tries of a message", () => {
     expect(count).toBe(tries);
   });
 
-  it("a core that throws is tried again like a shell", async () => {
+  it("are repeated when a core throws, as when a shell does", async () => {
     let count = 0;
     const scene = charging({
       retry: { max: 1 },
@@ -151,7 +152,7 @@ describe("a timeout", () => {
     expect(scene.events.find(({ kind }) => kind === "retrying")).toMatchObject({ reason: "timeout" });
   });
 
-  it("takes the effects from the try that is over", async () => {
+  it("disables the effects of the try that is over", async () => {
     let late: unknown;
     const scene = createPipelineScene(
       {
@@ -179,7 +180,7 @@ describe("a timeout", () => {
     expect(late).toMatchObject({ name: "TimeoutError" });
   });
 
-  it("in the shell ends unknown: a node that holds is asked about, and not run again", async () => {
+  it("in the shell ends unknown: a node with on_lapsed = hold does not run again", async () => {
     let runs = 0;
     const scene = charging({
       onLapsed: "hold",
@@ -194,10 +195,10 @@ describe("a timeout", () => {
     const second = await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
     expect(second).toMatchObject({ verdict: "later", failures: [{ phase: "claim", reason: "unknown" }] });
     expect(runs).toBe(1);
-    expect(scene.told("later")).toEqual(["charge later"]);
+    expect(scene.reported("later")).toEqual(["charge later"]);
   });
 
-  it("in the shell stays unknown although a later try fails: that says nothing of the first", async () => {
+  it("in the shell stays unknown although a later try fails", async () => {
     const scene = charging({
       onLapsed: "hold",
       timeoutMs: 1_000,
@@ -213,7 +214,7 @@ describe("a timeout", () => {
     });
   });
 
-  it("in the core releases the key, and the shell is never started by it", async () => {
+  it("in the core releases the key, and the shell never starts", async () => {
     let effects = 0;
     let finish = () => {};
     const scene = charging({
@@ -234,7 +235,7 @@ describe("a timeout", () => {
 });
 
 describe("a claim that is lost", () => {
-  it("fires the signal and takes the effects; another delivery may already be at work", async () => {
+  it("fires the signal and disables the effects", async () => {
     let signal: AbortSignal | undefined;
     let denied: unknown;
     const scene = createPipelineScene(

@@ -1,4 +1,4 @@
-/** Actions whose store fails: what callers are told, what they may do then, and that a group's failure is nobody else's. */
+/** Actions whose store fails: the answers of callers, their retries, and that a failed group affects no other caller. */
 import { describe, expect, test, vi } from "vitest";
 import type { ReservationsOptions } from "../../src/reservations/index.ts";
 import { createReservations, WINDOWS } from "../../src/reservations/index.ts";
@@ -15,15 +15,15 @@ function open(plan: readonly Failure[] = [], options: Partial<ReservationsOption
   return { store, rooms };
 }
 
-describe("a store that fails", () => {
-  test("once or twice is asked again, and the caller sees the answer only", async () => {
+describe("when the store fails", () => {
+  test("once or twice, it is retried, and the caller gets only the answer", async () => {
     const { store, rooms } = open(["refused", "reply-lost"]);
     expect(await rooms.placeHold({ ...ROOM, key: "k" })).toMatchObject({ ok: true });
     expect(store.transactions).toBe(3);
     expect((await rooms.listHeld()).rows).toHaveLength(1);
   });
 
-  test("for good is storage-failure: nothing was written, and the same request may be sent again", async () => {
+  test("every time, the answer is storage-failure: nothing was written, and the same request may be sent again", async () => {
     const { store, rooms } = open(["refused", "refused", "refused"]);
     const answer = await rooms.placeHold({ ...ROOM, key: "k" });
     expect(answer).toEqual({ ok: false, reason: "storage-failure", detail: "the disk is full" });
@@ -31,7 +31,7 @@ describe("a store that fails", () => {
     expect(await rooms.placeHold({ ...ROOM, key: "k" })).toMatchObject({ ok: true });
   });
 
-  test("and does not say whether it wrote is recording-failure, with what was decided", async () => {
+  test("without reporting whether it wrote, the answer is recording-failure with the decision", async () => {
     const { rooms } = open(["reply-lost", "refused", "refused"]);
     const answer = await rooms.placeHold({ ...ROOM, key: "k" });
     expect(answer).toMatchObject({ ok: false, reason: "recording-failure", answer: { ok: true } });
@@ -40,7 +40,7 @@ describe("a store that fails", () => {
     expect((await rooms.listHeld()).rows).toHaveLength(1);
   });
 
-  test("and wrote nothing though it did not say so is recording-failure too, and the same key is safe", async () => {
+  test("without writing and without reporting it, the answer is recording-failure, and a retry with the same key is safe", async () => {
     const { rooms } = open(["never-sent", "never-sent", "never-sent"]);
     const answer = await rooms.placeHold({ ...ROOM, key: "k" });
     expect(answer).toMatchObject({ ok: false, reason: "recording-failure", answer: { ok: true } });
@@ -49,7 +49,7 @@ describe("a store that fails", () => {
     expect((await rooms.listHeld()).rows).toHaveLength(1);
   });
 
-  test("a group that failed is repeated one by one, and every caller gets an answer of its own", async () => {
+  test("for a group, each action is retried alone, and every caller gets its own answer", async () => {
     const { store, rooms } = open(["reply-lost"]);
     const answers = await Promise.all(
       ["a", "b", "c"].map((resource) => rooms.placeHold({ ...ROOM, resource, key: resource })),
@@ -59,7 +59,7 @@ describe("a store that fails", () => {
     expect((await rooms.listHeld()).rows).toHaveLength(3);
   });
 
-  test("a group of which nobody knows is never called unwritten, though every try alone was refused", async () => {
+  test("for a group that may be written, no caller gets storage-failure, even if every later try is refused", async () => {
     const { rooms } = open(["reply-lost", ...Array.from({ length: 6 }, (): Failure => "refused")]);
     const ask = () =>
       Promise.all(["a", "b"].map((resource) => rooms.placeHold({ ...ROOM, resource, key: resource })));
@@ -69,7 +69,7 @@ describe("a store that fails", () => {
     expect(answers.map((answer) => "answer" in answer && answer.answer)).toEqual(await ask());
   });
 
-  test("an answer that does not come in time is recording-failure, and the same key gets it later", async () => {
+  test("to answer in time, the answer is recording-failure, and a retry with the same key gets the answer later", async () => {
     const { store, rooms } = open([], { actionMs: 20 });
     const letGo = store.stall();
     const answer = await rooms.placeHold({ ...ROOM, key: "k" });
@@ -83,8 +83,8 @@ describe("a store that fails", () => {
   });
 });
 
-describe("what is asked together", () => {
-  test("goes to the store together, up to 64 in a transaction", async () => {
+describe("actions that arrive together", () => {
+  test("share a transaction, up to 64 in each", async () => {
     const { store, rooms } = open();
     await Promise.all(
       Array.from({ length: 200 }, (_, i) => rooms.placeHold({ ...ROOM, resource: `${i}`, key: `${i}` })),
@@ -94,7 +94,7 @@ describe("what is asked together", () => {
 });
 
 describe("a request", () => {
-  test("with a parameter that nobody knows is refused as the mistake it is", async () => {
+  test("with an unknown parameter throws options-invalid", async () => {
     const { rooms } = open();
     const request = { ...ROOM, key: "k", duration: 5 };
     await expect(rooms.placeHold(request)).rejects.toMatchObject({ code: "options-invalid" });
@@ -105,37 +105,37 @@ describe("a request", () => {
 describe("createReservations", () => {
   const store = memoryReservations();
   test.each<[string, Record<string, unknown>, string]>([
-    ["no store", { store: undefined }, "store is missing"],
-    ["what is no store", { store: {} }, "store is no store of reservations: it lacks transact"],
-    ["no window", { windowMs: undefined }, "windowMs is missing"],
-    ["a window of nothing", { windowMs: 0 }, "windowMs"],
+    ["a missing store", { store: undefined }, "store is missing"],
+    ["an object that is not a store", { store: {} }, "store is not a reservation store: it lacks transact"],
+    ["a missing window", { windowMs: undefined }, "windowMs is missing"],
+    ["a window of 0", { windowMs: 0 }, "windowMs"],
     [
-      "a window that is not longer than one action",
+      "a window that is not longer than actionMs",
       { windowMs: 5_000 },
       "it must be more than actionMs (5000)",
     ],
     ["half a millisecond of history", { historyMs: 0.5 }, "historyMs"],
     ["an empty namespace", { namespace: "" }, "namespace is empty"],
-    ["availability that is no function", { available: true }, "available"],
+    ["an available that is not a function", { available: true }, "available"],
     ["an unknown option", { window: 1 }, "window"],
-  ])("refuses %s by name", (_, wrong, words) => {
+  ])("throws options-invalid with the name of the option for %s", (_, wrong, words) => {
     const options = { store, windowMs: 60_000, purgeEveryMs: 0, ...wrong } as ReservationsOptions;
     expect(() => createReservations(options)).toThrow(
       expect.objectContaining({ code: "options-invalid", message: expect.stringContaining(words) }),
     );
   });
 
-  test("refuses an availability function where the store cannot ask it, with the store's reason", () => {
+  test("rejects available if the store cannot call it, with the store's reason", () => {
     const refusing = { ...store, refusesAvailable: "it runs in another thread" };
     const options = { store: refusing, windowMs: 60_000, available: () => true };
     expect(() => createReservations(options)).toThrow(
-      "available cannot be asked here: it runs in another thread.",
+      "available does not work with this store: it runs in another thread.",
     );
   });
 });
 
 describe("in the background", () => {
-  test("what expired is written down, and keys past their time are removed, until it is closed", async () => {
+  test("expired holds are recorded and old keys are purged until it is closed", async () => {
     const clock = manualClock();
     const store = failing(memoryReservations({ clock }));
     const rooms = createReservations({ store, windowMs: 60_000, sweepEveryMs: 1, purgeEveryMs: 1 });

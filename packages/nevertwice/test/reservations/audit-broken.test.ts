@@ -1,14 +1,14 @@
-/** Every invariant broken once on purpose: the audit finds it under its number, and elsewhere only where that follows. */
+/** Tests every invariant broken once on purpose: the audit finds it under its number, and elsewhere only where that follows. */
 import { describe, expect, test } from "vitest";
 import { INVARIANT_IDS, type InvariantId } from "../../src/reservations/audit/invariants.ts";
 import type { JournalEvent, KeptCommitment, KeptResource, KeyRecord } from "../../src/reservations/index.ts";
-import { appendTo, hashOf } from "../../src/reservations/journal.ts";
+import { createEvent, hashEvent } from "../../src/reservations/journal.ts";
 import {
   type Alterations,
   type AuditScene,
   broken,
+  listOffenders,
   NAMESPACE,
-  offendersOf,
   openAuditScene,
   WINDOW_MS,
 } from "./audit-scene.ts";
@@ -24,7 +24,7 @@ interface Break {
 }
 
 type Ids = AuditScene["ids"];
-const commitmentOf = (which: keyof Ids) => (scene: AuditScene) => `commitment:${scene.ids[which]}`;
+const commitmentCalled = (which: keyof Ids) => (scene: AuditScene) => `commitment:${scene.ids[which]}`;
 const keyCalled = (key: string) => async (scene: AuditScene) => `key:${(await scene.key(key)).id}`;
 
 /** Changes the row of one commitment. */
@@ -46,18 +46,18 @@ function key(name: string, change: (row: KeyRecord, ids: Ids) => object) {
   });
 }
 
-/** Changes one event, and makes its hash true again. */
+/** Changes one event and recomputes its hash. */
 function event(which: keyof Ids, kind: string, change: (row: JournalEvent) => object) {
   return ({ ids }: AuditScene): Alterations => ({
     event: (row) => {
       if (row.subject !== `commitment:${ids[which]}` || row.kind !== kind) return row;
       const changed = { ...row, ...change(row) };
-      return { ...changed, hash: hashOf(changed) };
+      return { ...changed, hash: hashEvent(changed) };
     },
   });
 }
 
-/** A further event at the end of a chain, as good as it can be made: hashed, counted in the row, and in no checkpoint. */
+/** Appends a forged event to a chain: its hash is correct and the row counts it, but no checkpoint contains it. */
 async function oneMore(
   { ids, commitment: read, events }: AuditScene,
   which: keyof Ids,
@@ -67,7 +67,11 @@ async function oneMore(
   const subject = `commitment:${id}`;
   const row = await read(id);
   const last = (await events(subject)).at(-1) as JournalEvent;
-  const more = appendTo(row, { namespace: NAMESPACE, subject, at: last.at, ...happening }, last.checkpoint);
+  const more = createEvent(
+    row,
+    { namespace: NAMESPACE, subject, at: last.at, ...happening },
+    last.checkpoint,
+  );
   return {
     moreEvents: [more],
     commitment: (found) => (found.id === id ? { ...found, events: more.number, lastHash: more.hash } : found),
@@ -76,98 +80,113 @@ async function oneMore(
 
 const BREAKS: readonly Break[] = [
   {
-    how: "a hold that has ended as well",
+    how: "a key whose answer is not JSON",
+    finds: "S1",
+    subject: async ({ key }) => `key:${(await key("place-seat-1")).id}`,
+    async alter({ key }) {
+      const { id } = await key("place-seat-1");
+      const unreadable = {
+        table: "nevertwice_reservation_keys",
+        row: id,
+        column: "answer",
+        reason: "it is no JSON",
+      };
+      return { key: (row) => (row.id === id ? undefined : row), unreadableKeys: [unreadable] };
+    },
+  },
+  {
+    how: "a held commitment with an end time",
     finds: "C1",
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: commitment("held", ({ placedAt }) => ({ endedAt: placedAt })),
   },
   {
-    how: "a state that is none",
+    how: "a state that does not exist",
     finds: "C1",
     also: ["C2", "P2"],
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: commitment("held", ({ placedAt }) => ({ state: "pending", endedAt: placedAt, occupied: 0 })),
   },
   {
-    how: "a hold that somebody released past the journal",
+    how: "a hold that was released without an event",
     finds: "C2",
     also: ["P2"],
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: commitment("held", ({ placedAt }) => ({ state: "released", endedAt: placedAt, occupied: 0 })),
   },
   {
     how: "a released hold that is held again",
     finds: "C3",
     also: ["P2"],
-    subject: commitmentOf("released"),
+    subject: commitmentCalled("released"),
     alter: commitment("released", () => ({ state: "held", endedAt: undefined, occupied: 1 })),
   },
   {
     how: "a confirmed hold with a second end",
     finds: "C3",
     also: ["J3"],
-    subject: commitmentOf("confirmed"),
+    subject: commitmentCalled("confirmed"),
     alter: (scene) => oneMore(scene, "confirmed", { kind: "expired", keyId: undefined, detail: {} }),
   },
   {
-    how: "a row that got another id",
+    how: "a row with a changed id",
     finds: "C4",
     also: ["C10", "J5"],
     subject: () => "commitment:another",
     alter: commitment("held", () => ({ id: "another" })),
   },
   {
-    how: "another requester",
+    how: "a changed requester",
     finds: "C5",
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: commitment("held", () => ({ requester: "eve" })),
   },
   {
-    how: "a longer window",
+    how: "a changed end of the hold",
     finds: "C5",
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: commitment("held", ({ expiresAt }) => ({ expiresAt: expiresAt + 1 })),
   },
   {
-    how: "a window that ends as it begins",
+    how: "a hold that expires when it is placed",
     finds: "C6",
     also: ["C5"],
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: commitment("held", ({ placedAt }) => ({ expiresAt: placedAt })),
   },
   {
-    how: "a confirmation at the very end of the window",
+    how: "a confirmation at expiresAt",
     finds: "C7",
     also: ["J4"],
-    subject: commitmentOf("confirmed"),
+    subject: commitmentCalled("confirmed"),
     alter: commitment("confirmed", ({ expiresAt }) => ({ endedAt: expiresAt })),
   },
   {
     how: "a release before the placement",
     finds: "C8",
     also: ["J4"],
-    subject: commitmentOf("released"),
+    subject: commitmentCalled("released"),
     alter: commitment("released", ({ placedAt }) => ({ endedAt: placedAt - 1 })),
   },
   {
-    how: "an expiry before its time",
+    how: "an expiry before expiresAt",
     finds: "C8",
     also: ["J4"],
-    subject: commitmentOf("expired"),
+    subject: commitmentCalled("expired"),
     alter: commitment("expired", ({ expiresAt }) => ({ endedAt: expiresAt - 1 })),
   },
   {
-    how: "two rows of one id",
+    how: "two rows with the same id",
     finds: "C9",
     also: ["P2"],
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: async ({ commitment: read, ids }) => ({ moreCommitments: [await read(ids.held)] }),
   },
   {
     how: "an id that was placed twice",
     finds: "C9",
     also: ["J3", "R7"],
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: async (scene) =>
       oneMore(scene, "held", { kind: "placed", keyId: "f".repeat(64), detail: { resource: "seat-1" } }),
   },
@@ -175,7 +194,7 @@ const BREAKS: readonly Break[] = [
     how: "a commitment that was deleted",
     finds: "C10",
     also: ["P2"],
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: ({ ids }) => ({ commitment: (row) => (row.id === ids.held ? undefined : row) }),
   },
   {
@@ -185,7 +204,7 @@ const BREAKS: readonly Break[] = [
     alter: key("refused", (row) => shifted(row, WINDOW_MS)),
   },
   {
-    how: "a window that a retry has extended",
+    how: "a window that a retry extended",
     finds: "D2",
     subject: keyCalled("place-seat-1"),
     alter: key("place-seat-1", ({ windowEndsAt, keptUntil }) => ({
@@ -194,13 +213,13 @@ const BREAKS: readonly Break[] = [
     })),
   },
   {
-    how: "a window that a retry has begun anew",
+    how: "a window that a retry restarted",
     finds: "D2",
     subject: keyCalled("place-bed"),
     alter: key("place-bed", (row) => shifted(row, 1)),
   },
   {
-    how: "a key that was recorded with no answer",
+    how: "a key without an answer",
     finds: "D3",
     subject: keyCalled("refused"),
     alter: key("refused", () => ({ answer: undefined })),
@@ -216,7 +235,7 @@ const BREAKS: readonly Break[] = [
     })),
   },
   {
-    how: "an id in the answer that nobody placed under the key",
+    how: "an answer with an id that has no placed event of the key",
     finds: "R1",
     also: ["R4"],
     subject: keyCalled("refused"),
@@ -227,7 +246,7 @@ const BREAKS: readonly Break[] = [
     })),
   },
   {
-    how: "a rejection of what was placed",
+    how: "a rejection, although a hold was placed",
     finds: "R1",
     subject: keyCalled("place-seat-1"),
     alter: key("place-seat-1", () => ({
@@ -236,27 +255,27 @@ const BREAKS: readonly Break[] = [
     })),
   },
   {
-    how: "an ok for what was refused",
+    how: "an ok, although the action was rejected",
     finds: "R2",
     subject: keyCalled("refused-confirm"),
     alter: key("refused-confirm", () => ({ answer: { ok: true } })),
   },
   {
-    how: "a refusal of what was confirmed",
+    how: "a rejection, although the hold was confirmed",
     finds: "R2",
     subject: keyCalled("confirm"),
     alter: key("confirm", () => ({ answer: { ok: false, reason: "not-held" } })),
   },
   {
-    how: "a key that is bound to another commitment than it placed",
+    how: "a key that refers to another commitment than the one it placed",
     finds: "R3",
     subject: keyCalled("place-seat-1"),
     alter: key("place-seat-1", (_, ids) => ({ commitment: ids.released })),
   },
   {
-    how: "two commitments under one key",
+    how: "two commitments with one key",
     finds: "R3",
-    // The other key has lost its event, the chain its hash, and its checkpoint an event.
+    // The other key loses its event, the chain its hash, and its checkpoint an event.
     also: ["R1", "R8", "J1", "J3"],
     subject: keyCalled("place-seat-1"),
     alter: async (scene) => {
@@ -271,19 +290,19 @@ const BREAKS: readonly Break[] = [
     alter: key("place-seat-1", ({ parameters }) => ({ parameters: { ...parameters, requester: "eve" } })),
   },
   {
-    how: "an action that was another one",
+    how: "a changed action",
     finds: "R4",
     subject: keyCalled("release"),
     alter: key("release", () => ({ action: "confirm" })),
   },
   {
-    how: "a rejection that its action cannot get",
+    how: "a rejection that is impossible for its action",
     finds: "R5",
     subject: keyCalled("refused"),
     alter: key("refused", () => ({ answer: { ok: false, reason: "window-not-elapsed" } })),
   },
   {
-    how: "a key that was recorded under another's identity",
+    how: "a key stored under the id of another key",
     finds: "R6",
     subject: keyCalled("refused"),
     alter: key("refused", () => ({ scope: "another" })),
@@ -295,13 +314,13 @@ const BREAKS: readonly Break[] = [
     alter: key("refused", ({ windowEndsAt }) => ({ keptUntil: windowEndsAt - 1 })),
   },
   {
-    how: "an answer that was evicted early",
+    how: "a key that was removed before its window ended",
     finds: "R7",
     subject: keyCalled("place-seat-1"),
     alter: () => ({ key: (row) => (row.key === "place-seat-1" ? undefined : row) }),
   },
   {
-    how: "a key that was recorded anew within its window",
+    how: "a key that was recorded again within its window",
     finds: "R7",
     subject: keyCalled("place-bed"),
     alter: key("place-bed", (row) => ({
@@ -311,7 +330,7 @@ const BREAKS: readonly Break[] = [
     })),
   },
   {
-    how: "one key that gave back twice",
+    how: "one key with two given-back events",
     finds: "R8",
     also: ["P3", "J3"],
     subject: keyCalled("give-back"),
@@ -323,29 +342,29 @@ const BREAKS: readonly Break[] = [
       }),
   },
   {
-    how: "a resource that is oversold",
+    how: "more units taken than the capacity",
     finds: "P1",
     also: ["P2"],
     subject: () => "resource:stock",
     alter: resource("stock", { taken: 11 }),
   },
   {
-    how: "units that nobody holds",
+    how: "taken units without a commitment",
     finds: "P2",
     subject: () => "resource:stock",
     alter: resource("stock", { taken: 3 }),
   },
   {
-    how: "a resource's row that is gone",
+    how: "a resource whose row was removed",
     finds: "P2",
     subject: () => "resource:seat-1",
     alter: () => ({ resource: (row) => (row.name === "seat-1" ? undefined : row) }),
   },
   {
-    how: "a confirmed one that occupies what was given back",
+    how: "a confirmed commitment that still occupies units it gave back",
     finds: "P3",
     also: ["P2"],
-    subject: commitmentOf("partial"),
+    subject: commitmentCalled("partial"),
     alter: commitment("partial", () => ({ occupied: 3 })),
   },
   {
@@ -356,16 +375,16 @@ const BREAKS: readonly Break[] = [
     alter: resource("old", { state: "open" }),
   },
   {
-    how: "a capacity that no event knows",
+    how: "a capacity that no event set",
     finds: "P5",
     subject: () => "resource:stock",
     alter: resource("stock", { capacity: 11 }),
   },
   {
-    how: "an event that was taken out of the middle",
+    how: "an event that was removed from the middle of a chain",
     finds: "J1",
     also: ["C2", "C3", "J3", "J4", "R2"],
-    subject: commitmentOf("partial"),
+    subject: commitmentCalled("partial"),
     alter: ({ ids }) => ({
       event: (row) =>
         row.subject === `commitment:${ids.partial}` && row.kind === "confirmed" ? undefined : row,
@@ -375,49 +394,49 @@ const BREAKS: readonly Break[] = [
     how: "an event that was altered",
     finds: "J2",
     also: ["C5", "R4"],
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: ({ ids }) => ({
       event: (row) =>
         row.subject === `commitment:${ids.held}` ? { ...row, detail: row.detail.replace("ann", "eve") } : row,
     }),
   },
   {
-    how: "an event that was cut off the end",
+    how: "an event that was removed from the end of a chain",
     finds: "J4",
     also: ["P3", "J3", "R2"],
-    subject: commitmentOf("partial"),
+    subject: commitmentCalled("partial"),
     alter: ({ ids }) => ({
       event: (row) =>
         row.subject === `commitment:${ids.partial}` && row.kind === "given-back" ? undefined : row,
     }),
   },
   {
-    how: "a checkpoint that was taken away",
+    how: "a checkpoint that was removed",
     finds: "J3",
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: async ({ events, ids }) => {
       const [placed] = await events(`commitment:${ids.held}`);
       return { checkpoint: (row) => (row.id === placed?.checkpoint ? undefined : row) };
     },
   },
   {
-    how: "an end that is another instant than its event",
+    how: "an end time that differs from its event",
     finds: "J4",
-    subject: commitmentOf("released"),
+    subject: commitmentCalled("released"),
     alter: commitment("released", ({ endedAt }) => ({ endedAt: Number(endedAt) + 1 })),
   },
   {
-    how: "an event that nobody asked for",
+    how: "an event without a key",
     finds: "J5",
     also: ["J3", "J4", "R2"],
-    subject: commitmentOf("released"),
+    subject: commitmentCalled("released"),
     alter: event("released", "released", () => ({ keyId: undefined })),
   },
   {
     how: "a commitment without events",
     finds: "J5",
     also: ["C4", "J3", "R1"],
-    subject: commitmentOf("held"),
+    subject: commitmentCalled("held"),
     alter: ({ ids }) => ({ event: (row) => (row.subject === `commitment:${ids.held}` ? undefined : row) }),
   },
 ];
@@ -427,7 +446,7 @@ function shifted({ recordedAt, windowEndsAt, keptUntil }: KeyRecord, ms: number)
 }
 
 describe("the audit finds", () => {
-  test("every invariant broken: none is without a break of its own", () => {
+  test("a violation of every invariant: each invariant has at least one case here", () => {
     const found = new Set(BREAKS.map(({ finds }) => finds));
     expect(INVARIANT_IDS.filter((id) => !found.has(id))).toEqual([]);
   });
@@ -438,10 +457,10 @@ describe("the audit finds", () => {
     expect(data.ok).toBe(false);
     expect(broken(data).sort()).toEqual([finds, ...also].sort());
     const named = await subject(scene);
-    expect(offendersOf(data, finds).map((text) => text.startsWith(`${named}: `))).toContain(true);
+    expect(listOffenders(data, finds).map((text) => text.startsWith(`${named}: `))).toContain(true);
   });
 
-  test("a whole commitment taken away with its events, key and checkpoint: only the counts of an earlier report tell", async () => {
+  test("a commitment that was removed with its events, key and checkpoint, only by the counts of an earlier report", async () => {
     const scene = await openAuditScene();
     const { counts } = await scene.desk.audit();
     const subject = `commitment:${scene.ids.expired}`;
@@ -457,7 +476,7 @@ describe("the audit finds", () => {
     expect(broken(await scene.audit({}, { previous: counts }))).toEqual([]);
   });
 
-  test("a chain that was rewritten and hashed anew, row and all, by its checkpoint alone", async () => {
+  test("a chain that was rewritten with new hashes and its row, only by its checkpoint", async () => {
     const scene = await openAuditScene();
     const { ids } = scene;
     const [placed] = await scene.events(`commitment:${ids.held}`);
@@ -465,19 +484,19 @@ describe("the audit finds", () => {
       ...(placed as JournalEvent),
       detail: placed?.detail.replace('"ann"', '"eve"') as string,
     };
-    const hash = hashOf(rewritten);
+    const hash = hashEvent(rewritten);
     const data = await scene.audit({
       event: (row) => (row.hash === placed?.hash ? { ...rewritten, hash } : row),
       commitment: (row) => (row.id === ids.held ? { ...row, requester: "eve", lastHash: hash } : row),
       key: (row) => (row.key === "place-seat-1" ? undefined : row),
     });
     expect(broken(data)).toEqual(["R7", "J3"]);
-    expect(offendersOf(data, "J3")).toEqual([
-      `checkpoint:${placed?.checkpoint}: its events are not those it was made over`,
+    expect(listOffenders(data, "J3")).toEqual([
+      `checkpoint:${placed?.checkpoint}: its digest does not match its events`,
     ]);
   });
 
-  test("nothing in parameters that JSON cannot keep, where they were refused", async () => {
+  test("no problem with parameters of rejected requests that JSON cannot store", async () => {
     const scene = await openAuditScene();
     const data = await scene.audit({
       key: (row) => ({ ...row, parameters: JSON.parse(JSON.stringify(row.parameters)) }),

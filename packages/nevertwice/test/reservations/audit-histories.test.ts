@@ -1,4 +1,4 @@
-/** Whatever is done through the actions, in whatever order and time, the audit finds nothing. */
+/** Tests that whatever is done through the actions, in whatever order and time, the audit finds nothing. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Reservations } from "../../src/reservations/index.ts";
@@ -22,7 +22,7 @@ const step: fc.Arbitrary<Step> = fc.record({
   ms: fc.constantFrom(0, 0, 0, 1, 1, 1, 500, 500, 20_000, 60_000, WINDOW_MS / 2),
 });
 
-/** Few keys and few names, so that they meet. */
+/** Few keys and few names, so that they collide. */
 async function take(
   desk: Reservations,
   ids: string[],
@@ -58,7 +58,7 @@ async function take(
   return desk.resources.resume({ resource, key });
 }
 
-test("a random history audits clean, in one round and in many, with its keys purged and used again", async () => {
+test("a random history passes the audit in one round and in many, also with purged and reused keys", async () => {
   const kinds = new Map<string, number>();
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 120, size: "max" }), async (steps) => {
@@ -67,7 +67,7 @@ test("a random history audits clean, in one round and in many, with its keys pur
       const desk = openReservations(store);
       const ids: string[] = [];
       for (const [index, one] of steps.entries()) {
-        // Some at once, so that a transaction has several of them.
+        // Several at once, so that a transaction has more than one action.
         await Promise.all([take(desk, ids, one), take(desk, ids, { ...one, key: one.key + 7 })]);
         clock.advance(one.ms);
         if (index % 10 === 9) await store.purge(3);
@@ -81,7 +81,7 @@ test("a random history audits clean, in one round and in many, with its keys pur
     }),
     { numRuns: 60, seed: 6 },
   );
-  // Nobody shall take empty histories for good ones.
+  // The histories must not be empty.
   expect(kinds.size).toBe(10);
   expect(Math.min(...kinds.values())).toBeGreaterThan(10);
 });

@@ -1,4 +1,4 @@
-/** A small world with something of everything in it, and a store that shows it with single rows altered or missing. */
+/** A small data set with every kind of record, and a store that shows it with single rows altered or removed. */
 import { onTestFinished } from "vitest";
 import type { InvariantId } from "../../src/reservations/audit/invariants.ts";
 import {
@@ -14,15 +14,16 @@ import {
   type PageQuery,
   type ReservationStore,
   type Reservations,
+  type UnreadableRow,
 } from "../../src/reservations/index.ts";
 import { memoryReservations } from "../../src/reservations/memory.ts";
 import { type ManualClock, manualClock } from "../../src/testing/manual-clock.ts";
-import { idOf } from "./desk.ts";
+import { placedId } from "./desk.ts";
 
 export const WINDOW_MS = 600_000;
 export const NAMESPACE = "shop";
 
-/** Undefined takes the row away. */
+/** Undefined removes the row. */
 type Alter<Row> = (row: Row) => Row | undefined;
 
 export interface Alterations {
@@ -31,13 +32,15 @@ export interface Alterations {
   key?: Alter<KeyRecord>;
   event?: Alter<JournalEvent>;
   checkpoint?: Alter<Checkpoint>;
-  /** Rows that nobody wrote. */
+  /** Forged rows. */
   moreKeys?: readonly KeyRecord[];
   moreCommitments?: readonly KeptCommitment[];
   moreEvents?: readonly JournalEvent[];
+  /** Keys that a store found and could not read. */
+  unreadableKeys?: readonly UnreadableRow[];
 }
 
-/** The store as somebody would find it who had altered its rows. What is asked of it, is asked of the altered rows. */
+/** The store with altered rows. Queries are answered from the altered rows. */
 export function altered(store: ReservationStore, alterations: Alterations): ReservationStore {
   const all = { namespace: NAMESPACE, limit: 100_000 };
   const commitments = async () => {
@@ -71,13 +74,14 @@ export function altered(store: ReservationStore, alterations: Alterations): Rese
     },
     async keys({ id, commitment, ...page }) {
       const rows = (await store.keys(all)).rows.flatMap((row) => (alterations.key ?? same)(row) ?? []);
-      return paged(
+      const found = paged(
         [...rows, ...(alterations.moreKeys ?? [])],
         page,
         (row) => row.id,
         (row) =>
           (id === undefined || row.id === id) && (commitment === undefined || row.commitment === commitment),
       );
+      return id === undefined ? { ...found, unreadable: alterations.unreadableKeys } : found;
     },
     async events({ subject, ...page }) {
       const rows = (await store.events(all)).rows.flatMap((row) => (alterations.event ?? same)(row) ?? []);
@@ -106,7 +110,7 @@ function same<Row>(row: Row): Row {
   return row;
 }
 
-/** Pages by position: two rows of one name are two rows. */
+/** Pages by position, so that two rows with the same name stay two rows. */
 function paged<Row>(
   rows: readonly Row[],
   { limit, after }: PageQuery,
@@ -150,7 +154,7 @@ export async function openAuditScene(): Promise<AuditScene> {
   const desk = openReservations(store);
   const all = { namespace: NAMESPACE, limit: 100_000 };
   const place = async (resource: string, units = 1) =>
-    idOf(
+    placedId(
       await desk.placeHold({
         resource,
         requester: "ann",
@@ -196,12 +200,12 @@ export async function openAuditScene(): Promise<AuditScene> {
   };
 }
 
-/** The numbers under which something was found. */
+/** The ids of the broken invariants. */
 export function broken({ invariants }: AuditData): InvariantId[] {
   return invariants.filter(({ broken: count }) => count > 0).map(({ id }) => id);
 }
 
-export function offendersOf({ invariants }: AuditData, id: InvariantId): string[] {
+export function listOffenders({ invariants }: AuditData, id: InvariantId): string[] {
   const result = invariants.find((one) => one.id === id);
   return result?.offenders.map(({ subject, problem }) => `${subject}: ${problem}`) ?? [];
 }

@@ -1,9 +1,9 @@
-/** From a commitment to its keys, and every double charge. */
+/** Tests the trace from a commitment to its keys, and the search for double charges. */
 import { expect, test } from "vitest";
 import { altered, NAMESPACE, openAuditScene, openReservations, WINDOW_MS } from "./audit-scene.ts";
-import { idOf } from "./desk.ts";
+import { placedId } from "./desk.ts";
 
-test("a commitment is traced to the key that placed it, the one that ended it, and those that were refused", async () => {
+test("a commitment is traced to the key that placed it, the key that ended it, and the keys of rejected actions", async () => {
   const { desk, ids } = await openAuditScene();
   const trace = await desk.trace(ids.released);
   expect(trace?.commitment?.state).toBe("released");
@@ -16,7 +16,7 @@ test("a commitment is traced to the key that placed it, the one that ended it, a
   expect(trace?.keys.map(({ key }) => key).sort()).toEqual(["place-seat-3", "refused-confirm", "release"]);
 });
 
-test("what expired by itself was ended by no key, and what nobody knows has no trace", async () => {
+test("a hold that expired to make room has no ending key, and an unknown id has no trace", async () => {
   const { desk, clock, ids } = await openAuditScene();
   clock.advance(60_000);
   await desk.placeHold({ resource: "seat-1", requester: "ben", durationMs: 1_000, key: "next" });
@@ -30,7 +30,7 @@ test("what expired by itself was ended by no key, and what nobody knows has no t
   await expect(desk.trace("")).rejects.toMatchObject({ code: "options-invalid" });
 });
 
-test("a key that was purged is still named by its hash, and one that was used again is not taken for it", async () => {
+test("a purged key is still named by its hash, and a reused key is not mistaken for it", async () => {
   const { desk, clock, store, ids } = await openAuditScene();
   const before = await desk.trace(ids.held);
   clock.advance(WINDOW_MS);
@@ -40,11 +40,13 @@ test("a key that was purged is still named by its hash, and one that was used ag
   expect(trace?.placedBy).toEqual({ keyId: before?.placedBy?.keyId, record: undefined });
 });
 
-test("show me every double charge: a retry is none, two keys are two operations, and a key used again is told apart", async () => {
+test("doubles: a retry is not a double, two keys are two operations, and a reused key has its own verdict", async () => {
   const { desk, clock } = await openAuditScene();
   await desk.resources.declare({ resource: "card", capacity: 1_000, key: "declare-card" });
   const charge = async (key: string) =>
-    idOf(await desk.placeHold({ resource: "card", requester: "ann", durationMs: 1_000, units: 250, key }));
+    placedId(
+      await desk.placeHold({ resource: "card", requester: "ann", durationMs: 1_000, units: 250, key }),
+    );
   const first = await charge("order-1");
   clock.advance(100);
   expect(await charge("order-1")).toBe(first);
@@ -75,7 +77,7 @@ test("show me every double charge: a retry is none, two keys are two operations,
   expect((await desk.doubles({ withinMs: WINDOW_MS, limit: 1 })).pairs).toHaveLength(1);
 });
 
-test("two commitments of one key within its window are a violation, and said to be", async () => {
+test("doubles: two commitments of one key within its window are a violation", async () => {
   const { desk, store } = await openAuditScene();
   await desk.resources.declare({ resource: "card", capacity: 2, key: "declare-card" });
   for (const key of ["order-1", "order-2"])
@@ -90,7 +92,7 @@ test("two commitments of one key within its window are a violation, and said to 
   expect((await openReservations(silent).doubles({ withinMs: 1_000 })).pairs[0]?.verdict).toBe("untold");
 });
 
-test("doubles refuses a query without a distance", async () => {
+test("doubles throws options-invalid without withinMs", async () => {
   const { desk } = await openAuditScene();
   await expect(desk.doubles({} as never)).rejects.toMatchObject({
     message: expect.stringContaining("withinMs"),

@@ -1,13 +1,22 @@
-/** What the auditor says of records that are as they should be, and how. */
+/** The auditor on healthy records, and the forms of its report. */
 import { describe, expect, test } from "vitest";
 import { INVARIANT_IDS } from "../../src/reservations/audit/invariants.ts";
-import { createReservations } from "../../src/reservations/index.ts";
+import { createReservations, type ReservationStore } from "../../src/reservations/index.ts";
 import { memoryReservations } from "../../src/reservations/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
-import { altered, broken, NAMESPACE, openAuditScene, openReservations, WINDOW_MS } from "./audit-scene.ts";
+import {
+  type Alterations,
+  altered,
+  broken,
+  listOffenders,
+  NAMESPACE,
+  openAuditScene,
+  openReservations,
+  WINDOW_MS,
+} from "./audit-scene.ts";
 
 describe("audit", () => {
-  test("finds nothing where nothing was touched, and says how many records each invariant was asked of", async () => {
+  test("finds no problem in healthy records, and counts the records checked for each invariant", async () => {
     const { desk } = await openAuditScene();
     const data = await desk.audit();
     expect(data.invariants.filter(({ ok }) => !ok)).toEqual([]);
@@ -18,7 +27,7 @@ describe("audit", () => {
     expect(data.open.count).toBe(0);
   });
 
-  test("tells where a clock that was turned back has left its mark, and finds nothing else", async () => {
+  test("reports the records written while the clock was set back, and nothing else", async () => {
     let now = 1_000_000;
     const desk = openReservations(memoryReservations({ clock: { now: () => now } }));
     const hold = { requester: "ann", durationMs: 60_000 };
@@ -33,19 +42,19 @@ describe("audit", () => {
     expect(await desk.release({ id: ids[1] as string, key: "release" })).toEqual({ ok: true });
     now += 10_000;
     const { invariants } = await desk.audit();
-    const told = invariants.filter(({ ok }) => !ok);
-    expect(told.map(({ id }) => id)).toEqual(["C8", "D2", "R5", "R6", "J3"]);
-    expect(told.filter(({ broken: count }) => count === 0).map(({ id }) => id)).toEqual(["R5", "R6"]);
+    const failed = invariants.filter(({ ok }) => !ok);
+    expect(failed.map(({ id }) => id)).toEqual(["C8", "D2", "R5", "R6", "J3"]);
+    expect(failed.filter(({ broken: count }) => count === 0).map(({ id }) => id)).toEqual(["R5", "R6"]);
   });
 
-  test("finds nothing in an empty store, and says that there was nothing to see", async () => {
+  test("finds no problem in an empty store, with the status nothing-to-see", async () => {
     const desk = openReservations(memoryReservations());
     const { data, page } = await desk.auditReport();
     expect(data.ok).toBe(true);
     expect(page.status).toBe("nothing-to-see");
   });
 
-  test("says the same in many rounds over small pages as in one", async () => {
+  test("gives the same result in many rounds over small pages as in one round", async () => {
     const { audit, ids } = await openAuditScene();
     const damage = {
       commitment: (row: { readonly id: string }) =>
@@ -64,7 +73,7 @@ describe("audit", () => {
     expect(sorted(inMany)).toEqual(sorted(inOne));
   });
 
-  test("keeps no more offenders than it is told, and counts the rest", async () => {
+  test("lists at most maxOffenders offenders, and counts the rest", async () => {
     const { audit } = await openAuditScene();
     const { invariants } = await audit(
       { commitment: (row) => ({ ...row, requester: "eve" }) },
@@ -75,7 +84,7 @@ describe("audit", () => {
     expect(found?.offenders).toHaveLength(2);
   });
 
-  test("finds nothing after keys were purged and used again", async () => {
+  test("finds no problem after keys were purged and reused", async () => {
     const { desk, clock, store } = await openAuditScene();
     clock.advance(WINDOW_MS);
     expect(broken(await desk.audit())).toEqual([]);
@@ -87,7 +96,7 @@ describe("audit", () => {
     expect(broken(await desk.audit())).toEqual([]);
   });
 
-  test("stops when its signal says so", async () => {
+  test("stops when its signal aborts", async () => {
     const { desk } = await openAuditScene();
     const stop = new AbortController();
     stop.abort(new Error("enough"));
@@ -101,7 +110,7 @@ describe("audit", () => {
     [{ previous: {} }, "previous"],
     [{ signal: "now" }, "signal"],
     [{ pagesize: 1 }, "pagesize"],
-  ])("refuses %j by name", async (options, name) => {
+  ])("throws options-invalid with the name of the option for %j", async (options, name) => {
     const { desk } = await openAuditScene();
     await expect(desk.audit(options as never)).rejects.toMatchObject({
       code: "options-invalid",
@@ -109,22 +118,59 @@ describe("audit", () => {
     });
   });
 
-  test("judges keys by every window that was ever in force", async () => {
+  /** The same store with another window in force, and a hold placed under it. */
+  async function withWindow(store: ReservationStore, windowMs: number) {
+    const changed = createReservations({ store, namespace: NAMESPACE, windowMs, purgeEveryMs: 0 });
+    await changed.placeHold({ resource: "late", requester: "ann", durationMs: 1_000, key: "late" });
+    return changed;
+  }
+
+  test.each([
+    ["longer", 100 * WINDOW_MS],
+    ["shorter", WINDOW_MS / 100],
+  ])("finds no problem after windowMs was made %s", async (_, windowMs) => {
+    const { store, clock, desk } = await openAuditScene();
+    const changed = await withWindow(store, windowMs);
+    expect(broken(await changed.audit())).toEqual([]);
+    expect(broken(await desk.audit())).toEqual([]);
+    // A key may be reused or purged once its own window has ended.
+    clock.advance(WINDOW_MS + 1);
+    await changed.release({ id: "nobody", key: "expire" });
+    await store.purge(1_000);
+    expect(broken(await changed.audit())).toEqual([]);
+    expect(broken(await desk.audit())).toEqual([]);
+  });
+
+  /** As an earlier release left them: neither keys nor events say their window. */
+  const unsaid = (): Alterations => ({
+    key: ({ windowMs: _, ...row }) => row,
+    event: (row) => ({ ...row, detail: row.detail.replace(/,"windowMs":\d+/, "") }),
+  });
+
+  test("judges records that do not contain their window by windowsMs", async () => {
     const { store } = await openAuditScene();
-    const longer = createReservations({
-      store,
-      namespace: NAMESPACE,
-      windowMs: 2 * WINDOW_MS,
-      purgeEveryMs: 0,
+    await withWindow(store, 2 * WINDOW_MS);
+    const old = openReservations(altered(store, unsaid()));
+    const hashes = ["J2"]; // Their details were hashed with the window in them.
+    expect(broken(await old.audit())).toEqual(["D2", ...hashes]);
+    expect(broken(await old.audit({ windowsMs: [WINDOW_MS, 2 * WINDOW_MS] }))).toEqual(hashes);
+  });
+
+  test("finds a window that is longer than the one in the event of its key", async () => {
+    const { audit } = await openAuditScene();
+    const data = await audit({
+      key: (row) =>
+        row.key === "place-seat-1"
+          ? { ...row, windowEndsAt: row.windowEndsAt + 1, windowMs: WINDOW_MS + 1 }
+          : row,
     });
-    await longer.placeHold({ resource: "late", requester: "ann", durationMs: 1_000, key: "late" });
-    expect(broken(await longer.audit())).toEqual(["D2"]);
-    expect(broken(await longer.audit({ windowsMs: [WINDOW_MS, 2 * WINDOW_MS] }))).toEqual([]);
+    expect(broken(data)).toContain("D2");
+    expect(listOffenders(data, "D2").join()).toContain(`but its event has ${WINDOW_MS} ms`);
   });
 });
 
-describe("an audit beside writers", () => {
-  test("raises no false alarm, whatever is written between two pages", async () => {
+describe("an audit during writes", () => {
+  test("raises no false alarm for transactions between two pages", async () => {
     const clock = manualClock();
     const store = memoryReservations({ clock });
     const writer = openReservations(store);
@@ -151,7 +197,7 @@ describe("an audit beside writers", () => {
     for (const name of Object.keys(reads) as (keyof typeof reads)[]) {
       const read = store[name] as (...input: unknown[]) => Promise<unknown>;
       busy[name] = (async (...input: unknown[]) => {
-        // Now and then nobody writes, so that what looked wrong can be read at rest.
+        // Now and then no action writes, so that a suspicious record can be rechecked.
         if (++reads[name] % 4 !== 0 && turn < 400) await write();
         return read(...input);
       }) as never;
@@ -161,7 +207,7 @@ describe("an audit beside writers", () => {
     expect(data.invariants.filter(({ ok }) => !ok)).toEqual([]);
   });
 
-  test("leaves open what changes each time it is read, and says so", async () => {
+  test("counts records that change during every read as open", async () => {
     const clock = manualClock();
     const store = memoryReservations({ clock });
     const writer = openReservations(store);
@@ -188,7 +234,7 @@ describe("an audit beside writers", () => {
 });
 
 describe("auditReport", () => {
-  test("is data, text and a page", async () => {
+  test("returns data, text and a page", async () => {
     const { desk, ids } = await openAuditScene();
     const report = await desk.auditReport();
     expect(report.data.ok).toBe(true);
@@ -198,6 +244,7 @@ describe("auditReport", () => {
       ["Idempotent Reservation", "holds", 8],
       ["Resource registry", "holds", 5],
       ["Journal", "holds", 5],
+      ["Stored rows", "holds", 1],
     ]);
     expect(String(report)).toContain("all invariants hold");
     expect(String(report)).toContain("C7   ok      Confirmation within the window (");
@@ -205,7 +252,7 @@ describe("auditReport", () => {
     expect(String(report)).not.toContain(ids.held);
   });
 
-  test("names what is broken, and what rests on it", async () => {
+  test("names broken invariants, and those that depend on them", async () => {
     const { store, ids } = await openAuditScene();
     const report = await openReservations(
       altered(store, { commitment: (row) => (row.id === ids.held ? { ...row, requester: "eve" } : row) }),
@@ -213,14 +260,14 @@ describe("auditReport", () => {
     expect(report.page.status).toBe("broken");
     const text = String(report);
     expect(text).toContain("BROKEN");
-    expect(text).toContain(`commitment:${ids.held}: not as it was placed: requester`);
-    expect(text).toContain("it rests on C5");
+    expect(text).toContain(`commitment:${ids.held}: changed since it was placed: requester`);
+    expect(text).toContain("it depends on C5");
     expect(report.data.invariants.find(({ id }) => id === "R5")).toMatchObject({ ok: false, broken: 0 });
   });
 });
 
 describe("configuration", () => {
-  test("is what an auditor cannot read from the records", async () => {
+  test("contains what the records do not", async () => {
     const { desk } = await openAuditScene();
     const configuration = await desk.configuration();
     expect(configuration).toMatchObject({

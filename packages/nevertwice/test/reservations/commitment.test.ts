@@ -1,4 +1,4 @@
-/** Provisional Commitment by itself: every guard, every way into and out of a state, at every instant that matters. */
+/** Provisional Commitment alone: every check and every transition, at every time that matters. */
 import { describe, expect, test } from "vitest";
 import {
   type Commitment,
@@ -7,7 +7,7 @@ import {
   isElapsed,
   type Placement,
   place,
-  placeable,
+  placementProblem,
   release,
   type Transition,
 } from "../../src/reservations/commitment.ts";
@@ -22,16 +22,16 @@ const ENDED = (["confirmed", "released", "expired"] as const).map((state) => ({
   endedAt: NOW,
 }));
 
-const reasonOf = (transition: Transition) => ("rejected" in transition ? transition.rejected : "none");
+const toReason = (transition: Transition) => ("rejected" in transition ? transition.rejected : "none");
 const after = (transition: Transition): Commitment => {
   if ("rejected" in transition) throw new Error(transition.detail);
   return transition.commitment;
 };
 
 describe("placing", () => {
-  test("a request that makes sense is placeable, up to the longest time", () => {
-    expect(placeable(ASKED, 100)).toBeUndefined();
-    expect(placeable({ ...ASKED, durationMs: 1, units: 1 }, 100)).toBeUndefined();
+  test("a valid request can be placed, up to the longest duration", () => {
+    expect(placementProblem(ASKED, 100)).toBeUndefined();
+    expect(placementProblem({ ...ASKED, durationMs: 1, units: 1 }, 100)).toBeUndefined();
   });
 
   test.each<[string, Record<string, unknown>]>([
@@ -41,27 +41,27 @@ describe("placing", () => {
     ["a resource of 1,025 bytes", { resource: `${"é".repeat(512)}x` }],
     ["no requester", { requester: undefined }],
     ["an empty requester", { requester: "" }],
-    ["a requester that is no text", { requester: 7 }],
+    ["a requester that is not a string", { requester: 7 }],
     ["a requester of 1,025 bytes", { requester: "x".repeat(1_025) }],
     ["no units", { units: undefined }],
     ["zero units", { units: 0 }],
     ["negative units", { units: -1 }],
     ["half a unit", { units: 0.5 }],
-    ["more units than numbers are exact", { units: 2 ** 53 }],
-    ["no time", { durationMs: undefined }],
-    ["zero time", { durationMs: 0 }],
-    ["negative time", { durationMs: -1 }],
+    ["more units than a safe integer", { units: 2 ** 53 }],
+    ["no duration", { durationMs: undefined }],
+    ["zero duration", { durationMs: 0 }],
+    ["negative duration", { durationMs: -1 }],
     ["half a millisecond", { durationMs: 0.5 }],
-    ["endless time", { durationMs: Number.POSITIVE_INFINITY }],
-    ["text for a time", { durationMs: "100" }],
-    ["a time that is too long", { durationMs: 101 }],
+    ["infinite duration", { durationMs: Number.POSITIVE_INFINITY }],
+    ["a string as duration", { durationMs: "100" }],
+    ["a duration that is too long", { durationMs: 101 }],
   ])("%s is an invalid request", (_, wrong) => {
     const [name] = Object.keys(wrong);
-    const answer = placeable({ ...ASKED, ...wrong } as Placement, 100);
+    const answer = placementProblem({ ...ASKED, ...wrong } as Placement, 100);
     expect(answer).toEqual({ rejected: "invalid-request", detail: expect.stringContaining(String(name)) });
   });
 
-  test("a hold has all it was asked for, and ends after its time", () => {
+  test("a hold has the requested values and expires after its duration", () => {
     expect(HELD).toEqual({
       id: "c-1",
       resource: "room",
@@ -75,7 +75,7 @@ describe("placing", () => {
     });
   });
 
-  test("names are taken as they are: nothing is trimmed or folded", () => {
+  test("names are stored unchanged: nothing is trimmed or case-folded", () => {
     const { resource, requester } = place(
       "c-1",
       { ...ASKED, resource: " Room ", requester: "Ann\u0301" },
@@ -86,7 +86,7 @@ describe("placing", () => {
 });
 
 describe("confirming", () => {
-  test("all of it, or some, and only the end is new", () => {
+  test("confirms all units or some, and changes nothing but the end", () => {
     expect(after(confirm(HELD, NOW))).toEqual({
       ...HELD,
       state: "confirmed",
@@ -101,29 +101,29 @@ describe("confirming", () => {
     });
   });
 
-  test("up to the last instant of its time, and at its end no more", () => {
-    expect(reasonOf(confirm(HELD, END - 1))).toBe("none");
-    expect(reasonOf(confirm(HELD, END))).toBe("window-elapsed");
-    expect(reasonOf(confirm(HELD, END + 1))).toBe("window-elapsed");
+  test("works until expiresAt, and no longer at expiresAt", () => {
+    expect(toReason(confirm(HELD, END - 1))).toBe("none");
+    expect(toReason(confirm(HELD, END))).toBe("window-elapsed");
+    expect(toReason(confirm(HELD, END + 1))).toBe("window-elapsed");
   });
 
-  test("more units than are held, or none, is refused", () => {
-    expect(reasonOf(confirm(HELD, NOW, 4))).toBe("units-exceeded");
+  test("rejects more units than are held, and zero units", () => {
+    expect(toReason(confirm(HELD, NOW, 4))).toBe("units-exceeded");
     for (const units of [0, -1, 1.5, Number.NaN, "2" as unknown as number])
-      expect(reasonOf(confirm(HELD, NOW, units))).toBe("invalid-request");
+      expect(toReason(confirm(HELD, NOW, units))).toBe("invalid-request");
   });
 });
 
 describe("releasing", () => {
-  test("at any time until it has ended", () => {
+  test("works at any time until the hold has ended", () => {
     for (const now of [NOW, END - 1, END, END + 1_000])
       expect(after(release(HELD, now))).toEqual({ ...HELD, state: "released", endedAt: now });
   });
 });
 
 describe("expiring", () => {
-  test("from the end of its time on, and not before", () => {
-    expect(reasonOf(expire(HELD, END - 1))).toBe("window-not-elapsed");
+  test("works from expiresAt on, and not earlier", () => {
+    expect(toReason(expire(HELD, END - 1))).toBe("window-not-elapsed");
     for (const now of [END, END + 1])
       expect(after(expire(HELD, now))).toEqual({ ...HELD, state: "expired", endedAt: now });
   });
@@ -132,22 +132,22 @@ describe("expiring", () => {
 describe("every end", () => {
   const ends = { confirm, release, expire };
 
-  test.each(Object.entries(ends))("%s of what is not there is not known", (_, act) => {
-    expect(reasonOf(act(undefined, NOW))).toBe("not-known");
+  test.each(Object.entries(ends))("%s of an unknown commitment is not-known", (_, act) => {
+    expect(toReason(act(undefined, NOW))).toBe("not-known");
   });
 
-  test.each(Object.entries(ends))("%s of what has ended is refused, whatever the time", (_, act) => {
+  test.each(Object.entries(ends))("%s of an ended commitment is not-held at any time", (_, act) => {
     for (const ended of ENDED)
-      for (const now of [NOW, END, END + 1]) expect(reasonOf(act(ended, now))).toBe("not-held");
+      for (const now of [NOW, END, END + 1]) expect(toReason(act(ended, now))).toBe("not-held");
   });
 
-  test("that has ended comes before that its time is over, and before its units", () => {
+  test("is rejected with not-held before its time and its units are checked", () => {
     const [confirmed] = ENDED;
-    expect(reasonOf(confirm(confirmed, END + 1, 99))).toBe("not-held");
-    expect(reasonOf(confirm(HELD, END, 99))).toBe("window-elapsed");
+    expect(toReason(confirm(confirmed, END + 1, 99))).toBe("not-held");
+    expect(toReason(confirm(HELD, END, 99))).toBe("window-elapsed");
   });
 
-  test("at every instant exactly one of confirm and expire is possible", () => {
+  test("at every time exactly one of confirm and expire is possible", () => {
     for (let now = NOW; now < END + 50; now++) {
       const possible = [confirm(HELD, now), expire(HELD, now)].filter((end) => "commitment" in end);
       expect(possible).toHaveLength(1);
@@ -155,7 +155,7 @@ describe("every end", () => {
     }
   });
 
-  test("no sequence of actions leaves an end, and what it was placed with never changes", () => {
+  test("no sequence of actions changes an ended commitment, or the values it was placed with", () => {
     const acts = Object.values(ends);
     for (const first of acts)
       for (const second of acts)

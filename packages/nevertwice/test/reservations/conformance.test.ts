@@ -1,6 +1,6 @@
-/** Two-phase reservations, row by row: an amount is reserved of an account, then posted or voided, once. */
+/** Tests two-phase reservations, row by row: an amount is reserved of an account, then posted or voided, once. */
 import { describe, expect, it } from "vitest";
-import { type Desk, HOUR_MS, idOf, openDesk } from "./desk.ts";
+import { type Desk, HOUR_MS, openDesk, placedId } from "./desk.ts";
 
 const ACCOUNT = { resource: "account", requester: "transfer", durationMs: HOUR_MS };
 
@@ -13,7 +13,7 @@ async function account(capacity = 1_000): Promise<Desk & { taken(): Promise<numb
 describe("two-phase reservations", () => {
   it("RS-01 a new id reserves the amount and posts nothing", async () => {
     const { desk, taken } = await account();
-    const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
+    const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
     expect(await taken()).toBe(123);
     expect(await desk.get(id)).toMatchObject({ state: "held", occupied: 123, confirmedUnits: undefined });
   });
@@ -39,7 +39,7 @@ describe("two-phase reservations", () => {
 
   it("RS-04 less than was reserved is posted, and the rest is released", async () => {
     const { desk, taken } = await account();
-    const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
+    const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
     expect(await desk.confirm({ id, units: 100, key: "p" })).toEqual({ ok: true });
     expect(await taken()).toBe(100);
     expect(await desk.get(id)).toMatchObject({ state: "confirmed", confirmedUnits: 100 });
@@ -47,7 +47,7 @@ describe("two-phase reservations", () => {
 
   it("RS-05 more than was reserved is not posted", async () => {
     const { desk, taken } = await account();
-    const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
+    const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
     expect(await desk.confirm({ id, units: 124, key: "p" })).toMatchObject({
       ok: false,
       reason: "units-exceeded",
@@ -57,9 +57,9 @@ describe("two-phase reservations", () => {
 
   it("RS-06 what was posted is neither posted nor voided again under a new id", async () => {
     const { desk, taken } = await account();
-    const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
+    const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
     await desk.confirm({ id, key: "p" });
-    const refused = { ok: false, reason: "not-held", detail: "it is confirmed already" };
+    const refused = { ok: false, reason: "not-held", detail: "the commitment is already confirmed" };
     expect(await desk.confirm({ id, key: "p-2" })).toEqual(refused);
     expect(await desk.release({ id, key: "v" })).toEqual(refused);
     expect(await taken()).toBe(123);
@@ -67,26 +67,26 @@ describe("two-phase reservations", () => {
 
   it("RS-07 what was voided is not posted", async () => {
     const { desk, taken } = await account();
-    const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
+    const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
     await desk.release({ id, key: "v" });
     expect(await desk.confirm({ id, key: "p" })).toEqual({
       ok: false,
       reason: "not-held",
-      detail: "it is released already",
+      detail: "the commitment is already released",
     });
     expect(await taken()).toBe(0);
   });
 
   it("RS-08 past its time it is not posted, and the full amount comes back", async () => {
     const { desk, clock, taken } = await account();
-    const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
+    const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
     clock.advance(HOUR_MS);
     expect(await desk.confirm({ id, key: "p" })).toMatchObject({ ok: false, reason: "window-elapsed" });
     expect(await desk.sweep()).toBe(1);
     expect(await taken()).toBe(0);
     expect(await desk.confirm({ id, key: "p-2" })).toMatchObject({
       reason: "not-held",
-      detail: "it is expired already",
+      detail: "the commitment is already expired",
     });
   });
 
@@ -100,7 +100,7 @@ describe("two-phase reservations", () => {
 
   it("RS-10 an id that was refused for lack of capacity stays refused when there is some, and a new one is needed", async () => {
     const { desk } = await account(100);
-    const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 70, key: "r-1" }));
+    const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 70, key: "r-1" }));
     const refused = await desk.placeHold({ ...ACCOUNT, units: 50, key: "r-2" });
     await desk.release({ id, key: "v" });
     expect(await desk.placeHold({ ...ACCOUNT, units: 50, key: "r-2" })).toEqual(refused);
@@ -109,7 +109,7 @@ describe("two-phase reservations", () => {
 
   it("RS-11 the same resolution twice is answered as done, and done once", async () => {
     const { desk, taken } = await account();
-    const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
+    const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 123, key: "r" }));
     expect(await desk.confirm({ id, units: 100, key: "p" })).toEqual({ ok: true });
     expect(await desk.confirm({ id, units: 100, key: "p" })).toEqual({ ok: true });
     expect(await taken()).toBe(100);
@@ -119,7 +119,7 @@ describe("two-phase reservations", () => {
   it("RS-12 of a post that races with the end of its time exactly one wins, at every instant", async () => {
     const { desk, clock, another, taken } = await account();
     for (let run = 0; run < 100; run++) {
-      const id = idOf(await desk.placeHold({ ...ACCOUNT, units: 3, durationMs: 10, key: `r-${run}` }));
+      const id = placedId(await desk.placeHold({ ...ACCOUNT, units: 3, durationMs: 10, key: `r-${run}` }));
       clock.advance(9 + (run % 3) - 1);
       const post = () => desk.confirm({ id, key: `p-${run}` });
       const expire = () => another().expire({ id, key: `e-${run}` });

@@ -1,4 +1,4 @@
-/** Reservations in memory with a clock that stands until it is moved: what the scenarios are played on. */
+/** Reservations in memory with a manual clock, for the scenarios. */
 import { onTestFinished } from "vitest";
 import {
   createReservations,
@@ -22,11 +22,11 @@ export interface Desk {
   readonly clock: ManualClock;
   readonly store: FailingStore;
   readonly desk: Reservations;
-  /** The same reservations in another process. */
+  /** Reservations on the same store, as in another process. */
   another(options?: Partial<ReservationsOptions>): Reservations;
 }
 
-/** With the window of clients that replay, ten minutes, unless the scenario has another. */
+/** The window is ten minutes (`clientReplay`), unless the scenario sets another. */
 export function openDesk(options: Partial<ReservationsOptions> = {}): Desk {
   const clock = manualClock();
   const store = failing(memoryReservations({ clock }));
@@ -44,7 +44,7 @@ export function openDesk(options: Partial<ReservationsOptions> = {}): Desk {
   return { clock, store, desk: another(), another };
 }
 
-export function idOf(answer: Placed | Rejected): string {
+export function placedId(answer: Placed | Rejected): string {
   if (!answer.ok) throw new Error(`rejected: ${answer.reason}, ${answer.detail}`);
   return answer.id;
 }

@@ -1,9 +1,9 @@
-/** What an onlooker finds wrong with a commit, from the events and rows alone. It knows the promises and none of the library's rules. */
+/** Judges a commit by its events and rows alone. The judge knows the promises, but shares no rule with the library. */
 import { isDeepStrictEqual } from "node:util";
-import type { KeptCommitment } from "../../src/reservations/ledger.ts";
+import type { KeptCommitment } from "../../src/reservations/store.ts";
 import { type Bound, type Decision, type Op, partText, type State, type World } from "./exhaustive-world.ts";
 
-/** The first thing that is wrong, if any is. */
+/** The first problem, if there is one. */
 export function wrongWith(
   world: World,
   before: State,
@@ -19,7 +19,7 @@ export function wrongWith(
   );
 }
 
-/** An answer that is gone while its key is recorded. */
+/** Finds an answer that is missing although its key is recorded. */
 export function lostAnswer({ rules: { windowMs } }: World, { bound, keys, now }: State): string | undefined {
   for (const [key, { at, answer }] of bound)
     if (now < at + windowMs && !isDeepStrictEqual(keys.get(key)?.answer, answer))
@@ -27,7 +27,7 @@ export function lostAnswer({ rules: { windowMs } }: World, { bound, keys, now }:
   return undefined;
 }
 
-/** What is remembered after this commit. */
+/** What the judge remembers after this commit. */
 export function boundAfter(
   { rules: { windowMs } }: World,
   { bound }: State,
@@ -123,7 +123,7 @@ function wrongSums({ resources, commitments }: State): string | undefined {
   return undefined;
 }
 
-/** The most that a commitment may take up. */
+/** The most units that a commitment may occupy. */
 function due({ state, units, confirmedUnits = 0 }: KeptCommitment): number {
   if (state === "held") return units;
   return state === "confirmed" ? confirmedUnits : 0;

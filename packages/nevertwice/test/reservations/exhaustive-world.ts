@@ -1,19 +1,13 @@
 /**
- * A world so small that all of it can be walked through: two clients, few names, a clock of a few ticks. A client asks,
- * its transaction is decided, then committed, then answered; it may crash after each of these. Who got no answer asks again.
+ * A world small enough to be searched exhaustively: two clients, few names, a clock of a few ticks. A client sends an action,
+ * which is decided, committed and answered; it may crash after each of these steps. A client without an answer retries.
  */
 import { hash } from "node:crypto";
-import type { Asked } from "../../src/reservations/asked.ts";
+import type { ActionRequest } from "../../src/reservations/action-request.ts";
 import type { Answer } from "../../src/reservations/index.ts";
-import type {
-  KeptCommitment,
-  KeptResource,
-  KeyRecord,
-  Rules,
-  Writes,
-} from "../../src/reservations/ledger.ts";
+import type { KeptCommitment, KeptResource, KeyRecord, Rules, Writes } from "../../src/reservations/store.ts";
 
-/** What a client may ask for: one action, or two in one transaction. */
+/** What a client may send: one action, or two in one transaction. */
 export interface Op {
   readonly label: string;
   readonly parts: readonly Part[];
@@ -21,7 +15,7 @@ export interface Op {
 
 export interface Part {
   readonly key: string;
-  readonly action: Asked["action"];
+  readonly action: ActionRequest["action"];
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
@@ -30,7 +24,7 @@ export type Client =
   /** It asked, heard nothing, and will ask for nothing else before it knows. */
   | { readonly phase: "in doubt"; readonly op: Op }
   | { readonly phase: "decided"; readonly op: Op; readonly decision: Decision }
-  /** The guard's rows are still to be written: only where somebody keeps them elsewhere. */
+  /** Key rows that are not written yet: only with the mistake of writing them after the transaction. */
   | { readonly phase: "half committed"; readonly op: Op; readonly decision: Decision };
 
 export interface Decision {
@@ -41,7 +35,7 @@ export interface Decision {
   readonly writes: Writes;
 }
 
-/** What an onlooker remembers of a key as long as its window is open. */
+/** What the judge remembers of a key during its window. */
 export interface Bound {
   readonly part: string;
   readonly answer: Answer;
@@ -92,7 +86,7 @@ export function partText({ key, action, parameters }: Part): string {
   return `${action} ${Object.values(parameters).join(" ")} by ${key}`;
 }
 
-export function askedOf(part: Part, newId: string): Asked {
+export function toRequest(part: Part, newId: string): ActionRequest {
   const { key, action, parameters } = part;
   return {
     action,
@@ -106,8 +100,8 @@ export function askedOf(part: Part, newId: string): Asked {
   };
 }
 
-/** What a transaction has locked: nobody else decides on any of it before it is over. */
-export function locksOf(parts: readonly Part[], { commitments }: State): Set<string> {
+/** The locks of a transaction: no other transaction decides on these rows until it ends. */
+export function findLocks(parts: readonly Part[], { commitments }: State): Set<string> {
   const locks = new Set<string>();
   for (const { key, parameters } of parts) {
     const { id, resource } = parameters;
@@ -122,7 +116,7 @@ export function lockedIn({ clients, ...state }: State): Set<string> {
   const locks = new Set<string>();
   for (const client of clients)
     if (client.phase === "decided" || client.phase === "half committed")
-      for (const lock of locksOf(client.op.parts, { clients, ...state })) locks.add(lock);
+      for (const lock of findLocks(client.op.parts, { clients, ...state })) locks.add(lock);
   return locks;
 }
 
@@ -140,7 +134,7 @@ export function withWrites(state: State, writes: Omit<Writes, "events" | "checkp
   return { ...state, keys, resources, commitments };
 }
 
-/** Two states of one name are one. Chains of hashes are left out: they only grow. */
+/** The identity of a state. Chains of hashes are left out, since they only grow. */
 export function nameOfState({ now, keys, resources, commitments, bound, clients }: State): string {
   const text = [
     now,

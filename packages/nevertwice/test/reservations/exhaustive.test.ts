@@ -1,11 +1,11 @@
-/** Every state of a small world, with a crash after every step: no promise is broken. And who gets it wrong is found out. */
+/** Tests every state of a small model with a crash after every step: no guarantee is broken, and broken variants are found. */
 import { describe, expect, test } from "vitest";
 import { IS_FULL } from "../scale/sizes.ts";
 import { type Mistake, search } from "./exhaustive.ts";
 import type { Op, Part, State, World } from "./exhaustive-world.ts";
 
 const TIMEOUT_MS = IS_FULL ? 3_600_000 : 120_000;
-/** States of each world, the nearest first. */
+/** How many states of each world are searched, breadth first. */
 const MOST = IS_FULL ? 500_000 : 40_000;
 const KEYS = ["k1", "k2"];
 const RULES = { namespace: "n", windowMs: 2, historyMs: 0, maxDurationMs: 9, available: undefined };
@@ -25,7 +25,7 @@ function on(key: string, action: Part["action"], id: string, units?: number): Pa
   return { key, action, parameters: units === undefined ? { id } : { id, units } };
 }
 
-/** Two things, one of each: what two clients do to one of them, under one key or two, at once. */
+/** Two resources of one unit: two clients act on one of them at the same time, with one key or two. */
 const TWO_THINGS: World = {
   name: "two resources of capacity 1",
   clients: 2,
@@ -49,7 +49,7 @@ const TWO_THINGS: World = {
   },
 };
 
-/** One pool of two units: holds of one and of two, confirmed in part, given back, and two actions in one transaction. */
+/** One resource of two units: holds of one and two units, partial confirms, give-backs, and two actions in one transaction. */
 const ONE_POOL: World = {
   name: "one resource of capacity 2",
   clients: 2,
@@ -96,7 +96,7 @@ function grouped({ commitments }: State, k1: string, k2: string): Op[] {
   ];
 }
 
-/** One client and one key: small enough to be walked through to its end. */
+/** One client and one key: small enough to be searched completely. */
 const ALONE: World = {
   ...ONE_POOL,
   name: "one client with one key",
@@ -123,7 +123,7 @@ describe("every state of a small world", () => {
     );
 
   test(
-    "with one client to the very end: no crash and no tick breaks a promise",
+    "with one client, searched completely: no crash and no tick breaks a promise",
     () => {
       const { states, steps, crashes, depth, isComplete, wrong } = search(ALONE, { most: 200_000 });
       console.log(
@@ -136,13 +136,13 @@ describe("every state of a small world", () => {
   );
 });
 
-describe("the search finds it when", () => {
+describe("the search finds the mistake that", () => {
   const FOUND: readonly (readonly [Mistake, World, RegExp])[] = [
     ["a key's answer is removed a tick before its window ends", TWO_THINGS, /the answer of k1 is gone/],
-    ["confirm does not look at the clock", TWO_THINGS, /confirmed at 1, and was over at 1/],
-    ["what has expired can expire again", TWO_THINGS, /cannot be given back|was expired when it was expired/],
+    ["confirm ignores the clock", TWO_THINGS, /confirmed at 1, and was over at 1/],
+    ["an expired hold can expire again", TWO_THINGS, /cannot give back|was expired when it was expired/],
     ["the answer is written after the transaction", TWO_THINGS, /second effect|answered in two ways/],
-    ["the clock is read before the locks are had", TWO_THINGS, /when the clock said/],
+    ["the clock is read before the locks are taken", TWO_THINGS, /when the clock said/],
     [
       "nothing is locked",
       TWO_THINGS,

@@ -1,31 +1,31 @@
-/** Walks through every state of a small world, breadth first, a crash after every step included; or until a promise is broken. */
+/** Searches every state of a small world, breadth first, with a crash after every step, until a promise is broken. */
 
-import type { Found, KeptCommitment, Writes } from "../../src/reservations/ledger.ts";
-import { decide, needsOf } from "../../src/reservations/reservations.ts";
+import { decide, neededRows } from "../../src/reservations/decision.ts";
+import type { KeptCommitment, LockedRows, Writes } from "../../src/reservations/store.ts";
 import { boundAfter, lostAnswer, wrongWith } from "./exhaustive-judge.ts";
 import {
-  askedOf,
   CLIENTS,
   type Client,
   type Decision,
+  findLocks,
   firstState,
   lockedIn,
-  locksOf,
   nameOfState,
   type Op,
   type State,
+  toRequest,
   type World,
   withClient,
   withWrites,
 } from "./exhaustive-world.ts";
 
-/** How somebody might get it wrong. */
+/** Deliberate mistakes that the search must find. */
 export type Mistake =
   | "a key's answer is removed a tick before its window ends"
-  | "confirm does not look at the clock"
-  | "what has expired can expire again"
+  | "confirm ignores the clock"
+  | "an expired hold can expire again"
   | "the answer is written after the transaction"
-  | "the clock is read before the locks are had"
+  | "the clock is read before the locks are taken"
   | "nothing is locked";
 
 export interface Searched {
@@ -62,7 +62,7 @@ export function search(world: World, { most, mistake }: { most: number; mistake?
     for (const { label, isCrash, to, wrong } of movesFrom(world, state, mistake)) {
       steps++;
       if (isCrash) crashes++;
-      // Where answers are written late they are missing for a while; what comes of that is another matter.
+      // With late answers, answers are missing for a while; the search looks for the consequences.
       const isLate = mistake === "the answer is written after the transaction";
       const what = wrong ?? (to === undefined || isLate ? undefined : lostAnswer(world, to));
       if (what !== undefined) {
@@ -127,27 +127,27 @@ function* deciding(
 ): Generator<Move> {
   const who = CLIENTS[index] as string;
   const locked = lockedIn(state);
-  if (mistake !== "nothing is locked" && [...locksOf(op.parts, state)].some((lock) => locked.has(lock)))
+  if (mistake !== "nothing is locked" && [...findLocks(op.parts, state)].some((lock) => locked.has(lock)))
     return;
   const readings =
-    mistake === "the clock is read before the locks are had" && state.now > 0
+    mistake === "the clock is read before the locks are taken" && state.now > 0
       ? [state.now, state.now - 1]
       : [state.now];
   for (const at of readings) {
     const label = `${who}: ${op.label}`;
     try {
-      const decision = decisionOf(world, state, who, op, at, mistake);
+      const decision = decideRequest(world, state, who, op, at, mistake);
       yield { label, to: withClient(state, index, { phase: "decided", op, decision }) };
     } catch (error) {
       yield { label, wrong: String(error) };
     }
   }
-  // The request is lost on its way.
+  // The request is lost in transit.
   if (state.clients[index]?.phase === "idle")
     yield { label: `${who}'s ${op.label} is lost`, isCrash: true, to: inDoubt(state, index, op) };
 }
 
-function decisionOf(
+function decideRequest(
   world: World,
   state: State,
   who: string,
@@ -159,13 +159,13 @@ function decisionOf(
     .filter((id) => id.startsWith(who))
     .map((id) => Number(id.slice(1)));
   const first = Math.max(-1, ...taken) + 1;
-  const group = op.parts.map((part, index) => askedOf(part, `${who}${first + index}`));
+  const group = op.parts.map((part, index) => toRequest(part, `${who}${first + index}`));
   const found = doctored(foundFor(group, state, at), op, mistake);
   const { answers, writes } = decide(group, found, at, world.rules, "checkpoint");
   return { at, clock: state.now, answers, writes: plain(writes, state) };
 }
 
-function foundFor(group: Parameters<typeof needsOf>[0], state: State, at: number): Found {
+function foundFor(group: Parameters<typeof neededRows>[0], state: State, at: number): LockedRows {
   const held = [...state.commitments.values()].filter((row) => row.state === "held" && row.expiresAt <= at);
   const old = (name: string) =>
     held
@@ -173,29 +173,29 @@ function foundFor(group: Parameters<typeof needsOf>[0], state: State, at: number
       .sort((a, b) => a.expiresAt - b.expiresAt || (a.id < b.id ? -1 : 1));
   return {
     ...state,
-    elapsed: new Map(needsOf(group).placements.map(({ resource }) => [resource, old(resource)])),
+    elapsed: new Map(neededRows(group).placements.map(({ resource }) => [resource, old(resource)])),
   };
 }
 
-/** The rows as a mistaken store would show them. */
-function doctored(found: Found, { parts }: Op, mistake: Mistake | undefined): Found {
+/** The rows as a store with this mistake would show them. */
+function doctored(found: LockedRows, { parts }: Op, mistake: Mistake | undefined): LockedRows {
   const [first] = parts;
   const change = (row: KeptCommitment): KeptCommitment => {
-    if (mistake === "confirm does not look at the clock" && first?.action === "confirm")
+    if (mistake === "confirm ignores the clock" && first?.action === "confirm")
       return { ...row, expiresAt: Number.MAX_SAFE_INTEGER };
     if (
-      mistake === "what has expired can expire again" &&
+      mistake === "an expired hold can expire again" &&
       first?.action === "expire" &&
       row.state === "expired"
     )
-      return { ...row, state: "held", occupied: row.units };
+      return { ...row, state: "held", endedAt: undefined, occupied: row.units };
     return row;
   };
   const commitments = new Map([...found.commitments].map(([id, row]) => [id, change(row)]));
   return { ...found, commitments };
 }
 
-/** Frozen, and without the chains of hashes, so that states can be told apart by what matters. What was placed stays as it was. */
+/** Frozen and without the chains of hashes, so that states differ only in what matters. */
 function plain(writes: Writes, { commitments }: State): Writes {
   const chain = { events: 0, lastHash: "" };
   return {
@@ -234,7 +234,7 @@ function* committing(
   const bound = boundAfter(world, state, op, decision);
   if (wrong !== undefined) yield { label, wrong };
   else if (isSplit) {
-    // Only what had an effect is remembered: that the guard does not know of it shows when it is done again.
+    // Only effects are remembered: that the key is missing shows when the action happens again.
     const half = { ...written, bound: writes.events.length === 0 ? state.bound : bound };
     yield { label, to: withClient(half, index, { phase: "half committed", op, decision }) };
   } else {
@@ -243,7 +243,7 @@ function* committing(
   }
 }
 
-/** The answer arrives, or it is lost. Nobody but the client can tell, so nothing comes between. */
+/** The answer arrives or is lost. Only the client can see the difference, so no other step comes in between. */
 function* replying(state: State, index: number, op: Op, label: string): Generator<Move> {
   yield { label, to: withClient(state, index, { phase: "idle" }) };
   yield { label: `${label}, and the reply is lost`, isCrash: true, to: inDoubt(state, index, op) };
@@ -260,7 +260,7 @@ function purge(state: State, mistake: Mistake | undefined): Move {
     : { label: "purge", to: { ...state, keys: new Map(kept) } };
 }
 
-/** Each hold past its time, by a transaction of its own. */
+/** Expires each elapsed hold in its own transaction. */
 function* sweep(world: World, state: State, mistake: Mistake | undefined): Generator<Move> {
   for (const { id, state: phase, expiresAt } of state.commitments.values()) {
     if (phase !== "held" || state.now < expiresAt) continue;
@@ -269,15 +269,15 @@ function* sweep(world: World, state: State, mistake: Mistake | undefined): Gener
       parts: [{ key: `s-${id}`, action: "expire", parameters: { id } }],
     };
     const locked = lockedIn(state);
-    if ([...locksOf(op.parts, state)].some((lock) => locked.has(lock))) continue;
-    const decision = decisionOf(world, state, "", op, state.now, mistake);
+    if ([...findLocks(op.parts, state)].some((lock) => locked.has(lock))) continue;
+    const decision = decideRequest(world, state, "", op, state.now, mistake);
     const written = withWrites(state, decision.writes);
     const wrong = wrongWith(world, state, written, op, decision);
     yield { label: op.label, wrong, to: { ...written, bound: boundAfter(world, state, op, decision) } };
   }
 }
 
-/** The onlooker lets go of keys whose window has ended, also for what was decided and is not committed yet. */
+/** The judge forgets keys whose window has ended, also for decisions that are not committed yet. */
 function forgetful({ rules: { windowMs } }: World, state: State): State {
   const decided = state.clients.flatMap((client) => ("decision" in client ? [client.decision.at] : []));
   const oldest = Math.min(state.now, ...decided);

@@ -1,16 +1,16 @@
-/** A store of reservations with failures that are planned: what a database, its disk and its network do now and then. */
-import { MayBeWritten, NotWritten, type ReservationStore } from "../../src/reservations/ledger.ts";
+/** A reservation store with planned failures, as a database, its disk or its network may cause them. */
+import { MayBeWritten, NotWritten, type ReservationStore } from "../../src/reservations/store.ts";
 
 /**
- * `refused`: rolled back, and the store says so. `reply-lost`: committed, and the reply is lost. `never-sent`: not
- * committed, and nobody knows.
+ * `refused`: rolled back, with an error. `reply-lost`: committed, but the reply is lost. `never-sent`: not committed, and
+ * the store cannot tell.
  */
 export type Failure = "refused" | "reply-lost" | "never-sent";
 
 export interface FailingStore extends ReservationStore {
-  /** Of the transactions from now on, one after another; those after them work. */
+  /** Fails the next transactions in this way, one after another; later ones work. */
   plan(...failures: readonly Failure[]): void;
-  /** Nothing is answered until the answer is called. */
+  /** Stops all answers until the returned function is called. */
   stall(): () => void;
   readonly transactions: number;
 }

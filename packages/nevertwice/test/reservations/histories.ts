@@ -1,9 +1,9 @@
-/** Random histories: few names, so that they meet; time that likes to stop exactly at an end; all of it replayable by its seed. */
+/** Random histories: few names, so that they collide; times that often stop exactly at an end; replayable by their seed. */
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { ActionName } from "../../src/reservations/asked.ts";
+import type { ActionName } from "../../src/reservations/action-request.ts";
 import {
   type Answer,
   createReservations,
@@ -13,22 +13,22 @@ import {
 } from "../../src/reservations/index.ts";
 import { type Answered, broken, INVARIANTS, type Invariant, type Moment } from "./invariants.ts";
 import { after, type Call, elapsed, emptyModel, type Model, purged, type Terms } from "./model.ts";
-import { expectedOf, NO_RECORDS, type Records, readRecords, seenIn } from "./records.ts";
+import { NO_RECORDS, type Records, readRecords, seenIn, toExpected } from "./records.ts";
 
-/** Time goes in these: it takes three of them until a hold is over, and six until a key is free. */
+/** The unit of time: a hold lasts three of them, and a window six. */
 const TICK_MS = 10_000;
 
-/** A store whose clock stands still until it is told. */
+/** A store with a manual clock. */
 export interface Stage {
   readonly store: ReservationStore;
   now(): Promise<number>;
   advance(ms: number): Promise<void>;
 }
 
-/** A call before it is known which commitments there are: `nth` says which of them is meant. */
+/** A call before the ids of commitments are known: `nth` selects one of them. */
 interface Wish {
   readonly action: ActionName;
-  /** None: a key of its own. */
+  /** Undefined: a new key. */
   readonly key: string | undefined;
   readonly scope: string | undefined;
   readonly nth: number;
@@ -146,7 +146,7 @@ export const script: fc.Arbitrary<Script> = fc.record({
   steps: fc.array(step, { minLength: 1, maxLength: 30, size: "max" }),
 });
 
-/** A script whose clock is turned back now and then. */
+/** A script in which the clock is set back now and then. */
 export const scriptWithTurns: fc.Arbitrary<Script> = fc.record({
   terms,
   steps: fc.array(
@@ -164,10 +164,10 @@ export const scriptWithTurns: fc.Arbitrary<Script> = fc.record({
   ),
 });
 
-/** How much there was to judge: so that nobody takes an empty history for a good one. */
+/** How much was judged, so that an empty history does not count as a good one. */
 export type Tally = Map<string, number>;
 
-/** Plays a script in a namespace of its own, and judges every answer and all records after every step. */
+/** Runs a script in its own namespace, and judges every answer and all records after every step. */
 export async function play(
   stage: Stage,
   { terms, steps }: Script,
@@ -189,12 +189,13 @@ export async function play(
     }
     const at = await stage.now();
     const { answered, possible } = await take(stage, callers, each, { model, calls, at });
-    calls.push(...answered.map(({ call }) => call));
+    // Only the sweeper can use its keys.
+    if (each.do !== "sweep") calls.push(...answered.map(({ call }) => call));
     const records = await readRecords(store, namespace);
-    const fitting = possible.find((one) => isDeepStrictEqual(expectedOf(one), seenIn(records)));
+    const fitting = possible.find((one) => isDeepStrictEqual(toExpected(one), seenIn(records)));
     if (fitting === undefined) {
       expect(answered, "no order of these calls may be answered so").toSatisfy(() => possible.length > 0);
-      expect(seenIn(records)).toEqual(expectedOf(possible[0] as Model));
+      expect(seenIn(records)).toEqual(toExpected(possible[0] as Model));
     }
     const moment: Moment = { terms, at, answered, before, after: records };
     expect(broken(moment, invariants)).toEqual([]);
@@ -226,15 +227,21 @@ async function take(
   if (each.do === "sweep") {
     const over = elapsed(model, at);
     expect(await callers[0]?.sweep()).toBe(over.length);
-    const answered = over.map(({ id }) => ({
-      call: { action: "expire", key: `nevertwice:sweep:${id}`, parameters: { id } } as const,
-      answer: { ok: true } as const,
-    }));
+    const answered = await Promise.all(
+      over.map(async ({ id }) => ({
+        call: {
+          action: "expire",
+          key: await keyThatEnded(callers[0] as Reservations, id),
+          parameters: { id },
+        } as const,
+        answer: { ok: true } as const,
+      })),
+    );
     return { answered, possible: inSomeOrder(model, answered, at) };
   }
   const asked =
     each.do === "call"
-      ? each.wishes.map((one) => ({ call: callOf(one, model), caller: one.caller }))
+      ? each.wishes.map((one) => ({ call: toCall(one, model), caller: one.caller }))
       : calls.length === 0
         ? []
         : [{ call: calls[each.nth % calls.length] as Call, caller: each.caller }];
@@ -245,7 +252,11 @@ async function take(
   return { answered, possible: inSomeOrder(model, answered, at) };
 }
 
-/** All that may be so if these were done at once: one after another, in some order. */
+async function keyThatEnded(reservations: Reservations, id: string): Promise<string> {
+  return (await reservations.trace(id))?.endedBy?.record?.key ?? "none";
+}
+
+/** All possible results of concurrent calls: those of running them one after another, in any order. */
 function inSomeOrder(model: Model, answered: readonly Answered[], at: number): Model[] {
   if (answered.length === 0) return [model];
   if (answered.length > 4)
@@ -258,7 +269,7 @@ function inSomeOrder(model: Model, answered: readonly Answered[], at: number): M
   );
 }
 
-function callOf({ action, key = randomUUID(), scope, nth, parameters }: Wish, { holds }: Model): Call {
+function toCall({ action, key = randomUUID(), scope, nth, parameters }: Wish, { holds }: Model): Call {
   const needsId = ["confirm", "release", "expire", "giveBack"].includes(action);
   const id = nth === 9 ? ["", "nobody"][holds.length % 2] : (holds.at(-1 - (nth % 5))?.id ?? "nobody");
   const given = Object.entries({ ...(needsId ? { id } : {}), ...parameters });
@@ -277,7 +288,7 @@ function ask(reservations: Reservations, { action, key, scope, parameters }: Cal
   return (doors[action] as (request: Keyed) => Promise<Answer>)(request);
 }
 
-/** To exactly the end of something, or a millisecond beside it; never back. */
+/** Moves the clock to the end of a hold or window, or a millisecond before or after it; never back. */
 function distance(
   { holds, keys }: Model,
   { what, nth, offset }: Extract<Step, { do: "to the end of" }>,

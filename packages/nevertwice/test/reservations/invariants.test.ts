@@ -1,4 +1,4 @@
-/** Each of the twenty-two invariants can be broken, and says so: who cannot fail proves nothing. */
+/** Tests that each of the twenty-two invariants can be broken, and says so: who cannot fail proves nothing. */
 import { expect, test } from "vitest";
 import {
   createReservations,
@@ -19,7 +19,7 @@ const PLACE: Call = {
   parameters: { resource: "bed", requester: "ann", durationMs: 1_000, units: 1 },
 };
 
-/** A placed hold, then: its placing asked again, at another time its confirmation, and the placing again past the window. */
+/** A placed hold; a retry of its placement; later its confirmation; and the placement again after the window. */
 async function moments(): Promise<Record<"first" | "again" | "end" | "later", Moment>> {
   const clock = manualClock(0);
   const store = memoryReservations({ clock });
@@ -62,7 +62,7 @@ const keys =
     ...moment,
     after: { ...moment.after, keys: moment.after.keys.map((row) => ({ ...row, ...change })) },
   });
-const told =
+const answered =
   (change: object): Doctor =>
   (moment) => ({
     ...moment,
@@ -99,11 +99,11 @@ const DOCTORED: readonly (readonly [string, "first" | "again" | "end" | "later",
   ["single recording", "again", keys({ recordedAt: 400 })],
   ["idempotency of check", "again", rows({ events: 9 })],
   ["eventual expiry", "later", keys({ recordedAt: 7 })],
-  ["idempotent placeHold within the window", "again", told({ id: "another" })],
+  ["idempotent placeHold within the window", "again", answered({ id: "another" })],
   [
     "idempotent state transitions within the window",
     "end",
-    (moment) => ({ ...told({ ok: false, reason: "not-held" })(moment), before: moment.after }),
+    (moment) => ({ ...answered({ ok: false, reason: "not-held" })(moment), before: moment.after }),
   ],
   ["one commitment for a key within the window", "first", twice({ subject: "commitment:another", at: 10 })],
   ["token-action binding", "again", asked({ parameters: { resource: "seat" } })],
@@ -121,13 +121,13 @@ const DOCTORED: readonly (readonly [string, "first" | "again" | "end" | "later",
   ["exactly one effect within the window", "end", twice({ at: 499, number: 3, kind: "confirmed" })],
 ];
 
-test("all of them hold where nothing was touched", async () => {
+test("all invariants hold for untouched records", async () => {
   for (const moment of Object.values(await moments())) expect(broken(moment)).toEqual([]);
   expect(DOCTORED.map(([name]) => name)).toEqual(INVARIANTS.map(({ name }) => name));
 });
 
 for (const [name, which, doctor] of DOCTORED)
-  test(`${name} is seen to be broken`, async () => {
+  test(`${name} is reported as broken`, async () => {
     const moment = doctor((await moments())[which]);
     expect(
       broken(

@@ -1,10 +1,10 @@
 /**
- * The twenty-two invariants, each by itself: ten of a commitment, four of the guard against duplicates, eight of the two
- * together. Each looks at a moment: what was asked at one time, and the records before and after it.
+ * The twenty-two invariants, each by itself: ten of Provisional Commitment, four of Duplicate Prevention, eight of their
+ * composition. Each checks one moment: the calls at one time, and the records before and after them.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Answer, JournalEvent, KeptCommitment, KeyRecord } from "../../src/reservations/index.ts";
-import { asGiven, type Call, nameOf, type Terms } from "./model.ts";
+import { asGiven, type Call, type Terms, toName } from "./model.ts";
 import type { Records } from "./records.ts";
 
 export interface Answered {
@@ -28,23 +28,23 @@ export interface Invariant {
 
 const ENDS = ["confirmed", "released", "expired"];
 
-function endsOf({ id }: KeptCommitment, { events }: Records): JournalEvent[] {
+function findEnds({ id }: KeptCommitment, { events }: Records): JournalEvent[] {
   return events.filter(({ subject, kind }) => subject === `commitment:${id}` && ENDS.includes(kind));
 }
 
-function namesOf(rows: readonly { readonly id: string }[]): string[] {
+function toNames(rows: readonly { readonly id: string }[]): string[] {
   return rows.map(({ id }) => id);
 }
 
-/** Each commitment by itself, as it is now. */
+/** Checks each commitment as it is now. */
 function everyOne(name: string, isKept: (row: KeptCommitment, moment: Moment) => boolean): Invariant {
   return {
     name,
-    offenders: (moment) => namesOf(moment.after.commitments.filter((row) => !isKept(row, moment))),
+    offenders: (moment) => toNames(moment.after.commitments.filter((row) => !isKept(row, moment))),
   };
 }
 
-/** Each commitment that was there before, beside what became of it. */
+/** Checks each earlier commitment against its current state. */
 function everyChange(
   name: string,
   isKept: (before: KeptCommitment, after: KeptCommitment | undefined, moment: Moment) => boolean,
@@ -53,12 +53,12 @@ function everyChange(
     name,
     offenders(moment) {
       const rows = new Map(moment.after.commitments.map((row) => [row.id, row]));
-      return namesOf(moment.before.commitments.filter((row) => !isKept(row, rows.get(row.id), moment)));
+      return toNames(moment.before.commitments.filter((row) => !isKept(row, rows.get(row.id), moment)));
     },
   };
 }
 
-/** Each call with a key that can be one, beside the key's row before and after it. */
+/** Checks each call with a valid key against the key's row before and after it. */
 function everyCall(
   name: string,
   isKept: (
@@ -71,12 +71,12 @@ function everyCall(
   return {
     name,
     offenders(moment) {
-      const before = new Map(moment.before.keys.map((row) => [nameOf(row), row]));
-      const after = new Map(moment.after.keys.map((row) => [nameOf(row), row]));
+      const before = new Map(moment.before.keys.map((row) => [toName(row), row]));
+      const after = new Map(moment.after.keys.map((row) => [toName(row), row]));
       return moment.answered
         .filter(({ call: { key } }) => key !== "" && Buffer.byteLength(key) <= 256)
-        .filter((one) => !isKept(one, before.get(nameOf(one.call)), after.get(nameOf(one.call)), moment))
-        .map(({ call }) => `${call.action} ${nameOf(call)}`);
+        .filter((one) => !isKept(one, before.get(toName(one.call)), after.get(toName(one.call)), moment))
+        .map(({ call }) => `${call.action} ${toName(call)}`);
     },
   };
 }
@@ -93,7 +93,7 @@ function isRepeatedRight({ call, answer }: Answered, before: KeyRecord | undefin
   return !isBound(before, moment) || !isSame(before, call) || isDeepStrictEqual(answer, before.answer);
 }
 
-/** Events that happened under one key, closer to each other than a window. */
+/** Events of one key that are closer together than a window. */
 function tooClose(events: readonly JournalEvent[], { terms: { windowMs } }: Moment): string[] {
   const last = new Map<string, number>();
   const offenders: string[] = [];
@@ -108,7 +108,7 @@ function tooClose(events: readonly JournalEvent[], { terms: { windowMs } }: Mome
 
 export const OF_COMMITMENTS: readonly Invariant[] = [
   everyOne("membership exclusivity", (row, { after }) => {
-    const ends = endsOf(row, after);
+    const ends = findEnds(row, after);
     if (row.state === "held") return row.endedAt === undefined && ends.length === 0;
     return row.endedAt !== undefined && ends.length === 1 && ends[0]?.kind === row.state;
   }),
@@ -117,7 +117,7 @@ export const OF_COMMITMENTS: readonly Invariant[] = [
     (before, row, moment) =>
       before.state !== "held" ||
       row?.state === "held" ||
-      (row !== undefined && endsOf(row, moment.after).length > endsOf(row, moment.before).length),
+      (row !== undefined && findEnds(row, moment.after).length > findEnds(row, moment.before).length),
   ),
   everyChange(
     "terminal absorption",
@@ -154,7 +154,7 @@ export const OF_COMMITMENTS: readonly Invariant[] = [
   {
     name: "no id reuse",
     offenders({ before, after }) {
-      const known = new Set(namesOf(before.commitments));
+      const known = new Set(toNames(before.commitments));
       const born = after.events.filter(({ kind }) => kind === "placed").map(({ subject }) => subject);
       const isNew = after.events
         .slice(0)
@@ -170,10 +170,10 @@ export const OF_COMMITMENTS: readonly Invariant[] = [
   {
     name: "commitment store durability",
     offenders({ before, after }) {
-      const ids = new Set(namesOf(after.commitments));
+      const ids = new Set(toNames(after.commitments));
       const hashes = new Set(after.events.map(({ hash }) => hash));
       return [
-        ...namesOf(before.commitments).filter((id) => !ids.has(id)),
+        ...toNames(before.commitments).filter((id) => !ids.has(id)),
         ...before.events.filter(({ hash }) => !hashes.has(hash)).map(({ subject }) => subject),
       ];
     },
@@ -193,17 +193,17 @@ const OF_THE_GUARD: readonly Invariant[] = [
       const isKept = ({ id, recordedAt, windowEndsAt }: KeyRecord) =>
         rows.get(id) === undefined ||
         (rows.get(id)?.recordedAt === recordedAt && rows.get(id)?.windowEndsAt === windowEndsAt);
-      return namesOf(moment.before.keys.filter((row) => isBound(row, moment) && !isKept(row)));
+      return toNames(moment.before.keys.filter((row) => isBound(row, moment) && !isKept(row)));
     },
   },
   {
     name: "idempotency of check",
     offenders(moment) {
       const { before, after, answered } = moment;
-      const rows = new Map(before.keys.map((row) => [nameOf(row), row]));
+      const rows = new Map(before.keys.map((row) => [toName(row), row]));
       const isReading =
-        answered.length > 0 && answered.every(({ call }) => isBound(rows.get(nameOf(call)), moment));
-      return isReading && !isDeepStrictEqual(before, after) ? answered.map(({ call }) => nameOf(call)) : [];
+        answered.length > 0 && answered.every(({ call }) => isBound(rows.get(toName(call)), moment));
+      return isReading && !isDeepStrictEqual(before, after) ? answered.map(({ call }) => toName(call)) : [];
     },
   },
   everyCall(
@@ -232,7 +232,7 @@ const OF_BOTH: readonly Invariant[] = [
           "id" in answer &&
           !births.some((event) => event.keyId === id && event.subject === `commitment:${answer.id}`),
       );
-      return [...tooClose(births, moment), ...namesOf(stray)];
+      return [...tooClose(births, moment), ...toNames(stray)];
     },
   },
   everyCall(
@@ -250,7 +250,7 @@ const OF_BOTH: readonly Invariant[] = [
     offenders(moment) {
       const { before, after, at, terms } = moment;
       const old = new Map(before.keys.map((row) => [row.id, row]));
-      return namesOf(
+      return toNames(
         after.keys.filter((row) => {
           const isUntouched = isDeepStrictEqual(old.get(row.id), row);
           const isRecorded = row.recordedAt === at && row.windowEndsAt === at + terms.windowMs;
@@ -263,7 +263,7 @@ const OF_BOTH: readonly Invariant[] = [
     name: "no answer is gone while its key is recorded",
     offenders(moment) {
       const left = new Map(moment.after.keys.map((row) => [row.id, row]));
-      return namesOf(
+      return toNames(
         moment.before.keys.filter(
           (row) => isBound(row, moment) && !isDeepStrictEqual(left.get(row.id)?.answer, row.answer),
         ),
@@ -278,7 +278,7 @@ const OF_BOTH: readonly Invariant[] = [
 
 export const INVARIANTS: readonly Invariant[] = [...OF_COMMITMENTS, ...OF_THE_GUARD, ...OF_BOTH];
 
-/** Each broken one, with what broke it. */
+/** The broken invariants, with their problems. */
 export function broken(moment: Moment, invariants: readonly Invariant[] = INVARIANTS): string[] {
   return invariants.flatMap(({ name, offenders }) =>
     offenders(moment).map((offender) => `${name}: ${offender}`),

@@ -1,4 +1,4 @@
-/** Reservations in memory: held to what every store is held to, with a clock that stands until it is moved. */
+/** Runs the store suite on reservations in memory, with a manual clock. */
 import { memoryReservations } from "../../src/reservations/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { reservationStoreSuite } from "./store-suite.ts";

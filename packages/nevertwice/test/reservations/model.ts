@@ -1,9 +1,9 @@
 /**
- * What reservations promise, in the plainest words: nothing is counted ahead, everything is looked up in the list of all
- * that ever was. It shares no rule with the library. Where the promise leaves a choice there are several ways to go on.
+ * A model of what reservations promise, as simple as possible: it keeps no counters and looks everything up in the list of
+ * all past events. It shares no code with the library. If a promise allows several results, the model continues with each.
  */
 import { isDeepStrictEqual } from "node:util";
-import type { ActionName } from "../../src/reservations/asked.ts";
+import type { ActionName } from "../../src/reservations/action-request.ts";
 import type { Answer, EventKind, Reason } from "../../src/reservations/index.ts";
 
 export interface Call {
@@ -64,15 +64,15 @@ export function emptyModel(terms: Terms): Model {
   return { terms, holds: [], pools: new Map(), keys: new Map(), log: [] };
 }
 
-export function nameOf({ key, scope = "" }: Pick<Call, "key" | "scope">): string {
+export function toName({ key, scope = "" }: Pick<Call, "key" | "scope">): string {
   return JSON.stringify([scope, key]);
 }
 
-/** How things may stand after this answer to this call; none if it may not be answered so. */
+/** The possible states after this answer to this call; none if the answer is not allowed. */
 export function after(model: Model, call: Call, now: number, answer: Answer): Model[] {
   if (call.key === "" || Buffer.byteLength(call.key) > 256)
     return says(answer, "invalid-request") ? [model] : [];
-  const bound = model.keys.get(nameOf(call));
+  const bound = model.keys.get(toName(call));
   if (bound !== undefined && now < bound.keptUntil) {
     const isSame = bound.call.action === call.action && isDeepStrictEqual(asGiven(bound.call), asGiven(call));
     const isRight = isSame ? isDeepStrictEqual(bound.answer, answer) : says(answer, "token-collision");
@@ -81,7 +81,7 @@ export function after(model: Model, call: Call, now: number, answer: Answer): Mo
   return decided(model, call, now, answer).map((next) => bind(next, call, now, answer));
 }
 
-/** What was asked for, with what is left out filled in. */
+/** The parameters of the call, with defaults. */
 export function asGiven({ action, parameters }: Call): object {
   return action === "placeHold" ? { units: 1, ...parameters } : parameters;
 }
@@ -95,7 +95,7 @@ export function taken({ holds }: Model, resource: string): number {
   return holds.filter((hold) => hold.resource === resource).reduce((sum, hold) => sum + occupied(hold), 0);
 }
 
-export function poolOf({ pools }: Model, name: string): Pool {
+export function findPool({ pools }: Model, name: string): Pool {
   return pools.get(name) ?? { capacity: 1, state: "open", isDeclared: false };
 }
 
@@ -105,7 +105,7 @@ export function elapsed({ holds }: Model, now: number): Hold[] {
     .sort((a, b) => a.expiresAt - b.expiresAt);
 }
 
-/** Answers of keys that are past their time are gone. */
+/** Removes the answers of keys past their time. */
 export function purged(model: Model, now: number): Model {
   return { ...model, keys: new Map([...model.keys].filter(([, { keptUntil }]) => now < keptUntil)) };
 }
@@ -114,7 +114,7 @@ function bind(model: Model, call: Call, now: number, answer: Answer): Model {
   const windowEndsAt = now + model.terms.windowMs;
   const keptUntil = windowEndsAt + model.terms.historyMs;
   const bound = { call, answer, recordedAt: now, windowEndsAt, keptUntil };
-  return { ...model, keys: new Map(model.keys).set(nameOf(call), bound) };
+  return { ...model, keys: new Map(model.keys).set(toName(call), bound) };
 }
 
 function decided(model: Model, call: Call, now: number, answer: Answer): Model[] {
@@ -134,7 +134,7 @@ function placed(model: Model, call: Call, now: number, answer: Answer): Model[] 
     isFrom(durationMs, 1) &&
     durationMs <= model.terms.maxDurationMs;
   if (!isPlain) return only(model, answer, "invalid-request");
-  const { state, capacity } = poolOf(model, resource);
+  const { state, capacity } = findPool(model, resource);
   if (state === "suspended") return only(model, answer, "pool-suspended");
   if (state === "closed") return only(model, answer, "pool-closed");
   return withRoomFor(model, resource, units, now).flatMap((roomy) => {
@@ -158,9 +158,9 @@ function placed(model: Model, call: Call, now: number, answer: Answer): Model[] 
   });
 }
 
-/** Holds past their time make room, the oldest first, as few as will do. Of equally old ones any may be first. */
+/** Expires elapsed holds, oldest first, as few as needed. Of equally old holds, any may be first. */
 function withRoomFor(model: Model, resource: string, units: number, now: number): Model[] {
-  if (taken(model, resource) + units <= poolOf(model, resource).capacity) return [model];
+  if (taken(model, resource) + units <= findPool(model, resource).capacity) return [model];
   const old = elapsed(model, now).filter((hold) => hold.resource === resource);
   return old.length === 0
     ? [model]
@@ -183,7 +183,7 @@ function resolved(model: Model, { action, parameters }: Call, now: number, answe
   if (hold === undefined) return only(model, answer, "not-known");
   if (action === "giveBack") return givenBack(model, hold, units, now, answer);
   if (hold.state !== "held") return only(model, answer, "not-held");
-  // A clock that was turned back ends nothing before it began.
+  // A hold never ends before it was placed, even if the clock was set back.
   const endedAt = Math.max(now, hold.placedAt);
   const isOver = hold.expiresAt <= now;
   if (action === "release")
@@ -211,7 +211,7 @@ function givenBack(model: Model, hold: Hold, units: unknown, now: number, answer
 function governed(model: Model, { action, parameters }: Call, now: number, answer: Answer): Model[] {
   const { resource: name, capacity } = parameters;
   if (!isText(name)) return only(model, answer, "invalid-request");
-  const pool = poolOf(model, name);
+  const pool = findPool(model, name);
   const change = (to: Partial<Pool>, kind: EventKind): Model[] => {
     const pools = new Map(model.pools).set(name, { ...pool, ...to });
     return done(

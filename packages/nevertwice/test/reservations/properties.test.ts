@@ -1,4 +1,4 @@
-/** Any history, judged by a model that was written from the promises alone and by the twenty-two invariants. */
+/** Tests random histories against a model that was written from the guarantees alone, and against the twenty-two invariants. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { memoryReservations } from "../../src/reservations/memory.ts";
@@ -7,7 +7,7 @@ import { IS_FULL } from "../scale/sizes.ts";
 import { play, type Stage, script, scriptWithTurns, type Tally } from "./histories.ts";
 import { OF_COMMITMENTS } from "./invariants.ts";
 
-/** A campaign draws its own, and a failure prints it with the path that replays it. */
+/** A campaign draws its own seed. A failure prints the seed with the path that replays it. */
 const SEED = IS_FULL ? Date.now() : 6;
 const RUNS = IS_FULL ? 20_000 : 2_000;
 const TIMEOUT_MS = IS_FULL ? 3_600_000 : 60_000;
@@ -48,7 +48,7 @@ describe("any history in memory", () => {
   );
 });
 
-/** What a history must have come across, or it has proved little. */
+/** What the histories must contain, or they prove little. */
 const EVERY_ANSWER = [
   ...[
     "ok",

@@ -1,4 +1,4 @@
-/** Confirm, release and expire of one hold at one millisecond. */
+/** Tests confirm, release and expire of one hold at one millisecond. */
 import { expect, test } from "vitest";
 import { memoryReservations } from "../../src/reservations/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
@@ -7,7 +7,7 @@ import { race } from "./races.ts";
 
 const RACES = IS_FULL ? 10_000 : 1_000;
 
-test(`${RACES} holds that are confirmed, released and expired at one millisecond end once each, in memory`, async () => {
+test(`${RACES} holds that are confirmed, released and expired in the same millisecond end once each, in memory`, async () => {
   const clock = manualClock();
   const stage = {
     store: memoryReservations({ clock }),

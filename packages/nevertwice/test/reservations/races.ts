@@ -1,4 +1,4 @@
-/** Three ends of one hold, all asked for in the one millisecond in which it may still be released and may already expire. */
+/** Races the three ends of a hold in the millisecond around its expiry. */
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import { type Answer, createReservations, type Reservations } from "../../src/reservations/index.ts";
@@ -11,15 +11,15 @@ export interface Won {
   readonly expired: number;
 }
 
-/** Holds at once: their races run beside each other. */
+/** How many races run at the same time. */
 const AT_ONCE = 50;
 const ENDS = ["confirm", "release", "expire"] as const;
 const AFTER = { confirm: "confirmed", release: "released", expire: "expired" } as const;
 const DURATION_MS = 20_000;
 
 /**
- * Each hold's three ends are asked for by three callers that share nothing but the store, in a drawn order. Exactly one may
- * come about, and what was held is given back exactly once.
+ * Three callers that share only the store request the three ends of each hold, in random order. Exactly one may succeed,
+ * and the units are freed exactly once.
  */
 export async function race(stage: Stage, races: number): Promise<Won> {
   const namespace = randomUUID();
@@ -30,7 +30,7 @@ export async function race(stage: Stage, races: number): Promise<Won> {
   for (let done = 0; done < races; done += AT_ONCE) {
     const beds = Array.from({ length: Math.min(AT_ONCE, races - done) }, (_, index) => `bed ${done + index}`);
     const ids = await Promise.all(beds.map((resource) => placed(callers[0] as Reservations, resource)));
-    // In one half of the races it is the last millisecond of the hold, in the other the first one after it.
+    // Half of the races are in the last millisecond of the hold, the others in the first millisecond after it.
     const isOver = (done / AT_ONCE) % 2 === 1;
     await stage.advance(isOver ? DURATION_MS : DURATION_MS - 1);
     await Promise.all(
@@ -39,7 +39,7 @@ export async function race(stage: Stage, races: number): Promise<Won> {
         const [winner, ...others] = ENDS.filter((end) => ends[end].ok);
         expect(others, JSON.stringify(ends)).toEqual([]);
         for (const end of ENDS)
-          if (end !== winner) expect(reasonsOf(end, isOver)).toContain(reasonOf(ends[end]));
+          if (end !== winner) expect(lateReasons(end, isOver)).toContain(toReason(ends[end]));
         if (winner !== undefined) winners.set(id, winner);
       }),
     );
@@ -49,7 +49,7 @@ export async function race(stage: Stage, races: number): Promise<Won> {
   const takes = new Map(commitments.map(({ resource, state }) => [resource, state === "confirmed" ? 1 : 0]));
   for (const { name, taken } of resources) expect([name, taken]).toEqual([name, takes.get(name)]);
   expect([commitments.length, winners.size, resources.length]).toEqual([races, races, races]);
-  // Of each its placing and its end.
+  // For each hold, its placement and its end.
   expect(events).toHaveLength(2 * races);
   for (const caller of callers) await caller.close();
   const times = (end: string) => [...winners.values()].filter((winner) => winner === end).length;
@@ -76,12 +76,12 @@ async function endInEveryWay(callers: readonly Reservations[], id: string): Prom
   return Object.fromEntries(answers) as unknown as Ends;
 }
 
-/** Who was too late finds that it is no longer held; the clock's own reasons come before that only while it is. */
-function reasonsOf(end: (typeof ENDS)[number], isOver: boolean): string[] {
+/** A late caller gets not-held; reasons about time apply only while the commitment is held. */
+function lateReasons(end: (typeof ENDS)[number], isOver: boolean): string[] {
   if (end === "confirm" && isOver) return ["not-held", "window-elapsed"];
   return end === "expire" && !isOver ? ["not-held", "window-not-elapsed"] : ["not-held"];
 }
 
-function reasonOf(answer: Answer): string {
+function toReason(answer: Answer): string {
   return answer.ok ? "ok" : answer.reason;
 }

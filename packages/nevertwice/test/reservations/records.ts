@@ -1,4 +1,4 @@
-/** All that a store has of one application, and the same as the model would have it. */
+/** All records of one namespace, and the same records as the model expects them. */
 import type {
   JournalEvent,
   KeptCommitment,
@@ -8,7 +8,7 @@ import type {
   PageQuery,
   ReservationStore,
 } from "../../src/reservations/index.ts";
-import { asGiven, type Model, nameOf, occupied, poolOf, taken } from "./model.ts";
+import { asGiven, findPool, type Model, occupied, taken, toName } from "./model.ts";
 
 export interface Records {
   readonly commitments: readonly KeptCommitment[];
@@ -21,15 +21,15 @@ export const NO_RECORDS: Records = { commitments: [], resources: [], keys: [], e
 
 export async function readRecords(store: ReservationStore, namespace: string): Promise<Records> {
   const [commitments, resources, keys, events] = await Promise.all([
-    allOf((page) => store.commitments(page), namespace),
-    allOf((page) => store.resources(page), namespace),
-    allOf((page) => store.keys(page), namespace),
-    allOf((page) => store.events(page), namespace),
+    readAll((page) => store.commitments(page), namespace),
+    readAll((page) => store.resources(page), namespace),
+    readAll((page) => store.keys(page), namespace),
+    readAll((page) => store.events(page), namespace),
   ]);
   return { commitments, resources, keys, events };
 }
 
-export async function allOf<Row>(
+export async function readAll<Row>(
   read: (query: PageQuery) => Promise<Page<Row>>,
   namespace: string,
 ): Promise<Row[]> {
@@ -43,7 +43,7 @@ export async function allOf<Row>(
   return rows;
 }
 
-/** What can be compared: without what only the records know, like hashes. */
+/** The comparable part of the records, without hashes and other values that only the store knows. */
 export function seenIn({ commitments, resources, keys, events }: Records): object {
   return {
     commitments: byName(
@@ -84,14 +84,14 @@ export function seenIn({ commitments, resources, keys, events }: Records): objec
     keys: byName(
       keys.map((row) => {
         const { action, parameters, answer, recordedAt, windowEndsAt, keptUntil } = row;
-        return [nameOf(row), { action, parameters, answer, recordedAt, windowEndsAt, keptUntil }];
+        return [toName(row), { action, parameters, answer, recordedAt, windowEndsAt, keptUntil }];
       }),
     ),
     events: bySubject(events),
   };
 }
 
-export function expectedOf(model: Model): object {
+export function toExpected(model: Model): object {
   const names = new Set([...model.pools.keys(), ...model.holds.map(({ resource }) => resource)]);
   return {
     commitments: byName(
@@ -116,13 +116,13 @@ export function expectedOf(model: Model): object {
     ),
     resources: byName(
       [...names].map((name) => {
-        const { capacity, state, isDeclared } = poolOf(model, name);
+        const { capacity, state, isDeclared } = findPool(model, name);
         return [name, { capacity, taken: taken(model, name), state, isDeclared }];
       }),
     ),
     keys: byName(
       [...model.keys.values()].map(({ call, answer, recordedAt, windowEndsAt, keptUntil }) => [
-        nameOf(call),
+        toName(call),
         { action: call.action, parameters: asGiven(call), answer, recordedAt, windowEndsAt, keptUntil },
       ]),
     ),

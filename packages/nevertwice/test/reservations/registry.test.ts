@@ -1,4 +1,4 @@
-/** The registry by itself: what can be held, how much of it, and who may change that. */
+/** The registry alone: capacity, units, and the states of a resource. */
 import { describe, expect, test } from "vitest";
 import {
   type Allotment,
@@ -17,72 +17,75 @@ const HALL: Resource = { name: "hall", capacity: 10, taken: 4, state: "open", is
 const SUSPENDED: Resource = { ...HALL, state: "suspended" };
 const CLOSED: Resource = { ...HALL, state: "closed" };
 
-const reasonOf = (allotment: Allotment) => ("rejected" in allotment ? allotment.rejected : "none");
+const toReason = (allotment: Allotment) => ("rejected" in allotment ? allotment.rejected : "none");
 
 describe("taking", () => {
-  test("up to what is free, and not one more; nothing is cut down to fit", () => {
+  test("takes up to the free units; a larger request is rejected, not reduced", () => {
     expect(take(HALL, 6)).toEqual({ resource: { ...HALL, taken: 10 } });
     expect(take(HALL, 7)).toEqual({
       rejected: "resource-unavailable",
-      detail: "6 of 10 are free, and 7 were asked for",
+      detail: "7 units were requested, and 6 of 10 are free",
     });
-    expect(reasonOf(take({ ...HALL, taken: 10 }, 1))).toBe("resource-unavailable");
+    expect(toReason(take({ ...HALL, taken: 10 }, 1))).toBe("resource-unavailable");
   });
 
-  test("what nobody declared is one unit", () => {
+  test("an undeclared resource has one unit", () => {
     const room = undeclared("room");
     expect(take(room, 1)).toEqual({ resource: { ...room, taken: 1 } });
-    expect(reasonOf(take(room, 2))).toBe("resource-unavailable");
-    expect(reasonOf(take({ ...room, taken: 1 }, 1))).toBe("resource-unavailable");
+    expect(toReason(take(room, 2))).toBe("resource-unavailable");
+    expect(toReason(take({ ...room, taken: 1 }, 1))).toBe("resource-unavailable");
   });
 
-  test("a suspended or closed resource takes nothing, though there is room", () => {
-    expect(reasonOf(take(SUSPENDED, 1))).toBe("pool-suspended");
-    expect(reasonOf(take(CLOSED, 1))).toBe("pool-closed");
+  test("a suspended or closed resource takes no holds, even if units are free", () => {
+    expect(toReason(take(SUSPENDED, 1))).toBe("pool-suspended");
+    expect(toReason(take(CLOSED, 1))).toBe("pool-closed");
   });
 });
 
 describe("giving back", () => {
-  test("in every state", () => {
+  test("works in every state", () => {
     for (const resource of [HALL, SUSPENDED, CLOSED])
       expect(giveBack(resource, 4)).toEqual({ ...resource, taken: 0 });
   });
 
-  test("more than is taken is a fault of ours, and is thrown", () => {
-    expect(() => giveBack(HALL, 5)).toThrow("5 cannot be given back of 4 that are taken of hall");
+  test("throws if more units are given back than are taken", () => {
+    expect(() => giveBack(HALL, 5)).toThrow("cannot give back 5 units of hall: only 4 are taken");
   });
 });
 
 describe("declaring and adjusting", () => {
-  test("a capacity is declared once", () => {
+  test("a resource can be declared once", () => {
     const declared = { name: "hall", capacity: 5, taken: 0, state: "open", isDeclared: true };
     expect(declare(undefined, "hall", 5)).toEqual({ resource: declared });
     expect(declare(undefined, "hall", 0)).toMatchObject({ resource: { capacity: 0 } });
-    expect(reasonOf(declare(HALL, "hall", 5))).toBe("invalid-request");
+    expect(toReason(declare(HALL, "hall", 5))).toBe("invalid-request");
   });
 
-  test("what is taken before it is declared counts", () => {
+  test("units taken before the declaration count", () => {
     const taken = { ...undeclared("hall"), taken: 1 };
     expect(declare(taken, "hall", 3)).toMatchObject({
       resource: { capacity: 3, taken: 1, isDeclared: true },
     });
-    expect(reasonOf(declare(taken, "hall", 0))).toBe("units-exceeded");
+    expect(toReason(declare(taken, "hall", 0))).toBe("units-exceeded");
   });
 
-  test("a capacity is adjusted down to what is taken, and no further", () => {
+  test("a capacity can be reduced to the units taken, and no further", () => {
     expect(adjust(HALL, 4)).toEqual({ resource: { ...HALL, capacity: 4 } });
     expect(adjust(SUSPENDED, 40)).toEqual({ resource: { ...SUSPENDED, capacity: 40 } });
-    expect(reasonOf(adjust(HALL, 3))).toBe("units-exceeded");
+    expect(toReason(adjust(HALL, 3))).toBe("units-exceeded");
   });
 
-  test.each([-1, 0.5, Number.NaN, 2 ** 53, "5", undefined, null])("%s is no capacity", (capacity) => {
-    expect(reasonOf(declare(undefined, "hall", capacity))).toBe("invalid-request");
-    expect(reasonOf(adjust(HALL, capacity))).toBe("invalid-request");
-  });
+  test.each([-1, 0.5, Number.NaN, 2 ** 53, "5", undefined, null])(
+    "%s is not a valid capacity",
+    (capacity) => {
+      expect(toReason(declare(undefined, "hall", capacity))).toBe("invalid-request");
+      expect(toReason(adjust(HALL, capacity))).toBe("invalid-request");
+    },
+  );
 });
 
 describe("suspending, resuming and closing", () => {
-  test("each sets the state and touches nothing else", () => {
+  test("each changes only the state", () => {
     expect(suspend(HALL)).toEqual({ resource: SUSPENDED });
     expect(suspend(SUSPENDED)).toEqual({ resource: SUSPENDED });
     expect(resume(SUSPENDED)).toEqual({ resource: HALL });
@@ -90,13 +93,13 @@ describe("suspending, resuming and closing", () => {
     for (const resource of [HALL, SUSPENDED]) expect(close(resource)).toEqual({ resource: CLOSED });
   });
 
-  test("what nobody declared is not known to them", () => {
+  test("an undeclared resource is not-known", () => {
     for (const act of [suspend, resume, close, (found?: Resource) => adjust(found, 2)])
-      for (const found of [undefined, undeclared("hall")]) expect(reasonOf(act(found))).toBe("not-known");
+      for (const found of [undefined, undeclared("hall")]) expect(toReason(act(found))).toBe("not-known");
   });
 
-  test("closed is for good", () => {
+  test("a closed resource cannot be reopened", () => {
     for (const act of [suspend, resume, close, (found: Resource) => adjust(found, 99)])
-      expect(reasonOf(act(CLOSED))).toBe("pool-closed");
+      expect(toReason(act(CLOSED))).toBe("pool-closed");
   });
 });

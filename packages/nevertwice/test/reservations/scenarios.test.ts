@@ -1,6 +1,6 @@
-/** The specification's domain examples and adversarial scenarios, by their names. */
+/** Tests the specification's domain examples and adversarial scenarios, by their names. */
 import { describe, expect, test } from "vitest";
-import { HOUR_MS, idOf, MINUTE_MS, NAMESPACE, openDesk, SECOND_MS } from "./desk.ts";
+import { HOUR_MS, MINUTE_MS, NAMESPACE, openDesk, placedId, SECOND_MS } from "./desk.ts";
 import { tally } from "./suite/scene.ts";
 
 describe("examples", () => {
@@ -16,7 +16,7 @@ describe("examples", () => {
       scope: "acquirer-1",
     };
     store.plan("reply-lost");
-    const id = idOf(await desk.placeHold(request));
+    const id = placedId(await desk.placeHold(request));
     clock.advance(4 * SECOND_MS);
     expect(await another().placeHold(request)).toEqual({ ok: true, id });
     expect((await desk.resource("card-4242"))?.taken).toBe(250_00);
@@ -42,7 +42,7 @@ describe("examples", () => {
     clock.advance(800);
     const answers = await Promise.all([first, another().placeHold(click)]);
     expect(answers[1]).toEqual(answers[0]);
-    const id = idOf(answers[0]);
+    const id = placedId(answers[0]);
     expect((await desk.byRequester("patient_p41")).rows.map((row) => row.id)).toEqual([id]);
     expect(await desk.history(id)).toHaveLength(1);
   });
@@ -67,7 +67,7 @@ describe("examples", () => {
     });
     expect((await desk.byResource("sku-one-of-one")).rows).toHaveLength(1);
     const winner = answers.findIndex(([answer]) => answer?.ok);
-    await desk.release({ id: idOf((answers[winner] ?? [])[0] as never), key: "changed my mind" });
+    await desk.release({ id: placedId((answers[winner] ?? [])[0] as never), key: "changed my mind" });
     for (const [i, shopper] of shoppers.entries())
       expect(await desk.placeHold(tap(shopper))).toEqual(answers[i]?.[0]);
   });
@@ -85,7 +85,7 @@ describe("examples", () => {
       answers.push(await desk.placeHold(seat));
       clock.advance(MINUTE_MS);
     }
-    // The keys of the first minutes are past their window; one of their seats is free again by now.
+    // The keys of the first minutes are past their window, and one of their seats is free again.
     clock.advance(5 * MINUTE_MS);
     const [first, second] = (await desk.byRequester("passenger-0")).rows.concat(
       (await desk.byRequester("passenger-1")).rows,
@@ -113,7 +113,7 @@ describe("regulated adversarial scenarios", () => {
       await Promise.all([desk, another(), desk].map((server) => server.placeHold({ ...CHARGE, key })));
       clock.advance(SECOND_MS);
     }
-    // The query of the specification: commitments of one resource and requester that were placed near each other.
+    // The query of the specification: commitments of one resource and requester that were placed close together.
     const { rows } = await desk.byResource("card-1");
     expect(rows).toHaveLength(3);
     const placedBy = await Promise.all(
@@ -131,36 +131,36 @@ describe("regulated adversarial scenarios", () => {
     const one = await desk.placeHold({ ...CHARGE, key: "same" });
     expect(await desk.placeHold({ ...CHARGE, key: "same" })).toEqual(one);
     const other = await desk.placeHold({ ...CHARGE, key: "a new one for each try" });
-    expect(idOf(other)).not.toBe(idOf(one));
+    expect(placedId(other)).not.toBe(placedId(one));
     const keys = (await store.keys({ namespace: NAMESPACE, limit: 9 })).rows.filter(
       ({ action }) => action === "placeHold",
     );
     expect(new Map(keys.map(({ key, commitment }) => [key, commitment]))).toEqual(
       new Map([
-        ["same", idOf(one)],
-        ["a new one for each try", idOf(other)],
+        ["same", placedId(one)],
+        ["a new one for each try", placedId(other)],
       ]),
     );
   });
 
   test("Replay attack — an adversary captures and replays a key: nothing changes within the window", async () => {
     const { desk, another, clock, store } = openDesk();
-    const id = idOf(await desk.placeHold({ ...CHARGE, key: "hold" }));
+    const id = placedId(await desk.placeHold({ ...CHARGE, key: "hold" }));
     await desk.release({ id, key: "release" });
     const before = await store.events({ namespace: NAMESPACE, limit: 99 });
     const adversary = another();
     expect(await adversary.placeHold({ ...CHARGE, key: "hold" })).toEqual({ ok: true, id });
     expect(await adversary.release({ id, key: "release" })).toEqual({ ok: true });
     expect(await store.events({ namespace: NAMESPACE, limit: 99 })).toEqual(before);
-    // Past the window it is a request like any other: who may ask is not for keys to say.
+    // After the window it is a new request: keys do not authorise callers.
     clock.advance(10 * MINUTE_MS);
-    expect(idOf(await adversary.placeHold({ ...CHARGE, key: "hold" }))).not.toBe(id);
+    expect(placedId(await adversary.placeHold({ ...CHARGE, key: "hold" }))).not.toBe(id);
   });
 
   test("Token reuse collision — a caller reuses a key across two operations: refused, and nothing happens", async () => {
     const { desk } = openDesk();
     const room = { resource: "room_307", requester: "guest_g91", durationMs: 24 * HOUR_MS, key: "idem_x73a" };
-    const id = idOf(await desk.placeHold(room));
+    const id = placedId(await desk.placeHold(room));
     const collision = await desk.confirm({ id, key: "idem_x73a" });
     expect(collision).toEqual({
       ok: false,

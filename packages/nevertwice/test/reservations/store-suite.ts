@@ -1,9 +1,9 @@
 /**
- * What every store of reservations is held to, one test each: `reservationStoreSuite("postgres", open)`. The store is
- * opened once; each test has a namespace of its own, so it may be a database that others use at the same time.
+ * The test suite of every reservation store: `reservationStoreSuite("postgres", open)`. The store is opened once, and each
+ * test has its own namespace, so other tests may use the same database at the same time.
  */
 import { afterAll, beforeAll, describe, inject } from "vitest";
-import type { ReservationStore } from "../../src/reservations/ledger.ts";
+import type { ReservationStore } from "../../src/reservations/store.ts";
 import type { ServiceName } from "../services/services.ts";
 import { crowdTests } from "./suite/crowds.ts";
 import { keyTests } from "./suite/keys.ts";

@@ -1,4 +1,4 @@
-/** Every published case on the real stores, behind a network that loses, delays and refuses. */
+/** Tests every published case on the real stores, behind a network that loses, delays and refuses. */
 import { afterAll, expect } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import { CLOCK_CANNOT_GO_BACK, describeStoreCases } from "../stores/cases.ts";
@@ -9,7 +9,7 @@ import { EVERY_SUBJECT, openSubject, SUBJECTS, type Subject } from "./subjects.t
 
 for (const subject of IS_FULL ? EVERY_SUBJECT : SUBJECTS) describeFaultyCases(subject);
 
-/** Every published case, each on a network of its own. */
+/** Every published case, each with its own faulty network. */
 function describeFaultyCases({ name, service, without, create }: Subject): void {
   const ends: (() => unknown)[] = [];
   const faults: Record<string, number> = {};
@@ -23,7 +23,7 @@ function describeFaultyCases({ name, service, without, create }: Subject): void 
   }
 
   describeStoreCases(
-    `${name} behind a network that loses, delays and refuses, before which every call is repeated as it was`,
+    `${name} behind a network that loses, delays and refuses calls, with a client that repeats each failed call unchanged`,
     async () => {
       shared ??= open();
       const retried = retrying(await shared, ++seed, (fault) => {

@@ -1,28 +1,28 @@
-/** Several processes that contend for the same few keys of one store, some of which are killed or paused half-way. */
+/** Runs several processes that contend for the same few keys of one store. Some of them are killed or paused while they own a key. */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TestContext } from "vitest";
-import { identityOf } from "../../src/core/identity.ts";
+import { toIdentity } from "../../src/core/identity.ts";
 import { startProcess } from "./processes.ts";
 import { judge, type Note, type Verdict } from "./referee.ts";
 
 export interface Contention {
   readonly url: string;
   readonly processes: number;
-  /** Each makes at least so many. */
+  /** How many claims each process makes at least. */
   readonly claims: number;
   readonly leaseMs: number;
-  /** How many are killed with a key in hand, and how many are paused past its lease. */
+  /** How many processes are killed while they own a key, and how many are paused past the lease. */
   readonly killed: number;
   readonly paused: number;
-  /** How many take a key that is pending for their own. */
+  /** How many processes pretend to own a key that is pending. */
   readonly lying?: number;
 }
 
 const KEYS = 16;
-/** So that calls of one process meet in its batches too. */
+/** More than one, so that calls of one process also share a batch. */
 const LANES = 4;
 
 export async function contend(
@@ -34,7 +34,7 @@ export async function contend(
   context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const keys = Array.from({ length: KEYS }, (_, index) => {
     const key = `key ${index}`;
-    return { key, id: identityOf({ namespace: "scale", scope: "", operation: "contend", key }).id };
+    return { key, id: toIdentity({ namespace: "scale", scope: "", operation: "contend", key }).id };
   });
   const contenders = Array.from({ length: processes }, (_, index) => {
     const notes = join(folder, `${index}.jsonl`);
@@ -57,7 +57,7 @@ export async function contend(
       tell("go-on");
     }),
   );
-  // What the killed ones left is taken over while the others still ask.
+  // The other processes still claim, and take over the keys of the killed ones.
   await sleep(2 * leaseMs);
   for (const { tell } of contenders.slice(killed)) tell("end");
   await Promise.all(contenders.map(({ ended }) => ended));
@@ -65,7 +65,7 @@ export async function contend(
   return { ...judge(await Promise.all(contenders.map(({ notes }) => readNotes(notes))), leaseMs), seconds };
 }
 
-/** The last line of a killed process may be half a line. */
+/** The last line of a killed process may be incomplete. */
 async function readNotes(path: string): Promise<Note[]> {
   const lines = (await readFile(path, "utf8")).split("\n");
   return lines.slice(0, -1).map((line) => JSON.parse(line) as Note);

@@ -1,4 +1,4 @@
-/** The brokers whose deliveries are put to trial, each with a queue of its own that is gone when the test is over. */
+/** The brokers under test. Each test gets its own queue, which is removed when the test ends. */
 import { randomBytes } from "node:crypto";
 import { AckPolicy, DeliverPolicy, jetstreamManager, RetentionPolicy, StorageType } from "@nats-io/jetstream";
 import { connect as connectToNats, headers, nanos } from "@nats-io/transport-node";
@@ -8,26 +8,26 @@ import type { Scene } from "./subjects.ts";
 
 export interface Broker {
   readonly name: string;
-  /** The file of workers/ that takes its messages. */
+  /** The file of workers/ that consumes its messages. */
   readonly worker: "rabbitmq" | "nats";
   readonly service: ServiceName;
   readonly open: (scene: Scene) => Promise<Queue>;
 }
 
 export interface Queue {
-  /** Where its worker finds it. */
+  /** What the worker needs to connect. */
   readonly source: object;
-  /** Resolves when the broker has all of them. */
+  /** Resolves when the broker has accepted all messages. */
   publish(ids: readonly string[]): Promise<void>;
-  /** How many it has not handed to anybody. */
+  /** How many messages it has not delivered to any consumer. */
   waiting(): Promise<number>;
-  /** How many are not acknowledged. Asked while nobody consumes. */
+  /** How many messages are not acknowledged. Call it only while no consumer is connected. */
   left(): Promise<number>;
-  /** How many were rejected, and so put where people look. */
+  /** How many messages were rejected and are now in the dead-letter queue. */
   rejected(): Promise<number>;
 }
 
-/** After how long NATS hands a message of a process that is gone to another; RabbitMQ sees it at once. */
+/** How long NATS waits before it redelivers the message of a dead process. RabbitMQ notices the closed connection immediately. */
 const ACK_WAIT_MS = 2_000;
 
 export const RABBITMQ: Broker = {
@@ -99,7 +99,7 @@ export const NATS: Broker = {
         for (const batch of batches)
           await Promise.all(
             batch.map((id) => {
-              // Not its Nats-Msg-Id: the server itself would drop what is sent again within two minutes.
+              // Not as Nats-Msg-Id: the server itself would drop a message that is sent again within two minutes.
               const named = headers();
               named.set("message-id", id);
               return client.publish(stream, "{}", { headers: named });

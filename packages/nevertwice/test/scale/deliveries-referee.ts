@@ -1,13 +1,14 @@
 /**
- * Judges a storm of deliveries by what the ledger has, whom we killed, and what the consumers' guards told before each
- * try. A message is tried again only if whoever tried it before was killed, and its claim was taken over from there.
+ * Checks a trial of deliveries. It compares the ledger, the list of killed processes, and what the guards of the consumers
+ * reported before each try. A message may be tried again only if the process that tried it before was killed, and its claim
+ * was taken over.
  */
 import type { Try } from "./workers/ledger.js";
 
 export interface Storm {
-  /** What was sent, each once, however often it was sent. */
+  /** The messages, each once, even if it was sent several times. */
   readonly messages: readonly string[];
-  /** In the ledger's order. */
+  /** In the order of the ledger. */
   readonly tries: readonly Try[];
   readonly takeovers: readonly Takeover[];
   readonly kills: readonly Kill[];
@@ -29,7 +30,7 @@ export interface Kill {
 export interface Judgement {
   readonly problems: readonly string[];
   readonly effects: number;
-  /** Tries of what had been tried before. */
+  /** Tries of messages that had been tried before. */
   readonly secondTries: number;
 }
 
@@ -38,7 +39,7 @@ export function judgeDeliveries(storm: Storm): Judgement {
   const problems: string[] = [];
   for (const tried of storm.tries) {
     const tries = byMessage.get(tried.message);
-    if (tries === undefined) problems.push(`${tried.message} was done, and nobody sent it`);
+    if (tries === undefined) problems.push(`${tried.message} was done, but was never sent`);
     else tries.push(tried);
   }
   const killedAt = new Map(storm.kills.map(({ pid, at }) => [pid, at]));
@@ -54,7 +55,7 @@ export function judgeDeliveries(storm: Storm): Judgement {
       if (!((killedAt.get(before.pid) ?? Number.POSITIVE_INFINITY) < tried.at))
         problems.push(`${again}, although ${before.pid}, which tried it before, was alive`);
       if (!takenOver.has(`${tried.fence} ${message}`))
-        problems.push(`${again}, and nobody was told that it took over`);
+        problems.push(`${again}, and no process reported a takeover`);
       if (!(tried.fence > before.fence && tried.number > before.number))
         problems.push(`${again} under a claim that is not a later one`);
     }

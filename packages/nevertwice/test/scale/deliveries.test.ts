@@ -1,4 +1,4 @@
-/** Messages that are sent again and consumers that are killed: each message has one effect, and none is lost. Needs the build. */
+/** Tests deliveries with duplicates and killed consumers: each message has one effect, and none is lost. Needs the build. */
 import { describe, expect, test } from "vitest";
 import { type Ended, sendings, storm } from "./deliveries.ts";
 import { BROKERS, type Broker, NATS, RABBITMQ } from "./deliveries-brokers.ts";
@@ -25,7 +25,7 @@ describe("messages that are sent again, to consumers that are killed every secon
       expect(problems.slice(0, 5)).toEqual([]);
       expect(effects).toBe(ended.messages.length);
       expect(ended).toMatchObject({ left: 0, rejected: 0 });
-      // It was a storm: there were kills in the middle of work, and redeliveries of every sort.
+      // The test had faults to deal with: processes were killed while they worked, and there were redeliveries of every sort.
       const { deliveries, kills, takeovers } = ended;
       expect(kills.length).toBeGreaterThan(0);
       expect(takeovers.length).toBeGreaterThan(0);
@@ -36,7 +36,7 @@ describe("messages that are sent again, to consumers that are killed every secon
       expect(deliveries["done-before"]).toBeGreaterThan(size.deliveries / 10);
     });
 
-    test("have no second try at all where a lapsed claim is held, and are done once it is decided", async (context) => {
+    test("have no second try while a lapsed claim is held, and complete once it is decided", async (context) => {
       const size = sizeOf("deliveries-held");
       const ended = await storm(context, broker, size, { onLapsed: "hold" });
       const { problems, effects, secondTries } = judgeDeliveries(ended);
@@ -61,7 +61,7 @@ describe("messages that are sent again, to consumers that are killed every secon
 describe("the referee of the deliveries", () => {
   const SMALL = { deliveries: 1_000, processes: 2, prefetch: 100, lanes: 8, workMs: 20, killEveryMs: 250 };
 
-  test("sees what is lost where a message is acknowledged before its work", async (context) => {
+  test("reports lost messages if they are acknowledged before their work", async (context) => {
     const ended = await storm(context, RABBITMQ, SMALL, {
       onLapsed: "takeover",
       fault: "acknowledges-first",
@@ -69,7 +69,7 @@ describe("the referee of the deliveries", () => {
     expect(judgeDeliveries(ended).problems).toContainEqual(expect.stringMatching(/^\d+ is lost$/));
   });
 
-  test("sees what is done twice where there is no guard", async (context) => {
+  test("reports messages that are done twice if there is no guard", async (context) => {
     const ended = await storm(context, NATS, SMALL, { onLapsed: "takeover", fault: "has-no-guard" });
     const { problems } = judgeDeliveries(ended);
     expect(problems).toContainEqual(expect.stringMatching(/^\d+ was done \d times$/));
@@ -90,7 +90,7 @@ describe("the referee of the deliveries", () => {
     expect(judged([tried(1, 1, 1), tried(2, 2, 9)])).toEqual([]);
   });
 
-  test("names each second try that a kill and a takeover do not explain", () => {
+  test("reports each second try that no kill and takeover explain", () => {
     expect(judged([tried(1, 1, 1), tried(2, 2, 9)], { kills: [] })).toEqual([
       "m was tried again by 2, although 1, which tried it before, was alive",
     ]);
@@ -98,7 +98,7 @@ describe("the referee of the deliveries", () => {
       "m was tried again by 2, although 1, which tried it before, was alive",
     ]);
     expect(judged([tried(1, 1, 1), tried(2, 3, 9)])).toEqual([
-      "m was tried again by 2, and nobody was told that it took over",
+      "m was tried again by 2, and no process reported a takeover",
     ]);
     expect(judged([tried(1, 2, 1), tried(2, 2, 9)])).toEqual([
       "m was tried again by 2 under a claim that is not a later one",
@@ -108,15 +108,15 @@ describe("the referee of the deliveries", () => {
     ]);
   });
 
-  test("names what is lost, what nobody sent, and what has two effects", () => {
+  test("reports messages that are lost, were never sent, or have two effects", () => {
     expect(judged([])).toEqual(["m is lost"]);
     expect(judged([tried(1, 1, 1), tried(1, 1, 1, { message: "x" })])).toEqual([
-      "x was done, and nobody sent it",
+      "x was done, but was never sent",
     ]);
     expect(judged([tried(1, 1, 1), tried(2, 2, 9, { key: "other" })])).toEqual(["m was done 2 times"]);
   });
 
-  test("is given ten deliveries for seven messages: two are sent again, one is given back", () => {
+  test("gets ten deliveries for seven messages: two are sent again, one is given back", () => {
     const { messages, sent } = sendings(10_000);
     expect(messages).toHaveLength(7_000);
     expect(sent).toHaveLength(9_000);

@@ -1,10 +1,10 @@
-/** A storm of deliveries: messages that are sent more than once, and processes that are killed while they consume them. */
+/** Sends messages more than once, and kills processes while they consume them. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, type TestContext } from "vitest";
-import { identityOf, shortHash } from "../../src/core/identity.ts";
+import { shortHash, toIdentity } from "../../src/core/identity.ts";
 import type { Decision } from "../../src/core/policy.ts";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/index.ts";
@@ -19,7 +19,7 @@ import type { Try } from "./workers/ledger.js";
 export interface Size {
   readonly deliveries: number;
   readonly processes: number;
-  /** How many messages one process is handed before it has answered for one, and how many it works on at once. */
+  /** How many unacknowledged messages one process may have, and how many it works on at once. */
   readonly prefetch: number;
   readonly lanes: number;
   readonly workMs: number;
@@ -34,33 +34,33 @@ export interface Course {
 export interface Ended extends Storm {
   readonly store: Store;
   readonly seconds: number;
-  /** How often each was told: `done`, `done-before`, `pending`, … */
+  /** How often the consumers reported each status: `done`, `done-before`, `pending`, … */
   readonly deliveries: Readonly<Record<string, number>>;
-  /** Messages that were held when all others were done, and how many deliveries of those were left. */
+  /** The messages that were held when all others were done, and how many of their deliveries were left. */
   readonly held: readonly string[];
   readonly leftHeld: number;
-  /** At the very end. */
+  /** Counts at the end of the trial. */
   readonly left: number;
   readonly rejected: number;
 }
 
 const NAMESPACE = "scale";
 const NAME = "enter";
-/** Long enough that only a process that is gone misses it, however busy the machine. */
+/** Long enough that only a dead process misses it, even on a busy machine. */
 const LEASE_MS = 3_000;
 const LATER_MS = 400;
-/** For so long no delivery may come to anything before we take it that nothing more will. */
+/** After this time without a finished delivery, the trial assumes that no more will finish. */
 const CALM_MS = 2_500;
 const ROUNDS = 10;
 const BUSY_WITHIN_MS = 1_000;
 
-/** Of ten deliveries seven are of messages that were not sent before, two of ones that were, and one comes back. */
+/** Of ten deliveries, seven are of new messages, two repeat a message that was sent before, and one is given back. */
 export function sendings(deliveries: number): { messages: string[]; sent: string[] } {
   const messages = Array.from({ length: Math.ceil((deliveries * 7) / 10) }, (_, index) => String(index));
   const sent: string[] = [];
   for (const [index, id] of messages.entries()) {
     sent.push(id);
-    // One of the two right behind the first, so that both are on their way at once; the other much later.
+    // One repetition directly follows the original, so that both are delivered at the same time; the other comes much later.
     if (index % 7 === 1) sent.push(id);
     const before = messages[index - 1_000];
     if (before !== undefined && (index - 1_000) % 7 === 2) sent.push(before);
@@ -143,13 +143,13 @@ interface Progress extends Message {
 
 interface Crew {
   readonly kills: Kill[];
-  /** As many as there should be; those that are there stay. */
+  /** Starts processes until there are enough; running ones continue. */
   start(): Promise<void>;
-  /** Kills the one that has lived longest, in the middle of its work, and resolves when another is in its place. */
+  /** Kills the oldest process while it works, and resolves when another has replaced it. */
   killOne(): Promise<void>;
-  /** How many deliveries have come to something. */
+  /** How many deliveries have finished. */
   progress(): Promise<number>;
-  /** All of them end by themselves. */
+  /** Lets all processes end by themselves. */
   end(): Promise<void>;
 }
 
@@ -170,12 +170,12 @@ function createCrew(count: number, startOne: () => Process): Crew {
       const victim = members.shift();
       if (victim === undefined) return;
       const { pid } = await victim.ready;
-      // Where little is left to do it is never busy.
+      // If little work is left, the process may never be busy.
       await Promise.race([victim.process.next<Busy>("busy").catch(() => {}), sleep(BUSY_WITHIN_MS)]);
       kills.push({ pid, at: Number(process.hrtime.bigint() / 1_000n) });
       victim.process.signal("SIGKILL");
       await victim.process.ended;
-      // Where processes are slow to start, most of them are to be at work all the same.
+      // If processes start slowly, most of them must still be working.
       await this.start();
     },
     async progress() {
@@ -191,7 +191,7 @@ function createCrew(count: number, startOne: () => Process): Crew {
   };
 }
 
-/** All go on until nothing comes of any delivery, and end; what is left then is to be as many as expected. */
+/** Lets all processes run until no delivery finishes any more, and stops them. Then the expected number must be left. */
 async function settle(crew: Crew, queue: Queue, expected: () => Promise<number>): Promise<number> {
   for (let round = 1; ; round++) {
     await calm(crew);
@@ -223,7 +223,7 @@ async function unknownIn(guard: Guard): Promise<{ key: string; fence: number }[]
   return found;
 }
 
-/** Looks into the ledger for each that is unknown, as people would, and says what it saw. */
+/** Looks up each unknown message in the ledger, as an operator would, and decides by what it finds. */
 async function decide(guard: Guard, tries: readonly Try[]): Promise<void> {
   const done = new Set(tries.map(({ message }) => message));
   for (const { key, fence } of await unknownIn(guard)) {
@@ -233,7 +233,7 @@ async function decide(guard: Guard, tries: readonly Try[]): Promise<void> {
 }
 
 function keyHashOf(key: string): string {
-  return shortHash(identityOf({ namespace: NAMESPACE, scope: NAME, operation: NAME, key }).id);
+  return shortHash(toIdentity({ namespace: NAMESPACE, scope: NAME, operation: NAME, key }).id);
 }
 
 function countsOf(words: readonly string[]): Record<string, number> {

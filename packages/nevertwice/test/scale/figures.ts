@@ -1,4 +1,4 @@
-/** What a trial measured: a line on the screen, and in a campaign a line for the page that is kept. */
+/** Reports what a trial measured: prints a line, and in a campaign stores it for the results page. */
 import { appendFileSync } from "node:fs";
 import type { Store } from "../../src/core/store.ts";
 
@@ -8,12 +8,12 @@ const COLLECTED = process.env.NEVERTWICE_SCALE_FIGURES;
 export interface Figures {
   /** The title of the trial, the same on every store. */
   readonly trial: string;
-  /** What was measured, as a sentence without its end. */
+  /** What was measured, as a sentence without the full stop. */
   readonly figures: string;
 }
 
 export async function report(store: Pick<Store, "settings">, measured: Figures): Promise<void> {
-  // The one DynamoDB that the trials know is an emulator, and its table has a name that nobody needs.
+  // The DynamoDB of the trials is always an emulator, and the name of its table does not matter.
   const title = ((await store.settings?.())?.title ?? "").replace(
     /^DynamoDB table.*/,
     "An emulator of DynamoDB",
@@ -21,7 +21,7 @@ export async function report(store: Pick<Store, "settings">, measured: Figures):
   reportOn(title, measured);
 }
 
-/** The same for a trial whose figures belong to something else than a store. */
+/** The same for a trial whose figures do not belong to a store. */
 export function reportOn(title: string, { trial, figures }: Figures): void {
   console.log(`${trial} · ${title} · ${figures}`);
   if (COLLECTED) appendFileSync(COLLECTED, `${JSON.stringify({ trial, store: title, figures })}\n`);

@@ -1,12 +1,12 @@
 /**
- * Fills a database with records by the thousand: copies of one that the store itself wrote, under other ids, made by
- * the database. So they are what the store would have written, whatever its columns.
+ * Fills a database with thousands of records. The database copies one record that the store wrote, under other ids. So the
+ * copies equal what the store would have written, regardless of its columns.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseSync } from "@photostructure/sqlite";
 import pg from "pg";
-import { identityOf } from "../../src/core/identity.ts";
+import { toIdentity } from "../../src/core/identity.ts";
 import type { Store } from "../../src/core/store.ts";
 
 const TABLE = "nevertwice_records";
@@ -16,13 +16,13 @@ export interface Filling {
   readonly store: Store;
   readonly url: string;
   readonly records: number;
-  /** Whether they are past their time. The others are kept for a month. */
+  /** Whether the records have expired. Otherwise they are kept for a month. */
   readonly isExpired: boolean;
 }
 
 export async function fill({ store, url, records, isExpired }: Filling): Promise<void> {
   const parts = { namespace: "scale", scope: "", operation: "fill", key: randomUUID() };
-  const { id } = identityOf(parts);
+  const { id } = toIdentity(parts);
   const token = randomUUID();
   const retentionMs = isExpired ? 1 : 2_592_000_000;
   await store.claim({ id, parts, token, leaseMs: 1_000, retentionMs, hold: false });
@@ -30,7 +30,7 @@ export async function fill({ store, url, records, isExpired }: Filling): Promise
   const made = url.startsWith("sqlite:")
     ? await fillSqlite(url.slice("sqlite:".length), id, records)
     : await fillPostgres(url, id, records);
-  if (made !== records) throw new Error(`${made} records were made of ${records}`);
+  if (made !== records) throw new Error(`${made} records were created instead of ${records}`);
   if (isExpired) await sleep(10);
 }
 
@@ -39,16 +39,16 @@ async function fillSqlite(file: string, id: string, records: number): Promise<nu
   const columns = database.prepare(`PRAGMA table_info(${TABLE})`).all() as { name: string }[];
   const numbers = `(WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2)
     SELECT n FROM numbers)`;
-  // It is no write of ours that is measured: a crash of the machine ends the trial anyway.
+  // These writes are not measured and need no durability: a crash of the machine ends the trial anyway.
   database.exec("PRAGMA synchronous = OFF");
   const copy = database.prepare(copySql(columns, "randomblob(32)", numbers, "?1"));
   let made = 0;
   while (made < records) {
     made += Number(copy.run(Buffer.from(id, "hex"), Math.min(PORTION, records - made)).changes);
-    // It runs in this thread, whose other duties must not wait for all of it.
+    // SQLite runs in this thread, and other tasks of the thread must not wait for the whole copy.
     await sleep(0);
   }
-  // Writing on in a long log is faster than making one longer: it must not matter how much was filled in.
+  // Overwriting a long log is faster than extending it. The number of filled records must not influence the measurement.
   database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
   database.close();
   return made;

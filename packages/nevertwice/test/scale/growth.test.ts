@@ -1,4 +1,4 @@
-/** A store that keeps very many keys answers like one that keeps few. */
+/** Tests that a store with very many keys is as fast as one with few. */
 import { describe, expect, test } from "vitest";
 import { count, medianOf, ms, report } from "./figures.ts";
 import { fill } from "./filling.ts";
@@ -22,7 +22,7 @@ describe("a claim takes as long among many live keys as among few", () => {
         }),
       );
       if (small === undefined || large === undefined) throw new Error("two stores are compared");
-      // In turns, so that what else the machine does is felt by both.
+      // In turns, so that other load on the machine affects both equally.
       for (let window = 0; window < windows; window++)
         for (const { store, took } of [small, large]) took.push(...(await claimOneByOne(store, CLAIMS)));
 

@@ -1,4 +1,4 @@
-/** The ledger of a trial, and the notes that its processes leave behind. */
+/** Starts the ledger of a trial, and reads the notes of its processes. */
 import { readFile } from "node:fs/promises";
 import type { TestContext } from "vitest";
 import { type Message, startProcess } from "./processes.ts";
@@ -21,7 +21,7 @@ export async function startLedger(context: TestContext): Promise<Ledger> {
   };
 }
 
-/** The last line of a killed process may be half a line; one that did not live to write has no file. */
+/** The last line of a killed process may be incomplete. A process that was killed before its first note has no file. */
 export async function notesIn<Note>(path: string): Promise<Note[]> {
   const lines = (await readFile(path, "utf8").catch(() => "")).split("\n");
   return lines.slice(0, -1).map((line) => JSON.parse(line) as Note);

@@ -1,15 +1,15 @@
-/** Claims of fresh keys, each timed: at a steady rate whatever the answers take, or one after another. */
+/** Times claims of fresh keys, at a steady rate that does not depend on the answers, or one after another. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { identityOf } from "../../src/core/identity.ts";
+import { toIdentity } from "../../src/core/identity.ts";
 import type { Store } from "../../src/core/store.ts";
 
 const RETENTION_MS = 86_400_000;
 
-/** One claim of a key that nobody had before; answers how long it took, in milliseconds. */
+/** Claims a key that was never claimed before, and returns how many milliseconds it took. */
 async function timeClaim(store: Store): Promise<number> {
   const parts = { namespace: "scale", scope: "", operation: "load", key: randomUUID() };
-  const { id } = identityOf(parts);
+  const { id } = toIdentity(parts);
   const request = { id, parts, token: randomUUID(), leaseMs: 30_000, retentionMs: RETENTION_MS, hold: false };
   const startedAt = performance.now();
   const answer = await store.claim(request);
@@ -18,7 +18,7 @@ async function timeClaim(store: Store): Promise<number> {
   return tookMs;
 }
 
-/** Claims arrive at this rate for this long, and are all answered before this resolves. */
+/** Sends claims at this rate for this long, and resolves when all are answered. */
 export async function claimSteadily(store: Store, perSecond: number, forMs: number): Promise<number[]> {
   const claims: Promise<number>[] = [];
   const startedAt = performance.now();

@@ -1,4 +1,4 @@
-/** A key has one owner at any time, whatever becomes of the processes that want it. Needs the build. */
+/** Tests that a key has at most one owner at any time, even if processes that claim it are killed or paused. Needs the build. */
 import { describe, expect, type TestContext, test } from "vitest";
 import { contend } from "./contention.ts";
 import { count, report } from "./figures.ts";
@@ -27,7 +27,7 @@ async function oneOwner(
   expect(verdict.answers.pending ?? 0).toBeGreaterThan(claims / 20);
 }
 
-describe("processes that contend for a few keys, are killed holding one, or paused past its lease, never own one together", () => {
+describe("processes that contend for a few keys never own one at the same time, even if some are killed or paused past a lease", () => {
   for (const subject of SUBJECTS)
     test(`on ${subject.name}`, (context) => oneOwner(context, subject, sizeOf("one-owner")));
   for (const subject of SLOWER_SUBJECTS)
@@ -35,7 +35,7 @@ describe("processes that contend for a few keys, are killed holding one, or paus
 });
 
 describe("the referee", () => {
-  test("sees it when one of the processes takes a pending key for its own", async (context) => {
+  test("reports a process that pretends to own a pending key", async (context) => {
     const url = await REDIS.create(context);
     await openSubject(context, url);
     const size = { processes: 3, claims: 200, leaseMs: 1_000 };

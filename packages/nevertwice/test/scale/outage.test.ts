@@ -1,4 +1,4 @@
-/** Guards over the real stores while the store cannot be reached, or only now and then. */
+/** Tests guards on the real stores while the store is unreachable or answers only sometimes. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, type TestContext, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
@@ -9,10 +9,10 @@ import { count, ms, report, tellCounts } from "./figures.ts";
 import { sizeOf } from "./sizes.ts";
 import { EVERY_SUBJECT, openSubject } from "./subjects.ts";
 
-const STORE_TIMEOUT_MS = 200;
-/** Two calls that are not answered, or three that fail, and the pauses between them. */
-const BOUND_MS = 1_000;
-/** How long a caller waits for another's work. */
+const STORE_TIMEOUT_MS = 500;
+/** Covers two calls without an answer, or three failed calls, and the pauses between them. */
+const BOUND_MS = 4_000;
+/** How long a caller waits for the work of another caller. */
 const WAIT_MS = 2_000;
 
 const STORM: FaultRates = {
@@ -32,9 +32,9 @@ function guardOf({ onTestFinished }: TestContext, store: Store): Guard {
   return guard;
 }
 
-describe.each(["refuse", "hang"] as const)("a store that every call finds to %s", (fault) => {
+describe.each(["refuse", "hang"] as const)("a store whose calls all %s", (fault) => {
   for (const subject of EVERY_SUBJECT)
-    test(`is unavailable in time, runs nothing, and works once it is back: ${subject.name}`, async (context) => {
+    test(`is reported as unavailable in time, no work runs, and calls succeed once it is back: ${subject.name}`, async (context) => {
       const store = faultyStore(await openSubject(context, await subject.create(context)));
       const guard = guardOf(context, store);
       const request = { operation: "charge", key: "order" };
@@ -55,7 +55,7 @@ describe.each(["refuse", "hang"] as const)("a store that every call finds to %s"
     });
 });
 
-describe("through an outage no work runs twice, no answer is wrong, and afterwards every key is done", () => {
+describe("during an outage no work runs twice and no answer is wrong, and afterwards every key completes", () => {
   const { seeds, keys, callers } = sizeOf("outage");
   for (const subject of EVERY_SUBJECT)
     test(`on ${subject.name}`, async (context) => {
@@ -74,9 +74,9 @@ describe("through an outage no work runs twice, no answer is wrong, and afterwar
         figures: `${seeds} outages, ${count(keys)} keys, ${callers} callers each: every work ran once; answers during the outage: ${tellCounts(statuses)}; the slowest after ${ms(slowestMs)}`,
       });
       expect(Object.keys(statuses).filter((status) => !EXPECTED.includes(status))).toEqual([]);
-      // It was an outage: somebody was refused, or had to say it again.
+      // The outage had an effect: a call was refused or had to be repeated.
       expect((statuses.unavailable ?? 0) + repeats).toBeGreaterThan(0);
-      // Its last claim may begin when its wait is over, and its outcome is then to be recorded.
+      // The last claim may begin at the end of the wait, and its outcome must still be recorded.
       expect(slowestMs).toBeLessThan(WAIT_MS + 2 * BOUND_MS);
     });
 });
@@ -87,7 +87,7 @@ interface Outage {
   readonly callers: number;
 }
 
-/** Many callers of many keys over two bad networks; then both heal, and every key is asked for once more. */
+/** Many callers use many keys over two faulty networks. Then both networks recover, and every key is called once more. */
 async function ride(
   context: TestContext,
   store: Store,
@@ -100,7 +100,7 @@ async function ride(
   const effects = new Map<string, number>();
   const running = new Set<string>();
   const work = (key: string) => async (): Promise<string> => {
-    expect(running.has(key), `${key} is run by two at once`).toBe(false);
+    expect(running.has(key), `${key} runs in two attempts at once`).toBe(false);
     running.add(key);
     await sleep(random.between(0, 20));
     running.delete(key);
@@ -121,7 +121,7 @@ async function ride(
   const statuses = await Promise.all(calls.map(call));
 
   for (const network of networks) network.setRates({});
-  // A claim that was applied after its own abandon, and whose answer was lost, is known to nobody until its lease ends.
+  // No process knows of a claim that was applied after its own abandon and whose answer was lost. It blocks its key until its lease ends.
   const patient = { operation: "charge", storeTimeoutMs: 10_000, waitMs: 45_000 };
   const afterwards = names.map((key) => random.pick(guards).run({ ...patient, key }, work(key)));
   expect(await Promise.all(afterwards)).toEqual(names.map((key) => `done: ${key}`));

@@ -1,8 +1,8 @@
-/** The page that a campaign writes: a section for each trial, a line for each store. */
+/** Tests the page that a campaign writes: a section for each trial, a line for each store. */
 import { expect, test } from "vitest";
 import { pageOf } from "../../../../scripts/campaign/page.js";
 
-test("a campaign's page has a section for each trial, and each store's line in it", () => {
+test("the page of a campaign has a section for each trial, with a line for each store", () => {
   const page = pageOf(
     { title: "The stores at scale", campaign: "stores" },
     [

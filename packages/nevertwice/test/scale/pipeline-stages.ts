@@ -1,9 +1,9 @@
-/** A network whose processes are killed at every stage of a message, one after the other, until all is acknowledged. */
+/** Runs a network of nodes, and kills its processes at every stage of a message, one after another, until all messages are acknowledged. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "vitest";
-import { identityOf, shortHash } from "../../src/core/identity.ts";
+import { shortHash, toIdentity } from "../../src/core/identity.ts";
 import { compositeKey } from "../../src/core/key.ts";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/index.ts";
@@ -30,16 +30,16 @@ export interface Size {
 export interface Ended extends Storm {
   readonly store: Store;
   readonly seconds: number;
-  /** What the networks told, by kind. */
+  /** How often the networks reported each kind of event. */
   readonly told: Readonly<Record<string, number>>;
-  /** Tries after all was acknowledged, when everything came once more. */
+  /** Tries after all messages were acknowledged and then delivered once more. */
   readonly triesAfter: number;
-  /** Claims that nobody has ended. */
+  /** Claims that were never completed or abandoned. */
   readonly open: readonly string[];
 }
 
 export const NODES = ["price", "charge", "pack", "notify"] as const;
-/** Of a message in a node with a key: `done` is after the effect and before the mark, `marked` before the dispatch. */
+/** The stages of a message in a node with a key: `done` is after the effect and before the mark, `marked` is before the dispatch. */
 const NODE_STAGES = ["arrived", "validated", "claimed", "decided", "done", "marked"];
 
 export const POINTS: readonly Point[] = [
@@ -53,9 +53,9 @@ export const POINTS: readonly Point[] = [
 
 const NAMESPACE = "scale";
 const NETWORK = "shop";
-/** Long enough that only a process that is gone misses it, however busy the machine. */
+/** Long enough that only a dead process misses it, even on a busy machine. */
 const LEASE_MS = 3_000;
-/** A point is not reached if another process was faster with all messages; then it is tried once more. */
+/** A process does not reach its point if another one handled all messages first. Then the point is tried once more. */
 const TRIES = 5;
 
 export async function killAtEveryStage(
@@ -74,7 +74,7 @@ export async function killAtEveryStage(
   const files: string[] = [];
   let count = 0;
 
-  /** Brings all messages that there are, from the `own` one on, and then those before it. */
+  /** Delivers all messages, first from `own` on, then those before it. */
   async function runOne(own: number, more: object): Promise<readonly Note[]> {
     const notes = join(folder, `${files.length}.jsonl`);
     files.push(notes);
@@ -105,7 +105,7 @@ export async function killAtEveryStage(
   await Promise.all(Array.from({ length: processes }, () => runOne(0, {})));
   const seconds = (performance.now() - startedAt) / 1_000;
   const tries = await ledger.report();
-  // With a fault there is no end to wait for.
+  // With a fault the messages may never all be acknowledged, so there is no end to wait for.
   if (fault === undefined) await runOne(0, { bringsAll: true });
   const triesAfter = (await ledger.report()).length - tries.length;
 
@@ -129,7 +129,7 @@ export async function killAtEveryStage(
 
 function keyHashOf(node: string, key: string): string {
   const scope = compositeKey(NETWORK, node).text;
-  return shortHash(identityOf({ namespace: NAMESPACE, scope, operation: `${NETWORK}/${node}`, key }).id);
+  return shortHash(toIdentity({ namespace: NAMESPACE, scope, operation: `${NETWORK}/${node}`, key }).id);
 }
 
 async function openIn(guard: Guard): Promise<string[]> {

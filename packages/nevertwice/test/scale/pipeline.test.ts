@@ -1,4 +1,4 @@
-/** A network whose processes are killed at every stage of a message: each node has one effect, and nothing is stuck. Needs the build. */
+/** Tests a pipeline whose processes are killed at every stage of a message: each node has one effect, and nothing is stuck. Needs the build. */
 import { describe, expect, test } from "vitest";
 import { judgeDeliveries } from "./deliveries-referee.ts";
 import { count, report } from "./figures.ts";
@@ -22,7 +22,7 @@ describe.for([REDIS, SQLITE])("a network of five nodes on $name, killed at every
     expect(kills).toHaveLength(POINTS.length * size.rounds);
     expect(told).not.toHaveProperty("rejected");
     expect(ended).toMatchObject({ triesAfter: 0, open: [] });
-    // The kills came in the middle of things: some had to be taken over, and some to be sent on again.
+    // The kills interrupted work: some messages were taken over, and some were dispatched again.
     expect(takeovers.length).toBeGreaterThan(0);
     expect(secondTries).toBeGreaterThan(0);
     expect(told.recovered).toBeGreaterThan(0);
@@ -33,7 +33,7 @@ describe.for([REDIS, SQLITE])("a network of five nodes on $name, killed at every
 describe("the referee of the stages", () => {
   const SMALL = { rounds: 2, processes: 1, messages: 4 };
 
-  test("sees what is lost where a message is acknowledged before its dispatch", async (context) => {
+  test("reports lost messages if they are acknowledged before their dispatch", async (context) => {
     const ended = await killAtEveryStage(context, SQLITE, SMALL, {
       points: [{ node: "price", stage: "marked" }],
       fault: "acknowledges-before-dispatch",
@@ -43,7 +43,7 @@ describe("the referee of the stages", () => {
     );
   });
 
-  test("sees what is done twice where nodes have no keys", async (context) => {
+  test("reports messages that are done twice if nodes have no keys", async (context) => {
     const ended = await killAtEveryStage(context, SQLITE, SMALL, {
       points: [{ node: "charge", stage: "done" }],
       fault: "has-no-keys",

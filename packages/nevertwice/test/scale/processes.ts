@@ -1,4 +1,4 @@
-/** Processes of a trial: plain Node on the built library, which talk with the test over a channel. */
+/** Starts the processes of a trial. They are plain Node on the built library, and exchange messages with the test. */
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { TestContext } from "vitest";
@@ -8,15 +8,15 @@ export interface Message {
 }
 
 export interface Process {
-  /** The next message of this kind that nobody has asked for yet. Fails if the process ends without it. */
+  /** Resolves with the next message of this kind that was not received yet. Rejects if the process ends without it. */
   next<T extends Message>(kind: T["kind"]): Promise<T>;
   tell(message: string): void;
   signal(signal: NodeJS.Signals): void;
-  /** Resolves when it has ended by itself; fails if it ended in any other way than by our signal. */
+  /** Resolves when the process has ended by itself or by the test's signal, and rejects if it ended in any other way. */
   readonly ended: Promise<void>;
 }
 
-/** `script` is a file of workers/; the options reach it as JSON. It ends with the test at the latest. */
+/** `script` is a file of workers/, and gets the options as JSON. The process ends with the test at the latest. */
 export function startProcess(
   { onTestFinished }: Pick<TestContext, "onTestFinished">,
   script: string,

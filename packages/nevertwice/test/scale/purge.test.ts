@@ -1,4 +1,4 @@
-/** Purging what is past its time, in small bites, keeps up with what arrives and is hardly felt by it. */
+/** Tests that purging expired records in small steps keeps up with new ones, and hardly slows claims. */
 import { describe, expect, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard } from "../../src/functions/guard.ts";
@@ -10,11 +10,11 @@ import { openSubject, POSTGRES, SQLITE } from "./subjects.ts";
 
 const FEWEST_WINDOWS = 3;
 const MOST_WINDOWS = 200;
-/** Windows without a purge are shorter by this: nothing has to be waited for in them. */
+/** Windows without a purge are shorter by this factor, because they need not wait for a purge. */
 const CALM_SHARE = 4;
 
-/** A guard that has nothing else to do. What it removes is counted; `stop` resolves when its last bite is done. */
-function startPurging(store: Store): () => Promise<{ removed: number; seconds: number }> {
+/** A guard that only purges, and counts what it removes. `stop` resolves when the last step of the purge has ended. */
+async function startPurging(store: Store): Promise<() => Promise<{ removed: number; seconds: number }>> {
   const startedAt = performance.now();
   let removed = 0;
   let bite: Promise<unknown> = Promise.resolve();
@@ -29,6 +29,8 @@ function startPurging(store: Store): () => Promise<{ removed: number; seconds: n
     },
   };
   const guard = createGuard({ store: purging, purgeEveryMs: 1 });
+  // Purges start with the guard's first call.
+  await guard.ready();
   return async () => {
     await guard.close();
     await bite;
@@ -36,7 +38,7 @@ function startPurging(store: Store): () => Promise<{ removed: number; seconds: n
   };
 }
 
-describe("expired records are purged faster than claims arrive, and the claims hardly feel it", () => {
+describe("expired records are purged faster than claims arrive, and claims are hardly slower", () => {
   const { expired, claimsPerSecond, windowMs, worst } = sizeOf("purge");
   for (const subject of [SQLITE, POSTGRES])
     test(`on ${subject.name}`, async (context) => {
@@ -49,10 +51,10 @@ describe("expired records are purged faster than claims arrive, and the claims h
       const purging: number[] = [];
       let removed = 0;
       let seconds = 0;
-      // The record that was copied is past its time too.
+      // The original of the copies has expired too.
       while (removed <= expired && purging.length < MOST_WINDOWS) {
         calm.push(medianOf(await claimSteadily(store, claimsPerSecond, windowMs / CALM_SHARE)));
-        const stop = startPurging(store);
+        const stop = await startPurging(store);
         purging.push(medianOf(await claimSteadily(store, claimsPerSecond, windowMs)));
         const purged = await stop();
         removed += purged.removed;

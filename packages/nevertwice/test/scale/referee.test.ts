@@ -1,10 +1,10 @@
-/** The referee of the contention trials: it accepts what may happen, and names each promise that is broken. */
+/** Tests the referee of the contention trials: it accepts correct behaviour, and reports each broken guarantee. */
 import { describe, expect, test } from "vitest";
 import { judge, type Note } from "./referee.ts";
 
 const LEASE_MS = 100;
 
-/** A tenure as a process notes it: asked a millisecond before it owned, its last step answered a millisecond after. */
+/** A tenure as a process notes it: claimed a millisecond before it owned the key, and its last step answered a millisecond later. */
 function tenure(
   attempt: number,
   fence: number,
@@ -32,11 +32,11 @@ describe("the referee accepts", () => {
     expect(verdict).toMatchObject({ problems: [], claims: 2, owners: 2, takeovers: 0, refused: 0 });
   });
 
-  test("a successor that is told of its claim before its predecessor is told of its end", () => {
+  test("a successor that gets its claim before its predecessor gets the answer to its last step", () => {
     expect(problemsOf(FIRST, tenure(1, 11, 20_500, 40_000))).toEqual([]);
   });
 
-  test("a takeover once the lease is over, and the refusal of what comes late", () => {
+  test("a takeover after the lease has ended, and the refusal of late steps", () => {
     const late = tenure(1, 10, 5_000, 300_000, { answer: false });
     const verdict = judge([late, tenure(1, 11, 110_000, 150_000, { tookOver: true })], LEASE_MS);
     expect(verdict).toMatchObject({ problems: [], takeovers: 1, refused: 1 });
@@ -46,16 +46,16 @@ describe("the referee accepts", () => {
     expect(problemsOf(FIRST.slice(0, 2), tenure(1, 11, 110_000, 150_000, { tookOver: true }))).toEqual([]);
   });
 
-  test("a refusal because of an owner that did not live to note its claim", () => {
+  test("a refusal because of an owner that died before it noted its claim", () => {
     const late = tenure(1, 10, 5_000, 300_000, { answer: false });
     expect(problemsOf(late, [["ask", 1, "key", 200_000]])).toEqual([]);
   });
 
-  test("a late step that is true because nobody came", () => {
+  test("a late step that is accepted because there was no takeover", () => {
     expect(problemsOf(tenure(1, 10, 5_000, 300_000))).toEqual([]);
   });
 
-  test("what is refused, and counts it", () => {
+  test("refusals, and counts them", () => {
     const { answers } = judge(
       [
         [
@@ -70,7 +70,7 @@ describe("the referee accepts", () => {
   });
 });
 
-describe("the referee names", () => {
+describe("the referee reports", () => {
   test("two owners at once", () => {
     expect(problemsOf(FIRST, tenure(1, 11, 10_000, 15_000))).toContain(
       "process 1, attempt 1 owned key 10000 µs before process 0, attempt 1 was done with it",
@@ -83,14 +83,14 @@ describe("the referee names", () => {
     );
   });
 
-  test("a takeover before the lease is over", () => {
+  test("a takeover before the lease has ended", () => {
     const killed = FIRST.slice(0, 2);
     expect(problemsOf(killed, tenure(1, 11, 90_000, 95_000, { tookOver: true }))).toEqual([
       "process 1, attempt 1 owned key 13000 µs before process 0, attempt 1 was done with it",
     ]);
   });
 
-  test("a takeover before a renewed lease is over", () => {
+  test("a takeover before a renewed lease has ended", () => {
     const renewed: Note[] = [...FIRST.slice(0, 2), ["try", 1, "renew", 80_000], ["told", 1, true, 81_000]];
     expect(problemsOf(renewed, tenure(1, 11, 150_000, 160_000, { tookOver: true }))).toHaveLength(1);
     expect(problemsOf(renewed, tenure(1, 11, 180_000, 190_000, { tookOver: true }))).toEqual([]);
@@ -115,13 +115,13 @@ describe("the referee names", () => {
     );
   });
 
-  test("a step that was refused although nobody came", () => {
+  test("a step that was refused although there was no takeover", () => {
     expect(problemsOf(tenure(1, 10, 5_000, 20_000, { answer: false }))).toEqual([
       "process 0, attempt 1 owned key alone, and its complete was refused",
     ]);
   });
 
-  test("a takeover that says it is none, and one that is none", () => {
+  test("a takeover that is not reported as one, and another claim that is", () => {
     expect(problemsOf(FIRST.slice(0, 2), tenure(1, 11, 110_000, 150_000))).toHaveLength(1);
     expect(problemsOf(FIRST, tenure(1, 11, 30_000, 40_000, { tookOver: true }))).toHaveLength(1);
   });

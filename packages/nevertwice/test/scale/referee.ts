@@ -1,12 +1,12 @@
 /**
- * Judges what several processes noted while they contended for a few keys. All of them read one monotonic clock, so
- * their notes can be laid side by side: nobody owned a key while another did, and every answer was the right one.
+ * Checks the notes of several processes that contended for a few keys. All processes read the same monotonic clock, so
+ * their notes can be compared. The referee checks that no two processes owned a key at once, and that every answer was right.
  *
  *   ask ──── granted by the store ──── own ──────── end ──── applied ──── told
  *   └ sentAt                           └ answeredAt └ sentAt              └ answeredAt
  *
- * Between `own` and `end` the process was sure of its claim, unless its lease ended before. Whoever comes next was
- * granted after `end` was sent, or after a lease that began when `ask` (or the last renewal) was sent.
+ * Between `own` and `end` the process was sure of its claim, unless its lease ended before. The store granted the next
+ * claim after `end` was sent, or after a lease that began when `ask` (or the last renewal) was sent.
  */
 
 /** One line of a process's notes. Times are microseconds of the monotonic clock. */
@@ -25,7 +25,7 @@ export interface Verdict {
   readonly claims: number;
   readonly owners: number;
   readonly takeovers: number;
-  /** Steps of an owner that had been overtaken, and was told so. */
+  /** Steps that were refused because the owner had been overtaken. */
   readonly refused: number;
   readonly answers: Readonly<Record<string, number>>;
 }
@@ -50,12 +50,12 @@ interface Tenure {
 /** The store's clock may count whole milliseconds, and so end a lease up to one of them early. */
 const ROUNDING_US = 1_000;
 
-/** `processes`: the notes of each, in the order in which they were made. */
+/** `processes`: the notes of each process, in the order in which they were written. */
 export function judge(processes: readonly (readonly Note[])[], leaseMs: number): Verdict {
   const answers: Record<string, number> = {};
   const problems: string[] = [];
   const owned = new Map<string, Tenure[]>();
-  /** Asked by a process that did not live to note the answer: it may have been granted. */
+  /** A claim whose process died before it noted the answer. The claim may have been granted. */
   const unanswered = new Map<string, number[]>();
   let claims = 0;
   for (const [index, notes] of processes.entries()) {
@@ -106,12 +106,12 @@ function begun([, , key, askedAt]: Note & { 0: "ask" }, by: string): Tenure {
   return { key, by, askedAt, answeredAt: Number.POSITIVE_INFINITY, fence: 0, tookOver: false, steps: [] };
 }
 
-/** The tenures of one key, from the last to the first. `unanswered`: when claims were sent whose answers nobody noted. */
+/** The tenures of one key, from the last to the first. `unanswered`: when claims were sent whose answers no process noted. */
 function keyProblems(tenures: readonly Tenure[], unanswered: readonly number[], leaseUs: number): string[] {
   const problems: string[] = [];
   const lastFirst = [...tenures].sort((a, b) => b.fence - a.fence);
   let after: Tenure | undefined;
-  // When a successor asked first, and when the first of them knew.
+  // When the first successor sent its claim, and when a successor first learned that it owned the key.
   const overtaken = { mayBeFrom: Math.min(...unanswered), isFrom: Number.POSITIVE_INFINITY };
   for (const tenure of lastFirst) {
     if (after !== undefined) problems.push(...successionProblems(tenure, after, unanswered, leaseUs));
@@ -134,25 +134,25 @@ function successionProblems(
     return [`${before.by} and ${after.by} owned ${key} with the same fence ${before.fence}`];
   const earlyUs = sureUntil(before, leaseUs) - after.answeredAt;
   if (earlyUs > 0) return [`${after.by} owned ${key} ${earlyUs} µs before ${before.by} was done with it`];
-  // Between the two there may have been an owner that did not live to note it.
+  // Between the two there may have been an owner that died before it noted its claim.
   if (unanswered.some((askedAt) => askedAt < after.answeredAt)) return [];
   const last = before.steps.findLast(({ step }) => step !== "renew");
   if (last !== undefined && last.answer === undefined) return [];
   const wasLeft = last?.answer !== true;
   if (after.tookOver === wasLeft) return [];
   return [
-    `${after.by} was told ${after.tookOver ? "" : "not "}to take ${key} over from ${before.by}, which ${wasLeft ? "left" : "gave"} it`,
+    `${after.by} got ${key} ${after.tookOver ? "as" : "not as"} a takeover from ${before.by}, which ${wasLeft ? "left it" : "gave it up"}`,
   ];
 }
 
-/** Until when nobody else may have been granted the key: it was given up then, or its lease was over. */
+/** Until then no other process can have been granted the key: the owner gave it up, or its lease ended. */
 function sureUntil({ askedAt, steps }: Tenure, leaseUs: number): number {
   const renewedAt = steps.findLast(({ step, answer }) => step === "renew" && answer)?.sentAt ?? askedAt;
   const gaveUpAt = steps.find(({ step }) => step !== "renew")?.sentAt ?? Number.POSITIVE_INFINITY;
   return Math.min(gaveUpAt, renewedAt + leaseUs - ROUNDING_US);
 }
 
-/** A step of an owner is true unless it was overtaken, and false only then. */
+/** A step of an owner must be accepted, unless the owner was overtaken. */
 function stepProblems(
   { key, by, steps }: Tenure,
   { mayBeFrom, isFrom }: { readonly mayBeFrom: number; readonly isFrom: number },

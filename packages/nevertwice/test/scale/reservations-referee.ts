@@ -1,8 +1,8 @@
-/** Judges a trial of reservations by what its processes were told, the keys' answers and the log of all that happened. */
+/** Checks a trial of reservations: compares the answers that its processes got with the stored answers of the keys and with the journal. */
 import { readFile } from "node:fs/promises";
 import type { Answer, JournalEvent } from "../../src/reservations/index.ts";
 
-/** What a process was told under a key. */
+/** The answer that a process got for a key. */
 export interface Note {
   readonly key: string;
   readonly answer: Answer;
@@ -18,7 +18,7 @@ export async function notesIn(path: string): Promise<Note[]> {
   });
 }
 
-/** What was told and is not what the records say. That the store had failed is no answer, and nothing is kept of it. */
+/** Returns the answers that differ from the records. A failure of the store is not an answer, and is not recorded. */
 export function lostOf(
   notes: readonly Note[],
   records: readonly { readonly key: string; readonly answer: Answer }[],
@@ -27,7 +27,10 @@ export function lostOf(
   return notes
     .filter(({ answer }) => answer.ok || !/-failure$/.test(answer.reason))
     .filter(({ key, answer }) => !sameJson(kept.get(key), answer))
-    .map(({ key, answer }) => `${key}: told ${JSON.stringify(answer)}, kept ${kept.get(key)}`);
+    .map(
+      ({ key, answer }) =>
+        `${key}: a process got ${JSON.stringify(answer)}, but the records have ${kept.get(key)}`,
+    );
 }
 
 function sameJson(text: string | undefined, answer: Answer): boolean {
@@ -37,7 +40,7 @@ function sameJson(text: string | undefined, answer: Answer): boolean {
   );
 }
 
-/** Plays the log again, all that happened in one millisecond at once, and says where more or less was taken than can be. */
+/** Replays the journal, one millisecond at a time, and reports where more or fewer units were taken than possible. */
 export function oversoldIn(
   events: readonly JournalEvent[],
   resources: readonly string[],

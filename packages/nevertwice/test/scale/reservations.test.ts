@@ -1,11 +1,11 @@
-/** Many processes, some killed in the middle: what was answered is so, and nothing is ever sold twice. Needs the build. */
+/** Tests many processes, some of which are killed while they work: every answer is true, and no unit is sold twice. Needs the build. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, type TestContext, test } from "vitest";
 import { createReservations, type JournalEvent } from "../../src/reservations/index.ts";
 import { openReservations } from "../../src/reservations/open.ts";
-import { allOf } from "../reservations/records.ts";
+import { readAll } from "../reservations/records.ts";
 import { count, report } from "./figures.ts";
 import { type Message, startProcess } from "./processes.ts";
 import { lostOf, notesIn, oversoldIn } from "./reservations-referee.ts";
@@ -22,7 +22,7 @@ interface Progress extends Message {
   readonly told: number;
 }
 
-test("processes that hold the same things and are killed at random lose no answer, and nothing is taken twice at any instant", async (context) => {
+test("processes that reserve the same resources and are killed at random lose no answer, and no unit is ever taken twice", async (context) => {
   const { processes, actions, kills } = sizeOf("reservations");
   const url = await POSTGRES.create(context);
   const store = await openReservations(url);
@@ -44,9 +44,9 @@ test("processes that hold the same things and are killed at random lose no answe
   const seconds = (performance.now() - startedAt) / 1_000;
 
   const notes = (await Promise.all(names.map((name) => notesIn(join(folder, name))))).flat();
-  const lost = lostOf(notes, await allOf((page) => store.keys(page), NAMESPACE));
+  const lost = lostOf(notes, await readAll((page) => store.keys(page), NAMESPACE));
   expect(lost.slice(0, 5)).toEqual([]);
-  const events = await allOf((page) => store.events(page), NAMESPACE);
+  const events = await readAll((page) => store.events(page), NAMESPACE);
   const oversold = oversoldIn(events, resources, CAPACITY);
   expect(oversold.slice(0, 5)).toEqual([]);
   const audit = await reservations.auditReport();
@@ -74,7 +74,7 @@ interface Work {
   readonly notes: string;
 }
 
-/** One process after another until its share is done; all but the last are killed, each somewhere on its way. */
+/** Runs one process after another until their share of the work is done. All except the last are killed at a random point. */
 async function work(context: TestContext, options: Work, kills: number): Promise<number> {
   for (let killed = 0; killed < kills; killed++) {
     const process = startProcess(context, "reserver.js", options);
@@ -95,7 +95,7 @@ describe("the referee of the reservations", () => {
   const placed = (at: number, units: number, id?: string) =>
     event(1, "placed", at, { resource: "bed", units }, id);
 
-  test("sees an instant at which more was taken than there is", () => {
+  test("reports a time at which more units were taken than exist", () => {
     const events = [placed(1, 3), placed(5, 3, "c2"), event(2, "released", 6, { units: 0 })];
     expect(oversoldIn(events, ["bed"], 5)).toEqual(["6 of bed at 5"]);
     expect(oversoldIn([events[0], { ...events[1], at: 6 }, events[2]] as JournalEvent[], ["bed"], 5)).toEqual(
@@ -103,7 +103,7 @@ describe("the referee of the reservations", () => {
     );
   });
 
-  test("sees what was given back twice", () => {
+  test("reports units that were given back twice", () => {
     const events = [
       placed(1, 1),
       event(2, "confirmed", 2, { units: 1 }),
@@ -114,7 +114,7 @@ describe("the referee of the reservations", () => {
     expect(oversoldIn(twice, ["bed"], 5)).not.toEqual([]);
   });
 
-  test("sees an answer that the records do not have", () => {
+  test("reports an answer that the records do not contain", () => {
     const notes = [{ key: "k", answer: { ok: true, id: "c1" } }] as const;
     expect(lostOf(notes, [{ key: "k", answer: { ok: true, id: "c1" } }])).toEqual([]);
     expect(lostOf(notes, [{ key: "k", answer: { ok: true, id: "c2" } }])).toHaveLength(1);

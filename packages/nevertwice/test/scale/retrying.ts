@@ -1,21 +1,21 @@
-/** What the engine does about a lost reply, without the engine: the very same request, token and all, once more. */
+/** Repeats a request whose reply was lost, with the same token, as the engine does, but without the engine. */
 import type { Store } from "../../src/core/store.ts";
-import { type Fault, type FaultyMethod, faultyStore } from "../../src/testing/faulty-store.ts";
+import { type FaultyMethod, faultyStore, type StoreFault } from "../../src/testing/faulty-store.ts";
 import { seededRandom } from "../../src/testing/random.ts";
 
-/** The steps that may be repeated. A `forget` or `purge` that was applied answers otherwise the second time. */
+/** The steps that may be repeated. A `forget` or `purge` that was applied gives another answer the second time. */
 const REPEATABLE = ["claim", "complete", "abandon", "renew", "read", "list"] as const;
-const FAULTS: readonly Fault[] = ["refuse", "break-reply", "delay", "delay-reply"];
-/** How likely a call meets a fault, and how often at most: the cases' deadlines are tens of milliseconds away. */
+const FAULTS: readonly StoreFault[] = ["refuse", "break-reply", "delay", "delay-reply"];
+/** The probability of a fault per call, and the most faults per call. The deadlines of the cases are only tens of milliseconds. */
 const FAULT_RATE = 0.5;
 const MOST_FAULTS = 2;
 const DELAY_MS = 5;
 
 /**
- * The store behind a network that draws its faults from `seed`, with somebody before it who repeats what failed.
- * `onFault` is told of each fault.
+ * Returns the store behind a network whose faults depend on `seed`, and repeats the calls that failed. `onFault` is called
+ * for each fault.
  */
-export function retrying(store: Store, seed: number, onFault: (fault: Fault) => void): Store {
+export function retrying(store: Store, seed: number, onFault: (fault: StoreFault) => void): Store {
   const faulty = faultyStore(store, { seed, delayMs: DELAY_MS });
   const random = seededRandom(seed);
 

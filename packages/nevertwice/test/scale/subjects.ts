@@ -1,4 +1,4 @@
-/** The stores under trial, each on a database of its own that is gone when the test is over. */
+/** The stores under test. Each test gets its own database, which is removed when the test ends. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,14 +12,14 @@ import { COLLECTS_ITSELF, NO_WATCH, type Without } from "../stores/cases.ts";
 import { clientOf, newTable } from "../stores/dynamodb/tables.ts";
 import { open } from "./workers/open.js";
 
-/** What of a test a subject needs. */
+/** The parts of a test context that a subject needs. */
 export type Scene = Pick<TestContext, "skip"> & { onTestFinished(end: () => unknown): void };
 
 export interface Subject {
   readonly name: string;
-  /** The shared server that it needs. */
+  /** The shared server that the store needs. */
   readonly service?: ServiceName;
-  /** Cases that cannot be asked of it, beside those that move its clock. */
+  /** Cases that this store cannot run, in addition to those that move its clock. */
   readonly without?: Without;
   /** The URL of an empty database, as `openStore` takes it. */
   readonly create: (scene: Scene) => Promise<string>;
@@ -101,11 +101,11 @@ const DYNAMODB: Subject = {
 };
 
 export const SUBJECTS = [SQLITE, REDIS, POSTGRES] as const;
-/** Their steps take several trips, so they are given less to do. */
+/** Each of their steps needs several round trips, so their trials are smaller. */
 export const SLOWER_SUBJECTS = [REDIS_CLUSTER, MYSQL, DYNAMODB] as const;
 export const EVERY_SUBJECT = [...SUBJECTS, ...SLOWER_SUBJECTS];
 
-/** The store in this process, closed when the test is over. Its tables are made if they are not there. */
+/** Opens the store in this process, and creates its tables if they are missing. The store is closed when the test ends. */
 export async function openSubject(context: Scene, url: string): Promise<Store> {
   const store = await open(url);
   context.onTestFinished(() => store.close());

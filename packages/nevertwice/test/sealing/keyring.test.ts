@@ -1,4 +1,7 @@
-/** Sealing keys are checked where they are given, may be replaced while the process runs, and are never printed. */
+/**
+ * Tests that sealing keys are checked when they are passed, can be replaced while the process runs, and are never
+ * printed.
+ */
 import { createSecretKey, generateKeyPairSync, randomBytes } from "node:crypto";
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
@@ -23,10 +26,10 @@ describe("a sealing key", () => {
     ["a Buffer", BYTES],
     ["a secret KeyObject", createSecretKey(BYTES)],
     ["hex", BYTES.toString("hex")],
-    ["hex in capitals", BYTES.toString("hex").toUpperCase()],
+    ["upper-case hex", BYTES.toString("hex").toUpperCase()],
     ["base64", BYTES.toString("base64")],
     ["base64url", BYTES.toString("base64url")],
-  ])("may be given as %s", (_form, key) => {
+  ])("may be passed as %s", (_form, key) => {
     const sealedText = seal(keyringFrom({ keys: { k: BYTES }, current: "k" })(), "id", "paid");
     expect(unseal(keyringFrom({ keys: { k: key }, current: "k" })(), "id", sealedText)).toBe("paid");
   });
@@ -50,7 +53,7 @@ describe("a sealing key", () => {
     expect(message).toContain("32 bytes");
   });
 
-  test("is copied: whoever wipes the bytes afterwards changes nothing", () => {
+  test("is copied: wiping the bytes afterwards changes nothing", () => {
     const bytes = new Uint8Array(BYTES);
     const ring = keyringFrom({ keys: { k: bytes }, current: "k" })();
     const sealedText = seal(ring, "id", "paid");
@@ -63,28 +66,28 @@ describe("the options", () => {
   test.each<[string, unknown, string]>([
     ["nothing", undefined, "options"],
     ["no keys", { current: "k" }, "keys is missing"],
-    ["keys that are null", { keys: null, current: "k" }, "keys is missing"],
-    ["no current", { keys: { k: BYTES } }, "current must be"],
-    ["a current that no key has", { keys: { k: BYTES }, current: "j" }, "there are k."],
+    ["null as keys", { keys: null, current: "k" }, "keys is missing"],
+    ["no current id", { keys: { k: BYTES } }, "current must be"],
+    ["a current id without a key", { keys: { k: BYTES }, current: "j" }, "there are k."],
     ["no key at all", { keys: {}, current: "k" }, "there are none."],
-    ["an inherited current", { keys: { k: BYTES }, current: "toString" }, "current must be"],
+    ["an inherited name as current id", { keys: { k: BYTES }, current: "toString" }, "current must be"],
     ["an id with a dot", { keys: { "a.b": BYTES }, current: "a.b" }, "1 to 32 letters"],
     ["an empty id", { keys: { "": BYTES }, current: "" }, "1 to 32 letters"],
     ["an id of 33 letters", { keys: { ["i".repeat(33)]: BYTES }, current: "i" }, "1 to 32 letters"],
     ["an unknown option", { keys: { k: BYTES }, current: "k", algorithm: "rot13" }, '"algorithm"'],
     [
-      "a word for acceptUnsealed",
+      "a string as acceptUnsealed",
       { keys: { k: BYTES }, current: "k", acceptUnsealed: "yes" },
       "acceptUnsealed",
     ],
-    ["a promise of them", () => Promise.resolve({ keys: { k: BYTES }, current: "k" }), "keys is missing"],
+    ["a promise of options", () => Promise.resolve({ keys: { k: BYTES }, current: "k" }), "keys is missing"],
   ])("are refused with %s", (_what, options, words) => {
     const { code, message } = refusalOf(options);
     expect(code).toBe("options-invalid");
     expect(message).toContain(words);
   });
 
-  test("that mix ids and keys up are refused without printing a key", () => {
+  test("that confuse ids and keys are refused without printing a key", () => {
     for (const text of [BYTES.toString("hex"), BYTES.toString("base64"), BYTES.toString("base64url")]) {
       for (const options of [
         { keys: { [text]: "k" }, current: "k" },
@@ -97,7 +100,7 @@ describe("the options", () => {
     }
   });
 
-  test("are not printed with the keys that were made of them", () => {
+  test("are not printed with the keys made from them", () => {
     const ring = keyringFrom({ keys: { k: BYTES }, current: "k" })();
     const printed =
       inspect(ring, { depth: null, showHidden: true }) + JSON.stringify([...ring.keys, ring.current]);
@@ -108,7 +111,7 @@ describe("the options", () => {
 });
 
 describe("options given as a function", () => {
-  test("are read at every use, so that keys are rotated while the process runs", () => {
+  test("are read at every use, so that keys can be rotated while the process runs", () => {
     let options: SealingOptions = { keys: { old: BYTES }, current: "old" };
     const keyring = keyringFrom(() => options);
     const before = seal(keyring(), "id", "first");
@@ -122,13 +125,13 @@ describe("options given as a function", () => {
     );
   });
 
-  test("are checked once for each object, not at every use", () => {
+  test("are checked once per object, not at every use", () => {
     const options: SealingOptions = { keys: { k: BYTES }, current: "k" };
     const keyring = keyringFrom(() => options);
     expect(keyring()).toBe(keyring());
   });
 
-  test("fail at construction if they are wrong then, and with sealing-failed if they are later", () => {
+  test("throw options-invalid at construction if they are invalid then, and sealing-failed if they become invalid later", () => {
     expect(refusalOf(() => ({ keys: {}, current: "k" })).code).toBe("options-invalid");
     const answers: (() => SealingOptions)[] = [
       () => ({ keys: { k: BYTES }, current: "gone" }),

@@ -1,4 +1,4 @@
-/** A sealed text opens for its own record, with its own key, as it was written, and never otherwise. */
+/** Tests that a sealed text opens only for its own record, with its own key, and unaltered. */
 import { createDecipheriv, createHmac, randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -36,7 +36,7 @@ describe("a sealed text", () => {
     fc.assert(fc.property(text, (each) => unseal(RING, ID, seal(RING, ID, each)) === each));
   });
 
-  test("is plain ASCII of a known form, and says which key sealed it", () => {
+  test("is plain ASCII in a known format, and names the key that sealed it", () => {
     fc.assert(
       fc.property(text, (each) => {
         expect(seal(RING, ID, each)).toMatch(/^sealed\.1\.k1\.[A-Za-z0-9_-]{38,}$/);
@@ -44,13 +44,13 @@ describe("a sealed text", () => {
     );
   });
 
-  test("has the same length for texts of the same length, and nothing of the text in it", () => {
+  test("has the same length for texts of the same length, and contains nothing of the text", () => {
     const one = seal(RING, ID, "A".repeat(200));
     expect(one).toHaveLength(seal(RING, ID, "\n".repeat(200)).length);
     expect(one).not.toContain(Buffer.from("A".repeat(12)).toString("base64url"));
   });
 
-  test("does not open once any one character of it is another", () => {
+  test("does not open after any one character is changed", () => {
     const sealedText = seal(RING, ID, '["1vp",{"receipt":"r-1"}]');
     const at = fc.nat(sealedText.length - 1);
     const character = fc.oneof(
@@ -67,7 +67,7 @@ describe("a sealed text", () => {
     );
   });
 
-  test("does not open with the spare bits of its last character changed", () => {
+  test("does not open after the spare bits of its last character are changed", () => {
     // 28 bytes of nonce and tag and 1 of text: the last character carries two bits that decode to nothing.
     const sealedText = seal(RING, ID, "x");
     const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -76,7 +76,7 @@ describe("a sealed text", () => {
     expect(opening).toEqual([sealedText]);
   });
 
-  test("does not open cut short, lengthened, or with its parts exchanged", () => {
+  test("does not open if it is cut short, lengthened, or has its parts exchanged", () => {
     const sealedText = seal(RING, ID, "paid");
     const body = sealedText.slice("sealed.1.k1.".length);
     for (const each of [
@@ -119,19 +119,19 @@ describe("a sealed text", () => {
     });
   });
 
-  test("of another form is told apart from one that was altered", () => {
+  test("in another format is distinguished from an altered one", () => {
     for (const form of ["sealed.2.k1.AAAA", "sealed.1.k1"])
       expect(failure(() => unseal(RING, ID, form))).toMatchObject({
-        message: expect.stringContaining("its form is not one that this version seals in"),
+        message: expect.stringContaining("its format is unknown to this version"),
       });
   });
 
-  test("never has the nonce of another", () => {
+  test("never repeats a nonce", () => {
     const nonces = Array.from({ length: 10_000 }, () => seal(RING, ID, "").slice("sealed.1.k1.".length, 28));
     expect(new Set(nonces).size).toBe(10_000);
   });
 
-  test("is under a key of its record's own, so that records do not share the nonces of one key", () => {
+  test("uses a key derived for its record, so that records do not share the nonces of one key", () => {
     const bytes = Buffer.from(seal(RING, ID, "paid").slice("sealed.1.k1.".length), "base64url");
     const open = (key: Uint8Array) => {
       const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, 12), { authTagLength: 16 });
@@ -143,7 +143,7 @@ describe("a sealed text", () => {
     expect(() => open(KEY)).toThrow();
   });
 
-  test("of this version opens for ever", () => {
+  test("of this version must open in every later version", () => {
     const ring = ringOf({ k1: Buffer.alloc(32, 7) }, "k1");
     const kept =
       "sealed.1.k1.AAECAwQFBgcICQoL0jl0IVzA_TvDlUGv25jhgUoYDeI3HEStrB8GqIggRH89DVbjiblcguFAwCJWDBBGS9AQ9lUFHn4";
@@ -152,7 +152,7 @@ describe("a sealed text", () => {
 });
 
 describe("a text that is not sealed", () => {
-  test("does not open, whatever it says", () => {
+  test("does not open, whatever it contains", () => {
     for (const plain of ['["1vp",{"receipt":"r-1"}]', "", "paid", '["1np",{"reason":"other"}]'])
       expect(
         failure(() => unseal(RING, ID, plain)),
@@ -160,12 +160,12 @@ describe("a text that is not sealed", () => {
       ).toEqual(FAILED);
   });
 
-  test("is taken as it is if it only says that work is done and cannot be told", () => {
+  test("is accepted unchanged if it only says that the work is done and its outcome is not stored", () => {
     for (const marker of [FORGOTTEN, notKept("too-large"), notKept("not-encodable")])
       expect(unseal(RING, ID, marker)).toBe(marker);
   });
 
-  test("is taken as it is under acceptUnsealed, but a sealed one that is altered is not", () => {
+  test("is accepted unchanged under acceptUnsealed, but an altered sealed text is not", () => {
     const ring = ringOf({ k1: KEY }, "k1", true);
     expect(unseal(ring, ID, '["1vp","paid"]')).toBe('["1vp","paid"]');
     expect(failure(() => unseal(ring, ID, `${seal(ring, ID, "paid")}A`))).toEqual(FAILED);
@@ -174,7 +174,7 @@ describe("a text that is not sealed", () => {
 });
 
 describe("the room within a store's limit", () => {
-  test("is what still fits once it is sealed, with the longest id of a key", () => {
+  test("is what still fits after sealing, with the longest key id", () => {
     const ring = ringOf({ ["i".repeat(32)]: KEY }, "i".repeat(32));
     for (let limit = 100; limit < 400; limit++) {
       const room = roomWithin(limit);

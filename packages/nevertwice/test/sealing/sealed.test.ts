@@ -1,4 +1,7 @@
-/** A sealed store seals every outcome on its way in, opens it on its way out, and is otherwise the store inside it. */
+/**
+ * Tests that a sealed store seals every outcome when it is written, opens it when it is read, and otherwise behaves
+ * like the inner store.
+ */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { createEngine, type GuardOptions } from "../../src/core/engine.ts";
@@ -38,7 +41,7 @@ function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
   return { promise, resolve: (value) => resolve(value) };
 }
 
-/** Writes this over the outcome that a memory store keeps, as whoever can write to the database could. */
+/** Replaces the outcome that a memory store returns, as an attacker with write access to the database could. */
 function tampering(inner: Store, outcomeOf: (id: string) => string | undefined): Store {
   const changed = (record: StoreRecord): StoreRecord => ({
     ...record,
@@ -59,7 +62,7 @@ function tampering(inner: Store, outcomeOf: (id: string) => string | undefined):
 }
 
 describe("an outcome", () => {
-  test("is sealed in the store, and replayed, read and listed as it was", async () => {
+  test("is sealed in the store, and is replayed, read and listed unsealed", async () => {
     const inner = memoryStore();
     const store = sealed(inner, ONLY_A);
     const guard = guardOn(store);
@@ -74,7 +77,7 @@ describe("an outcome", () => {
     expect((await onlyRecordOf(store)).outcome).toContain("the medical report of Ann");
   });
 
-  test("is sealed if it is an error that is remembered, or a marker of what cannot be kept", async () => {
+  test("is sealed if it is a remembered error, or a marker for a value that cannot be stored", async () => {
     const inner = memoryStore();
     const guard = guardOn(sealed(inner, ONLY_A), { onFailure: "remember", maxOutcomeBytes: 300 });
     const declined = guard.run(REQUEST, async () => {
@@ -92,7 +95,7 @@ describe("an outcome", () => {
     expect(kept).toEqual(["sealed.1.a.", "sealed.1.a."]);
   });
 
-  test("of an old key opens as long as that key is there, while new ones are sealed with the current one", async () => {
+  test("sealed with an old key opens as long as that key is configured, while new ones use the current key", async () => {
     const inner = memoryStore();
     await guardOn(sealed(inner, ONLY_A)).run(REQUEST, async () => "first");
     const guard = guardOn(sealed(inner, BOTH));
@@ -114,7 +117,7 @@ describe("an outcome", () => {
     expect(ids.sort()).toEqual(["a", "b"]);
   });
 
-  test("that was forgotten says so, although the store wrote that over it unsealed", async () => {
+  test("that was forgotten reads as forgotten, although the store wrote the marker unsealed", async () => {
     const inner = memoryStore();
     const guard = guardOn(sealed(inner, ONLY_A));
     await guard.run(REQUEST, async () => "first");
@@ -126,7 +129,7 @@ describe("an outcome", () => {
     });
   });
 
-  test("from before sealing is refused, and replayed under acceptUnsealed", async () => {
+  test("from before sealing is refused, and is replayed under acceptUnsealed", async () => {
     const inner = memoryStore();
     await guardOn(inner).run(REQUEST, async () => "first");
     const strict = guardOn(sealed(inner, ONLY_A));
@@ -148,7 +151,7 @@ describe("an outcome that does not open", () => {
 
   const WAYS: readonly [string, (inner: Store) => Promise<Store> | Store][] = [
     ["its key is missing", (inner) => sealed(inner, ONLY_B)],
-    ["its key is another one", (inner) => sealed(inner, { keys: { a: B }, current: "a" })],
+    ["its key has changed", (inner) => sealed(inner, { keys: { a: B }, current: "a" })],
     [
       "it was copied from another record",
       async (inner) => {
@@ -160,7 +163,7 @@ describe("an outcome that does not open", () => {
       },
     ],
     [
-      "it was written by somebody without a key",
+      "it was written without a key",
       (inner) =>
         sealed(
           tampering(inner, () => '["1vp","free"]'),
@@ -168,7 +171,7 @@ describe("an outcome that does not open", () => {
         ),
     ],
     [
-      "its keys cannot be had",
+      "its keys cannot be read",
       (inner) => {
         let asked = 0;
         return sealed(inner, () => {
@@ -181,7 +184,7 @@ describe("an outcome that does not open", () => {
 
   for (const onUnavailable of ["refuse", "proceed"] as const)
     test.each(WAYS)(
-      `as %s is sealing-failed and never a second run, under onUnavailable "${onUnavailable}"`,
+      `because %s throws sealing-failed and never runs the work again, under onUnavailable "${onUnavailable}"`,
       async (_why, wrong) => {
         const inner = memoryStore();
         await guardOn(sealed(inner, ONLY_A)).run(REQUEST, async () => "first");
@@ -204,7 +207,7 @@ describe("an outcome that does not open", () => {
       },
     );
 
-  test("is shown as unreadable to whoever looks, and can be reopened or forgotten", async () => {
+  test("reads as unreadable for an operator, and can be reopened or forgotten", async () => {
     const inner = memoryStore();
     await guardOn(sealed(inner, ONLY_A)).run(REQUEST, async () => "first");
     const guard = guardOn(sealed(inner, ONLY_B));
@@ -223,7 +226,7 @@ describe("an outcome that does not open", () => {
     });
   });
 
-  test("does not keep the rest of its page from being listed, nor its scope from being forgotten", async () => {
+  test("does not prevent listing the rest of its page, nor forgetting its scope", async () => {
     const inner = memoryStore();
     await guardOn(sealed(inner, ONLY_A)).run(REQUEST, async () => "old");
     const store = sealed(inner, ONLY_B);
@@ -234,7 +237,7 @@ describe("an outcome that does not open", () => {
     expect(await guard.forget({ scope: "ann" })).toEqual({ forgotten: 2, inFlight: 0 });
   });
 
-  test("wakes whoever waits for it at once, and tells it", async () => {
+  test("wakes its waiters at once, and they get the error", async () => {
     const inner = memoryStore();
     const waiting = guardOn(sealed(inner, ONLY_A));
     const { promise, resolve } = deferred<string>();
@@ -248,7 +251,7 @@ describe("an outcome that does not open", () => {
 });
 
 describe("work that was overtaken", () => {
-  test("by an attempt whose outcome does not open here is told so once, and nothing is repeated for ever", async () => {
+  test("by an attempt whose outcome does not open here gets not-kept once, and nothing is retried for ever", async () => {
     const scene = createScene();
     const faulty = faultyStore(scene.inner, { timer: scene.world });
     const slow = scene.another({ store: sealed(faulty, ONLY_A), leaseMs: 1_000 });
@@ -267,7 +270,7 @@ describe("work that was overtaken", () => {
     expect(faulty.calls).toMatchObject({ complete: 1, read: 1 });
   });
 
-  test("while it proceeded without a claim is told as a possible duplicate, and nothing is repeated for ever", async () => {
+  test("while it proceeded without a claim is reported as a possible duplicate, and nothing is retried for ever", async () => {
     const scene = createScene();
     const faulty = faultyStore(scene.inner, { timer: scene.world });
     for (let tries = 0; tries < 3; tries++) faulty.plan("claim", "refuse");
@@ -284,8 +287,8 @@ describe("work that was overtaken", () => {
   });
 });
 
-describe("keys that cannot be had for a while", () => {
-  test("refuse new work before it runs, and what ran before is kept once they are back", async () => {
+describe("keys that cannot be read for a while", () => {
+  test("refuse new work before it runs, and earlier work is recorded once they are back", async () => {
     const scene = createScene();
     let isVaultOpen = true;
     const guard = scene.another({
@@ -311,7 +314,7 @@ describe("keys that cannot be had for a while", () => {
 });
 
 describe("everything else", () => {
-  /** A store as somebody else may write one: a class, with private state and a getter. */
+  /** A store as an application might write it: a class with private state and a getter. */
   class ClassStore implements Store {
     readonly #inner: Store = memoryStore();
     #limit: number | undefined = 1_000;
@@ -347,7 +350,7 @@ describe("everything else", () => {
     }
   }
 
-  test("of a store passes through, from its class too, and what it lacks stays absent", async () => {
+  test("of a store passes through, also from its class, and what it lacks stays absent", async () => {
     const inner = new ClassStore();
     const store = sealed(inner, ONLY_A);
     await store.migrate();
@@ -359,7 +362,7 @@ describe("everything else", () => {
     expect(await guard.run(REQUEST, async () => "again")).toBe("first");
   });
 
-  test("of the memory store is there as it was", async () => {
+  test("of the memory store is passed through unchanged", async () => {
     const inner = memoryStore();
     const store = sealed(inner, ONLY_A);
     expect(Object.keys(store).sort()).toEqual(Object.keys(inner).sort());
@@ -378,7 +381,7 @@ describe("everything else", () => {
     for (const { outcome } of await recordsOf(inner)) expect(outcome).toMatch(/^sealed\./);
   });
 
-  test("leaves room for the seal within the limit of the store, as that limit stands", async () => {
+  test("leaves room for the seal within the store's current limit", async () => {
     const inner = new ClassStore();
     const store = sealed(inner, ONLY_A);
     const before = store.maxOutcomeBytes;
@@ -395,7 +398,7 @@ describe("everything else", () => {
     expect(await guard.tryRun(REQUEST, async () => 1)).toEqual({ status: "not-kept", reason: "too-large" });
   });
 
-  test("counts the policy's own limit in the plain text", async () => {
+  test("applies the policy's own limit to the plain text", async () => {
     const inner = memoryStore();
     const guard = guardOn(sealed(inner, ONLY_A), { maxOutcomeBytes: 100 });
     const text = "x".repeat(100 - '["1vp",""]'.length);
@@ -405,13 +408,13 @@ describe("everything else", () => {
 });
 
 describe("sealed", () => {
-  test("refuses a store that is sealed already, or a copy of one", () => {
+  test("refuses a store that is already sealed, or a copy of one", () => {
     const store = sealed(memoryStore(), ONLY_A);
     for (const each of [store, { ...store }])
       expect(() => sealed(each, ONLY_B)).toThrow(expect.objectContaining({ code: "options-invalid" }));
   });
 
-  test("refuses what is no store, and options that are wrong", () => {
+  test("refuses a value that is not a store, and invalid options", () => {
     for (const wrong of [undefined, null, {}, "memory:"])
       expect(() => sealed(wrong as unknown as Store, ONLY_A)).toThrow(
         expect.objectContaining({ code: "options-invalid" }),

@@ -1,4 +1,4 @@
-/** A server's clock can be moved while it runs, forth and back. */
+/** Tests the clock of servers: a test can move it in both directions while the server runs. */
 import { Redis } from "ioredis";
 import mysql from "mysql2/promise";
 import pg from "pg";
@@ -9,7 +9,7 @@ import { startRedis } from "./redis.ts";
 import type { Server } from "./server.ts";
 import { startFor } from "./services.ts";
 
-/** How far from our own clock the server's is after each step, in whole seconds. */
+/** The difference between the server's clock and ours after each step, in whole seconds. */
 async function walk(server: Server, now: () => Promise<number>): Promise<readonly number[]> {
   const away = async (): Promise<number> => Math.round(((await now()) - Date.now()) / 1_000) + 0;
   const seen = [await away()];

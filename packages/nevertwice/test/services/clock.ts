@@ -1,4 +1,4 @@
-/** A clock that tests can move, for servers that only know the system's. */
+/** A clock that tests can move, for servers that read the system clock. */
 import { execFile } from "node:child_process";
 import { openSync, writeSync } from "node:fs";
 import { chmod } from "node:fs/promises";
@@ -8,28 +8,26 @@ import { promisify } from "node:util";
 import { find } from "./packages.ts";
 
 export interface Clock {
-  /** What the server's environment must hold. */
+  /** The variables that the server's environment needs. */
   readonly env: Readonly<Record<string, string>>;
-  /** Moves it from where it stands, back if `ms` is negative. */
+  /** Moves it from its present time, back if `ms` is negative. */
   step(ms: number): void;
 }
 
-const SOURCE = fileURLToPath(new URL("clock-shim.c", import.meta.url));
+/** Builds the library that is loaded into a server before its own code, and returns its path. */
+export async function compileShim(source: string, folder: string): Promise<string> {
+  const library = join(folder, source.replace(/\.c$/, ".so"));
+  const path = fileURLToPath(new URL(source, import.meta.url));
+  const options = ["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, path];
+  await promisify(execFile)(find("cc"), options);
+  await chmod(library, 0o755);
+  return library;
+}
 
-/** The folder is the server's, and is removed with it. */
+/** `folder` belongs to the server and is removed with it. */
 export async function startClock(folder: string): Promise<Clock> {
-  const library = join(folder, "clock-shim.so");
+  const library = await compileShim("clock-shim.c", folder);
   const file = join(folder, "clock-offset");
-  await promisify(execFile)(find("cc"), [
-    "-O2",
-    "-Wall",
-    "-Werror",
-    "-shared",
-    "-fPIC",
-    "-o",
-    library,
-    SOURCE,
-  ]);
   const offset = openSync(file, "w", 0o644);
   let ms = 0;
   const step = (by: number): void => {
@@ -38,6 +36,6 @@ export async function startClock(folder: string): Promise<Clock> {
     writeSync(offset, nanoseconds, 0, 8, 0);
   };
   step(0);
-  await Promise.all([chmod(library, 0o755), chmod(file, 0o644)]);
+  await chmod(file, 0o644);
   return { env: { LD_PRELOAD: library, NEVERTWICE_CLOCK_OFFSET: file }, step };
 }

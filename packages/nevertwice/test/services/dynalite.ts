@@ -1,4 +1,4 @@
-/** A private DynamoDB: dynalite, whose tables are there as soon as they are asked for. */
+/** Starts a private DynamoDB: dynalite, which creates tables at once. */
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { type Server, startServer } from "./server.ts";

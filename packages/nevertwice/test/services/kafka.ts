@@ -9,10 +9,10 @@ export async function startKafkaMock(): Promise<Server> {
   return startServer({
     name: "kafka",
     ready: /bootstrap\.servers=\S+\n/,
-    // On the first polite signal it goes on reading its input.
+    // After the first SIGTERM it continues to read its input.
     stopSignal: "SIGKILL",
     url: (_place, said) => /bootstrap\.servers=(\S+)\n/.exec(said)?.[1] ?? "",
-    // Opened to read and to write, a pipe never ends.
+    // A pipe that is open for reading and writing never ends.
     command: ({ folder }) => ["sh", "-c", 'exec "$1" $2 0<>"$3"', "sh", kcat, HOST, join(folder, "input")],
     prepare: async ({ folder }, run) => void (await run("mkfifo", join(folder, "input"))),
   });

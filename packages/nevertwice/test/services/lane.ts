@@ -3,9 +3,9 @@ import type { Socket } from "node:net";
 
 export interface Lane {
   push(chunk: Buffer): void;
-  /** Keeps everything back, or lets it go. */
+  /** Holds everything back, or releases it. */
   hold(isHeld: boolean): void;
-  /** What is pushed from now on takes this much longer. */
+  /** Delays what is pushed from now on by this much. */
   delay(ms: number): void;
   /** Ends the socket once everything before has passed. */
   end(): void;

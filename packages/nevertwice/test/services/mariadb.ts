@@ -13,7 +13,7 @@ GRANT ALL ON *.* TO 'nevertwice'@'127.0.0.1' WITH GRANT OPTION;
 `;
 
 /** `settings` are those of my.cnf, under [mariadbd]: `{ "innodb-flush-log-at-trx-commit": 2 }`. */
-export async function startMariadb({ settings, clock }: StartOptions = {}): Promise<Server> {
+export async function startMariadb({ settings, clock, env, onDisk }: StartOptions = {}): Promise<Server> {
   const given = Object.entries({ ...SETTINGS, ...settings });
   const install = find("mariadb-install-db");
   const mariadbd = find("mariadbd");
@@ -21,6 +21,8 @@ export async function startMariadb({ settings, clock }: StartOptions = {}): Prom
     name: "mariadb",
     user: "mysql",
     clock,
+    env,
+    onDisk,
     ready: /ready for connections/,
     url: ({ port }) => `mysql://nevertwice:secret@127.0.0.1:${port}/nevertwice`,
     command: ({ folder, port }) => [
@@ -39,7 +41,7 @@ export async function startMariadb({ settings, clock }: StartOptions = {}): Prom
     async prepare({ folder }, run) {
       await writeShared(join(folder, "accounts.sql"), ACCOUNTS);
       const options = ["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"];
-      // A server removes what it takes for leftovers of its own from its temporary folder, so none is shared.
+      // A server removes files from its temporary folder that look like its own leftovers, so each has its own folder.
       await run(install, ...options, `--datadir=${join(folder, "data")}`, `--tmpdir=${folder}`);
     },
   });

@@ -1,4 +1,4 @@
-/** Counts what a client says on the wire, message by message: a round trip is one, however the bytes were cut. */
+/** Counts the messages that a client sends: a round trip is one, however the bytes were split. */
 
 export type Protocol = "redis" | "postgres" | "mysql";
 
@@ -14,7 +14,7 @@ export interface MessageCounter {
   listen(isNew: boolean): (chunk: Buffer) => void;
 }
 
-/** The first message: how long it is, and its name if it counts. Undefined if it is not all there. */
+/** The length of the first message, and its name if it counts; undefined if it is incomplete. */
 type Take = (bytes: Buffer) => { readonly length: number; readonly name?: string | undefined } | undefined;
 
 const TAKERS: Readonly<Record<Protocol, (isNew: boolean) => Take>> = {
@@ -70,7 +70,7 @@ function takeRedis(bytes: Buffer): ReturnType<Take> {
 }
 
 const POSTGRES_NAMES: Readonly<Record<string, string>> = { Q: "Query", S: "Sync" };
-/** A client that asks for encryption is told no, and starts over. */
+/** A client that asks for encryption is refused, and starts again without it. */
 const ENCRYPTION_REQUESTS = [80_877_103, 80_877_104];
 
 /** A letter, and a length that counts itself; but the first message of a connection has no letter. */

@@ -1,4 +1,4 @@
-/** A private nginx in front of another server, to whose requests it adds how it read their path. */
+/** Starts a private nginx in front of another server. It adds to each request how it read the path. */
 import { join } from "node:path";
 import { find } from "./packages.ts";
 import { type Server, startServer, writeShared } from "./server.ts";
@@ -8,7 +8,7 @@ export interface NginxOptions {
   readonly upstreamPort: number;
   /** Patterns of paths: a request whose path fits one, as nginx reads it, goes on with its name in `X-Location`. */
   readonly locations: Readonly<Record<string, string>>;
-  /** Whether it uses its connections to the server again. It takes what a server said unasked for its next answer. */
+  /** Whether it reuses its connections to the server. It treats unrequested bytes of a server as its next answer. */
   readonly keepsConnections: boolean;
 }
 

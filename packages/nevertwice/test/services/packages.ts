@@ -1,7 +1,6 @@
 /** Finds the programs that the tests run servers with, and installs those that are missing where that is possible. */
 import { execFile } from "node:child_process";
 import { accessSync, constants, readdirSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 
@@ -50,7 +49,7 @@ function locate(program: Program): string | undefined {
   return folders.map((folder) => join(folder, program)).find(isExecutable);
 }
 
-/** One folder a version, newest first. */
+/** One folder for each version, newest first. */
 function postgresFolders(): string[] {
   try {
     const versions = readdirSync(POSTGRES_FOLDER).sort((a, b) => Number(b) - Number(a));
@@ -70,18 +69,18 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Installs what is missing of these, where that is ours to do: as root, on a system with apt. Where it cannot be
- * done, the server that needs the program says so.
+ * Installs the missing programs, as root on a system with apt. Elsewhere the server that needs a program reports that it
+ * is missing.
  */
 export async function installMissing(programs: readonly Program[]): Promise<void> {
   const missing = programs.filter((program) => locate(program) === undefined);
   if (missing.length === 0 || process.getuid?.() !== 0) return;
   const names = [...new Set(missing.flatMap((program) => PACKAGES[program].split(" ")))];
   console.log(`Installing ${names.join(", ")} for the tests.`);
-  // At run level 1 the packages' own scripts start no service: the tests only ever use servers of their own.
+  // At run level 1 the scripts of the packages start no service. The tests start their own servers.
   const env = { ...process.env, RUNLEVEL: "1", DEBIAN_FRONTEND: "noninteractive" };
-  // Two workers of the tests may want something at once, and apt-get does not wait for its lists.
-  const lock = join(tmpdir(), "nevertwice-apt.lock");
+  // Two test runs may install at once, and apt-get does not wait for the lock of its lists.
+  const lock = join("/", "tmp", "nevertwice-apt.lock");
   const aptGet = (...args: string[]) =>
     promisify(execFile)("flock", [lock, "apt-get", ...args], { env, maxBuffer: 64 << 20 });
   try {

@@ -1,4 +1,4 @@
-/** A port that somebody else takes between our look at it and the server's bind is no reason to fail. */
+/** Tests free ports: another process may take a port before the server binds it, and the server still starts. */
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, test, vi } from "vitest";

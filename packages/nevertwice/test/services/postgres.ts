@@ -1,6 +1,6 @@
 /**
- * A private Postgres. Everybody on the loopback address may be `nevertwice`, its superuser; the user `guarded` needs
- * the password `secret`.
+ * Starts a private Postgres. Any client on the loopback address may log in as `nevertwice`, its superuser; the user
+ * `guarded` needs the password `secret`.
  */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ host all,replication all 127.0.0.1/32 trust
 local all all trust
 `;
 
-/** `settings` are those of postgresql.conf: `{ fsync: "off" }`. It is on unless that says otherwise. */
+/** `settings` are those of postgresql.conf: `{ fsync: "off" }`. `fsync` is on by default. */
 export async function startPostgres({ settings, clock }: StartOptions = {}): Promise<Server> {
   const given = Object.entries({ ...SETTINGS, ...settings });
   const initdb = find("initdb");

@@ -1,13 +1,13 @@
 /**
- * A TCP proxy that goes wrong when it is told to: what a network does to a client and a server that are both well. It
- * knows no protocol; a filter aims a fault at the bytes that a test means.
+ * A TCP proxy with faults: what a network does to a healthy client and a healthy server. It knows no protocol; a filter
+ * selects the bytes that a fault applies to.
  */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type Lane, startLane } from "./lane.ts";
 import { type MessageCounter, type Messages, type Protocol, startCounter } from "./messages.ts";
 
-/** Says whether a chunk of what a client sends is the one that is meant. */
+/** Whether a fault applies to this chunk of a client. */
 export type Filter = (chunk: Buffer) => boolean;
 
 export interface FaultProxy {
@@ -22,8 +22,8 @@ export interface FaultProxy {
   readonly bytesToClient: number;
 
   /**
-   * The next request reaches the server; the first reply after it is dropped, and the client's connection with it. With
-   * a filter: the next request that it says yes to.
+   * The next request reaches the server; the first reply after it is dropped, and the client's connection is cut. With a
+   * filter: the next request for which it returns true.
    */
   cutReply(count?: number, filter?: Filter): void;
   /** The next request never reaches the server; the client's connection is cut. */
@@ -36,15 +36,17 @@ export interface FaultProxy {
   releaseRequests(): void;
   /** Replies take this much longer, from now on. */
   latency(ms: number): void;
-  /** New connections are reset at once. Those that stand stay. */
+  /** New connections are reset at once. Open ones stay. */
   refuse(): void;
-  /** New connections are taken and nothing is ever said; what is said on old ones is swallowed, both ways. */
+  /** New connections are accepted and get no answer; on open ones bytes are dropped in both directions. */
   hang(): void;
-  /** Resets every connection that stands. */
+  /** Open connections are forgotten, as by a firewall: nothing passes, and neither side is notified. New ones work. */
+  silence(): void;
+  /** Resets every open connection. */
   cutAll(): void;
-  /** Ends every fault. A connection on which something was swallowed is reset: it can make no sense any more. */
+  /** Ends every fault. A connection on which bytes were dropped is reset, since its stream is broken. */
   heal(): void;
-  /** What clients have sent from now on, by message. Call it when no message is half sent. */
+  /** Counts the messages that clients send from now on. Call it between two messages. */
   countRequests(protocol: Protocol): Messages;
   stop(): Promise<void>;
 }
@@ -62,6 +64,7 @@ interface Link {
   readonly replies: Lane;
   readonly listeners: ((chunk: Buffer) => void)[];
   isDoomed: boolean;
+  isSilent: boolean;
   hasSwallowed: boolean;
 }
 
@@ -95,6 +98,7 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
       replies: startLane(client),
       listeners: counters.map((counter) => counter.listen(true)),
       isDoomed: false,
+      isSilent: false,
       hasSwallowed: mode === "hang",
     };
     links.add(link);
@@ -103,22 +107,26 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
     link.replies.delay(latencyMs);
 
     client.on("data", (chunk: Buffer) => request(link, chunk));
-    client.on("end", () => link.requests.end());
-    // The server still gets what the client sent before it went.
-    client.on("close", () => link.requests.end());
+    client.on("end", () => link.isSilent || link.requests.end());
+    // The server still gets what the client sent before it disconnected.
+    client.on("close", () => {
+      if (!link.isSilent) link.requests.end();
+      if (server.destroyed) links.delete(link);
+    });
     server.on("data", (chunk: Buffer) => reply(link, chunk));
-    server.on("end", () => link.replies.end());
-    server.on("error", () => mode !== "hang" && client.resetAndDestroy());
+    server.on("end", () => link.isSilent || link.replies.end());
+    server.on("error", () => mode !== "hang" && !link.isSilent && client.resetAndDestroy());
     server.on("close", () => {
-      link.replies.end();
-      links.delete(link);
+      if (!link.isSilent) link.replies.end();
+      // Bytes that are held for a connected client are released to it, or dropped when it disconnects.
+      if (client.destroyed) links.delete(link);
     });
   }
 
   function request(link: Link, chunk: Buffer): void {
     sent.requests++;
     for (const listen of link.listeners) listen(chunk);
-    if (mode === "hang") {
+    if (mode === "hang" || link.isSilent) {
       link.hasSwallowed = true;
       return;
     }
@@ -134,7 +142,7 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
   }
 
   function reply(link: Link, chunk: Buffer): void {
-    if (mode === "hang") link.hasSwallowed = true;
+    if (mode === "hang" || link.isSilent) link.hasSwallowed = true;
     else if (link.isDoomed) link.client.resetAndDestroy();
     else {
       sent.bytesToClient += chunk.length;
@@ -162,7 +170,7 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
   };
 
   const listener = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
-    // A connection that breaks is what this is for.
+    // Broken connections are expected here.
     client.on("error", () => {});
     if (mode === "refuse") client.resetAndDestroy();
     else open(client);
@@ -199,6 +207,9 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
     },
     hang() {
       mode = "hang";
+    },
+    silence() {
+      for (const link of links) link.isSilent = true;
     },
     cutAll: () => reset(() => true),
     heal() {

@@ -1,6 +1,6 @@
 /**
- * A private RabbitMQ node without plugins, with an epmd of its own: nothing of the system's is read, used or left
- * behind. Everybody on the loopback address may be `guest`.
+ * Starts a private RabbitMQ node without plugins, with its own epmd. It reads, uses and leaves nothing of the system's.
+ * Any client on the loopback address may log in as `guest`.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -11,10 +11,10 @@ import { type Server, type Settings, startServer, writeShared } from "./server.t
 /** Debian's program of this name changes to a user and folders of the system; this is what it calls. */
 const SCRIPT = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-/** What disk or memory the machine has left is not for the node to judge. */
+/** The node must not stop because the machine has little disk space or memory. */
 const SETTINGS = { "disk_free_limit.absolute": "1MB", "vm_memory_high_watermark.absolute": "1GB" };
 
-/** The node's end is the end of its epmd too, which would outlive it. A node that is killed takes both along. */
+/** Ends the epmd with its node, which it would outlive. */
 const RUN = `
   "$1" -port "$ERL_EPMD_PORT" & epmd=$!
   "$2" & node=$!
@@ -51,7 +51,7 @@ export async function startRabbitmq({ settings }: { settings?: Settings } = {}):
 
 function variables(folder: string, port: number): Readonly<Record<string, string | number>> {
   return {
-    // The cookie is made there.
+    // RabbitMQ creates its cookie there.
     HOME: folder,
     ERL_EPMD_ADDRESS: "127.0.0.1",
     RABBITMQ_NODENAME: `nevertwice-${port}@localhost`,
@@ -67,7 +67,7 @@ function variables(folder: string, port: number): Readonly<Record<string, string
     RABBITMQ_PID_FILE: join(folder, "pid"),
     RABBITMQ_LOGS: "-",
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: "-kernel inet_dist_use_interface {127,0,0,1}",
-    // The script becomes the node, and does not stand between it and its signals.
+    // The script replaces itself by the node, which then gets its signals directly.
     detached: "yes",
   };
 }

@@ -17,9 +17,9 @@ const NODES = 6;
 const READY_MS = 30_000;
 const SETTINGS: Settings = {
   "cluster-enabled": "yes",
-  // Longer than a busy machine lets a node wait for its turn: nobody is to take over from one that is only slow.
+  // Long enough that no replica takes over from a node that is only slow on a busy machine.
   "cluster-node-timeout": 30_000,
-  // A replica takes its first copy at once, not after waiting for others to come.
+  // A replica starts its first copy at once, without waiting for other replicas.
   "repl-diskless-sync-delay": 0,
 };
 

@@ -1,6 +1,6 @@
 /**
- * One private server process: its folder, its port, its end. It never outlives the process that started it, and its
- * folder goes with it.
+ * Runs one private server process, with its own folder and port. It ends with the process that started it, and its folder
+ * is removed.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -38,13 +38,16 @@ export interface Plan {
   readonly name: string;
   /** Started as root, a server that refuses to be root runs as this user. */
   readonly user?: string;
-  /** What the server itself logs once it takes connections: nobody else who has its port says this. */
+  /** What the server logs once it accepts connections. Another process on its port would not log this. */
   readonly ready: RegExp;
   /** How long that may take on a busy machine. */
   readonly readyMs?: number;
   readonly stopSignal?: NodeJS.Signals;
   /** Give it a clock that `stepClock` moves. */
   readonly clock?: boolean | undefined;
+  /** What else its environment holds. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly onDisk?: boolean | undefined;
   /** `said` is what it has logged until it was ready. */
   url(place: Place, said: string): string;
   command(place: Place): readonly [file: string, ...args: string[]];
@@ -59,6 +62,9 @@ export type Settings = Readonly<Record<string, string | number>>;
 export interface StartOptions {
   readonly settings?: Settings;
   readonly clock?: boolean;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Puts its files on a disk even if temporary folders are in memory. MariaDB maps a log in memory instead of writing it. */
+  readonly onDisk?: boolean;
 }
 
 interface User {
@@ -73,6 +79,7 @@ interface Running {
   readonly said: string;
 }
 
+const DISK = "/var/tmp";
 const READY_MS = 30_000;
 const STOP_MS = 5_000;
 const TRIES = 4;
@@ -82,7 +89,7 @@ export async function startServer(plan: Plan): Promise<Server> {
     try {
       return await startOnce(plan);
     } catch (error) {
-      // Between our look at the port and the server's bind somebody else may have taken it.
+      // Another process may have taken the port before the server could bind it.
       const isTaken = /address already in use|bind failed|EADDRINUSE/i.test(String(error));
       if (!isTaken || left === 0) throw error;
     }
@@ -91,7 +98,7 @@ export async function startServer(plan: Plan): Promise<Server> {
 
 async function startOnce(plan: Plan): Promise<Server> {
   const user = userNamed(plan.user);
-  const folder = await mkdtemp(join(tmpdir(), `nevertwice-${plan.name}-`));
+  const folder = await mkdtemp(join(plan.onDisk ? DISK : tmpdir(), `nevertwice-${plan.name}-`));
   const guardian = startGuardian(folder);
   try {
     const place = { folder, port: await freePort() };
@@ -122,7 +129,7 @@ async function launch(given: Launch): Promise<Server> {
     const { child, hasEnded } = running;
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
     signalAll(signal === "SIGKILL" ? family(child.pid) : [child.pid], signal);
-    // A paused process takes no other signal before it goes on.
+    // A paused process gets no other signal before it continues.
     if (signal !== "SIGKILL") signalAll(family(child.pid), "SIGCONT");
     const late = setTimeout(() => signalAll(family(child.pid ?? 0), "SIGKILL"), STOP_MS);
     await hasEnded;
@@ -155,7 +162,7 @@ async function run({ plan, place, user, guardian, clock }: Launch): Promise<Runn
   const [file, ...args] = plan.command(place);
   const child = spawn(file, args, {
     cwd: place.folder,
-    env: { ...process.env, ...clock?.env },
+    env: { ...process.env, ...plan.env, ...clock?.env },
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,
     ...user,
@@ -208,8 +215,8 @@ const GUARDIAN = `
 `;
 
 /**
- * A shell that waits for the end of its input. That comes when we say so, and also when this process dies of something
- * that runs no handler, such as SIGKILL: a server that is left behind would hold its port and memory for good.
+ * A shell that waits for the end of its input, which comes when we close it or when this process dies without running a
+ * handler, such as by SIGKILL. A server that is left behind would keep its port and memory.
  */
 function startGuardian(folder: string): Guardian {
   const shell = spawn("sh", ["-c", GUARDIAN, "sh", folder], {
@@ -237,7 +244,7 @@ function family(pid: number): readonly number[] {
     if (!/^\d+$/.test(name)) continue;
     try {
       const status = readFileSync(`/proc/${name}/stat`, "utf8");
-      // The command's name stands in brackets and may hold anything, brackets too.
+      // The command's name is in brackets and may contain anything, also brackets.
       parents.set(Number(name), Number(status.slice(status.lastIndexOf(")") + 2).split(" ")[1]));
     } catch {
       // It has ended.
@@ -258,7 +265,7 @@ function signalAll(pids: readonly number[], signal: NodeJS.Signals): void {
   }
 }
 
-/** Only root can become somebody else; everybody else runs servers as themselves. */
+/** Only root can run a server as another user; other users run it as themselves. */
 function userNamed(name: string | undefined): User | undefined {
   if (name === undefined || process.getuid?.() !== 0) return undefined;
   const line = readFileSync("/etc/passwd", "utf8")
@@ -270,7 +277,7 @@ function userNamed(name: string | undefined): User | undefined {
   return { uid: Number(uid), gid: Number(gid) };
 }
 
-/** Writes what the server's user may read, whatever our umask. */
+/** Writes a file that the server's user may read, whatever our umask is. */
 export async function writeShared(path: string, text: string): Promise<string> {
   await writeFile(path, text);
   await chmod(path, 0o644);

@@ -1,4 +1,4 @@
-/** The servers that the other tests stand on: they answer, die, come back, and are gone afterwards. */
+/** Tests the servers that the other tests use: they answer, die, come back, and are gone afterwards. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -58,14 +58,14 @@ function redisAt(url: string): Redis {
   return redis;
 }
 
-/** Fails where nobody listens. */
+/** Rejects if no server listens. */
 async function knock(port: number): Promise<void> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
   socket.destroy();
 }
 
-/** Those that work in this folder. */
+/** The processes whose working folder this is. */
 function processesIn(folder: string): readonly string[] {
   const isThere = (pid: string): boolean => {
     try {
@@ -161,7 +161,7 @@ describe("the shared servers", () => {
   });
 });
 
-describe("a server of one's own", () => {
+describe("a server for one test", () => {
   test("Redis that was killed comes back on its port, with what its log kept", async (context) => {
     const settings = { appendonly: "yes", appendfsync: "always" };
     const server = await startFor(context, () => startRedis({ settings }));
@@ -310,7 +310,7 @@ describe("a server of one's own", () => {
     const startedAt = performance.now();
     await server.stop();
     await server.stop();
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    expect(performance.now() - startedAt).toBeLessThan(4_900);
     expect(existsSync(server.folder)).toBe(false);
     await expect(knock(server.port)).rejects.toThrow("ECONNREFUSED");
   });
@@ -329,8 +329,8 @@ describe("a server of one's own", () => {
     const { port, folder } = JSON.parse(String(line));
     expect(await redisAt(`redis://127.0.0.1:${port}`).ping()).toBe("PONG");
     parent.kill("SIGKILL");
-    await vi.waitFor(() => expect(existsSync(folder)).toBe(false), { timeout: 5_000 });
-    await expect(knock(port)).rejects.toThrow("ECONNREFUSED");
+    await vi.waitFor(() => expect(existsSync(folder)).toBe(false), { timeout: 30_000 });
+    await vi.waitFor(() => expect(knock(port)).rejects.toThrow("ECONNREFUSED"), { timeout: 30_000 });
   });
 
   test("a server that cannot start says why, in its own words", async (context) => {

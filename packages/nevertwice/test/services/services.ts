@@ -1,9 +1,9 @@
-/** The servers that all tests share, and what a test does where one of them cannot be had. */
+/** The servers that all tests share. A test whose server is not installed is skipped. */
 import { inject, type TestContext } from "vitest";
 import { NotInstalled } from "./packages.ts";
 import type { Server } from "./server.ts";
 
-/** The environment variable whose URL is used instead of a server of our own. */
+/** The environment variables whose URLs are used instead of starting a server. */
 export const SERVICES = {
   redis: "NEVERTWICE_TEST_REDIS_URL",
   redisCluster: "NEVERTWICE_TEST_REDIS_CLUSTER_URL",

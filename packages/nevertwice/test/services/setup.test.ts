@@ -1,4 +1,4 @@
-/** What is given is used, and what cannot be had is said. */
+/** Tests the setup of the shared servers: a URL in the environment is used, and a missing program is reported. */
 import { expect, test, vi } from "vitest";
 import { SERVICES } from "./services.ts";
 import { setup } from "./setup.ts";

@@ -1,4 +1,7 @@
-/** Starts the servers that the tests of the stores share, once for a whole run, and ends them after it. */
+/**
+ * Starts the servers that the tests share, and ends them after the last test. Vitest calls it once for each project
+ * that names it, all in one process; the projects use one set of servers.
+ */
 import type { TestProject } from "vitest/node";
 import { startDynalite } from "./dynalite.ts";
 import { startMariadb } from "./mariadb.ts";
@@ -38,7 +41,26 @@ const START: Readonly<Record<ServiceName, (urlOf: UrlOf) => Promise<Shared>>> = 
   nats: () => startNats(),
 };
 
+interface SharedServers {
+  readonly services: Services;
+  stop(): Promise<void>;
+}
+
+/** Vitest loads this module anew for each project, so that a variable of the module would not be shared. */
+const shared = globalThis as { nevertwiceServers?: Promise<SharedServers>; nevertwiceProjects?: number };
+
 export async function setup({ provide }: Pick<TestProject, "provide">): Promise<() => Promise<void>> {
+  shared.nevertwiceProjects = (shared.nevertwiceProjects ?? 0) + 1;
+  shared.nevertwiceServers ??= startServers();
+  const { services, stop } = await shared.nevertwiceServers;
+  provide("services", services);
+  return async () => {
+    shared.nevertwiceProjects = (shared.nevertwiceProjects ?? 1) - 1;
+    if (shared.nevertwiceProjects === 0) await stop();
+  };
+}
+
+async function startServers(): Promise<SharedServers> {
   const names = Object.keys(SERVICES) as ServiceName[];
   const ours = names.filter((name) => !process.env[SERVICES[name]]);
   await installMissing([...ours.flatMap((name) => PROGRAMS[name]), "cc", "kcat", "openssl"]);
@@ -76,6 +98,5 @@ export async function setup({ provide }: Pick<TestProject, "provide">): Promise<
     throw failed.reason;
   }
   const services = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
-  provide("services", Object.fromEntries(services));
-  return stop;
+  return { services: Object.fromEntries(services), stop };
 }

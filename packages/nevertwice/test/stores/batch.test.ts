@@ -1,18 +1,18 @@
-/** Group commit, by itself: what goes together, what goes first, and what becomes of a write that fails or hangs. */
+/** Group commit without a store: which calls share a write, in which order, and what happens when a write fails or hangs. */
 import { afterEach, expect, test, vi } from "vitest";
-import { type BatchOptions, createBatch } from "../../src/stores/batch.ts";
+import { type CallBatchOptions, createBatch } from "../../src/stores/batch.ts";
 
 afterEach(() => void vi.useRealTimers());
 
 interface Flight {
   readonly calls: readonly string[];
-  /** Answers each call with its own text in capitals. */
+  /** Answers each call with its text in capitals. */
   land(answers?: readonly (string | undefined)[]): void;
   crash(error?: Error): void;
 }
 
-/** A batch whose writes land when the test says so. */
-function scene(options: Partial<BatchOptions<string, string>> = {}) {
+/** A batch whose writes finish when the test lets them. */
+function scene(options: Partial<CallBatchOptions<string, string>> = {}) {
   const flights: Flight[] = [];
   const alone: string[] = [];
   const batch = createBatch<string, string>({
@@ -37,7 +37,7 @@ function scene(options: Partial<BatchOptions<string, string>> = {}) {
 
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-test("an idle batch sends at once, and what comes meanwhile goes together in the next write", async () => {
+test("an idle batch sends a call at once, and calls that arrive meanwhile share the next write", async () => {
   const { batch, flights } = scene();
   const first = batch.run("a");
   await Promise.resolve();
@@ -54,7 +54,7 @@ test("an idle batch sends at once, and what comes meanwhile goes together in the
   expect(await Promise.all([second, third])).toEqual(["B", "C"]);
 });
 
-test("calls of one turn of the event loop share the first write", async () => {
+test("calls in one turn of the event loop share the first write", async () => {
   const { batch, flights } = scene();
   const answers = Promise.all([batch.run("a"), batch.run("b")]);
   await settled();
@@ -63,7 +63,7 @@ test("calls of one turn of the event loop share the first write", async () => {
   expect(await answers).toEqual(["A", "B"]);
 });
 
-test("urgent calls go before the others, in the order they came", async () => {
+test("urgent calls are sent first, in the order of their arrival", async () => {
   const { batch, flights } = scene({ isUrgent: (call) => call.startsWith("renew"), maxCalls: 3 });
   const done = Promise.all(["x", "claim 1", "claim 2", "renew 1", "renew 2"].map((call) => batch.run(call)));
   await settled();
@@ -75,7 +75,7 @@ test("urgent calls go before the others, in the order they came", async () => {
   await done;
 });
 
-test("a write takes no more calls and no more bytes than it may, and always one", async () => {
+test("a write contains at most maxCalls calls and maxBytes bytes, but always one call", async () => {
   const { batch, flights } = scene({ maxCalls: 3, maxBytes: 10, sizeOf: (call) => call.length });
   const done = Promise.all(["aaaa", "bbbb", "cccc", "d".repeat(99), "e", "f", "g", "h"].map(batch.run));
   const sent: string[][] = [];
@@ -88,7 +88,7 @@ test("a write takes no more calls and no more bytes than it may, and always one"
   expect(sent).toEqual([["aaaa", "bbbb"], ["cccc"], ["d".repeat(99)], ["e", "f", "g"], ["h"]]);
 });
 
-test("a call that cannot be judged fails by itself and takes nobody with it", async () => {
+test("a call whose size cannot be computed fails alone", async () => {
   const { batch, flights } = scene({
     sizeOf(call) {
       if (call === "bad") throw new Error("no size");
@@ -102,7 +102,7 @@ test("a call that cannot be judged fails by itself and takes nobody with it", as
   expect(await outcomes).toMatchObject([{ value: "A" }, { reason: { message: "no size" } }, { value: "B" }]);
 });
 
-test("as many writes as allowed are under way at once", async () => {
+test("at most maxFlights writes are in flight at once", async () => {
   const { batch, flights } = scene({ maxFlights: 2, maxCalls: 1 });
   const done = Promise.all(["a", "b", "c"].map(batch.run));
   await settled();
@@ -115,7 +115,7 @@ test("as many writes as allowed are under way at once", async () => {
   expect(await done).toEqual(["A", "B", "C"]);
 });
 
-test("calls of one id never share a write, and keep their order", async () => {
+test("calls with the same id never share a write, and keep their order", async () => {
   const { batch, flights } = scene({ idOf: (call) => call.slice(0, 1) });
   const done = Promise.all(["a1", "a2", "b1", "a3"].map(batch.run));
   const sent: (readonly string[] | undefined)[] = [];
@@ -128,11 +128,11 @@ test("calls of one id never share a write, and keep their order", async () => {
   expect(await done).toEqual(["A1", "A2", "B1", "A3"]);
 });
 
-test("a write that fails is repeated call by call: each caller gets its own answer or its own error", async () => {
+test("a failed write is repeated call by call, so each caller gets its own answer or error", async () => {
   const { batch, flights, alone } = scene();
   const outcomes = Promise.allSettled(["a", "poison", "b"].map(batch.run));
   await settled();
-  flights[0]?.crash(new Error("somebody's outcome was refused"));
+  flights[0]?.crash(new Error("an outcome was refused"));
   const [a, poison, b] = await outcomes;
   expect(a).toEqual({ status: "fulfilled", value: "a alone" });
   expect(poison).toMatchObject({ status: "rejected", reason: { message: "poison is poisoned" } });
@@ -140,7 +140,7 @@ test("a write that fails is repeated call by call: each caller gets its own answ
   expect(alone).toEqual(["a", "poison", "b"]);
 });
 
-test("a write of one call that fails tells its caller the error as it is", async () => {
+test("a failed write of one call rejects with its original error", async () => {
   const { batch, flights, alone } = scene();
   const only = batch.run("a");
   await settled();
@@ -149,7 +149,7 @@ test("a write of one call that fails tells its caller the error as it is", async
   expect(alone).toEqual([]);
 });
 
-test("a call that was not done is asked again in the next write, and after three writes alone", async () => {
+test("a call that was not carried out is repeated in the next write, and after three writes alone", async () => {
   const { batch, flights, alone } = scene();
   const done = Promise.all(["a", "b"].map(batch.run));
   await settled();
@@ -163,7 +163,7 @@ test("a call that was not done is asked again in the next write, and after three
   expect(alone).toEqual(["b"]);
 });
 
-test("a write that hangs holds nobody back for long, not even calls of its own ids", async () => {
+test("a write that hangs delays other calls only briefly, even those with its ids", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   const { batch, flights } = scene({ idOf: (call) => call.slice(0, 1) });
   const stuck = batch.run("a1");
@@ -176,7 +176,7 @@ test("a write that hangs holds nobody back for long, not even calls of its own i
   expect(flights[1]?.calls).toEqual(["b1", "a2"]);
   flights[1]?.land();
   expect(await others).toEqual(["A2", "B1"]);
-  // Its answer, when it comes at last, is its caller's all the same, and lets nobody else go twice.
+  // Its late answer still reaches its caller, and starts no other call a second time.
   const later = batch.run("a3");
   await settled();
   flights[0]?.land();
@@ -186,7 +186,7 @@ test("a write that hangs holds nobody back for long, not even calls of its own i
   expect(flights).toHaveLength(3);
 });
 
-test("ten thousand calls of one id are answered one write after the other, in order, without a long queue being walked", async () => {
+test("ten thousand calls with one id are answered in order, one write each, without scanning a long queue", async () => {
   const order: string[] = [];
   const batch = createBatch<string, string>({
     maxCalls: 256,
@@ -200,4 +200,17 @@ test("ten thousand calls of one id are answered one write after the other, in or
   const calls = Array.from({ length: 10_000 }, (_, index) => String(index));
   expect(await Promise.all(calls.map(batch.run))).toEqual(calls);
   expect(order).toEqual(calls);
+});
+
+test("a call that a slow write did not carry out is sent again, even if no other call arrives", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const { batch, flights } = scene();
+  const both = Promise.all([batch.run("a"), batch.run("b")]);
+  await settled();
+  vi.advanceTimersByTime(1_000);
+  flights[0]?.land(["A", undefined]);
+  await settled();
+  expect(flights[1]?.calls).toEqual(["b"]);
+  flights[1]?.land();
+  expect(await both).toEqual(["A", "B"]);
 });

@@ -1,11 +1,11 @@
-/** How many bytes a key takes whose outcome has a kilobyte: docs/stores.md says so for each store, and not less than it is. */
+/** Tests how many bytes a key takes whose outcome has a kilobyte: docs/stores.md says so for each store, and not less than it is. */
 import { randomUUID } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { ScanCommand } from "@aws-sdk/lib-dynamodb";
 import { expect, type TestContext, test } from "vitest";
 import { sqliteStore } from "../../dist/stores/sqlite.js";
 import { utf8Bytes } from "../../src/core/bytes.ts";
-import { identityOf } from "../../src/core/identity.ts";
+import { toIdentity } from "../../src/core/identity.ts";
 import type { Store } from "../../src/core/store.ts";
 import { dynamodbStore } from "../../src/stores/dynamodb.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
@@ -18,11 +18,11 @@ import { ioredis } from "./redis/clients.ts";
 import { scratchFiles } from "./sqlite/scratch.ts";
 
 const STORES = readFileSync(new URL("../../../../docs/stores.md", import.meta.url), "utf8");
-/** Enough that a page that is not full, or an extent, hardly counts. */
+/** Enough that a partly filled page or an extent hardly matters. */
 const KEYS = 4_000;
 const IN_FLIGHT = 100;
 
-/** Claims and completes so many keys as a guard would, with a fingerprint. */
+/** Claims and completes this many keys in the way of a guard, with a fingerprint. */
 async function fill(store: Store, keys = KEYS): Promise<readonly string[]> {
   const ids: string[] = [];
   const fingerprint = `1:${"f".repeat(64)}`;
@@ -30,7 +30,7 @@ async function fill(store: Store, keys = KEYS): Promise<readonly string[]> {
   async function lane(): Promise<void> {
     while (ids.length < keys) {
       const parts = { namespace: "shop", scope: "customer-17", operation: "charge", key: randomUUID() };
-      const { id } = identityOf(parts);
+      const { id } = toIdentity(parts);
       ids.push(id);
       const token = randomUUID();
       await store.claim({ id, parts, fingerprint, token, ...terms });
@@ -41,7 +41,7 @@ async function fill(store: Store, keys = KEYS): Promise<readonly string[]> {
   return ids;
 }
 
-/** How full pages are is a matter of luck, so the page says what it takes at most; it must not say far too much either. */
+/** Pages are filled to varying degrees, so the docs give a maximum; it must not be far too high either. */
 async function isWritten({ annotate }: TestContext, store: string, bytes: number): Promise<void> {
   await annotate(`${store}: ${Math.round(bytes)} bytes for a key with an outcome of a kilobyte`);
   const row = new RegExp(`^\\| ${store} \\|.*\\| ([\\d,]+) \\|$`, "m").exec(STORES)?.[1];
@@ -102,7 +102,7 @@ test("DynamoDB", async (context) => {
   await isWritten(context, "DynamoDB", bytes / ids.length);
 });
 
-/** As the service counts: names and texts in UTF-8, numbers about a byte for two digits and one more, truth values one. */
+/** Counts like the service: names and strings in UTF-8, numbers one byte for two digits plus one, booleans one. */
 function itemBytes(item: Record<string, unknown>): number {
   return Object.entries(item).reduce((sum, [name, value]) => sum + utf8Bytes(name) + valueBytes(value), 0);
 }

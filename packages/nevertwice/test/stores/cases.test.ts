@@ -1,4 +1,4 @@
-/** The helper that holds stores to the cases asks all of them, and its lists of exceptions are true. */
+/** Tests that the helper which runs the cases on stores runs all of them, and that its lists of exceptions are true. */
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { CLOCK_CANNOT_GO_BACK, describeStoreCases, NO_WATCH } from "./cases.ts";
@@ -9,7 +9,7 @@ describeStoreCases("a store whose clock is moved", () => {
 });
 
 describeStoreCases(
-  "a store that wakes nobody, in real time",
+  "a store without notifications, in real time",
   () => {
     const { watch, ...store } = memoryStore();
     return store;

@@ -1,15 +1,15 @@
-/** Holds a store to every published case, one test each. */
+/** Runs every published case against a store, one test each. */
 import { describe, expect, inject, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import { type StoreCase, type StoreUnderTest, storeCases } from "../../src/testing/store-cases.ts";
 import type { ServiceName } from "../services/services.ts";
 
-/** Names of cases, each with why it cannot be asked of a store. */
+/** Names of cases, each with the reason why a store cannot run it. */
 export type Without = Readonly<Record<string, string>>;
 
-const NOT_OURS = "the store's clock is its server's, which nobody moves here";
+const NOT_OURS = "the store uses the clock of its server, which this test does not move";
 
-/** For a store that is asked in real time. On a server with `clock: true` and an `advance` nothing is left out. */
+/** For a store that runs in real time. On a server with `clock: true` and an `advance`, no case is left out. */
 export const CLOCK_CANNOT_GO_BACK: Without = {
   "when the clock went back, the key is not handed over at once": NOT_OURS,
   "when the clock went back, the key can be had one lease after somebody asked": NOT_OURS,
@@ -18,7 +18,7 @@ export const CLOCK_CANNOT_GO_BACK: Without = {
   "a fence grows though the clock went back": NOT_OURS,
 };
 
-const WAITERS_POLL = "a store without `watch` wakes nobody: its waiters poll";
+const WAITERS_POLL = "a store without `watch` wakes no waiter: its waiters poll";
 
 export const NO_WATCH: Without = {
   "a waiter is woken by complete": WAITERS_POLL,
@@ -33,20 +33,20 @@ export const NO_WATCH: Without = {
   "a waiter that stopped is not woken, and the others still are": WAITERS_POLL,
 };
 
-/** For a store whose database removes what is past its time. */
+/** For a store whose database removes expired records itself. */
 export const COLLECTS_ITSELF: Without = {
-  "purge removes what is past its time": "the database does so itself, some time later",
+  "purge removes what is past its time": "the database does this itself, some time later",
 };
 
 export interface StoreCasesOptions {
-  /** The shared server that the store needs: where it cannot be had, every case is skipped and says why. */
+  /** The shared server that the store needs. If it is not available, every case is skipped with the reason. */
   readonly service?: ServiceName;
   /**
-   * Cases that cannot be asked of this store by its nature. They are no skipped tests, since in CI a skip is a failure;
-   * one test asks them all the same, and fails once one of them can be asked.
+   * Cases that this store cannot run by its nature. They are not skipped tests, since a skip is a failure in CI;
+   * one test runs them anyway, and fails if one of them passes.
    */
   readonly without?: Without;
-  /** For stores whose `advance` moves a clock that they share: the cases run one after another, not at once. */
+  /** For stores whose `advance` moves a shared clock: the cases run one after another. */
   readonly oneByOne?: boolean;
 }
 
@@ -58,22 +58,25 @@ export function describeStoreCases(title: string, create: Create, options: Store
   const cases = storeCases(create);
 
   describe(title, { concurrent: !oneByOne }, () => {
-    for (const asked of cases.filter(({ name }) => !(name in without)))
-      test(`${asked.guarantee}: ${asked.name}`, async ({ skip }) => {
+    for (const storeCase of cases.filter(({ name }) => !(name in without)))
+      test(`${storeCase.guarantee}: ${storeCase.name}`, async ({ skip }) => {
         if (typeof found !== "string") skip(found.skipped);
-        const answer = await asked.run();
+        const answer = await storeCase.run();
         if (answer) skip(answer.skipped);
       });
 
-    test("is asked every case that can be asked of it", async ({ skip }) => {
+    test("runs every case that it can run", async ({ skip }) => {
       if (typeof found !== "string") skip(found.skipped);
-      expect(await unaskable(cases, Object.keys(without))).toEqual(Object.keys(without));
+      expect(await casesThatSkip(cases, Object.keys(without))).toEqual(Object.keys(without));
     });
   });
 }
 
-/** Those of the names that are names of cases, and are skipped. */
-async function unaskable(cases: readonly StoreCase[], names: readonly string[]): Promise<readonly string[]> {
+/** The names that belong to cases and are skipped. */
+async function casesThatSkip(
+  cases: readonly StoreCase[],
+  names: readonly string[],
+): Promise<readonly string[]> {
   const skipped: string[] = [];
   for (const name of names) if (await cases.find((each) => each.name === name)?.run()) skipped.push(name);
   return skipped;

@@ -1,25 +1,25 @@
 /**
- * The published cases on dynalite, told what the service tells. Every case has a table of its own, since each purges by a
- * clock of its own; and they run one by one, since dynalite does one thing at a time.
+ * Tests the published cases on dynalite, behind the proxy that adds the current item to failed conditions. Every case has its own
+ * table, because each purges by its own clock. The cases run one by one, because dynalite does one thing at a time.
  */
 import type { DynamoDBDocumentClient } from "@aws-sdk/lib-dynamodb";
 import { afterAll, beforeAll, describe, inject } from "vitest";
 import { dynamodbStore } from "../../src/stores/dynamodb.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { describeStoreCases, NO_WATCH } from "./cases.ts";
+import { type ConditionProxy, conditionProxyServer } from "./dynamodb/condition-proxy.ts";
 import { clientOf, newTable } from "./dynamodb/tables.ts";
-import { type Telling, tellingServer } from "./dynamodb/telling.ts";
 
 describe("as the service answers", () => {
-  let telling: Telling & { stop(): void };
+  let proxy: ConditionProxy & { stop(): void };
   let client: DynamoDBDocumentClient;
   beforeAll(async () => {
-    telling = await tellingServer(String(inject("services").dynamodb));
-    client = clientOf(telling.url);
+    proxy = await conditionProxyServer(String(inject("services").dynamodb));
+    client = clientOf(proxy.url);
   });
   afterAll(() => {
     client.destroy();
-    telling.stop();
+    proxy.stop();
   });
 
   describeStoreCases(

@@ -1,16 +1,16 @@
-/** The DynamoDB store when the connection breaks, the service refuses, or the table is not as it should be. */
+/** Tests the DynamoDB store when the connection breaks, the service refuses, or the table is wrong. */
 
 import { randomUUID } from "node:crypto";
 import { CreateTableCommand } from "@aws-sdk/client-dynamodb";
 import { DynamoDBDocumentClient } from "@aws-sdk/lib-dynamodb";
 import { expect, type TestContext, test } from "vitest";
 import type { ClaimRequest, Store } from "../../src/core/store.ts";
-import { failure } from "../../src/stores/dynamodb/failures.ts";
+import { toStoreError } from "../../src/stores/dynamodb/errors.ts";
 import { type DynamodbClient, dynamodbStore, dynamodbTable } from "../../src/stores/dynamodb.ts";
 import { type Filter, startProxy } from "../services/proxy.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
+import { startConditionProxy } from "./dynamodb/condition-proxy.ts";
 import { clientOf, lowClient, newTable } from "./dynamodb/tables.ts";
-import { startTelling } from "./dynamodb/telling.ts";
 
 function claimOf(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
   return {
@@ -26,20 +26,20 @@ function claimOf(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
 
 const unavailable = { code: "unavailable", retryable: true };
 
-/** A store behind a proxy, which repeats nothing by itself unless it is told so, and one beside it. */
+/** A store behind a proxy, whose SDK makes `maxAttempts` attempts, and a second one directly on the service. */
 async function throughProxy(context: TestContext, maxAttempts = 1) {
   const url = sharedUrl(context, "dynamodb");
-  const beside = clientOf(url);
-  const table = await newTable(beside);
+  const direct = clientOf(url);
+  const table = await newTable(direct);
   const proxy = await startFor(context, () => startProxy(url));
   const client = clientOf(proxy.url, { maxAttempts });
   context.onTestFinished(() => {
     client.destroy();
-    beside.destroy();
+    direct.destroy();
   });
   const store = dynamodbStore({ client, table });
   await store.read("warm");
-  return { store, beside: dynamodbStore({ client: beside, table }), proxy };
+  return { store, direct: dynamodbStore({ client: direct, table }), proxy };
 }
 
 const asking =
@@ -48,11 +48,11 @@ const asking =
     chunk.includes(`.${operation}`);
 
 test("lost-reply: a claim whose reply was lost is recognised by its token", async (context) => {
-  const { store, beside, proxy } = await throughProxy(context);
+  const { store, direct, proxy } = await throughProxy(context);
   const request = claimOf("a");
   proxy.cutReply(1, asking("PutItem"));
   await expect(store.claim(request)).rejects.toMatchObject(unavailable);
-  const record = await beside.read(request.id);
+  const record = await direct.read(request.id);
   expect(record).toMatchObject({ token: request.token, state: "pending" });
   expect(await store.claim(request)).toEqual({
     status: "new",
@@ -90,7 +90,7 @@ const STEPS: Readonly<
 for (const [name, { asks, take }] of Object.entries(STEPS)) {
   for (const operation of asks) {
     for (const side of ["cutReply", "cutRequest"] as const) {
-      test(`lost-reply: ${name} is true when it is asked again (${operation}, ${side})`, async (context) => {
+      test(`lost-reply: ${name} is true when it is repeated (${operation}, ${side})`, async (context) => {
         const { store, proxy } = await throughProxy(context);
         const owner = claimOf("a");
         await store.claim(owner);
@@ -99,7 +99,7 @@ for (const [name, { asks, take }] of Object.entries(STEPS)) {
         expect(await take(store, owner.id, owner.token)).toBe(true);
       });
     }
-    test(`lost-reply: ${name} is true though the SDK asked again by itself (${operation})`, async (context) => {
+    test(`lost-reply: ${name} is true although the SDK itself repeated it (${operation})`, async (context) => {
       const { store, proxy } = await throughProxy(context, 3);
       const owner = claimOf("a");
       await store.claim(owner);
@@ -109,7 +109,7 @@ for (const [name, { asks, take }] of Object.entries(STEPS)) {
   }
 }
 
-test("lost-reply: a claim that the SDK asked for twice is new, once", async (context) => {
+test("lost-reply: a claim that the SDK sent twice is new once", async (context) => {
   const { store, proxy } = await throughProxy(context, 3);
   const request = claimOf("a");
   proxy.cutReply(1, asking("PutItem"));
@@ -117,12 +117,12 @@ test("lost-reply: a claim that the SDK asked for twice is new, once", async (con
   expect(await store.claim(claimOf("a"))).toMatchObject({ status: "pending" });
 });
 
-test("a write that stands in its own way is known by its mark, where the service tells", async (context) => {
+test("a repeated write recognises its own mark in the item that the service returns", async (context) => {
   const url = sharedUrl(context, "dynamodb");
   const plain = clientOf(url);
   const table = await newTable(plain);
-  const telling = await startTelling(context, url);
-  const proxy = await startFor(context, () => startProxy(telling.url));
+  const conditions = await startConditionProxy(context, url);
+  const proxy = await startFor(context, () => startProxy(conditions.url));
   const client = clientOf(proxy.url, { maxAttempts: 3 });
   context.onTestFinished(() => {
     client.destroy();
@@ -131,9 +131,9 @@ test("a write that stands in its own way is known by its mark, where the service
   const store = dynamodbStore({ client, table });
   await store.read("warm");
   proxy.cutReply(1, asking("PutItem"));
-  telling.asked.length = 0;
+  conditions.operations.length = 0;
   expect(await store.claim(claimOf("a"))).toMatchObject({ status: "new", number: 1 });
-  expect(telling.asked).toEqual(["PutItem", "PutItem"]);
+  expect(conditions.operations).toEqual(["PutItem", "PutItem"]);
 });
 
 test("a service that cannot be reached is unavailable, and the store works once it is back", async (context) => {
@@ -145,12 +145,42 @@ test("a service that cannot be reached is unavailable, and the store works once 
   expect(await store.claim(claimOf("a"))).toMatchObject({ status: "new" });
 });
 
-test("a port where nobody listens is unavailable", async () => {
+/** Each call of the store, with a signal that cancels it. */
+const CALLS: Readonly<Record<string, (store: Store, signal: AbortSignal) => Promise<unknown> | undefined>> = {
+  claim: (store, signal) => store.claim({ ...claimOf("a"), signal }),
+  complete: (store, signal) =>
+    store.complete({ id: "id-a", token: "t", outcome: "done", retentionMs: 1, signal }),
+  renew: (store, signal) => store.renew({ id: "id-a", token: "t", leaseMs: 1, signal }),
+  abandon: (store, signal) => store.abandon({ id: "id-a", token: "t", as: "released", signal }),
+  read: (store, signal) => store.read("id-a", { signal }),
+  forget: (store, signal) => store.forget?.({ id: "id-a", fence: 1, signal }),
+  list: (store, signal) => store.list?.({ namespace: "n", limit: 1, signal }),
+};
+
+for (const [name, call] of Object.entries(CALLS)) {
+  test(`stuck-store: a cancelled ${name} ends its request and closes its connection`, async (context) => {
+    const { store, proxy } = await throughProxy(context, 3);
+    expect(store.usesSignal).toBe(true);
+    proxy.hang();
+    const giveUp = new AbortController();
+    const before = proxy.requests;
+    const called = call(store, giveUp.signal);
+    const refused = expect(called).rejects.toMatchObject(unavailable);
+    await expect.poll(() => proxy.requests, { timeout: 15_000 }).toBeGreaterThan(before);
+    giveUp.abort();
+    await refused;
+    await expect.poll(() => proxy.connections, { timeout: 15_000 }).toBe(0);
+    proxy.heal();
+    expect(await store.claim(claimOf("b"))).toMatchObject({ status: "new" });
+  });
+}
+
+test("a port without a listener is unavailable", async () => {
   const client = clientOf("http://127.0.0.1:1", { maxAttempts: 1 });
   await expect(dynamodbStore({ client, table: "t" }).read("a")).rejects.toMatchObject(unavailable);
 });
 
-test("a table that is missing is store-unsafe, and says how to make it", async (context) => {
+test("a missing table is store-unsafe, and the message says how to create it", async (context) => {
   const client = clientOf(sharedUrl(context, "dynamodb"));
   context.onTestFinished(() => client.destroy());
   const store = dynamodbStore({ client, table: "nowhere" });
@@ -182,7 +212,7 @@ test("a table with another key is store-unsafe", async (context) => {
   await expect(store.read("a")).rejects.toMatchObject(wrong);
 });
 
-test("credentials that cannot be had are store-unsafe", async (context) => {
+test("missing credentials are store-unsafe", async (context) => {
   const client = DynamoDBDocumentClient.from(
     lowClient(sharedUrl(context, "dynamodb"), {
       credentials: async () => {
@@ -197,9 +227,10 @@ test("credentials that cannot be had are store-unsafe", async (context) => {
   });
 });
 
-test("what the service says is told apart: refused, throttled, broken, and anything else", () => {
+test("translates each error of the service to its code: refused, throttled, broken, and others", () => {
   const codeOf = (name: string, more: object = {}) =>
-    (failure(Object.assign(new Error("said"), { name }, more), "t") as { code?: string; name: string }).code;
+    (toStoreError(Object.assign(new Error("said"), { name }, more), "t") as { code?: string; name: string })
+      .code;
   for (const name of [
     "AccessDeniedException",
     "UnrecognizedClientException",
@@ -220,10 +251,11 @@ test("what the service says is told apart: refused, throttled, broken, and anyth
     expect(codeOf(name)).toBe("unavailable");
   expect(codeOf("Error", { code: "ECONNRESET" })).toBe("unavailable");
   expect(codeOf("Whatever", { $metadata: { httpStatusCode: 503 } })).toBe("unavailable");
-  expect(codeOf("ValidationException")).toBeUndefined();
+  expect(codeOf("ValidationException", { $metadata: { httpStatusCode: 400 } })).toBe("store-unsafe");
+  expect(codeOf("TypeError")).toBeUndefined();
 });
 
-test("what is no client, no table name, no clock or no such option is refused", () => {
+test("refuses a value that is not a client, table name or clock, and an unknown option", () => {
   const client: DynamodbClient = { send: async () => ({}) };
   const refused = (options: object) => {
     try {
@@ -246,3 +278,38 @@ test("what is no client, no table name, no clock or no such option is refused", 
   ])
     expect(refused(options)).toBe("options-invalid");
 });
+
+const LOOKS: Readonly<Record<string, (store: Store) => Promise<unknown>>> = {
+  read: async (store) => (await store.read("id-a"))?.state,
+  list: async (store) => (await store.list?.({ namespace: "n", limit: 5 }))?.records[0]?.state,
+  "a claim that is told what stands there": async (store) => (await store.claim(claimOf("a"))).status,
+  "a claim that holds": async (store) => (await store.claim(claimOf("a", { hold: true }))).status,
+  "a claim that takes over": async (store) => (await store.claim(claimOf("a", { takeover: 1 }))).status,
+};
+
+for (const [name, look] of Object.entries(LOOKS)) {
+  test(`${name}: a record that was renewed all the time is not seen as lapsed where answers are slow`, async (context) => {
+    const { url } = await startConditionProxy(context, sharedUrl(context, "dynamodb"));
+    const client = clientOf(url);
+    context.onTestFinished(() => client.destroy());
+    const table = await newTable(client);
+    let time = 1_000_000;
+    const clock = { now: () => time };
+    const owner = dynamodbStore({ client, table, clock });
+    const { id, token } = claimOf("a");
+    await owner.claim(claimOf("a", { token }));
+    // Each answer is under way for longer than the lease, which is renewed meanwhile.
+    const far: DynamodbClient = {
+      async send(command, options) {
+        const answer = client.send(command, options);
+        await answer.catch(() => {});
+        for (let renewals = 0; renewals < 4; renewals++) {
+          time += 30_000;
+          await owner.renew({ id, token, leaseMs: 60_000 });
+        }
+        return answer;
+      },
+    };
+    expect(await look(dynamodbStore({ client: far, table, clock }))).toBe("pending");
+  });
+}

@@ -1,4 +1,4 @@
-/** What the DynamoDB store adds to the contract: clocks that disagree, its round trips, its items and its lost races. */
+/** What the DynamoDB store adds to the contract: clocks that differ, its requests, its items, and lost races. */
 import { randomUUID } from "node:crypto";
 import { DynamoDBDocument, GetCommand, ScanCommand } from "@aws-sdk/lib-dynamodb";
 import { expect, type TestContext, test, vi } from "vitest";
@@ -7,8 +7,8 @@ import { createGuard } from "../../src/index.ts";
 import { dynamodbStore } from "../../src/stores/dynamodb.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { sharedUrl } from "../services/services.ts";
+import { startConditionProxy } from "./dynamodb/condition-proxy.ts";
 import { clientOf, lowClient, newTable } from "./dynamodb/tables.ts";
-import { startTelling } from "./dynamodb/telling.ts";
 
 async function newPlace(context: TestContext) {
   const url = sharedUrl(context, "dynamodb");
@@ -32,7 +32,7 @@ function claimOf(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
 const SKEW_MS = 5_000;
 
 for (const aheadMs of [-SKEW_MS, -2_500, -1, 0, 1, 2_500, SKEW_MS]) {
-  test(`clock-skew: a caller ${aheadMs} ms ahead takes nothing from an owner whose lease runs`, async (context) => {
+  test(`clock-skew: a caller ${aheadMs} ms ahead does not take over a running lease`, async (context) => {
     const { client, table } = await newPlace(context);
     const ours = manualClock();
     const theirs = manualClock(ours.now() + aheadMs);
@@ -45,7 +45,7 @@ for (const aheadMs of [-SKEW_MS, -2_500, -1, 0, 1, 2_500, SKEW_MS]) {
     const request = claimOf("a", { leaseMs: 30_000 });
     const { id, token } = request;
     await owner.claim(request);
-    // Renewed at a third, as a guard does, and asked for at every moment that could matter.
+    // Renewed after a third of the lease, as a guard does, and claimed at every moment that could matter.
     for (let thirds = 0; thirds < 5; thirds++) {
       expect(await other.claim(claimOf("a"))).toMatchObject({ status: "pending" });
       pass(9_999);
@@ -55,13 +55,13 @@ for (const aheadMs of [-SKEW_MS, -2_500, -1, 0, 1, 2_500, SKEW_MS]) {
     expect(await other.claim(claimOf("a"))).toMatchObject({ status: "pending" });
     pass(29_999);
     expect(await other.claim(claimOf("a"))).toMatchObject({ status: "pending" });
-    // The owner no longer believes in its lease from here on.
+    // From here on the owner knows that its lease has ended.
     pass(2 * SKEW_MS + 1);
     expect(await other.claim(claimOf("a"))).toMatchObject({ status: "new", number: 2, tookOver: true });
     expect(await owner.complete({ id, token, outcome: "late", retentionMs: 1_000 })).toBe(false);
   });
 
-  test(`clock-skew: a caller ${aheadMs} ms ahead sees and purges no outcome before its retention ends`, async (context) => {
+  test(`clock-skew: a caller ${aheadMs} ms ahead neither loses nor purges an outcome before its retention ends`, async (context) => {
     const { client, table } = await newPlace(context);
     const ours = manualClock();
     const theirs = manualClock(ours.now() + aheadMs);
@@ -78,7 +78,7 @@ for (const aheadMs of [-SKEW_MS, -2_500, -1, 0, 1, 2_500, SKEW_MS]) {
   });
 }
 
-test("clock-skew: many callers, clocks apart by up to the skew, never own a key two at a time", async (context) => {
+test("clock-skew: callers whose clocks differ by up to the skew never own a key at the same time", async (context) => {
   const { client, table } = await newPlace(context);
   const callers = Array.from({ length: 6 }, (_, i) => {
     const clock = manualClock(1_767_225_600_000 + i * 1_000);
@@ -91,7 +91,7 @@ test("clock-skew: many callers, clocks apart by up to the skew, never own a key 
     );
     answers.forEach((answer, i) => {
       if (answer.status !== "new") return;
-      // Nobody who claimed less than a lease ago, by the time that really passed, may have been overtaken.
+      // A caller that claimed less than a lease ago in real time must not have been overtaken.
       const believing = callers.filter(({ since }) => since >= 0 && now - since < 10_000);
       expect(believing).toEqual([]);
       Object.assign(callers[i] as object, { since: now });
@@ -102,7 +102,7 @@ test("clock-skew: many callers, clocks apart by up to the skew, never own a key 
   expect(callers.filter(({ since }) => since >= 0).length).toBeGreaterThan(1);
 });
 
-test("of eight claimers of each of fifty keys, on two clients, one owns it", async (context) => {
+test("each of fifty keys has one owner among eight claimers on two clients", async (context) => {
   const { url, client, table } = await newPlace(context);
   const other = clientOf(url);
   context.onTestFinished(() => other.destroy());
@@ -122,16 +122,16 @@ test("of eight claimers of each of fifty keys, on two clients, one owns it", asy
   }
 });
 
-test("every step asks for what it says, where the service tells what stands in its way", async (context) => {
+test("every step sends its documented requests when the service returns the current item", async (context) => {
   const { url, table } = await newPlace(context);
-  const telling = await startTelling(context, url);
-  const client = clientOf(telling.url);
+  const proxy = await startConditionProxy(context, url);
+  const client = clientOf(proxy.url);
   context.onTestFinished(() => client.destroy());
   const store = dynamodbStore({ client, table });
   const asked = async (step: () => Promise<unknown>): Promise<string> => {
-    telling.asked.length = 0;
+    proxy.operations.length = 0;
     await step();
-    return telling.asked.join(" ");
+    return proxy.operations.join(" ");
   };
   const first = claimOf("a");
   const { id, token } = first;
@@ -152,7 +152,7 @@ test("every step asks for what it says, where the service tells what stands in i
   expect(await asked(() => store.claim(claimOf("b")))).toBe("PutItem PutItem");
 });
 
-test("where the service does not tell, it is read: one request more", async (context) => {
+test("a step reads the item, with one more request, when the service does not return it", async (context) => {
   const { client, table } = await newPlace(context);
   const send = vi.spyOn(client, "send");
   const store = dynamodbStore({ client, table });
@@ -171,7 +171,7 @@ test("where the service does not tell, it is read: one request more", async (con
   expect(await asked(() => store.claim(claimOf("a")))).toBe("PutCommand GetCommand");
 });
 
-test("a DynamoDBDocument is used by its methods, and its translation settings do no harm", async (context) => {
+test("a DynamoDBDocument is called by its methods, and its translation options do no harm", async (context) => {
   const { url, table } = await newPlace(context);
   const client = DynamoDBDocument.from(lowClient(url), {
     marshallOptions: { convertEmptyValues: true, removeUndefinedValues: true },
@@ -190,7 +190,7 @@ test("a DynamoDBDocument is used by its methods, and its translation settings do
   expect(await store.claim(claimOf("a"))).toEqual({ status: "completed", outcome: "" });
 });
 
-test("an item goes by the table's own TTL after its time, and a held one does not", async (context) => {
+test("an item has a TTL after its retention ends, and a held one has none", async (context) => {
   const { client, table } = await newPlace(context);
   const clock = manualClock(1_767_225_600_000);
   const store = dynamodbStore({ client, table, clock });
@@ -214,7 +214,7 @@ test("an item goes by the table's own TTL after its time, and a held one does no
   expect(await purgeAt(held.id)).toBe(1_767_225_600 + 1 + 2 * 5);
 });
 
-test("a table that purges itself is not scanned for it", async (context) => {
+test("a table with TTL is not scanned by a purge", async (context) => {
   const { client, table } = await newPlace(context);
   const clock = manualClock();
   const store = dynamodbStore({ client, table, clock });
@@ -236,7 +236,7 @@ test("a table that purges itself is not scanned for it", async (context) => {
   expect(await dynamodbStore({ client, table, clock }).purge(10)).toEqual({ removed: 1, more: false });
 });
 
-test("a purge looks at a bite at a time, and goes on at once only where it finds something", async (context) => {
+test("a purge scans a limited number of items, and continues immediately only if it finds something", async (context) => {
   const { client, table } = await newPlace(context);
   const clock = manualClock();
   const store = dynamodbStore({ client, table, clock });
@@ -257,7 +257,7 @@ test("a purge looks at a bite at a time, and goes on at once only where it finds
   expect(removed).toBe(6);
 });
 
-test("a purge leaves what was claimed anew after it looked", async (context) => {
+test("a purge leaves a record that was claimed again after it was found", async (context) => {
   const { client, table } = await newPlace(context);
   const clock = manualClock();
   const store = dynamodbStore({ client, table, clock });
@@ -278,7 +278,7 @@ test("a purge leaves what was claimed anew after it looked", async (context) => 
   expect((await store.read(past.id))?.state).toBe("pending");
 });
 
-test("a list is paged past what a scan answers at once", async (context) => {
+test("a list continues past one page of a scan", async (context) => {
   const { client, table } = await newPlace(context);
   const store = dynamodbStore({ client, table });
   const outcome = "x".repeat(300_000);
@@ -298,7 +298,7 @@ test("a list is paged past what a scan answers at once", async (context) => {
   expect(seen.sort()).toEqual(ids);
 });
 
-test("an outcome as large as the store says, with parts as large as they may be, fits into an item", async (context) => {
+test("the largest outcome with the largest parts fits into an item", async (context) => {
   const { client, table } = await newPlace(context);
   const store = dynamodbStore({ client, table });
   const part = "\u00e9".repeat(512);
@@ -319,7 +319,7 @@ test("an outcome as large as the store says, with parts as large as they may be,
   await guard.close();
 });
 
-test("a store that is closed asks nothing more, and leaves the client to its owner", async (context) => {
+test("a closed store sends no requests, and does not destroy the client", async (context) => {
   const { client, table } = await newPlace(context);
   const store = dynamodbStore({ client, table });
   await store.claim(claimOf("a"));

@@ -1,4 +1,4 @@
-/** `guardFromEnv` on real servers: a URL in the environment is all that production needs. */
+/** Tests `guardFromEnv` on real servers: a URL in the environment is all that production needs. */
 import { expect, test } from "vitest";
 import { guardFromEnv } from "../../src/env/index.ts";
 import type { Store } from "../../src/index.ts";
@@ -6,7 +6,7 @@ import { freePort } from "../services/ports.ts";
 import { type ServiceName, sharedUrl } from "../services/services.ts";
 
 for (const service of ["redis", "postgres"] as const satisfies readonly ServiceName[]) {
-  test(`in production, guards of two processes share ${service}, and each closes what it opened`, async (context) => {
+  test(`in production, two guards from one environment share ${service}, and each closes the connections that it opened`, async (context) => {
     const env = {
       NODE_ENV: "production",
       NEVERTWICE_STORE_URL: sharedUrl(context, service),
@@ -33,7 +33,7 @@ for (const service of ["redis", "postgres"] as const satisfies readonly ServiceN
   });
 }
 
-test("a store that is away is refused or gone on without, as the environment says", async () => {
+test("when the store is unreachable, the guard refuses or proceeds according to the environment", async () => {
   const url = `redis://user:hunter2@127.0.0.1:${await freePort()}`;
   const answers: string[][] = [];
   for (const onUnavailable of ["refuse", "proceed"]) {

@@ -1,4 +1,4 @@
-/** Locks on real servers: clients and processes of their own, and holders that are killed or cut off. Needs the build. */
+/** Tests locks on real servers: clients and processes of their own, and holders that are killed or cut off. Needs the build. */
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -23,7 +23,7 @@ const BUILD = new URL("../../dist/", import.meta.url).href;
 
 const failure = (code: ErrorCode) => expect.objectContaining({ code });
 
-/** Where a test's locks live: a database of its own, or names of its own. */
+/** Where the locks of a test are: in a separate database, or under separate names. */
 const SERVERS: Readonly<Record<string, (context: TestContext) => Promise<string>>> = {
   Redis: async (context) => {
     const url = sharedUrl(context, "redis");
@@ -36,7 +36,7 @@ const SERVERS: Readonly<Record<string, (context: TestContext) => Promise<string>
   },
 };
 
-/** A guard over a connection of its own. */
+/** A guard with its own connection. */
 async function connect(
   context: TestContext,
   url: string,
@@ -68,7 +68,7 @@ function start(context: TestContext, act: string, url: string, ...rest: readonly
   };
 }
 
-/** A section that lasts until it is told to end. */
+/** A critical section that lasts until the test ends it. */
 function hold(guard: Guard, name: string, leaseMs = 60_000) {
   let leave = (_value: string) => {};
   let enter = (_lock: Lock) => {};
@@ -94,7 +94,7 @@ const isGrowing = (fences: readonly number[]) =>
 
 for (const [server, urlFor] of Object.entries(SERVERS)) {
   describe.concurrent(`on ${server}`, () => {
-    test("clients never overlap, wait for each other, and see fences that only grow", async (context) => {
+    test("clients never overlap, wait for each other, and see growing fences", async (context) => {
       const url = await urlFor(context);
       const guards = await Promise.all(Array.from({ length: 4 }, () => connect(context, url)));
       const fences: number[] = [];
@@ -105,7 +105,7 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
         await sleep(fences.length % 3);
         inside--;
       };
-      // Two callers a client: those of one client share a look-out.
+      // Two callers a client: callers of one client share a watch.
       const callers = [...guards, ...guards].map(async (guard) => {
         for (let i = 0; i < 8; i++) await guard.exclusive("shared", section, { waitMs: 15_000 });
       });
@@ -114,7 +114,7 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
       expect(isGrowing(fences)).toBe(true);
     });
 
-    test("processes never overlap, and see fences that only grow", async (context) => {
+    test("processes never overlap, and see growing fences", async (context) => {
       const url = await urlFor(context);
       const folder = await mkdtemp(join(tmpdir(), "nevertwice-exclusive-"));
       context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -125,11 +125,11 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
       expect(isGrowing(fences)).toBe(true);
     });
 
-    test("a waiter is woken by the release, long before it would look by itself", async (context) => {
+    test("a release wakes a waiter long before its next poll", async (context) => {
       const url = await urlFor(context);
       const [one, other] = [await connect(context, url), await connect(context, url)];
       const delays: number[] = [];
-      // The machine may be busy with something else once, or twice.
+      // A busy machine may be slow once or twice.
       for (let round = 0; round < 5 && !delays.some((ms) => ms < 500); round++) {
         const first = hold(one, "woken");
         await first.entered;
@@ -143,7 +143,7 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
       expect(Math.min(...delays)).toBeLessThan(500);
     });
 
-    test("a lock is free at once when its work has ended, however it ended", async (context) => {
+    test("a lock is free as soon as its work ends, whether it succeeds or fails", async (context) => {
       const url = await urlFor(context);
       const [one, other] = [await connect(context, url), await connect(context, url)];
       const error = new Error("no paper");
@@ -154,7 +154,7 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
       await expect(nested).rejects.toEqual(failure("pending"));
     });
 
-    test("a holder that is killed keeps the others out until its lease has ended, and no longer", async (context) => {
+    test("a killed holder keeps the others out until its lease ends, and no longer", async (context) => {
       const url = await urlFor(context);
       const guard = await connect(context, url);
       const { child, next } = start(context, "hold", url);
@@ -167,7 +167,7 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
       );
     });
 
-    test("a holder that is cut off knows it, is overtaken by a higher fence, and cannot free what is not its own", async (context) => {
+    test("a disconnected holder notices it, is overtaken with a higher fence, and cannot release its successor's lock", async (context) => {
       const url = await urlFor(context);
       const cut = { isCut: false };
       const old = await connect(context, url, (store) => {

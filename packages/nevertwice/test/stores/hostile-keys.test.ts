@@ -1,4 +1,4 @@
-/** Keys, owners and operations made to break out of a query, a pattern or a path: to every store they are only text. */
+/** Tests that keys, owners and operations made to break out of a query, a pattern or a path: to every store they are only text. */
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -87,16 +87,18 @@ const OPEN: Readonly<Record<string, (context: TestContext) => Promise<Store>>> =
 
 describe.concurrent("hostile texts", () => {
   for (const [name, open] of Object.entries(OPEN)) {
-    test(`SC-03 are records of their own, come back as they are, and touch no other: on ${name}`, async (context) => {
+    test(`SC-03 get separate records, are returned unchanged, and affect no other record: on ${name}`, async (context) => {
       const store = await open(context);
       const namespace = randomUUID();
-      const guard = createGuard({ store, namespace, purgeEveryMs: 0 });
+      // A busy machine may take longer than the default for one call.
+      const guard = createGuard({ store, namespace, purgeEveryMs: 0, storeTimeoutMs: 30_000 });
       const victim = { operation: "pay", scope: "victim", key: "victim" };
       await guard.run(victim, () => "of the victim");
       const subjects = HOSTILE.flatMap((text) => [
         { operation: "pay", scope: "victim", key: text },
         { operation: "pay", scope: text, key: "victim" },
-        { operation: text, scope: "victim", key: "victim" },
+        // Such an operation is reserved for the library, and refused.
+        ...(text.startsWith("nevertwice:") ? [] : [{ operation: text, scope: "victim", key: "victim" }]),
       ]);
       await Promise.all(
         subjects.map(async (subject) => {
@@ -110,7 +112,7 @@ describe.concurrent("hostile texts", () => {
           expect(await guard.read(subject)).toMatchObject({ ...subject, state: "completed" });
         }),
       );
-      // Nor is an owner who is called like a pattern everybody.
+      // An owner whose name is a pattern does not match all owners.
       for (const scope of ["%", "*", "_", "' OR '1'='1"])
         expect(await guard.forget({ scope })).toEqual({ forgotten: 1, inFlight: 0 });
       expect(await guard.read(victim)).toMatchObject({ ...victim, state: "completed" });

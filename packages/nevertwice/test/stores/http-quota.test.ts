@@ -1,4 +1,4 @@
-/** The quota of the HTTP layer, shared by processes that have connections of their own to one server. */
+/** Tests the quota of the HTTP layer, shared by guards that have connections of their own to one server. */
 import { randomUUID } from "node:crypto";
 import { expect, type TestContext, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
@@ -45,7 +45,7 @@ const QUOTA = 320;
 const BLOCK = 5;
 
 test.for(GROUNDS)(
-  "on %s five processes let no more keys through than the quota, and all but a block each",
+  "on %s five guards together admit at most the quota, and at least the quota minus one block for each guard",
   async ([, ground], context) => {
     const { open } = await ground(context);
     const layers = Array.from({ length: 5 }, () => layerOn(open(), { quota: QUOTA }));
@@ -54,14 +54,14 @@ test.for(GROUNDS)(
     expect(through).toBeGreaterThanOrEqual(QUOTA - layers.length * BLOCK);
     expect(counts).toEqual({ 201: through, 429: 800 - through });
     const replays = await flood(layers, QUOTA, (i) => ({ key: `key-${i}` }));
-    // Every process answers for the keys that any of them has let through, and runs nothing for them.
+    // Every guard replays the keys that any of them admitted, and runs nothing for them.
     expect(replays.through).toBe(through);
     expect(replays.counts[201]).toBeGreaterThan(0);
   },
 );
 
 test.for(GROUNDS)(
-  "on %s two processes share the limits of all owners together",
+  "on %s two guards share the limits for all owners together",
   async ([, ground], context) => {
     const { open } = await ground(context);
     const limits = { keys: 10, bytes: 10_000, totalKeys: 50, totalBytes: 1_000_000 };
@@ -72,7 +72,7 @@ test.for(GROUNDS)(
 );
 
 test.for(GROUNDS)(
-  "on %s a twin that counts for itself alone lets more through, so these tests would find it",
+  "on %s a twin that does not share its count admits more keys, so these tests would catch it",
   async ([, ground], context) => {
     const { open } = await ground(context);
     const twins = Array.from({ length: 2 }, () =>
@@ -83,7 +83,7 @@ test.for(GROUNDS)(
 );
 
 test.for(GROUNDS)(
-  "on %s a first request takes two trips and a replay one while a block has something left",
+  "on %s a first request takes two round trips and a replay one while the block has keys left",
   async ([protocol, ground], context) => {
     const { open, proxy } = await ground(context);
     const layer = layerOn(open(), { quota: { keys: 6_400, bytes: 64_000_000, totalKeys: 64_000 } });

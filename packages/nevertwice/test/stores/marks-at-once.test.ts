@@ -1,4 +1,4 @@
-/** Many callers mark the same work at the same moment, through two guards: one is told that it was first, none fails. */
+/** Tests that many callers mark the same work at the same moment, through two guards: one is told that it was first, none fails. */
 import { describe, expect, type TestContext, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
@@ -9,11 +9,11 @@ const CALLERS = 60;
 const ROUNDS = 3;
 const BATCHES = 40;
 const BATCH_SIZE = 25;
-/** Stores without a push are asked again and again, which takes longer on a busy machine. */
+/** Stores without notifications are polled, which takes longer on a busy machine. */
 const PATIENCE = { waitMs: 60_000, storeTimeoutMs: 60_000 };
 const TIMEOUT = { timeout: 60_000 };
 
-/** Two stores on the same records, as two processes have them. */
+/** Two stores on the same records, like those of two processes. */
 type Pair = readonly [name: string, open: (context: TestContext) => Promise<readonly [Store, Store]>];
 
 const PAIRS: readonly Pair[] = [
@@ -38,37 +38,33 @@ describe.for(PAIRS)("on %s", ([, open]) => {
     const [one, other] = await open(context);
     const guards = [
       createGuard({ store: one, purgeEveryMs: 0, ...PATIENCE }),
-      // A guard that refuses what is under way: its marks wait all the same.
+      // Marks wait even on a guard that refuses pending work.
       createGuard({ store: other, purgeEveryMs: 0, ...PATIENCE, onPending: "reject" }),
     ] as const;
     context.onTestFinished(async () => void (await Promise.all(guards.map((guard) => guard.close()))));
     return guards;
   }
 
-  test(
-    "one of sixty simultaneous marks is first, and the others are told false",
-    TIMEOUT,
-    async (context) => {
-      const guards = await twoGuards(context);
-      for (let round = 0; round < ROUNDS; round++) {
-        const event = { operation: "event", key: `evt-${round}` };
-        const asked = Array.from({ length: CALLERS }, (_, i) => (guards[i % 2] as Guard).mark(event));
-        const answers = await Promise.all(asked);
-        expect(answers.filter((isFirst) => isFirst)).toHaveLength(1);
-        expect(await guards[0].seen(event)).toBe(true);
-      }
-    },
-  );
+  test("one of sixty simultaneous marks is first, and the others return false", TIMEOUT, async (context) => {
+    const guards = await twoGuards(context);
+    for (let round = 0; round < ROUNDS; round++) {
+      const event = { operation: "event", key: `evt-${round}` };
+      const asked = Array.from({ length: CALLERS }, (_, i) => (guards[i % 2] as Guard).mark(event));
+      const answers = await Promise.all(asked);
+      expect(answers.filter((isFirst) => isFirst)).toHaveLength(1);
+      expect(await guards[0].seen(event)).toBe(true);
+    }
+  });
 
   test(
-    "forty batches of the same marks, in different orders, share the firsts and none fails",
+    "forty batches of the same marks in different orders get each first mark once, and none fails",
     TIMEOUT,
     async (context) => {
       const guards = await twoGuards(context);
       const events = Array.from({ length: BATCH_SIZE }, (_, i) => ({ operation: "event", key: `evt-${i}` }));
       const firsts: string[] = [];
       const markAll = async (_: unknown, i: number) => {
-        // Each batch begins elsewhere, every second one runs backwards, and each repeats its first mark at its end.
+        // Each batch starts at another mark, every second one is reversed, and each repeats its first mark at the end.
         const rotated = [...events.slice(i % BATCH_SIZE), ...events.slice(0, i % BATCH_SIZE)];
         const ordered = i % 2 === 0 ? rotated : rotated.reverse();
         const batch = [...ordered, ...ordered.slice(0, 1)];

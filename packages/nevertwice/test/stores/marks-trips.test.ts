@@ -1,10 +1,10 @@
-/** How often a thousand checks, claims and completions that come together go to the server. */
+/** Tests how often a thousand checks, claims and completions that come together go to the server. */
 import { randomUUID } from "node:crypto";
 import { expect, onTestFinished, type TestContext, test } from "vitest";
 import { createEngine } from "../../src/core/engine.ts";
 import type { Store } from "../../src/core/store.ts";
-import { type Claimed, claimsOf } from "../../src/functions/claim.ts";
-import { marksOf } from "../../src/functions/mark.ts";
+import { type Claimed, createClaimMethods } from "../../src/functions/claim.ts";
+import { createMarks } from "../../src/functions/mark.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
 import { redisStore } from "../../src/stores/redis.ts";
 import { type FaultProxy, startProxy } from "../services/proxy.ts";
@@ -41,16 +41,16 @@ const GROUNDS = [
 ] as const;
 
 const COUNT = 1_000;
-/** Thirty-two travel together at most; the rest is for batches that were not full when they left. */
+/** At most thirty-two calls share a round trip; the rest allows for batches that were not full. */
 const FEW = 100;
 
 test.for(GROUNDS)(
-  "on %s a thousand checks, claims and completions take few trips",
+  "on %s a thousand checks, claims and completions take few round trips",
   async ([protocol, ground], context) => {
     const { store, proxy } = await ground(context);
     const guard = createEngine({ store, purgeEveryMs: 0 });
-    const { seen, seenBatch, markBatch } = marksOf(guard, () => {});
-    const { claimBatch } = claimsOf(guard);
+    const { seen, seenBatch, markBatch } = createMarks(guard, () => {});
+    const { claimBatch } = createClaimMethods(guard);
     const scope = randomUUID();
     const subjects = Array.from({ length: COUNT }, (_, i) => ({
       operation: "bill",
@@ -84,7 +84,7 @@ test.for(GROUNDS)(
 );
 
 test.for(GROUNDS)(
-  "on %s records that are read together are each one's own, in order",
+  "on %s each caller gets its own record when many are read together",
   async ([protocol, ground], context) => {
     const { store, proxy } = await ground(context);
     const guard = createEngine({ store, purgeEveryMs: 0 });
@@ -109,7 +109,7 @@ test.for(GROUNDS)(
   },
 );
 
-test("on redis what is wrong with one record that is read fails its own caller and no neighbour", async (context) => {
+test("on redis a damaged record fails only its own caller when many are read together", async (context) => {
   const client = ioredis(sharedUrl(context, "redis"));
   const prefix = `${randomUUID()}:`;
   const store = redisStore({ client, prefix });

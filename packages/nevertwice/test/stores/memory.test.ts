@@ -1,4 +1,4 @@
-/** What the memory store adds to the contract: bounds, and no timers. The contract itself is in the store cases. */
+/** What the memory store adds to the contract: a maximum size, and no timers. The store cases test the contract. */
 import { afterEach, expect, test, vi } from "vitest";
 import type { ClaimRequest } from "../../src/core/store.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
@@ -19,7 +19,7 @@ function claim(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
   };
 }
 
-test("a full store refuses new keys with store-full and forgets nothing that is owed", async () => {
+test("a full store refuses new keys with store-full and evicts nothing", async () => {
   const store = memoryStore({ clock: manualClock(), maxRecords: 2 });
   await store.claim(claim("a"));
   await store.claim(claim("b"));
@@ -29,7 +29,7 @@ test("a full store refuses new keys with store-full and forgets nothing that is 
   expect(await store.claim(claim("a", { token: "other" }))).toMatchObject({ status: "pending" });
 });
 
-test("a full store makes room by removing a record past its time, and by nothing else", async () => {
+test("a full store makes room only by removing an expired record", async () => {
   const clock = manualClock();
   const store = memoryStore({ clock, maxRecords: 2 });
   await store.claim(claim("a"));
@@ -40,7 +40,7 @@ test("a full store makes room by removing a record past its time, and by nothing
   expect((await store.read("id-b"))?.state).toBe("lapsed");
 });
 
-test("purge looks at no more records than it was allowed, and gets through them lap by lap", async () => {
+test("purge looks at no more records than its limit, and reaches all of them over several calls", async () => {
   const clock = manualClock();
   const store = memoryStore({ clock });
   for (let i = 0; i < 1_000; i++) await store.claim(claim(`k${i}`));
@@ -55,7 +55,7 @@ test("purge looks at no more records than it was allowed, and gets through them 
   expect(await store.purge(100)).toEqual({ removed: 0, more: false });
 });
 
-test("it keeps no timer, and a retention of 400 days is 400 days", async () => {
+test("uses no timer, and a retention of 400 days lasts 400 days", async () => {
   const setTimer = vi.spyOn(globalThis, "setTimeout");
   const setRepeating = vi.spyOn(globalThis, "setInterval");
   const clock = manualClock();
@@ -71,7 +71,7 @@ test("it keeps no timer, and a retention of 400 days is 400 days", async () => {
   expect(setRepeating).not.toHaveBeenCalled();
 });
 
-test("fences are one store-wide sequence: they grow across keys, and do not start over when a key does", async () => {
+test("fences are one sequence per store: they grow across keys and when a key starts again", async () => {
   const clock = manualClock(1_700_000_000_000);
   const store = memoryStore({ clock });
   const fenceOf = async (key: string, token: string) => {

@@ -1,6 +1,6 @@
 /**
- * The published cases on MariaDB: with a pool as it is by default, with one that is set up to be in the way, and on a
- * server whose clock is moved.
+ * Tests the published cases on MariaDB: with a default pool, with a pool whose every option differs from the default, and on a
+ * server whose clock the tests move.
  */
 import { createPool, type Pool } from "mysql2/promise";
 import { afterAll, beforeAll, describe, inject } from "vitest";
@@ -12,7 +12,7 @@ import { CLOCK_CANNOT_GO_BACK, describeStoreCases, NO_WATCH } from "./cases.ts";
 const pools: Pool[] = [];
 afterAll(() => Promise.all(pools.map((pool) => pool.end())));
 
-/** One pool for all cases, made by the first. */
+/** One pool for all cases, created by the first. */
 function casesOver(createPoolOn: (url: string) => Pool) {
   let pool: Pool | undefined;
   return async () => {
@@ -34,7 +34,7 @@ describeStoreCases(
   { service: "mysql", without },
 );
 
-/** Everything that a pool may be told about text, numbers, rows and counts, each the other way round. */
+/** Every pool option about text, numbers, rows and counts, each set to its other value. */
 function contraryPool(uri: string): Pool {
   const pool = createPool({
     uri,
@@ -55,11 +55,10 @@ function contraryPool(uri: string): Pool {
   return pool;
 }
 
-describeStoreCases(
-  "mysqlStore on MariaDB, over a pool with every setting against it",
-  casesOver(contraryPool),
-  { service: "mysql", without },
-);
+describeStoreCases("mysqlStore on MariaDB, with every pool option changed", casesOver(contraryPool), {
+  service: "mysql",
+  without,
+});
 
 describe("with a clock that can be moved", () => {
   let server: Server;

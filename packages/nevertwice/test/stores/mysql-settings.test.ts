@@ -1,7 +1,8 @@
-/** What the doctor says of a MySQL or MariaDB server. */
+/** Tests what the doctor reports about a MySQL or MariaDB server. */
 import { expect, test } from "vitest";
 import { diagnose } from "../../src/core/doctor.ts";
-import { judge } from "../../src/stores/mysql/settings.ts";
+import { createGuard } from "../../src/index.ts";
+import { judgeDurability } from "../../src/stores/mysql/durability.ts";
 import { mysqlStore } from "../../src/stores/mysql.ts";
 import { startMariadb } from "../services/mariadb.ts";
 import { startFor } from "../services/services.ts";
@@ -23,6 +24,26 @@ test("the doctor reads the settings of a live server as they change", async (con
   expect((await diagnose(store)).refused).toContain("ENGINE = InnoDB");
 });
 
+test("a guard checks its requirements again when its connections are new", {
+  timeout: 120_000,
+}, async (context) => {
+  const server = await startFor(context, () => startMariadb());
+  const pool = poolOn(context, server.url);
+  const store = mysqlStore({ client: pool });
+  await store.migrate();
+  const guard = createGuard({ store, namespace: "n", require: "power-loss" });
+  expect(await guard.run({ operation: "o", key: "a" }, () => "done")).toBe("done");
+  await poolOn(context, server.url).query("SET GLOBAL innodb_flush_log_at_trx_commit = 0");
+  // Like a failover: the next call needs a new connection.
+  const connections = await Promise.all(Array.from({ length: 10 }, () => pool.getConnection()));
+  for (const connection of connections) connection.destroy();
+  await expect(guard.run({ operation: "o", key: "b" }, () => "done")).rejects.toMatchObject({
+    code: "store-unsafe",
+    message: expect.stringContaining("innodb_flush_log_at_trx_commit = 0"),
+  });
+  await guard.close();
+});
+
 const INNODB = [{ name: "nevertwice_records", engine: "InnoDB" }];
 
 const SAFE = {
@@ -36,7 +57,7 @@ const SAFE = {
 };
 
 test("a server that flushes every commit survives power loss, and no server survives failover", () => {
-  const { title, survives, refused, notes } = judge(SAFE, INNODB);
+  const { title, survives, refused, notes } = judgeDurability(SAFE, INNODB);
   expect(title).toBe("MySQL 8.4.3, innodb_flush_log_at_trx_commit = 1");
   expect(Object.values(survives).map((finding) => finding.survives)).toEqual(["yes", "yes", "yes", "no"]);
   expect(refused).toBeUndefined();
@@ -44,7 +65,8 @@ test("a server that flushes every commit survives power loss, and no server surv
 });
 
 test("each setting that loses commits is named, with what to set", () => {
-  const powerLoss = (change: object) => judge({ ...SAFE, ...change }, INNODB).survives["power-loss"];
+  const powerLoss = (change: object) =>
+    judgeDurability({ ...SAFE, ...change }, INNODB).survives["power-loss"];
   expect(powerLoss({ innodb_flush_log_at_trx_commit: "3" }).survives).toBe("yes");
   expect(powerLoss({ innodb_doublewrite: "OFF" })).toMatchObject({
     survives: "no",
@@ -58,10 +80,12 @@ test("each setting that loses commits is named, with what to set", () => {
   });
 });
 
-test("Galera is told to lose commits, and replication by statement to disagree", () => {
-  expect(judge({ ...SAFE, wsrep_on: "ON" }, INNODB).survives.failover).toMatchObject({
+test("reports that Galera loses commits, and that statement replication computes other deadlines", () => {
+  expect(judgeDurability({ ...SAFE, wsrep_on: "ON" }, INNODB).survives.failover).toMatchObject({
     survives: "no",
     because: expect.stringContaining("Galera"),
   });
-  expect(judge({ ...SAFE, binlog_format: "STATEMENT" }, INNODB).notes.join()).toContain("STATEMENT");
+  expect(judgeDurability({ ...SAFE, binlog_format: "STATEMENT" }, INNODB).notes.join()).toContain(
+    "STATEMENT",
+  );
 });

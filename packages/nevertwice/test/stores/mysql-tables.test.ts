@@ -1,4 +1,4 @@
-/** The tables of the MySQL store: made once, by however many, brought up to date, and refused where they are not ours. */
+/** Tests the tables of the MySQL store: created once by any number of processes, migrated, and refused in a wrong version. */
 import type { Pool, RowDataPacket } from "mysql2/promise";
 import { expect, test } from "vitest";
 import { migrationSql, mysqlStore } from "../../src/stores/mysql.ts";
@@ -24,7 +24,7 @@ async function shapeOf(pool: Pool): Promise<unknown> {
   return [...shapes, versions.map(({ version }) => version)];
 }
 
-test("ten migrations at once make the tables once", async (context) => {
+test("ten migrations at once create the tables once", async (context) => {
   const url = await newDatabase(context);
   const stores = Array.from({ length: 10 }, () =>
     mysqlStore({ client: poolOn(context, url, { connectionLimit: 2 }) }),
@@ -34,7 +34,7 @@ test("ten migrations at once make the tables once", async (context) => {
   expect(answers.filter(({ status }) => status === "new")).toHaveLength(1);
 });
 
-test("a migration waits for one that is under way", async (context) => {
+test("a migration waits for one that is running", async (context) => {
   const url = await newDatabase(context);
   const busy = await poolOn(context, url).getConnection();
   await busy.query(LOCK_SQL);
@@ -51,7 +51,7 @@ test("a migration waits for one that is under way", async (context) => {
   await migrating;
 });
 
-test("a migration that is run again changes nothing", async (context) => {
+test("a repeated migration changes nothing", async (context) => {
   const { pool, store } = await newStore(context);
   await store.claim(claimOf("a"));
   const before = await shapeOf(pool);
@@ -60,7 +60,7 @@ test("a migration that is run again changes nothing", async (context) => {
   expect((await store.read("id-a"))?.state).toBe("pending");
 });
 
-test("the SQL that is printed makes the same tables by hand", async (context) => {
+test("the statements of migrationSql create the same tables", async (context) => {
   const { pool } = await newStore(context);
   const byHand = poolOn(context, await newDatabase(context));
   for (const statement of migrationSql().split(";\n"))
@@ -69,7 +69,7 @@ test("the SQL that is printed makes the same tables by hand", async (context) =>
   expect(await mysqlStore({ client: byHand }).claim(claimOf("a"))).toMatchObject({ status: "new" });
 });
 
-test("the version before is refused, and brought up to date with its records", async (context) => {
+test("the previous version is refused, and migrate keeps its records", async (context) => {
   const pool = poolOn(context, await newDatabase(context));
   const [first] = MIGRATIONS;
   await pool.query(VERSIONS_TABLE);
@@ -83,13 +83,15 @@ test("the version before is refused, and brought up to date with its records", a
   const store = mysqlStore({ client: pool });
   await expect(store.claim(claimOf("a"))).rejects.toMatchObject({
     code: "store-unsafe",
-    message: expect.stringContaining("have version 1, and this nevertwice needs 2. Run migrate() once"),
+    message: expect.stringContaining(
+      "have version 1; this version of nevertwice needs 2. Run migrate() once",
+    ),
   });
   await store.migrate();
   expect(await store.claim(claimOf("a"))).toEqual({ status: "completed", outcome: "done" });
 });
 
-test("a migration that died in the middle is finished by the next", async (context) => {
+test("the next migration finishes one that crashed in the middle", async (context) => {
   const { pool, store } = await newStore(context);
   const whole = await shapeOf(pool);
   await store.claim(claimOf("a"));
@@ -102,21 +104,23 @@ test("a migration that died in the middle is finished by the next", async (conte
   expect((await store.read("id-a"))?.state).toBe("pending");
 });
 
-test("a newer version is refused, also by migrate, and nothing is changed", async (context) => {
+test("a newer version is refused, by migrate too, and nothing is changed", async (context) => {
   const { pool } = await newStore(context);
   await pool.query(versionReachedSql(99));
   const before = await shapeOf(pool);
   const store = mysqlStore({ client: pool });
   const newer = {
     code: "store-unsafe",
-    message: expect.stringContaining("have version 99, and this nevertwice knows 2. Upgrade nevertwice"),
+    message: expect.stringContaining(
+      "have version 99; this version of nevertwice knows 2. Upgrade nevertwice",
+    ),
   };
   await expect(store.claim(claimOf("a"))).rejects.toMatchObject(newer);
   await expect(store.migrate()).rejects.toMatchObject(newer);
   expect(await shapeOf(pool)).toEqual(before);
 });
 
-test("a purge and a page find what they look for by an index, however full the table is", async (context) => {
+test("a purge and a page use an index in a large table", async (context) => {
   const { pool } = await newStore(context);
   await pool.query(
     "INSERT INTO nevertwice_records (id, mark, namespace, state, token, spent, fence, number, hold, took_over, " +

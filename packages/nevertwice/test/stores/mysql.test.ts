@@ -1,4 +1,4 @@
-/** What the MySQL store adds to the contract: its round trips, its clock, its lost races, and what it takes. */
+/** What the MySQL store adds to the contract: its round trips, its clock, lost races, and the limits of its values. */
 import { randomUUID } from "node:crypto";
 import * as callbacks from "mysql2";
 import type { Pool } from "mysql2/promise";
@@ -9,9 +9,27 @@ import { type MysqlClient, mysqlStore } from "../../src/stores/mysql.ts";
 import { startMariadb } from "../services/mariadb.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startFor } from "../services/services.ts";
-import { claimOf, newStore, poolOn, poolTelling } from "./mysql/pools.ts";
+import { claimOf, newStore, poolOn, poolRunningFirst } from "./mysql/pools.ts";
 
-test("every step takes the round trips that it says, and each is one statement", async (context) => {
+/** The pool, with an action before each statement of the store. */
+function clientWith(pool: Pool, before: (sql: string) => Promise<void>): MysqlClient {
+  return {
+    query: (options) => pool.query(options),
+    async getConnection() {
+      const connection = await pool.getConnection();
+      return {
+        async query(options) {
+          await before(options.sql);
+          return connection.query(options);
+        },
+        release: () => connection.release(),
+        destroy: () => connection.destroy(),
+      };
+    },
+  };
+}
+
+test("every step takes its documented round trips, each of one statement", async (context) => {
   const { url, store: prepared } = await newStore(context);
   const proxy = await startFor(context, () => startProxy(url));
   const store = mysqlStore({ client: poolOn(context, proxy.url) });
@@ -30,9 +48,10 @@ test("every step takes the round trips that it says, and each is one statement",
   expect(await trips(() => store.claim(claimOf("a")))).toBe(1);
   expect(await trips(() => store.renew({ id, token, leaseMs: 60_000 }))).toBe(2);
   expect(await trips(() => store.complete({ id, token, outcome: "done", retentionMs: 1_000 }))).toBe(2);
-  expect(await trips(() => store.complete({ id, token, outcome: "done", retentionMs: 1_000 }))).toBe(1);
-  expect(await trips(() => store.claim(claimOf("a")))).toBe(1);
-  expect(await trips(() => store.read(id))).toBe(1);
+  // A server without a binary log shows an outcome before it is on disk, so a replay makes one more commit.
+  expect(await trips(() => store.complete({ id, token, outcome: "done", retentionMs: 1_000 }))).toBe(2);
+  expect(await trips(() => store.claim(claimOf("a")))).toBe(2);
+  expect(await trips(() => store.read(id))).toBe(2);
   const other = claimOf("b");
   await prepared.claim(other);
   expect(await trips(() => store.abandon({ id: other.id, token: other.token, as: "unknown" }))).toBe(2);
@@ -41,15 +60,20 @@ test("every step takes the round trips that it says, and each is one statement",
   expect(counter.names.every((name) => name === "Query")).toBe(true);
 });
 
-test("what decides about the server is asked once, however many calls are the first", async (context) => {
-  const { pool } = await newStore(context);
-  const query = vi.spyOn(pool, "query");
-  const store = mysqlStore({ client: pool });
+test("checks the server once per connection, even when many calls are the first", async (context) => {
+  const { url } = await newStore(context);
+  const proxy = await startFor(context, () => startProxy(url));
+  const store = mysqlStore({ client: poolOn(context, proxy.url, { connectionLimit: 3 }) });
+  const counter = proxy.countRequests("mysql");
   await Promise.all(Array.from({ length: 20 }, (_, i) => store.read(`id-${i}`)));
-  expect(query).toHaveBeenCalledTimes(22);
+  const isQuery = (name: string) => name === "Query";
+  // One for the version of the tables, one for each connection, and the twenty reads.
+  expect(counter.names.filter(isQuery)).toHaveLength(1 + 3 + 20);
 });
 
-test("of eight claimers of each of fifty keys, on two pools, one owns it", async (context) => {
+test("each of fifty keys has one owner among eight claimers on two pools", {
+  timeout: 120_000,
+}, async (context) => {
   const { url, store } = await newStore(context);
   const stores = [store, mysqlStore({ client: poolOn(context, url, { flags: ["-FOUND_ROWS"] }) })];
   const keys = Array.from({ length: 50 }, () => randomUUID());
@@ -67,19 +91,15 @@ test("of eight claimers of each of fifty keys, on two pools, one owns it", async
   }
 });
 
-test("a step that is overtaken between its read and its write decides anew", async (context) => {
+test("a step that is overtaken between its read and its write decides again", async (context) => {
   const { pool, store } = await newStore(context);
   const owner = claimOf("a");
   const { id, token } = owner;
   await store.claim(owner);
   const racing = { once: async () => {} };
-  const client: MysqlClient = {
-    getConnection: () => pool.getConnection(),
-    async query(options) {
-      if (/^(UPDATE|INSERT|DELETE)/.test(options.sql)) await racing.once();
-      return pool.query(options);
-    },
-  };
+  const client = clientWith(pool, async (sql) => {
+    if (/^(UPDATE|INSERT|DELETE)/.test(sql)) await racing.once();
+  });
   const late = mysqlStore({ client });
   const meanwhile = (action: () => Promise<unknown>) => {
     racing.once = async () => {
@@ -99,22 +119,18 @@ test("a step that is overtaken between its read and its write decides anew", asy
   expect(await late.claim(first)).toMatchObject({ status: "pending" });
 });
 
-test("a race that is lost again and again ends as unavailable, never as new", async (context) => {
+test("a step that loses every race ends as unavailable, never as new", async (context) => {
   const { pool, store } = await newStore(context);
   await store.claim(claimOf("a", { token: "owner" }));
   await store.abandon({ id: "id-a", token: "owner", as: "unknown" });
-  const client: MysqlClient = {
-    getConnection: () => pool.getConnection(),
-    query: async (options) => {
-      if (options.sql.startsWith("UPDATE"))
-        await pool.query("UPDATE nevertwice_records SET mark = UUID() WHERE id = 'id-a'");
-      return pool.query(options);
-    },
-  };
+  const client = clientWith(pool, async (sql) => {
+    if (sql.startsWith("UPDATE"))
+      await pool.query("UPDATE nevertwice_records SET mark = UUID() WHERE id = 'id-a'");
+  });
   await expect(mysqlStore({ client }).claim(claimOf("a"))).rejects.toMatchObject({ code: "unavailable" });
 });
 
-test("a lease counts from the write, not from before the wait for its row", async (context) => {
+test("a lease counts from the write, not from the start of the wait for its row", async (context) => {
   const { pool, store } = await newStore(context);
   const owner = claimOf("a", { leaseMs: 1_000 });
   await store.claim(owner);
@@ -131,12 +147,12 @@ test("a lease counts from the write, not from before the wait for its row", asyn
   expect(record?.leaseLeftMs).toBeLessThanOrEqual(60_000);
 });
 
-test("a lock that is waited for too long is tried again", async (context) => {
+test("a step is repeated when a lock wait times out", async (context) => {
   const { url, store } = await newStore(context);
   const owner = claimOf("a");
   await store.claim(owner);
   const impatient = mysqlStore({
-    client: poolTelling(context, url, "SET SESSION innodb_lock_wait_timeout = 1"),
+    client: poolRunningFirst(context, url, "SET SESSION innodb_lock_wait_timeout = 1"),
   });
   const blocker = await poolOn(context, url).getConnection();
   await blocker.beginTransaction();
@@ -149,10 +165,10 @@ test("a lock that is waited for too long is tried again", async (context) => {
   expect(await completed).toBe(true);
 });
 
-test("callers in different time zones see one clock", async (context) => {
+test("callers in different time zones use the same clock", async (context) => {
   const { url, store } = await newStore(context);
-  const east = mysqlStore({ client: poolTelling(context, url, "SET SESSION time_zone = '+13:00'") });
-  const west = mysqlStore({ client: poolTelling(context, url, "SET SESSION time_zone = '-12:00'") });
+  const east = mysqlStore({ client: poolRunningFirst(context, url, "SET SESSION time_zone = '+13:00'") });
+  const west = mysqlStore({ client: poolRunningFirst(context, url, "SET SESSION time_zone = '-12:00'") });
   await east.claim(claimOf("a"));
   const seen = await Promise.all([east, west, store].map((each) => each.read("id-a")));
   for (const record of seen) {
@@ -162,7 +178,7 @@ test("callers in different time zones see one clock", async (context) => {
   expect(Math.abs((seen[0]?.claimedAt ?? 0) - Date.now())).toBeLessThan(5_000);
 });
 
-test("the hour that the end of summer time gives twice is two hours", async (context) => {
+test("the hour that repeats at the end of summer time counts as two hours", async (context) => {
   vi.stubEnv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3");
   const server = await startFor(context, () => startMariadb({ clock: true }));
   server.stepClock(Date.UTC(2027, 9, 31, 0, 30) - Date.now());
@@ -181,7 +197,7 @@ test("the hour that the end of summer time gives twice is two hours", async (con
   expect(await store.claim(claimOf("a"))).toMatchObject({ status: "new", tookOver: true });
 });
 
-test("an outcome that does not fit into a packet is refused, and a guard completes it as not kept", async (context) => {
+test("an outcome too large for a packet is refused, and a guard completes it as not kept", async (context) => {
   const settings = { "max-allowed-packet": 524_288 };
   const server = await startFor(context, () => startMariadb({ settings }));
   const store = mysqlStore({ client: poolOn(context, server.url) });
@@ -205,24 +221,20 @@ test("an outcome that does not fit into a packet is refused, and a guard complet
   await guard.close();
 });
 
-test("a purge leaves what was claimed anew after it looked", async (context) => {
+test("a purge leaves a record that was claimed again after it was found", async (context) => {
   const { pool, store } = await newStore(context);
   const past = claimOf("a");
   await store.claim(past);
   await store.complete({ id: past.id, token: past.token, outcome: "done", retentionMs: 1 });
   await new Promise((resolve) => setTimeout(resolve, 20));
-  const client: MysqlClient = {
-    getConnection: () => pool.getConnection(),
-    query: async (options) => {
-      if (options.sql.startsWith("DELETE")) await store.claim(claimOf("a"));
-      return pool.query(options);
-    },
-  };
+  const client = clientWith(pool, async (sql) => {
+    if (sql.startsWith("DELETE")) await store.claim(claimOf("a"));
+  });
   expect(await mysqlStore({ client }).purge(10)).toEqual({ removed: 0, more: false });
   expect((await store.read(past.id))?.state).toBe("pending");
 });
 
-test("ids and tokens that a collation calls equal are different", async (context) => {
+test("ids and tokens that a collation treats as equal stay distinct", async (context) => {
   const { store } = await newStore(context);
   const alike = ["a", "A", "a ", "\u00e1", "a\u0301", "\u00aa"];
   for (const id of alike) expect(await store.claim({ ...claimOf("a"), id })).toMatchObject({ status: "new" });
@@ -233,7 +245,7 @@ test("ids and tokens that a collation calls equal are different", async (context
     expect(await store.renew({ id: owner.id, token, leaseMs: 1_000 })).toBe(false);
 });
 
-test("ids that are too long to keep whole are refused", async (context) => {
+test("ids that are too long are refused", async (context) => {
   const { store } = await newStore(context);
   await expect(store.claim({ ...claimOf("a"), id: "i".repeat(256) })).rejects.toMatchObject({
     code: "options-invalid",
@@ -241,13 +253,13 @@ test("ids that are too long to keep whole are refused", async (context) => {
   expect(await store.claim({ ...claimOf("a"), id: "i".repeat(255) })).toMatchObject({ status: "new" });
 });
 
-test("closing the store leaves the pool to its owner", async (context) => {
+test("closing the store does not end the pool", async (context) => {
   const { pool, store } = await newStore(context);
   await store.close();
   await expect(pool.query("SELECT 1")).resolves.toBeDefined();
 });
 
-test("a single connection is refused, and so is what is no pool of promises", async (context) => {
+test("a single connection is refused, and so is a value that is not a pool of promises", async (context) => {
   const { url, pool } = await newStore(context);
   const connection = await pool.getConnection();
   const withCallbacks = callbacks.createPool({ uri: url });

@@ -1,4 +1,4 @@
-/** `openStore`: a URL is all that is needed, and one that is wrong says so without telling its password. */
+/** `openStore` needs only a URL. The error about a wrong URL does not contain its password. */
 import { execFile } from "node:child_process";
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -19,7 +19,7 @@ async function temporaryFolder(): Promise<string> {
   return folder;
 }
 
-/** Work runs once over two guards on two stores of this URL, which are closed with their clients. */
+/** Runs work once over two guards on two stores of this URL, and closes them with their clients. */
 async function runsOnceOn(url: string, isShared = true): Promise<void> {
   const request = { operation: "open", key: `${Math.random()}` };
   let runs = 0;
@@ -43,7 +43,7 @@ const CLAIM = {
   hold: false,
 };
 
-test("memory: opens a memory store of its own each time", async () => {
+test("memory: opens a new memory store each time", async () => {
   const [one, other] = [await openStore("memory:"), await openStore("memory:")];
   expect(await one.claim({ ...CLAIM, id: "a" })).toMatchObject({ status: "new" });
   expect(await other.claim({ ...CLAIM, id: "a" })).toMatchObject({ status: "new" });
@@ -64,7 +64,7 @@ const SERVED: readonly (readonly [string, ServiceName, (url: string) => string])
   ["postgresql:// is the same", "postgres", (url) => url.replace(/^postgres(ql)?:/, "postgresql:")],
   ["postgres:// with prepare=false opens behind PgBouncer", "pgbouncer", (url) => `${url}?prepare=false`],
   ["redis:// opens", "redis", (url) => url],
-  ["redis:// opens with a prefix of its own", "redis", (url) => `${url}?prefix=open:`],
+  ["redis:// opens with a prefix", "redis", (url) => `${url}?prefix=open:`],
   ["redis+cluster:// opens", "redisCluster", (url) => url.replace(/^redis(\+cluster)?:/, "redis+cluster:")],
   ["mysql:// migrates and opens", "mysql", (url) => url],
 ];
@@ -85,32 +85,32 @@ test("dynamodb://region/table opens", async (context) => {
 
 test.each([
   ["", "the store's URL"],
-  ["nonsense", /no store's URL.*memory:.*dynamodb:/],
-  ["mongodb://user:secret@host/db", /no store's URL/],
+  ["nonsense", /not a store URL.*memory:.*dynamodb:/],
+  ["mongodb://user:secret@host/db", /not a store URL/],
   ["sqlite:", /names no file/],
   ["sqlite:./a.db?synchronous=off", /synchronous=off; it must be full or normal/],
   ["sqlite:./a.db?nosuch=1", /names no file|nosuch/],
   ["dynamodb://eu-west-1", /names no table/],
-  ["redis+cluster://", /no cluster's URL/],
+  ["redis+cluster://", /not the URL of a cluster/],
   ["postgres://user:secret@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],
   ["postgres://user:p@secret/w@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],
   ["postgres://user:a/secret?b@127.0.0.1:1/db?prepare=maybe", /is malformed/],
-  ["user:secret@host", /no store's URL/],
+  ["user:secret@host", /not a store URL/],
   ["mysql://root:secret@host:port/x", /is malformed/],
-  ["redis+cluster://user:secret@", /no cluster's URL/],
-])("%j is refused with what is wrong about it, and never with its password", async (url, why) => {
+  ["redis+cluster://user:secret@", /not the URL of a cluster/],
+])("%j is refused with the reason, and the message never contains its password", async (url, why) => {
   const error = await openStore(url).catch((thrown) => thrown);
   expect(error).toMatchObject({ code: "options-invalid" });
   expect(error.message).toMatch(why);
   expect(error.message).not.toContain("secret");
 });
 
-test("an option that nobody knows is refused", async () => {
+test("an unknown option is refused", async () => {
   const options = { migrat: false } as object;
   await expect(openStore("memory:", options)).rejects.toMatchObject({ code: "options-invalid" });
 });
 
-test("a server that is away says so when its tables are to be migrated, and leaves nothing open", async () => {
+test("an unreachable server fails when its tables are migrated, and no connection stays open", async () => {
   await expect(openStore("postgres://user:secret@127.0.0.1:1/db")).rejects.toMatchObject({
     code: "unavailable",
     message: expect.not.stringContaining("secret"),
@@ -123,7 +123,7 @@ test.each([
   ["redis+cluster://h", "npm install ioredis"],
   ["mysql://h/db", "npm install mysql2"],
   ["dynamodb://eu-west-1/t", "npm install @aws-sdk/client-dynamodb @aws-sdk/lib-dynamodb"],
-])("%s without its driver is driver-missing and says what to install", async (url, install) => {
+])("%s without its driver throws driver-missing and names the package to install", async (url, install) => {
   const folder = await temporaryFolder();
   await cp(DIST, join(folder, "dist"), { recursive: true });
   await cp(join(DIST, "../package.json"), join(folder, "package.json"));

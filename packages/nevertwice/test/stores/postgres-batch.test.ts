@@ -1,4 +1,4 @@
-/** Group commit on Postgres: what goes together, what must not, and what a caller sees of its neighbours. */
+/** Tests group commit on Postgres: what goes together, what must not, and what a caller sees of its neighbours. */
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from "vitest";
@@ -13,7 +13,7 @@ let url: string;
 let proxy: FaultProxy;
 let pool: pg.Pool;
 let store: PostgresStore;
-/** Another process, as it were. */
+/** Represents another process. */
 let otherPool: pg.Pool;
 let other: PostgresStore;
 
@@ -46,7 +46,7 @@ function statuses(answers: readonly ClaimAnswer[]): Record<string, number> {
 
 const keysOf = (count: number) => Array.from({ length: count }, () => randomUUID());
 
-test("a first call takes two round trips, a replay one", async () => {
+test("a first call takes two round trips, and a replay one", async () => {
   const claim = claimOf();
   const first = proxy.countRequests("postgres");
   expect(await store.claim(claim)).toMatchObject({ status: "new" });
@@ -57,7 +57,7 @@ test("a first call takes two round trips, a replay one", async () => {
   expect(replay.count).toBe(1);
 });
 
-test("calls that come while a write is in flight go together in the next one", async () => {
+test("calls that arrive while a write is in flight share the next one", async () => {
   const claims = keysOf(100).map((key) => claimOf(key));
   const messages = proxy.countRequests("postgres");
   const answers = await Promise.all(claims.map((claim) => store.claim(claim)));
@@ -65,7 +65,7 @@ test("calls that come while a write is in flight go together in the next one", a
   expect(messages.count).toBeLessThanOrEqual(4);
 });
 
-test("ten thousand claims of one key at once have one owner, and are no ten thousand statements", async () => {
+test("ten thousand simultaneous claims of one key have one owner, and take few statements", async () => {
   const claims = Array.from({ length: 10_000 }, () => claimOf("one key of ten thousand"));
   const messages = proxy.countRequests("postgres");
   const answers = await Promise.all(claims.map((claim) => store.claim(claim)));
@@ -73,9 +73,9 @@ test("ten thousand claims of one key at once have one owner, and are no ten thou
   expect(messages.count).toBeLessThan(500);
 });
 
-test("of claims of one key in one statement the owner that is told is the owner that is written", async () => {
+test("of several claims of one key in one statement, the caller that gets the claim is the owner in the record", async () => {
   for (let round = 0; round < 20; round++) {
-    // Once as a new key, once as a released one.
+    // First with a new key, then with a released one.
     for (let life = 0; life < 2; life++) {
       const claims = Array.from({ length: 30 }, () => claimOf(`shared ${round}`));
       const answers = await Promise.all(claims.map((claim) => store.claim(claim)));
@@ -86,7 +86,7 @@ test("of claims of one key in one statement the owner that is told is the owner 
   }
 });
 
-test("a thousand replays of a large outcome carry it once a statement", async () => {
+test("a thousand replays of a large outcome transfer it once for each statement", async () => {
   const claim = claimOf();
   const outcome = "x".repeat(100_000);
   await store.claim(claim);
@@ -99,7 +99,7 @@ test("a thousand replays of a large outcome carry it once a statement", async ()
   expect(proxy.bytesToClient - before).toBeLessThan(5_000_000);
 });
 
-test("claims of one key in one statement are each judged by their own fingerprint and token", async () => {
+test("each of several claims of one key in one statement is decided by its own fingerprint and token", async () => {
   const key = randomUUID();
   const owner = claimOf(key, { fingerprint: "1:aa" });
   await store.claim(owner);
@@ -122,7 +122,7 @@ test("claims of one key in one statement are each judged by their own fingerprin
   ]);
 });
 
-test("of an owner's completions that come at once the first counts, and all are answered yes", async () => {
+test("of simultaneous completions by one owner, the first counts and all return true", async () => {
   const claim = claimOf();
   await store.claim(claim);
   const outcomes = ["first", "second", "third"];
@@ -131,7 +131,7 @@ test("of an owner's completions that come at once the first counts, and all are 
   expect(await store.read(claim.id)).toMatchObject({ state: "completed", outcome: "first" });
 });
 
-test("a poisoned outcome fails its own call, and its neighbours are completed", async () => {
+test("an outcome that Postgres refuses fails only its own call, and the other calls complete", async () => {
   const claims = keysOf(20).map((key) => claimOf(key));
   await Promise.all(claims.map((claim) => store.claim(claim)));
   const answers = await Promise.allSettled(
@@ -140,22 +140,25 @@ test("a poisoned outcome fails its own call, and its neighbours are completed", 
     ),
   );
   expect(answers.map(({ status }) => status === "fulfilled")).toEqual(claims.map((_, index) => index !== 7));
-  expect(answers[7]).toMatchObject({ reason: { code: "22021" } });
+  expect(answers[7]).toMatchObject({ reason: { code: "store-unsafe", cause: { code: "22021" } } });
   const records = await Promise.all(claims.map(({ id }) => store.read(id)));
   expect(records.map((record) => record?.outcome)).toEqual(
     claims.map((_, index) => (index === 7 ? undefined : `outcome ${index}`)),
   );
 });
 
-test("an id that no index takes fails its own call, and its neighbours are claimed", async () => {
+test("an id that is too long for the index fails only its own call, and the other calls get their claims", async () => {
   const long = Array.from({ length: 400 }, () => randomUUID()).join("");
   const claims = [...keysOf(10).map((key) => claimOf(key)), claimOf("long", { id: long })];
   const answers = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
   expect(answers.slice(0, 10).every(({ status }) => status === "fulfilled")).toBe(true);
-  expect(answers[10]).toMatchObject({ status: "rejected", reason: { code: "54000" } });
+  expect(answers[10]).toMatchObject({
+    status: "rejected",
+    reason: { code: "store-unsafe", cause: { code: "54000" } },
+  });
 });
 
-test("outcomes of many megabytes go in several statements, and all are kept", async () => {
+test("outcomes of many megabytes are sent in several statements, and all are stored", async () => {
   const claims = keysOf(12).map((key) => claimOf(key));
   await Promise.all(claims.map((claim) => store.claim(claim)));
   const outcomeOf = (index: number) => `${index}`.repeat(1_000_000);
@@ -166,7 +169,7 @@ test("outcomes of many megabytes go in several statements, and all are kept", as
   expect((await store.read(claims[11]?.id ?? ""))?.outcome).toBe(outcomeOf(11));
 });
 
-test("two processes that claim the same keys in opposite order have one owner for each", async () => {
+test("two clients that claim the same keys in opposite order get one owner for each key", async () => {
   for (let round = 0; round < 5; round++) {
     const keys = keysOf(300);
     const [ours, theirs] = await Promise.all([
@@ -179,7 +182,7 @@ test("two processes that claim the same keys in opposite order have one owner fo
   }
 });
 
-test("two processes that settle and take over the same keys in opposite order never lock each other out", async () => {
+test("two clients that settle and take over the same keys in opposite order never deadlock", async () => {
   for (let round = 0; round < 5; round++) {
     const claims = keysOf(200).map((key) => claimOf(key, { leaseMs: 1 }));
     await Promise.all(claims.map((claim) => store.claim(claim)));
@@ -189,13 +192,13 @@ test("two processes that settle and take over the same keys in opposite order ne
       Promise.all(rivals.toReversed().map((rival) => other.claim(rival))),
     ]);
     taken.reverse();
-    // Either the owner was in time, or its successor has the key: never both, never neither.
+    // Either the owner was in time or its successor has the key; never both and never neither.
     for (const [index, isDone] of completed.entries())
       expect(taken[index]?.status).toBe(isDone ? "completed" : "new");
   }
 });
 
-test("a batch whose COMMIT is not heard of is repeated call by call, and every claim is recognised", async () => {
+test("a batch whose COMMIT is not answered is repeated call by call, and every claim is recognised", async () => {
   const claims = keysOf(50).map((key) => claimOf(key));
   proxy.cutReply(1, (chunk) => chunk.includes(claims[0]?.id ?? ""));
   const answers = await Promise.all(claims.map((claim) => store.claim(claim)));
@@ -207,7 +210,7 @@ test("a batch whose COMMIT is not heard of is repeated call by call, and every c
   );
 });
 
-test("a key that somebody's transaction has locked holds up no other", async () => {
+test("a key that another transaction has locked delays no other key", async () => {
   const claims = keysOf(20).map((key) => claimOf(key));
   await Promise.all(claims.map((claim) => store.claim(claim)));
   const blocker = await otherPool.connect();
@@ -222,14 +225,14 @@ test("a key that somebody's transaction has locked holds up no other", async () 
   });
   await until(() => done.length === 19);
   expect(done).not.toContain(3);
-  // It was skipped, and the batch went on: nothing was repeated call by call.
+  // The batch skipped it and continued: nothing was repeated call by call.
   expect(messages.count).toBeLessThan(10);
   await blocker.query("COMMIT");
   blocker.release();
   expect((await Promise.all(completing)).every(Boolean)).toBe(true);
 });
 
-test("a key that is locked for longer than one wait is waited for again", async () => {
+test("the store waits again for a key that is locked longer than one lock timeout", async () => {
   const claim = claimOf();
   await store.claim(claim);
   const blocker = await otherPool.connect();
@@ -242,7 +245,7 @@ test("a key that is locked for longer than one wait is waited for again", async 
   expect(await completing).toBe(true);
 });
 
-test("a claim that waited for its row is judged and dated by the time after the wait", async () => {
+test("a claim that waited for its row uses the time after the wait", async () => {
   const before = claimOf();
   await store.claim(before);
   await store.abandon({ id: before.id, token: before.token, as: "released" });
@@ -260,7 +263,7 @@ test("a claim that waited for its row is judged and dated by the time after the 
   expect((await store.read(before.id))?.claimedAt).toBeGreaterThanOrEqual(Math.floor(rows[0]?.now ?? 0));
 });
 
-test("a deadlock and a serialization failure are repeated, and not told", async () => {
+test("a deadlock and a serialization failure are repeated, and not reported", async () => {
   const apart = await createDatabase(serverUrl as string);
   const client = poolOf(apart);
   const unlucky = postgresStore({ client });
@@ -282,7 +285,7 @@ test("a deadlock and a serialization failure are repeated, and not told", async 
   await client.end();
 });
 
-test("a key that stays locked is unavailable, and uses up no connection", async () => {
+test("a key that stays locked is unavailable, and occupies no connection", async () => {
   const claim = claimOf();
   await store.claim(claim);
   const blocker = await otherPool.connect();
@@ -290,9 +293,9 @@ test("a key that stays locked is unavailable, and uses up no connection", async 
   await blocker.query("SELECT FROM nevertwice_records WHERE id = $1 FOR UPDATE", [claim.id]);
   await expect(store.complete(completionOf(claim))).rejects.toMatchObject({
     code: "unavailable",
-    message: expect.stringContaining("locked by somebody's open transaction"),
+    message: expect.stringContaining("another open transaction holds a lock"),
   });
-  // A claim that only looks does not wait at all.
+  // A claim that writes nothing does not wait at all.
   expect(await store.claim(claimOf(claim.parts.key))).toMatchObject({ status: "pending" });
   await blocker.query("ROLLBACK");
   blocker.release();
@@ -304,7 +307,7 @@ test("a key that stays locked is unavailable, and uses up no connection", async 
   expect(await store.complete(completionOf(claim))).toBe(true);
 });
 
-test("renewals do not stand behind ten thousand claims: no lease lapses", async () => {
+test("renewals do not queue behind ten thousand claims, so no lease lapses", async () => {
   const owners = keysOf(20).map((key) => claimOf(key, { leaseMs: 1_500 }));
   await Promise.all(owners.map((owner) => store.claim(owner)));
   let isOver = false;
@@ -336,7 +339,7 @@ test("a replay and a refused claim write nothing", async () => {
   expect(await query(url, versions)).toEqual(before);
 });
 
-test("a completion touches no index where its page has room", async () => {
+test("a completion updates no index if its page has room", async () => {
   const apart = await createDatabase(serverUrl as string);
   const client = poolOf(apart, { max: 1 });
   const alone = postgresStore({ client });
@@ -346,7 +349,7 @@ test("a completion touches no index where its page has room", async () => {
     await alone.claim(claim);
     await alone.complete(completionOf(claim));
   }
-  // A session tells its counts when it ends.
+  // A session reports its statistics when it ends.
   await client.end();
   const counts =
     "SELECT n_tup_upd::int AS all, n_tup_hot_upd::int AS hot FROM pg_stat_user_tables WHERE relname = 'nevertwice_records'";
@@ -354,7 +357,7 @@ test("a completion touches no index where its page has room", async () => {
   expect(Number((await query(apart, counts))[0]?.hot)).toBeGreaterThan(90);
 });
 
-test("purge goes by how long a record is kept, whatever its index says", async () => {
+test("purge removes a record by its own deadline, whatever the index entry says", async () => {
   const claim = claimOf();
   await store.claim(claim);
   await query(url, `UPDATE nevertwice_records SET purge_at = 1 WHERE id = '${claim.id}'`);

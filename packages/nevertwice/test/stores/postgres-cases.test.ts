@@ -1,4 +1,4 @@
-/** The published cases, for each client that the Postgres store takes. */
+/** Tests the published cases, for each client that the Postgres store takes. */
 import type pg from "pg";
 import postgres from "postgres";
 import { afterAll, beforeAll, inject } from "vitest";
@@ -40,7 +40,7 @@ describeStoreCases("Postgres by postgres.js", () => postgresStore({ client: sql,
   without: CLOCK_CANNOT_GO_BACK,
 });
 
-// LISTEN needs a connection that stays its own, so the subscriber goes around PgBouncer.
+// LISTEN needs a connection that is not shared, so the subscriber connects to the server directly.
 describeStoreCases(
   "Postgres behind PgBouncer",
   () => postgresStore({ client: bounced, prepare: false, subscriber: pool }),

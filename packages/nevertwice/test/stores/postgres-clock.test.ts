@@ -1,4 +1,4 @@
-/** The published cases on a server whose clock is moved, back too. */
+/** Tests the published cases on a server whose clock is moved, back too. */
 import type pg from "pg";
 import { afterAll, beforeAll } from "vitest";
 import { postgresStore } from "../../src/stores/postgres.ts";

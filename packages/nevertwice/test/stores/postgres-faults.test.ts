@@ -1,14 +1,23 @@
-/** Lost requests, lost replies, lost connections, a killed server, a clock that jumps: nobody owns a key twice. */
+/** Tests lost requests, replies and connections, a killed server, and a clock that jumps: no key has two owners. */
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import type { ClaimRequest } from "../../src/core/store.ts";
+import { createGuard } from "../../src/index.ts";
 import { migrationSql, type PostgresStore, postgresStore } from "../../src/stores/postgres.ts";
 import { startPostgres } from "../services/postgres.ts";
 import { startProxy } from "../services/proxy.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
-import { claimOf, completionOf, createDatabase, poolOf, query, until } from "./postgres/database.ts";
+import {
+  claimOf,
+  completionOf,
+  createDatabase,
+  poolOf,
+  query,
+  until,
+  withUser,
+} from "./postgres/database.ts";
 
 async function migrated(context: TestContext): Promise<string> {
   const url = await createDatabase(sharedUrl(context, "postgres"));
@@ -32,7 +41,7 @@ const CLIENTS = { pg: pooled, "postgres.js": postgresJs };
 
 type Step = (store: PostgresStore, claim: ClaimRequest) => Promise<unknown>;
 
-/** Each step, what it answers when all is well, and how it is repeated. */
+/** Each step, its answer without a fault, and how it is repeated. */
 const STEPS: Readonly<Record<string, { readonly step: Step; readonly answer: unknown }>> = {
   claim: {
     step: (store, claim) => store.claim(claim),
@@ -45,15 +54,15 @@ const STEPS: Readonly<Record<string, { readonly step: Step; readonly answer: unk
 };
 
 for (const [name, clientOf] of Object.entries(CLIENTS)) {
-  describe(`a connection that is cut under ${name}`, () => {
+  describe(`a connection of ${name} that is cut`, () => {
     for (const [method, { step, answer }] of Object.entries(STEPS)) {
       for (const side of ["cutRequest", "cutReply"] as const) {
-        test(`${method} after ${side}: an honest failure, and the repeat is right`, async (context) => {
+        test(`${method} after ${side}: the call fails, and its repeat gets the right answer`, async (context) => {
           const proxy = await startProxy(await migrated(context));
           onTestFinished(() => proxy.stop());
           const store = postgresStore({ client: clientOf(proxy.url) });
           const claim = claimOf();
-          // What the step needs, and its statement prepared: the cut hits the execution and nothing before it.
+          // Sets up the record and prepares the statement, so that the cut hits the execution only.
           const rehearsal = claimOf();
           await store.claim(rehearsal);
           if (method !== "claim") await step(store, rehearsal);
@@ -69,7 +78,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS)) {
   });
 }
 
-test("a claim whose reply was lost is its own token's, and pending to every other", async (context) => {
+test("a claim whose reply was lost belongs to its token, and is pending for every other", async (context) => {
   const url = await migrated(context);
   const proxy = await startProxy(url);
   onTestFinished(() => proxy.stop());
@@ -83,7 +92,7 @@ test("a claim whose reply was lost is its own token's, and pending to every othe
   expect(await store.claim(claim)).toMatchObject({ status: "new", number: 1 });
 });
 
-test("a server that was killed and came back keeps every claim that it answered", async (context) => {
+test("a server that was killed and restarted has every claim that it acknowledged", async (context) => {
   const server = await startFor(context, () => startPostgres());
   await query(server.url, migrationSql());
   const store = postgresStore({ client: pooled(server.url) });
@@ -122,7 +131,7 @@ describe("the subscriber", () => {
     "SELECT pid FROM pg_stat_activity WHERE query ILIKE 'listen%' AND datname = current_database()";
 
   for (const [name, subscriberOf] of Object.entries(SUBSCRIBERS)) {
-    test(`${name} that lost its connection wakes who watches, then and afterwards`, async (context) => {
+    test(`${name} that lost its connection wakes the watchers when it is back, and works afterwards`, async (context) => {
       const url = await migrated(context);
       const store = postgresStore({ client: pooled(url), subscriber: subscriberOf(url) });
       onTestFinished(() => store.close());
@@ -133,7 +142,7 @@ describe("the subscriber", () => {
       expect(await query(url, listeners)).toHaveLength(1);
       const [listener] = await query<{ pid: number }>(url, listeners);
       await query(url, `SELECT pg_terminate_backend(${listener?.pid})`);
-      // What was told while nobody listened is lost, so it is woken for nothing once.
+      // Notifications were missed while disconnected, so the watcher is woken once without a reason.
       await until(() => woken === 1);
       await until(async () => (await query(url, listeners)).length === 1);
       await store.complete(completionOf(claim));
@@ -141,7 +150,7 @@ describe("the subscriber", () => {
     });
   }
 
-  test("a server that is away for a while is listened to again", async (context) => {
+  test("listens again after the server was unreachable for a while", async (context) => {
     const server = await startFor(context, () => startPostgres({ settings: { fsync: "off" } }));
     await query(server.url, migrationSql());
     const client = pooled(server.url);
@@ -159,7 +168,7 @@ describe("the subscriber", () => {
     await until(() => woken === 2);
   });
 
-  test("one that cannot be reached fails the watch, and the next watch tries again", async (context) => {
+  test("fails a watch when it cannot connect, and tries again with the next one", async (context) => {
     const url = await migrated(context);
     const proxy = await startProxy(url);
     onTestFinished(() => proxy.stop());
@@ -172,7 +181,7 @@ describe("the subscriber", () => {
     expect(await store.watch?.({ id, wake: () => {} })).toBeTypeOf("function");
   });
 
-  test("thousands of keys that are settled at once wake all who watch them", async (context) => {
+  test("wakes all watchers of thousands of keys that are settled at once", async (context) => {
     const client = pooled(await migrated(context));
     const store = postgresStore({ client, subscriber: client });
     onTestFinished(() => store.close());
@@ -184,7 +193,7 @@ describe("the subscriber", () => {
     await until(() => woken.size === 2_000);
   });
 
-  test("what others send on the channel is ignored", async (context) => {
+  test("ignores what other applications send on the channel", async (context) => {
     const url = await migrated(context);
     const client = pooled(url);
     const store = postgresStore({ client, subscriber: client });
@@ -207,7 +216,7 @@ describe("the subscriber", () => {
 
 describe("a server's clock that jumps by a minute", () => {
   for (const step of [60_000, -60_000]) {
-    test(`${step} ms: no healthy owner is taken over while it renews, and a stale one is fenced`, async (context) => {
+    test(`${step} ms: no owner that renews is taken over, and a stale one is fenced`, async (context) => {
       const server = await startFor(context, () =>
         startPostgres({ clock: true, settings: { fsync: "off" } }),
       );
@@ -219,7 +228,7 @@ describe("a server's clock that jumps by a minute", () => {
       server.stepClock(step);
       const { id, token } = owner;
       if (step > 0) {
-        // It lapsed by the store's clock; the owner that renews before anybody asks has it back.
+        // The lease lapsed by the store's clock; an owner that renews before another claim gets it back.
         expect(await store.renew({ id, token, leaseMs: 30_000 })).toBe(true);
         expect(await store.claim(rival)).toMatchObject({ status: "pending" });
         server.stepClock(step);
@@ -230,7 +239,7 @@ describe("a server's clock that jumps by a minute", () => {
         expect(await store.renew({ id, token, leaseMs: 30_000 })).toBe(false);
         expect(await store.complete(completionOf(owner))).toBe(false);
       } else {
-        // The deadline lies 90 s away: it is written down to one lease, and nobody is handed the key.
+        // The deadline is 90 s away: the store shortens it to one lease, and grants the key to no other caller.
         expect(await store.claim(rival)).toEqual({ status: "pending", leaseLeftMs: 30_000 });
         expect(await store.renew({ id, token, leaseMs: 30_000 })).toBe(true);
         expect(await store.complete(completionOf(owner))).toBe(true);
@@ -238,3 +247,33 @@ describe("a server's clock that jumps by a minute", () => {
     });
   }
 });
+
+/** What was done to the table, and the server's answer to a claim of a completed key. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  "a column of another type": "ALTER TABLE nevertwice_records ALTER COLUMN fence TYPE text USING fence::text",
+  "a policy that fails":
+    "ALTER TABLE nevertwice_records ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; " +
+    "CREATE POLICY failing ON nevertwice_records USING (1 / (length(id) - length(id)) = 1)",
+};
+
+for (const [what, change] of Object.entries(REFUSALS)) {
+  test(`a guard with onUnavailable proceed runs nothing when the server refuses: ${what}`, async (context) => {
+    const url = await migrated(context);
+    const name = `refused_${randomUUID().slice(0, 8)}`;
+    await query(url, `CREATE ROLE ${name} LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO ${name}`);
+    for (const clientOf of Object.values(CLIENTS)) {
+      const store = postgresStore({ client: clientOf(withUser(url, name)) });
+      const guard = createGuard({ store, namespace: "n", purgeEveryMs: 0, onUnavailable: "proceed" });
+      let runs = 0;
+      const run = () => guard.tryRun({ operation: "o", key: "a" }, () => ++runs);
+      if (clientOf === pooled) {
+        await run();
+        await query(url, change);
+        runs = 0;
+      }
+      expect(await run()).toMatchObject({ error: { code: "store-unsafe" } });
+      expect(runs).toBe(0);
+    }
+    await query(url, `DROP OWNED BY ${name}; DROP ROLE ${name}`);
+  });
+}

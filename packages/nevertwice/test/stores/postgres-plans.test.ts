@@ -1,7 +1,8 @@
-/** Every statement finds its records by an index, whatever the planner knew of the table when it made its plan. */
+/** Tests that every statement finds its records by an index, whatever the planner knew of the table when it made its plan. */
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { migrationText, tablesIn } from "../../src/stores/postgres/migrations.ts";
+import type { Statement } from "../../src/stores/postgres/client.ts";
+import { migrationText, recordTables } from "../../src/stores/postgres/schema.ts";
 import {
   abandonStep,
   claimStep,
@@ -10,11 +11,11 @@ import {
   renewStep,
 } from "../../src/stores/postgres/steps.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
-import { type Statement, statementsOf } from "../../src/stores/postgres-sql.ts";
+import { createStatements } from "../../src/stores/postgres-sql.ts";
 import { sharedUrl } from "../services/services.ts";
 import { claimOf, createDatabase } from "./postgres/database.ts";
 
-const statements = statementsOf(tablesIn(undefined), (what) => `plan_${what}`);
+const statements = createStatements(recordTables(undefined), (what) => `plan_${what}`);
 const { claim, complete, abandon, renew, read, forget, purge } = statements;
 
 const calls = Array.from({ length: 64 }, () => ({
@@ -24,21 +25,21 @@ const calls = Array.from({ length: 64 }, () => ({
 }));
 
 const ASKED: readonly (readonly [Statement, readonly string[]])[] = [
-  [claim.together, claimStep.parametersOf(calls)],
-  [claim.alone, claimStep.parametersOf(calls.slice(0, 1))],
-  [complete.together, completeStep.parametersOf(calls)],
-  [complete.alone, completeStep.parametersOf(calls.slice(0, 1))],
-  [abandon.together, abandonStep.parametersOf(calls)],
-  [renew.together, renewStep.parametersOf(calls)],
-  [read.together, readStep.parametersOf(calls)],
-  [read.alone, readStep.parametersOf(calls.slice(0, 1))],
+  [claim.together, claimStep.toParameters(calls)],
+  [claim.alone, claimStep.toParameters(calls.slice(0, 1))],
+  [complete.together, completeStep.toParameters(calls)],
+  [complete.alone, completeStep.toParameters(calls.slice(0, 1))],
+  [abandon.together, abandonStep.toParameters(calls)],
+  [renew.together, renewStep.toParameters(calls)],
+  [read.together, readStep.toParameters(calls)],
+  [read.alone, readStep.toParameters(calls.slice(0, 1))],
   [forget, ["x", "1", "gone", "true"]],
   [purge, ["100"]],
 ];
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
-/** The generic plan, which a connection keeps for as long as it lives. */
+/** The generic plan, which a connection keeps until it is closed. */
 async function planOf(client: pg.Client, [statement, parameters]: (typeof ASKED)[number]): Promise<string> {
   const asked = `EXPLAIN EXECUTE ${statement.name} (${parameters.map(literal).join(", ")})`;
   const { rows } = await client.query<{ "QUERY PLAN": string }>(asked);
@@ -47,7 +48,7 @@ async function planOf(client: pg.Client, [statement, parameters]: (typeof ASKED)
 
 const SIZES = {
   "a table that was just created": "SELECT 1",
-  "a table of 200,000 records that nobody has analysed": `INSERT INTO nevertwice_records
+  "a table of 200,000 records that was never analysed": `INSERT INTO nevertwice_records
     SELECT md5(n::text) || md5((-n)::text), 'completed', 't', false, false, false, 1, n, n, 1, n, 1, 8e15, n, 8e15, NULL,
       '["n","s","o","k"]', 'done' FROM generate_series(1, 200000) AS n`,
 };
@@ -71,7 +72,7 @@ for (const [name, fill] of Object.entries(SIZES)) {
   });
 }
 
-test("a statement is planned once for a connection, however few calls it carries", async (context) => {
+test("a statement is planned once for each connection, however few calls it contains", async (context) => {
   const url = await createDatabase(sharedUrl(context, "postgres"));
   const pool = new pg.Pool({ connectionString: url, max: 1 });
   onTestFinished(() => pool.end());
@@ -87,6 +88,6 @@ test("a statement is planned once for a connection, however few calls it carries
     "SELECT name, custom_plans::int AS custom FROM pg_prepared_statements WHERE name ~ 'claim|renew|complete'",
   );
   expect(rows).toHaveLength(3);
-  // Postgres makes five plans for the values it is given before it compares them with one for all.
+  // Postgres makes five custom plans before it compares them with a generic one.
   for (const { name, custom } of rows) expect(custom, name).toBeLessThanOrEqual(5);
 });

@@ -1,10 +1,10 @@
-/** The texts that go over the wire: array literals, and the payloads of notifications. */
+/** Tests the texts that go over the wire: array literals, and the payloads of notifications. */
 import { expect, test } from "vitest";
 import { utf8Bytes } from "../../src/core/bytes.ts";
-import { idsOf, payloadsOf, shortId } from "../../src/stores/postgres/payload.ts";
-import { leftMs, momentMs, plainArray, textArray } from "../../src/stores/postgres/wire.ts";
+import { leftMs, momentMs, plainArray, textArray } from "../../src/stores/postgres/client.ts";
+import { parsePayload, shortId, toPayloads } from "../../src/stores/postgres/watch.ts";
 
-test("an array literal quotes every text, and escapes what the quotes need", () => {
+test("an array literal quotes every string, and escapes quotes and backslashes", () => {
   expect(textArray([])).toBe("{}");
   expect(textArray(["a", undefined, "", "NULL"])).toBe('{"a",NULL,"","NULL"}');
   expect(textArray(['say "hi"', "back\\slash", "{a,b}"])).toBe('{"say \\"hi\\"","back\\\\slash","{a,b}"}');
@@ -13,21 +13,21 @@ test("an array literal quotes every text, and escapes what the quotes need", () 
   expect(plainArray([1, undefined, 30_000_000, true, false])).toBe("{1,NULL,30000000,true,false}");
 });
 
-test("a moment is rounded down, and what is left of a lease up", () => {
+test("a time is rounded down, and the rest of a lease is rounded up", () => {
   expect(momentMs("1700000000123999")).toBe(1_700_000_000_123);
   expect([leftMs("0"), leftMs("1"), leftMs("1000"), leftMs("1001")]).toEqual([0, 1, 1, 2]);
 });
 
-test("payloads hold every id, and none is longer than Postgres takes", () => {
+test("payloads contain every id, and none is longer than Postgres allows", () => {
   const ids = Array.from({ length: 5_000 }, (_, index) => `${index}`.padStart(64, "abcdef"));
   const strange = ['"quotes"', "\u0000\u0001", "\u{1f4b3}".repeat(20), "a,b", ""];
-  const payloads = payloadsOf([...ids, ...strange]);
+  const payloads = toPayloads([...ids, ...strange]);
   expect(payloads.length).toBeGreaterThan(10);
   expect(Math.max(...payloads.map(utf8Bytes))).toBeLessThan(8_000);
-  expect(payloads.flatMap(idsOf)).toEqual([...ids, ...strange].map(shortId));
-  expect(payloadsOf([])).toEqual([]);
+  expect(payloads.flatMap(parsePayload)).toEqual([...ids, ...strange].map(shortId));
+  expect(toPayloads([])).toEqual([]);
 });
 
-test("what is no payload of ours names nothing", () => {
-  for (const payload of ["", "nonsense", "5", "null", '{"a":1}']) expect(idsOf(payload)).toEqual([]);
+test("a payload that the store did not write has no ids", () => {
+  for (const payload of ["", "nonsense", "5", "null", '{"a":1}']) expect(parsePayload(payload)).toEqual([]);
 });

@@ -1,9 +1,9 @@
-/** What the Postgres store adds to the contract: what it takes, what it refuses, and its tables. */
+/** What the Postgres store adds to the contract: its options, what it refuses, and its tables. */
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import postgres from "postgres";
 import { describe, expect, expectTypeOf, onTestFinished, type TestContext, test } from "vitest";
-import { migrationText, SCHEMA_VERSION } from "../../src/stores/postgres/migrations.ts";
+import { migrationText, SCHEMA_VERSION } from "../../src/stores/postgres/schema.ts";
 import {
   migrationSql,
   type PostgresStore,
@@ -32,7 +32,7 @@ function pooled(url: string, options: pg.PoolConfig = {}): pg.Pool {
 
 type Settings = Readonly<Record<string, string>>;
 
-/** A database of its own, empty. */
+/** A new, empty database. */
 async function database(context: TestContext, settings: Settings = {}): Promise<string> {
   const url = await createDatabase(sharedUrl(context, "postgres"));
   await setFor(url, settings);
@@ -46,7 +46,7 @@ async function migrated(context: TestContext, settings: Settings = {}): Promise<
   return url;
 }
 
-describe("what it takes", () => {
+describe("the options", () => {
   test("the types of pg and of postgres.js fit", () => {
     expectTypeOf<pg.Pool>().toExtend<PostgresStoreOptions["client"]>();
     expectTypeOf<postgres.Sql>().toExtend<PostgresStoreOptions["client"]>();
@@ -83,7 +83,7 @@ describe("what it takes", () => {
     reserved.release();
   });
 
-  test("what is no client, an unknown option and a wrong one are refused", (context) => {
+  test("an invalid client, an unknown option and an invalid option are refused", (context) => {
     const client = pooled(sharedUrl(context, "postgres"), { max: 1 });
     const wrong: [unknown, string][] = [
       [{}, "client must be a pg Pool or the sql of postgres.js"],
@@ -117,7 +117,7 @@ describe("what it takes", () => {
     expect(states.map((record) => record?.state)).toEqual(["pending", "completed", "pending"]);
   });
 
-  test("the application's own type parsers change nothing", async (context) => {
+  test("type parsers of the application change nothing", async (context) => {
     const types = { getTypeParser: () => () => "spoilt" };
     const store = postgresStore({ client: pooled(await migrated(context), { types }) });
     const claim = claimOf();
@@ -126,7 +126,7 @@ describe("what it takes", () => {
     expect(await store.read(claim.id)).toMatchObject({ state: "completed", outcome: "done" });
   });
 
-  test("postgres.js with transformations of the application's changes nothing", async (context) => {
+  test("transformations of the application change nothing with postgres.js", async (context) => {
     const sql = postgres(await migrated(context), {
       transform: { undefined: null, column: () => "spoilt", value: () => "spoilt" },
     });
@@ -142,7 +142,7 @@ describe("migrate", () => {
   const tables = "SELECT version FROM nevertwice_migrations ORDER BY version";
   const all = Array.from({ length: SCHEMA_VERSION }, (_, index) => ({ version: index + 1 }));
 
-  test("ten processes that start at once migrate once", async (context) => {
+  test("ten simultaneous clients migrate once", async (context) => {
     const url = await database(context);
     const pools = Array.from({ length: 10 }, () => pooled(url));
     await Promise.all(pools.map((client) => postgresStore({ client }).migrate()));
@@ -150,7 +150,7 @@ describe("migrate", () => {
   });
 
   for (const level of ["serializable", "repeatable read"]) {
-    test(`ten at once migrate once where transactions are ${level} by default`, async (context) => {
+    test(`ten simultaneous clients migrate once when transactions are ${level} by default`, async (context) => {
       const url = await database(context, { default_transaction_isolation: level });
       const pools = Array.from({ length: 10 }, () => pooled(url));
       await Promise.all(pools.map((client) => postgresStore({ client }).migrate()));
@@ -158,7 +158,7 @@ describe("migrate", () => {
     });
   }
 
-  test("it works through PgBouncer and by postgres.js", async (context) => {
+  test("migrate works through PgBouncer and with postgres.js", async (context) => {
     const [first, second] = [await database(context), await database(context)];
     const bounced = pooled(withPath(sharedUrl(context, "pgbouncer"), new URL(first).pathname.slice(1)));
     await postgresStore({ client: bounced, prepare: false }).migrate();
@@ -169,7 +169,7 @@ describe("migrate", () => {
     expect(await query(second, tables)).toEqual(all);
   });
 
-  test("it runs the text that is printed, and nothing else that changes anything", async (context) => {
+  test("migrate runs the output of migrationSql, and no other statement that writes", async (context) => {
     const texts: string[] = [];
     const client = pooled(await database(context));
     client.on("connect", (connection) => {
@@ -189,7 +189,7 @@ describe("migrate", () => {
     ]);
   });
 
-  test("a DBA may run the printed text by hand, twice", async (context) => {
+  test("an operator may run the output of migrationSql by hand, twice", async (context) => {
     const url = await database(context);
     await query(url, migrationSql());
     await query(url, migrationSql());
@@ -197,7 +197,7 @@ describe("migrate", () => {
     expect(await store.claim(claimOf())).toMatchObject({ status: "new" });
   });
 
-  test("tables of the version before are upgraded, and their records kept", async (context) => {
+  test("tables of the previous version are migrated, and their records are kept", async (context) => {
     const url = await database(context);
     await query(url, migrationText(undefined, SCHEMA_VERSION - 1));
     const { id, parts, token } = claimOf();
@@ -223,7 +223,7 @@ describe("migrate", () => {
     expect(indexes).toContainEqual({ indexname: "nevertwice_records_purge_at" });
   });
 
-  test("a migration that fails leaves nothing behind, and the connection usable", async (context) => {
+  test("a migration that fails changes nothing, and the connection stays usable", async (context) => {
     const url = await database(context);
     await query(url, "CREATE TABLE nevertwice_records (id text)");
     const client = pooled(url, { max: 1 });
@@ -234,7 +234,7 @@ describe("migrate", () => {
   });
 });
 
-describe("what it refuses to work on", () => {
+describe("servers and tables that the store refuses", () => {
   test("a server that cannot be reached is unavailable", async () => {
     const store = postgresStore({ client: pooled("postgres://nevertwice@127.0.0.1:1/postgres") });
     await expect(store.claim(claimOf())).rejects.toMatchObject({
@@ -244,14 +244,14 @@ describe("what it refuses to work on", () => {
     });
   });
 
-  test("a pool that hands out no connection in time is unavailable", async (context) => {
+  test("a pool that has no free connection in time is unavailable", async (context) => {
     const client = pooled(await migrated(context), { max: 1, connectionTimeoutMillis: 50 });
     const busy = await client.connect();
     await expect(postgresStore({ client }).read("x")).rejects.toMatchObject({ code: "unavailable" });
     busy.release();
   });
 
-  test("wrong credentials are unsafe, by pg and by postgres.js", async (context) => {
+  test("wrong credentials are unsafe, with pg and with postgres.js", async (context) => {
     const url = withUser(sharedUrl(context, "postgres"), "guarded", "wrong");
     const sql = postgres(url);
     onTestFinished(() => sql.end());
@@ -284,12 +284,28 @@ describe("what it refuses to work on", () => {
     expect(await store.claim(claimOf())).toMatchObject({ status: "new" });
   });
 
-  test("tables that went while it ran are unsafe", async (context) => {
+  test("tables that were dropped while the store ran are unsafe", async (context) => {
     const url = await migrated(context);
     const store = postgresStore({ client: pooled(url) });
     await store.claim(claimOf());
     await query(url, "DROP TABLE nevertwice_records");
     await expect(store.claim(claimOf())).rejects.toMatchObject({ code: "store-unsafe" });
+  });
+
+  test("migrate() creates a table that was dropped by hand, and the same store uses it", async (context) => {
+    const url = await migrated(context);
+    const store = postgresStore({ client: pooled(url) });
+    const claim = claimOf();
+    await store.claim(claim);
+    await query(url, "DROP TABLE nevertwice_records");
+    await expect(store.claim(claim)).rejects.toMatchObject({
+      code: "store-unsafe",
+      message: expect.stringContaining("run migrate()"),
+    });
+    await store.migrate();
+    expect(await store.claim(claim)).toMatchObject({ status: "new", number: 1 });
+    const rows = await query(url, "SELECT version FROM nevertwice_migrations ORDER BY version");
+    expect(rows.map(({ version }) => version)).toEqual([1, 2]);
   });
 
   test("tables of a newer version are unsafe", async (context) => {
@@ -302,7 +318,7 @@ describe("what it refuses to work on", () => {
     });
   });
 
-  test("a read-only database is unsafe, from the start and later", async (context) => {
+  test("a read-only database is unsafe, at the start and later", async (context) => {
     const url = await migrated(context, { default_transaction_read_only: "on" });
     const store = postgresStore({ client: pooled(url) });
     const refused = { code: "store-unsafe", message: expect.stringContaining("read-only") };
@@ -317,7 +333,7 @@ describe("what it refuses to work on", () => {
     await expect(later.claim(claimOf())).rejects.toMatchObject(refused);
   });
 
-  test("a role without rights is unsafe", async (context) => {
+  test("a role without permissions is unsafe", async (context) => {
     const url = await migrated(context);
     const store = postgresStore({ client: pooled(withUser(url, "guarded", "secret")) });
     await expect(store.claim(claimOf())).rejects.toMatchObject({
@@ -331,7 +347,7 @@ describe("what it refuses to work on", () => {
     expect(await store.claim(claimOf())).toMatchObject({ status: "new" });
   });
 
-  test("a database that cannot keep every text is unsafe", async (context) => {
+  test("a database whose encoding cannot store every text is unsafe", async (context) => {
     const url = sharedUrl(context, "postgres");
     const name = `nevertwice_${randomUUID().slice(0, 8)}`;
     await query(url, `CREATE DATABASE ${name} ENCODING 'LATIN1' TEMPLATE template0`);
@@ -343,7 +359,7 @@ describe("what it refuses to work on", () => {
     });
   });
 
-  test("a replica is unsafe, for every step and also once it was a primary", async (context) => {
+  test("a replica is unsafe for every step, even if it was a primary before", async (context) => {
     const primary = await startFor(context, () => startPostgres());
     await query(primary.url, migrationSql());
     const standby = await startFor(context, () => startStandby(primary));
@@ -352,7 +368,7 @@ describe("what it refuses to work on", () => {
       refused,
     );
 
-    // A client that is led elsewhere by a failover: the store has looked at the primary, and now meets the standby.
+    // A failover redirects the client: the store has checked the primary, and is now connected to the standby.
     let client = pooled(primary.url);
     const led = {
       query: (config: pg.QueryArrayConfig) => client.query(config),
@@ -369,14 +385,14 @@ describe("what it refuses to work on", () => {
     await expect(store.list?.({ namespace: "nobody's", limit: 1 })).rejects.toMatchObject(refused);
   });
 
-  test("prepared statements behind PgBouncer are unsafe, and say what to set", async (context) => {
+  test("prepared statements behind PgBouncer are unsafe, and the error names the option to set", async (context) => {
     const url = await migrated(context);
     const bounced = withPath(sharedUrl(context, "pgbouncer"), new URL(url).pathname.slice(1));
     const [one, two] = [pooled(bounced, { max: 1 }), pooled(bounced, { max: 1 })].map((client) =>
       postgresStore({ client }),
     ) as [PostgresStore, PostgresStore];
     await one.claim(claimOf());
-    // PgBouncer hands the second process the connection on which the first one prepared.
+    // PgBouncer gives the second process the connection on which the first one prepared its statements.
     await expect(two.claim(claimOf())).rejects.toMatchObject({
       code: "store-unsafe",
       message: expect.stringContaining("set prepare: false"),
@@ -395,7 +411,7 @@ describe("what it refuses to work on", () => {
     await expect(store.claim(claimOf())).rejects.toMatchObject({ code: "store-full" });
   });
 
-  test("a server without a connection left is unavailable", async (context) => {
+  test("a server without free connections is unavailable", async (context) => {
     const url = await migrated(context);
     const name = new URL(url).pathname.slice(1);
     await query(sharedUrl(context, "postgres"), `ALTER DATABASE ${name} CONNECTION LIMIT 0`);
@@ -408,9 +424,9 @@ describe("what it refuses to work on", () => {
   });
 });
 
-describe("where transactions are not READ COMMITTED by default", () => {
+describe("a server whose default isolation is not READ COMMITTED", () => {
   for (const level of ["serializable", "repeatable read"]) {
-    test(`two processes on one set of keys have one owner each where they are ${level}`, async (context) => {
+    test(`two clients get one owner for each key when transactions are ${level}`, async (context) => {
       const url = await migrated(context, { default_transaction_isolation: level });
       const sql = postgres(url, { max: 4 });
       onTestFinished(() => sql.end());
@@ -426,7 +442,7 @@ describe("where transactions are not READ COMMITTED by default", () => {
   }
 });
 
-test("close ends the subscriber's connection, and leaves the client as it is", async (context) => {
+test("close ends the subscriber's connection, and leaves the client open", async (context) => {
   const client = pooled(await migrated(context));
   const store = postgresStore({ client, subscriber: client });
   const claim = claimOf();

@@ -1,4 +1,4 @@
-/** Calls that come together go together in one script, and each caller gets its own right answer. */
+/** Tests that calls that come together go together in one script, and each caller gets its own right answer. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { redisStore } from "../../src/stores/redis.ts";
@@ -13,7 +13,7 @@ const CLIENTS = [
 ] as const;
 
 describe.for(CLIENTS)("with %s", ([, connect]) => {
-  test("steps of one turn share a script", async (context) => {
+  test("steps in one turn of the event loop share a script", async (context) => {
     const proxy = await proxied(context);
     const store = redisStore({ client: await connect(proxy.url) });
     const warm = claimOf("t0");
@@ -32,7 +32,7 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
     expect(sent.count).toBe(3);
   });
 
-  test("of duplicates that come at once one is granted, and each is judged by what it asks", async (context) => {
+  test("one of several simultaneous duplicates is granted, and each is decided by its own request", async (context) => {
     const store = redisStore({ client: await connect(sharedUrl(context, "redis")) });
     const claim = claimOf("t0", { fingerprint: `1:${"a".repeat(64)}` });
     const calls = Array.from({ length: 40 }, (_, index) => ({ ...claim, token: `t${index}` }));
@@ -47,7 +47,7 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
       if (![0, 7, 8].includes(index)) expect(answer).toMatchObject({ status: "pending" });
   });
 
-  test("a key that holds something else fails its own caller and no neighbour", async (context) => {
+  test("a key with another type of value fails only its own caller", async (context) => {
     const url = sharedUrl(context, "redis");
     const prefix = `${randomUUID()}:`;
     const store = redisStore({ client: await connect(url), prefix });
@@ -70,7 +70,7 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
     expect(listed).toBe(8);
   });
 
-  test("a record that cannot be read fails its own caller and no neighbour", async (context) => {
+  test("an unreadable record fails only its own caller", async (context) => {
     const url = sharedUrl(context, "redis");
     const prefix = `${randomUUID()}:`;
     const store = redisStore({ client: await connect(url), prefix });
@@ -84,7 +84,7 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
     ]);
   });
 
-  test("a script whose reply is lost is unavailable to all its callers, and each recognises its claim", async (context) => {
+  test("a script whose reply is lost is unavailable for all its callers, and each recognises its claim", async (context) => {
     const proxy = await proxied(context);
     const store = redisStore({ client: await connect(proxy.url) });
     await store.claim(claimOf("t0"));

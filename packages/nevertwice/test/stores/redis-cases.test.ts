@@ -1,4 +1,4 @@
-/** The Redis store is held to every published case: by each kind of client, and on a clock that is moved. */
+/** Tests that the Redis store is held to every published case: by each kind of client, and on a clock that is moved. */
 import { afterAll, inject } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import { type RedisClient, redisStore } from "../../src/stores/redis.ts";
@@ -10,7 +10,7 @@ import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "./redis/cl
 
 type Connect = (url: string) => Promise<RedisClient> | RedisClient;
 
-/** Two connections for all cases of a kind. */
+/** Two connections for all cases of one kind of client. */
 function storesOf(service: ServiceName, connect: Connect): () => Promise<Store> {
   let connected: Promise<[RedisClient, RedisClient]> | undefined;
   return async () => {

@@ -1,4 +1,4 @@
-/** What a server can be: full, a replica, closed to us, behind its replicas, or on a clock that jumps. */
+/** Tests what a server can be: full, a replica, closed to us, behind its replicas, or on a clock that jumps. */
 import { expect, test, vi } from "vitest";
 import { redisStore } from "../../src/stores/redis.ts";
 import { startProxy } from "../services/proxy.ts";
@@ -7,7 +7,7 @@ import { sharedUrl, startFor } from "../services/services.ts";
 import { ioredis, nodeRedis } from "./redis/clients.ts";
 import { claimOf, fenceOf, keyOf, LEASE_MS } from "./redis/scene.ts";
 
-test("a Redis without memory left takes no claim, with store-full, and loses none", async (context) => {
+test("a Redis without free memory refuses claims with store-full, and loses none", async (context) => {
   const { url } = await startFor(context, () => startRedis());
   const store = redisStore({ client: ioredis(url) });
   const first = claimOf("t1");
@@ -19,7 +19,7 @@ test("a Redis without memory left takes no claim, with store-full, and loses non
   await expect(store.complete({ ...first, outcome: "done" })).rejects.toMatchObject({ code: "store-full" });
 });
 
-test("a replica is refused, for claims and for reads", async (context) => {
+test("a replica is refused for claims and for reads", async (context) => {
   const primary = await startFor(context, () => startRedis({ settings: { "repl-diskless-sync-delay": 0 } }));
   const replica = await startFor(context, () => startRedis());
   const claim = claimOf("t1");
@@ -35,7 +35,7 @@ test("a replica is refused, for claims and for reads", async (context) => {
   await expect(redisStore({ client: ioredis(replica.url) }).claim(claimOf("t2"))).rejects.toMatchObject(
     refused,
   );
-  // One that was a master when it was first used, and was demoted since.
+  // A server that was a master at first use, and was then demoted.
   await expect(aside.claim(claimOf("t2"))).rejects.toMatchObject(refused);
   const never = claimOf("t3");
   for (const { id, token, leaseMs } of [claim, never]) {
@@ -48,7 +48,7 @@ test("a replica is refused, for claims and for reads", async (context) => {
   }
 });
 
-test("a wrong password, or none, is refused and says so", async (context) => {
+test("a wrong or missing password is refused, and the error says so", async (context) => {
   const { url } = await startFor(context, () => startRedis({ settings: { requirepass: "right" } }));
   const refused = { code: "store-unsafe", message: expect.stringContaining("password") };
   for (const wrong of [url, url.replace("//", "//:wrong@")])
@@ -57,7 +57,7 @@ test("a wrong password, or none, is refused and says so", async (context) => {
   expect(await right.claim(claimOf("t1"))).toMatchObject({ status: "new" });
 });
 
-test("a user who may not run scripts is refused and told what is needed", async (context) => {
+test("a user without the permission for scripts is refused, and the error names the commands", async (context) => {
   const { url } = await startFor(context, () => startRedis());
   await ioredis(url).call("ACL", "SETUSER", "few", "on", ">p", "~*", "&*", "+@all", "-@scripting");
   const store = redisStore({ client: ioredis(url.replace("//", "//few:p@")) });
@@ -65,9 +65,9 @@ test("a user who may not run scripts is refused and told what is needed", async 
   await expect(store.claim(claimOf("t1"))).rejects.toMatchObject(refused);
 });
 
-test("a node of a cluster needs a client that knows clusters", async (context) => {
+test("a node of a cluster needs a cluster client", async (context) => {
   const store = redisStore({ client: ioredis(sharedUrl(context, "redisCluster")) });
-  // Some key is another node's.
+  // At least one key belongs to another node.
   const claims = Array.from({ length: 30 }, (_, i) => store.claim(claimOf(`t${i}`)));
   const failed = (await Promise.allSettled(claims)).find(({ status }) => status === "rejected");
   expect(failed).toMatchObject({
@@ -75,7 +75,7 @@ test("a node of a cluster needs a client that knows clusters", async (context) =
   });
 });
 
-test("a claim counts once a replica has it, and not while the replica is away", async (context) => {
+test("a claim counts once a replica has it, and not while the replica is unreachable", async (context) => {
   const primary = await startFor(context, () => startRedis({ settings: { "repl-diskless-sync-delay": 0 } }));
   const replica = await startFor(context, () => startRedis());
   const follower = ioredis(replica.url);
@@ -103,7 +103,7 @@ test("a claim counts once a replica has it, and not while the replica is away", 
     const second = claimOf("t2");
     await expect(store.claim(second)).rejects.toMatchObject(away);
     await expect(store.complete({ ...claim, outcome: "done" })).rejects.toMatchObject(away);
-    // The repeat finds it done here, and still does not call it done.
+    // The repeat finds the step done on the master, and still does not count it.
     await expect(store.complete({ ...claim, outcome: "done" })).rejects.toMatchObject(away);
     expect(await store.claim({ ...second, token: "t3" })).toMatchObject({ status: "pending" });
     replica.resume();
@@ -120,7 +120,7 @@ test("a claim counts once a replica has it, and not while the replica is away", 
   }
 });
 
-test("a connection that was lost while it waited for a replica has not waited for it", async (context) => {
+test("a connection that was lost during WAIT does not count as replicated", async (context) => {
   const primary = await startFor(context, () => startRedis({ settings: { "repl-diskless-sync-delay": 0 } }));
   const replica = await startFor(context, () => startRedis());
   const proxy = await startFor(context, () => startProxy(primary.url));
@@ -130,20 +130,20 @@ test("a connection that was lost while it waited for a replica has not waited fo
     async () => expect(await follower.info("replication")).toContain("master_link_status:up"),
     10_000,
   );
-  // This client sends what was not answered again on its next connection, and nothing before it.
+  // This client sends unanswered commands again on its next connection, and nothing before them.
   const client = ioredis(proxy.url, { enableReadyCheck: false, disableClientInfo: true, protocol: 2 });
   const store = redisStore({ client, replicas: 1, replicasTimeoutMs: 2_000 });
   await store.claim(claimOf("t0"));
   replica.pause();
   const answered = proxy.bytesToClient;
   const claimed = store.claim(claimOf("t1"));
-  // The claim is answered, and the connection goes before the replicas are.
+  // The claim is answered, and the connection is lost before WAIT is.
   await vi.waitFor(() => expect(proxy.bytesToClient).toBeGreaterThan(answered));
   proxy.cutAll();
   await expect(claimed).rejects.toMatchObject({ code: "unavailable" });
 });
 
-test("a repeated step is written again, so that there is something for the replicas to confirm", async (context) => {
+test("a repeated step is written again, so that WAIT has a write to wait for", async (context) => {
   const { url } = await startFor(context, () => startRedis());
   const admin = ioredis(url);
   const store = redisStore({ client: ioredis(url) });
@@ -161,7 +161,7 @@ test("a repeated step is written again, so that there is something for the repli
   expect(await store.read(completed.id)).toEqual(record);
 });
 
-test("a server clock that jumps a minute takes a key from nobody who renews, and fences who does not", async (context) => {
+test("a server clock that jumps a minute takes no key from an owner that renews, and fences one that does not", async (context) => {
   const server = await startFor(context, () => startRedis({ clock: true }));
   const store = redisStore({ client: ioredis(server.url) });
   const [back, ahead] = [claimOf("t1"), claimOf("t1")];
@@ -183,8 +183,9 @@ test("a server clock that jumps a minute takes a key from nobody who renews, and
   expect(await store.read(ahead.id)).toMatchObject({ token: "t2" });
 });
 
-test("claims that a Redis with an append-only file acknowledged are there after it was killed", async (context) => {
-  const server = await startFor(context, () => startRedis({ settings: { appendonly: "yes" } }));
+test("a Redis with an append-only file still has its acknowledged claims after it was killed", async (context) => {
+  const settings = { appendonly: "yes", appendfsync: "always" };
+  const server = await startFor(context, () => startRedis({ settings }));
   const store = redisStore({ client: ioredis(server.url) });
   const claims = Array.from({ length: 50 }, (_, i) => claimOf(`t${i}`));
   await Promise.all(claims.map((each) => store.claim(each)));

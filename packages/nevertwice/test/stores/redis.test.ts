@@ -1,4 +1,4 @@
-/** What the Redis store adds to the contract: what it keeps and for how long, what it sends, whom it takes as a client. */
+/** What the Redis store adds to the contract: its records and when they are removed, its commands, and its clients. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { type RedisClient, redisStore } from "../../src/stores/redis.ts";
@@ -9,7 +9,7 @@ import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "./redis/cl
 import { claimOf, fenceOf, keyOf, LEASE_MS, MARGIN_MS, proxied, RETENTION_MS } from "./redis/scene.ts";
 
 describe("a record in Redis", () => {
-  test("goes by itself, a margin after its time", async (context) => {
+  test("is removed by Redis, a margin after it expires", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const store = redisStore({ client });
     const claim = claimOf("t1");
@@ -28,7 +28,7 @@ describe("a record in Redis", () => {
     await expectLeft(1_000 + MARGIN_MS);
   });
 
-  test("that is held does not go until it is decided", async (context) => {
+  test("that is held stays until it is decided", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const store = redisStore({ client });
     const claim = claimOf("t1");
@@ -50,7 +50,7 @@ describe("a record in Redis", () => {
     expect(await left()).toBeGreaterThan(0);
   });
 
-  test("that was held goes once it is released", async (context) => {
+  test("that was held is removed after it is released", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const store = redisStore({ client });
     const claim = claimOf("t1", { hold: true });
@@ -59,7 +59,7 @@ describe("a record in Redis", () => {
     expect(await client.pttl(keyOf(claim.id))).toBeGreaterThan(RETENTION_MS);
   });
 
-  test("that is held by whoever takes it over stays, though its time was set", async (context) => {
+  test("that a takeover holds stays, although it had an expiry before", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const store = redisStore({ client });
     const claim = claimOf("t1");
@@ -82,7 +82,7 @@ describe("a record in Redis", () => {
     expect(fenceOf(await store.claim(claim))).toBe(fence);
   });
 
-  test("may be given a token and a fingerprint of any characters", async (context) => {
+  test("may have a token and a fingerprint with any characters", async (context) => {
     const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
     const token = "a token \n 1 pending \u0000 2 \u{1f4b3}";
     const claim = claimOf(token, { fingerprint: "1: \u0000 '\n" });
@@ -94,7 +94,7 @@ describe("a record in Redis", () => {
     );
   });
 
-  test("takes times that are no whole milliseconds", async (context) => {
+  test("accepts times that are not whole milliseconds", async (context) => {
     const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
     const claim = claimOf("t1", { leaseMs: 1_000.25, retentionMs: 2_000.5 });
     await store.claim(claim);
@@ -102,7 +102,7 @@ describe("a record in Redis", () => {
     expect(await store.read(claim.id)).toMatchObject({ state: "completed", outcome: "done" });
   });
 
-  test("of another version is refused by every step, and says so", async (context) => {
+  test("of another version is refused by every step, with an error that names the version", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const prefix = `${randomUUID()}:`;
     const store = redisStore({ client, prefix });
@@ -141,7 +141,7 @@ describe("on the wire", () => {
   test("a first call is two round trips and a replay is one", async (context) => {
     const proxy = await proxied(context);
     const store = redisStore({ client: ioredis(proxy.url) });
-    // The first claim of a store also asks for the settings, and a server new to the scripts is sent them once.
+    // The first claim of a store also reads the settings, and sends the scripts to a server that does not have them.
     const warm = claimOf("t0");
     await store.claim(warm);
     await store.complete({ ...warm, outcome: "done" });
@@ -155,7 +155,7 @@ describe("on the wire", () => {
     expect(sent.count).toBe(3);
   });
 
-  test("a server that lost the scripts is sent them again, and nothing else is noticed", async (context) => {
+  test("the store sends the scripts again to a server that lost them, and no call fails", async (context) => {
     const { url } = await startFor(context, () => startRedis());
     for (const client of [ioredis(url), await nodeRedis(url)]) {
       const store = redisStore({ client });
@@ -177,7 +177,7 @@ describe("on the wire", () => {
 });
 
 describe("two applications on one Redis", () => {
-  test("do not meet if their prefixes differ, whatever else is the same", async (context) => {
+  test("are separate if their prefixes differ, whatever else is the same", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const [ours, theirs] = [randomUUID(), randomUUID()].map((prefix) => redisStore({ client, prefix }));
     const claim = claimOf("t1");
@@ -187,7 +187,7 @@ describe("two applications on one Redis", () => {
     expect(page?.records.map(({ token }) => token)).toEqual(["t2"]);
   });
 
-  test("do not meet if they have different databases of it, and only wake each other", async (context) => {
+  test("are separate if they use different databases, and only wake each other", async (context) => {
     const url = sharedUrl(context, "redis");
     const store = redisStore({ client: ioredis(url), subscriber: ioredis(url) });
     const other = redisStore({ client: ioredis(url, { db: 1 }) });
@@ -201,7 +201,7 @@ describe("two applications on one Redis", () => {
     expect(await store.claim({ ...claim, token: "t3" })).toMatchObject({ status: "pending" });
   });
 
-  test("find what they keep where a client's own prefix and the store's are characters of a pattern", async (context) => {
+  test("find their records when the prefixes contain characters of a pattern", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"), { keyPrefix: "app[1]*:" });
     const store = redisStore({ client, prefix: `\\?${randomUUID()}[a]:` });
     const claim = claimOf("t1");
@@ -211,8 +211,8 @@ describe("two applications on one Redis", () => {
   });
 });
 
-describe("a client with a prefix of its own", () => {
-  test("has it before keys, and waiters are woken all the same", async (context) => {
+describe("a client with its own prefix", () => {
+  test("adds the prefix to keys, and waiters are still woken", async (context) => {
     const url = sharedUrl(context, "redis");
     const plain = ioredis(url);
     const clients = [
@@ -224,11 +224,11 @@ describe("a client with a prefix of its own", () => {
       const claim = claimOf("t1");
       await store.claim(claim);
       expect(await plain.exists(`own:${keyOf(claim.id)}`)).toBe(1);
-      let heard = (): void => {};
+      let wake = (): void => {};
       const woken = new Promise<void>((resolve) => {
-        heard = resolve;
+        wake = resolve;
       });
-      await store.watch?.({ id: claim.id, wake: heard });
+      await store.watch?.({ id: claim.id, wake });
       await store.complete({ ...claim, outcome: "done" });
       await woken;
       expect(await store.read(claim.id)).toMatchObject({ outcome: "done" });
@@ -258,7 +258,7 @@ describe("a list", () => {
     }
   });
 
-  test("shows what is left, though records go between its pages", async (context) => {
+  test("shows the remaining records when some are removed between its pages", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const prefix = `${randomUUID()}:`;
     const store = redisStore({ client, prefix });
@@ -276,7 +276,7 @@ describe("a list", () => {
     expect(staying.filter(({ id }) => !seen.has(id))).toEqual([]);
   });
 
-  test("hands on few ids from page to page, however many records there are", async (context) => {
+  test("carries few ids from page to page, however many records there are", async (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     const store = redisStore({ client, prefix: `${randomUUID()}:` });
     const namespace = randomUUID();
@@ -288,13 +288,13 @@ describe("a list", () => {
       const page = await store.list?.({ namespace, limit: 100, after });
       seen += page?.records.length ?? 0;
       after = page?.next;
-      // It may have to fit into a URL; an id takes 90 characters.
+      // It may have to fit into a URL; each id takes 90 characters.
       expect(after?.length ?? 0).toBeLessThan(4_000);
     } while (after !== undefined);
     expect(seen).toBe(1_500);
   });
 
-  test("refuses an `after` that no page gave", async (context) => {
+  test("refuses an `after` that is not the `next` of a page", async (context) => {
     const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
     const page = store.list?.({ namespace: "n", limit: 1, after: "x" });
     await expect(page).rejects.toMatchObject({ code: "options-invalid" });
@@ -306,13 +306,13 @@ describe("the options", () => {
     ["nothing", undefined],
     ["something else", { get: () => {}, set: () => {} }],
     ["a pool of node-redis", { sendCommand: () => {}, execute: () => {} }],
-  ])("refuse %s as a client, and say what they take", ([, client]) => {
+  ])("refuse %s as a client, and name the clients that they accept", ([, client]) => {
     expect(() => redisStore({ client: client as unknown as RedisClient })).toThrow(
       /options-invalid: client .*ioredis.*node-redis/,
     );
   });
 
-  test("refuse one connection for both uses, a subscriber of no kind, and what nobody knows", (context) => {
+  test("refuse one connection for both uses, an invalid subscriber, and unknown options", (context) => {
     const client = ioredis(sharedUrl(context, "redis"));
     expect(() => redisStore({ client, subscriber: client })).toThrow(/options-invalid: subscriber/);
     expect(() => redisStore({ client, subscriber: {} as RedisClient })).toThrow(
@@ -322,14 +322,14 @@ describe("the options", () => {
     expect(() => redisStore({ client, ...{ ttl: 1 } })).toThrow(/options-invalid: there is no option/);
   });
 
-  test("refuse replicas on a cluster, whose clients cannot wait for one server", async (context) => {
+  test("refuse replicas on a cluster, whose clients cannot send WAIT to one server", async (context) => {
     const url = sharedUrl(context, "redisCluster");
     for (const client of [ioredisCluster(url), await nodeRedisCluster(url)])
       expect(() => redisStore({ client, replicas: 1 })).toThrow(/options-invalid: replicas .*cluster/);
   });
 });
 
-test("replies are read as they are, whatever types a client makes of them", async (context) => {
+test("replies are read correctly, whatever type mapping the client has", async (context) => {
   const client = (await nodeRedis(sharedUrl(context, "redis"))).withTypeMapping({ 36: Buffer, 58: String });
   const store = redisStore({ client });
   const claim = claimOf("t1");
@@ -338,7 +338,7 @@ test("replies are read as they are, whatever types a client makes of them", asyn
   expect(await store.claim({ ...claim, token: "t2" })).toEqual({ status: "completed", outcome: "d\u00f6ne" });
 });
 
-test("Redis removes by itself what is past its time, and a purge asks it nothing", async (context) => {
+test("Redis removes expired records itself, and a purge sends no command", async (context) => {
   const { url, stepClock } = await startFor(context, () => startRedis({ clock: true }));
   const proxy = await startFor(context, () => startProxy(url));
   const store = redisStore({ client: ioredis(proxy.url) });

@@ -1,4 +1,4 @@
-/** Reservations on MariaDB: held to what every store is held to. */
+/** Tests reservations on MariaDB with the cases of every reservation store. */
 import { randomBytes } from "node:crypto";
 import { createPool } from "mysql2/promise";
 import { inject } from "vitest";

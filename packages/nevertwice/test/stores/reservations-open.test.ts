@@ -1,16 +1,16 @@
-/** `openReservations`: a URL is all that is needed, and one that is wrong says so without telling its password. */
+/** Tests `openReservations`: a URL is enough, and the error for a wrong URL does not contain its password. */
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-// The build: reservations in a SQLite file start a thread, which Node 20 cannot start from TypeScript.
+// Uses the build: reservations in a SQLite file start a worker thread, which Node 20 cannot start from TypeScript.
 import { openReservations } from "../../dist/reservations/open.js";
 import { createReservations } from "../../src/reservations/index.ts";
 import { type ServiceName, sharedUrl } from "../services/services.ts";
 import { newDatabase } from "./mysql/pools.ts";
 
-/** A hold is placed once over two stores of this URL, which are closed with their clients. */
+/** Places a hold once through two stores of this URL, and closes both with their clients. */
 async function holdsOnceOn(url: string, isShared = true): Promise<void> {
   const namespace = `open-${randomUUID()}`;
   const request = { resource: "room", requester: "ann", durationMs: 60_000, key: "k" };
@@ -30,7 +30,7 @@ async function holdsOnceOn(url: string, isShared = true): Promise<void> {
   else expect(second).not.toEqual(first);
 }
 
-test("memory: opens reservations of its own each time", async () => {
+test("memory: opens a new store each time", async () => {
   await holdsOnceOn("memory:", false);
 });
 
@@ -54,7 +54,7 @@ for (const [title, service, toUrl] of SERVED) {
   });
 }
 
-test("tables are not made where that is switched off", async (context) => {
+test("migrate: false creates no tables", async (context) => {
   const url = await newDatabase(context);
   const store = await openReservations(url, { migrate: false });
   await expect(store.now()).rejects.toMatchObject({ code: "store-unsafe" });
@@ -63,28 +63,28 @@ test("tables are not made where that is switched off", async (context) => {
 
 test.each([
   ["", "the reservations' URL"],
-  ["nonsense", /no reservations' URL.*memory:.*mysql:/],
-  ["mongodb://user:secret@host/db", /no reservations' URL/],
-  ["redis://:secret@host", /cannot keep reservations.*sqlite:, postgres:\/\/ or mysql:\/\//],
-  ["rediss+cluster://user:secret@host", /cannot keep reservations/],
-  ["dynamodb://eu-west-1/table", /cannot keep reservations/],
+  ["nonsense", /is not a reservations URL.*memory:.*mysql:/],
+  ["mongodb://user:secret@host/db", /is not a reservations URL/],
+  ["redis://:secret@host", /cannot store reservations.*sqlite:, postgres:\/\/ or mysql:\/\//],
+  ["rediss+cluster://user:secret@host", /cannot store reservations/],
+  ["dynamodb://eu-west-1/table", /cannot store reservations/],
   ["sqlite:", /names no file/],
   ["sqlite:./a.db?synchronous=off", /synchronous=off; it must be full or normal/],
   ["postgres://user:secret@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],
   ["mysql://root:secret@host:port/x", /is malformed/],
-])("%j is refused with what is wrong about it, and never with its password", async (url, why) => {
+])("%j is rejected with the reason, and without its password", async (url, why) => {
   const error = await openReservations(url).catch((thrown) => thrown);
   expect(error).toMatchObject({ code: "options-invalid" });
   expect(error.message).toMatch(why);
   expect(error.message).not.toContain("secret");
 });
 
-test("an option that nobody knows is refused", async () => {
+test("an unknown option is rejected", async () => {
   const options = { migrat: false } as object;
   await expect(openReservations("memory:", options)).rejects.toMatchObject({ code: "options-invalid" });
 });
 
-test("a server that is away says so when its tables are to be migrated, and leaves nothing open", async () => {
+test("an unreachable server fails the migration and leaves no connection open", async () => {
   for (const url of ["postgres://user:secret@127.0.0.1:1/db", "mysql://user:secret@127.0.0.1:1/db"])
     await expect(openReservations(url)).rejects.toMatchObject({
       code: "unavailable",

@@ -1,4 +1,4 @@
-/** Reservations on Postgres when backends are killed and replies are lost: all of a transaction, or nothing, and the truth. */
+/** Tests reservations on Postgres when backends are killed and replies are lost: all of a transaction, or nothing, and the truth. */
 import type pg from "pg";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -50,12 +50,12 @@ async function proxied(url: string): Promise<FaultProxy> {
 
 for (const [name, clientOf] of Object.entries(CLIENTS))
   describe(`under ${name}`, () => {
-    test("a backend that is killed while it writes leaves nothing", async (context) => {
+    test("a backend that is killed while it writes leaves no rows", async (context) => {
       const url = await migrated(context);
       const store = postgresReservations({ client: clientOf(url) });
-      // Some drivers throw beside the promise, now and then.
+      // Some drivers sometimes throw outside of the promise.
       for (let round = 0; round < 3; round++) {
-        // The events cannot be written, while keys and resources are locked already.
+        // Events cannot be written, but keys and resources are already locked.
         const letGo = await holding(url, "LOCK TABLE nevertwice_reservation_events IN SHARE MODE");
         const transacting = store.transact([hold("room"), hold("hall")], RULES);
         const failed = expect(transacting).rejects.toMatchObject({ name: "NotWritten" });
@@ -69,7 +69,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
       expect(await rowCounts(url)).toEqual(ONE_HOLD);
     });
 
-    test("a COMMIT whose reply was lost is answered with what was written", async (context) => {
+    test("a COMMIT whose reply was lost returns the written answers", async (context) => {
       const url = await migrated(context);
       const proxy = await proxied(url);
       const store = postgresReservations({ client: clientOf(proxy.url) });
@@ -80,7 +80,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
       expect(await store.transact([placed], RULES)).toEqual([{ ok: true, id: placed.newId }]);
     });
 
-    test("a COMMIT that never arrived is said not to be written, and it is not", async (context) => {
+    test("a COMMIT that never arrived is reported as not written", async (context) => {
       const url = await migrated(context);
       const proxy = await proxied(url);
       const store = postgresReservations({ client: clientOf(proxy.url) });
@@ -91,7 +91,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
       expect(await store.transact([placed], RULES)).toEqual([{ ok: true, id: placed.newId }]);
     });
 
-    test("a COMMIT that is still under way when its connection is lost is waited for", async (context) => {
+    test("the store waits for a COMMIT that is still running when its connection is lost", async (context) => {
       const url = await migrated(context);
       await query(
         url,
@@ -110,7 +110,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
       expect(await rowCounts(url)).toEqual(ONE_HOLD);
     });
 
-    test("where nobody can say whether it was written, what was decided is handed over", async (context) => {
+    test("if it cannot be known whether a transaction was committed, the error contains the decision", async (context) => {
       const url = await migrated(context);
       const proxy = await proxied(url);
       const store = postgresReservations({ client: clientOf(proxy.url) });
@@ -132,7 +132,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
         const proxy = await proxied(url);
         const store = postgresReservations({ client: clientOf(proxy.url) });
         await store.now();
-        // A connection is lost each time, so each statement is sent with its text.
+        // Every case uses a new connection, so each statement is sent with its text.
         for (const part of [
           /begin .*read committed/i,
           /locked_keys AS/,
@@ -146,18 +146,18 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
           });
           await expect(store.transact([hold("room")], RULES)).rejects.toMatchObject({ name: "NotWritten" });
           expect(isCut).toBe(true);
-          // A lost connection is noticed by the server when it likes.
+          // The server may notice a lost connection late.
           await until(async () => (await rowCounts(url)).keys === 0);
           expect(await rowCounts(url)).toEqual(NOTHING);
         }
       });
   });
 
-test("another's answer to the same key is never taken for our own lost one", async (context) => {
+test("the answer of another transaction with the same key is never mistaken for a lost one", async (context) => {
   const url = await migrated(context);
   const proxy = await proxied(url);
   const [ours, theirs] = [postgresReservations({ client: pooled(proxy.url) }), storeOn(url)];
-  // While our COMMIT is lost on its way, the same request is sent again elsewhere, and written.
+  // The COMMIT is lost in transit; meanwhile another client sends the same request, and it is written.
   const again = hold("room", { key: "k" });
   let other: Promise<unknown> | undefined;
   proxy.cutRequest(1, (chunk) => {
@@ -174,7 +174,7 @@ test("another's answer to the same key is never taken for our own lost one", asy
   expect(await rowCounts(url)).toEqual(ONE_HOLD);
 });
 
-test("a server that was killed and came back has all that it answered", async (context) => {
+test("a server that was killed and restarted has everything that it acknowledged", async (context) => {
   const server = await startFor(context, () => startPostgres());
   const store = postgresReservations({ client: pooled(server.url) });
   await store.migrate();
@@ -196,7 +196,7 @@ test("a server that was killed and came back has all that it answered", async (c
   expect(found.filter(({ commitment }) => commitment?.state === "held")).toHaveLength(ids.length);
 });
 
-test("without its tables it says what to do, and after migrate() it works", async (context) => {
+test("without tables the error says what to do, and after migrate() the store works", async (context) => {
   const store = storeOn(await createDatabase(sharedUrl(context, "postgres")));
   await expect(store.transact([hold("room")], RULES)).rejects.toMatchObject({
     name: "NotWritten",
@@ -208,7 +208,7 @@ test("without its tables it says what to do, and after migrate() it works", asyn
   expect(await store.transact([asked("confirm", { id: "nothing" })], RULES)).toMatchObject([{ ok: false }]);
 });
 
-test("the doctor is told of a table that a crash would empty", async (context) => {
+test("the doctor reports an UNLOGGED table", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   expect((await store.settings?.())?.survives["store-crash"].survives).toBe("yes");
@@ -220,7 +220,7 @@ test("the doctor is told of a table that a crash would empty", async (context) =
   });
 });
 
-test("bad options are refused by name", () => {
+test("invalid options are rejected by name", () => {
   const client = pooled("postgres://localhost/nowhere");
   expect(() => postgresReservations({ client: {} as PostgresClient })).toThrow(/client must be a pg Pool/);
   expect(() => postgresReservations({ client, scheme: "x" } as never)).toThrow(/scheme/);

@@ -1,9 +1,9 @@
-/** What a transaction of reservations locks on Postgres, in which order, and what it costs: nobody waits in a circle. */
+/** Tests what a transaction of reservations locks on Postgres, in which order, and what it costs: nobody waits in a circle. */
 import { randomInt, randomUUID } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
 import { createReservations } from "../../src/reservations/index.ts";
 import type { PostgresReservations } from "../../src/reservations/postgres.ts";
-import { allOf } from "../reservations/records.ts";
+import { readAll } from "../reservations/records.ts";
 import { startProxy } from "../services/proxy.ts";
 import { query, setFor } from "./postgres/database.ts";
 import {
@@ -36,7 +36,7 @@ test("a group of 64 costs five round trips, as one action does, and its replay f
   expect(await trips(group.map(({ newId }) => asked("confirm", { id: newId })))).toBe(5);
 });
 
-test("a duplicate in another process waits for the first and gets its answer", async (context) => {
+test("a duplicate on another connection waits for the first and gets its answer", async (context) => {
   const url = await migrated(context);
   const [one, other] = [storeOn(url), storeOn(url)];
   await one.transact([asked("declare", { resource: "room", capacity: 2 })], RULES);
@@ -56,7 +56,7 @@ test("a duplicate in another process waits for the first and gets its answer", a
   expect(await rowCounts(url)).toMatchObject({ keys: 2, commitments: 1 });
 });
 
-test("a key that is past its window is locked too: used twice at once, it is used for one request", async (context) => {
+test("a key past its window is locked too: two concurrent uses are one request", async (context) => {
   const url = await migrated(context);
   const [one, other] = [storeOn(url), storeOn(url)];
   await one.transact([asked("declare", { resource: "room", capacity: 2 })], RULES);
@@ -73,7 +73,7 @@ test("a key that is past its window is locked too: used twice at once, it is use
   expect(await second).toMatchObject([{ ok: false, reason: "token-collision" }]);
 });
 
-test("a key is locked before a resource: of duplicates that wait, one waits for the room", async (context) => {
+test("a key is locked before a resource: only one of several duplicates waits for the resource", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   await store.transact([asked("declare", { resource: "room", capacity: 9 })], RULES);
@@ -92,7 +92,7 @@ test("a key is locked before a resource: of duplicates that wait, one waits for 
   expect(others).toEqual([first, first]);
 });
 
-test("two that hold a room nobody has heard of wait for each other, and one gets it", async (context) => {
+test("two requests for a resource without a row wait for each other, and one gets it", async (context) => {
   const url = await migrated(context);
   const stores = Array.from({ length: 4 }, () => storeOn(url));
   const answers = await Promise.all(stores.map((store) => store.transact([hold("room")], RULES)));
@@ -102,7 +102,7 @@ test("two that hold a room nobody has heard of wait for each other, and one gets
   ).toHaveLength(3);
 });
 
-test("the clock is read after the locks: a confirm that waited past the hold's time is too late", async (context) => {
+test("the clock is read after the locks: a confirm that waited past expiresAt is too late", async (context) => {
   const url = await migrated(context);
   const [store, looking] = [storeOn(url), storeOn(url)];
   const placed = hold("room", { durationMs: 600 });
@@ -117,7 +117,7 @@ test("the clock is read after the locks: a confirm that waited past the hold's t
   expect(await confirming).toMatchObject([{ ok: false, reason: "window-elapsed" }]);
 });
 
-test("a lock that somebody keeps is not waited for for ever, and nothing is written", async (context) => {
+test("the wait for a lock is bounded, and nothing is written", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   await store.transact([asked("declare", { resource: "room", capacity: 1 })], RULES);
@@ -132,7 +132,7 @@ test("a lock that somebody keeps is not waited for for ever, and nothing is writ
   expect(await store.transact([hold("room")], RULES)).toMatchObject([{ ok: true }]);
 });
 
-test("what was refused leaves no row for a resource that nobody declared", async (context) => {
+test("a rejected hold leaves no row for an undeclared resource", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   const group = [asked("adjust", { resource: "room", capacity: 2 }), hold("hall", { units: 2 }), hold(" ")];
@@ -147,7 +147,7 @@ test("what was refused leaves no row for a resource that nobody declared", async
   expect(await rowCounts(url)).toMatchObject({ keys: 3, resources: 0 });
 });
 
-test("a function of the application's that throws writes nothing and costs no connection", async (context) => {
+test("an availability function that throws writes nothing and keeps the connection usable", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   const available = () => {
@@ -162,7 +162,7 @@ test("a function of the application's that throws writes nothing and costs no co
   expect(await store.transact([hold("room")], RULES)).toMatchObject([{ ok: true }]);
 });
 
-test("holds past their time make room, as many as are needed, however many there are", async (context) => {
+test("as many elapsed holds as needed are expired, however many there are", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   await store.transact([asked("declare", { resource: "room", capacity: 5 })], RULES);
@@ -175,7 +175,7 @@ test("holds past their time make room, as many as are needed, however many there
   expect(states).toEqual(["expired", "expired", "expired", "held", "held", "held"]);
 });
 
-test("keys that somebody has locked are left by purge, and gone the next time", async (context) => {
+test("purge skips locked keys, and removes them the next time", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   await store.transact([hold("a", { key: "a" }), hold("b", { key: "b" })], { ...RULES, windowMs: 1 });
@@ -194,7 +194,7 @@ test("keys that somebody has locked are left by purge, and gone the next time", 
 });
 
 for (const isolation of ["read committed", "serializable"])
-  test(`groups that cross each other's keys and resources never deadlock where ${isolation} is the default`, async (context) => {
+  test(`groups that share keys and resources never deadlock with ${isolation} as default isolation`, async (context) => {
     const url = await migrated(context);
     await setFor(url, { default_transaction_isolation: isolation });
     const stores = Array.from({ length: 4 }, () => storeOn(url));
@@ -216,7 +216,7 @@ for (const isolation of ["read committed", "serializable"])
     await expectConserved(first);
   });
 
-test("many processes' worth of clients never hold more of a pool than there is", async (context) => {
+test("many concurrent clients never hold more units than the capacity", async (context) => {
   const url = await migrated(context);
   const clients = Array.from({ length: 4 }, () => {
     const reservations = createReservations({
@@ -241,7 +241,7 @@ test("many processes' worth of clients never hold more of a pool than there is",
 });
 
 function anyAction(rooms: readonly string[], ids: readonly string[]) {
-  // Few keys, so that groups meet on them too.
+  // Few keys, so that groups collide on them too.
   const key = `key-${randomInt(400)}`;
   const id = ids[randomInt(Math.max(1, ids.length))] ?? "nothing";
   const resource = rooms[randomInt(rooms.length)] as string;
@@ -257,14 +257,14 @@ function anyAction(rooms: readonly string[], ids: readonly string[]) {
   }
 }
 
-const allCommitments = (store: PostgresReservations) => allOf(store.commitments, NAMESPACE);
+const allCommitments = (store: PostgresReservations) => readAll(store.commitments, NAMESPACE);
 
-/** What is taken of each resource is what its commitments take up; none ended twice. */
+/** Checks that the units taken equal the units occupied, and that no hold ended twice. */
 async function expectConserved(store: PostgresReservations): Promise<void> {
   const [commitments, resources, events] = await Promise.all([
     allCommitments(store),
-    allOf(store.resources, NAMESPACE),
-    allOf(store.events, NAMESPACE),
+    readAll(store.resources, NAMESPACE),
+    readAll(store.events, NAMESPACE),
   ]);
   expect(commitments.length).toBeGreaterThan(20);
   for (const { name, taken, capacity } of resources) {

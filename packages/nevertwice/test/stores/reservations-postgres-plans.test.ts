@@ -1,13 +1,13 @@
-/** A transaction finds its rows by the primary keys, whatever the planner knew of the tables when it made its plan. */
+/** Tests that a transaction finds its rows by the primary keys, whatever the planner knew of the tables when it made its plan. */
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { tablesIn } from "../../src/reservations/postgres/migrations.ts";
-import { statementsOf } from "../../src/reservations/postgres-sql.ts";
+import { tableNames } from "../../src/reservations/postgres/schema.ts";
+import { createStatements } from "../../src/reservations/postgres-sql.ts";
 import { migrated } from "./postgres/reservations.ts";
 
-const { lock, read } = statementsOf(tablesIn(undefined));
+const { lock, read } = createStatements(tableNames(undefined));
 
-/** Each with parameters of its number; what they are does not matter to a generic plan. */
+/** The statements with the right number of parameters; a generic plan does not depend on their values. */
 const ASKED = [
   [lock, "'n', '{a}', '{b}', '{c}'"],
   [read, "'n', '{a}', '{b}', '{c}', '{d}', '{1}'"],
@@ -15,7 +15,7 @@ const ASKED = [
 
 const SIZES = {
   "tables that were just created": "SELECT 1",
-  "tables of 20,000 holds that nobody has analysed": `INSERT INTO nevertwice_commitments
+  "tables of 20,000 holds without ANALYZE": `INSERT INTO nevertwice_commitments
     SELECT 'n', md5(i::text), 'seat ' || i, 'ann', 1, 0, 1, 'held', NULL, NULL, 1, 1, '' FROM generate_series(1, 20000) AS i`,
 };
 

@@ -1,4 +1,4 @@
-/** Reservations on Postgres: what every store of them is held to, with each driver. */
+/** Tests reservations on Postgres with the cases of every reservation store, with each driver. */
 import postgres from "postgres";
 import { inject } from "vitest";
 import { type PostgresClient, postgresReservations } from "../../src/reservations/postgres.ts";
@@ -27,7 +27,7 @@ reservationStoreSuite(
 );
 
 reservationStoreSuite(
-  "Postgres by postgres.js, in a schema of its own",
+  "Postgres by postgres.js, in its own schema",
   async () => {
     const sql = postgres(await createDatabase(serverUrl as string), { max: 8, onnotice: () => {} });
     return opened(sql, () => sql.end({ timeout: 1 }), { schema: "held" });

@@ -1,4 +1,4 @@
-/** Any history and any race on real databases, whose clocks stand still until they are told. */
+/** Tests random histories and races on real databases whose clocks move only when the test moves them. */
 
 import { DatabaseSync } from "@photostructure/sqlite";
 import fc from "fast-check";
@@ -24,7 +24,7 @@ async function sqliteStage(): Promise<Stage> {
   return { store, now: async () => clock.now(), advance: async (ms) => clock.advance(ms) };
 }
 
-/** A sequence is no part of any transaction, so it is a clock that everybody sees at once. */
+/** The clock is a sequence: sequences are not transactional, so every session sees a change at once. */
 const CLOCK = `
 CREATE SCHEMA stage;
 CREATE SEQUENCE stage.clock START 1767225600000;

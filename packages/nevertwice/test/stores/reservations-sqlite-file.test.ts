@@ -1,4 +1,4 @@
-/** Reservations in a SQLite file: in their worker thread, and from several processes. Needs the build. */
+/** Tests reservations in a SQLite file: in their worker thread, and from several processes. Needs the build. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, readdir } from "node:fs/promises";
@@ -50,7 +50,7 @@ const hold = (key: string, more: object = {}) => ({
   ...more,
 });
 
-/** The workers that are started from now on. */
+/** The workers started from now on. */
 function startedWorkers(): Worker[] {
   const workers: Worker[] = [];
   const keep = (worker: Worker) => void workers.push(worker);
@@ -60,7 +60,7 @@ function startedWorkers(): Worker[] {
 }
 
 describe("a group of actions", () => {
-  test("of 64 is one message and one flush, its retry one message and none", async () => {
+  test("of 64 is one message and one flush; its retry is one message and no flush", async () => {
     const workers = startedWorkers();
     const { file, store, seats } = open();
     await store.elapsed("air", 1);
@@ -76,7 +76,7 @@ describe("a group of actions", () => {
     expect((await commitsIn(file)) - before).toBe(1);
   });
 
-  test("is judged by the time at which its lock was granted: a confirm that had to wait is too late", async () => {
+  test("is judged by the time at which it got the lock: a confirm that waited past expiresAt is too late", async () => {
     const { file, store, seats } = open();
     const placed = await seats.placeHold(hold("a", { durationMs: 50 }));
     const id = placed.ok ? placed.id : "";
@@ -89,7 +89,7 @@ describe("a group of actions", () => {
     expect(await confirmed).toMatchObject({ ok: false, reason: "window-elapsed" });
   });
 
-  test("does not hold up the event loop while it waits for the disk", async () => {
+  test("does not block the event loop while it waits for the disk", async () => {
     const { file, store, seats } = open();
     await store.elapsed("air", 1);
     const lock = connect(file);
@@ -101,7 +101,7 @@ describe("a group of actions", () => {
   });
 });
 
-test("what cannot be sent to a thread or written to a file is refused as invalid, and that answer is kept", async () => {
+test("a parameter that cannot be sent to a thread or written to a file is rejected as invalid-request, and the answer is stored", async () => {
   const { seats } = open();
   const circular: Record<string, unknown> = {};
   circular.itself = circular;
@@ -119,15 +119,15 @@ test("what cannot be sent to a thread or written to a file is refused as invalid
 });
 
 describe("a custom availability", () => {
-  test("is refused where the reservations are made, with the way out", () => {
+  test("is rejected by createReservations, with an alternative", () => {
     const { store } = open();
     const make = () => createReservations({ store, windowMs: HOUR_MS, available: () => true });
-    expect(make).toThrow(/available cannot be asked here: .*worker thread.*\{ database \}/);
+    expect(make).toThrow(/available does not work with this store: .*worker thread.*\{ database \}/);
   });
 });
 
 describe("a worker that dies", () => {
-  /** Nobody can send it this: it throws, and the thread ends. */
+  /** A message that makes the worker throw, so that its thread ends. */
   const poison: unknown = null;
   const RULES = {
     namespace: "air",
@@ -139,7 +139,7 @@ describe("a worker that dies", () => {
   const asked = {
     action: "placeHold",
     parameters: { resource: "1A", requester: "ann", durationMs: 60_000, units: 1 },
-    digest: "1:x",
+    digest: `1:${"0".repeat(64)}`,
     keyId: "k",
     namespace: "air",
     scope: "",
@@ -147,12 +147,12 @@ describe("a worker that dies", () => {
     newId: "first",
   } as const;
 
-  test("before it began has written nothing and says so; the next call starts another", async () => {
+  test("before a transaction began is reported as not written; the next call starts a new worker", async () => {
     const workers = startedWorkers();
     const { store } = open();
     await store.elapsed("air", 1);
     workers[0]?.postMessage(poison);
-    // It went in for one message that we know nothing of: of the first call it may have been.
+    // The worker took one message, which may have been that of the first call.
     expect(await Promise.allSettled([1, 2].map(() => store.transact([asked], RULES)))).toMatchObject([
       { reason: { name: "MayBeWritten", answers: [], cause: { code: "unavailable" } } },
       { reason: { name: "NotWritten", cause: { code: "unavailable" } } },
@@ -161,7 +161,7 @@ describe("a worker that dies", () => {
     expect(workers).toHaveLength(2);
   });
 
-  test("before it told what it did may have written, and then the key answers", async () => {
+  test("before it answered is reported as unknown, and the key then returns the answer", async () => {
     const workers = startedWorkers();
     const { file, store } = open();
     await store.elapsed("air", 1);
@@ -180,7 +180,7 @@ describe("a worker that dies", () => {
     expect(rows.all()).toHaveLength(1);
   });
 
-  test("is not noticed by whoever acts: each action is tried again under its key", async () => {
+  test("is not visible to callers of actions: each action is retried with its key", async () => {
     const workers = startedWorkers();
     const { file, store, seats } = open();
     await store.elapsed("air", 1);
@@ -190,7 +190,7 @@ describe("a worker that dies", () => {
     expect(connect(file).prepare("SELECT id FROM nevertwice_commitments").all()).toHaveLength(64);
   });
 
-  test("rejects what was read as unavailable", async () => {
+  test("rejects pending reads with unavailable", async () => {
     const workers = startedWorkers();
     const { store } = open();
     await store.elapsed("air", 1);
@@ -200,7 +200,7 @@ describe("a worker that dies", () => {
 });
 
 describe("the file", () => {
-  test("may hold the store of a guard too", async () => {
+  test("may also contain the store of a guard", async () => {
     const { file, seats } = open();
     const guarded = sqliteStore({ file });
     const [claimed, placed] = await Promise.all([guarded.claim(claimOf("a")), seats.placeHold(hold("a"))]);
@@ -208,7 +208,7 @@ describe("the file", () => {
     await guarded.close();
   });
 
-  test("keeps what was written when it is closed and opened again, and is released", async () => {
+  test("keeps its records when it is closed and opened again, and is unlocked", async () => {
     const { file, store, seats } = open();
     const answers = Promise.all(Array.from({ length: 200 }, (_, i) => seats.placeHold(hold(`k${i}`))));
     const first = await answers;
@@ -221,7 +221,7 @@ describe("the file", () => {
     expect(await Promise.all(first.map((_, i) => again.placeHold(hold(`k${i}`))))).toEqual(first);
   });
 
-  test("is closed after what was asked before", async () => {
+  test("is closed after pending calls are answered", async () => {
     const { store } = open();
     const asked = store.elapsed("air", 1);
     const closed = store.close();
@@ -229,7 +229,7 @@ describe("the file", () => {
     await closed;
   });
 
-  test("is one process's alone if that was asked for, and is flushed as was asked for", async () => {
+  test("is locked with exclusive, and flushed as synchronous says", async () => {
     const { file, store, seats } = open({ exclusive: true, synchronous: "normal" });
     expect(await seats.placeHold(hold("a"))).toMatchObject({ ok: true });
     expect(() => connect(file).prepare("SELECT * FROM nevertwice_commitments").all()).toThrow("locked");
@@ -239,7 +239,7 @@ describe("the file", () => {
     });
   });
 
-  test("that cannot be opened is told to every action, until it can", async () => {
+  test("that cannot be opened fails every action until it can be opened", async () => {
     const folder = fileNamed("missing");
     const { seats } = open({ file: `${folder}/x.db` });
     expect(await seats.placeHold(hold("a"))).toMatchObject({ ok: false, reason: "storage-failure" });
@@ -250,9 +250,9 @@ describe("the file", () => {
 
 interface Child {
   readonly process: ChildProcess;
-  /** The next line that it prints. */
+  /** The next line that the process prints. */
   next<Said>(): Promise<Said>;
-  /** All lines that it has printed since, once it has ended. */
+  /** The remaining lines, once the process has ended. */
   readonly rest: () => Promise<string[]>;
   readonly ended: Promise<{ code: number | null; complaint: string }>;
 }
@@ -286,7 +286,7 @@ function start(act: string, file: string, ...more: readonly string[]): Child {
 }
 
 describe("two processes on one file", () => {
-  test("that ask under the same keys at once are answered the same, and each hold is placed once", async () => {
+  test("that use the same keys at the same time get the same answers, and each hold is placed once", async () => {
     const file = fileNamed();
     const children = ["left", "right"].map(() => start("contend", file, "300"));
     for (const child of children) expect(await child.next()).toBe("ready");
@@ -300,18 +300,18 @@ describe("two processes on one file", () => {
     expect(connect(file).prepare("SELECT id FROM nevertwice_commitments").all()).toHaveLength(300);
   });
 
-  test("that are killed in the middle leave whole transactions only, and everything that was answered", async () => {
+  test("that are killed leave only complete transactions, and everything that was answered", async () => {
     const { file, seats, store } = open();
     await seats.resources.declare({ resource: "pool", capacity: 1_000_000, key: "declare" });
-    const told: string[] = [];
+    const answered: string[] = [];
     for (let round = 0; round < 3; round++) {
       const children = ["left", "right"].map((who) => start("flood", file, `${who} ${round}`));
-      for (const child of children) told.push(await child.next());
+      for (const child of children) answered.push(await child.next());
       await sleep(20 * round);
       for (const child of children) child.process.kill("SIGKILL");
-      // The last line may be torn.
+      // The last line may be incomplete.
       for (const child of children)
-        for (const line of await child.rest()) if (/^"[^"]+"$/.test(line)) told.push(JSON.parse(line));
+        for (const line of await child.rest()) if (/^"[^"]+"$/.test(line)) answered.push(JSON.parse(line));
     }
     const database = connect(file);
     const one = (text: string) => Object.values(database.prepare(text).get())[0];
@@ -323,7 +323,7 @@ describe("two processes on one file", () => {
         .all()
         .map((row) => (row as { id: string }).id),
     );
-    expect(told.filter((id) => !kept.has(id))).toEqual([]);
+    expect(answered.filter((id) => !kept.has(id))).toEqual([]);
     expect(
       one(
         "SELECT count(*) FROM nevertwice_commitments c WHERE c.events <> (SELECT count(*) FROM nevertwice_reservation_events e WHERE e.namespace = c.namespace AND e.subject = 'commitment:' || c.id)",
@@ -344,7 +344,7 @@ describe("two processes on one file", () => {
   });
 });
 
-test("a process ends by itself with reservations that were never closed", async () => {
+test("a process exits by itself even if its reservations were never closed", async () => {
   const child = start("leave", fileNamed());
   expect(await child.next()).toMatchObject({ ok: true });
   expect(await child.ended).toEqual({ code: 0, complaint: "" });

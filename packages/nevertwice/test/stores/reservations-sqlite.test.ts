@@ -1,15 +1,20 @@
-/** Reservations on a SQLite connection of the caller's, on a clock that the tests move. */
+/** Tests reservations on a SQLite connection of the caller's, on a clock that the tests move. */
 import { DatabaseSync, type DatabaseSyncInstance } from "@photostructure/sqlite";
 import { describe, expect, test } from "vitest";
 import { systemTimer } from "../../src/core/clock.ts";
+import {
+  type ActionName,
+  type ActionRequest,
+  digestParameters,
+} from "../../src/reservations/action-request.ts";
 import { createActions } from "../../src/reservations/actions.ts";
 import type { Answer } from "../../src/reservations/answer.ts";
-import { type ActionName, type Asked, digestOf } from "../../src/reservations/asked.ts";
 import { createReservations } from "../../src/reservations/index.ts";
-import type { ReservationStore, Rules } from "../../src/reservations/ledger.ts";
 import { memoryReservations } from "../../src/reservations/memory.ts";
-import * as sql from "../../src/reservations/sqlite/sql.ts";
+import { CHECKPOINTS, COMMITMENTS, EVENTS, KEYS, RESOURCES } from "../../src/reservations/sqlite/schema.ts";
 import { type SqliteReservationsOptions, sqliteReservations } from "../../src/reservations/sqlite.ts";
+import * as sql from "../../src/reservations/sqlite-sql.ts";
+import type { ReservationStore, Rules } from "../../src/reservations/store.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { reservationStoreSuite } from "../reservations/store-suite.ts";
@@ -59,9 +64,9 @@ const hold = (key: string, more: object = {}) => ({
   ...more,
 });
 
-/** An action as the store is asked for it. */
-function asked(action: ActionName, key: string, parameters: Record<string, unknown>): Asked {
-  const digest = digestOf(action, parameters);
+/** An action request as the store receives it. */
+function asked(action: ActionName, key: string, parameters: Record<string, unknown>): ActionRequest {
+  const digest = digestParameters(action, parameters);
   return { action, parameters, digest, keyId: key, namespace: "air", scope: "", key, newId: `id of ${key}` };
 }
 
@@ -72,7 +77,7 @@ const placing = (key: string, more: object = {}) => {
 
 function rowsIn(database: DatabaseSyncInstance): Record<string, number> {
   return Object.fromEntries(
-    [sql.KEYS, sql.COMMITMENTS, sql.RESOURCES, sql.EVENTS, sql.CHECKPOINTS].map(({ table }) => [
+    [KEYS, COMMITMENTS, RESOURCES, EVENTS, CHECKPOINTS].map(({ table }) => [
       table,
       database.prepare(`SELECT count(*) AS rows FROM ${table}`).get().rows,
     ]),
@@ -100,7 +105,7 @@ describe("a group of actions", () => {
     });
   });
 
-  test("that ends some elapsed holds and needs the room of others is answered as in memory", async () => {
+  test("that ends some elapsed holds and needs the units of others gets the same answers as in memory", async () => {
     async function play(storeOn: (clock: ReturnType<typeof manualClock>) => ReservationStore) {
       const clock = manualClock();
       const store = storeOn(clock);
@@ -127,7 +132,7 @@ describe("a group of actions", () => {
     expect(here.answers.map((answer: Answer) => answer.ok)).toEqual([true, true, true, true, true, false]);
   });
 
-  test("reads the clock once, with the write lock in hand", async () => {
+  test("reads the clock once, after it took the write lock", async () => {
     const { file, database } = inWal();
     const other = connect(file);
     other.exec("PRAGMA busy_timeout = 0");
@@ -145,7 +150,7 @@ describe("a group of actions", () => {
     expect(reads).toBe(1);
   });
 
-  test("looks at no more elapsed holds than it can need", async () => {
+  test("reads no more elapsed holds than it can need", async () => {
     const database = new DatabaseSync(":memory:");
     const clock = manualClock();
     const store = sqliteReservations({ database, clock });
@@ -154,7 +159,7 @@ describe("a group of actions", () => {
     await store.transact(many, RULES);
     clock.advance(HOUR_MS);
     const limits: unknown[] = [];
-    const spied = wrapped(database, sql.ELAPSED_OF, (statement) => ({
+    const spied = wrapped(database, sql.ELAPSED_OF_RESOURCE, (statement) => ({
       all(...values) {
         limits.push(values.at(-1));
         return statement.all(...values);
@@ -171,7 +176,7 @@ describe("a group of actions", () => {
 
 type Statement = ReturnType<DatabaseSyncInstance["prepare"]>;
 
-/** The connection, with what one of its statements does exchanged. */
+/** The connection with one statement replaced. */
 function wrapped(
   database: DatabaseSyncInstance,
   text: string,
@@ -189,40 +194,35 @@ function wrapped(
 describe("every query", () => {
   const AFTER = "id > ?";
   const queries: readonly (readonly [name: string, index: string, text: string, values: number])[] = [
-    ["a key", "reservation_keys_by_id", sql.find(sql.KEYS), 2],
-    ["a commitment", "commitments_by_id", sql.find(sql.COMMITMENTS), 2],
-    ["a resource", "PRIMARY KEY", sql.find(sql.RESOURCES), 2],
-    ["elapsed holds of a resource", "commitments_held_by_resource", sql.ELAPSED_OF, 4],
+    ["a key", "reservation_keys_by_id", sql.find(KEYS), 2],
+    ["a commitment", "commitments_by_id", sql.find(COMMITMENTS), 2],
+    ["a resource", "PRIMARY KEY", sql.find(RESOURCES), 2],
+    ["elapsed holds of a resource", "commitments_held_by_resource", sql.ELAPSED_OF_RESOURCE, 4],
     ["elapsed holds", "commitments_held_by_expires_at", sql.ELAPSED, 3],
-    ["commitments", "commitments_by_id", sql.page(sql.COMMITMENTS, AFTER), 3],
-    ["those of a resource", "commitments_by_resource", sql.page(sql.COMMITMENTS, "resource = ?", AFTER), 4],
+    ["commitments", "commitments_by_id", sql.page(COMMITMENTS, AFTER), 3],
+    ["commitments of a resource", "commitments_by_resource", sql.page(COMMITMENTS, "resource = ?", AFTER), 4],
     [
-      "those of a requester",
+      "commitments of a requester",
       "commitments_by_requester",
-      sql.page(sql.COMMITMENTS, "requester = ?", AFTER),
+      sql.page(COMMITMENTS, "requester = ?", AFTER),
       4,
     ],
-    ["what is held", "commitments_held", sql.page(sql.COMMITMENTS, sql.IS_HELD, AFTER), 3],
-    ["keys", "reservation_keys_by_id", sql.page(sql.KEYS, AFTER), 3],
-    [
-      "keys of a commitment",
-      "reservation_keys_by_commitment",
-      sql.page(sql.KEYS, "commitment = ?", AFTER),
-      4,
-    ],
-    ["events", "reservation_events_by_subject", sql.page(sql.EVENTS, "(subject, number) > (?, ?)"), 4],
+    ["holds", "commitments_held", sql.page(COMMITMENTS, sql.IS_HELD, AFTER), 3],
+    ["keys", "reservation_keys_by_id", sql.page(KEYS, AFTER), 3],
+    ["keys of a commitment", "reservation_keys_by_commitment", sql.page(KEYS, "commitment = ?", AFTER), 4],
+    ["events", "reservation_events_by_subject", sql.page(EVENTS, "(subject, number) > (?, ?)"), 4],
     [
       "events of a subject",
       "reservation_events_by_subject",
-      sql.page(sql.EVENTS, "subject = ?", "number > ?"),
+      sql.page(EVENTS, "subject = ?", "number > ?"),
       4,
     ],
-    ["checkpoints", "reservation_checkpoints_by_id", sql.page(sql.CHECKPOINTS, AFTER), 3],
-    ["resources", "PRIMARY KEY", sql.page(sql.RESOURCES, "name > ?"), 3],
-    ["what there is to purge", "reservation_keys_by_kept_until", sql.HAS_PURGEABLE, 1],
+    ["checkpoints", "reservation_checkpoints_by_id", sql.page(CHECKPOINTS, AFTER), 3],
+    ["resources", "PRIMARY KEY", sql.page(RESOURCES, "name > ?"), 3],
+    ["whether there are keys to purge", "reservation_keys_by_kept_until", sql.HAS_PURGEABLE, 1],
     ["a purge", "reservation_keys_by_kept_until", sql.PURGE, 2],
   ];
-  test.each(queries)("%s: goes by an index, and sorts nothing", async (_, index, text, values) => {
+  test.each(queries)("%s: uses an index and does not sort", async (_, index, text, values) => {
     const database = new DatabaseSync(":memory:");
     await sqliteReservations({ database }).elapsed("air", 1);
     const plan = database.prepare(`EXPLAIN QUERY PLAN ${text}`).all(...new Array(values).fill(1));
@@ -233,7 +233,7 @@ describe("every query", () => {
 });
 
 describe("a transaction that fails", () => {
-  test("inside one of the caller's is refused: a ROLLBACK could undo it", async () => {
+  test("inside a transaction of the caller is rejected: its ROLLBACK could undo it", async () => {
     const { database } = inWal();
     const { store, seats } = opened({ database });
     await store.elapsed("air", 1);
@@ -247,7 +247,7 @@ describe("a transaction that fails", () => {
     expect(await seats.placeHold(hold("a"))).toMatchObject({ ok: true });
   });
 
-  test("for want of room has written nothing, and the same keys are answered once there is room", async () => {
+  test("because the disk is full wrote nothing, and the same keys work once there is room", async () => {
     const { database } = inWal();
     const { store, seats } = opened({ database });
     await seats.placeHold(hold("first"));
@@ -269,7 +269,7 @@ describe("a transaction that fails", () => {
     expect((await store.transact(group, RULES)).every(({ ok }) => ok)).toBe(true);
   });
 
-  test("at a COMMIT that was busy has written nothing", async () => {
+  test("at a busy COMMIT wrote nothing", async () => {
     const file = fileNamed();
     const database = connect(file);
     database.exec("PRAGMA busy_timeout = 0");
@@ -277,7 +277,7 @@ describe("a transaction that fails", () => {
     await store.elapsed("air", 1);
     const reader = connect(file);
     reader.exec("BEGIN");
-    reader.prepare(`SELECT * FROM ${sql.KEYS.table}`).all();
+    reader.prepare(`SELECT * FROM ${KEYS.table}`).all();
     await expect(store.transact([placing("a")], RULES)).rejects.toMatchObject({
       name: "NotWritten",
       cause: { code: "unavailable" },
@@ -287,7 +287,7 @@ describe("a transaction that fails", () => {
     expect(await seats.placeHold(hold("a"))).toMatchObject({ ok: true });
   });
 
-  test("at a COMMIT whose flush failed may be written: it says what was decided, and the key answers the same", async () => {
+  test("at a COMMIT whose flush failed is reported as unknown with the decision, and the key returns the same answer", async () => {
     const { database } = inWal();
     let failures = 1;
     const failing = wrapped(database, "COMMIT", (statement) => ({
@@ -302,12 +302,12 @@ describe("a transaction that fails", () => {
     await expect(store.transact([placing("a")], RULES)).rejects.toMatchObject({
       name: "MayBeWritten",
       answers: [answer],
-      cause: { message: "disk I/O error", errcode: 1034 },
+      cause: { code: "store-unsafe", cause: { message: "disk I/O error", errcode: 1034 } },
     });
     expect(await store.transact([{ ...placing("a"), newId: "another" }], RULES)).toEqual([answer]);
   });
 
-  test("while another holds the lock is not written, and is once the lock is gone", async () => {
+  test("while another connection holds the lock wrote nothing, and works once the lock is released", async () => {
     const { file, database } = inWal();
     database.exec("PRAGMA busy_timeout = 0");
     const { store, seats } = opened({ database });
@@ -325,7 +325,7 @@ describe("a transaction that fails", () => {
 });
 
 describe("a custom availability", () => {
-  test("is asked inside the transaction, and one that throws leaves nothing behind", async () => {
+  test("is called inside the transaction, and writes nothing if it throws", async () => {
     const { database } = inWal();
     const store = sqliteReservations({ database });
     const available = ({ requester }: { requester: string }) => {
@@ -352,7 +352,7 @@ describe("a custom availability", () => {
 });
 
 describe("the caller's database", () => {
-  test("may hold the store of a guard too, stays open, and keeps its user_version", async () => {
+  test("may also contain the store of a guard, stays open, and keeps its user_version", async () => {
     const { database } = inWal();
     database.exec("PRAGMA user_version = 37");
     const { store, seats } = opened({ database });
@@ -370,7 +370,7 @@ describe("the caller's database", () => {
     await expect(store.get("air", "x")).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  test("of a newer version is refused, and left alone", async () => {
+  test("of a newer version is rejected and not changed", async () => {
     const { database } = inWal();
     await opened({ database }).seats.placeHold(hold("a"));
     database.exec("UPDATE nevertwice_reservations SET schema_version = 99");
@@ -381,12 +381,12 @@ describe("the caller's database", () => {
     expect(rowsIn(database)).toMatchObject({ nevertwice_commitments: 1 });
   });
 
-  test("says what it survives", async () => {
+  test("reports what it survives", async () => {
     const store = sqliteReservations({ database: new DatabaseSync(":memory:") });
     expect(await store.settings?.()).toMatchObject({ survives: { "our-crash": { survives: "no" } } });
   });
 
-  test("with two namespaces and a text that no driver keeps as text: each finds its own", async () => {
+  test("keeps two namespaces apart, also with text that no driver stores as text", async () => {
     const { store } = opened({ database: new DatabaseSync(":memory:") });
     const odd = { resource: "a\u0000b", requester: "\u0000" };
     await store.transact([placing("k\u0000", odd), placing("k", { resource: "a" })], RULES);
@@ -418,4 +418,24 @@ test.each([
   expect(open).toThrow(
     expect.objectContaining({ code: "options-invalid", message: expect.stringContaining(named) }),
   );
+});
+
+test("a hold that another connection extends while this one stands still is not judged by a later clock", async () => {
+  const { file, database } = inWal();
+  let time = 1_000_000;
+  const { seats } = opened({ database, clock: { now: () => time } });
+  const held = await seats.placeHold(hold("a"));
+  if (!held.ok) throw new Error("it was not placed");
+  const standing = {
+    now() {
+      time += 2 * HOUR_MS;
+      database.exec(`UPDATE nevertwice_commitments SET expires_at = ${time + HOUR_MS}`);
+      return time;
+    },
+  };
+  const { commitment, now } = await sqliteReservations({ database: connect(file), clock: standing }).get(
+    "air",
+    held.id,
+  );
+  expect(commitment?.expiresAt).toBe(now + HOUR_MS);
 });

@@ -1,5 +1,5 @@
 /**
- * The retry storm: a thousand operations whose work fails three times in ten, retried by a policy, with duplicates of each
+ * Tests the retry storm: a thousand operations whose work fails three times in ten, retried by a policy, with duplicates of each
  * arriving meanwhile at two guards. Each is done once, and all its callers hold the same receipt.
  */
 import { randomUUID } from "node:crypto";
@@ -21,10 +21,10 @@ const OPERATIONS = 1_000;
 const RETRIES = 4;
 const FAILURES = 0.3;
 const CALLERS = 3;
-/** Operations at a time. */
+/** How many operations run at a time. */
 const ABREAST = 50;
 
-/** Two stores on the same records, each over connections of its own. */
+/** Two stores on the same records, each with its own connections. */
 type Pair = (context: TestContext) => Promise<readonly [Store, Store]>;
 
 const PAIRS: Readonly<Record<string, Pair>> = {
@@ -61,7 +61,7 @@ const PAIRS: Readonly<Record<string, Pair>> = {
 };
 
 for (const [name, pair] of Object.entries(PAIRS)) {
-  test(`on ${name} every operation is done once, and an open breaker blocks no replay`, {
+  test(`on ${name} every operation runs once, and an open breaker blocks no replay`, {
     timeout: 60_000,
   }, async (context) => {
     const guards = (await pair(context)).map((store) =>
@@ -69,7 +69,7 @@ for (const [name, pair] of Object.entries(PAIRS)) {
     );
     context.onTestFinished(async () => void (await Promise.all(guards.map((guard) => guard.close()))));
     const pauses = seededRandom(7);
-    // Each operation draws its own failures, so that they are the same in every run.
+    // Each operation has its own random failures, so that they are the same in every run.
     const draws = Array.from({ length: OPERATIONS }, (_, operation) => seededRandom(operation));
     const breaker = circuitBreaker(handleAll, {
       halfOpenAfter: 600_000,
@@ -95,7 +95,7 @@ for (const [name, pair] of Object.entries(PAIRS)) {
         },
       );
 
-    /** A caller that comes back until it holds a receipt. */
+    /** A caller that retries until it has a receipt. */
     async function insist(operation: number, caller: number): Promise<string> {
       await sleep(caller === 0 ? 0 : pauses.between(0, 5));
       for (;;) {
@@ -121,7 +121,7 @@ for (const [name, pair] of Object.entries(PAIRS)) {
       const expected = Array.from({ length: CALLERS }, () => `receipt ${operation}-1`);
       expect([done.get(operation), receipts.get(operation)]).toEqual([1, expected]);
     }
-    // It was a storm: the policy had to retry up to its end, and most callers were duplicates.
+    // It was a storm: the policy used all its retries, and most callers were duplicates.
     expect(seen.failures).toBeGreaterThan(OPERATIONS / 4);
     expect(seen.mostAttempts).toBe(1 + RETRIES);
     expect(seen.replayed).toBe(OPERATIONS * (CALLERS - 1));

@@ -1,4 +1,4 @@
-/** A sealed store is a store like any other: it is held to every published case, and its file gives no outcome away. */
+/** Tests that a sealed store is a store like any other: it is held to every published case, and its file gives no outcome away. */
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { DatabaseSync } from "@photostructure/sqlite";
@@ -27,7 +27,7 @@ describeStoreCases("sealed(sqliteStore({ database }))", () => {
   return { store: sealed(store, OPTIONS), advance: clock.advance };
 });
 
-test("SC-12 outcomes are encrypted at rest: the database file has nothing of them, and they are replayed all the same", async () => {
+test("SC-12 outcomes are encrypted at rest: the database file has nothing of them, and replays still work", async () => {
   const secret = "the medical report of Ann";
   const request = { operation: "report", scope: "ann", key: "visit-1" };
 
@@ -47,7 +47,7 @@ test("SC-12 outcomes are encrypted at rest: the database file has nothing of the
   expect(atRest.replayed).toEqual({ status: "replayed", value: { secret } });
   expect(atRest.file.includes("sealed.1.new.")).toBe(true);
   for (const readable of [secret, "medical", "secret"]) expect(atRest.file.includes(readable)).toBe(false);
-  // What is not sealed, and said to be: the parts of the identity.
+  // The parts of the identity are not sealed, as the documentation says.
   expect(atRest.file.includes("visit-1")).toBe(true);
   expect((await kept(false)).file.includes(secret)).toBe(true);
 });

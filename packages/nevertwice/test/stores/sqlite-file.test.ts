@@ -1,10 +1,11 @@
-/** The SQLite store on a file, in its worker thread. Needs the build: a worker is started from a file, not from source. */
-import { chmod, mkdir, readdir, writeFile } from "node:fs/promises";
+/** Tests the SQLite store on a file, in its worker thread. Needs the build, because a worker starts from a JavaScript file. */
+import { chmod, mkdir, readdir, rename, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { type SqliteStoreOptions, sqliteStore } from "../../dist/stores/sqlite.js";
 import type { Store } from "../../src/core/store.ts";
+import { createGuard } from "../../src/index.ts";
 import { MIGRATIONS } from "../../src/stores/sqlite-sql.ts";
 import { CLOCK_CANNOT_GO_BACK, describeStoreCases } from "./cases.ts";
 import {
@@ -40,7 +41,7 @@ function open(options: Partial<SqliteStoreOptions & { file: string }> = {}): { f
   return { file, store };
 }
 
-/** The workers that are started from now on. */
+/** Records the workers that start from now on. */
 function startedWorkers(): Worker[] {
   const workers: Worker[] = [];
   const keep = (worker: Worker) => void workers.push(worker);
@@ -49,11 +50,11 @@ function startedWorkers(): Worker[] {
   return workers;
 }
 
-/** A record that somebody else's claim finds pending, or worse. */
+/** A claim of the same key with another token. */
 const other = (key: string) => claimOf(key, { token: "other" });
 
-describe("the file", () => {
-  test("is in WAL mode, and every commit is flushed", async () => {
+describe("a store on a file", () => {
+  test("uses WAL mode and flushes every commit", async () => {
     const { file, store } = open();
     expect(await store.settings?.()).toMatchObject({
       title: expect.stringContaining("WAL, synchronous FULL"),
@@ -67,7 +68,7 @@ describe("the file", () => {
     expect(connect(file).prepare("PRAGMA journal_mode").get()).toEqual({ journal_mode: "wal" });
   });
 
-  test("may be flushed at checkpoints alone, and then says that a power loss is not survived", async () => {
+  test("reports that it does not survive a power loss when it flushes only at checkpoints", async () => {
     const { store } = open({ synchronous: "normal" });
     expect(await store.settings?.()).toMatchObject({
       title: expect.stringContaining("synchronous NORMAL"),
@@ -78,13 +79,13 @@ describe("the file", () => {
     });
   });
 
-  test("is one process's alone if that was asked for", async () => {
+  test("locks other processes out when `exclusive` is set", async () => {
     const { file, store } = open({ exclusive: true });
     expect(await store.claim(claimOf("a"))).toMatchObject({ status: "new" });
     expect(() => connect(file).prepare("SELECT * FROM nevertwice_records").all()).toThrow("locked");
   });
 
-  test("keeps what was written when it is closed and opened again", async () => {
+  test("keeps its records when it is closed and opened again", async () => {
     const { file, store } = open();
     await Promise.all([store.claim(claimOf("a")), store.claim(claimOf("b"))]);
     await store.complete(completionOf("a"));
@@ -95,8 +96,8 @@ describe("the file", () => {
   });
 });
 
-describe("trips to the worker", () => {
-  test("are two for a first call, one for a replay, and one for all calls of a tick", async () => {
+describe("messages to the worker", () => {
+  test("are two for a first call, one for a replay, and one for all calls of one tick", async () => {
     const workers = startedWorkers();
     const { file, store } = open();
     await store.read("nothing");
@@ -112,7 +113,7 @@ describe("trips to the worker", () => {
     expect((await commitsIn(file)) - before).toBe(1);
   });
 
-  test("what comes while a message is under way goes in the next one", async () => {
+  test("take the calls that arrive while a message is in flight in the next one", async () => {
     const workers = startedWorkers();
     const { file, store } = open();
     await store.read("nothing");
@@ -130,7 +131,7 @@ describe("trips to the worker", () => {
     expect(messages).toHaveBeenCalledTimes(2);
   });
 
-  test("carry an outcome once, however many wait for it", async () => {
+  test("carry an outcome once, no matter how many callers wait for it", async () => {
     const workers = startedWorkers();
     const { store } = open();
     const outcome = "x".repeat(1_048_576);
@@ -144,7 +145,7 @@ describe("trips to the worker", () => {
     expect(replies[0]).toMatchObject(["done", { outcomes: [outcome] }]);
   });
 
-  test("are several for outcomes that are too large for one, and each comes back as it was", async () => {
+  test("are split when the outcomes are too large for one, and every outcome comes back unchanged", async () => {
     const workers = startedWorkers();
     const { store } = open();
     const keys = Array.from({ length: 30 }, (_, i) => `k${i}`);
@@ -162,8 +163,8 @@ describe("trips to the worker", () => {
   });
 });
 
-describe("a neighbour", () => {
-  test("that cannot be sent or kept hurts nobody else", async () => {
+describe("calls in one message", () => {
+  test("succeed although one of them cannot be sent or stored", async () => {
     const { store } = open();
     await Promise.all(["a", "b"].map((key) => store.claim(claimOf(key))));
     const unsendable = { length: 1, toString: () => "x", f() {} } as unknown as string;
@@ -184,7 +185,7 @@ describe("a neighbour", () => {
 });
 
 describe("renewals", () => {
-  test("go before ten thousand claims that came first, and none lapses", async () => {
+  test("overtake ten thousand earlier claims, and no lease lapses", async () => {
     const { store } = open();
     const keys = Array.from({ length: 20 }, (_, i) => `k${i}`);
     await Promise.all(keys.map((key) => store.claim(claimOf(key))));
@@ -206,10 +207,10 @@ describe("renewals", () => {
 });
 
 describe("a worker that dies", () => {
-  /** Nobody can send it this: it throws, and the thread ends. */
+  /** A message that no caller can send: it throws in the worker, and the thread ends. */
   const poison: unknown = null;
 
-  test("rejects the calls that it did not do as unavailable, and the next call starts another", async () => {
+  test("rejects its unanswered calls as unavailable, and the next call starts another worker", async () => {
     const workers = startedWorkers();
     const { store } = open();
     await store.read("nothing");
@@ -222,7 +223,7 @@ describe("a worker that dies", () => {
     expect(workers).toHaveLength(2);
   });
 
-  test("before it told what it did leaves claims that their own tokens find again", async () => {
+  test("before it answered leaves claims that a repeat with the same token finds again", async () => {
     const workers = startedWorkers();
     const { file, store } = open();
     await store.read("nothing");
@@ -242,7 +243,7 @@ describe("a worker that dies", () => {
     expect(await store.claim(other("a"))).toMatchObject({ status: "pending" });
   });
 
-  test("wakes whoever waits, so that they look for themselves, and the next one looks out for them", async () => {
+  test("wakes all waiters, and the next worker watches the records again", async () => {
     const workers = startedWorkers();
     const { file, store } = open();
     const { id } = claimOf("a");
@@ -258,8 +259,8 @@ describe("a worker that dies", () => {
   });
 });
 
-describe("a file of another time", () => {
-  test("of the version before is brought up to date, and its records stay", async () => {
+describe("a file of another version", () => {
+  test("is migrated from the previous version and keeps its records", async () => {
     const file = fileNamed();
     const { id, token } = claimOf("a");
     const before = connect(file);
@@ -289,7 +290,7 @@ describe("a file of another time", () => {
     expect(index.all()).toHaveLength(1);
   });
 
-  test("of a newer version is refused, and left alone", async () => {
+  test("is refused and left unchanged if its version is newer", async () => {
     const { file, store } = open();
     await store.claim(claimOf("a"));
     await store.close();
@@ -302,7 +303,7 @@ describe("a file of another time", () => {
 });
 
 describe("a file that cannot be used", () => {
-  test("is told to the first call, and again to the next, until it can", async () => {
+  test("fails every call until it can be opened", async () => {
     const folder = fileNamed("missing");
     const { store } = open({ file: `${folder}/x.db` });
     const refused = { code: "store-unsafe", message: expect.stringContaining("folder must exist") };
@@ -312,18 +313,18 @@ describe("a file that cannot be used", () => {
     expect(await store.claim(claimOf("a"))).toMatchObject({ status: "new" });
   });
 
-  test("that is no database is store-unsafe, and is not overwritten", async () => {
+  test("is store-unsafe and not overwritten if it is not a database", async () => {
     const file = fileNamed();
     await writeFile(file, "a shopping list\n".repeat(1_000));
     const { store } = open({ file });
     await expect(store.claim(claimOf("a"))).rejects.toMatchObject({
       code: "store-unsafe",
-      message: expect.stringContaining("no SQLite database"),
+      message: expect.stringContaining("not a SQLite database"),
       cause: { message: expect.stringContaining("not a database") },
     });
   });
 
-  test("that is a folder is store-unsafe", async () => {
+  test("is store-unsafe if it is a folder", async () => {
     const folder = fileNamed();
     await mkdir(folder);
     await chmod(folder, 0o755);
@@ -332,7 +333,7 @@ describe("a file that cannot be used", () => {
     });
   });
 
-  test("rejects many calls at once with one opening, and nothing is left unhandled", async () => {
+  test("rejects many calls after one attempt to open it, without unhandled rejections", async () => {
     const { store } = open({ file: fileNamed("nowhere/x.db") });
     const answers = await Promise.allSettled(
       Array.from({ length: 200 }, (_, i) => store.claim(claimOf(`k${i}`))),
@@ -341,8 +342,130 @@ describe("a file that cannot be used", () => {
   });
 });
 
+describe("a file that was changed by hand", () => {
+  const columns = ["purge_at", "token", "hold", "outcome", "parts"];
+  test.each(columns)(
+    "is refused while it lacks the column %s, and works again once the column is back",
+    async (column) => {
+      const { file, store } = open();
+      await store.claim(claimOf("a"));
+      await store.close();
+      const database = connect(file);
+      database.exec("DROP INDEX nevertwice_records_by_purge_at");
+      database.exec(`ALTER TABLE nevertwice_records RENAME COLUMN ${column} TO elsewhere`);
+      const refused = open({ file }).store;
+      for (const call of [
+        refused.claim(claimOf("a")),
+        refused.read("x"),
+        refused.list?.({ namespace: "shop", limit: 1 }),
+      ])
+        await expect(call).rejects.toMatchObject({
+          code: "store-unsafe",
+          message: expect.stringMatching(
+            new RegExp(`has no ${column} in its table nevertwice_records.* by hand`),
+          ),
+        });
+      database.exec(`ALTER TABLE nevertwice_records RENAME COLUMN elsewhere TO ${column}`);
+      expect(await refused.claim(claimOf("a"))).toMatchObject({ status: "new", number: 1 });
+    },
+  );
+
+  test("works with an additional column", async () => {
+    const { file, store } = open();
+    await store.claim(claimOf("a"));
+    await store.close();
+    connect(file).exec("ALTER TABLE nevertwice_records ADD COLUMN note TEXT");
+    const again = open({ file }).store;
+    expect(await again.complete(completionOf("a"))).toBe(true);
+    expect(await again.claim(claimOf("b"))).toMatchObject({ status: "new" });
+  });
+
+  test("gets its table again when it is opened after the table was dropped", async () => {
+    const { file, store } = open();
+    await store.claim(claimOf("a"));
+    const database = connect(file);
+    database.exec("DROP TABLE nevertwice_records");
+    await expect(store.claim(claimOf("a"))).rejects.toMatchObject({
+      code: "store-unsafe",
+      message: expect.stringMatching(/dropped while the store was open; .* restart this process/),
+    });
+    await store.close();
+    expect(await open({ file }).store.claim(claimOf("a"))).toMatchObject({ status: "new", number: 1 });
+  });
+
+  test("is refused when its schema_version is not a number", async () => {
+    const { file, store } = open();
+    await store.claim(claimOf("a"));
+    await store.close();
+    connect(file).exec("UPDATE nevertwice_store SET schema_version = 'two'");
+    await expect(open({ file }).store.claim(claimOf("a"))).rejects.toMatchObject({
+      code: "store-unsafe",
+      message: expect.stringContaining("no valid schema_version"),
+    });
+  });
+
+  test("is store-unsafe when an added constraint forbids a claim, and no work runs without its claim", async () => {
+    const { file, store } = open();
+    await store.claim(claimOf("a"));
+    connect(file).exec(
+      "CREATE TRIGGER refuses BEFORE INSERT ON nevertwice_records BEGIN SELECT RAISE(ABORT, 'closed for today'); END",
+    );
+    const guard = createGuard({ store, namespace: "shop", onUnavailable: "proceed" });
+    let runs = 0;
+    await expect(guard.run({ operation: "o", key: "b" }, () => runs++)).rejects.toMatchObject({
+      code: "store-unsafe",
+      message: expect.stringContaining("closed for today"),
+    });
+    expect(runs).toBe(0);
+    await guard.close();
+  });
+
+  test.each(["removed", "replaced"])(
+    "is refused when it was %s while the store is open, until it is put back",
+    async (how) => {
+      const { file, store } = open();
+      await store.claim(claimOf("a"));
+      await store.complete(completionOf("a"));
+      for (const end of ["", "-wal", "-shm"]) await rename(`${file}${end}`, `${file}.away${end}`);
+      if (how === "replaced") await open({ file }).store.claim(claimOf("b"));
+      await expect(store.claim(other("a"))).rejects.toMatchObject({
+        code: "store-unsafe",
+        message: expect.stringContaining("removed or replaced while the store was open"),
+      });
+      await Promise.all(opened.splice(1).map((each) => each.close()));
+      for (const end of ["", "-wal", "-shm"]) await rename(`${file}.away${end}`, `${file}${end}`);
+      expect(await store.claim(other("a"))).toEqual({ status: "completed", outcome: "done" });
+    },
+  );
+});
+
+describe("while another connection keeps the file locked", () => {
+  test("cancelled calls do not pile up, and calls succeed as soon as the lock is released", {
+    timeout: 60_000,
+  }, async () => {
+    const { file, store } = open();
+    await store.claim(claimOf("warm"));
+    const sent = vi.spyOn((await import("node:worker_threads")).Worker.prototype, "postMessage");
+    const blocker = connect(file);
+    blocker.exec("BEGIN IMMEDIATE");
+    const rounds: Promise<unknown>[] = [];
+    // Three times as long as one message may wait for the lock.
+    const until = performance.now() + 12_000;
+    for (let i = 0; performance.now() < until; i++) {
+      rounds.push(store.claim(claimOf(`k${i}`)).catch((error: { code: string }) => error.code));
+      await sleep(10);
+    }
+    // Only one message at a time is in the thread; calls that are still queued here can be dropped.
+    expect(sent.mock.calls.length).toBeLessThan(6);
+    blocker.exec("ROLLBACK");
+    expect(await store.claim(claimOf("after"))).toMatchObject({ status: "new" });
+    const answers = await Promise.all(rounds);
+    expect(answers.filter((answer) => answer === "unavailable").length).toBeGreaterThan(0);
+  });
+});
+
 describe("while the disk is slow", () => {
-  test("the event loop goes on, and the claim is answered when it can be", async () => {
+  test("the event loop keeps running, and the claim is answered later", async () => {
     const { file, store } = open();
     await store.read("nothing");
     const lock = connect(file);
@@ -357,7 +480,7 @@ describe("while the disk is slow", () => {
 });
 
 describe("close", () => {
-  test("waits for the calls under way, releases the file, and refuses the calls after it", async () => {
+  test("waits for open calls, releases the file, and refuses later calls", async () => {
     const { file, store } = open();
     const claims = Promise.all(Array.from({ length: 1_200 }, (_, i) => store.claim(claimOf(`k${i}`))));
     const closed = store.close();
@@ -373,7 +496,7 @@ describe("close", () => {
     connect(file).exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; ROLLBACK");
   });
 
-  test("of a store that was never used starts nothing", async () => {
+  test("does not start a worker for a store that was never used", async () => {
     const workers = startedWorkers();
     await open().store.close();
     expect(workers).toHaveLength(0);

@@ -1,6 +1,6 @@
 /**
- * The store on `node:sqlite` and on better-sqlite3, which Node 20 does not have. Needs the build, and a newer Node: that is
- * installed on demand, where `npm run test:matrix` keeps it.
+ * Tests the store on `node:sqlite` and on better-sqlite3, which Node 20 does not have. Needs the build and a newer Node, which is
+ * installed on demand in the cache of `npm run test:matrix`.
  */
 import { access, mkdir, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -12,7 +12,7 @@ const { platform, arch } = process;
 const BUILD = new URL("../../dist/", import.meta.url).href;
 const PROGRAM = fileURLToPath(new URL("sqlite/on-newer-node.js", import.meta.url));
 
-/** Installs a package in a folder of its own under .cache, unless it is there; answers the path of `inside` it. */
+/** Installs a package in its own folder under .cache, unless it is there. Returns the path of `inside` in it. */
 async function installed(folder: string, install: string, inside: string): Promise<string> {
   const home = `${ROOT}.cache/${folder}`;
   const path = `${home}/node_modules/${install.replace(/(?<=.)@.*$/, "")}/${inside}`;
@@ -22,7 +22,7 @@ async function installed(folder: string, install: string, inside: string): Promi
       .catch(() => false);
   if (await isThere()) return path;
   await mkdir(home, { recursive: true });
-  // A manifest of its own, or npm would install into the workspace above.
+  // Without its own manifest, npm would install into the workspace above.
   await writeFile(`${home}/package.json`, JSON.stringify({ private: true }));
   const args = ["install", "--ignore-scripts", "--no-package-lock", "--force", install];
   const { code, output } = await run("npm", args, { cwd: home, timeoutMs: 100_000 });
@@ -30,9 +30,9 @@ async function installed(folder: string, install: string, inside: string): Promi
   return path;
 }
 
-test("every case, and reservations, hold on node:sqlite and on better-sqlite3", { timeout: 240_000 }, async ({
-  skip,
-}) => {
+test("passes every store case, and reservations, on node:sqlite and on better-sqlite3", {
+  timeout: 240_000,
+}, async ({ skip }) => {
   const found = await Promise.all([
     installed("runtimes/node22", `node-${platform}-${arch}@22`, "bin/node"),
     installed("better-sqlite3", "better-sqlite3@13.0.3", "package.json"),

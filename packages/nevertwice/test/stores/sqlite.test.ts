@@ -1,6 +1,7 @@
-/** The SQLite store on a connection of the caller's, on a clock that the tests move. */
+/** The SQLite store on a connection of the caller, with a manual clock. */
 import { DatabaseSync, type DatabaseSyncInstance } from "@photostructure/sqlite";
 import { describe, expect, test } from "vitest";
+import type { Store } from "../../src/core/store.ts";
 import { type SqliteStoreOptions, sqliteStore } from "../../src/stores/sqlite.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { describeStoreCases } from "./cases.ts";
@@ -39,8 +40,8 @@ function rowsIn(database: DatabaseSyncInstance): number {
   return database.prepare("SELECT count(*) AS rows FROM nevertwice_records").get().rows;
 }
 
-describe("inside a transaction of the caller's", () => {
-  test("a claim is refused, since a ROLLBACK could undo it, and nothing is written", async () => {
+describe("inside a transaction of the caller", () => {
+  test("a claim is refused, because a ROLLBACK could undo it, and nothing is written", async () => {
     const { database } = inWal();
     const store = sqliteStore({ database });
     await store.read("nothing");
@@ -55,7 +56,7 @@ describe("inside a transaction of the caller's", () => {
     expect(await store.claim(claimOf("a"))).toMatchObject({ status: "new", number: 1 });
   });
 
-  test("not even the tables are made", async () => {
+  test("the tables are not created", async () => {
     const { database } = inWal();
     database.exec("BEGIN");
     await expect(sqliteStore({ database }).claim(claimOf("a"))).rejects.toMatchObject({
@@ -65,7 +66,7 @@ describe("inside a transaction of the caller's", () => {
     expect(database.prepare("SELECT count(*) AS tables FROM sqlite_master").get()).toEqual({ tables: 0 });
   });
 
-  test("a replay is refused too: what it reads may be undone", async () => {
+  test("a replay is refused, because the outcome that it reads could be rolled back", async () => {
     const { database } = inWal();
     const store = sqliteStore({ database });
     await store.claim(claimOf("a"));
@@ -79,7 +80,7 @@ describe("inside a transaction of the caller's", () => {
 });
 
 describe("the caller's connection", () => {
-  test("stays open when the store is closed, and keeps its own user_version", async () => {
+  test("stays open when the store is closed, and keeps its user_version", async () => {
     const { database } = inWal();
     database.exec("PRAGMA user_version = 37");
     const store = sqliteStore({ database });
@@ -89,7 +90,7 @@ describe("the caller's connection", () => {
     expect(database.prepare("PRAGMA user_version").get()).toEqual({ user_version: 37 });
   });
 
-  test("that was closed under the store is unavailable", async () => {
+  test("makes the store unavailable when it is closed", async () => {
     const database = new DatabaseSync(":memory:");
     const store = sqliteStore({ database });
     await store.claim(claimOf("a"));
@@ -97,7 +98,7 @@ describe("the caller's connection", () => {
     await expect(store.claim(claimOf("b"))).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  test("that waits for another's lock for too long is unavailable, and writes once the lock is gone", async () => {
+  test("makes the store unavailable while another connection holds the lock, and writes once it is released", async () => {
     const { file, database } = inWal();
     database.exec("PRAGMA busy_timeout = 30");
     const store = sqliteStore({ database });
@@ -110,7 +111,7 @@ describe("the caller's connection", () => {
     expect(await store.claim(claimOf("b"))).toMatchObject({ status: "new" });
   });
 
-  test("that may only read is refused", async () => {
+  test("is refused when it is read-only", async () => {
     const { file, database } = inWal();
     await sqliteStore({ database }).claim(claimOf("a"));
     const readOnly = new DatabaseSync(file, { readOnly: true });
@@ -123,7 +124,7 @@ describe("the caller's connection", () => {
     readOnly.close();
   });
 
-  test("with no room left is full, and every call is told for itself", async () => {
+  test("fails each call with store-full when the file has no room left", async () => {
     const { database } = inWal();
     const store = sqliteStore({ database });
     await store.claim(claimOf("a"));
@@ -144,7 +145,7 @@ describe("the caller's connection", () => {
 });
 
 describe("calls of one tick", () => {
-  test("are one commit, and of a hundred claims of one key one is new", async () => {
+  test("are one commit, and one of a hundred claims of one key is new", async () => {
     const { file, database } = inWal();
     const store = sqliteStore({ database });
     await store.read("nothing");
@@ -157,7 +158,7 @@ describe("calls of one tick", () => {
     expect((await commitsIn(file)) - before).toBe(1);
   });
 
-  test("fail one by one: a neighbour that cannot be bound, has U+0000 or is too big hurts nobody else", async () => {
+  test("fail separately: a value that cannot be bound, contains U+0000 or is too big fails only its own call", async () => {
     const { file, database } = inWal();
     const store = sqliteStore({ database });
     const keys = ["a", "b", "c", "d", "e"];
@@ -188,15 +189,15 @@ describe("calls of one tick", () => {
   });
 });
 
-describe("what writes nothing", () => {
-  test("commits nothing: replays, refused claims, conflicts, reads, lists and purges of nothing", async () => {
+describe("calls that write nothing", () => {
+  test("commit nothing: replays, refused claims, conflicts, reads, lists and empty purges", async () => {
     const { file, database } = inWal();
     const store = sqliteStore({ database });
     await Promise.all([store.claim(claimOf("a", { fingerprint: "1:a" })), store.claim(claimOf("b"))]);
     await store.complete(completionOf("a"));
     const before = await commitsIn(file);
     const other = connect(file);
-    // The lock is another's for as long as we look: nothing here waits for it.
+    // Another connection holds the write lock during these calls, so none of them can need it.
     other.exec("BEGIN IMMEDIATE");
     const answers = await Promise.all([
       store.claim(claimOf("a", { token: "other" })),
@@ -222,7 +223,7 @@ describe("what writes nothing", () => {
 });
 
 describe("the fence", () => {
-  test("is one sequence for the file: it grows across purges, stores and a clock that went back", async () => {
+  test("is one sequence per file: it grows across purges, stores and a clock that goes back", async () => {
     const { file, database } = inWal();
     const fenceOf = async (key: string, now: number) => {
       const store = sqliteStore({ database: connect(file), clock: { now: () => now } });
@@ -240,7 +241,7 @@ describe("the fence", () => {
 });
 
 describe("purge", () => {
-  test("never looks at held records again and again, and leaves the index alone when a key is renewed or completed", async () => {
+  test("never reads held records, and a renewal or completion does not change its index", async () => {
     const { database } = inWal();
     const clock = manualClock();
     const store = sqliteStore({ database, clock });
@@ -263,7 +264,7 @@ describe("purge", () => {
     expect(await store.purge(1)).toEqual({ removed: 1, more: true });
   });
 
-  test("in the same commit as a claim of what it removes leaves the claim", async () => {
+  test("leaves a claim of an expired key that is in the same commit", async () => {
     const { database } = inWal();
     const clock = manualClock();
     const store = sqliteStore({ database, clock });
@@ -279,7 +280,7 @@ describe("purge", () => {
     expect(await store.read(claimOf("a").id)).toMatchObject({ state: "pending", token: "next" });
   });
 
-  test("removes a key whose outcome is kept more briefly than its claim said, as soon as it may", async () => {
+  test("removes a key as soon as its outcome expires, although its claim asked for a longer retention", async () => {
     const { database } = inWal();
     const clock = manualClock();
     const store = sqliteStore({ database, clock });
@@ -291,7 +292,7 @@ describe("purge", () => {
 });
 
 describe("a list", () => {
-  test("finds what is rare among many, page by page, and shows nothing that was forgotten", async () => {
+  test("finds a few records among many, page by page, and shows no forgotten ones", async () => {
     const clock = manualClock();
     const store = sqliteStore({ database: new DatabaseSync(":memory:"), clock });
     const rare = (i: number) => ({ namespace: "rare", scope: "s", operation: "o", key: `k${i}` });
@@ -313,7 +314,7 @@ describe("a list", () => {
 });
 
 describe("ids", () => {
-  test("of any text are told apart, whether they look like a digest or not", async () => {
+  test("stay distinct for any string, whether it looks like a digest or not", async () => {
     const store = sqliteStore({ database: new DatabaseSync(":memory:") });
     const digest = "0123456789abcdef".repeat(4);
     const ids = [
@@ -336,7 +337,7 @@ describe("ids", () => {
 });
 
 describe("waiters", () => {
-  test("of two connections to one file hear of each other, and nobody is asked once nobody waits", async () => {
+  test("are woken across two connections to one file, and SQLite is not queried when no caller waits", async () => {
     const { file, database } = inWal();
     const ours = sqliteStore({ database });
     const theirs = sqliteStore({ database: connect(file) });
@@ -354,24 +355,59 @@ describe("waiters", () => {
 
 describe("options", () => {
   const refused: readonly (readonly [title: string, options: unknown, message: string])[] = [
-    ["nothing", {}, "file is undefined"],
-    ["no object", undefined, "must be an object"],
+    ["neither a file nor a database", {}, "file is undefined"],
+    ["a missing object", undefined, "must be an object"],
     ["an empty file", { file: "" }, "file is"],
     ["a file in memory", { file: ":memory:" }, "memoryStore()"],
-    ["a level that is none", { file: "x.db", synchronous: "off" }, '"full" or "normal"'],
-    ["an exclusive that is no boolean", { file: "x.db", exclusive: "yes" }, "true or false"],
+    ["an unknown level", { file: "x.db", synchronous: "off" }, '"full" or "normal"'],
+    ["an exclusive that is not a boolean", { file: "x.db", exclusive: "yes" }, "true or false"],
     ["a clock for a file", { file: "x.db", clock: manualClock() }, "no option called"],
-    ["a database that is none", { database: {} }, "exec() and prepare()"],
-    ["a clock that is none", { database: new DatabaseSync(":memory:"), clock: 1 }, "now()"],
+    ["an object that is not a database", { database: {} }, "exec() and prepare()"],
+    ["a value that is not a clock", { database: new DatabaseSync(":memory:"), clock: 1 }, "now()"],
     [
       "both a file and a database",
       { file: "x.db", database: new DatabaseSync(":memory:") },
       "no option called",
     ],
   ];
-  test.each(refused)("%s is refused", (_, options, message) => {
+  test.each(refused)("refuses %s", (_, options, message) => {
     expect(() => sqliteStore(options as SqliteStoreOptions)).toThrow(
       expect.objectContaining({ code: "options-invalid", message: expect.stringContaining(message) }),
     );
   });
+});
+
+describe("a record that another connection renews while this one stands still between its looks", () => {
+  const LOOKS: Readonly<Record<string, (store: Store) => Promise<unknown>>> = {
+    "one read": async (store) => (await store.read(claimOf("a").id))?.state,
+    "a read beside another": async (store) =>
+      (await Promise.all([store.read(claimOf("b").id), store.read(claimOf("a").id)]))[1]?.state,
+    list: async (store) =>
+      (await store.list?.({ namespace: "shop", limit: 5 }))?.records.find(({ id }) => id === claimOf("a").id)
+        ?.state,
+    "a claim that holds": async (store) =>
+      (await store.claim(claimOf("a", { token: "another", hold: true }))).status,
+  };
+
+  for (const [name, look] of Object.entries(LOOKS)) {
+    test(`is not seen as lapsed by ${name}`, async () => {
+      const file = fileNamed();
+      const beside = connect(file);
+      beside.exec("PRAGMA journal_mode = WAL");
+      let time = 1_000_000;
+      const owner = sqliteStore({ database: beside, clock: { now: () => time } });
+      await owner.claim(claimOf("a"));
+      await owner.claim(claimOf("b"));
+      const standing = {
+        now() {
+          for (let renewals = 0; renewals < 4; renewals++) {
+            time += LEASE_MS / 2;
+            beside.exec(`UPDATE nevertwice_records SET lease_ends_at = ${time + LEASE_MS}`);
+          }
+          return time;
+        },
+      };
+      expect(await look(sqliteStore({ database: connect(file), clock: standing }))).toBe("pending");
+    });
+  }
 });

@@ -1,5 +1,5 @@
 /**
- * The guide's checks of a stateless, idempotent service, each of them on the function of examples/stateless/handler.js:
+ * Tests the guide's checks of a stateless, idempotent service, each of them on the function of examples/stateless/handler.js:
  * instances of it that start cold, on a real table. What an instance logs is taken for its log.
  */
 import { readFile } from "node:fs/promises";
@@ -32,7 +32,7 @@ async function createScene(context: TestContext) {
   const documents = DynamoDBDocument.from(client as never);
 
   return {
-    /** A cold start: nothing of an instance before it is there. */
+    /** A cold start: nothing of an earlier instance exists. */
     async instance(): Promise<Handler> {
       vi.resetModules();
       const module = await import("../../../../examples/stateless/handler.js");
@@ -42,8 +42,13 @@ async function createScene(context: TestContext) {
       const { Item } = await documents.get({ TableName: assetsTable, Key: { id }, ConsistentRead: true });
       return Item;
     },
-    /** What somebody else writes there. */
+    /** What another program writes into the table. */
     put: (item: Record<string, unknown>) => documents.put({ TableName: assetsTable, Item: item }),
+    /** Removes the records, as if every instance had crashed before it wrote them. */
+    async forgetRecords() {
+      const { Items = [] } = await documents.scan({ TableName: recordsTable, ConsistentRead: true });
+      for (const { id } of Items) await documents.delete({ TableName: recordsTable, Key: { id } });
+    },
     async records() {
       const { Items = [] } = await documents.scan({ TableName: recordsTable, ConsistentRead: true });
       return Items;
@@ -90,7 +95,7 @@ describe("the checks of the guide", () => {
     await handler(eventOf("a"));
     for (const id of ["b1", "b2", "b1"]) await handler(adjusted(id, 5));
     expect((await asset())?.load).toBe(10);
-    // The same id with another content is a mistake of the sender, and never done.
+    // The same id with another content is a mistake of the sender, and is never processed.
     await handler(adjusted("b1", 500));
     expect((await asset())?.load).toBe(10);
     expect(logged().at(-1)).toMatchObject({ kind: "alarm" });
@@ -119,7 +124,7 @@ describe("the checks of the guide", () => {
     const { instance, asset } = await createScene(context);
     const handler = await instance();
     const changed = (id: string, state: string) => eventOf(id, "state_changed", { state, load: 3 });
-    // Before it was registered, and out of order: the ids' lengths are the seconds.
+    // Before it was registered, and out of order: the length of each id is its second.
     await handler(changed("333", "offline"));
     await handler(changed("22", "online"));
     await handler(eventOf("1"));
@@ -145,7 +150,7 @@ describe("the checks of the guide", () => {
     await handlers[0]?.(eventOf("a"));
     const ends = await Promise.allSettled(handlers.map((handler) => handler(adjusted("b", 7))));
     expect(ends.filter(({ status }) => status === "fulfilled").length).toBeGreaterThanOrEqual(1);
-    // Those that came too early were told so, and Lambda calls again.
+    // Early calls failed, and Lambda calls again.
     for (const handler of handlers) await handler(adjusted("b", 7));
     expect((await asset())?.load).toBe(7);
     expect(logged().filter(({ kind }) => kind === "done")).toHaveLength(2);
@@ -175,7 +180,7 @@ describe("the checks of the guide", () => {
     expect(record).toMatchObject({ number: 2 });
   });
 
-  test("same input always produces same output: whoever is asked, and whenever", async (context) => {
+  test("same input always produces same output: on every instance, at any time", async (context) => {
     const { instance } = await createScene(context);
     const handler = await instance();
     const first = await handler(eventOf("a"));
@@ -208,7 +213,7 @@ describe("the checks of the guide", () => {
   });
 });
 
-/** As the guide lists them, and as the checks above begin. */
+/** The guide's list. The titles of the checks above begin with these. */
 const CHECKS = [
   "no mutable global state between requests",
   "all state stored in external systems",
@@ -227,16 +232,44 @@ const CHECKS = [
 test("Skill: stateless handler rule + checklist: an example meets each of the twelve checks, by a test of its name", async (context) => {
   const source = await readFile(fileURLToPath(import.meta.url), "utf8");
   for (const check of CHECKS) expect(source).toContain(`  test("${check}: `);
-  // And the rule itself: instances that never met answer as one.
+  // The rule itself: separate instances give the same answers.
   const { instance, asset } = await createScene(context);
   await (await instance())(eventOf("1"));
   for (const id of ["22", "333", "22"]) await (await instance())(adjusted(id, 2));
   expect(await asset()).toMatchObject({ load: 4, version: 3 });
 });
 
-test("the time that the function has left bounds how long a killed one holds its event", async (context) => {
+test("a killed function holds its event no longer than its remaining time", async (context) => {
   const { instance, records } = await createScene(context);
   await (await instance())(eventOf("a"), { getRemainingTimeInMillis: () => 3_000 });
-  // With the five seconds that clocks may be apart.
+  // Including the five seconds that clocks may differ.
   expect((await records())[0]).toMatchObject({ leaseMs: 8_000 });
+});
+
+test("crash-after-write: events whose records were lost change nothing when they arrive again, in any order", async (context) => {
+  const { instance, asset, forgetRecords } = await createScene(context);
+  const handler = await instance();
+  // EventBridge has a resolution of one second: within it, the sequence number decides which state is later.
+  const all = [
+    eventOf("z", "registered", { sequence: 1 }),
+    eventOf("y", "state_changed", { state: "offline", load: 4, sequence: 2 }),
+    eventOf("x", "state_changed", { state: "paused", load: 6, sequence: 3 }),
+    eventOf("b", "load_adjusted", { by: 10 }),
+    eventOf("c", "load_adjusted", { by: 5 }),
+  ];
+  for (const event of all) await handler(event);
+  const before = await asset();
+  expect(before).toMatchObject({ state: "paused", load: 21, version: 5 });
+  for (const events of [all, all.toReversed()]) {
+    await forgetRecords();
+    for (const event of events) await handler(event);
+    expect(await asset()).toEqual(before);
+  }
+});
+
+test("an event without a valid time is rejected, and not retried", async (context) => {
+  const { instance, logged } = await createScene(context);
+  const handler = await instance();
+  await expect(handler({ ...eventOf("a"), time: "yesterday" })).rejects.toThrow("not done: failed");
+  expect(logged()).toMatchObject([{ kind: "failed", verdict: "reject" }]);
 });

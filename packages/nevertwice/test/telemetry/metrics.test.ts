@@ -1,8 +1,9 @@
-/** What a guard's metrics say, as OpenTelemetry's SDK exports them. */
+/** Tests a guard's metrics as OpenTelemetry's SDK exports them. */
 import { metrics } from "@opentelemetry/api";
 import { DataPointType } from "@opentelemetry/sdk-metrics";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";
+import { protect } from "../../src/functions/protect.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { type TelemetryOptions, telemetry } from "../../src/telemetry/index.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
@@ -17,7 +18,7 @@ beforeEach(() => {
 });
 afterEach(() => metrics.disable());
 
-/** A guard on virtual time, watched by telemetry. */
+/** A guard in virtual time, observed by telemetry. */
 function watched(options: Parameters<typeof createScene>[0] = {}, more: TelemetryOptions = {}) {
   return createScene({ observer: telemetry({ meterProvider: sdk.meterProvider, ...more }), ...options });
 }
@@ -25,7 +26,7 @@ function watched(options: Parameters<typeof createScene>[0] = {}, more: Telemetr
 const fail = () => Promise.reject(new RangeError("no"));
 
 describe("claims", () => {
-  test("are counted by what their callers found", async () => {
+  test("are counted by their answer", async () => {
     const scene = watched({ storeTimeoutMs: 100 });
     await scene.guard.run(request, () => 1);
     await scene.guard.run(request, () => 1);
@@ -46,7 +47,7 @@ describe("claims", () => {
     });
   });
 
-  test("that meet a held key count as unknown, and as a takeover where that is allowed", async () => {
+  test("on a held key count as unknown, or as a takeover where that is allowed", async () => {
     const scene = watched({ observer: () => {} });
     const observer = telemetry({ meterProvider: sdk.meterProvider });
     await lapse(scene, request);
@@ -59,7 +60,7 @@ describe("claims", () => {
     });
   });
 
-  test("that a reconciliation settles do not count as unknown", async () => {
+  test("that reconcile settles do not count as unknown", async () => {
     const scene = watched({ observer: () => {} });
     const observer = telemetry({ meterProvider: sdk.meterProvider });
     await lapse(scene, request);
@@ -69,7 +70,7 @@ describe("claims", () => {
     expect(await sdk.counts("nevertwice.claims")).toEqual({ "answer=replayed, operation=charge": 1 });
   });
 
-  test("take over from what lapsed or from what was released, and the two are told apart", async () => {
+  test("that take over a lapsed key and a released key are counted separately", async () => {
     const scene = watched();
     await scene.guard.run(request, fail).catch(() => {});
     await scene.guard.run(request, () => 1);
@@ -102,13 +103,13 @@ describe("durations", () => {
     });
   });
 
-  test("of calls are told apart by status, and by the kind of error where something failed", async () => {
+  test("of calls are separated by status, and by the type of error where something failed", async () => {
     const scene = watched({ onFailure: "remember" });
     await scene.guard.run(request, () => 1);
     await scene.guard.run(request, () => 1);
     await scene.guard.tryRun({ ...request, onCompleted: "reject" }, () => 1);
     await scene.guard.run({ ...request, key: "b" }, fail).catch(() => {});
-    // The original's error again: a duplicate, and no second failure.
+    // The first caller's error again: a duplicate, and no second failure.
     await scene.guard.run({ ...request, key: "b" }, fail).catch(() => {});
     const durations = await sdk.durations("nevertwice.call.duration");
     expect(Object.fromEntries(Object.entries(durations).map(([label, { count }]) => [label, count]))).toEqual(
@@ -158,7 +159,7 @@ describe("refusals", () => {
     });
   });
 
-  test("do not count values, replays or what the work threw", async () => {
+  test("do not include values, replays or errors of the work", async () => {
     const scene = watched({ onFailure: "remember" });
     await scene.guard.run(request, () => 1);
     await scene.guard.run(request, () => 1);
@@ -168,8 +169,8 @@ describe("refusals", () => {
   });
 });
 
-describe("a check that cannot be made because the store is down", () => {
-  test("is refused by default, and seen", async () => {
+describe("a claim that fails because the store is down", () => {
+  test("is refused by default, and counted", async () => {
     const scene = watched({ storeTimeoutMs: 100 });
     scene.store.setRates({ refuse: 1 });
     let runs = 0;
@@ -183,7 +184,7 @@ describe("a check that cannot be made because the store is down", () => {
     expect(await sdk.counts("nevertwice.unguarded")).toEqual({});
   });
 
-  test("proceeds only where that was asked for, and is seen as unguarded", async () => {
+  test("proceeds only with onUnavailable proceed, and is counted as unguarded", async () => {
     const scene = watched({ storeTimeoutMs: 100, onUnavailable: "proceed" });
     scene.store.setRates({ refuse: 1 });
     let runs = 0;
@@ -198,7 +199,7 @@ describe("a check that cannot be made because the store is down", () => {
     });
   });
 
-  test("and that ran beside somebody else's run is told as a possible duplicate", async () => {
+  test("and whose work another attempt had already done is counted as a possible duplicate", async () => {
     const scene = watched({ storeTimeoutMs: 100, onUnavailable: "proceed" });
     await scene.another().run(request, () => 1);
     for (let tries = 0; tries < 3; tries++) scene.store.plan("claim", "refuse");
@@ -206,7 +207,7 @@ describe("a check that cannot be made because the store is down", () => {
     expect(await sdk.counts("nevertwice.possible_duplicates")).toEqual({ "operation=charge": 1 });
   });
 
-  test("recovers with the store", async () => {
+  test("is counted, and later claims succeed when the store is back", async () => {
     const store = faultyStore(memoryStore());
     const observer = telemetry({ meterProvider: sdk.meterProvider });
     const guard = createGuard({ store, observer });
@@ -221,7 +222,7 @@ describe("a check that cannot be made because the store is down", () => {
   });
 });
 
-test("a lost lease, an outcome that is not kept and a purge are counted", async () => {
+test("counts lost leases, outcomes that are not stored, and purged records", async () => {
   const scene = watched({ leaseMs: 100, retentionMs: 1_000, purgeEveryMs: 2_000 });
   const loser = scene.guard.tryRun(request, async () => {
     scene.store.setRates({ refuse: 1 });
@@ -241,8 +242,29 @@ test("a lost lease, an outcome that is not kept and a purge are counted", async 
   expect(await sdk.counts("nevertwice.purged")).toEqual({ "": 2 });
 });
 
-describe("time series stay few", () => {
-  test("neither keys nor their hashes are in any of them", async () => {
+test("counts checks by who answered and by their answer, and lost dead letters", async () => {
+  const guard = createGuard({
+    store: memoryStore(),
+    purgeEveryMs: 0,
+    observer: telemetry({ meterProvider: sdk.meterProvider }),
+  });
+  const lookup = () => true;
+  await guard.seen(request);
+  await guard.seen({ ...request, lookup });
+  await guard.seen({ ...request, lookup });
+  expect(await sdk.counts("nevertwice.checks")).toEqual({
+    "answer=not-seen, by=store, operation=charge": 2,
+    "answer=seen, by=lookup, operation=charge": 1,
+    "answer=seen, by=store, operation=charge": 1,
+  });
+  const fail = () => Promise.reject(new Error("no"));
+  const options = { operation: "charge", key: () => "other", deadLetters: fail };
+  await protect(guard, options, fail).catch(() => {});
+  expect(await sdk.counts("nevertwice.dead_letters_lost")).toEqual({ "operation=charge": 1 });
+});
+
+describe("the number of time series is bounded", () => {
+  test("no time series contains a key or its hash", async () => {
     const scene = watched();
     const secret = { ...request, scope: "secret-scope", fingerprint: "secret-print" };
     await scene.guard.run(secret, () => "secret-value");
@@ -255,7 +277,7 @@ describe("time series stay few", () => {
     expect(text).not.toContain(hash);
   });
 
-  test("operations past the limit are one, and the ones before stay themselves", async () => {
+  test("operations beyond the limit are counted as one, and earlier ones keep their names", async () => {
     const scene = watched({}, { maxOperations: 2 });
     for (const operation of ["a", "b", "c", "d", "a"])
       await scene.guard.run({ operation, key: String(Math.random()) }, () => 1);
@@ -266,7 +288,7 @@ describe("time series stay few", () => {
     });
   });
 
-  test("a hundred operations are told apart unless told otherwise", async () => {
+  test("a hundred operations are distinguished by default", async () => {
     const scene = watched();
     for (let path = 0; path < 130; path++)
       await scene.guard.run({ operation: `POST /payments/${path}`, key: "k" }, () => 1);
@@ -275,7 +297,7 @@ describe("time series stay few", () => {
     expect(counts["answer=new, operation=_OTHER"]).toBe(30);
   });
 
-  test("operations are renamed by whoever knows better", async () => {
+  test("the given function renames operations", async () => {
     const operation = (name: string) => (name.startsWith("POST") ? name.replace(/\d+/g, "{id}") : undefined);
     const scene = watched({}, { operation });
     for (const name of ["POST /payments/1", "POST /payments/2", "charge"])
@@ -286,7 +308,7 @@ describe("time series stay few", () => {
     });
   });
 
-  test("a renaming that throws, or answers no name, costs the name and nothing else", async () => {
+  test("a renaming function that throws or returns no name costs the name and nothing else", async () => {
     const broken = () => {
       throw new Error("broken");
     };
@@ -302,7 +324,7 @@ describe("time series stay few", () => {
     });
   });
 
-  test("errors whose names are made up as they are thrown are one past the fiftieth", async () => {
+  test("error names beyond the fiftieth are counted as one", async () => {
     const scene = watched();
     for (let n = 0; n < 60; n++) {
       const error = Object.assign(new Error("no"), { name: `Error${n}` });
@@ -311,7 +333,7 @@ describe("time series stay few", () => {
     const durations = await sdk.durations("nevertwice.call.duration");
     expect(Object.keys(durations)).toHaveLength(51);
     expect(durations["error.type=_OTHER, operation=charge, status=failed"]?.count).toBe(10);
-    // Our own codes are few, and always themselves.
+    // Our own codes are few, and always keep their names.
     await scene.guard.run({ ...request, key: "f", fingerprint: 1 }, () => 1);
     await scene.guard.tryRun({ ...request, key: "f", fingerprint: 2 }, () => 1);
     expect(await sdk.counts("nevertwice.refusals")).toEqual({
@@ -319,7 +341,7 @@ describe("time series stay few", () => {
     });
   });
 
-  test("an error whose name is a sentence has no name", async () => {
+  test("an error whose name is a sentence is counted without a name", async () => {
     const scene = watched();
     const sentence = Object.assign(new Error("no"), { name: "Customer 4711 has no money" });
     await scene.guard.run(request, () => Promise.reject(sentence)).catch(() => {});
@@ -329,7 +351,7 @@ describe("time series stay few", () => {
   });
 });
 
-test("an SDK that is registered late, even after the first call, is found", async () => {
+test("finds an SDK that is registered late, even after the first call", async () => {
   const guard = createGuard({ store: memoryStore(), observer: telemetry() });
   await guard.run(request, () => 1);
   metrics.setGlobalMeterProvider(sdk.meterProvider);
@@ -338,7 +360,7 @@ test("an SDK that is registered late, even after the first call, is found", asyn
   await guard.close();
 });
 
-test("a meter of one's own is used as it is", async () => {
+test("uses a given meter unchanged", async () => {
   const meter = sdk.meterProvider.getMeter("mine");
   const guard = createGuard({ store: memoryStore(), observer: telemetry({ meter }) });
   await guard.run(request, () => 1);
@@ -348,7 +370,7 @@ test("a meter of one's own is used as it is", async () => {
 
 test.each([
   [{ meters: 1 }, /there is no option called "meters"/],
-  [{ meter: {} }, /meter must be OpenTelemetry's: it lacks createCounter\(\)/],
+  [{ meter: {} }, /meter must be an object of OpenTelemetry: it lacks createCounter\(\)/],
   [{ meterProvider: {} }, /lacks getMeter\(\)/],
   [{ tracer: 1 }, /lacks startSpan\(\)/],
   [{ tracerProvider: null }, /lacks getTracer\(\)/],
@@ -359,7 +381,7 @@ test.each([
     /meter and meterProvider are both given/,
   ],
   [{ tracer: { startSpan() {} }, tracerProvider: { getTracer() {} } }, /tracer and tracerProvider are both/],
-])("wrong options are refused by name: %j", (options, message) => {
+])("refuses invalid options by name: %j", (options, message) => {
   expect(() => telemetry(options as never)).toThrow(message);
   expect(() => telemetry(options as never)).toThrow(expect.objectContaining({ code: "options-invalid" }));
 });

@@ -1,4 +1,4 @@
-/** OpenTelemetry's own SDK, writing to memory: what a user's exporter would be given. */
+/** OpenTelemetry's own SDK, writing to memory: what a user's exporter would receive. */
 import { context } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import {
@@ -22,7 +22,7 @@ export interface MetricsSdk {
   all(): Promise<readonly MetricData[]>;
   /** The value of each time series, by its attributes without their `nevertwice.`: "answer=new, operation=charge". */
   counts(name: string): Promise<Record<string, number>>;
-  /** The same for a histogram: how many, and their sum to the microsecond. */
+  /** The same for a histogram: the count, and the sum rounded to the microsecond. */
   durations(name: string): Promise<Record<string, { readonly count: number; readonly sum: number }>>;
 }
 
@@ -75,7 +75,7 @@ function labelOf(attributes: object): string {
 
 export interface TracesSdk {
   readonly tracerProvider: BasicTracerProvider;
-  /** Spans that have ended, in the order of their ends. */
+  /** Spans that have ended, in the order in which they ended. */
   spans(): readonly ReadableSpan[];
 }
 
@@ -85,7 +85,7 @@ export function createTracesSdk(): TracesSdk {
   return { tracerProvider, spans: () => exporter.getFinishedSpans() };
 }
 
-/** As an SDK does when it starts; the answer undoes it. */
+/** Registers a context manager as an SDK does when it starts; the returned function removes it. */
 export function registerContextManager(): () => void {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   return () => context.disable();

@@ -1,4 +1,4 @@
-/** The span of a call: what it holds, what it is linked to, and when it is an error. */
+/** Tests the span of a call: its attributes, its links, and when it is an error. */
 import { runInNewContext } from "node:vm";
 import {
   context,
@@ -38,7 +38,7 @@ function watched(options: Partial<GuardOptions> = {}) {
   return createGuard({ store: memoryStore(), observer: ours(), ...options });
 }
 
-/** The last span to end. */
+/** The span that ended last. */
 function last() {
   const span = sdk.spans().at(-1);
   if (span === undefined) throw new Error("there is no span");
@@ -48,10 +48,10 @@ function last() {
 const linkedSpans = (span: ReturnType<typeof last>) => span.links.map((link) => link.context.spanId);
 
 describe("a span", () => {
-  test("stands around each call and says what became of it", async () => {
+  test("covers each call and records its result", async () => {
     const guard = watched();
     await guard.run(request, () => 1);
-    // It has ended when the caller goes on.
+    // The span has ended before the caller continues.
     expect(sdk.spans()).toHaveLength(1);
     const { name, kind, status, attributes, instrumentationScope } = last();
     expect([name, kind, status.code, instrumentationScope.name]).toEqual([
@@ -73,7 +73,7 @@ describe("a span", () => {
     await guard.close();
   });
 
-  test("is a child of the caller's and the parent of the work's", async () => {
+  test("is a child of the caller's span and the parent of the work's spans", async () => {
     const tracer = sdk.tracerProvider.getTracer("mine");
     const guard = watched({ observer: telemetry({ tracer }) });
     await tracer.startActiveSpan("request", async (span) => {
@@ -90,14 +90,14 @@ describe("a span", () => {
     await guard.close();
   });
 
-  test("has the number of the attempt and what it took over from", async () => {
+  test("has the number of the attempt, and whether it took over", async () => {
     const scene = createScene({ observer: ours() });
     await lapse(scene, request);
     await scene.guard.run(request, () => 1);
     expect(last().attributes).toMatchObject({ "nevertwice.attempt": 2, "nevertwice.taken_over": true });
   });
 
-  test("never has the key, the scope, what the work returned or what its error says", async () => {
+  test("never contains the key, the scope, the returned value or the error message", async () => {
     const guard = watched();
     const secret = { ...request, scope: "secret-scope", fingerprint: "secret-print" };
     await guard.run(secret, () => "secret-value");
@@ -112,7 +112,7 @@ describe("a span", () => {
     await guard.close();
   });
 
-  test("has a name without an id in it, and the whole operation beside it", async () => {
+  test("has a name without an id, and the whole operation as an attribute", async () => {
     const operation = (name: string) => (name === "charge" ? undefined : name.replace(/\d+/, "{id}"));
     const guard = watched({ observer: telemetry({ tracerProvider: sdk.tracerProvider, operation }) });
     await guard.run({ operation: "POST /payments/17", key: "a" }, () => 1);
@@ -125,7 +125,7 @@ describe("a span", () => {
     await guard.close();
   });
 
-  test("of a call within a call is told its own story only", async () => {
+  test("of a call within a call has its own attributes only", async () => {
     const guard = watched();
     await guard.run({ operation: "inner", key: "a" }, () => 1);
     await guard.run({ operation: "outer", key: "a" }, () =>
@@ -143,7 +143,7 @@ describe("a span", () => {
     await guard.close();
   });
 
-  test("is not told what its work does to other keys", async () => {
+  test("does not record what its work does to other keys", async () => {
     const scene = createScene({ observer: ours() });
     const fence = await lapse(scene, { ...request, key: "b" });
     const decide = () => scene.guard.resolve({ ...request, key: "b", fence }, { status: "not-done" });
@@ -151,7 +151,7 @@ describe("a span", () => {
     expect(last().attributes).not.toHaveProperty("nevertwice.abandoned_as");
   });
 
-  test("that has ended is left alone when the store confirms an outcome late", async () => {
+  test("that has ended is not changed when the store confirms an outcome late", async () => {
     const warn = vi.fn();
     diag.setLogger({ warn, error: warn, info() {}, debug() {}, verbose() {} }, DiagLogLevel.WARN);
     const store = faultyStore(memoryStore());
@@ -174,7 +174,7 @@ describe("a span", () => {
 });
 
 describe("a duplicate's span is linked to the original's", () => {
-  test("also from another guard with telemetry of its own", async () => {
+  test("also from another guard with its own telemetry", async () => {
     const store = memoryStore();
     const here = watched({ store });
     await here.run(request, () => 1);
@@ -189,13 +189,13 @@ describe("a duplicate's span is linked to the original's", () => {
     await Promise.all([here.close(), there.close()]);
   });
 
-  test("when it waited for it", async () => {
+  test("when it waited for the original", async () => {
     const guard = watched();
-    // The store takes claims in their order: the second waits for the first.
+    // The store answers claims in order: the second waits for the first.
     const owner = guard.run(request, () => new Promise((resolve) => setTimeout(resolve, 20, 1)));
     const waiter = guard.run(request, () => 2);
     expect(await Promise.all([owner, waiter])).toEqual([1, 1]);
-    // Which of them ends first is nobody's promise.
+    // Either of them may end first.
     const original = sdk.spans().find(({ attributes }) => attributes["nevertwice.status"] === "ran");
     const duplicate = sdk.spans().find((span) => span !== original);
     expect(duplicate?.attributes["nevertwice.waited"]).toBeGreaterThan(0);
@@ -213,7 +213,7 @@ describe("a duplicate's span is linked to the original's", () => {
     await guard.close();
   });
 
-  test("when it is handed the original's error, which is an error there and not here", async () => {
+  test("when it gets the original's error, which is an error there and not here", async () => {
     const guard = watched({ onFailure: "remember" });
     const declined = () => Promise.reject(new RangeError("declined"));
     await expect(guard.run(request, declined)).rejects.toThrow("declined");
@@ -253,7 +253,7 @@ describe("a duplicate's span is linked to the original's", () => {
     await guard.close();
   });
 
-  test("when the original was not sampled: its id is all that is needed", async () => {
+  test("when the original was not sampled: its id is sufficient", async () => {
     const store = memoryStore();
     const unsampled = new BasicTracerProvider({ sampler: new AlwaysOffSampler() });
     const here = watched({ store, observer: telemetry({ tracerProvider: unsampled }) });
@@ -264,7 +264,7 @@ describe("a duplicate's span is linked to the original's", () => {
     await Promise.all([here.close(), there.close()]);
   });
 
-  test("or says so in an attribute where spans take no links after their start", async () => {
+  test("or names it in an attribute if spans take no links after their start", async () => {
     const real = sdk.tracerProvider.getTracer("old");
     const old: Tracer = Object.create(real, {
       startSpan: {
@@ -282,7 +282,7 @@ describe("a duplicate's span is linked to the original's", () => {
   });
 
   test.each(["somewhere else", `00-${"0".repeat(32)}-${"0".repeat(16)}-01`, "00-abc-def-01"])(
-    "but not to what another observer wrote: %s",
+    "but not to the origin of another observer: %s",
     async (text) => {
       const store = memoryStore();
       const other = createGuard({ store, observer: Object.assign(() => {}, { origin: () => text }) });
@@ -296,7 +296,7 @@ describe("a duplicate's span is linked to the original's", () => {
 });
 
 describe("a span is an error", () => {
-  test("if the work threw, and names the kind of error only", async () => {
+  test("if the work threw, and has only the type of the error", async () => {
     const guard = watched();
     await guard.run(request, () => Promise.reject(new RangeError("no"))).catch(() => {});
     expect(last().status).toEqual({ code: ERROR });
@@ -310,7 +310,7 @@ describe("a span is an error", () => {
     await guard.close();
   });
 
-  test("if the store did not answer, and not if the work went on without it", async () => {
+  test("if the store did not answer, and not if the work proceeded without it", async () => {
     const scene = createScene({
       observer: ours(),
       storeTimeoutMs: 100,
@@ -332,7 +332,7 @@ describe("a span is an error", () => {
     });
   });
 
-  test("if the claim was lost, and says how", async () => {
+  test("if the claim was lost, with the reason", async () => {
     const scene = createScene({ observer: ours(), leaseMs: 100 });
     const loser = scene.guard.tryRun(request, async () => {
       scene.store.setRates({ refuse: 1 });
@@ -351,7 +351,7 @@ describe("a span is an error", () => {
     await scene.settle(winner);
   });
 
-  test("but not if the work ended with an answer that is not kept, or a lock was given back", async () => {
+  test("but not if the work ended with a response that is not stored, or a lock was released", async () => {
     const guard = watched();
     const handle = withIdempotency(guard, { scope: "anyone" }, () => new Response("", { status: 429 }));
     const headers = { "Idempotency-Key": '"k"' };
@@ -363,7 +363,7 @@ describe("a span is an error", () => {
     await guard.close();
   });
 
-  test("if what the work threw is an error of another realm, or no object at all", async () => {
+  test("if the work threw an error of another realm, or a value that is not an object", async () => {
     const guard = watched();
     const foreign = runInNewContext("new RangeError('no')");
     await guard.run(request, () => Promise.reject(foreign)).catch(() => {});
@@ -373,7 +373,7 @@ describe("a span is an error", () => {
     await guard.close();
   });
 
-  test("but not for duplicates, whatever they are told", async () => {
+  test("but not for duplicates, whatever their status", async () => {
     const scene = createScene({ observer: ours() });
     const told: [unknown, SpanStatusCode][] = [];
     const note = () => told.push([last().attributes["nevertwice.status"], last().status.code]);
@@ -402,7 +402,7 @@ describe("a span is an error", () => {
   });
 });
 
-test("a tracer provider that is registered after telemetry() was called is found", async () => {
+test("finds a tracer provider that is registered after telemetry() was called", async () => {
   const guard = createGuard({ store: memoryStore(), observer: telemetry() });
   await guard.run(request, () => 1);
   trace.setGlobalTracerProvider(sdk.tracerProvider);
@@ -412,7 +412,7 @@ test("a tracer provider that is registered after telemetry() was called is found
   await guard.close();
 });
 
-test("without an SDK of ours, the caller's span is the origin, so that a replay is still linked to it", async () => {
+test("without an SDK, the caller's span is the origin, so that a replay is still linked to it", async () => {
   const store = memoryStore();
   const plain = createGuard({ store, observer: telemetry() });
   const tracer = sdk.tracerProvider.getTracer("mine");

@@ -1,7 +1,8 @@
-/** The cases are worth having where they catch adapters that are wrong; right ones are asked in `test/http/`. */
+/** The cases catch broken adapters. The tests in `test/http/` run them on the correct ones. */
 import { describe, expect, test } from "vitest";
 import { type AdapterCase, adapterCases } from "../../src/testing/adapter-cases.ts";
 import { fetchHarness } from "../http/adapters/fetch.ts";
+import { REPLAYED_HEADER } from "../http/replayed-header.ts";
 import { BROKEN_ADAPTERS, brokenHarness } from "./broken-adapters.ts";
 
 const CASES = adapterCases(fetchHarness);
@@ -14,11 +15,11 @@ async function failureOf({ run }: AdapterCase): Promise<unknown> {
 }
 
 describe("the list of cases", () => {
-  test("has no name twice", () => {
+  test("has unique names", () => {
     expect(new Set(CASES.map(({ name }) => name)).size).toBe(CASES.length);
   });
 
-  test("says why a case cannot be asked of a framework, and asks nothing then", async () => {
+  test("skips a case that a framework cannot run, with the reason", async () => {
     const cases = adapterCases({
       ...fetchHarness,
       lacks: { stream: "it has no streams" },
@@ -40,22 +41,22 @@ describe.concurrent.each(Object.entries(BROKEN_ADAPTERS))("an adapter that %s", 
   });
 });
 
-test("a case that fails says what was asked, what was expected, what came, and why it matters", async () => {
+test("a failing case says what was checked, what was expected, what came, and why it matters", async () => {
   const cases = adapterCases(brokenHarness(BROKEN_ADAPTERS["does not mark its replays"]));
   const error = await failureOf(
-    cases.find(({ name }) => name === "a 204 comes back as it was") as AdapterCase,
+    cases.find(({ name }) => name === "a 204 is replayed unchanged") as AdapterCase,
   );
-  expect((error as Error).message).toBe(`replay: a 204 comes back as it was
-  asked:    Idempotent-Replayed of the replay
+  expect((error as Error).message).toBe(`replay: a 204 is replayed unchanged
+  asked:    ${REPLAYED_HEADER} of the replay
   expected: ["true"]
   came:     []
-  why:      A retry that gets something else than the first answer cannot be told from a second order.`);
+  why:      A retry that gets another answer looks like a second order.`);
 });
 
-test("a case that hangs fails and says so", async () => {
+test("a case that hangs is rejected with an error that says so", async () => {
   const hanging = BROKEN_ADAPTERS["never answers when the store is down"];
   const cases = adapterCases({ ...brokenHarness(hanging), patienceMs: 50 });
-  const found = cases.find(({ name }) => name.startsWith("a store that refuses before the work"));
+  const found = cases.find(({ name }) => name.startsWith("a store that fails before the work"));
   const error = await failureOf(found as AdapterCase);
   expect((error as Error).message).toContain("did not end within 50 ms: something hangs");
 });

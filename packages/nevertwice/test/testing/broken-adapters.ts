@@ -1,13 +1,14 @@
-/** The adapter for `Request → Response` functions, broken: each fault names cases that must find it. */
+/** The adapter for `Request → Response` functions, broken on purpose. Each fault names the cases that must catch it. */
 import { attemptOf, withIdempotency } from "../../src/http/fetch.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
 import type { AdapterHarness, AdapterSubject } from "../../src/testing/adapter-cases.ts";
 import { fetchHarness } from "../http/adapters/fetch.ts";
 import { fromResponse, seenBy, toRequest, toResponse } from "../http/adapters/web.ts";
+import { REPLAYED } from "../http/replayed-header.ts";
 
 type Handler = (request: Request) => Promise<Response>;
 
-/** Puts the layer, right or wrong, before a handler. */
+/** Wraps a handler with a correct or a broken layer. */
 interface Layer {
   before(handler: Handler, options?: Partial<HttpOptions<Request>>): Handler;
 }
@@ -19,9 +20,9 @@ interface Fault {
 }
 
 const KEY = "idempotency-key";
-const isReplay = (response: Response): boolean => response.headers.has("idempotent-replayed");
+const isReplay = (response: Response): boolean => response.headers.has(REPLAYED);
 
-/** What the layer answers, changed on its way out. */
+/** Changes the layer's answer. */
 const changed =
   (change: (response: Response) => Promise<Response> | Response): Fault["broken"] =>
   ({ before }, handler) => {
@@ -29,13 +30,13 @@ const changed =
     return async (request) => change(await right(request));
   };
 
-/** A fault in how the layer runs the handler. */
+/** Changes how the layer runs the handler. */
 const handledBy =
   (wrong: (handler: Handler) => Handler): Fault["broken"] =>
   ({ before }, handler) =>
     before(wrong(handler));
 
-/** What the layer is shown of the request. */
+/** Changes the request that the layer sees. */
 const shown =
   (change: (request: Request) => Promise<Request> | Request): Fault["broken"] =>
   ({ before }, handler) => {
@@ -49,7 +50,7 @@ function withHeaders(response: Response, change: (headers: Headers) => void): Re
   return changeable;
 }
 
-/** The layer's answer, and what the handler answered behind it, as soon as it did. */
+/** The layer's answer, and the handler's own answer when it is known. */
 function watched(
   { before }: Layer,
   handler: Handler,
@@ -73,15 +74,15 @@ async function readSoFar(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   try {
     for await (const chunk of request.body ?? []) chunks.push(chunk as Uint8Array);
   } catch {
-    // Whoever sent it has gone, and this adapter does not mind.
+    // The client has disconnected, and this adapter ignores that.
   }
   return Buffer.concat(chunks);
 }
 
 export const BROKEN_ADAPTERS = {
-  "sends before the store has answered": {
+  "sends an answer before the store has answered": {
     subject: "first-answer",
-    caught: ["no byte leaves before the store has answered"],
+    caught: ["sends no byte before the store has answered"],
     broken(layer, handler) {
       const watch = watched(layer, handler);
       return (request) => Promise.race(watch(request));
@@ -89,7 +90,7 @@ export const BROKEN_ADAPTERS = {
   },
   "sends one cookie of many": {
     subject: "first-answer",
-    caught: ["an answer that sets many cookies leaves as the bare application sends it"],
+    caught: ["an answer that sets many cookies is sent as the bare application sends it"],
     broken: changed((response) =>
       withHeaders(response, (headers) => {
         const [cookie] = headers.getSetCookie();
@@ -97,33 +98,33 @@ export const BROKEN_ADAPTERS = {
       }),
     ),
   },
-  "takes bodies for text": {
+  "converts bodies to text": {
     subject: "first-answer",
-    caught: ["a binary answer of every byte value leaves as the bare application sends it"],
+    caught: ["a binary answer of every byte value is sent as the bare application sends it"],
     broken: changed(async (response) =>
       response.body === null ? response : new Response(await response.text(), response),
     ),
   },
-  "hands the handler no attempt": {
+  "passes no attempt to the handler": {
     subject: "first-answer",
-    caught: ["the handler finds its attempt, with a fence and keys for others"],
+    caught: ["the handler gets its attempt, with a fence and derived keys"],
     broken: handledBy((handler) => (request) => handler(new Request(request))),
   },
   "does not mark its replays": {
     subject: "replay",
-    caught: ["an empty 200 comes back as it was", "a 204 comes back as it was"],
-    broken: changed((response) => withHeaders(response, (headers) => headers.delete("idempotent-replayed"))),
+    caught: ["an empty 200 is replayed unchanged", "a 204 is replayed unchanged"],
+    broken: changed((response) => withHeaders(response, (headers) => headers.delete(REPLAYED))),
   },
-  "replays without where to go": {
+  "replays without the Location": {
     subject: "replay",
-    caught: ["a 303 with a Location comes back as it was"],
+    caught: ["a 303 with a Location is replayed unchanged"],
     broken: changed((response) =>
       isReplay(response) ? withHeaders(response, (headers) => headers.delete("location")) : response,
     ),
   },
   "runs the handler for replays too": {
     subject: "replay",
-    caught: ["a JSON answer with a Location, an ETag and two Link lines comes back as it was"],
+    caught: ["a JSON answer with a Location, an ETag and two Link lines is replayed unchanged"],
     broken({ before }, handler) {
       const right = before(handler);
       return async (request) => {
@@ -134,9 +135,9 @@ export const BROKEN_ADAPTERS = {
       };
     },
   },
-  "replays the cookies of the answer before": {
+  "replays the cookies of an earlier answer": {
     subject: "replay",
-    caught: ["an answer that sets many cookies comes back as it was"],
+    caught: ["an answer that sets many cookies is replayed unchanged"],
     broken({ before }, handler) {
       let cookies: string[] = [];
       const right = before(handler);
@@ -151,29 +152,37 @@ export const BROKEN_ADAPTERS = {
       };
     },
   },
+  "hides Accept-Encoding from the layer": {
+    subject: "coding",
+    caught: ["a compressed answer is unpacked for a client that sends Accept-Encoding: identity"],
+    broken: shown((request) => {
+      request.headers.delete("accept-encoding");
+      return request;
+    }),
+  },
   "reads a stream to its end": {
     subject: "stream",
     caught: [
-      "while an answer is held back its producer is not read on",
-      "an event stream of the framework's own arrives as it is made",
+      "while an answer is held back, its producer is paused",
+      "an event stream of the framework arrives while it is produced",
     ],
     broken: handledBy((handler) => async (request) => {
       const response = await handler(request);
       return response.body === null ? response : new Response(await response.arrayBuffer(), response);
     }),
   },
-  "cuts off what is too long to keep": {
+  "truncates an answer that is too long to keep": {
     subject: "stream",
-    caught: ["an answer above the cap, sent whole, arrives whole and comes back as its head alone"],
+    caught: ["an answer above the cap, sent whole, arrives whole and is replayed without its body"],
     broken: changed(async (response) =>
       response.body === null
         ? response
         : new Response((await response.arrayBuffer()).slice(0, 65_536), response),
     ),
   },
-  "buffers what is not for it": {
+  "buffers answers to requests without a key": {
     subject: "stream",
-    caught: ["a streamed answer to a request without a key flows untouched"],
+    caught: ["a streamed answer to a request without a key is not changed"],
     broken({ before }, handler) {
       const right = before(handler);
       return async (request) => {
@@ -184,32 +193,32 @@ export const BROKEN_ADAPTERS = {
   },
   "leaves the handler an empty body": {
     subject: "request-body",
-    caught: ["a handler that reads for itself sees JSON as without the layer"],
+    caught: ["a handler that reads the body sees JSON as without the layer"],
     broken: handledBy(
       (handler) =>
         ({ url, method }) =>
           handler(new Request(url, { method })),
     ),
   },
-  "trusts the length that it is told": {
+  "trusts the Content-Length": {
     subject: "request-body",
-    caught: ["a body in chunks that grows too long is refused"],
+    caught: ["a chunked body that exceeds the limit is refused"],
     broken({ before }, handler) {
       const right = before(handler);
       const trusting = before(handler, { maxBodyBytes: 1_000_000_000 });
       return (request) => (request.headers.has("content-length") ? right(request) : trusting(request));
     },
   },
-  "takes the first of two keys": {
+  "uses the first of two keys": {
     subject: "key",
-    caught: ["two lines of keys are refused"],
+    caught: ["two header lines with different keys are refused"],
     broken: shown((request) => {
       const [key] = request.headers.get(KEY)?.split(",") ?? [];
       if (key !== undefined) request.headers.set(KEY, key);
       return request;
     }),
   },
-  "takes an empty key for none": {
+  "treats an empty key as no key": {
     subject: "key",
     caught: ["an empty key is refused"],
     broken: shown((request) => {
@@ -217,24 +226,24 @@ export const BROKEN_ADAPTERS = {
       return request;
     }),
   },
-  "loses the lines that are added": {
+  "drops the added header lines": {
     subject: "key",
-    caught: ["a preflight is told that the key may be sent, besides what the application allows"],
+    caught: ["a preflight allows the key's header in addition to what the application allows"],
     broken({ before }, handler) {
       const right = before(handler);
       return (request) => (request.method === "OPTIONS" ? handler(request) : right(request));
     },
   },
-  "takes all tenants for one": {
+  "treats all tenants as one": {
     subject: "key",
-    caught: ["one key of two tenants is two keys"],
+    caught: ["the same key of two tenants is two keys"],
     broken: ({ before }, handler) => before(handler, { scope: "anyone" }),
   },
-  "runs while another runs": {
+  "runs a duplicate while the first request runs": {
     subject: "duplicate",
     caught: [
-      "a duplicate of a running request is told to come back, and then gets its answer",
-      "of fifty equal requests at once one runs",
+      "a duplicate of a running request gets 409, and later the answer",
+      "of fifty equal requests at once, one runs",
     ],
     broken({ before }, handler) {
       const right = before(handler);
@@ -245,21 +254,19 @@ export const BROKEN_ADAPTERS = {
       };
     },
   },
-  "answers well for a handler that throws": {
+  "answers 200 for a handler that throws": {
     subject: "failure",
-    caught: ["a handler that throws is answered for by the framework, and frees the key"],
+    caught: ["the framework answers for a handler that throws, and the key is released"],
     broken: handledBy((handler) => (request) => handler(request).catch(() => new Response("sorry"))),
   },
   "keeps every failure": {
     subject: "failure",
-    caught: ["a 500 frees the key", "a 429 frees the key"],
+    caught: ["a 500 releases the key", "a 429 releases the key"],
     broken: ({ before }, handler) => before(handler, { keep: "keep" }),
   },
-  "fails when the client goes": {
+  "fails when the client disconnects": {
     subject: "disconnect",
-    caught: [
-      "a client leaves while the handler runs, which then sends its answer: the retry waits and is given it",
-    ],
+    caught: ["a client disconnects while the handler runs, which then sends its answer: the retry gets it"],
     broken: handledBy((handler) => (request) => {
       const gone = new Promise<never>((_, reject) => {
         request.signal.addEventListener("abort", () => reject(new Error("gone")));
@@ -267,24 +274,24 @@ export const BROKEN_ADAPTERS = {
       return Promise.race([handler(request), gone]);
     }),
   },
-  "does not see that the client has gone": {
+  "does not notice that the client has disconnected": {
     subject: "disconnect",
-    caught: ["a client leaves and the handler then fails: nobody is told that nothing happened"],
+    caught: ["a client disconnects and the handler then fails: the outcome is unknown"],
     broken: shown((request) => new Request(request, { signal: new AbortController().signal })),
   },
-  "takes half a body for a whole one": {
+  "treats half a body as a whole one": {
     subject: "disconnect",
-    caught: ["a client that leaves before its body in chunks is whole has claimed nothing"],
+    caught: ["a client that disconnects during a chunked body has claimed nothing"],
     broken: shown(async (request) => {
       const { url, method, headers, signal } = request;
       return new Request(url, { method, headers, signal, body: await readSoFar(request) });
     }),
   },
-  "gives the answer of an attempt that was overtaken": {
+  "sends the answer of an attempt that was overtaken": {
     subject: "store-fault",
     caught: [
-      "an answer that was overtaken by a running attempt is not given, and its cookies neither",
-      "an answer that was overtaken by an attempt that is done gives way to that one's answer",
+      "an answer that was overtaken by a running attempt is not sent, nor are its cookies",
+      "an answer that was overtaken by a completed attempt is replaced by that attempt's answer",
     ],
     broken(layer, handler) {
       const watch = watched(layer, handler);
@@ -299,7 +306,7 @@ export const BROKEN_ADAPTERS = {
   },
   "never answers when the store is down": {
     subject: "store-fault",
-    caught: ["a store that refuses before the work means 503, and nothing is done"],
+    caught: ["a store that fails before the work means 503, and nothing is done"],
     broken: changed((response) => (response.status === 503 ? new Promise<never>(() => {}) : response)),
   },
 } as const satisfies Record<string, Fault>;
@@ -307,7 +314,7 @@ export const BROKEN_ADAPTERS = {
 export function brokenHarness({ broken }: Fault): AdapterHarness<Request> {
   return {
     ...fetchHarness,
-    // Nothing here takes long, so what hangs is found soon.
+    // Nothing here takes long, so a hanging case is found soon.
     patienceMs: 1_500,
     serve({ layer, handle }) {
       const handler: Handler = async (request) =>

@@ -99,7 +99,7 @@ export function ruleStore(clock: Clock, broken: Partial<Rules> = {}): Store {
   };
   const wakersOf = (id: string): Set<() => void> => watchers.get(id) ?? new Set();
 
-  /** Writes what changed, and then wakes whoever waits for it. */
+  /** Writes the change, and then wakes the waiters. */
   async function apply(id: string, step: Step, wakes?: "complete" | AbandonAs): Promise<boolean> {
     if (step.write === undefined) return step.answer;
     const early = wakes && rules.beforeWrite(wakersOf(id));

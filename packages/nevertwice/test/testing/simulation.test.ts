@@ -37,7 +37,7 @@ const MUST_HAPPEN = [
 
 describe("simulate", () => {
   test(`keeps every promise in ${SCHEDULES.toLocaleString("en")} schedules, and says how long they took`, {
-    timeout: 240_000,
+    timeout: 900_000,
   }, async () => {
     const startedAt = performance.now();
     const report = await simulateOnAllCores({
@@ -77,7 +77,7 @@ describe("a planted bug is found, and its seed replays it", () => {
     return pathToFileURL(join(folder, "testing/simulation.js"));
   }
 
-  test.each(PLANTED_BUGS)("$name", { timeout: 120_000 }, async (bug) => {
+  test.each(PLANTED_BUGS)("$name", { timeout: 600_000 }, async (bug) => {
     const simulation = await plant(bug);
     const report = await simulateOnAllCores({ simulation, seed: bug.from ?? 1, schedules: 60_000 });
     const { failure } = report;

@@ -113,7 +113,7 @@ test("every case catches at least one broken store", () => {
 });
 
 describe("running a case", () => {
-  const FIRST = "a key that nobody has goes to the first who claims it";
+  const FIRST = "a key without a record goes to the first token that claims it";
 
   test("says what was asked, what was expected, what came, and why it matters", async () => {
     const { store } = memoryUnderTest();

@@ -1,9 +1,9 @@
-/** The demo's customers: they click twice, lose their connection, come back, and change their minds. */
+/** The customers of the demo: they click twice, lose their connection, retry, and reuse keys by mistake. */
 import { randomUUID } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import type { Tally } from "./tally.ts";
 
-export interface Places {
+export interface DemoUrls {
   /** Where charges are sent: the gateway. */
   readonly gateway: string;
   /** Where holds are placed and events are marked. */
@@ -11,54 +11,54 @@ export interface Places {
 }
 
 export interface Customers {
-  /** One more comes; it settles when they have gone. */
+  /** One customer visits the shop; resolves when the visit is over. */
   visit(): Promise<void>;
 }
 
 const NAMES = ["ada", "bob", "cleo", "dan", "eve", "finn", "gus", "hana"] as const;
 const SEATS = 12;
 const TRIES = 12;
-/** Of a hundred. */
+/** In percent. */
 const CLICKS_TWICE = 30;
 const LOSES_CONNECTION = 20;
 const USES_KEY_AGAIN = 3;
 const HOLDS_FOR_MS = 4_000;
 
-interface Answer {
+interface ShopAnswer {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-export function createCustomers({ gateway, api }: Places, tally: Tally): Customers {
-  /** Undefined if nobody answered, or nobody waited for the answer. */
+export function createCustomers({ gateway, api }: DemoUrls, tally: Tally): Customers {
+  /** Undefined if the request failed or timed out. */
   async function send(
     url: string,
     headers: Readonly<Record<string, string>>,
     body: object,
-    patienceMs = 10_000,
-  ): Promise<Answer | undefined> {
+    timeoutMs = 10_000,
+  ): Promise<ShopAnswer | undefined> {
     tally.sent();
     try {
       const response = await fetch(url, {
         method: "POST",
         headers: { "content-type": "application/json", ...headers },
         body: JSON.stringify(body),
-        signal: AbortSignal.timeout(patienceMs),
+        signal: AbortSignal.timeout(timeoutMs),
       });
-      return { status: response.status, body: (await response.json()) as Answer["body"] };
+      return { status: response.status, body: (await response.json()) as ShopAnswer["body"] };
     } catch {
       return undefined;
     }
   }
 
-  /** Sends the same under the same key until it is answered. */
+  /** Repeats the request with the same key until it gets a final answer. */
   async function insist(
     url: string,
     headers: Readonly<Record<string, string>>,
     body: object,
-  ): Promise<Answer | undefined> {
+  ): Promise<ShopAnswer | undefined> {
     for (let tries = 1; tries <= TRIES; tries++) {
-      const isCutOff = tries < TRIES / 2 && isIn(LOSES_CONNECTION);
+      const isCutOff = tries < TRIES / 2 && happens(LOSES_CONNECTION);
       const answer = await send(url, headers, body, isCutOff ? 5 + Math.random() * 60 : undefined);
       const isSettled =
         answer !== undefined &&
@@ -75,13 +75,13 @@ export function createCustomers({ gateway, api }: Places, tally: Tally): Custome
     url: string,
     headers: Readonly<Record<string, string>>,
     body: object,
-  ): Promise<Answer | undefined> {
-    const clicks = isIn(CLICKS_TWICE) ? 2 : 1;
+  ): Promise<ShopAnswer | undefined> {
+    const clicks = happens(CLICKS_TWICE) ? 2 : 1;
     const answers = await Promise.all(Array.from({ length: clicks }, () => insist(url, headers, body)));
-    const told = answers.filter((answer) => answer !== undefined);
+    const received = answers.filter((answer) => answer !== undefined);
     const key = headers["idempotency-key"] as string;
-    for (const { status, body: said } of told) tally.answered(key, JSON.stringify([status, said]));
-    return told[0];
+    for (const { status, body: content } of received) tally.answered(key, JSON.stringify([status, content]));
+    return received[0];
   }
 
   async function buy(customer: string): Promise<void> {
@@ -90,14 +90,14 @@ export function createCustomers({ gateway, api }: Places, tally: Tally): Custome
     const headers = { "idempotency-key": JSON.stringify(key), "x-customer": customer };
     const paid = await twice(`${gateway}/charges`, headers, { amount });
     if (paid?.status !== 201) return;
-    if (isIn(USES_KEY_AGAIN)) {
+    if (happens(USES_KEY_AGAIN)) {
       const again = await send(`${gateway}/charges`, headers, { amount: amount + 1 });
       if (again?.status === 422) tally.refused();
     }
     await mail(key);
   }
 
-  /** Two workers hear of the same order; the one who is first writes to the customer. */
+  /** Two workers receive the same order event; only the first one sends the mail. */
   async function mail(order: string): Promise<void> {
     const marks = [0, 1].map(() => send(`${api}/v1/events`, {}, { source: "shop", id: order }));
     for (const marked of await Promise.all(marks)) {
@@ -113,13 +113,13 @@ export function createCustomers({ gateway, api }: Places, tally: Tally): Custome
     const id = String(placed.body.id);
     await setTimeout(200 + Math.random() * 1_500);
     const chance = Math.random() * 100;
-    // Some never come back: their hold expires by itself.
+    // Some customers never return; their hold expires.
     if (chance < 25) return;
     const end = chance < 55 ? "release" : "confirm";
     const done = await twice(`${api}/v1/holds/${id}/${end}`, key(), {});
     if (end === "release" || done?.status !== 200) return;
     tally.effect("seat", id);
-    // The seat is free again for the next, so that the board goes on moving.
+    // Gives the seat back, so that the dashboard keeps changing.
     await setTimeout(500 + Math.random() * 2_000);
     await twice(`${api}/v1/holds/${id}/give-back`, key(), {});
   }
@@ -127,11 +127,11 @@ export function createCustomers({ gateway, api }: Places, tally: Tally): Custome
   return {
     visit() {
       const customer = NAMES[Math.floor(Math.random() * NAMES.length)] as string;
-      return isIn(70) ? buy(customer) : reserve(customer);
+      return happens(70) ? buy(customer) : reserve(customer);
     },
   };
 }
 
-function isIn(hundredths: number): boolean {
-  return Math.random() * 100 < hundredths;
+function happens(percent: number): boolean {
+  return Math.random() * 100 < percent;
 }

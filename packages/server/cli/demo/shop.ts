@@ -1,6 +1,6 @@
 /**
- * The demo's shop: an ordinary service that knows nothing of nevertwice. It is slow at times, and dies at times in the
- * middle of a charge. Its payment provider honours the key that it is handed, as real ones do.
+ * The shop of the demo: an ordinary service without any code for nevertwice. It is sometimes slow, and sometimes crashes
+ * in the middle of a charge. Its payment provider honours idempotency keys, as real ones do.
  */
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -13,32 +13,32 @@ export interface Shop {
   close(): Promise<void>;
 }
 
-/** Of a hundred charges. */
+/** In percent of the charges. */
 const SLOW = 15;
-const DIES_BEFORE = 3;
-const DIES_AFTER = 4;
+const CRASHES_BEFORE = 3;
+const CRASHES_AFTER = 4;
 
 export async function openShop(tally: Tally): Promise<Shop> {
   const provider = createProvider(tally);
   async function sell(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const key = unquoted(request.headers["idempotency-key"]);
-    const { amount } = JSON.parse(await bodyOf(request)) as { readonly amount: number };
-    tally.begun(key);
+    const { amount } = JSON.parse(await readBody(request)) as { readonly amount: number };
+    tally.started(key);
     const chance = Math.random() * 100;
     await setTimeout(chance < SLOW ? 300 + Math.random() * 900 : 5 + Math.random() * 40);
     const luck = Math.random() * 100;
-    if (luck < DIES_BEFORE) return die(request, key);
+    if (luck < CRASHES_BEFORE) return crash(request, key);
     const charge = provider.charge(key, amount);
-    if (luck > 100 - DIES_AFTER) return die(request, key);
+    if (luck > 100 - CRASHES_AFTER) return crash(request, key);
     response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify({ charge, amount }));
   }
-  /** As a process that ends: nobody is answered. */
-  function die({ socket }: IncomingMessage, key: string): void {
-    tally.cutOff(key);
+  /** Acts like a crashed process: the client gets no response. */
+  function crash({ socket }: IncomingMessage, key: string): void {
+    tally.crashed(key);
     socket.destroy();
   }
   const server = createServer((request, response) => {
-    // A request that broke off before it was read is nobody's.
+    // The client disconnected before its request was read.
     sell(request, response).catch(() => request.socket.destroy());
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
@@ -53,7 +53,7 @@ export async function openShop(tally: Tally): Promise<Shop> {
   };
 }
 
-/** A charge for each key, and the same one for the same key. */
+/** Makes one charge per key, and returns the same charge for the same key. */
 function createProvider(tally: Tally) {
   const charges = new Map<string, string>();
   return {
@@ -72,7 +72,7 @@ function unquoted(header: string | readonly string[] | undefined): string {
   return String(header ?? "").replace(/^"(.*)"$/, "$1");
 }
 
-async function bodyOf(request: IncomingMessage): Promise<string> {
+async function readBody(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks).toString();

@@ -1,14 +1,13 @@
-/** What the demo counts, from outside: what was sent, what was really done, and what was done twice. */
+/** Counts, independently of nevertwice, how many requests were sent, how much work was done, and what was done twice. */
 
-/** An order was sent, its work begun, cut off before it was answered, and answered to a customer. */
 export interface Tally {
   sent(): void;
-  /** The shop begins the work for a key. */
-  begun(key: string): void;
-  /** The work had its effect, once more. */
+  /** The shop starts the work for a key. */
+  started(key: string): void;
+  /** The work had an effect. */
   effect(kind: string, key: string): void;
-  /** The shop died in the middle of it: whoever comes next may begin again. */
-  cutOff(key: string): void;
+  /** The shop crashed in the middle of the work, so the next attempt may start it again. */
+  crashed(key: string): void;
   answered(key: string, answer: string): void;
   refused(): void;
   gaveUp(): void;
@@ -18,17 +17,17 @@ export interface Tally {
 export interface Figures {
   requestsSent: number;
   effectsMade: number;
-  /** Begun again although nothing had cut it off, an effect that was there already, or another answer for one key. */
+  /** Work that started again without a crash, an effect that happened twice, or two different answers for one key. */
   duplicates: number;
-  /** Begun again after the shop had died in the middle. */
+  /** Work that started again after a crash of the shop. */
   secondTries: number;
-  /** Another request under a key that was used. */
+  /** Requests that reused a key for something else. */
   conflictsRefused: number;
   gaveUp: number;
 }
 
 export function createTally(): Tally {
-  const runs = new Map<string, { begun: number; cutOff: number }>();
+  const runs = new Map<string, { started: number; crashed: number }>();
   const effects = new Set<string>();
   const answers = new Map<string, string>();
   const figures: Figures = {
@@ -40,8 +39,8 @@ export function createTally(): Tally {
     gaveUp: 0,
   };
 
-  function runOf(key: string): { begun: number; cutOff: number } {
-    const known = runs.get(key) ?? { begun: 0, cutOff: 0 };
+  function findRun(key: string): { started: number; crashed: number } {
+    const known = runs.get(key) ?? { started: 0, crashed: 0 };
     runs.set(key, known);
     return known;
   }
@@ -49,11 +48,11 @@ export function createTally(): Tally {
   return {
     figures,
     sent: () => void figures.requestsSent++,
-    begun(key) {
-      const run = runOf(key);
-      run.begun++;
-      if (run.begun === 1) return;
-      if (run.begun <= run.cutOff + 1) figures.secondTries++;
+    started(key) {
+      const run = findRun(key);
+      run.started++;
+      if (run.started === 1) return;
+      if (run.started <= run.crashed + 1) figures.secondTries++;
       else figures.duplicates++;
     },
     effect(kind, key) {
@@ -62,7 +61,7 @@ export function createTally(): Tally {
       effects.add(name);
       figures.effectsMade++;
     },
-    cutOff: (key) => void runOf(key).cutOff++,
+    crashed: (key) => void findRun(key).crashed++,
     answered(key, answer) {
       const known = answers.get(key) ?? answer;
       if (known !== answer) figures.duplicates++;

@@ -1,25 +1,27 @@
-/** The audit: one verdict, every invariant under it, and what was looked at. It is run when somebody asks. */
+/** The audit page: one verdict, every invariant under it, and how many records were read. It runs when a user starts it. */
+
+import type { AuditPageRow, AuditPage as AuditReportJson, AuditStatus } from "nevertwice/reservations";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { numberWords, plural } from "../formats.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Head } from "../parts/head.tsx";
 import { ICONS } from "../parts/icons.tsx";
 import { Empty, Failed, Loading } from "../parts/states.tsx";
-import { get, Refusal } from "../server.ts";
-import type { AuditRow, AuditPage as Report, Verdict } from "../shapes.ts";
-import { numberWords, plural } from "../words.ts";
+import type { PageProps } from "../routes.ts";
+import { ApiError, get } from "../server.ts";
 
-type State =
+type AuditState =
   | { readonly status: "unasked" | "running" }
   | { readonly status: "failed"; readonly error: Error }
-  | { readonly status: "done"; readonly report: Report };
+  | { readonly status: "done"; readonly report: AuditReportJson };
 
-export function AuditPage(): JSX.Element {
-  const [state, setState] = useState<State>({ status: "unasked" });
+export function Page({ title }: PageProps): JSX.Element {
+  const [state, setState] = useState<AuditState>({ status: "unasked" });
 
   function run(): void {
     setState({ status: "running" });
-    get<{ readonly page: Report }>("/v1/audit").then(
+    get<{ readonly page: AuditReportJson }>("/v1/audit").then(
       ({ page }) => setState({ status: "done", report: page }),
       (error: Error) => setState({ status: "failed", error }),
     );
@@ -28,7 +30,7 @@ export function AuditPage(): JSX.Element {
   return (
     <div class="page">
       <Head
-        title="Audit"
+        title={title}
         actions={
           <>
             {state.status === "done" && (
@@ -42,7 +44,7 @@ export function AuditPage(): JSX.Element {
           </>
         }
       >
-        Every promise about holds, verified from the stored records alone.
+        Verifies every guarantee of holds from the stored records alone.
       </Head>
       <div aria-live="polite">
         <Result state={state} retry={run} />
@@ -51,7 +53,7 @@ export function AuditPage(): JSX.Element {
   );
 }
 
-function Result({ state, retry }: { readonly state: State; readonly retry: () => void }): JSX.Element {
+function Result({ state, retry }: { readonly state: AuditState; readonly retry: () => void }): JSX.Element {
   if (state.status === "done") return <Verified report={state.report} />;
   return (
     <section class="card">
@@ -59,7 +61,7 @@ function Result({ state, retry }: { readonly state: State; readonly retry: () =>
       {state.status === "failed" && <NoAudit error={state.error} retry={retry} />}
       {state.status === "unasked" && (
         <Empty icon="audit" title="Not run yet">
-          <p>It reads every hold, event and key of the namespace, and changes nothing.</p>
+          <p>The audit reads every hold, event and key of the namespace. It changes nothing.</p>
         </Empty>
       )}
     </section>
@@ -67,7 +69,7 @@ function Result({ state, retry }: { readonly state: State; readonly retry: () =>
 }
 
 function NoAudit({ error, retry }: { readonly error: Error; readonly retry: () => void }): JSX.Element {
-  if (!(error instanceof Refusal) || error.code !== "not-supported")
+  if (!(error instanceof ApiError) || error.code !== "not-supported")
     return <Failed error={error} retry={retry} />;
   return (
     <Empty icon="audit" title="There are no holds to audit">
@@ -76,13 +78,13 @@ function NoAudit({ error, retry }: { readonly error: Error; readonly retry: () =
   );
 }
 
-const VERDICTS: Readonly<Record<Verdict, { readonly title: string; readonly tone: string }>> = {
+const VERDICTS: Readonly<Record<AuditStatus, { readonly title: string; readonly tone: string }>> = {
   holds: { title: "Every invariant holds", tone: "good" },
   broken: { title: "An invariant is broken", tone: "bad" },
   "nothing-to-see": { title: "There is nothing to verify yet", tone: "plain" },
 };
 
-function Verified({ report }: { readonly report: Report }): JSX.Element {
+function Verified({ report }: { readonly report: AuditReportJson }): JSX.Element {
   const { title, tone } = VERDICTS[report.status];
   const broken = report.sections
     .flatMap(({ rows }) => rows)
@@ -108,7 +110,7 @@ function Verified({ report }: { readonly report: Report }): JSX.Element {
         <section key={section.title} class="card" aria-label={section.title}>
           <div class="card-head">
             <h2>{section.title}</h2>
-            <Badge state={worded(section.status)} />
+            <Badge state={statusText(section.status)} />
           </div>
           <ul class="invariants">
             {section.rows.map((row) => (
@@ -128,7 +130,7 @@ function Verified({ report }: { readonly report: Report }): JSX.Element {
   );
 }
 
-function Invariant({ row }: { readonly row: AuditRow }): JSX.Element {
+function Invariant({ row }: { readonly row: AuditPageRow }): JSX.Element {
   return (
     <li class={`invariant is-${row.status}`}>
       <span class="invariant-id is-code">{row.id}</span>
@@ -142,13 +144,13 @@ function Invariant({ row }: { readonly row: AuditRow }): JSX.Element {
         ))}
       </div>
       <span class="invariant-end">
-        <Badge state={worded(row.status)} />
+        <Badge state={statusText(row.status)} />
         <span class="muted figure">{plural(row.looked, "record")}</span>
       </span>
     </li>
   );
 }
 
-function worded(status: Verdict): string {
+function statusText(status: AuditStatus): string {
   return status === "nothing-to-see" ? "nothing to see" : status;
 }

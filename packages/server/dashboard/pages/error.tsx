@@ -1,11 +1,11 @@
-/** What a code means: the section of docs/errors.md that explains it, at the address that every problem names. */
+/** The page that explains an error code, at the address in the `type` of every problem: its section of docs/errors.md. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import { useLoaded } from "../loading.ts";
+import { useLoaded } from "../load-state.ts";
 import { Mark } from "../parts/icons.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 
-interface Explained {
+interface ErrorExplanation {
   readonly status: string;
   readonly isRetryable: boolean;
   readonly short: string;
@@ -27,9 +27,9 @@ export function ErrorPage({ code }: { readonly code: string }): JSX.Element {
       </h1>
       <Shown loaded={loaded}>
         {({ default: text }) => {
-          const explained = explainedIn(text, code);
+          const explained = findExplanation(text, code);
           return explained === undefined ? (
-            <Empty icon="question" title="No such error" />
+            <Empty icon="question" title="Unknown error code" />
           ) : (
             <Explanation explained={explained} />
           );
@@ -39,13 +39,15 @@ export function ErrorPage({ code }: { readonly code: string }): JSX.Element {
   );
 }
 
-function Explanation({ explained }: { readonly explained: Explained }): JSX.Element {
+function Explanation({ explained }: { readonly explained: ErrorExplanation }): JSX.Element {
   const { status, isRetryable, short, paragraphs } = explained;
   return (
     <>
       <p class="muted">
         {short}. HTTP status {status}.{" "}
-        {isRetryable ? "The same request may succeed later." : "The same request will not succeed by itself."}
+        {isRetryable
+          ? "The same request may succeed later."
+          : "Sending the same request again does not help."}
       </p>
       {paragraphs.map((paragraph) => (
         <p key={paragraph}>{inline(paragraph)}</p>
@@ -54,8 +56,8 @@ function Explanation({ explained }: { readonly explained: Explained }): JSX.Elem
   );
 }
 
-/** Its row in the table, and its section. */
-function explainedIn(text: string, code: string): Explained | undefined {
+/** Reads the row of the code in the table, and its section. */
+function findExplanation(text: string, code: string): ErrorExplanation | undefined {
   const row = text.split("\n").find((line) => line.startsWith(`| [\`${code}\`]`));
   const section = text.split(/^## /m).find((part) => part.startsWith(`\`${code}\`\n`));
   if (row === undefined || section === undefined) return undefined;
@@ -77,7 +79,7 @@ function explainedIn(text: string, code: string): Explained | undefined {
 
 const PIECES = /(\*\*[^*]+\*\*|`[^`]+`|\[[^\]]+\]\([^)]+\))/;
 
-/** Bold, code, and the words of links: where they lead is not on this server. */
+/** Renders bold text, code and links. A link to another page becomes plain text, since this server does not have it. */
 function inline(text: string): ComponentChildren {
   return text.split(PIECES).map((piece, index) => {
     if (piece.startsWith("**")) return <strong key={index}>{piece.slice(2, -2)}</strong>;

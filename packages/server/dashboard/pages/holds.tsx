@@ -1,36 +1,38 @@
-/** The board of holds: what there is of each resource, who holds it, and for how long. */
+/** The page of holds: how much of each resource is taken, by which requesters, and for how long. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { useLoaded, useNow } from "../loading.ts";
+import type { HoldJson, PageJson, ResourceJson } from "../../src/api/api-json.ts";
+import { plural } from "../formats.ts";
+import { useLoaded, useNow } from "../load-state.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Age, Countdown } from "../parts/countdown.tsx";
 import { Head } from "../parts/head.tsx";
 import { Empty, Failed, Shown } from "../parts/states.tsx";
-import { get, Refusal, serverNow } from "../server.ts";
-import type { Hold, Page, Resource } from "../shapes.ts";
-import { plural } from "../words.ts";
+import type { PageProps } from "../routes.ts";
+import { ApiError, get, serverNow } from "../server.ts";
 
 const EVERY_MS = 3_000;
 const STATES = ["held", "confirmed", "released", "expired", ""] as const;
 
-export function HoldsPage(): JSX.Element {
+export function Page({ title }: PageProps): JSX.Element {
   const [state, setState] = useState<string>("held");
   const resources = useLoaded(
-    () => get<Page<Resource>>("/v1/resources", { limit: 100 }),
+    () => get<PageJson<ResourceJson>>("/v1/resources", { limit: 100 }),
     "resources",
     EVERY_MS,
   );
-  const holds = useLoaded(() => get<Page<Hold>>("/v1/holds", { state, limit: 200 }), state, EVERY_MS);
+  const holds = useLoaded(() => get<PageJson<HoldJson>>("/v1/holds", { state, limit: 200 }), state, EVERY_MS);
   const { error } = resources;
   return (
     <div class="page">
-      <Head title="Holds">
-        Units that are set aside for a while, and become final, free again, or expired.
+      <Head title={title}>
+        Units of a resource that are reserved for a limited time, until they are confirmed, released or
+        expired.
       </Head>
       {resources.value === undefined && error !== undefined ? (
         <section class="card">
-          {error instanceof Refusal && error.code === "not-supported" ? (
-            <Empty icon="holds" title="This store keeps no holds">
+          {error instanceof ApiError && error.code === "not-supported" ? (
+            <Empty icon="holds" title="This store cannot keep holds">
               <p>{error.message}</p>
             </Empty>
           ) : (
@@ -64,7 +66,7 @@ export function HoldsPage(): JSX.Element {
   );
 }
 
-function Board({ resources }: { readonly resources: readonly Resource[] }): JSX.Element | null {
+function Board({ resources }: { readonly resources: readonly ResourceJson[] }): JSX.Element | null {
   if (resources.length === 0) return null;
   return (
     <section class="board" aria-label="Resources">
@@ -75,7 +77,7 @@ function Board({ resources }: { readonly resources: readonly Resource[] }): JSX.
   );
 }
 
-function ResourceCard({ resource }: { readonly resource: Resource }): JSX.Element {
+function ResourceCard({ resource }: { readonly resource: ResourceJson }): JSX.Element {
   const { name, capacity, taken, free, state } = resource;
   const share = capacity === 0 ? 1 : Math.min(1, taken / capacity);
   return (
@@ -93,7 +95,7 @@ function ResourceCard({ resource }: { readonly resource: Resource }): JSX.Elemen
       <div class={share >= 1 ? "meter is-full" : "meter"} aria-hidden="true">
         <span style={{ width: `${share * 100}%` }} />
       </div>
-      <p class="muted">{free === 0 ? "Nothing is free" : `${plural(free, "unit")} free`}</p>
+      <p class="muted">{free === 0 ? "No unit is free" : `${plural(free, "unit")} free`}</p>
     </div>
   );
 }
@@ -102,12 +104,12 @@ function HoldTable({
   rows,
   hasMore,
 }: {
-  readonly rows: readonly Hold[];
+  readonly rows: readonly HoldJson[];
   readonly hasMore: boolean;
 }): JSX.Element {
   if (rows.length === 0)
     return (
-      <Empty icon="holds" title="Nothing here">
+      <Empty icon="holds" title="No holds">
         <p>No hold is in this state.</p>
       </Empty>
     );
@@ -141,11 +143,11 @@ function HoldTable({
   );
 }
 
-function soonestFirst(rows: readonly Hold[]): readonly Hold[] {
+function soonestFirst(rows: readonly HoldJson[]): readonly HoldJson[] {
   return [...rows].sort((a, b) => a.expiresAt - b.expiresAt);
 }
 
-function HoldRow({ hold }: { readonly hold: Hold }): JSX.Element {
+function HoldRow({ hold }: { readonly hold: HoldJson }): JSX.Element {
   useNow();
   const isHeld = hold.state === "held" && !hold.isElapsed;
   const left = hold.expiresAt - serverNow();

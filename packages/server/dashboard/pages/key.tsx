@@ -1,7 +1,10 @@
-/** One key: how it stands, what became of it, and what an operator may do about it. */
+/** The page of one key: its record, its outcome, its history, and the actions of an operator. */
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import { useLoaded } from "../loading.ts";
+import type { KeyDetailsJson, KeyJson, OutcomeJson } from "../../src/api/api-json.ts";
+import { momentWords } from "../formats.ts";
+import { readKey } from "../key-actions.ts";
+import { useLoaded } from "../load-state.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Age, Countdown } from "../parts/countdown.tsx";
 import { DecisionDialog, type Verb } from "../parts/decision.tsx";
@@ -9,26 +12,24 @@ import { Head } from "../parts/head.tsx";
 import { ICONS } from "../parts/icons.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { Timeline } from "../parts/timeline.tsx";
-import { type KeyLife, readKey } from "../records.ts";
-import type { Who } from "../server.ts";
-import type { KeyRecord, Outcome } from "../shapes.ts";
-import { momentWords } from "../words.ts";
+import type { PageProps } from "../routes.ts";
 
 const EVERY_MS = 3_000;
 
-export function KeyPage({ id, who }: { readonly id: string; readonly who: Who }): JSX.Element {
+export function Page({ title, params, who }: PageProps): JSX.Element {
+  const { id = "" } = params;
   const loaded = useLoaded(() => readKey(id), id, EVERY_MS);
-  const [told, setTold] = useState<string>();
+  const [notice, setNotice] = useState<string>();
   const [isForgotten, setForgotten] = useState(false);
   const record = loaded.value?.record;
-  if (isForgotten) return <Forgotten />;
+  if (isForgotten) return <Forgotten title={title} />;
   return (
     <div class="page">
       <a class="back" href="/keys">
         {ICONS.back} Keys
       </a>
       <Head
-        title={record === undefined ? "Key" : nameOf(record)}
+        title={record === undefined ? title : keyName(record)}
         isCode={record !== undefined}
         actions={
           record !== undefined && (
@@ -39,9 +40,9 @@ export function KeyPage({ id, who }: { readonly id: string; readonly who: Who })
           )
         }
       >
-        Its life, from its record and from what this server saw.
+        The stored record, and the events that this server observed.
       </Head>
-      <div role="status">{told !== undefined && <p class="notice is-good">{told}</p>}</div>
+      <div role="status">{notice !== undefined && <p class="notice is-good">{notice}</p>}</div>
       <Shown loaded={loaded}>
         {(life) => (
           <Life
@@ -49,7 +50,7 @@ export function KeyPage({ id, who }: { readonly id: string; readonly who: Who })
             at={loaded.at}
             canAct={who.roles.includes("operator")}
             onDone={(text, verb) => {
-              setTold(text);
+              setNotice(text);
               setForgotten(verb === "forget");
               loaded.reload();
             }}
@@ -60,13 +61,13 @@ export function KeyPage({ id, who }: { readonly id: string; readonly who: Who })
   );
 }
 
-function Forgotten(): JSX.Element {
+function Forgotten({ title }: { readonly title: string }): JSX.Element {
   return (
     <div class="page">
-      <Head title="Key" />
+      <Head title={title} />
       <section class="card">
         <Empty icon="yes" title="The key was forgotten.">
-          <p>If its work was done, a mark without its name stays until its retention ends.</p>
+          <p>If its work was done, a mark without its key stays until its retention ends.</p>
           <a class="button" href="/keys">
             All keys
           </a>
@@ -77,10 +78,10 @@ function Forgotten(): JSX.Element {
 }
 
 function Life(props: {
-  readonly life: KeyLife;
+  readonly life: KeyDetailsJson;
   readonly at: number;
   readonly canAct: boolean;
-  readonly onDone: (told: string, verb: Verb) => void;
+  readonly onDone: (notice: string, verb: Verb) => void;
 }): JSX.Element {
   const { record, events } = props.life;
   return (
@@ -105,11 +106,11 @@ function Life(props: {
   );
 }
 
-function nameOf({ key, keyHash }: KeyRecord): string {
+function keyName({ key, keyHash }: KeyJson): string {
   return key ?? `forgotten ${keyHash}`;
 }
 
-function Facts({ record, at }: { readonly record: KeyRecord; readonly at: number }): JSX.Element {
+function Facts({ record, at }: { readonly record: KeyJson; readonly at: number }): JSX.Element {
   const { state, completedAt, keptUntil } = record;
   return (
     <dl class="facts">
@@ -126,7 +127,7 @@ function Facts({ record, at }: { readonly record: KeyRecord; readonly at: number
       )}
       {completedAt !== null && <Fact name="Completed">{momentWords(completedAt)}</Fact>}
       <Fact name="Kept until">
-        {keptUntil === null || (record.held && state === "lapsed") ? "decided" : momentWords(keptUntil)}
+        {keptUntil === null || (record.held && state === "lapsed") ? "a decision" : momentWords(keptUntil)}
       </Fact>
       <Fact name="Fence">
         <span class="is-code">{record.fence}</span>
@@ -157,14 +158,15 @@ function Actions({
   record,
   onDone,
 }: {
-  readonly record: KeyRecord;
-  readonly onDone: (told: string, verb: Verb) => void;
+  readonly record: KeyJson;
+  readonly onDone: (notice: string, verb: Verb) => void;
 }): JSX.Element {
   const [asked, setAsked] = useState<Verb>();
   const { state } = record;
-  if (record.key === null) return <p class="muted">It was forgotten: only its mark is left.</p>;
+  if (record.key === null)
+    return <p class="muted">This key was forgotten. Only a mark that its work is done is left.</p>;
   if (state === "pending")
-    return <p class="muted">Its work is under way. It can be decided about when its lease has ended.</p>;
+    return <p class="muted">The work is running. You can decide about this key once its lease has ended.</p>;
   return (
     <div class="row">
       {state === "lapsed" && (
@@ -184,7 +186,7 @@ function Actions({
         <DecisionDialog
           record={record}
           verb={asked}
-          onDone={(told) => onDone(told, asked)}
+          onDone={(notice) => onDone(notice, asked)}
           onClose={() => setAsked(undefined)}
         />
       )}
@@ -196,7 +198,7 @@ function OutcomeCard({
   record,
   isOperator,
 }: {
-  readonly record: KeyRecord;
+  readonly record: KeyJson;
   readonly isOperator: boolean;
 }): JSX.Element | null {
   if (record.state !== "completed") return null;
@@ -207,9 +209,9 @@ function OutcomeCard({
         {record.outcome !== undefined && <span class="muted">{OUTCOME_NAMES[record.outcome.kind]}</span>}
       </div>
       {record.outcome === undefined ? (
-        <p class="muted">{isOperator ? "Nothing was kept." : "Outcomes are shown to operators."}</p>
+        <p class="muted">{isOperator ? "No outcome was stored." : "Only operators see outcomes."}</p>
       ) : (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard.
         <pre class="code" tabIndex={0}>
           {outcomeText(record.outcome)}
         </pre>
@@ -218,13 +220,13 @@ function OutcomeCard({
   );
 }
 
-const OUTCOME_NAMES: Readonly<Record<Outcome["kind"], string>> = {
-  value: "answered",
+const OUTCOME_NAMES: Readonly<Record<OutcomeJson["kind"], string>> = {
+  value: "value",
   thrown: "failed",
-  "not-kept": "done, not kept",
+  "not-kept": "done, not stored",
 };
 
-function outcomeText(outcome: Outcome): string {
+function outcomeText(outcome: OutcomeJson): string {
   if (outcome.kind === "not-kept") return outcome.reason;
   return JSON.stringify(outcome.kind === "value" ? outcome.value : outcome.error, null, 2) ?? "null";
 }

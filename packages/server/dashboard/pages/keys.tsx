@@ -1,19 +1,21 @@
-/** All keys: searched, filtered, a page at a time. */
+/** The list of all keys, with search and filters, one page at a time. */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { useLoaded } from "../loading.ts";
+import type { KeyJson } from "../../src/api/api-json.ts";
+import { listKeys } from "../key-actions.ts";
+import { useLoaded } from "../load-state.ts";
+import { navigate } from "../navigation.ts";
 import { Head } from "../parts/head.tsx";
 import { ICONS } from "../parts/icons.tsx";
 import { KeyTable } from "../parts/key-table.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
-import { go } from "../place.ts";
-import { listKeys } from "../records.ts";
-import { type KeyRecord, STATES } from "../shapes.ts";
+import type { PageProps } from "../routes.ts";
 
+const STATES: readonly KeyJson["state"][] = ["pending", "lapsed", "completed", "released"];
 const TYPING_MS = 250;
 const EVERY_MS = 5_000;
 
-export function KeysPage({ query }: { readonly query: URLSearchParams }): JSX.Element {
+export function Page({ title, query }: PageProps): JSX.Element {
   const filters = {
     state: query.get("state") ?? "",
     search: query.get("search") ?? "",
@@ -22,7 +24,7 @@ export function KeysPage({ query }: { readonly query: URLSearchParams }): JSX.El
   const asked = JSON.stringify(filters);
   const [older, setOlder] = useState<{
     readonly asked: string;
-    readonly rows: readonly KeyRecord[];
+    readonly rows: readonly KeyJson[];
     readonly next?: string | undefined;
   }>();
   const [problem, setProblem] = useState<string>();
@@ -42,7 +44,7 @@ export function KeysPage({ query }: { readonly query: URLSearchParams }): JSX.El
 
   return (
     <div class="page">
-      <Head title="Keys">Every piece of work that must not happen twice, and how it stands.</Head>
+      <Head title={title}>Every piece of work that must not happen twice, and its state.</Head>
       <Filters filters={filters} />
       <section class="card table-box" aria-label="Keys">
         <Shown loaded={loaded}>
@@ -121,22 +123,22 @@ function Filters({ filters }: { readonly filters: FilterValues }): JSX.Element {
 function choose(filters: FilterValues): void {
   const given = Object.entries(filters).filter(([, value]) => value !== "");
   const search = new URLSearchParams(given).toString();
-  go(search === "" ? "/keys" : `/keys?${search}`, "replace");
+  navigate(search === "" ? "/keys" : `/keys?${search}`, "replace");
 }
 
 function NoKeys({ isFiltered }: { readonly isFiltered: boolean }): JSX.Element {
   if (isFiltered)
     return (
-      <Empty icon="search" title="Nothing fits">
-        <p>No key is in this state or holds these characters.</p>
-        <button type="button" class="button" onClick={() => go("/keys", "replace")}>
+      <Empty icon="search" title="No matching keys">
+        <p>No key has this state and contains this text.</p>
+        <button type="button" class="button" onClick={() => navigate("/keys", "replace")}>
           Show all keys
         </button>
       </Empty>
     );
   return (
     <Empty icon="keys" title="No keys yet">
-      <p>Send a request through the gateway, or claim a key, and it is here at once.</p>
+      <p>Send a request through the gateway, or claim a key over the API. It appears here immediately.</p>
     </Empty>
   );
 }

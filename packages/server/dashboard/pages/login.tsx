@@ -1,11 +1,12 @@
-/** The way in where an access token is needed. */
+/** The sign-in page, shown when the server requires an access token. */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { SessionJson } from "../../src/api/api-json.ts";
 import { AccessCommand } from "../parts/access-command.tsx";
 import { Mark } from "../parts/icons.tsx";
-import { openSession, type Session } from "../server.ts";
+import { openSession } from "../server.ts";
 
-export function LoginPage({ onOpen }: { readonly onOpen: (session: Session) => void }): JSX.Element {
+export function LoginPage({ onOpen }: { readonly onOpen: (session: SessionJson) => void }): JSX.Element {
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState<string>();
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** For an address that has no page. */
+/** Shown for an address that has no page. */
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { Mark } from "../parts/icons.tsx";
@@ -10,14 +10,14 @@ export interface Link {
 
 export function NotFoundPage(props: { readonly path: string; readonly pages: readonly Link[] }): JSX.Element {
   useEffect(() => {
-    document.title = "There is no such page · nevertwice";
+    document.title = "Page not found · nevertwice";
   }, []);
   return (
     <main class="article">
       <a class="brand" href="/">
         <Mark /> nevertwice
       </a>
-      <h1>There is no such page</h1>
+      <h1>Page not found</h1>
       <p class="muted">
         This server has nothing at <code>{props.path}</code>. These are its pages:
       </p>

@@ -1,15 +1,17 @@
-/** What happens now: rates, latency, and what the store would survive. */
+/** The overview: rates and latency of the last minute, and which faults the store survives. */
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
+import type { SnapshotJson } from "../../src/api/api-json.ts";
+import type { RateName, Second } from "../../src/live.ts";
+import { numberWords, plural, tookWords } from "../formats.ts";
 import { useFeed } from "../live.ts";
 import { Chart, type Series, Spark } from "../parts/chart.tsx";
 import { Head } from "../parts/head.tsx";
 import { Empty, Loading } from "../parts/states.tsx";
 import { StoreCard } from "../parts/store-card.tsx";
-import type { Rate, Second, Snapshot } from "../shapes.ts";
-import { numberWords, plural, tookWords } from "../words.ts";
+import type { PageProps } from "../routes.ts";
 
-const RATE_SERIES: readonly (Series & { readonly rate: Rate })[] = [
+const RATE_SERIES: readonly (Series & { readonly rate: RateName })[] = [
   { rate: "first", name: "First runs", colour: "--accent", isFilled: true },
   { rate: "replay", name: "Replays", colour: "--busy", isFilled: true },
   { rate: "conflict", name: "Conflicts", colour: "--bad" },
@@ -22,28 +24,28 @@ const LATENCY_SERIES: readonly Series[] = [
 ];
 
 const TILES: readonly {
-  readonly rate: Rate;
+  readonly rate: RateName;
   readonly name: string;
   readonly tone: string;
   readonly hint: string;
 }[] = [
-  { rate: "first", name: "First runs", tone: "good", hint: "Work that was done" },
-  { rate: "replay", name: "Replays", tone: "busy", hint: "Answered from a kept outcome" },
-  { rate: "conflict", name: "Conflicts", tone: "bad", hint: "A key used for something else" },
-  { rate: "wait", name: "Waits", tone: "plain", hint: "Waited for a first run to end" },
-  { rate: "unknown", name: "Unknown", tone: "warn", hint: "Met work that nobody finished" },
+  { rate: "first", name: "First runs", tone: "good", hint: "Work that ran" },
+  { rate: "replay", name: "Replays", tone: "busy", hint: "Answered from a stored outcome" },
+  { rate: "conflict", name: "Conflicts", tone: "bad", hint: "A key reused for another request" },
+  { rate: "wait", name: "Waits", tone: "plain", hint: "Duplicates that waited for the first run" },
+  { rate: "unknown", name: "Unknown", tone: "warn", hint: "Requests that met a lapsed claim" },
 ];
 
-/** What would have been done again. Whoever waited was answered by one of these in the end. */
-const STOPPED: readonly Rate[] = ["replay", "conflict", "pending"];
+/** The events that stopped a duplicate. A duplicate that waited ends in one of these, so waits are not counted. */
+const STOPPED: readonly RateName[] = ["replay", "conflict", "pending"];
 const RECENT_SECONDS = 10;
-const TOLD_EVERY_MS = 30_000;
+const SPOKEN_EVERY_MS = 30_000;
 
-export function OverviewPage(): JSX.Element {
+export function Page({ title }: PageProps): JSX.Element {
   const { snapshot, isConnected } = useFeed();
   return (
     <div class="page">
-      <Head title="Overview">Everything this server saw in the last minute, as it happens.</Head>
+      <Head title={title}>What this server observed in the last minute, updated every second.</Head>
       {snapshot === undefined ? (
         <section class="card">
           {isConnected ? (
@@ -62,7 +64,7 @@ export function OverviewPage(): JSX.Element {
   );
 }
 
-function Figures({ snapshot }: { readonly snapshot: Snapshot }): JSX.Element {
+function Figures({ snapshot }: { readonly snapshot: SnapshotJson }): JSX.Element {
   const { seconds, inFlight } = snapshot;
   const stopped = STOPPED.reduce((sum, rate) => sum + total(seconds, rate), 0);
   return (
@@ -88,7 +90,7 @@ function Figures({ snapshot }: { readonly snapshot: Snapshot }): JSX.Element {
         <div class="tile">
           <h2>In flight</h2>
           <p class="tile-number figure">{numberWords(inFlight)}</p>
-          <p class="tile-hint">Work that runs here now</p>
+          <p class="tile-hint">Work that this server runs now</p>
         </div>
       </section>
       <div class="split">
@@ -152,7 +154,7 @@ function LatencyCard({ seconds }: { readonly seconds: readonly Second[] }): JSX.
         </div>
       </dl>
       <Chart
-        label="Half of the first runs, and 99 in 100 of them, took no longer than this"
+        label="Duration that half of the first runs, and 99 % of them, did not exceed"
         series={LATENCY_SERIES}
         rows={rows}
         height={192}
@@ -174,42 +176,42 @@ function Legend({ series }: { readonly series: readonly Series[] }): JSX.Element
   );
 }
 
-/** For whoever listens: the numbers now and then, not every second. */
+/** For users of screen readers: the numbers every 30 seconds instead of every second. */
 function Spoken({
   snapshot,
   stopped,
 }: {
-  readonly snapshot: Snapshot;
+  readonly snapshot: SnapshotJson;
   readonly stopped: number;
 }): JSX.Element {
-  const [told, setTold] = useState({ at: 0, text: "" });
+  const [spoken, setSpoken] = useState({ at: 0, text: "" });
   useEffect(() => {
     const now = Date.now();
-    if (now - told.at < TOLD_EVERY_MS) return;
+    if (now - spoken.at < SPOKEN_EVERY_MS) return;
     const runs = total(snapshot.seconds, "first");
-    setTold({
+    setSpoken({
       at: now,
       text: `Last minute: ${plural(runs, "first run")}, ${plural(stopped, "duplicate")} stopped.`,
     });
-  }, [snapshot, stopped, told.at]);
+  }, [snapshot, stopped, spoken.at]);
   return (
     <p class="unseen" aria-live="polite">
-      {told.text}
+      {spoken.text}
     </p>
   );
 }
 
-function total(seconds: readonly Second[], rate: Rate): number {
+function total(seconds: readonly Second[], rate: RateName): number {
   return seconds.reduce((sum, { counts }) => sum + counts[rate], 0);
 }
 
-/** Of the last whole seconds: the present one has only begun. */
-function perSecond(seconds: readonly Second[], rate: Rate): number {
+/** The average over the last whole seconds, without the current one, which is not over. */
+function perSecond(seconds: readonly Second[], rate: RateName): number {
   const recent = seconds.slice(-RECENT_SECONDS - 1, -1);
   return total(recent, rate) / Math.max(1, recent.length);
 }
 
-/** The middle by how many ran in each second; the worst second's p99. */
+/** The p50 of each second, weighted by how many runs ended in it; the highest p99 of all seconds. */
 function latency(seconds: readonly Second[]): { readonly p50?: number; readonly p99?: number } {
   const busy = seconds.map(({ ranMs }) => ranMs).filter(({ count }) => count > 0);
   const count = busy.reduce((sum, own) => sum + own.count, 0);

@@ -1,23 +1,23 @@
-/** The inbox of what nobody knows: work that was begun and never finished, to be decided one by one. */
+/** The list of keys whose outcome is unknown: their work was started and never finished. An operator decides each. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { useLoaded } from "../loading.ts";
+import type { KeyJson } from "../../src/api/api-json.ts";
+import { listKeys, type OperatorDecision } from "../key-actions.ts";
+import { useLoaded } from "../load-state.ts";
 import { DecisionDialog } from "../parts/decision.tsx";
 import { Head } from "../parts/head.tsx";
 import { KeyTable } from "../parts/key-table.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
-import { type Decision, listKeys } from "../records.ts";
-import type { Who } from "../server.ts";
-import type { KeyRecord } from "../shapes.ts";
+import type { PageProps } from "../routes.ts";
 
 const EVERY_MS = 5_000;
 
-export function UnknownPage({ who }: { readonly who: Who }): JSX.Element {
+export function Page({ title, who }: PageProps): JSX.Element {
   const loaded = useLoaded(() => listKeys({ state: "lapsed" }), "lapsed", EVERY_MS);
-  const [asked, setAsked] = useState<{ readonly record: KeyRecord; readonly decision: Decision }>();
-  const [told, setTold] = useState<string>();
+  const [asked, setAsked] = useState<{ readonly record: KeyJson; readonly decision: OperatorDecision }>();
+  const [notice, setNotice] = useState<string>();
   const canAct = who.roles.includes("operator");
-  const actions = (record: KeyRecord) => (
+  const actions = (record: KeyJson) => (
     <div class="row">
       <button type="button" class="button" onClick={() => setAsked({ record, decision: "done" })}>
         Done…
@@ -29,17 +29,17 @@ export function UnknownPage({ who }: { readonly who: Who }): JSX.Element {
   );
   return (
     <div class="page">
-      <Head title="Unknown outcomes">
-        Attempts that went silent: the work may have happened, or not. Whoever can look at the other side
-        decides.
+      <Head title={title}>
+        Attempts whose lease ended before they reported an outcome: the work may have happened, or not. Check
+        the system that does the work, then decide.
       </Head>
-      <div role="status">{told !== undefined && <p class="notice is-good">{told}</p>}</div>
+      <div role="status">{notice !== undefined && <p class="notice is-good">{notice}</p>}</div>
       <section class="card table-box" aria-label="Unknown outcomes">
         <Shown loaded={loaded}>
           {({ rows, next }) =>
             rows.length === 0 ? (
-              <Empty icon="yes" title="Nothing is unknown">
-                <p>Every attempt has said how it ended, or is still under way.</p>
+              <Empty icon="yes" title="No unknown outcomes">
+                <p>Every attempt has reported its outcome or is still running.</p>
               </Empty>
             ) : (
               <>
@@ -59,7 +59,7 @@ export function UnknownPage({ who }: { readonly who: Who }): JSX.Element {
           decision={asked.decision}
           onClose={() => setAsked(undefined)}
           onDone={(text) => {
-            setTold(text);
+            setNotice(text);
             loaded.reload();
           }}
         />

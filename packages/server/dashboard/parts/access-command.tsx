@@ -1,4 +1,4 @@
-/** How somebody gets an access token for the dashboard: a command that runs as it is shown. */
+/** The command that creates an access token for the dashboard, ready to copy and run. */
 import type { JSX } from "preact";
 
 export function AccessCommand(): JSX.Element {

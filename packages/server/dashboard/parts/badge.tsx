@@ -1,4 +1,4 @@
-/** A state as a word with a colour: the word says it, the colour only helps. */
+/** A state as a word with a colour. The word alone carries the meaning. */
 import type { JSX } from "preact";
 
 const TONES: Readonly<Record<string, string>> = {

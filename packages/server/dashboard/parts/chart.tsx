@@ -1,9 +1,9 @@
-/** A chart of the last minutes that moves with every second, and small lines beside numbers. */
+/** A chart of the last minute that moves every second, and the small line chart under a number. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { colourOf, whenThemeChanges } from "../theme.ts";
+import { resolveColour, whenThemeChanges } from "../theme.ts";
 
 export interface Series {
   readonly name: string;
@@ -13,7 +13,7 @@ export interface Series {
 }
 
 export interface ChartProps {
-  /** What it shows, for whoever cannot see it. */
+  /** What the chart shows, for users who cannot see it. */
   readonly label: string;
   readonly series: readonly Series[];
   /** Seconds since the epoch, then a row for each series. */
@@ -30,7 +30,7 @@ export function Chart(props: ChartProps): JSX.Element {
 
   useEffect(() => {
     const ground = place.current as HTMLDivElement;
-    const made = new uPlot(optionsOf(props, ground.clientWidth), props.rows as uPlot.AlignedData, ground);
+    const made = new uPlot(chartOptions(props, ground.clientWidth), props.rows as uPlot.AlignedData, ground);
     chart.current = made;
     const resized = new ResizeObserver(() =>
       made.setSize({ width: ground.clientWidth, height: props.height }),
@@ -47,8 +47,8 @@ export function Chart(props: ChartProps): JSX.Element {
   return <div class="chart" ref={place} role="img" aria-label={props.label} />;
 }
 
-function optionsOf({ series, height, unit = "" }: ChartProps, width: number): uPlot.Options {
-  const [muted, line] = [colourOf("--muted"), colourOf("--line")];
+function chartOptions({ series, height, unit = "" }: ChartProps, width: number): uPlot.Options {
+  const [muted, line] = [resolveColour("--muted"), resolveColour("--line")];
   const axis = {
     stroke: muted,
     font: '11px "Inter", system-ui, sans-serif',
@@ -71,12 +71,12 @@ function optionsOf({ series, height, unit = "" }: ChartProps, width: number): uP
         values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`),
       },
     ],
-    series: [{}, ...series.map(strokeOf)],
+    series: [{}, ...series.map(seriesStroke)],
   };
 }
 
-function strokeOf({ name, colour, isFilled = false }: Series): uPlot.Series {
-  const stroke = colourOf(colour);
+function seriesStroke({ name, colour, isFilled = false }: Series): uPlot.Series {
+  const stroke = resolveColour(colour);
   const fill = isFilled ? { fill: stroke.replace(/^rgb\((.*)\)$/, "rgba($1, 0.1)") } : {};
   const paths = uPlot.paths.spline?.();
   return { label: name, stroke, width: 1.75, points: { show: false }, ...fill, ...(paths && { paths }) };
@@ -92,7 +92,7 @@ function clock(seconds: number): string {
 const WIDTH = 100;
 const HEIGHT = 28;
 
-/** Only a shape: the number beside it says how much. */
+/** Shows only the shape; the number above it says how much. */
 export function Spark({
   values,
   tone,

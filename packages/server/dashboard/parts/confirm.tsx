@@ -1,15 +1,15 @@
-/** A question before what cannot be taken back: the answer has to be typed. */
+/** A dialog before an action that cannot be undone: the user has to type a phrase. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 export interface ConfirmProps {
   readonly title: string;
-  /** What has to be typed. */
+  /** The text that the user has to type. */
   readonly phrase: string;
   readonly action: string;
   readonly isDangerous?: boolean;
   readonly children: ComponentChildren;
-  /** What it rejects with is shown, and the question stays. */
+  /** If it rejects, the dialog stays open and shows the error. */
   readonly onConfirm: () => Promise<void>;
   readonly onClose: () => void;
 }
@@ -42,7 +42,7 @@ export function Confirm(props: ConfirmProps): JSX.Element {
         {props.children}
         <label class="field">
           <span>
-            Type <code>{props.phrase}</code> to go on
+            Type <code>{props.phrase}</code> to continue
           </span>
           <input
             class="input is-code"
@@ -75,8 +75,8 @@ export function Confirm(props: ConfirmProps): JSX.Element {
   );
 }
 
-/** The key's first characters if they can be typed, else the word. */
-export function phraseOf(key: string | undefined, word: string): string {
+/** The first characters of the key if they are easy to type, else the given word. */
+export function confirmationPhrase(key: string | undefined, word: string): string {
   const start = key?.slice(0, 6) ?? "";
   return /^[\w.:/-]{4,6}$/.test(start) ? start : word;
 }

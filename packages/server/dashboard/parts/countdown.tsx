@@ -1,10 +1,10 @@
-/** Time that runs out, and time that went by: both go on by themselves. */
+/** The time until a deadline and the time since a moment, both updated every second. */
 import type { JSX } from "preact";
-import { useNow } from "../loading.ts";
+import { durationWords, momentWords } from "../formats.ts";
+import { useNow } from "../load-state.ts";
 import { serverNow } from "../server.ts";
-import { durationWords, momentWords } from "../words.ts";
 
-/** `until` is the browser's clock. */
+/** `until` is a time of the browser's clock. */
 export function Countdown(props: {
   readonly until: number;
   readonly over: string;
@@ -19,7 +19,7 @@ export function Countdown(props: {
   );
 }
 
-/** `at` is the server's clock. */
+/** `at` is a time of the server's clock. */
 export function Age({ at }: { readonly at: number }): JSX.Element {
   useNow();
   return (

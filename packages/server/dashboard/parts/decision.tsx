@@ -1,35 +1,35 @@
-/** The questions before a key is decided, freed or forgotten. */
+/** The dialogs in which an operator resolves, releases or forgets a key. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { type Decision, decide } from "../records.ts";
-import type { KeyRecord } from "../shapes.ts";
-import { Confirm, phraseOf } from "./confirm.tsx";
+import type { KeyJson } from "../../src/api/api-json.ts";
+import { decide, type OperatorDecision } from "../key-actions.ts";
+import { Confirm, confirmationPhrase } from "./confirm.tsx";
 
 export type Verb = "resolve" | "release" | "forget";
 
 export interface DecisionProps {
-  readonly record: KeyRecord;
+  readonly record: KeyJson;
   readonly verb: Verb;
-  /** What is chosen at first. */
-  readonly decision?: Decision;
-  readonly onDone: (told: string) => void;
+  /** The choice that is selected at first. */
+  readonly decision?: OperatorDecision;
+  readonly onDone: (notice: string) => void;
   readonly onClose: () => void;
 }
 
 export function DecisionDialog(props: DecisionProps): JSX.Element {
   if (props.verb === "resolve") return <Resolve {...props} />;
   const { record, verb, onDone, onClose } = props;
-  const { title, text, told } = verb === "forget" ? FORGET : record.state === "completed" ? REOPEN : FREE;
+  const { title, text, notice } = verb === "forget" ? FORGET : record.state === "completed" ? REOPEN : FREE;
   return (
     <Confirm
       title={title}
-      phrase={phraseOf(record.key ?? undefined, verb)}
+      phrase={confirmationPhrase(record.key ?? undefined, verb)}
       action={verb === "forget" ? "Forget" : "Release"}
       isDangerous
       onClose={onClose}
       onConfirm={async () => {
         await decide(record, { verb });
-        onDone(told);
+        onDone(notice);
       }}
     >
       <p>{text}</p>
@@ -39,25 +39,29 @@ export function DecisionDialog(props: DecisionProps): JSX.Element {
 
 const FORGET = {
   title: "Forget this key?",
-  text: "Its key, scope and outcome are removed. If its work was done, a mark stays until its retention ends, so that it is not done again.",
-  told: "The key was forgotten.",
+  text: "The key, its scope and its outcome are removed. If the work was done, a mark stays until the retention ends, so that it is not done again.",
+  notice: "The key was forgotten.",
 };
 
 const REOPEN = {
   title: "Release this key?",
-  text: "Its outcome is removed, and the next request with this key does the work again. This is how something happens twice, if it should.",
-  told: "The key was released.",
+  text: "The outcome is removed, and the next request with this key does the work again. Release a completed key only if the work should happen a second time.",
+  notice: "The key was released.",
 };
 
 const FREE = {
   title: "Release this key?",
-  text: "It counts as not done, and the next request with this key does the work.",
-  told: "The key was released.",
+  text: "The work counts as not done, and the next request with this key does it.",
+  notice: "The key was released.",
 };
 
-const CHOICES: readonly { readonly decision: Decision; readonly name: string; readonly text: string }[] = [
+const CHOICES: readonly {
+  readonly decision: OperatorDecision;
+  readonly name: string;
+  readonly text: string;
+}[] = [
   { decision: "done", name: "It was done", text: "Every retry is answered with the value below." },
-  { decision: "failed", name: "It failed for good", text: "Every retry is answered with that failure." },
+  { decision: "failed", name: "It failed for good", text: "Every retry is answered with the error below." },
   { decision: "not-done", name: "It was not done", text: "The key is free, and a retry does the work." },
 ];
 
@@ -66,8 +70,8 @@ function Resolve({ record, decision: first = "done", onDone, onClose }: Decision
   const [value, setValue] = useState("");
   return (
     <Confirm
-      title="What became of it?"
-      phrase={phraseOf(record.key ?? undefined, "resolve")}
+      title="Resolve this key"
+      phrase={confirmationPhrase(record.key ?? undefined, "resolve")}
       action="Resolve"
       onClose={onClose}
       onConfirm={async () => {
@@ -77,7 +81,7 @@ function Resolve({ record, decision: first = "done", onDone, onClose }: Decision
         );
       }}
     >
-      <p>Its attempt ended without a word. Look at the other side before you decide.</p>
+      <p>The attempt ended without an outcome. Check the system that does the work before you decide.</p>
       <fieldset class="options">
         <legend class="unseen">Outcome</legend>
         {CHOICES.map((choice) => (
@@ -99,8 +103,8 @@ function Resolve({ record, decision: first = "done", onDone, onClose }: Decision
       {decision !== "not-done" && (
         <label class="field">
           {decision === "done"
-            ? "What it answered, as JSON; nothing for null"
-            : "What it failed with, as text"}
+            ? "The result of the work, as JSON; empty means null"
+            : "The error of the work, as text"}
           <textarea
             class="input is-code"
             value={value}
@@ -113,12 +117,15 @@ function Resolve({ record, decision: first = "done", onDone, onClose }: Decision
   );
 }
 
-function answerIn(decision: Decision, text: string): { readonly value?: unknown; readonly error?: unknown } {
+function answerIn(
+  decision: OperatorDecision,
+  text: string,
+): { readonly value?: unknown; readonly error?: unknown } {
   if (text.trim() === "" || decision === "not-done") return {};
   if (decision === "failed") return { error: text };
   try {
     return { value: JSON.parse(text) as unknown };
   } catch (cause) {
-    throw new Error('The answer is not JSON. Text needs double quotes: "paid".', { cause });
+    throw new Error('The result is not JSON. Text needs double quotes: "paid".', { cause });
   }
 }

@@ -1,9 +1,9 @@
-/** The head of a page: what it is, in one line what it is for, and what can be done on it. */
+/** The head of a page: its title, one line that says what it is for, and its buttons. */
 import type { ComponentChildren, JSX } from "preact";
 
 export function Head(props: {
   readonly title: string;
-  /** The title is somebody's text, to be read character by character. */
+  /** The title is a key: shown in a fixed-width font. */
   readonly isCode?: boolean;
   readonly children?: ComponentChildren;
   readonly actions?: ComponentChildren;

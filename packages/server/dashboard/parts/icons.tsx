@@ -1,4 +1,4 @@
-/** The drawings: a mark, and small strokes that take the colour of the text beside them. */
+/** The logo, and line icons in the colour of the text next to them. */
 import type { ComponentChildren, JSX } from "preact";
 
 function Stroke({ children }: { readonly children: ComponentChildren }): JSX.Element {
@@ -9,7 +9,7 @@ function Stroke({ children }: { readonly children: ComponentChildren }): JSX.Ele
   );
 }
 
-/** What happened once is solid; the second time is only an outline. */
+/** The logo: the first time is solid, the second is only an outline. */
 export function Mark(): JSX.Element {
   return (
     <svg class="mark" viewBox="0 0 32 32" aria-hidden="true" focusable="false">

@@ -1,15 +1,15 @@
-/** Records as rows. On a phone each row is a small card. */
+/** A table of keys. On a narrow screen each row becomes a card. */
 import type { ComponentChildren, JSX } from "preact";
-import type { KeyRecord } from "../shapes.ts";
+import type { KeyJson } from "../../src/api/api-json.ts";
 import { Badge } from "./badge.tsx";
 import { Age, Countdown } from "./countdown.tsx";
 
 export function KeyTable(props: {
-  readonly rows: readonly KeyRecord[];
-  /** When the rows came, by the browser's clock: leases are told as what was left then. */
+  readonly rows: readonly KeyJson[];
+  /** When the rows arrived, by the browser's clock. Leases count down from that moment. */
   readonly at: number;
-  /** What can be done with a row. */
-  readonly actions?: (row: KeyRecord) => ComponentChildren;
+  /** The buttons of a row. */
+  readonly actions?: (row: KeyJson) => ComponentChildren;
 }): JSX.Element {
   return (
     <table class="table is-stacking">

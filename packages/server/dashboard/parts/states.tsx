@@ -1,7 +1,7 @@
-/** What stands where there is nothing to show: not yet, nothing there, or nothing that could be had. */
+/** What a card shows without a value: loading, empty or failed. */
 import type { ComponentChildren, JSX } from "preact";
-import type { Loaded } from "../loading.ts";
-import { Refusal } from "../server.ts";
+import type { LoadState } from "../load-state.ts";
+import { ApiError } from "../server.ts";
 import { ICONS, type IconName } from "./icons.tsx";
 
 export function Empty(props: {
@@ -19,11 +19,11 @@ export function Empty(props: {
 }
 
 export function Failed({ error, retry }: { readonly error: Error; readonly retry: () => void }): JSX.Element {
-  const code = error instanceof Refusal && error.status > 0 ? error.code : undefined;
+  const code = error instanceof ApiError && error.status > 0 ? error.code : undefined;
   return (
     <div class="empty is-failed" role="alert">
       <span class="empty-icon">{ICONS.no}</span>
-      <h2>{code === "not-authorized" ? "This is not for your role" : "That did not work"}</h2>
+      <h2>{code === "not-authorized" ? "Your role does not allow this" : "The request failed"}</h2>
       <p>{error.message}</p>
       <div class="row">
         <button type="button" class="button" onClick={retry}>
@@ -50,23 +50,26 @@ export function Loading({ lines = 6 }: { readonly lines?: number }): JSX.Element
   );
 }
 
-/** The value once it is there. That it could not be asked for again is told above it; that it is gone replaces it. */
+/**
+ * Shows the value once it is loaded. If a later load fails, the old value stays, with a notice above it; if the server
+ * refuses the request (4xx), the error replaces it.
+ */
 export function Shown<T>({
   loaded,
   children,
 }: {
-  readonly loaded: Loaded<T>;
+  readonly loaded: LoadState<T>;
   readonly children: (value: T) => ComponentChildren;
 }): JSX.Element {
   const { value, error, reload } = loaded;
-  const isGone = error instanceof Refusal && error.status >= 400 && error.status < 500;
+  const isGone = error instanceof ApiError && error.status >= 400 && error.status < 500;
   if (value === undefined || isGone)
     return error === undefined ? <Loading /> : <Failed error={error} retry={reload} />;
   return (
     <>
       {error !== undefined && (
         <p class="notice is-warning" role="status">
-          This is as it was a moment ago: {error.message}
+          These are older values: {error.message}
         </p>
       )}
       {children(value)}

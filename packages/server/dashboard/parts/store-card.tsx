@@ -1,23 +1,26 @@
-/** The doctor's row: which faults an acknowledged claim survives on this store, and what would make it survive more. */
+/** The report of the doctor: which faults an acknowledged claim survives on this store, and how to survive more. */
 import type { JSX } from "preact";
-import { useLoaded } from "../loading.ts";
+import type { DiagnosisJson } from "../../src/api/api-json.ts";
+import { useLoaded } from "../load-state.ts";
 import { get } from "../server.ts";
-import { type Diagnosis, FAULTS, type Finding } from "../shapes.ts";
 import { ICONS } from "./icons.tsx";
 import { Shown } from "./states.tsx";
 
-const FAULT_NAMES: Readonly<Record<(typeof FAULTS)[number], string>> = {
-  "our-crash": "A crash of ours",
-  "store-crash": "A crash of the store",
-  "power-loss": "Power loss",
-  failover: "Failover",
-};
+type FaultName = keyof DiagnosisJson["survives"];
+
+/** In the order of severity. */
+const FAULTS: readonly { readonly fault: FaultName; readonly name: string }[] = [
+  { fault: "our-crash", name: "Crash of a nevertwice process" },
+  { fault: "store-crash", name: "Crash of the store" },
+  { fault: "power-loss", name: "Power loss" },
+  { fault: "failover", name: "Failover" },
+];
 
 const SIGNS = { yes: "yes", no: "no", unknown: "question" } as const;
 const EVERY_MS = 30_000;
 
 export function StoreCard(): JSX.Element {
-  const loaded = useLoaded(() => get<Diagnosis>("/v1/doctor"), "doctor", EVERY_MS);
+  const loaded = useLoaded(() => get<DiagnosisJson>("/v1/doctor"), "doctor", EVERY_MS);
   return (
     <section class="card" aria-labelledby="store">
       <Shown loaded={loaded}>
@@ -29,8 +32,8 @@ export function StoreCard(): JSX.Element {
             </div>
             {typeof diagnosis.refused === "string" && <p class="notice is-bad">{diagnosis.refused}</p>}
             <ol class="ladder">
-              {FAULTS.map((fault) => (
-                <Rung key={fault} name={FAULT_NAMES[fault]} finding={diagnosis.survives[fault]} />
+              {FAULTS.map(({ fault, name }) => (
+                <Rung key={fault} name={name} finding={diagnosis.survives[fault]} />
               ))}
             </ol>
             {diagnosis.notes.length > 0 && (
@@ -47,16 +50,22 @@ export function StoreCard(): JSX.Element {
   );
 }
 
-const SAID = { yes: "survived", no: "not survived", unknown: "not known" } as const;
+const RESULTS = { yes: "survived", no: "not survived", unknown: "not known" } as const;
 
-function Rung({ name, finding }: { readonly name: string; readonly finding: Finding }): JSX.Element {
+function Rung({
+  name,
+  finding,
+}: {
+  readonly name: string;
+  readonly finding: DiagnosisJson["survives"][FaultName];
+}): JSX.Element {
   const { survives, because, raise } = finding;
   return (
     <li class={`rung is-${survives}`}>
       <span class="rung-sign">{ICONS[SIGNS[survives]]}</span>
       <div>
         <h3>
-          {name} <span class="rung-word">{SAID[survives]}</span>
+          {name} <span class="rung-word">{RESULTS[survives]}</span>
         </h3>
         <p>{because}</p>
         {raise !== undefined && raise !== null && <p class="rung-raise">To survive it: {raise}</p>}

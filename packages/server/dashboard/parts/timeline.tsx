@@ -1,8 +1,8 @@
-/** The life of a key, newest last: what its record says, and what this server saw. */
+/** The history of a key, newest last: from its record, and from the events that this server observed. */
 import type { JSX } from "preact";
+import type { KeyEventJson, KeyJson } from "../../src/api/api-json.ts";
+import { clockWords, durationWords, momentWords, tookWords } from "../formats.ts";
 import { serverNow } from "../server.ts";
-import type { KeyRecord, SeenEvent } from "../shapes.ts";
-import { clockWords, durationWords, momentWords, tookWords } from "../words.ts";
 
 interface Moment {
   readonly at: number;
@@ -12,35 +12,45 @@ interface Moment {
   readonly count: number;
 }
 
-type Teller = (detail: Readonly<Record<string, unknown>>) => Omit<Moment, "at" | "count">;
+type Describe = (detail: Readonly<Record<string, unknown>>) => Omit<Moment, "at" | "count">;
 
-const TELLERS: Readonly<Record<string, Teller>> = {
+const DESCRIPTIONS: Readonly<Record<string, Describe>> = {
   claimed: ({ number }) => ({ title: "Claimed", text: `attempt ${number}`, tone: "busy" }),
   "taken-over": ({ number }) => ({
     title: "Taken over",
     text: `attempt ${number}, after a lapse`,
     tone: "warn",
   }),
+  renewed: ({ leaseMs }) => ({
+    title: "Renewed",
+    text: `for ${durationWords(Number(leaseMs))}`,
+    tone: "busy",
+  }),
+  "token-spent": () => ({
+    title: "Refused: token spent",
+    text: "a claim came with a token that had already abandoned this key",
+    tone: "bad",
+  }),
   completed: ({ ranMs }) => ({ title: "Completed", text: `after ${tookWords(Number(ranMs))}`, tone: "good" }),
   replayed: ({ refused }) => ({
-    title: refused === true ? "Refused, done before" : "Replayed",
+    title: refused === true ? "Refused: already done" : "Replayed",
     tone: "good",
   }),
-  pending: () => ({ title: "Told to come back", text: "while the work ran", tone: "plain" }),
+  pending: () => ({ title: "Refused: still running", text: "the client has to retry later", tone: "plain" }),
   waited: ({ waitedMs }) => ({ title: "Waited", text: `for ${tookWords(Number(waitedMs))}`, tone: "plain" }),
-  conflict: () => ({ title: "Conflict", text: "the key came with another request", tone: "bad" }),
+  conflict: () => ({ title: "Conflict", text: "the key came with a different request", tone: "bad" }),
   lapsed: () => ({ title: "Outcome unknown", text: "a request met the lapsed claim", tone: "warn" }),
   "lease-lost": ({ reason }) => ({ title: "Lease lost", text: String(reason ?? ""), tone: "bad" }),
-  "not-kept": () => ({ title: "Done, outcome not kept", tone: "warn" }),
-  abandoned: ({ as }) => ({ title: "Given up", text: `as ${as}`, tone: "plain" }),
+  "not-kept": () => ({ title: "Done, outcome not stored", tone: "warn" }),
+  abandoned: ({ as }) => ({ title: "Abandoned", text: `as ${as}`, tone: "plain" }),
   unavailable: () => ({ title: "The store did not answer", tone: "bad" }),
 };
 
 export function Timeline(props: {
-  readonly record: KeyRecord;
-  readonly events: readonly SeenEvent[];
+  readonly record: KeyJson;
+  readonly events: readonly KeyEventJson[];
 }): JSX.Element {
-  const moments = momentsOf(props.record, props.events);
+  const moments = toMoments(props.record, props.events);
   const isToday = moments.every(({ at }) => serverNow() - at < 43_200_000);
   return (
     <ol class="timeline">
@@ -60,8 +70,8 @@ export function Timeline(props: {
   );
 }
 
-function momentsOf(record: KeyRecord, events: readonly SeenEvent[]): readonly Moment[] {
-  const seen = together(events.map(momentOf));
+function toMoments(record: KeyJson, events: readonly KeyEventJson[]): readonly Moment[] {
+  const seen = mergeRepeats(events.map(toMoment));
   const kinds = new Set(events.map(({ kind }) => kind));
   const kept: Moment[] = [];
   if (!kinds.has("claimed") && !kinds.has("taken-over"))
@@ -74,16 +84,16 @@ function momentsOf(record: KeyRecord, events: readonly SeenEvent[]): readonly Mo
     });
   if (record.completedAt !== null && !kinds.has("completed"))
     kept.push({ at: record.completedAt, title: "Completed", tone: "good", count: 1 });
-  return [...kept, ...seen].sort((a, b) => a.at - b.at).concat(ending(record));
+  return [...kept, ...seen].sort((a, b) => a.at - b.at).concat(currentState(record));
 }
 
-function momentOf({ at, kind, detail }: SeenEvent): Moment {
-  const told = TELLERS[kind]?.(detail) ?? { title: kind, tone: "plain" as const };
-  return { at, count: 1, ...told };
+function toMoment({ at, kind, detail }: KeyEventJson): Moment {
+  const description = DESCRIPTIONS[kind]?.(detail) ?? { title: kind, tone: "plain" as const };
+  return { at, count: 1, ...description };
 }
 
-/** A storm of replays is one line. */
-function together(moments: readonly Moment[]): readonly Moment[] {
+/** Joins consecutive moments with the same title into one line with a count. */
+function mergeRepeats(moments: readonly Moment[]): readonly Moment[] {
   const rows: Moment[] = [];
   for (const moment of moments) {
     const last = rows.at(-1);
@@ -93,21 +103,21 @@ function together(moments: readonly Moment[]): readonly Moment[] {
   return rows;
 }
 
-/** How it stands now. */
-function ending({ state, held, leaseLeftMs, keptUntil }: KeyRecord): readonly Moment[] {
+/** The last line: the current state. */
+function currentState({ state, held, leaseLeftMs, keptUntil }: KeyJson): readonly Moment[] {
   const at = serverNow();
   if (state === "pending")
     return [
       {
         at,
         title: "Running",
-        text: `${durationWords(leaseLeftMs)} of its lease left`,
+        text: `${durationWords(leaseLeftMs)} of the lease left`,
         tone: "busy",
         count: 1,
       },
     ];
   if (state === "lapsed") {
-    const text = held ? "it waits for a decision" : "the next request takes it over";
+    const text = held ? "waits for a decision" : "the next request takes it over";
     return [{ at, title: "Lapsed, outcome unknown", text, tone: "warn", count: 1 }];
   }
   if (state === "released")

@@ -1,6 +1,6 @@
 /**
- * The audit over HTTP: every invariant of holds verified from the stored records, one hold with all that happened to
- * it, and what looks like a double.
+ * The audit over HTTP: it verifies every invariant of holds from the stored records, shows the history of one hold, and
+ * finds possible double bookings.
  */
 import { NevertwiceError } from "nevertwice";
 import type {
@@ -14,38 +14,46 @@ import type {
 } from "nevertwice/reservations";
 import type { Role } from "../access.ts";
 import type { Context } from "../context.ts";
-import { HOLD_ID, NAMES, reservationsOf } from "./holds.ts";
-import { beginningOf } from "./records.ts";
-import type { ApiRequest, JsonSchema, Parameter, Route } from "./route.ts";
+import { HOLD_ID, NAMES, requireReservations } from "./holds.ts";
+import { abbreviateKey } from "./record-json.ts";
+import type { ApiRequest, ApiRoute, JsonSchema, Parameter } from "./route.ts";
 
-const READS: readonly Role[] = ["auditor", "operator"];
+const AUDIT_ROLES: readonly Role[] = ["auditor", "operator"];
 const TEXT = "text/plain; charset=utf-8";
 const OBJECT: JsonSchema = { type: "object" };
 
-const BEFORE = ["previousCommitments", "previousEvents", "previousCheckpoints"] as const;
+const PREVIOUS_COUNTS = ["previousCommitments", "previousEvents", "previousCheckpoints"] as const;
 const COUNT: JsonSchema = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
 
+const WINDOWS: Parameter = {
+  schema: { type: "string", pattern: "^[1-9][0-9]{0,14}(,[1-9][0-9]{0,14})*$", maxLength: 1_000 },
+  description:
+    "Time windows that were ever configured, in milliseconds, separated by commas. Needed for records of earlier releases, which do not store their window. Default: the current window.",
+};
+
 const QUERY: Readonly<Record<string, Parameter>> = {
+  windowsMs: WINDOWS,
   format: {
     schema: { type: "string", enum: ["json", "text"], default: "json" },
-    description: "Text is for people: a line for each invariant.",
+    description: "`text` has one line for each invariant, for people.",
   },
   maxOffenders: {
     schema: { type: "integer", minimum: 0, maximum: 10_000, default: 100 },
-    description: "How many offenders of an invariant are listed; the count goes on.",
+    description: "The most offenders that are listed for an invariant; all of them are counted.",
   },
   ...Object.fromEntries(
-    BEFORE.map((name) => [
+    PREVIOUS_COUNTS.map((name) => [
       name,
       {
         schema: COUNT,
-        description: "A count of an earlier report, all three or none: nothing may be fewer.",
+        description:
+          "A count from an earlier report. Give all three or none: the audit reports a count that has become smaller.",
       },
     ]),
   ),
 };
 
-export function auditRoutes(context: Context): readonly Route[] {
+export function auditRoutes(context: Context): readonly ApiRoute[] {
   return [
     reportRoute(context),
     {
@@ -53,13 +61,13 @@ export function auditRoutes(context: Context): readonly Route[] {
       path: "/v1/audit/configuration",
       id: "readAuditConfiguration",
       tag: "audit",
-      summary: "Says what this deployment decided about holds, and what their store survives",
-      roles: READS,
+      summary: "Read the configuration of holds, and which faults their store survives",
+      roles: AUDIT_ROLES,
       answers: { 200: { description: "The configuration.", schema: OBJECT } },
       problems: ["not-supported"],
       handle: async (request) => ({
         status: 200,
-        body: await reservationsOf(context, request).configuration(),
+        body: await requireReservations(context, request).configuration(),
       }),
     },
     traceRoute(context),
@@ -67,26 +75,26 @@ export function auditRoutes(context: Context): readonly Route[] {
   ];
 }
 
-function reportRoute(context: Context): Route {
+function reportRoute(context: Context): ApiRoute {
   return {
     method: "GET",
     path: "/v1/audit",
     id: "audit",
     tag: "audit",
-    summary: "Verifies every invariant of holds from the stored records",
-    description: "It reads all records of the namespace, and takes as long as that does.",
-    roles: READS,
+    summary: "Verify every invariant of holds from the stored records",
+    description: "It reads all records of the namespace, which can take long.",
+    roles: AUDIT_ROLES,
     query: QUERY,
     answers: {
       200: {
-        description: "The verdict: `data` for programs, `page` as sections and rows that can be drawn.",
+        description: "The verdict: `data` for programs, `page` as sections and rows for display.",
         schema: { type: "object", required: ["data", "page"], properties: { data: OBJECT, page: OBJECT } },
         alsoAs: ["text/plain"],
       },
     },
     problems: ["not-supported"],
     async handle(request) {
-      const report = await reservationsOf(context, request).auditReport(optionsIn(request));
+      const report = await requireReservations(context, request).auditReport(optionsIn(request));
       if (request.query.format === "text")
         return { status: 200, body: `${report}\n`, headers: { "content-type": TEXT } };
       const { data, page } = report;
@@ -96,55 +104,70 @@ function reportRoute(context: Context): Route {
 }
 
 function optionsIn({ query, signal }: ApiRequest): AuditOptions {
-  const [commitments, events, checkpoints] = BEFORE.map((name) => query[name] as number | undefined);
+  const [commitments, events, checkpoints] = PREVIOUS_COUNTS.map((name) => query[name] as number | undefined);
   const maxOffenders = query.maxOffenders as number | undefined;
-  const options = { signal, ...(maxOffenders !== undefined && { maxOffenders }) };
+  const options = { signal, ...windowsIn(query), ...(maxOffenders !== undefined && { maxOffenders }) };
   if (commitments === undefined && events === undefined && checkpoints === undefined) return options;
   if (commitments === undefined || events === undefined || checkpoints === undefined)
-    throw new NevertwiceError("request-invalid", `the query needs all of ${BEFORE.join(", ")}, or none.`);
+    throw new NevertwiceError(
+      "request-invalid",
+      `the query needs all of ${PREVIOUS_COUNTS.join(", ")}, or none.`,
+    );
   return { ...options, previous: { commitments, events, checkpoints, resources: 0, keys: 0 } };
 }
 
-function traceRoute(context: Context): Route {
+function windowsIn({ windowsMs }: ApiRequest["query"]): Pick<AuditOptions, "windowsMs"> {
+  return typeof windowsMs === "string" ? { windowsMs: windowsMs.split(",").map(Number) } : {};
+}
+
+function traceRoute(context: Context): ApiRoute {
   return {
     method: "GET",
     path: "/v1/audit/holds/{id}",
     id: "traceHold",
     tag: "audit",
-    summary: "Tells all that happened to one hold, and the keys behind it",
-    roles: READS,
+    summary: "Read the history of one hold, and the keys that caused it",
+    roles: AUDIT_ROLES,
     params: { id: HOLD_ID },
     answers: { 200: { description: "The hold, its events and its keys.", schema: OBJECT } },
     problems: ["not-found", "not-supported"],
     async handle(request) {
-      const trace = await reservationsOf(context, request).trace(request.params.id as string);
+      const trace = await requireReservations(context, request).trace(request.params.id as string);
       if (trace !== undefined) return { status: 200, body: shownTrace(trace, keyShower(request)) };
-      throw new NevertwiceError("not-found", "neither a record nor an event knows this id.");
+      throw new NevertwiceError("not-found", "no record and no event has this id.");
     },
   };
 }
 
-function doublesRoute(context: Context): Route {
+function doublesRoute(context: Context): ApiRoute {
   return {
     method: "GET",
     path: "/v1/audit/doubles",
     id: "findDoubles",
     tag: "audit",
-    summary: "Finds holds of one resource and one requester that were placed near each other",
-    roles: READS,
+    summary: "Find holds of the same resource and requester that were placed close together in time",
+    roles: AUDIT_ROLES,
     query: {
-      withinMs: { schema: COUNT, required: true, description: "How near two of them were placed." },
+      withinMs: {
+        schema: COUNT,
+        required: true,
+        description: "The longest time between two such holds, in milliseconds.",
+      },
       ...NAMES,
+      windowsMs: WINDOWS,
       limit: {
         schema: { type: "integer", minimum: 0, maximum: 10_000, default: 1_000 },
-        description: "How many pairs are listed; the count goes on.",
+        description: "The most pairs that are listed; all of them are counted.",
       },
     },
     answers: { 200: { description: "The pairs, each with a verdict.", schema: OBJECT } },
     problems: ["not-supported"],
     async handle(request) {
       const query = request.query as unknown as DoublesQuery;
-      const doubles = await reservationsOf(context, request).doubles(query);
+      const doubles = await requireReservations(context, request).doubles({
+        ...query,
+        ...windowsIn(request.query),
+      });
       const show = keyShower(request);
       return { status: 200, body: { ...doubles, pairs: doubles.pairs.map((pair) => shownPair(pair, show)) } };
     },
@@ -153,10 +176,10 @@ function doublesRoute(context: Context): Route {
 
 type KeyShower = (record: KeyRecord) => KeyRecord;
 
-/** Keys in full are for operators; others know one by its id and its beginning. */
+/** Operators see whole keys; other roles see only their first characters. */
 function keyShower({ caller }: ApiRequest): KeyShower {
   const isWhole = caller.roles.includes("operator");
-  return (record) => (isWhole ? record : { ...record, key: beginningOf(record.key) });
+  return (record) => (isWhole ? record : { ...record, key: abbreviateKey(record.key) });
 }
 
 function shownBy(by: KeyTrace | undefined, show: KeyShower): KeyTrace | undefined {

@@ -1,44 +1,43 @@
-/** Claims for services in any language: the work is done there, and only its record is kept here. */
-import { createHash, randomBytes } from "node:crypto";
+/** Claims over HTTP, for services in any language: the client does the work, and the server keeps its record. */
+import { randomBytes } from "node:crypto";
 import { type AbandonRequest, NevertwiceError } from "nevertwice";
-import type { ClaimAnswered, ClaimAsked } from "nevertwice/claims";
+import type { ClaimAsked } from "nevertwice/claims";
 import type { Caller } from "../access.ts";
 import type { Context } from "../context.ts";
-import { OUTCOME_SCHEMA, outcomeJson } from "./json.ts";
-import { RECORD_SCHEMA, recordJson } from "./records.ts";
-import type { ApiAnswer, JsonSchema, Route } from "./route.ts";
+import { CLAIMED_SCHEMA, newClaimAnswer, noClaimAnswer, unansweredClaim } from "./claim-answers.ts";
+import { OUTCOME_SCHEMA, RECORD_SCHEMA, recordJson } from "./record-json.ts";
+import type { ApiRoute, JsonSchema } from "./route.ts";
 import {
+  callerScope,
   DONE_SCHEMA,
   durationSchema,
+  findRecord,
   ID_PARAMETER,
   isWithin,
   partSchema,
-  recordIn,
   SCOPE_SCHEMA,
-  scopeOf,
+  tokenInStore,
+  tokenSchema,
 } from "./subjects.ts";
 
-const TOKEN_SCHEMA: JsonSchema = {
-  type: "string",
-  minLength: 16,
-  maxLength: 200,
-  description: "The token of the claim. It owns the claim, for callers with this access token's scope.",
-};
-const LEASE_SCHEMA = durationSchema(10, "How long the claim holds unless it is renewed.");
-const RETENTION_SCHEMA = durationSchema(1, "How long the outcome answers for the key.");
+const HELD_TOKEN_SCHEMA = tokenSchema(
+  "The token of the claim. It works only with an access token of the same scope.",
+);
+const LEASE_SCHEMA = durationSchema(10, "How long the claim is valid unless it is renewed.");
+const RETENTION_SCHEMA = durationSchema(1, "How long the outcome is stored and answers for the key.");
 
 interface ClaimBody extends Omit<ClaimAsked, "key"> {
   readonly key: string;
   readonly deriveKeys?: readonly string[];
 }
 
-interface HeldBody {
+interface HeldClaimBody {
   readonly token: string;
   readonly leaseMs?: number;
   readonly retentionMs?: number;
 }
 
-export function claimsRoutes(context: Context): readonly Route[] {
+export function claimsRoutes(context: Context): readonly ApiRoute[] {
   return [
     claimRoute(context),
     readRoute(context),
@@ -52,58 +51,41 @@ const CLAIM_BODY: JsonSchema = {
   type: "object",
   required: ["operation", "key"],
   properties: {
-    operation: partSchema("What the key is for: a label of your own."),
+    operation: partSchema("What the key is for: a label that you choose."),
     key: partSchema("Your name for this piece of work."),
     scope: SCOPE_SCHEMA,
-    fingerprint: { description: "What the request means: the same key with another meaning is a conflict." },
+    fingerprint: {
+      description: "What the request means. The same key with another fingerprint is a conflict.",
+    },
     leaseMs: LEASE_SCHEMA,
     retentionMs: RETENTION_SCHEMA,
     onLapsed: {
       enum: ["takeover", "hold"],
       description:
-        "Whether a claim that went silent is taken over by the next, or held for an operator's decision.",
+        "What happens to a claim whose lease ended: the next claim takes it over, or it is held for an operator's decision.",
     },
-    token: {
-      ...TOKEN_SCHEMA,
-      description:
-        "A token of your own, so that a claim whose answer was lost can be sent again. Nobody may guess it.",
-    },
+    token: tokenSchema(
+      "A token that you make, so that you can repeat a claim whose response was lost. It must be hard to guess. After you abandon a claim, use a new one.",
+    ),
     deriveKeys: {
       type: "array",
       maxItems: 20,
       items: partSchema("The name of an effect."),
-      description: "For each name a key to hand to another system, the same on every attempt.",
+      description:
+        "For each name, the server returns a key for another system. It is the same on every attempt.",
     },
   },
   additionalProperties: false,
 };
 
-const CLAIMED_SCHEMA: JsonSchema = {
-  type: "object",
-  required: ["id", "token", "fence", "number", "tookOver", "leaseMs"],
-  properties: {
-    id: { type: "string" },
-    token: { type: "string", description: "Renew, complete and abandon with it." },
-    fence: { type: "integer", description: "Grows with every claim of this key." },
-    number: { type: "integer", description: "1 for the first attempt." },
-    tookOver: {
-      type: "boolean",
-      description: "An earlier attempt went silent: whether it had an effect is unknown.",
-    },
-    leaseMs: { type: "integer" },
-    derivedKeys: { type: "object", additionalProperties: { type: "string" } },
-  },
-  additionalProperties: false,
-};
-
-function claimRoute(context: Context): Route {
+function claimRoute(context: Context): ApiRoute {
   return {
     method: "POST",
     path: "/v1/claims",
     id: "claim",
     tag: "claims",
     summary: "Claim a key before doing its work",
-    description: "201: the work is yours to do. 200: it is done, and this is its outcome.",
+    description: "201: the claim is yours; do the work. 200: the work is done; the response has its outcome.",
     roles: ["service"],
     body: CLAIM_BODY,
     answers: {
@@ -118,75 +100,48 @@ function claimRoute(context: Context): Route {
         },
       },
     },
-    problems: ["key-invalid", "fingerprint-invalid", "pending", "unknown", "conflict", "store-full"],
+    problems: [
+      "key-invalid",
+      "fingerprint-invalid",
+      "pending",
+      "unknown",
+      "token-spent",
+      "conflict",
+      "store-full",
+    ],
     async handle({ body, caller }) {
-      const {
-        scope,
-        token = randomBytes(24).toString("base64url"),
-        deriveKeys,
-        ...asked
-      } = body as ClaimBody;
-      const answer = await context
-        .claims(caller.namespace)
-        .claim({ ...asked, scope: scopeOf(caller, scope), token: boundTo(caller, token) });
-      return answer.status === "new" ? claimed(answer, token, deriveKeys) : refused(answer);
+      const { scope, token: own, deriveKeys, ...asked } = body as ClaimBody;
+      const token = own ?? randomBytes(24).toString("base64url");
+      const claim = {
+        ...asked,
+        scope: callerScope(caller, scope),
+        token: tokenInStore(caller, token),
+        // A caller whose response is lost never learns a token that was made here, so only the server can give it back.
+        giveBack: own === undefined,
+      };
+      try {
+        const answer = await context.claims(caller.namespace).claim(claim);
+        return answer.status === "new" ? newClaimAnswer(answer, token, deriveKeys) : noClaimAnswer(answer);
+      } catch (error) {
+        return unansweredClaim(error);
+      }
     },
   };
 }
 
-function claimed(
-  answer: Extract<ClaimAnswered, { readonly status: "new" }>,
-  token: string,
-  names: readonly string[] | undefined,
-): ApiAnswer {
-  const { id, fence, number, tookOver, leaseMs, deriveKey } = answer;
-  const derivedKeys = names && Object.fromEntries(names.map((name) => [name, deriveKey(name)]));
-  const body = { id, token, fence, number, tookOver, leaseMs, ...(derivedKeys && { derivedKeys }) };
-  return { status: 201, body };
-}
-
-function refused(answer: Exclude<ClaimAnswered, { readonly status: "new" }>): ApiAnswer {
-  const { id } = answer;
-  switch (answer.status) {
-    case "completed":
-      return { status: 200, body: { id, outcome: outcomeJson(answer.outcome) } };
-    case "pending":
-      return {
-        problem: new NevertwiceError("pending", "another attempt holds the claim; ask again later."),
-        more: { id, leaseLeftMs: Math.ceil(answer.leaseLeftMs) },
-      };
-    case "unknown":
-      return {
-        problem: new NevertwiceError(
-          "unknown",
-          "an earlier attempt went silent, and whether it had an effect is unknown; an operator decides.",
-        ),
-        more: { id, fence: answer.fence },
-      };
-    case "conflict":
-      return {
-        problem: new NevertwiceError(
-          "conflict",
-          "the key was used for something else: the fingerprints differ.",
-        ),
-        more: { id },
-      };
-  }
-}
-
-function readRoute(context: Context): Route {
+function readRoute(context: Context): ApiRoute {
   return {
     method: "GET",
     path: "/v1/claims/{id}",
     id: "readClaim",
     tag: "claims",
-    summary: "Read one of your own claims",
+    summary: "Read one of your claims",
     roles: ["service"],
     params: ID_PARAMETER,
-    answers: { 200: { description: "The claim as it stands.", schema: RECORD_SCHEMA } },
+    answers: { 200: { description: "The claim.", schema: RECORD_SCHEMA } },
     problems: ["not-found"],
     async handle({ params, caller }) {
-      const found = await recordIn(context, caller, params.id as string);
+      const found = await findRecord(context, caller, params.id as string);
       if (found === undefined || !isWithin(caller, found.record.scope)) {
         return { problem: new NevertwiceError("not-found", "you have no claim with this id.") };
       }
@@ -195,17 +150,17 @@ function readRoute(context: Context): Route {
   };
 }
 
-/** What the three routes of a claim that is held have in common. */
+/** The shared part of the three routes that act on a held claim. */
 function heldRoute(
-  own: Pick<Route, "id" | "summary" | "description"> & {
+  own: Pick<ApiRoute, "id" | "summary" | "description"> & {
     readonly verb: string;
     readonly properties: Readonly<Record<string, JsonSchema>>;
-    /** What is required besides the token, one of these. */
+    /** Alternatives of what the body requires in addition to the token. */
     readonly oneOf?: readonly JsonSchema[];
     readonly done: string;
-    act(id: string, token: string, body: HeldBody, caller: Caller): Promise<boolean>;
+    act(id: string, token: string, body: HeldClaimBody, caller: Caller): Promise<boolean>;
   },
-): Route {
+): ApiRoute {
   const { verb, properties, oneOf, done, act, ...rest } = own;
   return {
     ...rest,
@@ -217,7 +172,7 @@ function heldRoute(
     body: {
       type: "object",
       required: ["token"],
-      properties: { token: TOKEN_SCHEMA, ...properties },
+      properties: { token: HELD_TOKEN_SCHEMA, ...properties },
       additionalProperties: false,
       ...(oneOf && { oneOf }),
     },
@@ -225,50 +180,50 @@ function heldRoute(
     problems: ["lease-lost"],
     async handle({ params, body, caller }) {
       const id = params.id as string;
-      const held = body as HeldBody;
-      if (await act(id, boundTo(caller, held.token), held, caller)) return { status: 200, body: { id } };
+      const held = body as HeldClaimBody;
+      if (await act(id, tokenInStore(caller, held.token), held, caller)) return { status: 200, body: { id } };
       return {
         problem: new NevertwiceError(
           "lease-lost",
-          "the claim is not this token's: it was completed, given up or taken over, or there is none.",
+          "this token does not hold the claim: the claim was completed, abandoned or taken over, or it does not exist.",
         ),
       };
     },
   };
 }
 
-function completeRoute(context: Context): Route {
+function completeRoute(context: Context): ApiRoute {
   return heldRoute({
     verb: "complete",
     id: "completeClaim",
-    summary: "Keep the outcome of the work",
-    description: "From now on it answers for the key. The same call again answers the same.",
+    summary: "Store the outcome of the work",
+    description: "From now on the outcome answers for the key. Repeating the call is safe.",
     properties: {
-      value: { description: "What the work answered." },
-      error: { description: "What it failed with, for good." },
+      value: { description: "The result of the work." },
+      error: { description: "The error of the work, if it failed permanently." },
       retentionMs: RETENTION_SCHEMA,
     },
     oneOf: [{ required: ["value"] }, { required: ["error"] }],
-    done: "The outcome is kept.",
+    done: "The outcome is stored.",
     act(id, token, { token: _, ...content }, { namespace }) {
       return context.claims(namespace).complete({ id, token, ...(content as { readonly value: unknown }) });
     },
   });
 }
 
-function abandonRoute(context: Context): Route {
+function abandonRoute(context: Context): ApiRoute {
   return heldRoute({
     verb: "abandon",
     id: "abandonClaim",
-    summary: "Give the claim up",
+    summary: "Abandon the claim",
     properties: {
       as: {
         enum: ["released", "unknown", "unrun"],
         description:
-          "released (the default): nothing was done. unknown: nobody knows. unrun: the work never began, so the key is as the claim found it.",
+          "released (the default): nothing was done. unknown: the work may have been done. unrun: the work never started, so the key returns to its state before the claim.",
       },
     },
-    done: "The claim is given up.",
+    done: "The claim is abandoned.",
     act(id, token, body, { namespace }) {
       const { as = "released" } = body as { readonly as?: AbandonRequest["as"] };
       return context.claims(namespace).abandon({ id, token, as });
@@ -276,23 +231,13 @@ function abandonRoute(context: Context): Route {
   });
 }
 
-function renewRoute(context: Context): Route {
+function renewRoute(context: Context): ApiRoute {
   return heldRoute({
     verb: "renew",
     id: "renewClaim",
-    summary: "Hold the claim longer",
+    summary: "Renew the claim",
     properties: { leaseMs: LEASE_SCHEMA },
-    done: "The lease starts anew.",
+    done: "The lease starts again.",
     act: (id, token, { leaseMs }, { namespace }) => context.claims(namespace).renew({ id, token, leaseMs }),
   });
-}
-
-/**
- * The token as the store knows it. It is another one for every scope, so a claim's token that fell into wrong hands
- * does nothing without an access token of the same scope; and what is stored is no use to whoever reads the store.
- */
-function boundTo({ namespace, scope }: Caller, token: string): string {
-  return createHash("sha256")
-    .update(JSON.stringify([namespace, scope, token]))
-    .digest("base64url");
 }

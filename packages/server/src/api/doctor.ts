@@ -1,6 +1,7 @@
-/** The doctor's findings, which cost the store some questions: asked once in a while, however many want to know. */
+/** The findings of the doctor. They need several queries, so they are cached for a while and shared by all callers. */
 import { isNevertwiceError, NevertwiceError, type Store } from "nevertwice";
-import { type Diagnosis, diagnose } from "nevertwice/doctor";
+import { diagnose } from "nevertwice/doctor";
+import type { DiagnosisJson } from "./api-json.ts";
 import type { JsonSchema } from "./route.ts";
 
 const FRESH_MS = 10_000;
@@ -11,7 +12,7 @@ const FINDING: JsonSchema = {
   properties: {
     survives: { enum: ["yes", "no", "unknown"] },
     because: { type: "string" },
-    raise: { type: "string", description: "What to set for a better answer." },
+    raise: { type: "string", description: "The setting to change so that a claim survives this fault." },
   },
 };
 
@@ -21,32 +22,33 @@ export const DIAGNOSIS_SCHEMA: JsonSchema = {
   type: "object",
   required: ["title", "rung", "survives", "notes"],
   properties: {
-    title: { type: "string", description: "The store, and the settings that matter." },
+    title: { type: "string", description: "The store and its relevant settings." },
     rung: {
       enum: [...FAULTS, null],
-      description: "The hardest fault that an acknowledged claim survives, with all before it.",
+      description:
+        "The most severe fault that an acknowledged claim survives, together with all milder ones.",
     },
     survives: {
       type: "object",
       required: FAULTS,
       properties: Object.fromEntries(FAULTS.map((fault) => [fault, FINDING])),
     },
-    refused: { type: "string", description: "Why the store must not keep claims as it is set up." },
+    refused: { type: "string", description: "Why the store must not be used with its current settings." },
     notes: { type: "array", items: { type: "string" } },
   },
 };
 
-export type DiagnosisJson = Omit<Diagnosis, "rung" | "toString"> & {
-  readonly rung: Diagnosis["rung"] | null;
-};
-
-export function createDoctor(store: Store, now: () => number = Date.now): () => Promise<DiagnosisJson> {
+/** `now` is a monotonic clock: if the wall clock were set back, an old diagnosis would be served for hours. */
+export function createDoctor(
+  store: Store,
+  now: () => number = () => performance.now(),
+): () => Promise<DiagnosisJson> {
   let known: { readonly diagnosis: Promise<DiagnosisJson>; readonly until: number } | undefined;
   return () => {
     if (known === undefined || known.until <= now()) {
-      const diagnosis = ask(store);
+      const diagnosis = diagnoseStore(store);
       known = { diagnosis, until: now() + FRESH_MS };
-      // What failed is not kept: the next one asks again.
+      // A failure is not cached: the next caller tries again.
       diagnosis.catch(() => {
         known = undefined;
       });
@@ -55,16 +57,16 @@ export function createDoctor(store: Store, now: () => number = Date.now): () => 
   };
 }
 
-async function ask(store: Store): Promise<DiagnosisJson> {
+async function diagnoseStore(store: Store): Promise<DiagnosisJson> {
   try {
     const { title, rung = null, survives, refused, notes } = await diagnose(store);
     return { title, rung, survives, notes, ...(refused !== undefined && { refused }) };
   } catch (error) {
     if (isNevertwiceError(error)) throw error;
-    throw untold(error);
+    throw unreadableSettings(error);
   }
 }
 
-function untold(cause: unknown): NevertwiceError {
-  return new NevertwiceError("unavailable", "the store did not tell its settings.", { cause });
+function unreadableSettings(cause: unknown): NevertwiceError {
+  return new NevertwiceError("unavailable", "the store did not return its settings.", { cause });
 }

@@ -1,11 +1,21 @@
-/** Events for consumers in any language: which were seen before. No key stands in an address, where logs would keep it. */
+/**
+ * Marks of events, for consumers in any language: has an event been seen before? Keys are in bodies, never in addresses,
+ * where logs would keep them.
+ */
 import { eventKey, type Subject } from "nevertwice";
 import type { Caller } from "../access.ts";
 import type { Context } from "../context.ts";
-import type { JsonSchema, Route } from "./route.ts";
-import { durationSchema, partSchema, SCOPE_SCHEMA, scopeOf } from "./subjects.ts";
+import type { ApiRoute, JsonSchema } from "./route.ts";
+import {
+  callerScope,
+  durationSchema,
+  partSchema,
+  SCOPE_SCHEMA,
+  tokenInStore,
+  tokenSchema,
+} from "./subjects.ts";
 
-/** Longer than most brokers redeliver. */
+/** Longer than most brokers redeliver a message. */
 export const EVENT_RETENTION_MS = 30 * 86_400_000;
 const OPERATION = "event";
 
@@ -18,16 +28,16 @@ interface EventBody {
 }
 
 const SUBJECT: Readonly<Record<string, JsonSchema>> = {
-  source: partSchema("Who sent the event; with id."),
-  id: partSchema("The id that its sender gave it."),
-  key: partSchema("A key of your own, instead of source and id."),
+  source: partSchema("The sender of the event, together with id."),
+  id: partSchema("The id that the sender gave the event."),
+  key: partSchema("A key that you choose, instead of source and id."),
   operation: partSchema(
-    `What it is seen for: one mark for each of its consumers. "${OPERATION}" if not given.`,
+    `The consumer of the event: each operation has its own mark. Default "${OPERATION}".`,
   ),
   scope: SCOPE_SCHEMA,
 };
 
-const bodyOf = (more: Readonly<Record<string, JsonSchema>> = {}): JsonSchema => ({
+const eventBodySchema = (more: Readonly<Record<string, JsonSchema>> = {}): JsonSchema => ({
   type: "object",
   properties: { ...SUBJECT, ...more },
   additionalProperties: false,
@@ -37,7 +47,7 @@ const bodyOf = (more: Readonly<Record<string, JsonSchema>> = {}): JsonSchema => 
   ],
 });
 
-const saying = (name: string): JsonSchema => ({
+const flagSchema = (name: string): JsonSchema => ({
   type: "object",
   required: [name],
   properties: { [name]: { type: "boolean" } },
@@ -46,7 +56,7 @@ const saying = (name: string): JsonSchema => ({
 
 const ABOUT = { tag: "events", roles: ["service"], method: "POST" } as const;
 
-export function eventsRoutes(context: Context): readonly Route[] {
+export function eventsRoutes(context: Context): readonly ApiRoute[] {
   return [
     {
       ...ABOUT,
@@ -54,22 +64,35 @@ export function eventsRoutes(context: Context): readonly Route[] {
       id: "markEvent",
       summary: "Mark an event as seen",
       description:
-        "Of any number who mark it, one is told that it was the first. A mark waits for another one that is being written.",
-      body: bodyOf({
-        value: { description: "Kept with the mark." },
-        retentionMs: durationSchema(1, "How long it counts as seen; 30 days if not given."),
+        "Of any number of callers, exactly one gets first: true. A call waits for another mark of the same event that is being written.",
+      body: eventBodySchema({
+        value: { description: "Stored with the mark." },
+        retentionMs: durationSchema(1, "How long the mark is stored; default 30 days."),
+        token: tokenSchema(
+          "A token that you make, so that you can repeat a mark whose response was lost: the token that made the mark gets first: true again. It must be hard to guess.",
+        ),
       }),
       answers: {
-        201: { description: "Marked, and not seen before.", schema: saying("first") },
-        200: { description: "Seen before.", schema: saying("first") },
+        201: { description: "Marked; the event was not seen before.", schema: flagSchema("first") },
+        200: { description: "The event was seen before.", schema: flagSchema("first") },
       },
-      problems: ["key-invalid", "pending", "unknown", "store-full"],
+      problems: ["key-invalid", "pending", "unknown", "token-spent", "store-full"],
       async handle({ body, caller }) {
-        const { value, retentionMs = EVENT_RETENTION_MS } = body as {
+        const {
+          value,
+          retentionMs = EVENT_RETENTION_MS,
+          token,
+        } = body as {
           readonly value?: unknown;
           readonly retentionMs?: number;
+          readonly token?: string;
         };
-        const mark = { ...subjectOf(body as EventBody, caller), value, retentionMs };
+        const mark = {
+          ...eventSubject(body as EventBody, caller),
+          value,
+          retentionMs,
+          ...(token !== undefined && { token: tokenInStore(caller, token) }),
+        };
         const first = await context.guard(caller.namespace).mark(mark);
         return { status: first ? 201 : 200, body: { first } };
       },
@@ -78,14 +101,14 @@ export function eventsRoutes(context: Context): readonly Route[] {
       ...ABOUT,
       path: "/v1/events/seen",
       id: "seenEvent",
-      summary: "Ask whether an event was seen",
+      summary: "Read whether an event was seen",
       description:
-        "What is under way is not seen yet. Between this and a mark another may ask too: claim if that matters.",
-      body: bodyOf(),
-      answers: { 200: { description: "Whether it was.", schema: saying("seen") } },
+        "A mark that is being written does not count yet. Two callers may both read false before one of them marks the event; use a claim if that matters.",
+      body: eventBodySchema(),
+      answers: { 200: { description: "Whether the event was seen.", schema: flagSchema("seen") } },
       problems: ["key-invalid"],
       async handle({ body, caller }) {
-        const seen = await context.guard(caller.namespace).seen(subjectOf(body as EventBody, caller));
+        const seen = await context.guard(caller.namespace).seen(eventSubject(body as EventBody, caller));
         return { status: 200, body: { seen } };
       },
     },
@@ -93,19 +116,21 @@ export function eventsRoutes(context: Context): readonly Route[] {
       ...ABOUT,
       path: "/v1/events/release",
       id: "releaseEvent",
-      summary: "Take a mark back",
-      body: bodyOf(),
-      answers: { 200: { description: "Whether there was one.", schema: saying("released") } },
+      summary: "Remove a mark",
+      body: eventBodySchema(),
+      answers: { 200: { description: "Whether there was a mark.", schema: flagSchema("released") } },
       problems: ["key-invalid"],
       async handle({ body, caller }) {
-        const released = await context.guard(caller.namespace).release(subjectOf(body as EventBody, caller));
+        const released = await context
+          .guard(caller.namespace)
+          .release(eventSubject(body as EventBody, caller));
         return { status: 200, body: { released } };
       },
     },
   ];
 }
 
-function subjectOf(body: EventBody, caller: Caller): Subject {
+function eventSubject(body: EventBody, caller: Caller): Subject {
   const { source = "", id = "", key = eventKey({ source, id }), operation = OPERATION, scope } = body;
-  return { operation, key, scope: scopeOf(caller, scope) };
+  return { operation, key, scope: callerScope(caller, scope) };
 }

@@ -1,4 +1,4 @@
-/** What is answered about holds: the status of each answer of reservations, and holds and resources as people see them. */
+/** Answers about holds: the HTTP status of each result of reservations, and holds and resources as JSON. */
 import type {
   CommitmentView,
   Done,
@@ -8,10 +8,11 @@ import type {
   Reason,
   Rejected,
 } from "nevertwice/reservations";
-import type { ApiAnswer, JsonSchema, Route } from "./route.ts";
+import type { HoldJson, ResourceJson } from "./api-json.ts";
+import type { ApiAnswer, ApiRoute, JsonSchema } from "./route.ts";
 
-/** A refusal is kept under its key like any answer, but for the last two: nobody knows, or nothing was written. */
-const STATUS_OF: Readonly<Record<Reason, number>> = {
+/** A refusal is stored under its key like any answer, except the last two: the store failed, so nothing may be stored. */
+const REASON_STATUS: Readonly<Record<Reason, number>> = {
   "not-known": 404,
   "resource-unavailable": 409,
   "not-held": 409,
@@ -26,44 +27,50 @@ const STATUS_OF: Readonly<Record<Reason, number>> = {
   "recording-failure": 503,
 };
 
-/** The causes of a store may name what a client should not read. */
-const SAID_INSTEAD: Partial<Record<Reason, string>> = {
+/** Replaces the detail of a store failure, which may name hosts or tables that a client should not see. */
+const PUBLIC_DETAIL: Partial<Record<Reason, string>> = {
   "storage-failure": "nothing was written; send the same request again",
   "recording-failure":
-    "it was decided, and nobody knows whether that was written; send it again with the same key",
+    "the request was decided, but the store did not confirm the write; send it again with the same key",
 };
 
 const RETRY_AFTER_SECONDS = "1";
 
-export function answerOf(answer: Placed | Done | Rejected): ApiAnswer {
-  if (!answer.ok) return refusalOf(answer);
+export function toHoldAnswer(answer: Placed | Done | Rejected): ApiAnswer {
+  if (!answer.ok) return toHoldRefusal(answer);
   if (!("id" in answer)) return { status: 200, body: answer };
   return { status: 201, body: answer, headers: { location: `/v1/holds/${answer.id}` } };
 }
 
-function refusalOf({ reason, detail, answer }: Rejected): ApiAnswer {
-  const status = STATUS_OF[reason];
-  const body = { ok: false, reason, detail: SAID_INSTEAD[reason] ?? detail, answer };
+function toHoldRefusal({ reason, detail, answer }: Rejected): ApiAnswer {
+  const status = REASON_STATUS[reason];
+  const body = { ok: false, reason, detail: PUBLIC_DETAIL[reason] ?? detail, answer };
   return { status, body, ...(status === 503 && { headers: { "retry-after": RETRY_AFTER_SECONDS } }) };
 }
 
-export function holdOf(view: CommitmentView): object {
+export function toHoldJson(view: CommitmentView): HoldJson {
   const { namespace: _, events: _events, lastHash: _hash, ...shown } = view;
   return shown;
 }
 
-export function resourceOf(resource: KeptResource): object {
+export function toResourceJson(resource: KeptResource): ResourceJson {
   const { namespace: _, events: _events, lastHash: _hash, ...shown } = resource;
   return { ...shown, free: Math.max(0, resource.capacity - resource.taken) };
 }
 
-export function pageOf<Row>({ rows, next }: Page<Row>, shown: (row: Row) => object): ApiAnswer {
-  return { status: 200, body: { rows: rows.map(shown), next } };
+export function toPageAnswer<Row>(
+  { rows, next, unreadable }: Page<Row>,
+  shown: (row: Row) => object,
+): ApiAnswer {
+  return { status: 200, body: { rows: rows.map(shown), next, unreadable } };
 }
 
 const TEXT: JsonSchema = { type: "string" };
 const WHOLE: JsonSchema = { type: "integer" };
-const MILLISECONDS: JsonSchema = { type: "integer", description: "Milliseconds since 1970, by the store." };
+const MILLISECONDS: JsonSchema = {
+  type: "integer",
+  description: "The store's clock, in milliseconds since the epoch.",
+};
 
 export const HOLD: JsonSchema = {
   type: "object",
@@ -74,12 +81,12 @@ export const HOLD: JsonSchema = {
     requester: TEXT,
     units: WHOLE,
     state: { type: "string", enum: ["held", "confirmed", "released", "expired"] },
-    isElapsed: { type: "boolean", description: "Held, and its time is over." },
+    isElapsed: { type: "boolean", description: "Whether its time is over although its state is still held." },
     placedAt: MILLISECONDS,
     expiresAt: MILLISECONDS,
     endedAt: MILLISECONDS,
     confirmedUnits: WHOLE,
-    occupied: { type: "integer", description: "Units that it takes up now." },
+    occupied: { type: "integer", description: "Units of the resource that it takes now." },
   },
 };
 
@@ -100,7 +107,19 @@ export function pageSchema(row: JsonSchema): JsonSchema {
   return {
     type: "object",
     required: ["rows"],
-    properties: { rows: { type: "array", items: row }, next: TEXT },
+    properties: {
+      rows: { type: "array", items: row },
+      next: TEXT,
+      unreadable: {
+        type: "array",
+        description: "Rows of this page whose stored record is damaged, with the column that is wrong.",
+        items: {
+          type: "object",
+          required: ["table", "row", "column", "reason"],
+          properties: { table: TEXT, row: TEXT, column: TEXT, reason: TEXT },
+        },
+      },
+    },
   };
 }
 
@@ -117,16 +136,16 @@ const REFUSED: JsonSchema = {
   required: ["ok", "reason"],
   properties: {
     ok: { const: false },
-    reason: { type: "string", enum: Object.keys(STATUS_OF) },
+    reason: { type: "string", enum: Object.keys(REASON_STATUS) },
     detail: TEXT,
-    answer: { type: "object", description: "On recording-failure: what was decided." },
+    answer: { type: "object", description: "If the reason is recording-failure: what was decided." },
   },
 };
 
-/** The refusals of every action, by their status. */
-export const REFUSALS: Route["answers"] = Object.fromEntries(
-  [...new Set(Object.values(STATUS_OF))].map((status) => {
-    const reasons = Object.entries(STATUS_OF).filter(([, own]) => own === status);
+/** The refusals of every action, by HTTP status. */
+export const REFUSALS: ApiRoute["answers"] = Object.fromEntries(
+  [...new Set(Object.values(REASON_STATUS))].map((status) => {
+    const reasons = Object.entries(REASON_STATUS).filter(([, own]) => own === status);
     return [status, { description: reasons.map(([reason]) => reason).join(", "), schema: REFUSED }];
   }),
 );

@@ -1,6 +1,6 @@
 /**
- * Holds and resources over HTTP: the actions of reservations, each under the `Idempotency-Key` of its request. What is
- * refused is an answer like any other, in the words of reservations and kept under its key.
+ * Holds and resources over HTTP: the actions of reservations, each under the `Idempotency-Key` of its request. A refusal
+ * is an answer like any other: it has the reason that reservations gave, and it is stored under the key.
  */
 import { NevertwiceError } from "nevertwice";
 import type {
@@ -14,29 +14,28 @@ import type {
   Reservations,
   UnitsRequest,
 } from "nevertwice/reservations";
-import type { Role } from "../access.ts";
+import { ROLES, type Role } from "../access.ts";
 import type { Context } from "../context.ts";
 import {
-  answerOf,
   DONE,
   HOLD,
-  holdOf,
   PLACED,
-  pageOf,
   pageSchema,
   REFUSALS,
   RESOURCE,
-  resourceOf,
+  toHoldAnswer,
+  toHoldJson,
+  toPageAnswer,
+  toResourceJson,
 } from "./hold-answers.ts";
-import { KEY_HEADER, keyOf } from "./key-header.ts";
-import type { ApiRequest, JsonSchema, Parameter, Route } from "./route.ts";
-import { scopeOf } from "./subjects.ts";
+import { KEY_HEADER, readKey } from "./key-header.ts";
+import type { ApiRequest, ApiRoute, JsonSchema, Parameter } from "./route.ts";
+import { callerScope } from "./subjects.ts";
 
-const ACTS: readonly Role[] = ["service"];
-const DECLARES: readonly Role[] = ["service", "operator"];
-const GOVERNS: readonly Role[] = ["operator"];
-const READS: readonly Role[] = ["operator", "auditor"];
-const LOOKS: readonly Role[] = ["service", "operator", "auditor"];
+const SERVICE: readonly Role[] = ["service"];
+const SERVICE_OR_OPERATOR: readonly Role[] = ["service", "operator"];
+const OPERATOR: readonly Role[] = ["operator"];
+const OPERATOR_OR_AUDITOR: readonly Role[] = ["operator", "auditor"];
 
 const NAME: JsonSchema = { type: "string", minLength: 1, maxLength: 1_024 };
 const UNITS: JsonSchema = { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER };
@@ -44,41 +43,41 @@ const CAPACITY: JsonSchema = { ...UNITS, minimum: 0 };
 
 export const HOLD_ID: Parameter = {
   schema: { type: "string", pattern: "^[0-9a-f-]{36}$" },
-  description: "The id that the hold was placed with.",
+  description: "The id from the response to placeHold.",
 };
 const RESOURCE_NAME: Parameter = { schema: NAME, description: "The name of the resource." };
 export const NAMES: Readonly<Record<"resource" | "requester", Parameter>> = {
-  resource: { schema: NAME, description: "Only of this resource." },
-  requester: { schema: NAME, description: "Only of this requester." },
+  resource: { schema: NAME, description: "Only holds of this resource." },
+  requester: { schema: NAME, description: "Only holds of this requester." },
 };
 const PAGING: Readonly<Record<string, Parameter>> = {
   limit: {
     schema: { type: "integer", minimum: 1, maximum: 1_000, default: 100 },
-    description: "How many at most.",
+    description: "The most rows on a page.",
   },
-  after: { schema: NAME, description: "The `next` of the page before." },
+  after: { schema: NAME, description: "The `next` of the previous page." },
 };
 const STATE: Parameter = {
   schema: { type: "string", enum: ["held", "confirmed", "released", "expired"] },
-  description: "Only in this state.",
+  description: "Only holds in this state.",
 };
 
 const KEYED = { tag: "holds", headers: KEY_HEADER } as const;
 const PROBLEMS = ["not-supported"] as const;
 const KEYED_PROBLEMS = ["key-missing", "key-invalid", "body-too-large", "not-supported"] as const;
-const DONE_ANSWERS = { 200: { description: "It is done.", schema: DONE }, ...REFUSALS };
+const DONE_ANSWERS = { 200: { description: "The action is done.", schema: DONE }, ...REFUSALS };
 
-/** Fails with `not-supported` if the server has no store that can keep holds. */
-export function reservationsOf(context: Context, { caller }: Pick<ApiRequest, "caller">): Reservations {
+/** Throws `not-supported` if the server has no store that can keep holds. */
+export function requireReservations(context: Context, { caller }: Pick<ApiRequest, "caller">): Reservations {
   const reservations = context.holds(caller.namespace);
   if (reservations !== undefined) return reservations;
   throw new NevertwiceError(
     "not-supported",
-    "the store of this server cannot keep holds; start it with --holds-store and the URL of one that can.",
+    "the store of this server cannot keep holds; start the server with --holds-store and the URL of a store that can.",
   );
 }
 
-export function holdsRoutes(context: Context): readonly Route[] {
+export function holdsRoutes(context: Context): readonly ApiRoute[] {
   return [
     placeRoute(context),
     ...ENDS.map((end) => endRoute(context, end)),
@@ -89,33 +88,33 @@ export function holdsRoutes(context: Context): readonly Route[] {
   ];
 }
 
-function placeRoute(context: Context): Route {
+function placeRoute(context: Context): ApiRoute {
   return {
     ...KEYED,
     method: "POST",
     path: "/v1/holds",
     id: "placeHold",
-    summary: "Holds units of a resource for a while",
-    roles: ACTS,
-    body: objectOf({ resource: NAME, requester: NAME, durationMs: UNITS, units: UNITS }, ["units"]),
-    answers: { 201: { description: "It is held.", schema: PLACED }, ...REFUSALS },
+    summary: "Hold units of a resource for a limited time",
+    roles: SERVICE,
+    body: objectSchema({ resource: NAME, requester: NAME, durationMs: UNITS, units: UNITS }, ["units"]),
+    answers: { 201: { description: "The hold is placed.", schema: PLACED }, ...REFUSALS },
     problems: KEYED_PROBLEMS,
     async handle(request) {
-      const reservations = reservationsOf(context, request);
+      const reservations = requireReservations(context, request);
       const asked = request.body as Omit<HoldRequest, keyof Keyed>;
-      return answerOf(await reservations.placeHold({ ...asked, ...keyed(request) }));
+      return toHoldAnswer(await reservations.placeHold({ ...asked, ...keyAndScope(request) }));
     },
   };
 }
 
 const ENDS = [
-  { action: "confirm", path: "confirm", id: "confirmHold", what: "Makes a hold final, all of it or some" },
-  { action: "release", path: "release", id: "releaseHold", what: "Gives a hold up" },
-  { action: "expire", path: "expire", id: "expireHold", what: "Writes down that a hold's time is over" },
-  { action: "giveBack", path: "give-back", id: "giveBack", what: "Gives back what was confirmed" },
+  { action: "confirm", path: "confirm", id: "confirmHold", what: "Confirm all or some units of a hold" },
+  { action: "release", path: "release", id: "releaseHold", what: "Release a hold" },
+  { action: "expire", path: "expire", id: "expireHold", what: "Record that the time of a hold is over" },
+  { action: "giveBack", path: "give-back", id: "giveBack", what: "Give back confirmed units" },
 ] as const;
 
-function endRoute(context: Context, { action, path, id, what }: (typeof ENDS)[number]): Route {
+function endRoute(context: Context, { action, path, id, what }: (typeof ENDS)[number]): ApiRoute {
   const hasUnits = action === "confirm" || action === "giveBack";
   return {
     ...KEYED,
@@ -123,36 +122,38 @@ function endRoute(context: Context, { action, path, id, what }: (typeof ENDS)[nu
     path: `/v1/holds/{id}/${path}`,
     id,
     summary: what,
-    roles: ACTS,
+    roles: SERVICE,
     params: { id: HOLD_ID },
-    body: objectOf(hasUnits ? { units: UNITS } : {}, ["units"]),
+    body: objectSchema(hasUnits ? { units: UNITS } : {}, ["units"]),
     bodyIsOptional: true,
     answers: DONE_ANSWERS,
     problems: KEYED_PROBLEMS,
     async handle(request) {
-      const act: (asked: UnitsRequest) => Promise<Done | Rejected> = reservationsOf(context, request)[action];
+      const act: (asked: UnitsRequest) => Promise<Done | Rejected> = requireReservations(context, request)[
+        action
+      ];
       const asked = (request.body ?? {}) as Pick<UnitsRequest, "units">;
-      return answerOf(await act({ ...asked, id: request.params.id as string, ...keyed(request) }));
+      return toHoldAnswer(await act({ ...asked, id: request.params.id as string, ...keyAndScope(request) }));
     },
   };
 }
 
-function readRoutes(context: Context): readonly Route[] {
+function readRoutes(context: Context): readonly ApiRoute[] {
   return [
     {
       method: "GET",
       path: "/v1/holds",
       id: "listHolds",
       tag: "holds",
-      summary: "Lists holds in every state, or in one",
-      roles: READS,
+      summary: "List holds, optionally in one state",
+      roles: OPERATOR_OR_AUDITOR,
       query: { state: STATE, ...NAMES, ...PAGING },
       answers: { 200: { description: "A page of holds.", schema: pageSchema(HOLD) } },
       problems: PROBLEMS,
       async handle(request) {
-        const reservations = reservationsOf(context, request);
+        const reservations = requireReservations(context, request);
         const query = request.query as Paging & { readonly state?: CommitmentState };
-        return pageOf(await reservations.list(query), holdOf);
+        return toPageAnswer(await reservations.list(query), toHoldJson);
       },
     },
     {
@@ -160,48 +161,48 @@ function readRoutes(context: Context): readonly Route[] {
       path: "/v1/holds/{id}",
       id: "readHold",
       tag: "holds",
-      summary: "Reads one hold",
-      roles: LOOKS,
+      summary: "Read one hold",
+      roles: ROLES,
       params: { id: HOLD_ID },
       answers: { 200: { description: "The hold.", schema: HOLD } },
       problems: ["not-found", ...PROBLEMS],
       async handle(request) {
-        const found = await reservationsOf(context, request).get(request.params.id as string);
-        if (found !== undefined) return { status: 200, body: holdOf(found) };
+        const found = await requireReservations(context, request).get(request.params.id as string);
+        if (found !== undefined) return { status: 200, body: toHoldJson(found) };
         throw new NevertwiceError("not-found", "there is no hold with this id.");
       },
     },
   ];
 }
 
-function declareRoute(context: Context): Route {
+function declareRoute(context: Context): ApiRoute {
   return {
     ...KEYED,
     method: "POST",
     path: "/v1/resources",
     id: "declareResource",
-    summary: "Says how many units of a resource there are",
-    description: "A resource that nobody declared has one unit.",
-    roles: DECLARES,
-    body: objectOf({ resource: NAME, capacity: CAPACITY }),
+    summary: "Declare the capacity of a resource",
+    description: "A resource that was never declared has one unit.",
+    roles: SERVICE_OR_OPERATOR,
+    body: objectSchema({ resource: NAME, capacity: CAPACITY }),
     answers: DONE_ANSWERS,
     problems: KEYED_PROBLEMS,
     async handle(request) {
-      const { resources } = reservationsOf(context, request);
+      const { resources } = requireReservations(context, request);
       const asked = request.body as Omit<CapacityRequest, keyof Keyed>;
-      return answerOf(await resources.declare({ ...asked, ...keyed(request) }));
+      return toHoldAnswer(await resources.declare({ ...asked, ...keyAndScope(request) }));
     },
   };
 }
 
 const CHANGES = [
-  { action: "adjust", id: "adjustResource", what: "Changes how many units there are" },
-  { action: "suspend", id: "suspendResource", what: "Lets nothing new be held for now" },
-  { action: "resume", id: "resumeResource", what: "Lets holds be placed again" },
-  { action: "close", id: "closeResource", what: "Lets nothing new be held, for good" },
+  { action: "adjust", id: "adjustResource", what: "Change the capacity of a resource" },
+  { action: "suspend", id: "suspendResource", what: "Refuse new holds until the resource is resumed" },
+  { action: "resume", id: "resumeResource", what: "Allow new holds again" },
+  { action: "close", id: "closeResource", what: "Refuse new holds permanently" },
 ] as const;
 
-function changeRoute(context: Context, { action, id, what }: (typeof CHANGES)[number]): Route {
+function changeRoute(context: Context, { action, id, what }: (typeof CHANGES)[number]): ApiRoute {
   const hasCapacity = action === "adjust";
   return {
     ...KEYED,
@@ -209,36 +210,38 @@ function changeRoute(context: Context, { action, id, what }: (typeof CHANGES)[nu
     path: `/v1/resources/{name}/${action}`,
     id,
     summary: what,
-    roles: GOVERNS,
+    roles: OPERATOR,
     params: { name: RESOURCE_NAME },
-    body: objectOf(hasCapacity ? { capacity: CAPACITY } : {}),
+    body: objectSchema(hasCapacity ? { capacity: CAPACITY } : {}),
     ...(!hasCapacity && { bodyIsOptional: true }),
     answers: DONE_ANSWERS,
     problems: KEYED_PROBLEMS,
     async handle(request) {
-      const { resources } = reservationsOf(context, request);
+      const { resources } = requireReservations(context, request);
       const act = resources[action] as (asked: Omit<CapacityRequest, "capacity">) => Promise<Done | Rejected>;
       const asked = (request.body ?? {}) as Partial<CapacityRequest>;
-      return answerOf(await act({ ...asked, resource: request.params.name as string, ...keyed(request) }));
+      return toHoldAnswer(
+        await act({ ...asked, resource: request.params.name as string, ...keyAndScope(request) }),
+      );
     },
   };
 }
 
-function resourceReadRoutes(context: Context): readonly Route[] {
+function resourceReadRoutes(context: Context): readonly ApiRoute[] {
   return [
     {
       method: "GET",
       path: "/v1/resources",
       id: "listResources",
       tag: "holds",
-      summary: "Lists resources that were declared, or that something was held of",
-      roles: READS,
+      summary: "List resources that were declared or had holds",
+      roles: OPERATOR_OR_AUDITOR,
       query: PAGING,
       answers: { 200: { description: "A page of resources.", schema: pageSchema(RESOURCE) } },
       problems: PROBLEMS,
       async handle(request) {
-        const reservations = reservationsOf(context, request);
-        return pageOf(await reservations.listResources(request.query as Paging), resourceOf);
+        const reservations = requireReservations(context, request);
+        return toPageAnswer(await reservations.listResources(request.query as Paging), toResourceJson);
       },
     },
     {
@@ -246,27 +249,27 @@ function resourceReadRoutes(context: Context): readonly Route[] {
       path: "/v1/resources/{name}",
       id: "readResource",
       tag: "holds",
-      summary: "Reads one resource",
-      roles: LOOKS,
+      summary: "Read one resource",
+      roles: ROLES,
       params: { name: RESOURCE_NAME },
       answers: { 200: { description: "The resource.", schema: RESOURCE } },
       problems: ["not-found", ...PROBLEMS],
       async handle(request) {
-        const reservations = reservationsOf(context, request);
+        const reservations = requireReservations(context, request);
         const found = await reservations.resource(request.params.name as string);
-        if (found !== undefined) return { status: 200, body: resourceOf(found) };
-        throw new NevertwiceError("not-found", "nobody declared this resource, and nothing was held of it.");
+        if (found !== undefined) return { status: 200, body: toResourceJson(found) };
+        throw new NevertwiceError("not-found", "this resource was never declared and never had a hold.");
       },
     },
   ];
 }
 
-/** The key is the request's, and its scope the credential's: a body cannot say whose it is. */
-function keyed(request: ApiRequest): Required<Keyed> {
-  return { key: keyOf(request), scope: scopeOf(request.caller) };
+/** The key comes from the header and the scope from the access token; the body can set neither. */
+function keyAndScope(request: ApiRequest): Required<Keyed> {
+  return { key: readKey(request), scope: callerScope(request.caller) };
 }
 
-function objectOf(
+function objectSchema(
   properties: Readonly<Record<string, JsonSchema>>,
   optional: readonly string[] = [],
 ): JsonSchema {

@@ -1,4 +1,4 @@
-/** The key of a request of the API, read as the HTTP layer reads it: a String of RFC 9651, or bare. */
+/** Reads the `Idempotency-Key` header like the HTTP layer does: a String of RFC 9651, or bare text. */
 import { NevertwiceError } from "nevertwice";
 import { parseKeyHeader } from "nevertwice/http";
 import type { ApiRequest, Parameter } from "./route.ts";
@@ -7,7 +7,7 @@ const HEADER = "Idempotency-Key";
 /** The longest key that comes in a header. */
 const MAX_KEY_LENGTH = 255;
 
-/** Its place in the list of a route's headers. It is checked here, so that what is wrong has its own code. */
+/** The header for the list of a route. `readKey` checks it, so that errors are key-missing or key-invalid. */
 export const KEY_HEADER: Readonly<Record<string, Parameter>> = {
   [HEADER]: {
     schema: { type: "string", minLength: 1 },
@@ -17,10 +17,10 @@ export const KEY_HEADER: Readonly<Record<string, Parameter>> = {
   },
 };
 
-export function keyOf({ header }: Pick<ApiRequest, "header">): string {
+export function readKey({ header }: Pick<ApiRequest, "header">): string {
   const value = header(HEADER);
   if (value === undefined)
-    throw new NevertwiceError("key-missing", `send the header ${HEADER} with a key of your own.`);
+    throw new NevertwiceError("key-missing", `send the header ${HEADER} with a key that you choose.`);
   const parsed = parseKeyHeader(value, { strict: false });
   if ("problem" in parsed) throw new NevertwiceError("key-invalid", parsed.problem);
   if (parsed.key.length > MAX_KEY_LENGTH)

@@ -1,6 +1,6 @@
-/** Looks for text in keys. No store has an index for it, so it reads page after page, and stops after some. */
-import type { Guard, ListOptions, RecordPage, RecordView } from "nevertwice";
-import { beginningOf } from "./records.ts";
+/** Searches keys for text. No store has an index for that, so it reads page after page and stops after a limit. */
+import type { Guard, ListOptions, RecordPage, RecordView, UnreadableRecord } from "nevertwice";
+import { abbreviateKey } from "./record-json.ts";
 
 const PAGES = 10;
 const PAGE = 500;
@@ -8,7 +8,7 @@ const PAGE = 500;
 export interface KeySearch extends Omit<ListOptions, "limit"> {
   readonly search: string;
   readonly limit: number;
-  /** Whether the whole key is searched; else only what of it is shown, or it could be guessed bit by bit. */
+  /** Whether to search the whole key. Otherwise only its visible start, so that a caller cannot guess the rest piece by piece. */
   readonly isWhole: boolean;
 }
 
@@ -18,22 +18,26 @@ export async function searchKeys(
 ): Promise<RecordPage> {
   const text = search.toLowerCase();
   const records: RecordView[] = [];
+  const unreadable: UnreadableRecord[] = [];
   let next = after;
   const look = async (count: number) => {
     const page = await guard.list({ ...which, limit: count, after: next });
-    return { found: page.records.filter((record) => hasText(record, text, isWhole)), next: page.next };
+    const found = page.records.filter((record) => hasText(record, text, isWhole));
+    return { found, unreadable: page.unreadable ?? [], next: page.next };
   };
   for (let pages = 0; pages < PAGES; pages++) {
     let page = await look(PAGE);
     const left = limit - records.length;
-    // A page that has too many is read again in part, so that the next one leaves nothing out.
+    // A page with too many matches is read again with a smaller limit, so that the next page misses none.
     const isLast = page.found.length >= left;
     if (page.found.length > left) page = await look(left);
     records.push(...page.found);
+    // Damaged records may contain the text, so they are always reported.
+    unreadable.push(...page.unreadable);
     next = page.next;
     if (isLast || next === undefined) break;
   }
-  return { records, next };
+  return { records, ...(unreadable.length > 0 && { unreadable }), next };
 }
 
 function hasText(
@@ -42,6 +46,6 @@ function hasText(
   isWhole: boolean,
 ): boolean {
   if (id.startsWith(text)) return true;
-  const shown = isWhole ? key : beginningOf(key).slice(0, -1);
+  const shown = isWhole ? key : abbreviateKey(key).slice(0, -1);
   return [shown, operation, scope].some((part) => part.toLowerCase().includes(text));
 }

@@ -1,16 +1,16 @@
-/** Keys for people: operators look at them and decide what is unknown, auditors look at less. */
+/** Keys over HTTP: operators read them and decide unknown outcomes; auditors read them without outcomes and whole keys. */
 import { type Decision, NevertwiceError, type RecordState, type RecordView, type Subject } from "nevertwice";
 import type { Caller } from "../access.ts";
 import type { Context } from "../context.ts";
 import { searchKeys } from "./key-search.ts";
-import { RECORD_SCHEMA, recordJson, STATES } from "./records.ts";
-import type { ApiAnswer, ApiRequest, JsonSchema, Route } from "./route.ts";
-import { DONE_SCHEMA, FENCE_SCHEMA, ID_PARAMETER, partSchema, recordIn } from "./subjects.ts";
+import { RECORD_SCHEMA, recordJson, STATES } from "./record-json.ts";
+import type { ApiAnswer, ApiRequest, ApiRoute, JsonSchema } from "./route.ts";
+import { DONE_SCHEMA, FENCE_SCHEMA, findRecord, ID_PARAMETER, partSchema } from "./subjects.ts";
 
 const PAGE = 50;
-const MOST_ON_A_PAGE = 500;
+const MAX_PAGE = 500;
 
-export function keysRoutes(context: Context): readonly Route[] {
+export function keysRoutes(context: Context): readonly ApiRoute[] {
   return [
     listRoute(context),
     showRoute(context),
@@ -24,7 +24,7 @@ function isOperator({ roles }: Caller): boolean {
   return roles.includes("operator");
 }
 
-function listRoute(context: Context): Route {
+function listRoute(context: Context): ApiRoute {
   return {
     method: "GET",
     path: "/v1/keys",
@@ -34,29 +34,39 @@ function listRoute(context: Context): Route {
     roles: ["operator", "auditor"],
     query: {
       state: { schema: { enum: STATES }, description: "Only keys in this state." },
-      scope: { schema: partSchema("A scope."), description: "Only keys of this scope, as records show it." },
+      scope: { schema: partSchema("A scope."), description: "Only keys of this scope." },
       search: {
         schema: { type: "string", minLength: 1, maxLength: 200 },
         description:
-          "Only keys that have this text in their key, operation or scope, or whose id begins with it. A page may come back empty with a `next`: there is more to search.",
+          "Only keys with this text in their key, operation or scope, or whose id begins with it. A page can be empty and still have a `next`: more keys are left to search.",
       },
       after: {
         schema: { type: "string", minLength: 1, maxLength: 8_000 },
-        description: "The `next` of the page before.",
+        description: "The `next` of the previous page.",
       },
       limit: {
-        schema: { type: "integer", minimum: 1, maximum: MOST_ON_A_PAGE },
-        description: `How many at most; ${PAGE} if not given.`,
+        schema: { type: "integer", minimum: 1, maximum: MAX_PAGE },
+        description: `The most keys on a page; default ${PAGE}.`,
       },
     },
     answers: {
       200: {
-        description: "A page. What moves meanwhile may be missed, or seen twice.",
+        description: "A page. Keys that change between two pages may be missing or appear twice.",
         schema: {
           type: "object",
           required: ["records", "next"],
           properties: {
             records: { type: "array", items: RECORD_SCHEMA },
+            unreadable: {
+              type: "array",
+              description: "Damaged records of this page, if there are any. Only operators get the reason.",
+              items: {
+                type: "object",
+                required: ["id"],
+                properties: { id: { type: "string" }, reason: { type: "string" } },
+                additionalProperties: false,
+              },
+            },
             next: { type: ["string", "null"] },
           },
           additionalProperties: false,
@@ -65,7 +75,7 @@ function listRoute(context: Context): Route {
     },
     problems: ["not-supported"],
     async handle({ query, caller }) {
-      if (context.store.list === undefined) return cannot("list records");
+      if (context.store.list === undefined) return notSupported("list records");
       const {
         search,
         limit = PAGE,
@@ -83,12 +93,14 @@ function listRoute(context: Context): Route {
         search === undefined
           ? await guard.list({ ...which, limit })
           : await searchKeys(guard, { ...which, limit, search, isWhole });
-      // A page is for looking around: outcomes are told one by one.
+      // Lists have no outcomes; only a single key shows its outcome.
       const records = page.records
-        // What was forgotten is nobody's any more, and is not found by its id either.
+        // A forgotten key is not listed, since it cannot be found by its id either.
         .filter(({ operation }) => operation !== undefined)
         .map((record) => recordJson({ ...record, outcome: undefined }, isWhole));
-      return { status: 200, body: { records, next: page.next ?? null } };
+      // A reason may quote the record, and auditors must not see all of it.
+      const unreadable = page.unreadable?.map((damaged) => (isWhole ? damaged : { id: damaged.id }));
+      return { status: 200, body: { records, ...(unreadable && { unreadable }), next: page.next ?? null } };
     },
   };
 }
@@ -100,20 +112,20 @@ const EVENT_SCHEMA: JsonSchema = {
   additionalProperties: false,
 };
 
-function showRoute(context: Context): Route {
+function showRoute(context: Context): ApiRoute {
   return {
     method: "GET",
     path: "/v1/keys/{id}",
     id: "showKey",
     tag: "keys",
-    summary: "One key: its record, and what this server saw of it",
+    summary: "Read one key: its record and the events that this server observed",
     description:
-      "The outcome and the whole key are told to operators alone. Events are of this server, and lost with it.",
+      "Only operators get the outcome and the whole key. The events are those of this server, and are lost when it stops.",
     roles: ["operator", "auditor"],
     params: ID_PARAMETER,
     answers: {
       200: {
-        description: "The key as it stands.",
+        description: "The key.",
         schema: {
           type: "object",
           required: ["record", "events"],
@@ -124,31 +136,31 @@ function showRoute(context: Context): Route {
     },
     problems: ["not-found"],
     async handle({ params, caller }) {
-      const found = await recordIn(context, caller, params.id as string);
+      const found = await findRecord(context, caller, params.id as string);
       if (found === undefined) return notFound();
       const { record } = found;
-      const events = context.live.eventsOf(caller.namespace, record.keyHash);
+      const events = context.live.keyEvents(caller.namespace, record.keyHash);
       return { status: 200, body: { record: recordJson(record, isOperator(caller)), events } };
     },
   };
 }
 
-type Act = (
+type DecisionHandler = (
   found: { readonly record: RecordView; readonly subject: Subject },
   request: ApiRequest & { readonly body: { readonly fence: number } },
 ) => Promise<ApiAnswer | boolean>;
 
-/** What the three decisions about a key have in common: who may, and that they are about what was seen. */
+/** The shared part of the three decisions about a key: the role, and the fence of the record that the operator saw. */
 function decisionRoute(
   context: Context,
-  own: Pick<Route, "id" | "summary" | "description"> & {
+  own: Pick<ApiRoute, "id" | "summary" | "description"> & {
     readonly verb: string;
     readonly done: string;
     readonly properties?: Readonly<Record<string, JsonSchema>>;
     readonly required?: readonly string[];
-    readonly act: Act;
+    readonly act: DecisionHandler;
   },
-): Route {
+): ApiRoute {
   const { verb, done, properties, required = [], act, ...rest } = own;
   return {
     ...rest,
@@ -172,47 +184,47 @@ function decisionRoute(
     problems: ["not-found", "pending", "concurrent-modification", "not-supported"],
     async handle(request) {
       const id = request.params.id as string;
-      const found = await recordIn(context, request.caller, id);
+      const found = await findRecord(context, request.caller, id);
       if (found === undefined) return notFound();
       const { record } = found;
-      const asked = request as Parameters<Act>[1];
-      if (record.fence !== asked.body.fence) return movedOn();
+      const asked = request as Parameters<DecisionHandler>[1];
+      if (record.fence !== asked.body.fence) return staleDecision();
       if (record.state === "pending") {
         const problem = new NevertwiceError(
           "pending",
-          "the work is under way; decide when its lease has ended.",
+          "the work is still running; decide after its lease has ended.",
         );
         return { problem, more: { id, leaseLeftMs: Math.ceil(record.leaseLeftMs) } };
       }
       const answer = await act(found, asked);
       if (typeof answer !== "boolean") return answer;
-      return answer ? { status: 200, body: { id } } : movedOn();
+      return answer ? { status: 200, body: { id } } : staleDecision();
     },
   };
 }
 
-function resolveRoute(context: Context): Route {
+function resolveRoute(context: Context): ApiRoute {
   return decisionRoute(context, {
     verb: "resolve",
     id: "resolveKey",
     summary: "Decide a key whose outcome is unknown",
-    description: "done and failed answer for the key from now on; not-done frees it.",
-    done: "Decided.",
+    description: "done and failed become the outcome of the key; not-done frees the key.",
+    done: "The key is resolved.",
     required: ["decision"],
     properties: {
       decision: { enum: ["done", "failed", "not-done"] },
-      value: { description: "With done: what the work answered." },
-      error: { description: "With failed: what it failed with." },
+      value: { description: "With done: the result of the work." },
+      error: { description: "With failed: the error of the work." },
     },
     act({ record, subject }, { body, caller }) {
       if (record.state !== "lapsed") return Promise.resolve(false);
       const fenced = { ...subject, fence: record.fence };
-      return context.guard(caller.namespace).resolve(fenced, decisionIn(body));
+      return context.guard(caller.namespace).resolve(fenced, readDecision(body));
     },
   });
 }
 
-function decisionIn(body: unknown): Decision {
+function readDecision(body: unknown): Decision {
   const {
     decision,
     value = null,
@@ -226,33 +238,33 @@ function decisionIn(body: unknown): Decision {
   return decision === "failed" ? { status: "failed", error } : { status: "not-done" };
 }
 
-function releaseRoute(context: Context): Route {
+function releaseRoute(context: Context): ApiRoute {
   return decisionRoute(context, {
     verb: "release",
     id: "releaseKey",
-    summary: "Free a key, so that its work may be done again",
-    description: "A completed one loses its outcome. One whose outcome is unknown is decided as not done.",
-    done: "The key is free.",
+    summary: "Release a key, so that its work can be done again",
+    description: "A completed key loses its outcome. A key whose outcome is unknown counts as not done.",
+    done: "The key is released.",
     async act({ record, subject }, { caller }) {
       const guard = context.guard(caller.namespace);
       const fenced = { ...subject, fence: record.fence };
       if (record.state === "lapsed") return guard.resolve(fenced, { status: "not-done" });
       if (record.state === "released") return true;
-      return context.store.forget === undefined ? cannot("reopen records") : guard.reopen(fenced);
+      return context.store.forget === undefined ? notSupported("reopen records") : guard.reopen(fenced);
     },
   });
 }
 
-function forgetRoute(context: Context): Route {
+function forgetRoute(context: Context): ApiRoute {
   return decisionRoute(context, {
     verb: "forget",
     id: "forgetKey",
-    summary: "Forget a key and what was kept for it",
+    summary: "Forget a key and its outcome",
     description:
-      "A completed one leaves a mark that its work is done, without its key or outcome, until its retention ends.",
-    done: "Forgotten.",
+      "A completed key leaves a mark, without key and outcome, that its work is done. The mark stays until the retention ends.",
+    done: "The key is forgotten.",
     async act({ record, subject }, { caller }) {
-      if (context.store.forget === undefined) return cannot("forget records");
+      if (context.store.forget === undefined) return notSupported("forget records");
       return context.guard(caller.namespace).forget({ ...subject, fence: record.fence });
     },
   });
@@ -262,15 +274,15 @@ function notFound(): ApiAnswer {
   return { problem: new NevertwiceError("not-found", "there is no key with this id.") };
 }
 
-function movedOn(): ApiAnswer {
+function staleDecision(): ApiAnswer {
   return {
     problem: new NevertwiceError(
       "concurrent-modification",
-      "the key is not as it was seen: somebody else was there first. Look again.",
+      "the key has changed since you read it; read it again before you decide.",
     ),
   };
 }
 
-function cannot(what: string): ApiAnswer {
+function notSupported(what: string): ApiAnswer {
   return { problem: new NevertwiceError("not-supported", `the store of this server cannot ${what}.`) };
 }

@@ -1,37 +1,39 @@
-/** The streams of those who watch: one clock for all of them, none while nobody watches, and no more than so many. */
+/** The open event streams of the live figures. One timer serves all of them and stops with the last. Their number is limited. */
 import { PassThrough } from "node:stream";
-import { figuresFor } from "../access.ts";
+import { visibleNamespace } from "../access.ts";
 import { tooManyRequests } from "../problems.ts";
 import type { ApiRequest } from "./route.ts";
 
 const TICK_MS = 1_000;
-/** A client that reads this much too slowly is cut off: it may come back. */
-const MOST_UNREAD_BYTES = 1_000_000;
-/** At once: of one access token, and of all together. */
-const MOST_OF_ONE = 8;
-const MOST_OF_ALL = 200;
+/** A client with more unread bytes than this is disconnected; it can connect again. */
+const MAX_UNREAD_BYTES = 1_000_000;
+/** Open streams at once: of one access token, and of all together. */
+const MAX_PER_TOKEN = 8;
+const MAX_STREAMS = 200;
 const RETRY_AFTER_SECONDS = 10;
 
 type Watcher = Pick<ApiRequest, "caller" | "isStillWelcome">;
 
-export interface Streams {
-  /** Throws `quota-exceeded` for one stream too many. */
+export interface LiveStreams {
+  /** Throws `quota-exceeded` if too many streams are open. */
   open(watcher: Watcher): PassThrough;
   close(): void;
 }
 
-export function createStreams(snapshot: (namespace: string | undefined) => Promise<unknown>): Streams {
+export function createLiveStreams(
+  snapshot: (namespace: string | undefined) => Promise<unknown>,
+): LiveStreams {
   const watching = new Map<PassThrough, Watcher>();
   let timer: NodeJS.Timeout | undefined;
 
   async function tick(): Promise<void> {
-    const pictures = new Map<string | undefined, Promise<string>>();
+    const events = new Map<string | undefined, Promise<string>>();
     for (const [client, { caller, isStillWelcome }] of watching) {
-      const namespace = figuresFor(caller);
-      const picture = pictures.get(namespace) ?? snapshot(namespace).then(eventOf);
-      pictures.set(namespace, picture);
-      if (client.writableLength + client.readableLength > MOST_UNREAD_BYTES) client.destroy();
-      else if (await isStillWelcome()) client.write(await picture);
+      const namespace = visibleNamespace(caller);
+      const event = events.get(namespace) ?? snapshot(namespace).then(toServerSentEvent);
+      events.set(namespace, event);
+      if (client.writableLength + client.readableLength > MAX_UNREAD_BYTES) client.destroy();
+      else if (await isStillWelcome()) client.write(await event);
       else client.end();
     }
   }
@@ -45,10 +47,10 @@ export function createStreams(snapshot: (namespace: string | undefined) => Promi
 
   function checkRoom({ caller: { tokenId } }: Watcher): void {
     const own = [...watching.values()].filter(({ caller }) => caller.tokenId === tokenId);
-    if (own.length >= MOST_OF_ONE)
-      throw tooManyRequests(`this access token has ${MOST_OF_ONE} streams open.`, RETRY_AFTER_SECONDS);
-    if (watching.size >= MOST_OF_ALL)
-      throw tooManyRequests(`the server has ${MOST_OF_ALL} streams open.`, RETRY_AFTER_SECONDS);
+    if (own.length >= MAX_PER_TOKEN)
+      throw tooManyRequests(`this access token has ${MAX_PER_TOKEN} streams open.`, RETRY_AFTER_SECONDS);
+    if (watching.size >= MAX_STREAMS)
+      throw tooManyRequests(`the server has ${MAX_STREAMS} streams open.`, RETRY_AFTER_SECONDS);
   }
 
   return {
@@ -58,8 +60,8 @@ export function createStreams(snapshot: (namespace: string | undefined) => Promi
       watching.set(client, watcher);
       client.once("close", () => leave(client));
       timer ??= setInterval(() => void tick(), TICK_MS);
-      void snapshot(figuresFor(watcher.caller)).then(
-        (picture) => client.writable && client.write(eventOf(picture)),
+      void snapshot(visibleNamespace(watcher.caller)).then(
+        (first) => client.writable && client.write(toServerSentEvent(first)),
       );
       return client;
     },
@@ -69,6 +71,6 @@ export function createStreams(snapshot: (namespace: string | undefined) => Promi
   };
 }
 
-function eventOf(picture: unknown): string {
-  return `data: ${JSON.stringify(picture)}\n\n`;
+function toServerSentEvent(data: unknown): string {
+  return `data: ${JSON.stringify(data)}\n\n`;
 }

@@ -1,13 +1,15 @@
 /**
- * What happens now: one picture, or one a second, for a dashboard. Counts of this server alone, and no key. A caller
- * sees its own namespace; the token of the configuration, and callers that need none, see all of them together.
+ * Live figures for the dashboard: one snapshot, or a stream with one a second. They count events of this server only and
+ * contain no keys. A caller sees its own namespace; the token of the configuration, and callers that need no token, see
+ * all namespaces together.
  */
-import { figuresFor, ROLES, WATCHERS } from "../access.ts";
+import { ROLES, visibleNamespace, WATCHERS } from "../access.ts";
 import type { Context } from "../context.ts";
 import { RATES } from "../live.ts";
+import type { SnapshotJson } from "./api-json.ts";
 import { createDoctor, DIAGNOSIS_SCHEMA } from "./doctor.ts";
-import { createStreams } from "./live-streams.ts";
-import type { JsonSchema, Route } from "./route.ts";
+import { createLiveStreams } from "./live-streams.ts";
+import type { ApiRoute, JsonSchema } from "./route.ts";
 
 const SECONDS = 60;
 
@@ -34,20 +36,24 @@ const SNAPSHOT_SCHEMA: JsonSchema = {
   required: ["at", "inFlight", "seconds", "store"],
   properties: {
     at: { type: "integer", description: "Milliseconds since the epoch." },
-    inFlight: { type: "integer", description: "Work that runs behind this server now." },
+    inFlight: {
+      type: "integer",
+      description: "Number of runs of guarded work that this server has in flight.",
+    },
     seconds: { type: "array", items: SECOND_SCHEMA, description: "The last minute, oldest first." },
     store: {
       type: ["object", "null"],
-      description: "The doctor's row; null while the store does not answer.",
+      description:
+        "The store and the most severe fault that a claim survives; null while the store does not answer.",
       required: ["title", "rung"],
       properties: { title: { type: "string" }, rung: { type: ["string", "null"] } },
     },
   },
 };
 
-export function liveRoutes(context: Context): readonly Route[] {
+export function liveRoutes(context: Context): readonly ApiRoute[] {
   const doctor = createDoctor(context.store);
-  async function snapshot(namespace: string | undefined) {
+  async function snapshot(namespace: string | undefined): Promise<SnapshotJson> {
     const store = await doctor().then(
       ({ title, rung }) => ({ title, rung }),
       () => null,
@@ -56,25 +62,25 @@ export function liveRoutes(context: Context): readonly Route[] {
     const [inFlight, seconds] = [live.inFlight(namespace), live.seconds(SECONDS, namespace)];
     return { at: Date.now(), inFlight, seconds, store };
   }
-  const streams = createStreams(snapshot);
+  const streams = createLiveStreams(snapshot);
   const shared = { method: "GET", tag: "live", roles: WATCHERS, problems: [] } as const;
   return [
     {
       ...shared,
       path: "/v1/live",
       id: "live",
-      summary: "What happened in the last minute",
-      answers: { 200: { description: "One picture.", schema: SNAPSHOT_SCHEMA } },
-      handle: async ({ caller }) => ({ status: 200, body: await snapshot(figuresFor(caller)) }),
+      summary: "Read the figures of the last minute",
+      answers: { 200: { description: "One snapshot.", schema: SNAPSHOT_SCHEMA } },
+      handle: async ({ caller }) => ({ status: 200, body: await snapshot(visibleNamespace(caller)) }),
     },
     {
       ...shared,
       path: "/v1/live/stream",
       id: "liveStream",
-      summary: "The same, once a second",
+      summary: "Stream the figures of the last minute, once a second",
       answers: {
         200: {
-          description: "Server-sent events, each with a picture as its data.",
+          description: "Server-sent events; the data of each is a snapshot.",
           type: "text/event-stream",
           schema: { type: "string" },
         },
@@ -87,8 +93,8 @@ export function liveRoutes(context: Context): readonly Route[] {
       roles: ROLES,
       path: "/v1/doctor",
       id: "doctor",
-      summary: "Which faults an acknowledged claim survives on this store",
-      answers: { 200: { description: "The doctor's findings.", schema: DIAGNOSIS_SCHEMA } },
+      summary: "Read which faults an acknowledged claim survives on this store",
+      answers: { 200: { description: "The findings of the doctor.", schema: DIAGNOSIS_SCHEMA } },
       handle: async () => ({ status: 200, body: await doctor() }),
     },
   ];

@@ -1,53 +1,53 @@
 /**
- * The connections of the gateway's clients: how many there may be, what runs on each, which of them keeps the gateway
- * waiting, and how they end when the server stops.
+ * The connections of the gateway's clients: it limits their number, tracks the requests on each, closes connections
+ * whose client stalls, and drains them when the server stops.
  *
- * Node limits how long a head may take. What comes after it is limited here: a socket on which nothing moved for
- * `bodyTimeoutMs` is closed if it is the client that has to move.
+ * Node limits how long the headers may take. This file limits the rest: it closes a socket that was idle for
+ * `bodyTimeoutMs` if the gateway is waiting for the client.
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { BlockList, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { clientNetwork, isListed } from "../client-network.ts";
-import { answerFailure, stalled } from "./failure.ts";
-import { failBody } from "./request-body.ts";
+import { failBody } from "./forwarded-body.ts";
+import { answerFailure, requestTimeoutError } from "./gateway-errors.ts";
 
 export interface ConnectionLimits {
   readonly maxConnections: number;
   readonly maxPerAddress: number;
   readonly bodyTimeoutMs: number;
-  /** Proxies: the connections of many clients come from their addresses. */
+  /** Proxies, from whose addresses the connections of many clients come. */
   readonly trusted: BlockList;
 }
 
 export interface Connections {
-  /** Counts the connections that the server accepts and closes those that are one too many, or stall. */
+  /** Counts the connections that the server accepts, and closes those that exceed a limit or stall. */
   watch(server: Server): void;
-  /** The same for a server that is handed connections which were accepted, and counted, by another. */
-  watchHandedOn(server: Server): void;
-  /** To be told of every request before it is answered. */
+  /** The same for a server that takes over connections which another server accepted and counted. */
+  watchHandedOver(server: Server): void;
+  /** Call for every request, before it is answered. */
   begin(req: IncomingMessage, res: ServerResponse): void;
   isBusy(socket: Duplex): boolean;
-  /** What comes behind this request on its connection cannot be told from it: nothing more is taken from there. */
+  /** Refuses all further requests on this connection, because the end of this request is not certain. */
   distrust(req: IncomingMessage, res: ServerResponse): void;
   isDistrusted(socket: Duplex): boolean;
-  /** Calls `then` once everything that was asked on this connection has been answered; not if it closes before. */
+  /** Calls `then` once all requests on this connection are answered; never if the connection closes before. */
   afterAnswers(socket: Duplex, then: () => void): void;
-  /** Takes nothing new; resolves when the last connection of `server` is closed, which is after `drainMs` at the latest. */
+  /** Accepts nothing new. Resolves when the last connection of `server` is closed, after `drainMs` at the latest. */
   close(server: Server, drainMs: number): Promise<void>;
 }
 
-interface Exchange {
+interface ClientExchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
 }
 
-/** How long a client that was answered before it had sent everything may go on sending, to read the answer meanwhile. */
+/** How long a client that was answered early may continue to send its body, so that it can read the response. */
 const LINGER_MS = 2_000;
 
 export function createConnections(limits: ConnectionLimits): Connections {
   const { maxConnections, maxPerAddress, bodyTimeoutMs, trusted } = limits;
-  const running = new Map<Duplex, Set<Exchange>>();
+  const running = new Map<Duplex, Set<ClientExchange>>();
   const waiting = new WeakMap<Duplex, () => void>();
   const accepted = new Set<Socket>();
   const distrusted = new WeakSet<Duplex>();
@@ -69,7 +69,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
     if (count > maxPerAddress) socket.destroy();
   }
 
-  function track(socket: Duplex): Set<Exchange> {
+  function track(socket: Duplex): Set<ClientExchange> {
     let exchanges = running.get(socket);
     if (exchanges === undefined) {
       exchanges = new Set();
@@ -79,7 +79,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
     return exchanges;
   }
 
-  /** A process that was busy for as long finds its timers due before it has read what came meanwhile: it looks again. */
+  /** After a busy phase, timers fire before the process has read waiting data. So it checks again before it acts. */
   function onTimeout(socket: Socket): void {
     const { bytesRead } = socket;
     setImmediate(() => {
@@ -93,21 +93,21 @@ export function createConnections(limits: ConnectionLimits): Connections {
     const exchanges = [...(running.get(socket) ?? [])];
     const sending = exchanges.find(({ req }) => owesBody(req));
     if (sending !== undefined && !sending.res.headersSent) {
-      const error = stalled();
-      // What is on its way to the service fails there, and its key with it.
+      const error = requestTimeoutError();
+      // If the body is being forwarded, this fails the request to the service, and with it the key.
       if (!failBody(sending.req, error)) answerFailure(sending.res, error);
     } else if (sending !== undefined || exchanges.length === 0 || socket.writableLength > 0) socket.destroy();
-    // It waits for us, or for the service, which has limits of its own.
+    // The client waits for the gateway, or for the service, which has its own timeout.
     else socket.setTimeout(bodyTimeoutMs);
   }
 
-  function end(socket: Duplex, exchange: Exchange): void {
+  function end(socket: Duplex, exchange: ClientExchange): void {
     const exchanges = running.get(socket);
     if (exchanges === undefined) return;
     exchanges.delete(exchange);
     if (!exchange.req.complete) lingerAfter(exchange);
     if (exchanges.size > 0) return;
-    // What was answered has left: the other side closes first where it was told to.
+    // The response has been sent. The client closes first if it got `Connection: close`.
     if (isClosing) socket.end();
     waiting.get(socket)?.();
     waiting.delete(socket);
@@ -127,9 +127,9 @@ export function createConnections(limits: ConnectionLimits): Connections {
       watchStalls(server);
     },
 
-    watchHandedOn(server) {
+    watchHandedOver(server) {
       watchStalls(server);
-      // Node looks for late heads only on a server that listens.
+      // Node checks for late headers only on a server that listens.
       server.emit("listening");
     },
 
@@ -168,18 +168,18 @@ export function createConnections(limits: ConnectionLimits): Connections {
   };
 }
 
-/** Whether the client has to send more. Not while it is we who do not read on: then node's buffer is full. */
+/** Whether the gateway waits for more of the body. If node's buffer is full, it is the gateway that does not read. */
 function owesBody(req: IncomingMessage): boolean {
   return !req.complete && req.readableLength < req.readableHighWaterMark;
 }
 
-/** A connection that is closed while its client still sends loses the answer; one that stays open is never done. */
-function lingerAfter({ req }: Exchange): void {
+/** Closing at once, while the client still sends, would lose the response; never closing would keep the connection forever. */
+function lingerAfter({ req }: ClientExchange): void {
   const { socket } = req;
   const late = setTimeout(() => socket.destroy(), LINGER_MS);
   late.unref();
   req.once("end", () => clearTimeout(late));
-  // Node emits no "close" for a request that was answered. Without one, the layer would wait for its body for ever.
+  // Node emits no "close" for a request that was answered. Without it, the layer would wait for the body forever.
   socket.once("close", () => {
     clearTimeout(late);
     req.destroy();

@@ -1,15 +1,14 @@
 /**
- * What the head of a request must be before anything else is decided by it. Node's parser has refused most of what two
- * programs could read differently; this refuses the rest, so that the request that is judged is the one that is sent on.
+ * Checks the head of a request before any other decision. Node's parser refuses most requests that two programs could
+ * read differently; this refuses the rest, so that the gateway and the service see the same request.
  */
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { NevertwiceError } from "nevertwice";
 import type { ServerConfig } from "../config.ts";
-import { isLoopback, LOOPBACK } from "../gatekeeper.ts";
-import { countLines, parseHost } from "../host-header.ts";
+import { countLines, isLoopback, LOOPBACK_NAMES, parseHost } from "../host-header.ts";
 
-/** Node drops what is beyond its own limit without a word, so that limit must be higher than this one. */
+/** Node silently drops lines beyond its own limit, so that limit must be higher than this one. */
 export const MAX_HEADER_LINES = 256;
 
 /** Throws `request-invalid`. */
@@ -19,7 +18,7 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
   if (rawHeaders.length > 2 * MAX_HEADER_LINES) throw invalid(`more than ${MAX_HEADER_LINES} header lines`);
   const hosts = countLines(rawHeaders, "host");
   if (hosts > 1 || (hosts === 0 && httpVersion !== "1.0")) throw invalid(`${hosts} Host headers`);
-  if (hosts === 1 && parseHost(headers.host ?? "") === undefined) throw invalid("a Host that is no host");
+  if (hosts === 1 && parseHost(headers.host ?? "") === undefined) throw invalid("an invalid Host header");
   checkFraming(rawHeaders, headers["transfer-encoding"], httpVersion);
 }
 
@@ -31,8 +30,8 @@ function checkFraming(
   const lengths = countLines(rawHeaders, "content-length");
   const encodings = countLines(rawHeaders, "transfer-encoding");
   if (lengths > 1 || encodings > 1 || (lengths > 0 && encodings > 0))
-    throw invalid("more than one header that says how long its body is");
-  // Any other coding would be taken off on the way, and the service would get a body that was encoded without saying so.
+    throw invalid("more than one header for the length of its body");
+  // Another coding would be lost on the way: the service would get an encoded body without its Transfer-Encoding.
   if (encodings === 1 && encoding?.toLowerCase() !== "chunked")
     throw invalid("a Transfer-Encoding other than chunked");
   if (encodings === 1 && httpVersion === "1.0")
@@ -44,21 +43,22 @@ function invalid(what: string): NevertwiceError {
 }
 
 /**
- * A page of a stranger can have its own name point at this machine, and so reach what listens for this machine alone.
- * A listener for others is called by names that only the service knows.
+ * Checks the Host header of a gateway that listens on loopback: otherwise a page of another site could have its own name
+ * resolve to this machine and reach it. A gateway for other machines accepts all names, since only the service knows
+ * them.
  */
 export function checkHostName(
   config: Pick<ServerConfig, "gatewayListen" | "allowHost">,
 ): (req: IncomingMessage) => void {
   const { gatewayListen, allowHost } = config;
   if (!isLoopback(gatewayListen.host)) return () => {};
-  const allowed = new Set([...LOOPBACK, ...allowHost.map((host) => host.toLowerCase())]);
+  const allowed = new Set([...LOOPBACK_NAMES, ...allowHost.map((host) => host.toLowerCase())]);
   if (isIP(gatewayListen.host) === 4) allowed.add(gatewayListen.host);
   return ({ headers }) => {
     if (allowed.has(parseHost(headers.host ?? "")?.name ?? "")) return;
     throw new NevertwiceError(
       "not-authorized",
-      "the Host of the request is not a name of this gateway; start it with --allow-host NAME if it is.",
+      "the Host header does not name this gateway; if the name is right, start the server with --allow-host NAME.",
     );
   };
 }

@@ -1,12 +1,12 @@
 /**
- * The header lines that go through the gateway: what belongs to one connection stays on it, what a client must not say
- * is taken away, and what a proxy adds is added. Lines are name and value in turn, as node has them and takes them.
+ * The header lines that the gateway forwards. It removes headers of one connection and headers that clients must not
+ * set, and adds the headers of a proxy. Lines are an array of name, value, name, value, as in node's `rawHeaders`.
  */
 import type { IncomingMessage } from "node:http";
 import type { BlockList } from "node:net";
 import { isListed, plainAddress } from "../client-network.ts";
 
-/** Of one connection only (RFC 9110, 7.6.1, and what came before it). */
+/** Headers of one connection only (RFC 9110, 7.6.1, and earlier RFCs). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
@@ -19,10 +19,10 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   "http2-settings",
 ]);
 
-/** What the gateway alone says to the service. */
-const OURS: ReadonlySet<string> = new Set(["nevertwice-fence"]);
+/** Headers that only the gateway may send to the service. */
+const SET_BY_GATEWAY: ReadonlySet<string> = new Set(["nevertwice-fence"]);
 
-/** Set by the gateway itself; what a trusted proxy said stands before it. */
+/** Headers that the gateway sets itself; it appends to the values of a trusted proxy. */
 const REWRITTEN: ReadonlySet<string> = new Set([
   "forwarded",
   "x-forwarded-for",
@@ -32,10 +32,10 @@ const REWRITTEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Headers by which proxies tell a service who calls, how, and what for. A service believes them, so a client must not
- * send them: they would name another path or method than the one that was judged, or another caller.
+ * Headers by which proxies tell a service the caller, the protocol, the path or the method of a request. Services trust
+ * them, so a client must not send them: they could name another path, method or caller than the gateway checked.
  */
-const SAID_BY_PROXIES: readonly RegExp[] = [
+const PROXY_HEADERS: readonly RegExp[] = [
   /^(x-)?forwarded(-|$)/,
   /^x-(original|rewrite|envoy-original|ms-client-principal)(-|$)/,
   /^x-(http-)?method(-override)?$/,
@@ -46,7 +46,7 @@ const SAID_BY_PROXIES: readonly RegExp[] = [
   /^front-end-https$/,
 ];
 
-/** Nobody may have these taken away by naming them in Connection: the message would mean something else. */
+/** A client cannot remove these by naming them in `Connection`, because the request would get another meaning. */
 const NEEDED: ReadonlySet<string> = new Set([
   "host",
   "content-length",
@@ -57,10 +57,10 @@ const NEEDED: ReadonlySet<string> = new Set([
   "idempotency-key",
 ]);
 
-/** Fields that say how a message is read; in a trailer they come too late. */
+/** Headers that affect how a message is read, and so must not be trailers. */
 const NEVER_TRAILED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
-  ...OURS,
+  ...SET_BY_GATEWAY,
   ...REWRITTEN,
   ...NEEDED,
   "content-range",
@@ -71,31 +71,31 @@ const NEVER_TRAILED: ReadonlySet<string> = new Set([
 
 const VIA = "1.1 nevertwice";
 
-export interface RequestLinesHow {
-  /** Undefined: the client's own. */
+export interface RequestLinesOptions {
+  /** The Host header to send; undefined sends the client's. */
   readonly host: string | undefined;
-  /** From where forwarding headers are believed. */
+  /** Proxies whose forwarding headers are trusted. */
   readonly trusted: BlockList;
-  /** Further names that Connection cannot take away, in lower case. */
+  /** Further headers that `Connection` cannot remove, in lower case. */
   readonly kept: ReadonlySet<string>;
-  /** Of the attempt, if the request has one. */
+  /** The fence of the attempt, if the request has a key. */
   readonly fence: number | undefined;
 }
 
-/** The lines of a request as the service gets them. The dispatcher adds the headers that frame the body. */
-export function requestLines(req: IncomingMessage, how: RequestLinesHow): string[] {
+/** The header lines that the service gets. The dispatcher adds the headers that frame the body. */
+export function requestLines(req: IncomingMessage, how: RequestLinesOptions): string[] {
   const { rawHeaders } = req;
-  const named = namedInConnection(req.headers.connection);
+  const named = connectionNames(req.headers.connection);
   const isTrusted = isListed(how.trusted, req.socket.remoteAddress);
   const lines: string[] = [];
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
     const lower = name.toLowerCase();
-    if (HOP_BY_HOP.has(lower) || OURS.has(lower) || REWRITTEN.has(lower) || isHandledHere(lower)) continue;
-    // Services of the CGI family cannot tell `_` from `-`: such a name may be the twin of any other.
-    if (lower.includes("_")) continue;
-    if (!isTrusted && !how.kept.has(lower) && SAID_BY_PROXIES.some((pattern) => pattern.test(lower)))
+    if (HOP_BY_HOP.has(lower) || SET_BY_GATEWAY.has(lower) || REWRITTEN.has(lower) || isHandledHere(lower))
       continue;
+    // CGI-style services do not distinguish `_` from `-`: such a name could stand for another header.
+    if (lower.includes("_")) continue;
+    if (!isTrusted && !how.kept.has(lower) && PROXY_HEADERS.some((pattern) => pattern.test(lower))) continue;
     if (lower === "host" && how.host !== undefined) continue;
     if (named?.has(lower) && !NEEDED.has(lower) && !how.kept.has(lower)) continue;
     lines.push(name, rawHeaders[i + 1] as string);
@@ -106,38 +106,38 @@ export function requestLines(req: IncomingMessage, how: RequestLinesHow): string
   return lines;
 }
 
-/** The gateway answers `Expect` itself, frames the body anew, and sends no trailers with a request. */
+/** The gateway answers `Expect` itself, frames the body again, and forwards no request trailers. */
 function isHandledHere(lower: string): boolean {
   return lower === "expect" || lower === "content-length" || lower === "trailer";
 }
 
-/** The lines of an answer as the client gets them; without its trailers' names unless it can have trailers. */
+/** The header lines that the client gets, without `Trailer` if it cannot receive trailers. */
 export function responseLines(
   rawHeaders: readonly string[],
   canTrail: boolean,
   hasNoBody: boolean,
 ): string[] {
-  const named = namedInConnection(valueIn(rawHeaders, "connection"));
+  const named = connectionNames(headerValue(rawHeaders, "connection"));
   const lines: string[] = [];
   let disposition: string | undefined;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
     const lower = name.toLowerCase();
-    // Node would send a head with an Expect at once, although the layer holds the answer back.
+    // Node sends a head with `Expect` at once, although the layer holds the response back.
     if (HOP_BY_HOP.has(lower) || lower === "via" || lower === "expect") continue;
     if (lower === "trailer" && !canTrail) continue;
     if (lower === "content-length" && hasNoBody) continue;
     if (named?.has(lower) && !NEEDED.has(lower)) continue;
-    // Behind a Content-Length node reads its bytes as UTF-8.
+    // After a Content-Length line node would encode its bytes as UTF-8, so it goes first.
     if (lower === "content-disposition" && disposition === undefined)
       disposition = rawHeaders[i + 1] as string;
     else lines.push(name, rawHeaders[i + 1] as string);
   }
-  lines.push("Via", appended(valueIn(rawHeaders, "via"), VIA));
+  lines.push("Via", appendValue(headerValue(rawHeaders, "via"), VIA));
   return disposition === undefined ? lines : ["Content-Disposition", disposition, ...lines];
 }
 
-/** Trailers in pairs, without what would change how the message is read. */
+/** Trailers as pairs, without those that would change how the message is read. */
 export function trailerPairs(rawTrailers: readonly string[]): [string, string][] {
   const pairs: [string, string][] = [];
   for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
@@ -147,36 +147,36 @@ export function trailerPairs(rawTrailers: readonly string[]): [string, string][]
   return pairs;
 }
 
-/** What others said before is told on only if they are believed: else a client could name any address as its own. */
+/** Forwards the values of earlier proxies only if they are trusted, else a client could claim any address. */
 function addForwarding(lines: string[], { headers, socket }: IncomingMessage, isTrusted: boolean): void {
   const address = plainAddress(socket.remoteAddress ?? "unknown");
   const proto = "encrypted" in socket ? "https" : "http";
   const before = isTrusted ? headers : {};
   const said = (name: string): string | undefined => [before[name] ?? []].flat().join(", ") || undefined;
-  lines.push("X-Forwarded-For", appended(said("x-forwarded-for"), address));
+  lines.push("X-Forwarded-For", appendValue(said("x-forwarded-for"), address));
   lines.push("X-Forwarded-Proto", said("x-forwarded-proto") ?? proto);
   const host = said("x-forwarded-host") ?? headers.host;
   if (host !== undefined) lines.push("X-Forwarded-Host", host);
   const node = address.includes(":") ? `"[${address}]"` : address;
   const quoted = headers.host === undefined ? "" : `;host="${headers.host}"`;
-  lines.push("Forwarded", appended(said("forwarded"), `for=${node}${quoted};proto=${proto}`));
-  lines.push("Via", appended(headers.via, VIA));
+  lines.push("Forwarded", appendValue(said("forwarded"), `for=${node}${quoted};proto=${proto}`));
+  lines.push("Via", appendValue(headers.via, VIA));
 }
 
-function appended(before: string | undefined, more: string): string {
+function appendValue(before: string | undefined, more: string): string {
   return before === undefined ? more : `${before}, ${more}`;
 }
 
-function namedInConnection(connection: string | undefined): ReadonlySet<string> | undefined {
+function connectionNames(connection: string | undefined): ReadonlySet<string> | undefined {
   if (connection === undefined || connection.toLowerCase() === "keep-alive") return undefined;
   return new Set(connection.split(",").map((name) => name.trim().toLowerCase()));
 }
 
-/** All lines of this name, joined. */
-export function valueIn(lines: readonly string[], name: string): string | undefined {
+/** The values of all lines with this name, joined by commas. */
+export function headerValue(lines: readonly string[], name: string): string | undefined {
   let value: string | undefined;
   for (let i = 0; i + 1 < lines.length; i += 2)
     if (lines[i]?.length === name.length && lines[i]?.toLowerCase() === name)
-      value = appended(value, lines[i + 1] as string);
+      value = appendValue(value, lines[i + 1] as string);
   return value;
 }

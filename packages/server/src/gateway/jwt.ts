@@ -1,14 +1,14 @@
 /**
- * JSON Web Tokens as proof of who a caller is. `jose` verifies the signature, the times, issuer and audience. The kind of
- * key decides which algorithms count, never the token.
+ * Verifies JSON Web Tokens. `jose` checks the signature, the times, the issuer and the audience. The type of the key
+ * decides which algorithms are allowed, never the token.
  */
 import { createPublicKey, type KeyObject, webcrypto } from "node:crypto";
 import { jwtVerify } from "jose";
 
-/** A key that tokens are verified with. */
+/** A key that verifies tokens. */
 export interface JwtKey {
   readonly algorithms: readonly string[];
-  /** The key for one of these algorithms. It is imported once. */
+  /** The key for one of these algorithms, imported once. */
   keyFor(algorithm: string): KeyObject | Promise<webcrypto.CryptoKey>;
 }
 
@@ -18,15 +18,15 @@ export interface JwtRules {
   readonly audience?: string | undefined;
 }
 
-/** How far clocks may differ. */
+/** How far the clocks of issuer and gateway may differ. */
 const CLOCK_TOLERANCE_SECONDS = 30;
-/** Longer texts are refused before anything in them is read. */
+/** Longer tokens are refused without parsing them. */
 const MAX_TOKEN_LENGTH = 16_384;
 const MIN_RSA_BITS = 2_048;
 
 const SECRET_ALGORITHMS = ["HS256", "HS384", "HS512"] as const;
 
-/** By the kind of key. `EdDSA` and `Ed25519` are two names of one algorithm. */
+/** The allowed algorithms by key type. `EdDSA` and `Ed25519` are two names of one algorithm. */
 const PUBLIC_ALGORITHMS: ReadonlyMap<string, readonly string[]> = new Map([
   ["rsa", ["RS256", "RS384", "RS512"]],
   ["ec:prime256v1", ["ES256"]],
@@ -52,12 +52,12 @@ function importSecret(secret: string, algorithm: string): Promise<webcrypto.Cryp
   return webcrypto.subtle.importKey("raw", Buffer.from(secret), how, false, ["verify"]);
 }
 
-/** Reads a public key or a certificate in PEM. Throws if it is neither, or of a kind that verifies no tokens. */
+/** Reads a public key or a certificate in PEM. Throws if it is neither, or has a type that cannot verify tokens. */
 export function publicKey(pem: string): JwtKey {
   const key = createPublicKey(pem);
   const { asymmetricKeyType: type = "", asymmetricKeyDetails: details } = key;
   const algorithms = PUBLIC_ALGORITHMS.get(type === "ec" ? `ec:${details?.namedCurve}` : type);
-  if (algorithms === undefined) throw new Error(`a key of type ${type} signs no tokens`);
+  if (algorithms === undefined) throw new Error(`keys of type ${type} are not supported`);
   if (type === "rsa" && (details?.modulusLength ?? 0) < MIN_RSA_BITS)
     throw new Error(`an RSA key needs ${MIN_RSA_BITS} bits or more`);
   return { algorithms, keyFor: () => key };
@@ -81,7 +81,7 @@ export async function verifiedPayload(
       ...(issuer !== undefined && { issuer }),
       ...(audience !== undefined && { audience }),
     });
-    // `crit` names extensions that must be understood. The gateway uses none, those that jose knows included.
+    // `crit` lists extensions that a verifier must understand. The gateway accepts none, even those that jose knows.
     if (protectedHeader.crit !== undefined) return undefined;
   } catch {
     return undefined;

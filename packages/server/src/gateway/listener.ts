@@ -1,4 +1,4 @@
-/** The gateway's listeners and node's own limits on them: how long a head may take, and how large it may be. */
+/** Creates the HTTP servers of the gateway, with node's limits for the time and size of request headers. */
 import { readFileSync } from "node:fs";
 import { createServer, type Server, type ServerOptions } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -7,19 +7,19 @@ import { MAX_HEADER_LINES } from "./head-check.ts";
 
 type ListenerConfig = Pick<ServerConfig, "headTimeout" | "tlsCert" | "tlsKey" | "gatewayClientCa">;
 
-/** Node looks for late heads at intervals. */
+/** Node checks for late headers at intervals: this often within the timeout. */
 const CHECKS = 4;
-const LEAST_INTERVAL_MS = 50;
+const MIN_INTERVAL_MS = 50;
 
 export function createListener(config: ListenerConfig): Server {
   const { tlsCert, tlsKey, gatewayClientCa, headTimeout } = config;
   if (tlsCert === undefined || tlsKey === undefined) return createPlainListener(config);
   const server = createTlsServer({
-    ...limitsOf(config),
+    ...listenerLimits(config),
     handshakeTimeout: headTimeout,
     cert: readFileSync(tlsCert),
     key: readFileSync(tlsKey),
-    // A client without one is let in where no rule asks for it.
+    // A client without a certificate may connect; only rules with a certificate scope refuse it.
     ...(gatewayClientCa !== undefined && {
       ca: readFileSync(gatewayClientCa),
       requestCert: true,
@@ -30,20 +30,20 @@ export function createListener(config: ListenerConfig): Server {
 }
 
 export function createPlainListener(config: ListenerConfig): Server {
-  return withHeaderLimit(createServer(limitsOf(config)));
+  return withHeaderLimit(createServer(listenerLimits(config)));
 }
 
-function limitsOf({ headTimeout }: ListenerConfig): ServerOptions {
+function listenerLimits({ headTimeout }: ListenerConfig): ServerOptions {
   return {
     headersTimeout: headTimeout,
-    // How long a whole request may take is the service's to say; how long it may pause is not node's to count.
+    // The service decides how long a whole request may take; `connections.ts` limits pauses.
     requestTimeout: 0,
-    connectionsCheckingInterval: Math.max(LEAST_INTERVAL_MS, Math.ceil(headTimeout / CHECKS)),
+    connectionsCheckingInterval: Math.max(MIN_INTERVAL_MS, Math.ceil(headTimeout / CHECKS)),
     insecureHTTPParser: false,
   };
 }
 
-/** One more than is allowed, so that it can be told that there were too many. */
+/** One line more than allowed, so that `checkHead` can see that there were too many. */
 function withHeaderLimit(server: Server): Server {
   server.maxHeadersCount = MAX_HEADER_LINES + 1;
   return server;

@@ -1,47 +1,46 @@
 /**
- * Sends a request on to the service and its answer back, both as they come. It sends a request once and never again.
+ * Forwards a request to the service and streams the response back. It sends a request once and never retries it.
  *
- * `forward` resolves when the answer was given on its way whole, and rejects if it could not be: with
- * `upstream-unreachable` if nothing has left, with `upstream-lost` if something has. What was begun of the answer is
- * then the caller's to cut off.
+ * `forward` resolves when the whole response was written, and rejects otherwise: with `upstream-unreachable` if nothing
+ * was sent, with `upstream-lost` if something was. If the response has started by then, the caller has to close it.
  *
- * Connections, framing and parsing are undici's. It never writes more or less of a body than its length says, gives a
- * connection that has said something unasked no new request, and looks once more whether an idle one was closed.
+ * undici handles connections, framing and parsing. It never writes more or less of a body than its length says, sends no
+ * new request on a connection with unexpected data, and checks once more whether an idle connection was closed.
  */
 import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { request as tlsRequest } from "node:https";
 import { type BlockList, isIP } from "node:net";
 import { buildConnector, type Dispatcher, Pool } from "undici";
-import { askForBody } from "./expectation.ts";
+import { createConnectionReuse } from "./connection-reuse.ts";
+import { askForBody } from "./expect-continue.ts";
+import { ForwardHandler } from "./forward-handler.ts";
+import { forwardedBody } from "./forwarded-body.ts";
 import { requestLines } from "./header-lines.ts";
-import { Passage } from "./passage.ts";
-import { requestBody } from "./request-body.ts";
-import { createReuse } from "./reuse.ts";
 
 export interface ProxyOptions {
   readonly upstream: string;
-  /** How long the service may take until it begins to answer, and between two pieces of its answer. */
+  /** How long the service may take to start its response, and between two chunks of it. */
   readonly timeoutMs: number;
-  /** How long an idle connection is kept for another request; 0 opens one for each request. */
+  /** How long an idle connection stays open for reuse; 0 opens a new one for each request. */
   readonly keepAliveMs: number;
   readonly maxConnections: number;
-  /** Whether the service sees the Host that the client called, or its own. */
+  /** The Host header that the service receives: the client's, or the host of `upstream`. */
   readonly host: "client" | "upstream";
   readonly trusted: BlockList;
-  /** Names of headers that Connection cannot take away, in lower case. */
+  /** Headers that `Connection` cannot remove, in lower case. */
   readonly kept: ReadonlySet<string>;
 }
 
-export interface ForwardHow {
-  /** Of the attempt. Such a request is carried to its end also if its client goes away. */
+export interface ForwardOptions {
+  /** The fence of the attempt. A request with a fence is completed even if its client disconnects. */
   readonly fence?: number | undefined;
-  /** Makes room for bytes of an answer that is held back; false if there is none. */
+  /** Reserves room for bytes of a response that is held back; false if there is none. */
   readonly hold?: ((bytes: number) => boolean) | undefined;
 }
 
 export interface ReverseProxy {
-  forward(req: IncomingMessage, res: ServerResponse, how?: ForwardHow): Promise<void>;
-  /** A request for a WebSocket on a connection of its own, which no other request ever uses. */
+  forward(req: IncomingMessage, res: ServerResponse, how?: ForwardOptions): Promise<void>;
+  /** A request for a WebSocket, on a new connection that no other request uses. */
   openTunnel(req: IncomingMessage): ClientRequest;
   close(): void;
 }
@@ -56,14 +55,14 @@ export function createProxy(options: ProxyOptions): ReverseProxy {
   const hostname = url.hostname.replace(/^\[|\]$/g, "");
   const base = url.pathname === "/" ? "" : url.pathname.replace(/\/$/, "");
   const host = options.host === "upstream" ? url.host : undefined;
-  // Else the certificate would be asked for, and checked, by the Host that a client made up.
+  // Otherwise the certificate would be requested and checked for the Host that a client sent.
   const servername = isIP(hostname) === 0 ? hostname : "";
   const connector = buildConnector({ timeout: Math.min(CONNECT_MS, timeoutMs) });
-  const reuse = createReuse();
+  const reuse = createConnectionReuse();
   const open = (keepAlive: boolean) =>
     new Pool(url.origin, {
       connections: maxConnections,
-      // 0 is undici's word for a connection a request.
+      // In undici, 0 means a new connection for each request.
       pipelining: keepAlive ? 1 : 0,
       keepAliveTimeout: Math.max(1, keepAliveMs),
       keepAliveMaxTimeout: Math.max(1, keepAliveMs),
@@ -77,13 +76,13 @@ export function createProxy(options: ProxyOptions): ReverseProxy {
     if (CLOSED_BY_SERVICE.has(code)) reuse.noteClosed();
   });
 
-  /** One that keeps connections open, but for a key's request only if that is safe, or if it has none to offer. */
+  /** The reusing pool. A request with a key uses it only if reuse is safe, or if it has no open connection yet. */
   function poolFor(fence: number | undefined): Pool {
     if (fence === undefined || reuse.isTrusted() || reusing.stats.connected === 0) return reusing;
     return fresh;
   }
 
-  const linesOf = (req: IncomingMessage, fence: number | undefined) =>
+  const headerLines = (req: IncomingMessage, fence: number | undefined) =>
     requestLines(req, { host, trusted, kept, fence });
 
   return {
@@ -96,11 +95,11 @@ export function createProxy(options: ProxyOptions): ReverseProxy {
           if (pool === reusing) reuse.noteIdle();
           resolve();
         };
-        const passage = new Passage({ req, res, timeoutMs, hold, resolve: onEnd, reject });
-        const { content, length } = requestBody(req);
-        const headers = linesOf(req, fence);
+        const passage = new ForwardHandler({ req, res, timeoutMs, hold, resolve: onEnd, reject });
+        const { content, length } = forwardedBody(req);
+        const headers = headerLines(req, fence);
         if (length !== undefined) headers.push("Content-Length", length);
-        // A constant name: else each Host would be another service to the dispatcher, and close the last one's connection.
+        // A constant server name: otherwise the dispatcher would treat each Host as another service and reconnect.
         const sent = { method, path: base + path, headers, body: content, servername: hostname };
         pool.dispatch(sent as Dispatcher.DispatchOptions, passage);
       });
@@ -118,7 +117,7 @@ export function createProxy(options: ProxyOptions): ReverseProxy {
         path: base + (req.url ?? "/"),
         headers: [
           ...(req.headers.host === undefined && host === undefined ? ["Host", url.host] : []),
-          ...linesOf(req, undefined),
+          ...headerLines(req, undefined),
           ...["Connection", "Upgrade", "Upgrade", "websocket"],
         ],
       });

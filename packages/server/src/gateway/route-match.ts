@@ -1,43 +1,43 @@
 /**
- * The rule that holds for a request, and the one form of its path that its key is kept under. The case of letters,
- * needless escapes and a trailing slash make no difference to a rule. A path that only some services would read as one
- * of a rule is refused: it would pass the gateway as one thing and reach the service as another.
+ * Finds the rule for a request, and the canonical form of its path that identifies its key. Case, needless escapes and a
+ * trailing slash make no difference. A path that only some services would read as the path of a rule is refused:
+ * otherwise a request could bypass its rule.
  */
-import type { GatewayRule } from "../gateway-rules.ts";
-import { readings, readPath, refused, type TargetPath } from "./target.ts";
+import type { GatewayRule } from "./gateway-rules.ts";
+import { readings, readPath, type TargetPath, unclearPath } from "./target-path.ts";
 
-export type Matching = Pick<GatewayRule, "path" | "methods">;
+export type RuleTarget = Pick<GatewayRule, "path" | "methods">;
 
 export interface Match<Rule> {
   readonly rule: Rule;
-  /** Path and query, spelt the same for every spelling of the path: the rule's own words, then the rest. */
+  /** Path and query in canonical form: the part that the rule names as the rule spells it, then the rest. */
   readonly identity: string;
 }
 
 export interface RouteMatcher<Rule> {
   /**
    * The first rule for this method and origin-form target; undefined if there is none. Throws `request-invalid` if the
-   * path has no one meaning.
+   * path is ambiguous.
    */
   find(method: string, target: string): Match<Rule> | undefined;
 }
 
 interface Pattern<Rule> {
   readonly rule: Rule;
-  /** As the rule spells them. */
+  /** The segments as the rule spells them. */
   readonly spelt: readonly string[];
-  /** In lower case and decoded, to be compared. */
+  /** The segments for comparison: decoded, in lower case. */
   readonly segments: readonly string[];
-  /** Whether it holds for everything below its path too. */
+  /** Whether the rule also applies to all paths below. */
   readonly isPrefix: boolean;
 }
 
-export function createRouteMatcher<Rule extends Matching>(rules: readonly Rule[]): RouteMatcher<Rule> {
+export function createRouteMatcher<Rule extends RuleTarget>(rules: readonly Rule[]): RouteMatcher<Rule> {
   const patterns = new Map<string, Pattern<Rule>[]>();
   for (const rule of rules)
     for (const method of rule.methods) {
       const known = patterns.get(method) ?? [];
-      patterns.set(method, [...known, patternOf(rule)]);
+      patterns.set(method, [...known, parsePattern(rule)]);
     }
 
   return {
@@ -50,22 +50,24 @@ export function createRouteMatcher<Rule extends Matching>(rules: readonly Rule[]
         if (fits(pattern, path.segments))
           return {
             rule: pattern.rule,
-            identity: identityOf(pattern, path) + (end === -1 ? "" : target.slice(end)),
+            identity: requestIdentity(pattern, path) + (end === -1 ? "" : target.slice(end)),
           };
         if (!path.isPlain && [...readings(path)].some((reading) => fits(pattern, reading)))
-          throw refused(`could also be read as ${pattern.rule.path}; send it in its plain form`);
+          throw unclearPath(
+            `could also be read as ${pattern.rule.path}; send it without escapes, parameters and empty segments`,
+          );
       }
       return undefined;
     },
   };
 }
 
-/** Throws `request-invalid` for a pattern that is no plain path itself. */
-export function patternOf<Rule extends Matching>(rule: Rule): Pattern<Rule> {
+/** Throws `request-invalid` if the path of the rule is ambiguous itself. */
+export function parsePattern<Rule extends RuleTarget>(rule: Rule): Pattern<Rule> {
   const isPrefix = rule.path.endsWith("/*");
   const { raw, segments } = readPath(isPrefix ? rule.path.slice(0, -2) : rule.path);
   if (segments.some((segment) => segment === "" || /[/\\;%]/.test(segment)))
-    throw refused("has an empty segment, or one with a slash, a semicolon or a percent sign in it");
+    throw unclearPath("has an empty segment, or one with a slash, a semicolon or a percent sign in it");
   return { rule, spelt: raw.slice(0, segments.length), segments, isPrefix };
 }
 
@@ -74,12 +76,12 @@ function fits({ segments, isPrefix }: Pattern<unknown>, path: readonly string[])
   return segments.every((segment, index) => segment === path[index]);
 }
 
-function identityOf({ spelt }: Pattern<unknown>, { raw, isPlain }: TargetPath): string {
+function requestIdentity({ spelt }: Pattern<unknown>, { raw, isPlain }: TargetPath): string {
   const rest = raw.slice(spelt.length).filter((segment) => segment !== "");
   return `/${[...spelt, ...(isPlain ? rest : rest.map(withoutNeedlessEscapes))].join("/")}`;
 }
 
-/** RFC 3986, 6.2.2: letters, digits and `-._~` mean the same escaped or not; so does the case of an escape. */
+/** RFC 3986, 6.2.2: letters, digits and `-._~` mean the same when escaped, and the case of an escape does not matter. */
 function withoutNeedlessEscapes(segment: string): string {
   return segment.replace(/%[0-9a-f]{2}/gi, (escaped) => {
     const character = String.fromCharCode(Number.parseInt(escaped.slice(1), 16));
@@ -88,10 +90,10 @@ function withoutNeedlessEscapes(segment: string): string {
 }
 
 /**
- * What a figure is labelled with instead of the operation of a guarded request, `POST /orders/ann@example.com`: the
- * method and the path of its rule, `POST /orders/*`. Other operations are their own label.
+ * Returns the label of an operation in metrics. For a guarded request (`POST /orders/ann@example.com`) it is the method
+ * and the path of the rule (`POST /orders/*`); for other operations it is the operation itself.
  */
-export function createRouteLabel(rules: readonly Matching[]): (operation: string) => string {
+export function createRouteLabel(rules: readonly RuleTarget[]): (operation: string) => string {
   const { find } = createRouteMatcher(rules);
   return (operation) => {
     const [, method, path] = /^([A-Z]+) (\/.*|sha256:[0-9a-f]{64})$/s.exec(operation) ?? [];
@@ -101,7 +103,7 @@ export function createRouteLabel(rules: readonly Matching[]): (operation: string
       const match = find(method, path);
       return match === undefined ? operation : `${method} ${match.rule.path}`;
     } catch {
-      // Not a path that the gateway lets through: an operation of the API that looks like one.
+      // The gateway refuses such a path, so this is an operation of the API that looks like one.
       return operation;
     }
   };

@@ -1,7 +1,7 @@
 /**
- * Who owns the keys of a request, derived once from what was authenticated. A scope says where its owner was read, under
- * which name and as which type, so that owners from different sources never share keys: `header:x-tenant:s:acme`,
- * `jwt:sub:n:42`. Credentials and long values appear as digests, since operators read scopes in lists.
+ * Derives the owner of the keys of a request from an authenticated header, token or certificate. A scope contains the
+ * source, the name and the type of its owner, so that owners from different sources never share keys:
+ * `header:x-tenant:s:acme`, `jwt:sub:n:42`. Credentials and long values are digests, since operators see scopes in lists.
  */
 import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -9,32 +9,32 @@ import type { IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
 import { compositeKey, NevertwiceError } from "nevertwice";
 import { ConfigError } from "../config-error.ts";
-import type { ScopeRule } from "../gateway-rules.ts";
-import { namesIn } from "./certificate-names.ts";
-import { type Owner, ownerIn } from "./claims.ts";
+import { certificateNames } from "./certificate-names.ts";
+import type { ScopeRule } from "./gateway-rules.ts";
 import { type JwtKey, publicKey, secretKey, verifiedPayload } from "./jwt.ts";
+import { type Owner, readOwner } from "./token-owner.ts";
 
 export type Scope = "anyone" | ((req: IncomingMessage) => string | Promise<string>);
 
 type Env = Readonly<Record<string, string | undefined>>;
 type JwtRule = Extract<ScopeRule, { readonly jwt: string }>;
 
-/** Header names that promise a secret. */
+/** Names of headers that probably contain a secret. */
 const SECRET_NAME = /auth|cookie|token|key|secret|session/i;
-/** In bytes. A part of an identity may have 1,024, and escaping can double a text. */
+/** A part of an identity may have 1,024 bytes, and escaping can double a text. */
 const MAX_TEXT_BYTES = 512;
 const MAX_NAME_BYTES = 200;
 const MIN_SECRET = 16;
 
-/** Reads the keys that the rule names; throws a `ConfigError` that says what is wrong with them. */
-export function scopeOf(rule: ScopeRule, env: Env = process.env, now: () => number = Date.now): Scope {
+/** Reads the verification key of a JWT rule. Throws a `ConfigError` if it is missing or invalid. */
+export function createScope(rule: ScopeRule, env: Env = process.env, now: () => number = Date.now): Scope {
   if (rule === "anyone") return rule;
   if ("certificate" in rule) return (req) => certificateScope(req, rule.certificate);
   checkName("header" in rule ? rule.header : rule.jwt);
   return "header" in rule ? (req) => headerScope(req, rule.header) : jwtScope(rule, env, now);
 }
 
-/** The header that a scope is read from, in lower case. */
+/** The header that contains the owner, in lower case. */
 export function scopeHeader(rule: ScopeRule): string | undefined {
   if (rule === "anyone" || "certificate" in rule) return undefined;
   return "header" in rule ? rule.header.toLowerCase() : "authorization";
@@ -42,7 +42,7 @@ export function scopeHeader(rule: ScopeRule): string | undefined {
 
 function headerScope(req: IncomingMessage, header: string): string {
   const name = header.toLowerCase();
-  // Node decodes a header's bytes as latin1: every byte is one character, so that no two values become one.
+  // Node decodes headers as latin1: each byte is one character, so different values stay different.
   const value = oneLine(req, name);
   if (value === undefined || value === "") throw unknownCaller(`the header ${header}`);
   const source = `header:${name}`;
@@ -51,17 +51,16 @@ function headerScope(req: IncomingMessage, header: string): string {
 }
 
 function jwtScope(rule: JwtRule, env: Env, now: () => number): (req: IncomingMessage) => Promise<string> {
-  const rules = { ...rule, key: keyIn(rule.key, env) };
+  const rules = { ...rule, key: readJwtKey(rule.key, env) };
   const source = `jwt:${segment(rule.jwt)}`;
   return async (req) => {
     const bearer = /^Bearer +(\S+)$/i.exec(oneLine(req, "authorization") ?? "")?.[1];
     const payload = bearer === undefined ? undefined : await verifiedPayload(bearer, rules, now());
-    if (payload === undefined)
-      throw unknownCaller("a signed token that is valid now, in Authorization: Bearer,");
-    const owner = ownerIn(payload, rule.jwt);
+    if (payload === undefined) throw unknownCaller("a valid signed token in `Authorization: Bearer`");
+    const owner = readOwner(payload, rule.jwt);
     if (owner === undefined)
       throw unknownCaller(
-        `a token whose claim ${rule.jwt} is a string that is not empty or an integer within 2^53, with no claim named twice,`,
+        `a token whose claim ${rule.jwt} is a non-empty string or an integer within 2^53, and that names no claim twice`,
       );
     return textScope(source, jwtText(source, owner));
   };
@@ -74,17 +73,17 @@ function jwtText(source: string, { type, value, issuer }: Owner): string {
 function certificateScope({ socket }: IncomingMessage, what: "subject" | "fingerprint"): string {
   const { authorized, getPeerX509Certificate } = socket as Partial<TLSSocket>;
   const certificate = authorized === true ? getPeerX509Certificate?.call(socket as TLSSocket) : undefined;
-  if (certificate === undefined) throw unknownCaller("a certificate of the client");
+  if (certificate === undefined) throw unknownCaller("a client certificate");
   const source = `certificate:${what}`;
   if (what === "fingerprint") return textScope(source, `${source}:sha256:${certificate.fingerprint256}`);
   const { subject, raw } = certificate;
-  if (!subject) throw unknownCaller("a certificate of the client with a subject");
-  // The digest tells names apart, the text is for people. Two authorities may both have an Alice.
-  const digest = hash("sha256", namesIn(raw), "base64url");
+  if (!subject) throw unknownCaller("a client certificate with a subject");
+  // The digest identifies the owner, the text is for people. Two authorities may both have issued an Alice.
+  const digest = hash("sha256", certificateNames(raw), "base64url");
   return textScope(source, `${source}:sha256:${digest}:${subject.replaceAll("\n", ", ")}`);
 }
 
-/** The service may believe the other one of two lines. */
+/** Refuses a header with two lines, because the service may read the other one. */
 function oneLine(req: IncomingMessage, name: string): string | undefined {
   const lines = req.headersDistinct[name];
   if (lines === undefined || lines.length <= 1) return lines?.[0];
@@ -95,19 +94,19 @@ function oneLine(req: IncomingMessage, name: string): string | undefined {
 }
 
 /**
- * Escaped as the API escapes the scope of an access token: an access token whose scope is one owner's cannot reach an
- * owner whose name goes on with the separator.
+ * Escapes the owner as the API escapes the scope of an access token. Otherwise an access token for one owner could also
+ * reach an owner whose name continues with the separator.
  */
 function textScope(source: string, text: string): string {
   return Buffer.byteLength(text) > MAX_TEXT_BYTES ? digestScope(source, text) : compositeKey(text).text;
 }
 
-/** No text that stands as it is has a digest and nothing else behind this mark. */
+/** Cannot collide with `textScope`, whose text after this prefix is never only a digest. */
 function digestScope(source: string, text: string): string {
   return compositeKey(`${source}:sha256:${hash("sha256", text, "base64url")}`).text;
 }
 
-/** A name of a claim or an issuer without the characters that end it. */
+/** Escapes the separators in the name of a claim or an issuer. */
 function segment(name: string): string {
   return name.replace(/[%:@]/g, (character) => encodeURIComponent(character));
 }
@@ -124,16 +123,16 @@ function checkName(name: string): void {
 function unknownCaller(wanted: string): NevertwiceError {
   return new NevertwiceError(
     "not-authenticated",
-    `a request with a key must say whose it is: ${wanted} is needed. Nothing was done.`,
+    `the gateway does not know the owner of the key: send ${wanted}. Nothing was done.`,
   );
 }
 
-function keyIn(source: string, env: Env): JwtKey {
+function readJwtKey(source: string, env: Env): JwtKey {
   if (!source.startsWith("env:")) {
     try {
       return publicKey(readFileSync(source, "utf8"));
     } catch (error) {
-      throw unreadable(source, error as Error);
+      throw unreadableKey(source, error as Error);
     }
   }
   const secret = env[source.slice("env:".length)] ?? "";
@@ -141,11 +140,11 @@ function keyIn(source: string, env: Env): JwtKey {
   throw new ConfigError(
     "the key of a scope from a token",
     source,
-    `the name of a variable that is set, to a secret of at least ${MIN_SECRET} characters`,
+    `the name of an environment variable with a secret of at least ${MIN_SECRET} characters`,
   );
 }
 
-function unreadable(file: string, cause: Error): ConfigError {
+function unreadableKey(file: string, cause: Error): ConfigError {
   const wanted = `a PEM file with a public key or certificate of RSA, an elliptic curve or Ed25519 (${cause.message}), or env:NAME`;
   return new ConfigError("the key of a scope from a token", file, wanted, { cause });
 }

@@ -1,4 +1,4 @@
-/** The built dashboard, read once: its page, and the files that the page names by their hash. */
+/** Reads the built dashboard into memory: its page, and the files that the page refers to by their hash. */
 import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, extname, join } from "node:path";
@@ -7,13 +7,13 @@ import { gzipSync } from "node:zlib";
 export interface Asset {
   readonly type: string;
   readonly bytes: Buffer;
-  /** Undefined where it would be no smaller. */
+  /** Undefined if compression does not make it smaller. */
   readonly gzipped: Buffer | undefined;
 }
 
 export interface Dashboard {
   readonly page: Asset;
-  /** By name, without the folder. */
+  /** By file name, without the folder. */
   readonly files: ReadonlyMap<string, Asset>;
 }
 
@@ -26,19 +26,19 @@ const TYPES: Readonly<Record<string, string>> = {
 
 const PACKAGE = dirname(createRequire(import.meta.url).resolve("@nevertwice/server/package.json"));
 
-/** Undefined if it was not built. */
+/** Undefined if the dashboard was not built. */
 export function readDashboard(folder = join(PACKAGE, "dist", "dashboard")): Dashboard | undefined {
   try {
     const names = readdirSync(join(folder, "assets"));
-    const files = names.map((name) => [name, assetOf(join(folder, "assets", name))] as const);
-    return { page: assetOf(join(folder, "index.html")), files: new Map(files) };
+    const files = names.map((name) => [name, readAsset(join(folder, "assets", name))] as const);
+    return { page: readAsset(join(folder, "index.html")), files: new Map(files) };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
 }
 
-function assetOf(path: string): Asset {
+function readAsset(path: string): Asset {
   const bytes = readFileSync(path);
   const gzipped = gzipSync(bytes);
   return {

@@ -1,4 +1,4 @@
-/** What people see in a browser: the dashboard, the pages of the errors, and the session behind them. */
+/** Serves the dashboard, the pages that explain error codes, and the session routes. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ERROR_CODES, NevertwiceError } from "nevertwice";
 import type { Context } from "../context.ts";
@@ -6,6 +6,7 @@ import type { Gatekeeper } from "../gatekeeper.ts";
 import { sendProblem } from "../problems.ts";
 import type { Sessions } from "../sessions.ts";
 import { type Asset, type Dashboard, readDashboard } from "./assets.ts";
+import { DASHBOARD_PAGES } from "./dashboard-pages.ts";
 import { registerSession } from "./session.ts";
 
 export interface PagesParts {
@@ -14,10 +15,7 @@ export interface PagesParts {
   readonly sessions: Sessions;
 }
 
-/** The dashboard's own addresses: the same page is behind each, and shows what its address says. */
-const PATHS = ["/", "/keys", "/keys/:id", "/unknown", "/holds", "/audit"];
-
-/** Nothing but the server's own files runs, is shown or is asked, and no other page may frame it. */
+/** Allows only files of this server, and forbids other pages to frame the dashboard. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -36,34 +34,30 @@ const HEADERS = {
   "cross-origin-resource-policy": "same-origin",
 };
 
-/** Their names change with their content. */
-const FOR_EVER = "public, max-age=31536000, immutable";
+/** For files whose names change with their content. */
+const IMMUTABLE = "public, max-age=31536000, immutable";
 
 export function registerPages(app: FastifyInstance, parts: PagesParts): void {
   registerSession(app, parts);
   const dashboard = readDashboard();
-  for (const path of PATHS) app.get(path, (request, reply) => sendPage(request, reply, dashboard));
+  for (const { path } of DASHBOARD_PAGES)
+    app.get(path, (request, reply) => sendPage(request, reply, dashboard));
   app.get<{ Params: { readonly code: string } }>("/errors/:code", (request, reply) => {
     if (Object.hasOwn(ERROR_CODES, request.params.code)) return sendPage(request, reply, dashboard);
-    return sendNotFound(request, reply, dashboard, "there is no error with this code.");
+    return sendNotFound(request, reply, dashboard, "no error has this code.");
   });
   app.get<{ Params: { readonly name: string } }>("/assets/:name", (request, reply) => {
     const asset = dashboard?.files.get(request.params.name);
     if (asset === undefined)
-      return sendProblem(reply, new NevertwiceError("not-found", "the dashboard has no such file."));
-    return send(request, reply.header("cache-control", FOR_EVER), asset);
+      return sendProblem(reply, new NevertwiceError("not-found", "the dashboard does not have this file."));
+    return send(request, reply.header("cache-control", IMMUTABLE), asset);
   });
   app.setNotFoundHandler((request, reply) =>
-    sendNotFound(
-      request,
-      reply,
-      dashboard,
-      "there is nothing at this address; /openapi.json says what there is.",
-    ),
+    sendNotFound(request, reply, dashboard, "this address does not exist; /openapi.json lists all routes."),
   );
 }
 
-/** A browser gets a page that says so, any other client a problem. */
+/** Sends a page to browsers, and a problem document to other clients. */
 function sendNotFound(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -85,7 +79,7 @@ function sendPage(
     return send(request, reply.header("cache-control", "no-cache"), dashboard.page);
   return sendProblem(
     reply,
-    new NevertwiceError("not-supported", "the dashboard was not built; `npm run build` builds it."),
+    new NevertwiceError("not-supported", "the dashboard is not built; run `npm run build`."),
   );
 }
 

@@ -1,45 +1,51 @@
-/** The dashboard's way in: an access token is shown once, and a cookie and a header stand for it from then on. */
+/** Signs a user in to the dashboard: the access token is sent once, then a cookie and a CSRF header replace it. */
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { isNevertwiceError, NevertwiceError } from "nevertwice";
 import type { Caller } from "../access.ts";
-import { MAX_SIGN_IN_BYTES, takingBody } from "../bodies.ts";
+import type { CallerJson, SessionJson } from "../api/api-json.ts";
+import { MAX_SIGN_IN_BYTES, takeBody } from "../bodies.ts";
 import { sendProblem } from "../problems.ts";
 import type { PagesParts } from "./pages.ts";
 
-/** Longer than any token is. */
+/** Longer than any valid token. */
 const MAX_TOKEN_LENGTH = 1_024;
 
 export function registerSession(app: FastifyInstance, { context, gatekeeper, sessions }: PagesParts): void {
   app.get("/session", (request, reply) =>
-    answered(reply, async () => {
-      const session = await sessions.sessionOf(request.headers);
-      if (session !== undefined) return { needed: true, caller: shown(session.caller), csrf: session.csrf };
+    sendSession(reply, async () => {
+      const session = await sessions.find(request.headers);
+      if (session !== undefined)
+        return { needed: true, caller: toCallerJson(session.caller), csrf: session.csrf };
       const needed = await context.access.isRequired();
-      return { needed, caller: needed ? null : shown(await gatekeeper.callerOf(request.raw)), csrf: null };
+      return {
+        needed,
+        caller: needed ? null : toCallerJson(await gatekeeper.authenticate(request.raw)),
+        csrf: null,
+      };
     }),
   );
 
-  app.post("/session", takingBody(MAX_SIGN_IN_BYTES), (request, reply) =>
-    answered(reply, async () => {
+  app.post("/session", takeBody(MAX_SIGN_IN_BYTES), (request, reply) =>
+    sendSession(reply, async () => {
       const opened = await gatekeeper.signIn(request.raw, tokenIn(request.body));
       if (opened === undefined)
-        throw new NevertwiceError("not-authenticated", "the access token is not known, or was revoked.");
+        throw new NevertwiceError("not-authenticated", "the access token is unknown or was revoked.");
       reply.header("set-cookie", opened.cookie);
-      return { needed: true, caller: shown(opened.session.caller), csrf: opened.session.csrf };
+      return { needed: true, caller: toCallerJson(opened.session.caller), csrf: opened.session.csrf };
     }),
   );
 
   app.delete("/session", (request, reply) =>
-    answered(reply, async () => {
-      // Asked for its header: no other page may end a session.
-      await sessions.callerOf(request.headers, false);
+    sendSession(reply, async () => {
+      // Checks the CSRF header: a page of another site must not end the session.
+      await sessions.findCaller(request.headers, false);
       reply.header("set-cookie", await sessions.close(request.headers));
       return { needed: await context.access.isRequired(), caller: null, csrf: null };
     }),
   );
 }
 
-async function answered(reply: FastifyReply, answer: () => Promise<object>): Promise<FastifyReply> {
+async function sendSession(reply: FastifyReply, answer: () => Promise<SessionJson>): Promise<FastifyReply> {
   try {
     return reply.send(await answer());
   } catch (error) {
@@ -48,7 +54,7 @@ async function answered(reply: FastifyReply, answer: () => Promise<object>): Pro
   }
 }
 
-function shown({ name, roles, namespace }: Caller): object {
+function toCallerJson({ name, roles, namespace }: Caller): CallerJson {
   return { name, roles, namespace };
 }
 

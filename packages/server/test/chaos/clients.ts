@@ -1,4 +1,4 @@
-/** Clients that know what a key is for: one for each piece of work, kept over all tries, sent to whichever server answers. */
+/** Clients that use keys correctly: one key for each piece of work and all its tries, sent to any server that answers. */
 import { randomUUID } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import type { Answer, Refusal, Story } from "./referee.ts";
@@ -6,13 +6,13 @@ import type { Answer, Refusal, Story } from "./referee.ts";
 export interface ClientsOptions {
   readonly urls: readonly string[];
   readonly count: number;
-  /** Nothing new is begun after it. */
+  /** No new work starts after this time. */
   readonly durationMs: number;
-  /** How long one piece of work may take from its first try to its answer. */
+  /** The longest time from the first try of a piece of work to its answer. */
   readonly patienceMs: number;
 }
 
-/** Some work is sent twice at once, as a double click does: to two servers. */
+/** Some work is sent to two servers at once, like a double click. */
 const DOUBLE_CLICKS = 0.25;
 const ONE_TRY_MS = 30_000;
 
@@ -61,7 +61,7 @@ async function send(url: string, key: string): Promise<Refusal | Answer> {
     const code = type.includes("json") ? (JSON.parse(text).code ?? "none") : "none";
     return { status, type, code, retryAfter: headers.get("retry-after") ?? undefined };
   } catch (error) {
-    // Whatever it is but a broken connection must be seen.
+    // Only a broken connection is expected; everything else must be reported.
     if (error instanceof SyntaxError)
       return { status: 1, type: "none", code: "unreadable", retryAfter: undefined };
     return { status: 0, type: "none", code: "none", retryAfter: undefined };

@@ -1,6 +1,6 @@
 /**
- * Judges what clients, servers and the service behind them noted while servers were killed. The service honours keys, so
- * a second try has no second effect; but it must not happen without a reason, and the only reason is a kill.
+ * Checks the records of clients, servers and the service while servers were killed. The service honours keys, so a second
+ * try has no second effect; but a second try must have a reason, and the only valid reason is a kill.
  *
  *   try 1 by a server ──── the server is killed ──── its lease ends ──── try 2 by another, with a higher fence
  */
@@ -8,7 +8,7 @@
 /** One request that reached the service. Times are of one monotonic clock. */
 export interface Try {
   readonly key: string;
-  /** Which start of which server sent it: `2.5` is the fifth start of the second. */
+  /** The start of the server that sent it: `2.5` is the fifth start of the second server. */
   readonly by: string;
   readonly at: number;
   readonly fence: number;
@@ -21,11 +21,11 @@ export interface Kill {
   readonly at: number;
 }
 
-/** What one client was told, over all its tries with one key. */
+/** The answers that one client got for one key, over all its tries. */
 export interface Story {
   readonly key: string;
   readonly refusals: readonly Refusal[];
-  /** Undefined if it gave up. */
+  /** Undefined if the client gave up. */
   readonly answer: Answer | undefined;
 }
 
@@ -58,7 +58,7 @@ export interface Verdict {
   readonly refusals: Readonly<Record<string, number>>;
 }
 
-/** Whoever was answered is answered the same for ever: a kill so much later cannot have undone it. */
+/** An answer never changes: a kill this much later cannot explain a second try. */
 const RECORDED_MS = 2_000;
 
 export function judge({ stories, tries, kills }: Notes): Verdict {
@@ -93,13 +93,13 @@ function answerProblems({ key, answer }: Story, tries: readonly Try[]): string[]
   return effects.has(answer.effect) ? [] : [`${key} was answered with the effect of another key`];
 }
 
-/** In the order of their fences, which is that of their claims: the service may hear of a killed server's try late. */
+/** Sorted by fence, which is the order of the claims: the service may receive the try of a killed server late. */
 function tryProblems(tries: readonly Try[], answeredAt: number, kills: readonly Kill[]): string[] {
   const inOrder = [...tries].sort((a, b) => a.fence - b.fence);
   return inOrder.flatMap((later, index) => {
     const earlier = inOrder[index - 1];
     if (earlier === undefined) return [];
-    // A start of a server ends once.
+    // Each start of a server ends once.
     const kill = kills.find(({ server }) => server === earlier.by);
     const isExplained = kill !== undefined && kill.at <= later.at && kill.at <= answeredAt + RECORDED_MS;
     return [
@@ -111,7 +111,7 @@ function tryProblems(tries: readonly Try[], answeredAt: number, kills: readonly 
   });
 }
 
-/** What a client may be told while servers are killed: come back later. */
+/** The refusals that a client may get while servers are killed: retry later. */
 const CLEAN: Readonly<Record<number, readonly string[]>> = {
   409: ["pending"],
   502: ["upstream-lost", "upstream-unreachable"],

@@ -1,4 +1,4 @@
-/** Copies of the built server, as their operator starts them, each killed and started again on its port. */
+/** Processes of the built server, which are killed and started again on the same port. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -8,22 +8,22 @@ import type { Kill } from "./referee.ts";
 const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
 export interface Copies {
-  /** The gateway of each. */
+  /** The URLs of the gateways. */
   readonly urls: readonly string[];
   readonly kills: readonly Kill[];
-  /** Servers that ended by themselves: none should. */
+  /** Servers that ended without a kill; there should be none. */
   readonly crashes: readonly string[];
-  /** Ends one as a crash would, and starts it again. */
+  /** Kills one server and starts it again. */
   restart(index: number): Promise<void>;
   end(): void;
 }
 
 export interface CopiesOptions {
   readonly count: number;
-  /** The store of each, which is the same but where a fault is planted. */
+  /** The store of each server: the same for all, except in the test that must fail. */
   store(index: number): string;
   readonly leaseMs: number;
-  /** Where the service is for this start of this server. */
+  /** The address of the service for this start of this server. */
   upstream(server: string): Promise<string>;
 }
 
@@ -78,7 +78,7 @@ export async function startCopies({ count, store, leaseMs, upstream }: CopiesOpt
     crashes,
     async restart(index) {
       const child = running[index];
-      // Noted before: what it has sent until now is explained, and nothing that another sends before.
+      // Recorded before the kill, so that it explains only tries after it.
       kills.push({ server: nameOf(index), at: performance.now() });
       child?.kill("SIGKILL");
       if (child?.exitCode === null && child.signalCode === null) await once(child, "exit");
@@ -88,7 +88,7 @@ export async function startCopies({ count, store, leaseMs, upstream }: CopiesOpt
   };
 }
 
-/** Resolves once it says that it is up; fails with what it said if it ends before. */
+/** Resolves once the server is up; rejects with its output if it ends before. */
 function up(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     let said = "";

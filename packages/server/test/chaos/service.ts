@@ -1,4 +1,4 @@
-/** The service behind the gateways: it honours keys, takes a moment for each effect, and notes every try. */
+/** The service behind the gateways: it honours keys, needs some time for each effect, and records every try. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout } from "node:timers/promises";
@@ -6,7 +6,7 @@ import type { Try } from "./referee.ts";
 
 export interface Service {
   readonly tries: readonly Try[];
-  /** An address of its own for each start of a server, by which its tries are known. */
+  /** A separate address for each start of a server, which identifies its tries. */
   address(server: string): Promise<string>;
   close(): void;
 }
@@ -20,7 +20,7 @@ export function startService(workMs: () => number): Service {
     const key = req.headers["idempotency-key"]?.toString() ?? "none";
     const at = performance.now();
     req.resume();
-    // Half of the moment before the effect and half after it: a kill may come between.
+    // Half of the time before the effect and half after it, so that a kill can happen in between.
     await setTimeout(workMs() / 2);
     const effect = effects.get(key) ?? effects.size + 1;
     effects.set(key, effect);

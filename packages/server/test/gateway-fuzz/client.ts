@@ -1,4 +1,4 @@
-/** A client that writes exactly what it is given, piece by piece, and keeps every byte that it is answered. */
+/** A client that writes exact bytes, piece by piece, and records every byte of the response. */
 import { connect } from "node:net";
 
 export interface Answered {
@@ -10,11 +10,11 @@ export interface Answered {
 export interface Exchange {
   readonly port: number;
   readonly pieces: readonly string[];
-  /** Whether nothing more can come though the connection is open, given what has come. Asked once all is written. */
+  /** Whether the received bytes show that nothing more can come, although the connection is open. Called once all is written. */
   isOver(bytes: string): boolean;
 }
 
-/** The gateway may wait for the rest of a broken request for as long as its limits allow; nobody needs to watch it. */
+/** The gateway may wait for the rest of a broken request up to its limits; the test does not wait for that. */
 const PATIENCE_MS = 2_000;
 
 export function exchange({ port, pieces, isOver }: Exchange): Promise<Answered> {

@@ -1,4 +1,4 @@
-/** A gateway process in front of a service, with nginx between them if wanted, that is started again after a crash. */
+/** A gateway process in front of a service, optionally with nginx between them, that is started again after a crash. */
 import type { TestContext } from "vitest";
 import { startNginx } from "../../../nevertwice/test/services/nginx.ts";
 import { installMissing } from "../../../nevertwice/test/services/packages.ts";
@@ -13,7 +13,7 @@ export interface FuzzStage {
   stop(): void;
 }
 
-/** Small, so that they are met, and short, so that a broken request does not keep its client waiting. */
+/** Small limits, so that cases reach them, and short timeouts, so that a broken request ends soon. */
 const SETTINGS = {
   upstreamTimeout: 1_000,
   headTimeout: 1_000,
@@ -23,7 +23,7 @@ const SETTINGS = {
   maxBufferedBytes: 8 * 1_048_576,
 };
 
-/** Paths that rules are about, as nginx reads them. */
+/** The paths of the rules, as nginx reads them. */
 const LOCATIONS = { payments: "^/payments(/|$)", orders: "^/orders/?$" };
 
 export async function startFuzzStage(upstreamPort: number): Promise<FuzzStage> {
@@ -41,11 +41,11 @@ export async function startFuzzStage(upstreamPort: number): Promise<FuzzStage> {
 export interface FuzzStageHow {
   readonly behind: Behind;
   readonly servicePort: number;
-  /** Of a nginx in between; false where the service says what nobody asked for. */
+  /** Whether nginx is in between; false if the service sends unexpected bytes. */
   readonly keepsConnections: boolean;
 }
 
-/** The same for one test, which is skipped where nginx is wanted and not installed. */
+/** The same for one test, which is skipped if it needs nginx and nginx is not installed. */
 export async function fuzzStageFor(context: TestContext, how: FuzzStageHow): Promise<FuzzStage> {
   const { behind, servicePort, keepsConnections } = how;
   let upstreamPort = servicePort;

@@ -1,14 +1,14 @@
-/** The built server with a gateway, in a process of its own: its crash must not be the test's. */
+/** The built server with a gateway, in a separate process, so that its crash does not end the test. */
 import type { ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { lineOf } from "../../src/settings.ts";
+import { tomlName } from "../../src/server-settings.ts";
 import { FOLDER, printed, start } from "../cli-process.ts";
 
 export interface GatewayProcess {
   readonly port: number;
   readonly apiUrl: string;
-  /** How it ended and what it said, if it is not running any more. */
+  /** How it ended and what it printed, if it is no longer running. */
   ended(): string | undefined;
   /** What it has logged as an error. */
   errors(): string;
@@ -50,7 +50,7 @@ export async function startGateway({
 }: GatewaySettings): Promise<GatewayProcess> {
   const file = join(FOLDER, `gateway-${++started}.toml`);
   const lines = Object.entries(settings).map(
-    ([name, value]) => `${lineOf(name)} = "${value}${name.endsWith("Timeout") ? "ms" : ""}"\n`,
+    ([name, value]) => `${tomlName(name)} = "${value}${name.endsWith("Timeout") ? "ms" : ""}"\n`,
   );
   writeFileSync(file, `upstream = "http://127.0.0.1:${upstreamPort}"\n${lines.join("")}${ROUTES}`);
   const addresses = ["--listen", "127.0.0.1:0", "--gateway-listen", "127.0.0.1:0"];

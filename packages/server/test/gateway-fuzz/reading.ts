@@ -17,7 +17,7 @@ export interface ReadRequest extends Message {
   readonly method: string;
   readonly target: string;
   readonly version: string;
-  /** Why it must be refused though everybody agrees where it ends. */
+  /** Why it must be refused although all programs agree where it ends. */
   readonly objection: string | undefined;
 }
 
@@ -145,7 +145,7 @@ function readAll<M extends Message>(
   return { messages, unfinished, malformed, offset };
 }
 
-/** Before a request line, parts of empty lines mean nothing to anybody. */
+/** Before a request line, parts of empty lines have no meaning. */
 function skipEmptyLines(bytes: string, offset: number): number {
   let from = offset;
   while (bytes[from] === "\r" || bytes[from] === "\n") from++;

@@ -1,4 +1,4 @@
-/** Requests and answers that once did harm, each under the name of what it must not do again. */
+/** Requests and responses that once caused a bug, each named after that bug. */
 import { randomUUID } from "node:crypto";
 import { lastRequest } from "./request-cases.ts";
 

@@ -1,4 +1,4 @@
-/** The judge of the gateway's fuzzer is shown what a broken gateway would do, and must object. */
+/** Tests that the judge of the gateway's fuzzer is shown what a broken gateway would do, and must object. */
 import { expect, test } from "vitest";
 import { pathReadings } from "./path-readings.ts";
 import { readRequests, readResponses } from "./reading.ts";

@@ -1,4 +1,4 @@
-/** Whether what the service got is what the clients sent and the gateway judged, and each answer its own client's. */
+/** Checks that the service got what the clients sent, and that each response went to its own client. */
 import { pathReadings, queryOf } from "./path-readings.ts";
 import {
   type Lines,
@@ -24,7 +24,7 @@ const ADDED = new Set(
   ),
 );
 const FORGEABLE = /^(forwarded|x-forwarded-.*|x-real-ip|nevertwice-fence|host)$/;
-/** Requests whose time is long over come to the service no more. */
+/** Requests that are much older than this no longer reach the service. */
 const REMEMBERED = 10_000;
 const WRITES = /^(POST|PATCH|PUT|DELETE)$/;
 
@@ -78,7 +78,7 @@ function differences(seen: ReadRequest, meant: ReadRequest): readonly string[] {
   ];
 }
 
-/** What got past a rule that requires a key. */
+/** Requests that bypassed a rule that requires a key. */
 function unguarded({ method, target, headers }: ReadRequest): readonly string[] {
   if (!WRITES.test(method)) return [];
   const readings = pathReadings(target);
@@ -120,7 +120,7 @@ export function answerProblems(
     const wanted = request === undefined ? undefined : caseOf(request.headers, request.target);
     return id === undefined || id === wanted ? [] : [`${wanted} got the answer to ${id}`];
   });
-  // Behind the last request that can be read nobody knows what is answered.
+  // After the last readable request, the expected responses are unknown.
   if (reading.malformed !== undefined && answers.length <= asked.length)
     problems.push(
       `a client cannot read its answer: ${reading.malformed} in ${JSON.stringify(bytes.slice(0, 600))}`,

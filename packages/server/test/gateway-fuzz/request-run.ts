@@ -10,7 +10,7 @@ export interface RunOptions {
   readonly stage: FuzzStage;
   readonly recorder: Recorder;
   readonly seed: number;
-  /** At least so many. */
+  /** The minimum number of requests. */
   readonly requests: number;
 }
 
@@ -117,7 +117,7 @@ async function aftermath(
 
 let canaries = 0;
 
-/** A client that does everything right is served, if not at once then when it comes back. */
+/** A correct client is served, at once or on a retry. */
 async function canaryProblem(port: number, judge: RequestJudge): Promise<string | undefined> {
   let said = "";
   for (let left = 3; left > 0; left--) {

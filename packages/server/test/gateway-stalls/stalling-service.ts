@@ -1,4 +1,4 @@
-/** The service behind the gateway: quick at some paths, and at others it begins an answer, or not even that. */
+/** The service behind the gateway: fast at some paths; at others it stalls before or within its response. */
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -30,7 +30,7 @@ export async function startStallingService(): Promise<StallingService> {
   };
 }
 
-/** As fast as it is taken. */
+/** Writes as fast as the client reads. */
 async function writeLarge(res: ServerResponse): Promise<void> {
   res.writeHead(200, { "Content-Length": PIECE.length * PIECES });
   for (let left = PIECES; left > 0 && !res.destroyed; left--)

@@ -1,13 +1,13 @@
-/** The ways in which a client, or the service for it, begins something and then stalls. */
+/** The ways in which a client, or the service, starts something and then stalls. */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
 export interface Stall {
   readonly name: string;
-  /** What the client sends before it stalls: a head, in which # is a number of its own, and so much of a body. */
+  /** What the client sends before it stalls: a head, in which # is a unique number, and a part of a body. */
   readonly head: string;
   readonly bodyBytes: number;
-  /** Whether it reads what it is answered. */
+  /** Whether it reads the response. */
   readonly reads: boolean;
 }
 
@@ -48,16 +48,16 @@ function stall(name: string, head: string, how: Partial<Stall> = {}): Stall {
 }
 
 export interface Stalled {
-  /** Whether the gateway has ended all of them, as far as their clients can tell: one that never reads cannot. */
+  /** Whether the gateway has closed all of them, except those that never read and so cannot know. */
   haveEnded(): boolean;
-  /** Ends those that are left. */
+  /** Closes those that are left. */
   end(): void;
 }
 
-/** So many are opened at once: the service and the working clients share the process, and need their turns. */
+/** How many are opened at once: the service and the working clients share the process and need time, too. */
 const AT_ONCE = 50;
 
-/** Opens that many, all from one address. Those that the gateway does not take are gone by themselves. */
+/** Opens this many from one address. The gateway closes those that it does not accept. */
 export async function openStalled(stall: Stall, count: number, port: number): Promise<Stalled> {
   const sockets = new Set<Socket>();
   for (let opened = 0; opened < count; opened += AT_ONCE) {
@@ -85,6 +85,6 @@ async function begin(socket: Socket, { head, bodyBytes, reads }: Stall, index: n
   await either("connect");
   socket.write(head.replace("#", String(index)));
   if (bodyBytes > 0) socket.write(FILLER.subarray(0, bodyBytes));
-  // The first byte of an answer shows that it was taken.
+  // The first byte of a response shows that it was accepted.
   if (!reads) await either("readable");
 }

@@ -1,4 +1,4 @@
-/** Clients that do everything right while others stall: one of the API, and one of the gateway from another address. */
+/** Correct clients while others stall: one of the API, and one of the gateway from another address. */
 import { once } from "node:events";
 import { type IncomingMessage, type RequestOptions, request } from "node:http";
 
@@ -10,17 +10,17 @@ export interface Worked {
 export interface Series {
   readonly requests: number;
   readonly p99Ms: number;
-  /** What was answered instead of what should have been. */
+  /** Unexpected responses. */
   readonly failures: readonly string[];
 }
 
 export interface WorkingClients {
-  /** Ends them, and tells what they were answered. */
+  /** Stops them and returns their results. */
   stop(): Promise<Worked>;
 }
 
 const PATIENCE_MS = 30_000;
-/** Few are enough where all that stalls is ended at once. */
+/** A few are enough if all stalled connections are closed at once. */
 const LEAST_REQUESTS = 20;
 let calls = 0;
 
@@ -59,7 +59,7 @@ function callApi(apiUrl: string): Promise<string> {
   );
 }
 
-/** A connection for each request: a new client must be taken, not only one that has got in before. */
+/** A new connection for each request: the gateway must also accept new clients. */
 function callGateway(port: number): Promise<string> {
   const headers = { Host: "localhost", "Idempotency-Key": `"working-${++calls}"` };
   return call(

@@ -1,6 +1,6 @@
 /**
- * The library's own scripted applications behind the gateway's layer and proxy: the handler runs in a service of its
- * own, that the gateway reaches over a socket. Handlers that ask for their attempt find it by the fence that came.
+ * Runs the scripted applications of the library behind the gateway: the handler runs in a separate service that the
+ * gateway reaches over a socket. Handlers find their attempt by the fence in the request.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
@@ -8,13 +8,13 @@ import { type AddressInfo, BlockList } from "node:net";
 import type { Guard } from "nevertwice";
 import type { HttpAttempt, HttpOptions } from "nevertwice/http";
 import { idempotency } from "nevertwice/http/node";
-import { createBuffered } from "../../src/gateway/buffered.ts";
-import { answerFailure, isLost } from "../../src/gateway/failure.ts";
-import { handing } from "../../src/gateway/guarded.ts";
+import { createBufferedBytes } from "../../src/gateway/buffered-bytes.ts";
+import { answerFailure, isUpstreamLost } from "../../src/gateway/gateway-errors.ts";
+import { createProxyHandler } from "../../src/gateway/guarded-listener.ts";
 import { createProxy, type ReverseProxy } from "../../src/gateway/proxy.ts";
 
 export interface Bridge {
-  /** The gateway's, to listen with. */
+  /** The listener of the gateway. */
   readonly listener: (req: IncomingMessage, res: ServerResponse) => Promise<void>;
   stop(): Promise<void>;
 }
@@ -47,9 +47,9 @@ function layered(
   proxy: ReverseProxy,
   attempts: Map<string, HttpAttempt>,
 ): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
-  const handler = handing({ proxy, buffered: createBuffered(64 * 1_048_576) });
+  const handler = createProxyHandler({ proxy, buffered: createBufferedBytes(64 * 1_048_576) });
   return idempotency<IncomingMessage>(guard, {
-    onFailure: (error) => (isLost(error) ? "unknown" : "release"),
+    onFailure: (error) => (isUpstreamLost(error) ? "unknown" : "release"),
     ...options,
   })((req, res, attempt) => {
     if (attempt !== undefined) attempts.set(String(attempt.fence), attempt);

@@ -1,7 +1,7 @@
-/** Certificates with any names in them. Nobody signed them: they are for code that reads a certificate already verified. */
+/** Makes unsigned certificates with any names, for code that reads certificates which are already verified. */
 import { generateKeyPairSync, X509Certificate } from "node:crypto";
 
-/** One line of a name, and which type of string it is written in. */
+/** One line of a name, and its string type. */
 export interface NameLine {
   readonly field: "CN" | "O" | "OU";
   readonly type: "utf8" | "printable" | "ia5";

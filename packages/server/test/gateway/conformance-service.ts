@@ -1,4 +1,4 @@
-/** The service of the HTTP conformance rows, with its handler behind the gateway instead of behind the layer itself. */
+/** The service of the HTTP conformance rows, with its handler behind the gateway instead of behind the layer. */
 import { EventEmitter, once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { onTestFinished } from "vitest";
@@ -64,7 +64,7 @@ export function servingThrough(listen: Listen): (settings?: ServiceOptions) => P
   };
 }
 
-/** As frameworks answer for a handler that throws. */
+/** The response that frameworks send for a handler that throws. */
 function failed(_req: IncomingMessage, res: ServerResponse): void {
   if (res.headersSent) res.destroy();
   else res.writeHead(500).end();

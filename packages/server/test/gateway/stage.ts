@@ -1,4 +1,4 @@
-/** A gateway before a service on real sockets, and a client that sends exactly what it is told. */
+/** A gateway in front of a service on real sockets, and a client that sends exact bytes. */
 import { once } from "node:events";
 import {
   createServer,
@@ -12,6 +12,7 @@ import { type AddressInfo, connect } from "node:net";
 import type { Store } from "nevertwice";
 import { memoryStore } from "nevertwice/stores/memory";
 import { onTestFinished } from "vitest";
+import { createAccess } from "../../src/access.ts";
 import { configOf, type ServerConfig } from "../../src/config.ts";
 import { createContext } from "../../src/context.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
@@ -60,10 +61,10 @@ export async function gatewayBefore(upstream: number, given: Partial<ServerConfi
   const context = createContext({
     settings: config,
     store,
-    access: undefined as never,
+    access: createAccess({ store, namespace: config.namespace, isReachable: false, drainMs: 0 }),
     live: createLive(),
-    observersOf: () => [],
-    holdsOf: undefined,
+    createObservers: () => [],
+    createHolds: undefined,
   });
   const gateway = createGateway(config, context);
   const { server } = gateway;
@@ -96,7 +97,7 @@ export async function send(port: number, { key, headers, body, ...how }: Sent): 
   return { status: statusCode, headers: response.headers, text, trailers, code: () => JSON.parse(text).code };
 }
 
-/** Sends text over a connection of its own and reads until it is closed. */
+/** Sends text over a new connection and reads until it is closed. */
 export async function raw(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1", () => socket.write(text));
   let said = "";

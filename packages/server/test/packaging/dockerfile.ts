@@ -1,4 +1,4 @@
-/** Reads a Dockerfile, as far as ours goes: what it does not know fails, rather than being passed over. */
+/** Parses the instructions that our Dockerfile uses, and fails for others instead of skipping them. */
 
 export interface Instruction {
   readonly name: string;
@@ -46,7 +46,7 @@ export function variablesIn(text: string): Readonly<Record<string, string>> {
   return Object.fromEntries(text.split(/ +/).map((pair) => pair.split(/=(.*)/s).slice(0, 2)));
 }
 
-/** Whether the ignore file leaves a path of the context out. */
+/** Whether the ignore file excludes a path of the context. */
 export function ignoring(ignoreFile: string): (path: string) => boolean {
   const patterns = ignoreFile
     .split("\n")

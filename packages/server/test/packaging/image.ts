@@ -1,6 +1,6 @@
 /**
- * What a Dockerfile builds, without Docker: each stage is an empty root in which its steps are run, and the base image
- * is stood in for by this machine's programs, which can be read there and not changed. Only root can do this.
+ * Builds a Dockerfile without Docker: each stage is an empty root in which its steps run, and the programs of this
+ * machine, mounted read-only, replace the base image. Only root can do this.
  */
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -16,7 +16,7 @@ export interface Image {
   /** ENTRYPOINT and CMD. */
   readonly command: readonly string[];
   readonly healthCheck: readonly string[];
-  /** As a container with a read-only root, its volumes apart, and a network of its own. */
+  /** Starts it like a container: read-only root except its volumes, and its own network. */
   start(env: Readonly<Record<string, string>>): ChildProcess;
   /** Runs a program in a container that was started. */
   exec(container: ChildProcess, command: readonly string[]): Promise<{ readonly stdout: string }>;
@@ -40,7 +40,7 @@ export interface BuildOptions {
   readonly into: string;
 }
 
-/** Undefined if it can be done here; else why not. */
+/** Why this machine cannot build the image; undefined if it can. */
 export function whyNoImage(): string | undefined {
   if (process.platform !== "linux") return "roots of processes are changed on Linux only";
   if (process.getuid?.() !== 0) return "only root may change the root of a process";
@@ -137,7 +137,7 @@ async function take(
   }
 }
 
-/** What the base image has: programs, a user called node, and little else. */
+/** The content of the base image: programs and a user called node. */
 async function makeBase(root: string): Promise<void> {
   for (const folder of ["usr", "etc", "proc", "dev", "tmp", "root", "opt/node", "npm"])
     await mkdir(join(root, folder), { recursive: true });
@@ -237,7 +237,7 @@ function imageOf(building: Building): Image {
 
 const PATHS = "/opt/node/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** What was fetched before is not fetched again. */
+/** Packages that are in the cache are not fetched again. */
 function ofBuilds(): Record<string, string> {
   return {
     PATH: PATHS,

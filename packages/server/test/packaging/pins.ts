@@ -1,4 +1,4 @@
-/** What a build takes from elsewhere is named by its content: a tag can be moved to something else, a digest cannot. */
+/** Checks that everything a build downloads is pinned by digest: a tag can move to other content, a digest cannot. */
 import { parse } from "yaml";
 import { stagesIn } from "./dockerfile.ts";
 
@@ -43,7 +43,7 @@ export function actionProblems(text: string): string[] {
     });
 }
 
-/** What is published, in this order: a server must find its library. */
+/** The packages to publish, in this order: the server needs its library. */
 const PACKAGES = ["packages/nevertwice", "packages/server"];
 
 export function publishProblems(text: string): string[] {

@@ -1,4 +1,4 @@
-/** What we ask of a container, wherever it is described: no root, nothing to write to, a named version, no secret in a file. */
+/** The rules for containers: no root, a read-only file system, a fixed version, no secret in a file. */
 
 interface Compose {
   readonly services: Readonly<Record<string, ComposeService>>;
@@ -17,7 +17,7 @@ interface ComposeService {
 
 const NAMED_VERSION = /^[^:]+:(?!latest$)[\w.-]*\d[\w.-]*$/;
 
-/** A service that we build is ours; the others only stand beside it. The image itself says when it is well. */
+/** Services that we build follow all rules; others only those for dependencies. Our image has its own health check. */
 export function composeProblems({ services }: Compose, settings: readonly string[]): string[] {
   return Object.entries(services).flatMap(([name, service]) => {
     const problems = service.build === undefined ? theirProblems(service) : ourProblems(service, settings);
@@ -86,7 +86,7 @@ interface Container {
   };
 }
 
-/** Only a deployment has pods; of others there is nothing to say. */
+/** Only a deployment has pods; other kinds have no problems. */
 export function manifestProblems({ spec }: Manifest, settings: readonly string[]): string[] {
   const pod = spec.template?.spec;
   if (pod === undefined) return [];
@@ -121,7 +121,7 @@ function containerProblems(container: Container, settings: readonly string[]): s
   ];
 }
 
-/** What is ours must be a setting, and a token must come from elsewhere. */
+/** A variable of ours must be a setting, and a token must not be in the file. */
 function settingProblems(
   variables: readonly (readonly [name: string, value: string])[],
   settings: readonly string[],

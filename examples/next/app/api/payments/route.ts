@@ -8,7 +8,7 @@ export const POST = withIdempotency(
   { scope: customerOf, required: true, onPending: "wait" },
   async (request: Request) => {
     const { amount } = (await request.json()) as { amount: number };
-    // The same on every attempt, so the provider knows a second one for a repetition.
+    // The same on every attempt, so the provider recognises a second one as a repetition.
     const receipt = attemptOf(request)?.deriveKey("provider").slice(0, 12);
     await book({ receipt, amount });
     return Response.json(

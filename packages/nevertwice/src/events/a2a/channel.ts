@@ -1,4 +1,4 @@
-/** Events from one who does not wait for a reader, to a reader who may leave. */
+/** Passes events from a producer that never waits to a reader that may stop reading. */
 export interface Channel<Event> {
   push(event: Event): void;
   end(): void;

@@ -1,30 +1,30 @@
-/** One CloudEvent 1.0: what it must have, from whatever form it came in. */
+/** One CloudEvent 1.0, checked, in whatever content mode it came. */
 import { fromBase64 } from "../../core/bytes.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 
 export interface CloudEvent<Data = unknown> {
   readonly specversion: "1.0";
-  /** With `source`, the name of the event: an equal pair is the same event. */
+  /** Together with `source` it identifies the event. */
   readonly id: string;
   readonly source: string;
   readonly type: string;
   readonly subject?: string;
-  /** As RFC 3339 writes it. */
+  /** In the format of RFC 3339. */
   readonly time?: string;
   readonly datacontenttype?: string;
   readonly dataschema?: string;
-  /** As JSON, as text, or as bytes, by its content type. */
+  /** A JSON value, text or bytes, depending on the content type. */
   readonly data?: Data;
   /** Extension attributes: text, numbers and booleans. */
   readonly [extension: string]: unknown;
 }
 
-/** Fails with `key-missing` without an id or source to go by, and with `key-invalid` on any other flaw. */
-export function eventOf(value: unknown): CloudEvent {
+/** Throws `key-missing` if `id` or `source` is missing, and `key-invalid` on any other flaw. */
+export function toCloudEvent(value: unknown): CloudEvent {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new NevertwiceError("key-missing", "the message is no CloudEvent: it is no object.");
+    throw new NevertwiceError("key-missing", "the message is not a CloudEvent: it is not an object.");
   }
-  // An attribute that is null is one that is not set; data may be null.
+  // A null attribute counts as not set. Data may be null.
   const members = Object.entries(value).filter(([name, given]) => isSet(name, given));
   const attributes: Record<string, unknown> = Object.fromEntries(members);
   const { data, data_base64: encoded, ...named } = attributes;
@@ -37,7 +37,7 @@ export function eventOf(value: unknown): CloudEvent {
   for (const [name, attribute] of Object.entries(named)) checkAttribute(name, attribute);
   if (encoded === undefined) return { ...named, ...("data" in attributes ? { data } : {}) } as CloudEvent;
   if ("data" in attributes) throw flaw("it has data and data_base64");
-  return { ...named, data: bytesOf(encoded) } as CloudEvent;
+  return { ...named, data: decodeData(encoded) } as CloudEvent;
 }
 
 function isSet(name: string, value: unknown): boolean {
@@ -48,7 +48,7 @@ const NAME = /^[a-z0-9]+$/;
 const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
 const BASE64 = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** Those of the specification are text with something in it; extensions are simple values. */
+/** The attributes of the specification, which are non-empty text. Extensions are simple values. */
 const TEXT = new Set([
   "id",
   "source",
@@ -61,21 +61,22 @@ const TEXT = new Set([
 ]);
 
 function checkAttribute(name: string, value: unknown): void {
-  if (!NAME.test(name)) throw flaw("the name of an attribute is not of lower-case letters and digits");
+  if (!NAME.test(name))
+    throw flaw("the name of an attribute has other characters than lower-case letters and digits");
   if (!TEXT.has(name)) {
-    if (typeof value === "object" || typeof value === "function") throw flaw(`${name} is no simple value`);
+    if (typeof value === "object" || typeof value === "function") throw flaw(`${name} is not a simple value`);
     return;
   }
-  if (typeof value !== "string" || value === "") throw flaw(`${name} is no text, or empty`);
+  if (typeof value !== "string" || value === "") throw flaw(`${name} is not text, or is empty`);
   if (name === "time" && !(TIME.test(value) && Number.isFinite(Date.parse(value))))
-    throw flaw("its time is not written as RFC 3339 has it");
+    throw flaw("its time is not in the format of RFC 3339");
 }
 
-function bytesOf(encoded: unknown): Uint8Array {
+function decodeData(encoded: unknown): Uint8Array {
   if (typeof encoded === "string" && BASE64.test(encoded)) return fromBase64(encoded);
   throw flaw("its data_base64 is not base64");
 }
 
 export function flaw(what: string, cause?: unknown): NevertwiceError {
-  return new NevertwiceError("key-invalid", `the message is no CloudEvent 1.0 to go by: ${what}.`, { cause });
+  return new NevertwiceError("key-invalid", `the message is not a valid CloudEvent 1.0: ${what}.`, { cause });
 }

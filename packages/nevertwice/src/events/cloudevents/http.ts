@@ -1,32 +1,32 @@
-/** CloudEvents in an HTTP request: in its headers (binary), in its body (structured), or many in one body (batched). */
+/** Reads CloudEvents from an HTTP request: binary mode (headers), structured mode (body), or batched mode (a list in the body). */
 import { NevertwiceError } from "../../core/errors.ts";
-import type { Received } from "../incoming.ts";
-import { type CloudEvent, eventOf, flaw } from "./event.ts";
+import type { Received } from "../receiver.ts";
+import { type CloudEvent, flaw, toCloudEvent } from "./event.ts";
 
-/** An event as it came; what is wrong with it is said when it is read. */
+/** An event that is checked when it is read. */
 export type ReadEvent = () => CloudEvent;
 
 const JSON_TYPE = /^(application|text)\/([^;]*\+)?json$/;
 
-/** Fails with `key-missing` or `key-invalid` on what holds no CloudEvents. */
-export function eventsIn(received: Received): readonly ReadEvent[] {
+/** Throws `key-missing` or `key-invalid` if the request contains no CloudEvents. */
+export function readEvents(received: Received): readonly ReadEvent[] {
   const type = mediaType(received.header("content-type"));
   if (type.startsWith("application/cloudevents-batch")) {
     const events = parsed(received, type, "application/cloudevents-batch+json");
-    if (!Array.isArray(events)) throw flaw("the batch is no list");
-    return events.map((event) => () => eventOf(event));
+    if (!Array.isArray(events)) throw flaw("the batch is not a list");
+    return events.map((event) => () => toCloudEvent(event));
   }
   if (type.startsWith("application/cloudevents")) {
     const event = parsed(received, type, "application/cloudevents+json");
-    return [() => eventOf(event)];
+    return [() => toCloudEvent(event)];
   }
   if (received.header("ce-specversion") === undefined && received.header("ce-id") === undefined)
-    throw new NevertwiceError("key-missing", "the request holds no CloudEvent.");
+    throw new NevertwiceError("key-missing", "the request contains no CloudEvent.");
   return [() => binaryEvent(received, type)];
 }
 
-function parsed(received: Received, type: string, wanted: string): unknown {
-  if (type !== wanted) throw flaw("it is not written as JSON");
+function parsed(received: Received, type: string, expected: string): unknown {
+  if (type !== expected) throw flaw("its format is not JSON");
   return parseJson(received);
 }
 
@@ -34,7 +34,7 @@ function parseJson(received: Received): unknown {
   try {
     return received.json();
   } catch (cause) {
-    throw flaw("what should be JSON is none", cause);
+    throw flaw("it is not valid JSON", cause);
   }
 }
 
@@ -44,21 +44,21 @@ function binaryEvent(received: Received, type: string): CloudEvent {
     if (!name.startsWith("ce-")) continue;
     const attribute = name.slice("ce-".length);
     if (attribute === "data" || attribute === "data_base64" || attribute === "datacontenttype")
-      throw flaw(`there is no header ${name}`);
+      throw flaw(`it has the header ${name}, which is not allowed`);
     attributes[attribute] = headerText(received.header(name) ?? "");
   }
   const contentType = received.header("content-type");
   if (contentType !== undefined) attributes.datacontenttype = contentType;
-  if (received.body.byteLength === 0) return eventOf(attributes);
-  return eventOf({ ...attributes, data: dataOf(received, type) });
+  if (received.body.byteLength === 0) return toCloudEvent(attributes);
+  return toCloudEvent({ ...attributes, data: readData(received, type) });
 }
 
-function dataOf(received: Received, type: string): unknown {
+function readData(received: Received, type: string): unknown {
   if (JSON_TYPE.test(type)) return parseJson(received);
   return type.startsWith("text/") ? received.text() : received.body;
 }
 
-/** As the HTTP binding has it: a quoted string is unquoted, then what is percent-encoded is decoded as UTF-8. */
+/** As the HTTP binding specifies: a quoted string is unquoted, then percent-encoded characters are decoded as UTF-8. */
 function headerText(value: string): string {
   const text = /^".*"$/s.test(value) ? value.slice(1, -1).replace(/\\(.)/gs, "$1") : value;
   const encoded = /(?:%[0-9a-f]{2})+/gi;

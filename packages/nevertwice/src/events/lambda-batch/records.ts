@@ -1,6 +1,6 @@
-/** The batches that AWS Lambda hands to a function: what a record is, what it is called, and which must stay in order. */
+/** The batches that AWS Lambda passes to a function: the kinds of records, their identifiers, and which must stay in order. */
 import { NevertwiceError } from "../../core/errors.ts";
-import { lanesBy } from "../lanes.ts";
+import { groupIntoLanes } from "../lanes.ts";
 
 /** A message of an SQS queue. */
 export interface LambdaSqsRecord {
@@ -28,7 +28,7 @@ export interface LambdaKinesisRecord {
   };
 }
 
-/** A change of a DynamoDB table. The sender leaves out what there is not. */
+/** A change of a DynamoDB table. Members without a value are left out. */
 export interface LambdaDynamodbRecord {
   readonly eventID?: string | undefined;
   readonly eventName?: string | undefined;
@@ -41,7 +41,7 @@ export interface LambdaDynamodbRecord {
   };
 }
 
-/** A record of Kafka, of Amazon's or of your own. `key` and `value` are base64. */
+/** A record of Amazon MSK or of your own Kafka. `key` and `value` are base64. */
 export interface LambdaKafkaRecord {
   readonly topic: string;
   readonly partition: number;
@@ -57,44 +57,44 @@ export type LambdaBatchEvent<Message extends LambdaRecord = LambdaRecord> =
   | { readonly Records: readonly Message[] }
   | { readonly records: { readonly [partition: string]: readonly Message[] | undefined } };
 
-/** What Lambda wants a record to be called. */
+/** How a record is named in the response to Lambda. */
 export type ItemIdentifier = string | { readonly partition: string; readonly offset: number };
 
-/** Records that must be done in this order. */
+/** Records that must be handled in this order. */
 export interface Lane<Message> {
   readonly items: readonly { readonly record: Message; readonly identifier: ItemIdentifier }[];
-  /** Of a stream, whatever follows the first that is reported comes again too, and need not be named. */
+  /** In a stream, Lambda repeats everything after the first reported record, so only that one is reported. */
   readonly isStream: boolean;
 }
 
-/** Fails with `options-invalid` for what is no batch, or one whose records cannot be told apart. */
-export function lanesOf<Message extends LambdaRecord>(event: LambdaBatchEvent<Message>): Lane<Message>[] {
+/** Throws `options-invalid` if the event is not a batch, or if a record has no identifier. */
+export function toLanes<Message extends LambdaRecord>(event: LambdaBatchEvent<Message>): Lane<Message>[] {
   if (typeof event !== "object" || event === null) throw unknownEvent();
   if ("records" in event && typeof event.records === "object" && event.records !== null)
-    return Object.values(event.records).map((records = []) => laneOf(records));
+    return Object.values(event.records).map((records = []) => toLane(records));
   if (!("Records" in event) || !Array.isArray(event.Records)) throw unknownEvent();
-  const lanes = lanesBy<Message>(event.Records, laneNameOf);
-  return lanes.map(laneOf);
+  const lanes = groupIntoLanes<Message>(event.Records, laneName);
+  return lanes.map(toLane);
 }
 
-/** A stream, the group of a FIFO queue, or the message itself. */
-function laneNameOf(record: LambdaRecord): unknown {
+/** A stream is one lane, a group of a FIFO queue is another, and any other message is alone in its lane. */
+function laneName(record: LambdaRecord): unknown {
   if (typeof record !== "object" || record === null) throw unknownEvent();
   if (!("messageId" in record)) return "the stream";
   return record.eventSourceARN?.endsWith(".fifo") ? (record.attributes.MessageGroupId ?? "") : record;
 }
 
-function laneOf<Message extends LambdaRecord>(records: readonly Message[]): Lane<Message> {
+function toLane<Message extends LambdaRecord>(records: readonly Message[]): Lane<Message> {
   const items = records.map((record) => {
-    const identifier = identifierOf(record);
-    // A name that Lambda does not know makes it repeat the whole batch, and so does this.
+    const identifier = itemIdentifier(record);
+    // Lambda repeats the whole batch for an identifier that it does not know. This error has the same effect.
     if (identifier === undefined || identifier === "") throw unknownEvent();
     return { record, identifier };
   });
   return { items, isStream: records.every((record) => !("messageId" in record)) };
 }
 
-function identifierOf(record: LambdaRecord): ItemIdentifier | undefined {
+function itemIdentifier(record: LambdaRecord): ItemIdentifier | undefined {
   if ("messageId" in record) return record.messageId;
   if ("kinesis" in record) return record.kinesis.sequenceNumber;
   if ("offset" in record) return { partition: `${record.topic}-${record.partition}`, offset: record.offset };
@@ -104,6 +104,6 @@ function identifierOf(record: LambdaRecord): ItemIdentifier | undefined {
 function unknownEvent(): NevertwiceError {
   return new NevertwiceError(
     "options-invalid",
-    "the event is no batch of SQS, Kinesis, DynamoDB Streams or Kafka: check what the function is triggered by.",
+    "the event is not a batch of SQS, Kinesis, DynamoDB Streams or Kafka: check what triggers the function.",
   );
 }

@@ -1,71 +1,71 @@
-/** A call of a tool that keeps its key over its tries: made before the first, so that none of them is a second call. */
-import { type BackoffOptions, backoffMs, backoffOf, pause } from "../../core/backoff.ts";
+/** Calls a tool with retries that all carry the same key, so that the tool runs once. */
+import { type BackoffOptions, backoffMs, pause, toBackoff } from "../../core/backoff.ts";
 import { systemTimer } from "../../core/clock.ts";
 import { NevertwiceError } from "../../core/errors.ts";
-import { checkOptions, isText } from "../../core/policy.ts";
+import { checkOptions, isText } from "../../core/option-checks.ts";
 import { isKeyPlace, type KeyPlace, type ToolArguments } from "./tool-key.ts";
-import { HINT, type RefusalHint } from "./tool-refusal.ts";
+import { HINT_NAME, type RefusalHint } from "./tool-refusal.ts";
 
-/** What we need of a client. */
+/** The part of an MCP client that is used here. */
 export interface ToolClient {
   callTool(params: never, options?: never): Promise<unknown>;
 }
 
-type ParamsOf<Client extends ToolClient> = Parameters<Client["callTool"]>[0];
-type OptionsOf<Client extends ToolClient> = Parameters<Client["callTool"]>[1];
-type ResultOf<Client extends ToolClient> = Awaited<ReturnType<Client["callTool"]>>;
+type CallParams<Client extends ToolClient> = Parameters<Client["callTool"]>[0];
+type CallOptions<Client extends ToolClient> = Parameters<Client["callTool"]>[1];
+type ToolCallResult<Client extends ToolClient> = Awaited<ReturnType<Client["callTool"]>>;
 
 export interface CallOnceOptions<Options> {
-  /** Where this tool reads its key. Always given: a tool that reads none would be called twice. */
+  /** Where this tool reads its key. Required: a tool that reads no key would run once for each try. */
   readonly place: KeyPlace;
-  /** Default: a random one. Give the one that you stored, to go on after a crash. */
+  /** Default: a random one. To continue after a crash, give the key that you stored. */
   readonly key?: string | undefined;
-  /** Default: 4 more tries, over some 3 s. */
+  /** Default: 4 retries within about 3 s. */
   readonly retry?: BackoffOptions | undefined;
-  /** What the client is handed with every try. Its `signal` ends the tries too. */
+  /** Options for the client, used for every try. Their `signal` also ends the retries. */
   readonly request?: Options | undefined;
 }
 
 const RETRY = { max: 4, baseMs: 200, capMs: 5_000 } as const;
 
-/** The answer of a server that refuses a call, and says that it may be made again. */
+/** HTTP statuses in the 400s after which the call may be repeated. */
 const TEMPORARY_STATUSES = [408, 425, 429];
 
 /**
- * Calls the tool until it answers: again if no answer came, or one that says that the same call may be made again. What
- * else a server answers is given as it is, and thrown if it is an error.
+ * Calls the tool until it answers. Retries if no answer came, or if the answer says that the same call may be repeated. Any
+ * other answer is returned unchanged, or thrown if it is an error.
  */
 export async function callOnce<Client extends ToolClient>(
   client: Client,
-  params: ParamsOf<Client>,
-  options: CallOnceOptions<OptionsOf<Client>>,
-): Promise<ResultOf<Client>> {
+  params: CallParams<Client>,
+  options: CallOnceOptions<CallOptions<Client>>,
+): Promise<ToolCallResult<Client>> {
   checkOptions(options, { place: isKeyPlace, key: isText, retry: () => {}, request: () => {} });
   const { place, key = crypto.randomUUID(), retry, request } = options;
   if (place === undefined) {
     throw new NevertwiceError(
       "options-invalid",
-      'place is missing: say where the tool reads its key, e.g. { argument: "idempotency_key" }.',
+      'place is missing: give the place where the tool reads its key, e.g. { argument: "idempotency_key" }.',
     );
   }
-  const backoff = backoffOf({ ...RETRY, ...retry });
-  const keyed = withKey(params, place, key) as ParamsOf<Client>;
+  const backoff = toBackoff({ ...RETRY, ...retry });
+  const keyed = withKey(params, place, key) as CallParams<Client>;
   const { signal } = (request ?? {}) as { readonly signal?: AbortSignal };
   for (let tries = 1; ; tries++) {
-    const end = await ended(() => client.callTool(keyed as never, request as never));
+    const end = await attemptCall(() => client.callTool(keyed as never, request as never));
     const hint = retryHint(end);
     if (hint === undefined || tries > backoff.max || signal?.aborted) {
       if ("error" in end) throw end.error;
-      return end.result as ResultOf<Client>;
+      return end.result as ToolCallResult<Client>;
     }
     const afterMs = Math.max(backoffMs(backoff, tries, Math.random()), hint.retryAfterMs ?? 0);
     await pause(systemTimer, afterMs, signal);
   }
 }
 
-type End = { readonly result: unknown } | { readonly error: unknown };
+type CallEnd = { readonly result: unknown } | { readonly error: unknown };
 
-async function ended(call: () => Promise<unknown>): Promise<End> {
+async function attemptCall(call: () => Promise<unknown>): Promise<CallEnd> {
   try {
     return { result: await call() };
   } catch (error) {
@@ -73,18 +73,18 @@ async function ended(call: () => Promise<unknown>): Promise<End> {
   }
 }
 
-/** Undefined if another try is not called for. */
-function retryHint(end: End): { readonly retryAfterMs?: number } | undefined {
+/** Undefined if the call must not be repeated. */
+function retryHint(end: CallEnd): { readonly retryAfterMs?: number } | undefined {
   if ("result" in end) {
     const { _meta } = (end.result ?? {}) as { readonly _meta?: ToolArguments };
-    return ifRetryable(_meta?.[HINT]);
+    return ifRetryable(_meta?.[HINT_NAME]);
   }
   const { code, data, status } = (end.error ?? {}) as {
     readonly code?: unknown;
     readonly data?: unknown;
     readonly status?: unknown;
   };
-  // A number is an error that the server answered; without one there was no answer.
+  // A numeric code is an error response of the server. Without one there was no response.
   if (Number.isInteger(code)) return ifRetryable(data);
   const isRefused = typeof status === "number" && status >= 400 && status < 500;
   return isRefused && !TEMPORARY_STATUSES.includes(status) ? undefined : {};

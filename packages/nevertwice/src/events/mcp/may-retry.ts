@@ -1,8 +1,8 @@
-/** Whether a call of a tool may be made again when nobody knows what became of it. */
-import { checkOptions, isBoolean } from "../../core/policy.ts";
+/** Decides whether a call of a tool may be repeated when its outcome is unknown. */
+import { checkOptions, isBoolean } from "../../core/option-checks.ts";
 import { KEY_NAMES, type ToolArguments } from "./tool-key.ts";
 
-/** What we need of a tool, as a server lists it. */
+/** The part of a listed tool that is used here. */
 export interface ListedTool {
   readonly annotations?:
     | { readonly readOnlyHint?: boolean | undefined; readonly idempotentHint?: boolean | undefined }
@@ -11,15 +11,15 @@ export interface ListedTool {
 }
 
 export interface MayRetryOptions {
-  /** Whether you trust the server. What a server says of its own tools is worth nothing if you do not. */
+  /** Whether you trust the server. The hints of an untrusted server are ignored. */
   readonly trusted?: boolean | undefined;
-  /** The arguments of the call: with a key among them that the tool asks for, it may be made again. */
+  /** The arguments of the call. If they contain a key that the tool declares, the call may be repeated. */
   readonly arguments?: ToolArguments | undefined;
 }
 
 /**
- * False unless a server that is trusted says that the same call again does no harm: it only reads, it is idempotent, or
- * it asks for a key and the call has one. A tool that says nothing is neither.
+ * True only if a trusted server declares that a repeated call does no harm: the tool only reads, it is idempotent, or it
+ * declares a key and the call has one. False for a tool without such hints.
  */
 export function mayRetry(tool: ListedTool, options: MayRetryOptions = {}): boolean {
   checkOptions(options, { trusted: isBoolean, arguments: () => {} });

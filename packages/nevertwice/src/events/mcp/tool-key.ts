@@ -1,9 +1,9 @@
 /**
- * Where a tool call carries its key, and what the call means without it. The id of the JSON-RPC request is no key: a
- * retry has another one.
+ * Reads the key of a tool call, and removes it from the arguments for the fingerprint. The id of the JSON-RPC request is not a
+ * key: a retry has another one.
  */
 import { NevertwiceError } from "../../core/errors.ts";
-import { fingerprintOf, parsedJson } from "../../core/fingerprint.ts";
+import { parsedJson, toFingerprint } from "../../core/fingerprint.ts";
 import { type Key, keyText } from "../../core/key.ts";
 
 export type ToolArguments = Readonly<Record<string, unknown>>;
@@ -11,13 +11,13 @@ export type ToolArguments = Readonly<Record<string, unknown>>;
 /** A member of the arguments, by its path (`"meta.idempotency-key"`), or of the request's `_meta`. */
 export type KeyPlace = { readonly argument: string } | { readonly meta: string };
 
-/** `"arguments"`: all of them together are the key, so that the same arguments are the same call. */
+/** `"arguments"`: all arguments together are the key, so a call with the same arguments is a duplicate. */
 export type ToolKey<Context> =
   | "arguments"
   | KeyPlace
   | ((args: ToolArguments, context: Context) => string | Key | undefined);
 
-/** The names that are met in the field: in `_meta`, among the arguments, or in an argument called `meta`. */
+/** The names that existing tools use: in `_meta`, among the arguments, or in an argument called `meta`. */
 export const KEY_NAMES = ["idempotency_key", "idempotency-key", "idempotencyKey"] as const;
 
 const ANYWHERE: readonly KeyPlace[] = [
@@ -37,20 +37,20 @@ export function isKeyPlace(name: string, value: unknown): void {
   if (more.length === 0 && isPath && (place === "argument" || place === "meta")) return;
   throw new NevertwiceError(
     "options-invalid",
-    `${name} must say where the key is: { argument: "idempotency_key" } or { meta: "idempotency_key" }.`,
+    `${name} must be the place of the key: { argument: "idempotency_key" } or { meta: "idempotency_key" }.`,
   );
 }
 
-/** Undefined if there is none. What is there and cannot be a key is refused, and so are two that differ. */
+/** Undefined if the call has no key. Throws `key-invalid` for an invalid key, and for two different keys. */
 export function readKey<Context>(
   key: ToolKey<Context> | undefined,
   args: ToolArguments,
   meta: ToolArguments,
   context: Context,
 ): string | undefined {
-  if (key === "arguments") return fingerprintOf(parsedJson(args));
+  if (key === "arguments") return toFingerprint(parsedJson(args));
   if (typeof key === "function") return checkedKey(key(args, context));
-  const [first, ...others] = placesOf(key).flatMap((place) => {
+  const [first, ...others] = keyPlaces(key).flatMap((place) => {
     const found = "meta" in place ? member(meta, [place.meta]) : member(args, place.argument.split("."));
     return found === undefined ? [] : [checkedKey(found)];
   });
@@ -61,23 +61,23 @@ export function readKey<Context>(
   );
 }
 
-/** The arguments without the key: sent in another place, or not at all, it changes nothing of what the call means. */
+/** The arguments without the key: where a caller puts the key does not change the meaning of the call. */
 export function withoutKey<Context>(key: ToolKey<Context> | undefined, args: ToolArguments): ToolArguments {
   if (key === "arguments" || typeof key === "function") return args;
-  return placesOf(key).reduce(
+  return keyPlaces(key).reduce(
     (rest, place) => ("meta" in place ? rest : without(rest, place.argument.split("."))),
     args,
   );
 }
 
-function placesOf(key: KeyPlace | undefined): readonly KeyPlace[] {
+function keyPlaces(key: KeyPlace | undefined): readonly KeyPlace[] {
   return key === undefined ? ANYWHERE : [key];
 }
 
 function checkedKey(found: unknown): string | undefined {
   const text = keyText(found);
   if (text === undefined || (typeof text === "string" && text !== "")) return text;
-  throw new NevertwiceError("key-invalid", "the key of this call must be a string that is not empty.");
+  throw new NevertwiceError("key-invalid", "the key of this call must be a non-empty string.");
 }
 
 function member(object: ToolArguments, path: readonly string[]): unknown {

@@ -1,22 +1,23 @@
-/** The options of a tool that is called once for each key: their checks and their defaults. */
+/** The options of an idempotent tool: their checks and their defaults. */
+
+import { requireGuard } from "../../core/argument-checks.ts";
 import type { Engine } from "../../core/engine.ts";
 import { NevertwiceError } from "../../core/errors.ts";
-import { checkedPart } from "../../core/identity.ts";
 import {
   type Check,
   checkOptions,
+  givenOptions,
   isBoolean,
-  mergePolicy,
   oneOf,
-  POLICY_CHECKS,
-  type PolicyOptions,
   wholeFrom,
-} from "../../core/policy.ts";
+} from "../../core/option-checks.ts";
+import { mergePolicy, POLICY_CHECKS, type PolicyOptions, pickPolicies } from "../../core/policy.ts";
+import { isOperation } from "../../core/reserved.ts";
 import { type AgentScope, isAgentScope, requireScope } from "../agent-scope.ts";
 import { isToolKey, type ToolArguments, type ToolKey } from "./tool-key.ts";
 import type { RefusalStyle } from "./tool-refusal.ts";
 
-/** What a server knows of a validated access token. */
+/** The data of a validated access token. */
 export interface ToolAuth {
   readonly token: string;
   readonly clientId: string;
@@ -24,7 +25,7 @@ export interface ToolAuth {
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What we need of the second argument of a tool's handler, as the official server hands it, and as its version 1 did. */
+/** The part of a tool handler's second argument that is used here, in the official server and in its version 1. */
 export interface ToolContext {
   readonly sessionId?: string | undefined;
   readonly mcpReq?: { readonly _meta?: object | undefined; readonly signal?: AbortSignal } | undefined;
@@ -34,27 +35,27 @@ export interface ToolContext {
   readonly authInfo?: ToolAuth | undefined;
 }
 
-/** docs/agents.md explains each; every policy of the guard may stand beside them. */
+/** See docs/agents.md. Every policy option of the guard is allowed too. */
 export interface ToolOptions<Context, Required extends boolean = true> extends PolicyOptions {
-  /** What the key is for: the tool's name, and the same if the tool is renamed. */
+  /** What the key is for: usually the tool's name. Keep it if the tool is renamed. */
   readonly operation: string;
-  /** Whom a key belongs to, from the authenticated context; or that it belongs to anyone who knows it. */
+  /** The owner of a key, from the authenticated context. `anyone`: every caller that knows the key. */
   readonly scope: AgentScope<Context, ToolArguments>;
-  /** Where the key is. Default: under the names of the field, in `_meta`, the arguments, or an argument called `meta`. */
+  /** Where the key is. Default: under the usual names in `_meta`, the arguments, or an argument called `meta`. */
   readonly key?: ToolKey<Context> | undefined;
-  /** Whether a call without a key is refused; else it is run, and nothing is kept of it. */
+  /** Whether a call without a key is refused. If false, it runs and nothing is stored. */
   readonly required?: Required | undefined;
   readonly maxKeyLength?: number | undefined;
   readonly keyPattern?: RegExp | undefined;
-  /** What the call means: the same key with another meaning is a `conflict`. Default: the arguments without the key. */
+  /** The content that must not change: the same key with other content is a `conflict`. Default: the arguments without the key. */
   readonly fingerprint?:
     | "arguments"
     | "none"
     | ((args: ToolArguments, context: Context) => unknown)
     | undefined;
-  /** Whether an answer with `isError` is kept and replayed; else the next call runs again. */
+  /** Whether an answer with `isError` is stored and replayed. If false, the next call runs the tool again. */
   readonly keepErrors?: boolean | ((result: ToolArguments) => boolean) | undefined;
-  /** How a call is told that it is refused. */
+  /** How a refusal is returned. */
   readonly refusal?: RefusalStyle | undefined;
 }
 
@@ -68,13 +69,13 @@ const TOOL_DEFAULTS = {
 
 const TOOL_CHECKS: Readonly<Record<string, Check>> = {
   ...POLICY_CHECKS,
-  operation: (name, value) => void checkedPart(value, name, "options-invalid"),
+  operation: isOperation,
   scope: isAgentScope,
   key: isToolKey,
   required: isBoolean,
   maxKeyLength: wholeFrom(1),
   keyPattern(name, value) {
-    // A pattern that remembers where it stopped would judge every second key differently.
+    // A pattern with these flags has state, and would judge every second key differently.
     if (value instanceof RegExp && !value.global && !value.sticky) return;
     throw new NevertwiceError(
       "options-invalid",
@@ -86,7 +87,7 @@ const TOOL_CHECKS: Readonly<Record<string, Check>> = {
   refusal: (name, value) => typeof value === "function" || oneOf("tool-error", "rpc-error")(name, value),
 };
 
-/** What a tool needs of a guard. */
+/** The part of a guard that a tool uses. */
 export type ToolGuard = Pick<Engine, "tryRun" | "policy">;
 
 export interface ToolSettings<Context>
@@ -97,7 +98,7 @@ export interface ToolSettings<Context>
   readonly keepErrors: NonNullable<ToolOptions<Context>["keepErrors"]>;
   readonly refusal: RefusalStyle;
   readonly policies: PolicyOptions;
-  /** Whether the same arguments again add no effect. */
+  /** Whether a call with the same arguments has no further effect. */
   readonly isIdempotent: boolean;
 }
 
@@ -105,31 +106,29 @@ export function toolSettings<Context>(
   guard: ToolGuard,
   options: ToolOptions<Context, boolean>,
 ): ToolSettings<Context> {
+  requireGuard(guard, "idempotentTool(guard, { operation, scope })");
   checkOptions(options, TOOL_CHECKS);
   if (options.operation === undefined) {
     throw new NevertwiceError(
       "options-invalid",
-      'operation is missing: name what the key is for, e.g. "charge".',
+      'operation is missing: give the name of what the key is for, e.g. "charge".',
     );
   }
   requireScope(options);
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const policies: PolicyOptions = Object.fromEntries(
-    given.filter(([name]) => Object.hasOwn(POLICY_CHECKS, name)),
-  );
+  const policies = pickPolicies(options);
   const { onUnavailable } = mergePolicy(guard.policy, policies);
   const { key, required = TOOL_DEFAULTS.required } = options;
   return {
     ...TOOL_DEFAULTS,
-    ...(Object.fromEntries(given) as unknown as ToolOptions<Context, boolean>),
+    ...givenOptions(options),
     policies,
     isIdempotent: isKeyInArguments(key, required) && onUnavailable !== "proceed",
   } as ToolSettings<Context>;
 }
 
 /**
- * Whether the same arguments are the same key. A key in `_meta` is no argument: the same arguments with another one run
- * again, and so do those of a call that needs none. What a function takes for a key is not known here.
+ * Whether equal arguments imply an equal key. A key in `_meta` is not an argument: equal arguments with another key run
+ * again, and so does a call that needs no key. What a function uses as the key is not known here.
  */
 function isKeyInArguments<Context>(key: ToolKey<Context> | undefined, required: boolean): boolean {
   if (key === "arguments") return true;

@@ -1,7 +1,7 @@
-/** What a caller is told of a call that is not run and not replayed: as the answer of the tool, or as an error of JSON-RPC. */
+/** The response to a call that is neither run nor replayed: an answer of the tool, or a JSON-RPC error. */
 import type { NevertwiceError } from "../../core/errors.ts";
 
-/** An answer that says no. Agents read the text; hosts read `_meta.nevertwice`. */
+/** A refusal as a tool's answer. Agents read the text; hosts read `_meta.nevertwice`. */
 export interface ToolRefusal {
   [member: string]: unknown;
   content: { type: "text"; text: string }[];
@@ -10,7 +10,7 @@ export interface ToolRefusal {
   _meta?: Record<string, unknown>;
 }
 
-/** What a host can act on. */
+/** What a host can act on, in machine-readable form. */
 export interface RefusalHint {
   readonly code: NevertwiceError["code"];
   /** Whether the same call with the same key may succeed. */
@@ -20,25 +20,25 @@ export interface RefusalHint {
 
 export type RefusalStyle = "tool-error" | "rpc-error" | ((error: NevertwiceError) => ToolRefusal);
 
-/** Where the hint is. */
-export const HINT = "nevertwice";
+/** The name of the hint in `_meta`. */
+export const HINT_NAME = "nevertwice";
 
 const RETRY_AFTER_MS = 1_000;
 
-/** "Invalid params", and what is left to servers. */
+/** The JSON-RPC code "Invalid params", and the first of the codes that are reserved for servers. */
 const INVALID_PARAMS = -32_602;
 const SERVER_ERROR = -32_000;
 
-function hintOf({ code, retryable }: NevertwiceError): RefusalHint {
+function refusalHint({ code, retryable }: NevertwiceError): RefusalHint {
   return { code, retryable, ...(retryable ? { retryAfterMs: RETRY_AFTER_MS } : {}) };
 }
 
-/** Throws what a server turns into an error of JSON-RPC, if that is the style. */
+/** With the style `rpc-error`, throws an error that the server turns into a JSON-RPC error. */
 export function refuse(style: RefusalStyle, error: NevertwiceError): ToolRefusal {
   if (typeof style === "function") return style(error);
-  const hint = hintOf(error);
+  const hint = refusalHint(error);
   if (style === "tool-error") {
-    return { content: [{ type: "text", text: error.message }], isError: true, _meta: { [HINT]: hint } };
+    return { content: [{ type: "text", text: error.message }], isError: true, _meta: { [HINT_NAME]: hint } };
   }
   const code = error.status === 400 ? INVALID_PARAMS : SERVER_ERROR;
   throw Object.assign(new Error(error.message, { cause: error }), { code, data: hint });

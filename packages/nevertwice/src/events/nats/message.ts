@@ -1,11 +1,11 @@
-/** What is used of a message of @nats-io/jetstream, and the keys that can be had of it. */
+/** The part of a message of @nats-io/jetstream that is used here, and the keys that it can have. */
 import { compositeKey, type Key } from "../../core/key.ts";
 
 export interface NatsMessage {
   readonly headers?: { get(name: string): string } | undefined;
   readonly info: { readonly stream: string };
   readonly seq: number;
-  /** When the stream took it. */
+  /** When the stream stored it. */
   readonly timestampNanos: bigint;
   ack(): void;
   ackAck(): Promise<boolean>;
@@ -15,21 +15,21 @@ export interface NatsMessage {
 }
 
 /**
- * The id that the publisher gave the message (`Nats-Msg-Id`). One without is named by its place in the stream: what was
- * published twice is then done twice.
+ * The id that the publisher gave the message (`Nats-Msg-Id`). Without one, the key is the message's place in the stream: a
+ * message that is published twice is then processed twice.
  */
 export function messageKey(message: NatsMessage): string | Key {
   const id = messageId(message);
-  // Escaped like a key of one part, so that no publisher's id is the place of another message.
+  // Escaped like a key of one part, so that no publisher's id can equal the place of another message.
   return id === undefined ? streamPlace(message) : compositeKey(id).text;
 }
 
-/** The id that the publisher gave the message, which without one is rejected. */
+/** The id that the publisher gave the message. A message without one is rejected. */
 export function messageId({ headers }: NatsMessage): string | undefined {
   return headers?.get("Nats-Msg-Id") || undefined;
 }
 
-/** The time is part of it because a stream that is made anew counts from 1 again. */
+/** Includes the time, because a stream that is deleted and created again counts from 1. */
 export function streamPlace({ info, seq, timestampNanos }: NatsMessage): Key {
   return compositeKey(info.stream, seq, timestampNanos);
 }

@@ -1,4 +1,4 @@
-/** What is used of a channel and of a message of amqplib, which are handed in. */
+/** The parts of a channel and of a message of amqplib that are used here. */
 import { NevertwiceError } from "../../core/errors.ts";
 
 export interface RabbitmqMessage {

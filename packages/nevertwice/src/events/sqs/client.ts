@@ -1,34 +1,13 @@
-/** What is used of an `SQS` of @aws-sdk/client-sqs, which is handed in: four of its methods. */
+/** The part of an `SQS` of @aws-sdk/client-sqs that is used here: four of its methods. */
 import { NevertwiceError } from "../../core/errors.ts";
-
-/** A message as the queue hands it out. */
-export interface SqsMessage {
-  readonly MessageId?: string | undefined;
-  readonly ReceiptHandle?: string | undefined;
-  readonly Body?: string | undefined;
-  readonly Attributes?: { readonly [name in SystemAttribute]?: string | undefined } | undefined;
-  readonly MessageAttributes?: Readonly<Record<string, SqsAttribute>> | undefined;
-}
-
-type SystemAttribute =
-  | "ApproximateReceiveCount"
-  | "MessageDeduplicationId"
-  | "MessageGroupId"
-  | "SentTimestamp"
-  | "SequenceNumber";
-
-export interface SqsAttribute {
-  readonly DataType: string | undefined;
-  readonly StringValue?: string | undefined;
-  readonly BinaryValue?: Uint8Array | undefined;
-}
+import type { SqsAttribute, SqsMessage } from "./message.ts";
 
 /** A message to send. */
 export interface SqsSending {
   readonly QueueUrl: string;
   readonly MessageBody: string;
   readonly MessageAttributes?: Record<string, SqsAttribute>;
-  /** The queue's order is kept within it; a queue that is first in, first out wants one. */
+  /** Messages of one group stay in order. A FIFO queue needs one. */
   readonly MessageGroupId?: string;
   readonly DelaySeconds?: number;
 }
@@ -38,7 +17,7 @@ export interface SqsSent {
   readonly SequenceNumber?: string | undefined;
 }
 
-interface Entry {
+interface DeleteEntry {
   Id: string;
   ReceiptHandle: string;
 }
@@ -55,7 +34,7 @@ export interface SqsClient {
     },
     options: { abortSignal: AbortSignal },
   ): Promise<{ readonly Messages?: readonly SqsMessage[] | undefined }>;
-  deleteMessageBatch(input: { QueueUrl: string; Entries: Entry[] }): Promise<{
+  deleteMessageBatch(input: { QueueUrl: string; Entries: DeleteEntry[] }): Promise<{
     readonly Failed?: readonly { readonly Id: string | undefined }[] | undefined;
   }>;
   changeMessageVisibility(input: {
@@ -68,16 +47,16 @@ export interface SqsClient {
 
 const METHODS = ["receiveMessage", "deleteMessageBatch", "changeMessageVisibility", "sendMessage"] as const;
 
-export function isClient(name: string, value: unknown): void {
+export function isSqsClient(name: string, value: unknown): void {
   const client = value as Partial<SqsClient> | null;
   if (METHODS.every((method) => typeof client?.[method] === "function")) return;
   throw new NevertwiceError(
     "options-invalid",
-    `${name} must be an SQS of @aws-sdk/client-sqs (new SQS({})), which has each command as a method; an SQSClient has not.`,
+    `${name} must be an SQS of @aws-sdk/client-sqs (new SQS({})), which has a method for each command; an SQSClient has none.`,
   );
 }
 
-/** Only a queue with this name is first in, first out. */
+/** The name of every FIFO queue ends with `.fifo`. */
 export function isFifo(queueUrl: string): boolean {
   return queueUrl.endsWith(".fifo");
 }

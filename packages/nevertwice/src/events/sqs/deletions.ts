@@ -1,9 +1,9 @@
-/** Deletions that travel together: what is done while a call is under way goes with the next one. */
+/** Batches deletions: messages that are done while a call is running are deleted by the next call. */
 
-/** The most that SQS takes in one call. */
-const MOST = 10;
+/** The most deletions that SQS accepts in one call. */
+const MAX_BATCH = 10;
 
-/** `send` deletes them all, and never rejects. The answer deletes one, and resolves once the call that took it has ended. */
+/** `send` deletes messages and never rejects. The returned function deletes one message, and resolves once its call has ended. */
 export function createDeletions(
   send: (receiptHandles: readonly string[]) => Promise<void>,
 ): (receiptHandle: string) => Promise<void> {
@@ -14,8 +14,8 @@ export function createDeletions(
     if (isSending) return;
     isSending = true;
     while (waiting.length > 0) {
-      const batch = waiting.slice(0, MOST);
-      waiting = waiting.slice(MOST);
+      const batch = waiting.slice(0, MAX_BATCH);
+      waiting = waiting.slice(MAX_BATCH);
       await send(batch.map(({ receiptHandle }) => receiptHandle));
       for (const { resolve } of batch) resolve();
     }

@@ -1,22 +1,23 @@
-/** A queue, as the loop over it needs it: what to take from it, and what to tell it. */
+/** One queue: receives messages, and tells the queue their verdicts. */
 import { harmless } from "../../core/observer.ts";
 import type { Delivery } from "../delivery.ts";
-import { lanesBy } from "../lanes.ts";
-import { isFifo, type SqsMessage } from "./client.ts";
+import { groupIntoLanes } from "../lanes.ts";
+import { isFifo } from "./client.ts";
 import { createDeletions } from "./deletions.ts";
-import { MOST_VISIBILITY_MS, type SqsFailure, type SqsSettings } from "./settings.ts";
+import type { SqsMessage } from "./message.ts";
+import { MOST_VISIBILITY_MS, type SqsFailure, type SqsSettings } from "./options.ts";
 
 /** Only `receive` rejects. */
-export function queueOf(settings: SqsSettings) {
+export function createQueue(settings: SqsSettings) {
   const { client, queueUrl, deadLetterQueueUrl, waitMs, visibilityMs } = settings;
   const QueueUrl = queueUrl;
   const remove = createDeletions(deleteAll);
 
-  function tell(error: unknown, failed: SqsFailure): void {
+  function reportError(error: unknown, failed: SqsFailure): void {
     harmless(() => settings.onError?.(error, failed));
   }
 
-  /** The messages of one call, by what must stay in order. */
+  /** The messages of one call, grouped by what must stay in order. */
   async function receive(most: number, abortSignal: AbortSignal): Promise<SqsMessage[][]> {
     const input = {
       QueueUrl,
@@ -27,71 +28,81 @@ export function queueOf(settings: SqsSettings) {
       MessageAttributeNames: ["All"],
     };
     const { Messages = [] } = await client.receiveMessage(input, { abortSignal });
-    // Groups of a queue that is not FIFO share it fairly, and have no order.
-    const laneOf = (message: SqsMessage) =>
+    // In a queue that is not FIFO, groups only share the queue fairly. Their messages have no order.
+    const laneName = (message: SqsMessage) =>
       isFifo(queueUrl) ? (message.Attributes?.MessageGroupId ?? "") : message;
-    return lanesBy(Messages, laneOf);
+    return groupIntoLanes(Messages, laneName);
   }
 
   async function deleteAll(receiptHandles: readonly string[]): Promise<void> {
     const Entries = receiptHandles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
     try {
       const { Failed = [] } = await client.deleteMessageBatch({ QueueUrl, Entries });
-      for (const failed of Failed) tell(failed, { during: "delete" });
+      for (const failed of Failed) reportError(failed, { during: "delete" });
     } catch (error) {
-      tell(error, { during: "delete" });
+      reportError(error, { during: "delete" });
     }
   }
 
   async function hide(message: SqsMessage, ms: number): Promise<void> {
     const VisibilityTimeout = seconds(Math.min(ms, MOST_VISIBILITY_MS));
     try {
-      await client.changeMessageVisibility({ QueueUrl, ReceiptHandle: handleOf(message), VisibilityTimeout });
+      await client.changeMessageVisibility({
+        QueueUrl,
+        ReceiptHandle: receiptHandle(message),
+        VisibilityTimeout,
+      });
     } catch (error) {
-      tell(error, { during: "visibility", message });
+      reportError(error, { during: "visibility", message });
     }
   }
 
-  /** Whether a copy is where people look. */
+  /** Copies the message to the dead-letter queue, and returns whether that succeeded. */
   async function bury(message: SqsMessage, to: string): Promise<boolean> {
     try {
-      await client.sendMessage(copyOf(message, to));
+      await client.sendMessage(deadLetterCopy(message, to));
       return true;
     } catch (error) {
-      tell(error, { during: "dead-letter", message });
+      reportError(error, { during: "dead-letter", message });
       return false;
     }
   }
 
-  /** Tells the queue the verdict; true if the message is out of the way of those behind it. */
+  /** Tells the queue the verdict. Returns whether the messages behind this one may follow. */
   async function settle(message: SqsMessage, delivery: Delivery): Promise<boolean> {
-    if (delivery.verdict === "later") {
-      await hide(message, delivery.afterMs);
-      return false;
+    switch (delivery.verdict) {
+      case "acknowledge":
+        await remove(receiptHandle(message));
+        return true;
+      case "later":
+        await hide(message, delivery.afterMs);
+        return false;
+      case "reject":
+        return reject(message);
     }
-    if (
-      delivery.verdict === "reject" &&
-      (deadLetterQueueUrl === undefined || !(await bury(message, deadLetterQueueUrl)))
-    )
-      return false;
-    await remove(handleOf(message));
-    return true;
+  }
+
+  async function reject(message: SqsMessage): Promise<boolean> {
+    const isCopied = deadLetterQueueUrl !== undefined && (await bury(message, deadLetterQueueUrl));
+    // Without a copy the message stays, and the queue's redrive policy decides.
+    if (isCopied) await remove(receiptHandle(message));
+    return isCopied;
   }
 
   return {
-    tell,
+    reportError,
     receive,
     settle,
     keepHidden: (messages: readonly SqsMessage[]) =>
       Promise.all(messages.map((message) => hide(message, visibilityMs))),
-    /** The last one first: whatever the queue does in between, none overtakes another. */
+    /** The last one first, so that no message can overtake another. */
     async giveBack(messages: readonly SqsMessage[]): Promise<void> {
       for (const message of messages.toReversed()) await hide(message, 0);
     },
   };
 }
 
-function handleOf({ ReceiptHandle = "" }: SqsMessage): string {
+function receiptHandle({ ReceiptHandle = "" }: SqsMessage): string {
   return ReceiptHandle;
 }
 
@@ -99,8 +110,8 @@ function seconds(ms: number): number {
   return Math.ceil(ms / 1_000);
 }
 
-/** To a FIFO queue a copy goes once, however often the verdict is told. */
-function copyOf(message: SqsMessage, QueueUrl: string) {
+/** A FIFO queue stores the copy once, however often this is sent. */
+function deadLetterCopy(message: SqsMessage, QueueUrl: string) {
   const { MessageId = "", Body = "", Attributes, MessageAttributes } = message;
   const MessageGroupId = Attributes?.MessageGroupId ?? MessageId;
   return {

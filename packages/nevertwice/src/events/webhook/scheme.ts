@@ -1,31 +1,31 @@
-/** How a sender signs its webhooks, as a description: a new sender is a few lines of data, not code. */
+/** Describes how a sender signs its webhooks. A new sender is a few lines of data, not code. */
 import { NevertwiceError } from "../../core/errors.ts";
-import { type Check, checkOptions, isText, oneOf, wholeFrom } from "../../core/policy.ts";
+import { type Check, checkOptions, isText, oneOf, wholeFrom } from "../../core/option-checks.ts";
 import { RETRY_HORIZONS_MS, type Sender } from "../senders.ts";
 
 export interface WebhookScheme {
-  /** Whose retries the memory has to outlast. */
+  /** The sender whose retries the retention must outlast. */
   readonly sender?: Sender | undefined;
-  /** Where the sender's name for the event is: in a header, or in this member of the JSON body. */
+  /** Where the sender's id for the event is: in a header, or in this member of the JSON body. */
   readonly id: { readonly header: string } | { readonly json: string };
-  /** When it was sent, in seconds of Unix time. Without it, a captured request is good for ever. */
+  /** The time of sending, in seconds of Unix time. Without it, a captured request stays valid forever. */
   readonly timestamp?: Field | undefined;
   readonly signature: SignatureField;
   /**
-   * What is signed: `{id}`, `{timestamp}`, `{body}`, `{url}`, `{form}` (the names and values of a form, sorted by name)
-   * and any text between them.
+   * The signed content, built from `{id}`, `{timestamp}`, `{body}`, `{url}`, `{form}` (the names and values of a form, sorted
+   * by name) and any text between them.
    */
   readonly signed: string;
   readonly secret?: SecretForm | undefined;
-  /** How far from now the timestamp may be; default 300,000. */
+  /** How far the timestamp may be from the current time. Default: 300,000. */
   readonly toleranceMs?: number | undefined;
 }
 
-/** A header, or those elements of it that begin with `prefix`. */
+/** A header, or the elements of a header that begin with `prefix`. */
 export interface Field {
   readonly header: string;
   readonly prefix?: string | undefined;
-  /** What stands between the elements, where a header has several. */
+  /** The text between the elements, if a header has several. */
   readonly separator?: string | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface SignatureField extends Field {
   readonly encoding: "hex" | "base64";
 }
 
-/** How a secret is written; default: as text that is the key itself. Its prefix may be left out. */
+/** How a secret is written. Default: text that is the key itself. The prefix may be missing in the secret. */
 export interface SecretForm {
   readonly encoding: "text" | "hex" | "base64";
   readonly prefix?: string | undefined;
@@ -46,9 +46,9 @@ const FIELD_CHECKS: Readonly<Record<string, Check>> = { header: isText, prefix: 
 
 const SCHEME_CHECKS: Readonly<Record<string, Check>> = {
   sender: oneOf(...Object.keys(RETRY_HORIZONS_MS)),
-  id: partOf({ header: isText, json: isText }),
-  timestamp: partOf(FIELD_CHECKS, "header"),
-  signature: partOf(
+  id: checkMembers({ header: isText, json: isText }),
+  timestamp: checkMembers(FIELD_CHECKS, "header"),
+  signature: checkMembers(
     {
       ...FIELD_CHECKS,
       digest: oneOf("hmac-sha256", "hmac-sha1", "ed25519"),
@@ -59,17 +59,17 @@ const SCHEME_CHECKS: Readonly<Record<string, Check>> = {
     "encoding",
   ),
   signed: isText,
-  secret: partOf({ encoding: oneOf("text", "hex", "base64"), prefix: isText }, "encoding"),
+  secret: checkMembers({ encoding: oneOf("text", "hex", "base64"), prefix: isText }, "encoding"),
   toleranceMs: wholeFrom(0),
 };
 
-const SCHEME_CHECK = partOf(SCHEME_CHECKS, "id", "signature", "signed");
+const SCHEME_CHECK = checkMembers(SCHEME_CHECKS, "id", "signature", "signed");
 
 export type SignedPart =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "id" | "timestamp" | "body" | "url" | "form" };
 
-/** Fails with `options-invalid` on a description that is wrong, or that would leave the body unsigned. */
+/** Throws `options-invalid` if the description is invalid, or if it would leave the body unsigned. */
 export function checkScheme(name: string, value: unknown): void {
   SCHEME_CHECK(name, value);
   const scheme = value as WebhookScheme;
@@ -77,12 +77,15 @@ export function checkScheme(name: string, value: unknown): void {
     throw invalid(`${name}.id`, "must be { header } or { json }");
   const kinds = new Set(signedParts(scheme.signed).map(({ kind }) => kind));
   if (!kinds.has("body") && !kinds.has("form"))
-    throw invalid(`${name}.signed`, "must have {body} or {form} in it, or anybody could change the body");
+    throw invalid(
+      `${name}.signed`,
+      "must contain {body} or {form}: otherwise the body is not signed and could be changed",
+    );
   if (kinds.has("id") && !("header" in scheme.id))
-    throw invalid(`${name}.signed`, "has {id} in it, which needs an id in a header");
-  // A timestamp that is not signed proves nothing, and one that is signed has to come from somewhere.
+    throw invalid(`${name}.signed`, "contains {id}, which needs an id in a header");
+  // An unsigned timestamp proves nothing, and a signed one needs a header to read it from.
   if (kinds.has("timestamp") !== (scheme.timestamp !== undefined))
-    throw invalid(`${name}.timestamp`, "and {timestamp} in signed go together");
+    throw invalid(`${name}.timestamp`, "is needed if signed contains {timestamp}, and only then");
 }
 
 const PLACE = /\{(\w+)\}/;
@@ -100,14 +103,17 @@ export function signedParts(signed: string): readonly SignedPart[] {
         case "form":
           return { kind: text };
         default:
-          throw invalid("scheme.signed", `has {${text}} in it, which nothing stands for`);
+          throw invalid(
+            "scheme.signed",
+            `contains {${text}}: use {id}, {timestamp}, {body}, {url} or {form}`,
+          );
       }
     })
     .filter((part) => part.kind !== "text" || part.text !== "");
 }
 
-/** A check of what is inside an option, with the whole name in what it says. */
-function partOf(checks: Readonly<Record<string, Check>>, ...required: readonly string[]): Check {
+/** Checks the members of an option. Errors show the full name, such as `scheme.id`. */
+function checkMembers(checks: Readonly<Record<string, Check>>, ...required: readonly string[]): Check {
   return (name, value) => {
     const named = Object.entries(checks).map(([inner, check]): [string, Check] => [
       inner,

@@ -1,4 +1,4 @@
-/** The schemes of senders that many people have. Each is what its sender documents; write your own likewise. */
+/** The schemes of common senders, as each sender documents them. You can write your own in the same way. */
 import type { WebhookScheme } from "./scheme.ts";
 
 /** Standard Webhooks 1.0, signed with a shared secret (`whsec_…`). */
@@ -17,14 +17,14 @@ export const standardWebhooks: WebhookScheme = {
   secret: { encoding: "base64", prefix: "whsec_" },
 };
 
-/** Standard Webhooks 1.0, signed with a private key: give the public one (`whpk_…`) as the secret. */
+/** Standard Webhooks 1.0, signed with a private key. Give the public key (`whpk_…`) as the secret. */
 export const standardWebhooksEd25519: WebhookScheme = {
   ...standardWebhooks,
   signature: { ...standardWebhooks.signature, prefix: "v1a,", digest: "ed25519" },
   secret: { encoding: "base64", prefix: "whpk_" },
 };
 
-/** The secret is the whole text, `whsec_` included. */
+/** The secret is the whole text, including `whsec_`. */
 export const stripe: WebhookScheme = {
   sender: "stripe",
   id: { json: "id" },
@@ -39,7 +39,7 @@ export const stripe: WebhookScheme = {
   signed: "{timestamp}.{body}",
 };
 
-/** The id is not signed: whoever captures a request can send it again under another one. */
+/** The id is not signed: an attacker who captures a request can send it again with another id. */
 export const github: WebhookScheme = {
   sender: "github",
   id: { header: "x-github-delivery" },
@@ -60,7 +60,7 @@ export const shopify: WebhookScheme = {
   signed: "{body}",
 };
 
-/** Events API: the id is the event's, since a retry carries none of its own. */
+/** Events API. The id is the event's, because a retry has no id for the request. */
 export const slack: WebhookScheme = {
   sender: "slack",
   id: { json: "event_id" },
@@ -69,7 +69,7 @@ export const slack: WebhookScheme = {
   signed: "v0:{timestamp}:{body}",
 };
 
-/** Signs the address that it was given, so say it in `url` where a proxy changes it. */
+/** Signs the URL that it calls. Give it as `url` if a proxy changes it. */
 export const square: WebhookScheme = {
   sender: "square",
   id: { json: "event_id" },
@@ -77,7 +77,7 @@ export const square: WebhookScheme = {
   signed: "{url}{body}",
 };
 
-/** Webhooks with a form as their body. The address is signed as with Square, the id is not. */
+/** Webhooks with a form as their body. The URL is signed, as with Square. The id is not. */
 export const twilio: WebhookScheme = {
   sender: "twilio",
   id: { header: "i-twilio-idempotency-token" },

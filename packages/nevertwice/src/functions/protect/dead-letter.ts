@@ -1,4 +1,4 @@
-/** What is left of an operation that failed in the end: enough, as plain JSON, to try it again under its own identity. */
+/** The dead letter of an operation that failed: plain JSON that is enough to try the operation again with the same identity. */
 import { randomUUID } from "node:crypto";
 import { fromBase64, toBase64 } from "../../core/bytes.ts";
 import { systemTimer } from "../../core/clock.ts";
@@ -7,14 +7,14 @@ import { checkedPart } from "../../core/identity.ts";
 import type { RunRequest } from "../../core/request.ts";
 
 export interface DeadLetter {
-  /** Random; the same over every replay. */
+  /** Random; the same in every replay. */
   readonly id: string;
   readonly operation: string;
   readonly domain?: string;
   readonly scope?: string;
   /** The key's text. */
   readonly key: string;
-  /** What the request means, as it was given. Bytes stand in `fingerprintBytes` instead. */
+  /** The fingerprint of the request. Bytes are in `fingerprintBytes` instead. */
   readonly fingerprint?: unknown;
   readonly fingerprintBytes?: { readonly base64: string };
   readonly error: { readonly name: string; readonly message: string; readonly code?: string | number };
@@ -24,16 +24,16 @@ export interface DeadLetter {
   readonly failedAt: number;
   /** How many replays have failed. */
   readonly replays: number;
-  /** As JSON can say it when the operation failed; left out if it cannot. */
+  /** A JSON copy made when the operation failed; absent if JSON cannot represent it. */
   readonly context?: unknown;
   readonly args?: unknown;
 }
 
-/** May be async. Whatever it throws breaks nothing. */
+/** May be async. If it throws, the call is not affected, and the guard's observers get `dead-letter-lost`. */
 export type DeadLetters = (entry: DeadLetter) => unknown;
 
-/** Where the letters of one operation come from, and where they go. */
-export interface Letters {
+/** What the dead letter of an operation is made of, and where it is sent. */
+export interface DeadLetterSource {
   readonly send: DeadLetters | undefined;
   /** The entry that is being replayed. */
   readonly previous: DeadLetter | undefined;
@@ -43,12 +43,12 @@ export interface Letters {
   readonly args: unknown;
 }
 
-/** A caller waits this long for its letter to be taken. */
-const TAKE_MS = 5_000;
+/** How long a caller waits for `deadLetters` to accept the entry. */
+const ACCEPT_MS = 5_000;
 
-export function letterOf(
+export function createDeadLetter(
   { operation, domain, scope, key }: RunRequest,
-  { previous, meaning, context, args }: Letters,
+  { previous, meaning, context, args }: DeadLetterSource,
   error: unknown,
   attempts: number,
 ): DeadLetter {
@@ -60,7 +60,7 @@ export function letterOf(
       scope,
       key: typeof key === "string" ? key : key.text,
       ...meaning,
-      error: briefly(error),
+      error: describeError(error),
       attempts,
       failedAt: Date.now(),
       replays: previous === undefined ? 0 : previous.replays + 1,
@@ -70,57 +70,64 @@ export function letterOf(
   );
 }
 
-export function meaningOf(fingerprint: unknown): Letters["meaning"] {
+export function copyFingerprint(fingerprint: unknown): DeadLetterSource["meaning"] {
   if (fingerprint instanceof Uint8Array) return { fingerprintBytes: { base64: toBase64(fingerprint) } };
   return { fingerprint: asJson(fingerprint) };
 }
 
-/** True once the letter was taken; false if that failed or took too long. */
-export function deliver(send: DeadLetters, entry: DeadLetter): Promise<boolean> {
+/** Resolves with undefined after the letter was accepted, or else with the reason: what `send` threw, or a timeout. */
+export function deliver(
+  send: DeadLetters,
+  entry: DeadLetter,
+): Promise<{ readonly cause: unknown } | undefined> {
   return new Promise((resolve) => {
-    const cancel = systemTimer.after(TAKE_MS, () => resolve(false));
+    const late = { cause: new Error(`deadLetters did not accept the entry within ${ACCEPT_MS} ms`) };
+    const cancel = systemTimer.after(ACCEPT_MS, () => resolve(late));
     const taken = (async () => send(entry))();
     taken
       .then(
-        () => resolve(true),
-        () => resolve(false),
+        () => resolve(undefined),
+        (cause: unknown) => resolve({ cause }),
       )
       .finally(cancel);
   });
 }
 
-/** The request that failed, again. Fails with `options-invalid` on what is no dead letter. */
-export function requestOf(entry: DeadLetter): RunRequest {
+/** The request of the dead letter. Throws `options-invalid` for a value that is not a dead letter. */
+export function requestFromLetter(entry: DeadLetter): RunRequest {
   const { id, operation, domain, scope, key, fingerprint, fingerprintBytes, replays } = entry ?? {};
   checkedPart(id, "the dead letter's id", "options-invalid");
   checkedPart(key, "the dead letter's key", "options-invalid");
   checkedPart(operation, "the dead letter's operation", "options-invalid");
   if (!Number.isSafeInteger(replays) || replays < 0)
-    throw new NevertwiceError("options-invalid", "the dead letter's replays must be a whole number.");
+    throw new NevertwiceError(
+      "options-invalid",
+      "the dead letter's replays must be a whole number: pass the entry as deadLetters got it.",
+    );
   const meaning = fingerprintBytes === undefined ? fingerprint : fromBase64(fingerprintBytes.base64);
   return { operation, domain, scope, key, fingerprint: meaning };
 }
 
-function briefly(error: unknown): DeadLetter["error"] {
+function describeError(error: unknown): DeadLetter["error"] {
   try {
-    if (!(error instanceof Error)) return { name: typeof error, message: textOf(error) };
+    if (!(error instanceof Error)) return { name: typeof error, message: describeThrown(error) };
     const { name, message, code } = error as Error & { readonly code?: unknown };
-    const fields = { name: textOf(name), message: textOf(message) };
+    const fields = { name: describeThrown(name), message: describeThrown(message) };
     return typeof code === "string" || typeof code === "number" ? { ...fields, code } : fields;
   } catch {
-    // A getter of its own threw; that something failed is said all the same.
+    // A getter of the error threw. The letter still says that something failed.
     return { name: "Error", message: "an error that cannot be read" };
   }
 }
 
-/** Anything may be thrown, also what has no text. */
-function textOf(thrown: unknown): string {
+/** A thrown value as text. Some thrown objects cannot be converted to a string. */
+function describeThrown(thrown: unknown): string {
   return typeof thrown === "object" && thrown !== null
     ? (JSON.stringify(asJson(thrown)) ?? "an object")
     : String(thrown);
 }
 
-/** A copy that JSON can say, with bigints as their digits; undefined if there is none. */
+/** A JSON copy with bigints as digits; undefined if JSON cannot represent the value. */
 function asJson(value: unknown): unknown {
   try {
     const text = JSON.stringify(value, (_, part) => (typeof part === "bigint" ? String(part) : part));

@@ -1,11 +1,18 @@
-/** One operation: the guard outside, then the fallback, then the policy, then the work; and what became of it. */
+/** One protected operation: the guard is outermost, then the fallback, then the policy, then the work. Also its result. */
 import { systemTimer } from "../../core/clock.ts";
 import type { Engine } from "../../core/engine.ts";
-import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { isNevertwiceError, type NevertwiceError } from "../../core/errors.ts";
+import { notifyObservers } from "../../core/notify.ts";
 import type { RunRequest } from "../../core/request.ts";
 import { type RunResult, toError } from "../../core/result.ts";
-import { type AnyWork, type Course, createCourse, type Failure, type Invoke } from "./course.ts";
-import { type DeadLetter, deliver, type Letters, letterOf } from "./dead-letter.ts";
+import { createDeadLetter, type DeadLetter, type DeadLetterSource, deliver } from "./dead-letter.ts";
+import {
+  type AnyWork,
+  createPolicyRun,
+  type Invoke,
+  type PolicyFailure,
+  type PolicyRun,
+} from "./policy-run.ts";
 
 interface Measures {
   /** Invocations of the work in this call; 0 for a duplicate. */
@@ -14,25 +21,25 @@ interface Measures {
 }
 
 /** What the work or the policy threw in the end. */
-interface Failed extends Measures {
+interface FailedCall extends Measures {
   readonly error: unknown;
-  /** The error is one that an earlier call remembered. */
+  /** The error was remembered from an earlier call. */
   readonly isReplayed: boolean;
-  /** The dead letter, if they were asked for. */
+  /** The dead letter, if `deadLetters` is given or the call is a replay. */
   readonly entry?: DeadLetter;
-  /** Whether `deadLetters` took it. */
+  /** Whether `deadLetters` accepted it. */
   readonly isEntryKept?: boolean;
 }
 
 export type RefusedStatus = Exclude<RunResult<unknown>["status"], "ran" | "replayed">;
 
-/** What became of a protected call: `T` is what the work returns, `F` what a fallback answers. */
+/** The result of a protected call: `T` is what the work returns, `F` what a fallback returns. */
 export type Protected<T, F = never> =
   | (Measures & {
       readonly outcome: "ran";
       readonly status: "ran";
       readonly value: T;
-      /** Whether the store confirmed the outcome in time; if not, the guard goes on trying. */
+      /** Whether the store confirmed the outcome in time. If not, the guard keeps trying in the background. */
       readonly recorded: boolean;
       readonly isFallback: false;
     })
@@ -42,15 +49,15 @@ export type Protected<T, F = never> =
       readonly value: T;
       readonly isFallback: false;
     })
-  /** A fallback answered, the option or one inside the policy. Nothing is kept of its answer: the next call runs the work. */
-  | (Failed & {
+  /** A fallback answered: the option, or one inside the policy. Its answer is not stored, so the next call runs the work. */
+  | (FailedCall & {
       readonly outcome: "fallback";
       readonly status?: undefined;
       readonly value: F;
       readonly isFallback: true;
     })
-  | (Failed & { readonly outcome: "failed"; readonly status?: undefined; readonly isFallback: false })
-  /** The guard said no, and `error` is what `protect` throws for it. */
+  | (FailedCall & { readonly outcome: "failed"; readonly status?: undefined; readonly isFallback: false })
+  /** The guard refused the call, and `error` is what `protect` throws. */
   | (Measures & {
       readonly outcome: "refused";
       readonly status: RefusedStatus;
@@ -60,47 +67,54 @@ export type Protected<T, F = never> =
       readonly isFallback: false;
     });
 
-export interface Operation {
+export interface ProtectedOperation {
   readonly request: RunRequest;
   readonly policy: { execute(invoke: Invoke): unknown } | undefined;
   readonly work: AnyWork;
   readonly fallback: ((error: unknown) => unknown) | undefined;
-  /** Undefined if nobody wants any. */
-  readonly letters: Letters | undefined;
+  /** Undefined if no dead letters are needed. */
+  readonly letters: DeadLetterSource | undefined;
 }
 
-/** Rejects only for a request that is itself wrong, and with the reason of the caller's signal. */
+/** An operation, and the guard whose observers are notified. */
+interface GuardedOperation extends ProtectedOperation {
+  readonly guard: object;
+}
+
+/** Rejects only for an invalid request, and with the reason of the caller's signal. */
 export async function perform(
   guard: Pick<Engine, "tryRun">,
-  operation: Operation,
+  given: ProtectedOperation,
 ): Promise<Protected<unknown, unknown>> {
+  const operation: GuardedOperation = { ...given, guard };
   const { request, policy, work } = operation;
-  if (typeof guard?.tryRun !== "function")
-    throw new NevertwiceError("options-invalid", "the guard is missing: protect(guard, options, work).");
   const startedAt = systemTimer.now();
-  const course = createCourse((invoke) => (policy === undefined ? invoke() : policy.execute(invoke)), work);
-  const measures = () => ({ attempts: course.attempts(), durationMs: systemTimer.now() - startedAt });
+  const policyRun = createPolicyRun(
+    (invoke) => (policy === undefined ? invoke() : policy.execute(invoke)),
+    work,
+  );
+  const measures = () => ({ attempts: policyRun.attempts(), durationMs: systemTimer.now() - startedAt });
   const ended = await Promise.race([
-    guard.tryRun(request, course.lead).then(
+    guard.tryRun(request, policyRun.run).then(
       (result) => ({ result }),
       (thrown: unknown) => ({ thrown }),
     ),
-    course.givenUp.then((givenUp) => ({ givenUp })),
+    policyRun.givenUp.then((givenUp) => ({ givenUp })),
   ]);
-  if ("result" in ended) return { ...answerTo(ended.result), ...measures() };
-  const failure = "givenUp" in ended ? ended.givenUp : failureBehind(ended.thrown, operation, course);
+  if ("result" in ended) return { ...toProtected(ended.result), ...measures() };
+  const failure = "givenUp" in ended ? ended.givenUp : failureFrom(ended.thrown, operation, policyRun);
   const answer = failure.isRefusal
     ? refusal("lease-lost", failure.error as NevertwiceError)
-    : await answerFor(failure, operation, course);
+    : await resolveFailure(failure, operation, policyRun);
   return { ...answer, ...measures() };
 }
 
-/** A union without the members that every one of its variants has. */
+/** Each variant of a union without the measures. */
 type Unmeasured<Variant> = Variant extends unknown ? Omit<Variant, keyof Measures> : never;
-type Told = Unmeasured<Protected<unknown, unknown>>;
+type UnmeasuredResult = Unmeasured<Protected<unknown, unknown>>;
 
-/** What the guard said. */
-function answerTo(result: RunResult<unknown>): Told {
+/** Converts the result of the guard. */
+function toProtected(result: RunResult<unknown>): UnmeasuredResult {
   switch (result.status) {
     case "ran": {
       const { value, recorded } = result;
@@ -119,32 +133,36 @@ function refusal(status: RefusedStatus, error: NevertwiceError) {
   return { outcome: "refused", status, error, isFallback: false } as const;
 }
 
-interface Fault extends Failure {
+interface CallFailure extends PolicyFailure {
   readonly isReplayed?: boolean;
 }
 
-/** What the guard threw: what the policy or the work threw, or the error that an earlier call remembered. */
-function failureBehind(thrown: unknown, operation: Operation, course: Course): Fault {
-  const failure = course.failure();
-  // What the first caller gets is what a replay gives, if there is one.
-  if (failure !== undefined) return course.isBlamed() ? { ...failure, error: thrown } : failure;
+/** The failure behind what the guard threw: from the policy, from the work, or remembered from an earlier call. */
+function failureFrom(thrown: unknown, operation: GuardedOperation, policyRun: PolicyRun): CallFailure {
+  const failure = policyRun.failure();
+  // The first caller gets the same error as a replay, if it was remembered.
+  if (failure !== undefined) return policyRun.isBlamed() ? { ...failure, error: thrown } : failure;
   const { signal } = operation.request;
   if (signal?.aborted && Object.is(thrown, signal.reason)) {
-    // The work goes on without its caller; if it fails, there is still a letter.
-    void course.concluded.then((late) => late && letterFor(late, operation, course));
+    // The work continues without its caller. If it fails, a dead letter is still sent.
+    void policyRun.concluded.then((late) => late && sendLetter(late, operation, policyRun));
     throw thrown;
   }
-  // A remembered error is plain data; one of our own says that the request is wrong.
+  // A remembered error is plain data. An error of the library says that the request is invalid.
   if (isNevertwiceError(thrown)) throw thrown;
   return { error: thrown, own: undefined, isRefusal: false, isReplayed: true };
 }
 
-async function answerFor(failure: Fault, operation: Operation, course: Course): Promise<Told> {
+async function resolveFailure(
+  failure: CallFailure,
+  operation: GuardedOperation,
+  policyRun: PolicyRun,
+): Promise<UnmeasuredResult> {
   const { fallback } = operation;
   const { error, own, isReplayed = false } = failure;
   const ask = fallback === undefined || own !== undefined ? undefined : async () => fallback(error);
   const [letter, fallen] = await Promise.all([
-    letterFor(failure, operation, course),
+    sendLetter(failure, operation, policyRun),
     ask?.().then(
       (value) => ({ value }),
       (thrown: unknown) => ({ thrown }),
@@ -156,14 +174,20 @@ async function answerFor(failure: Fault, operation: Operation, course: Course): 
   return { outcome: "fallback", value: fallen.value, error, isReplayed, ...letter, isFallback: true };
 }
 
-/** A failure has one letter: none is written for a duplicate that is told of it, nor for a claim that was lost. */
-async function letterFor(
-  { error, isReplayed, isRefusal }: Fault,
-  { request, letters }: Operation,
-  course: Course,
-): Promise<Pick<Failed, "entry" | "isEntryKept">> {
+/** Sends one dead letter per failure: none for a duplicate that gets the remembered error, and none for a lost claim. */
+async function sendLetter(
+  { error, isReplayed, isRefusal }: CallFailure,
+  { request, letters, guard }: GuardedOperation,
+  policyRun: PolicyRun,
+): Promise<Pick<FailedCall, "entry" | "isEntryKept">> {
   if (letters === undefined || isReplayed || isRefusal) return {};
-  const entry = letterOf(request, letters, error, course.attempts());
+  const entry = createDeadLetter(request, letters, error, policyRun.attempts());
   if (letters.send === undefined) return { entry };
-  return { entry, isEntryKept: await deliver(letters.send, entry) };
+  const lost = await deliver(letters.send, entry);
+  if (lost !== undefined) {
+    const { operation, domain, scope, key } = request;
+    const event = { kind: "dead-letter-lost", id: entry.id, ...lost } as const;
+    notifyObservers(guard, { operation, domain, scope, key }, event);
+  }
+  return { entry, isEntryKept: lost === undefined };
 }

@@ -1,17 +1,23 @@
 /**
- * Trying a dead letter again. The try has a record of its own, so that one entry is replayed once however many ask; inside
- * it the operation runs under its own identity, so that work that was done meanwhile is replayed and not repeated.
+ * Tries the operation of a dead letter again. The retry has its own record, so that an entry is replayed once even if
+ * several processes try. Inside it the operation runs under its original identity, so work that was done in the meantime
+ * is replayed and not repeated.
  */
+
+import { requireGuard } from "../../core/argument-checks.ts";
 import type { Engine } from "../../core/engine.ts";
 import { compositeKey } from "../../core/key.ts";
-import { isFunction, type PolicyOptions } from "../../core/policy.ts";
-import type { RunRequest } from "../../core/request.ts";
-import type { AnyWork } from "./course.ts";
-import { type DeadLetter, meaningOf, requestOf } from "./dead-letter.ts";
-import { type Operation, type Protected, perform } from "./operation.ts";
+import { isFunction } from "../../core/option-checks.ts";
+import { isPlainObject } from "../../core/plain-object.ts";
+import type { PolicyOptions } from "../../core/policy.ts";
+import { REQUEST_CHECKS, type RunRequest } from "../../core/request.ts";
+import { reserved } from "../../core/reserved.ts";
+import { copyFingerprint, type DeadLetter, requestFromLetter } from "./dead-letter.ts";
+import { type Protected, type ProtectedOperation, perform } from "./operation.ts";
 import { type ProtectedWork, type Protection, splitProtection } from "./options.ts";
+import type { AnyWork } from "./policy-run.ts";
 
-/** Policies are those of the operation; its identity comes from the entry. */
+/** The policies of the operation. Its identity comes from the entry. */
 export interface ReplayOptions<Execution, Own, F> extends PolicyOptions, Protection<Execution, Own> {
   readonly shorten?: RunRequest["shorten"];
   readonly signal?: AbortSignal | undefined;
@@ -19,8 +25,8 @@ export interface ReplayOptions<Execution, Own, F> extends PolicyOptions, Protect
 }
 
 /**
- * What became of the operation: `replayed` if it is done already, `refused` as `pending` if it is being done. A failure
- * carries the `entry` for the next try. Whoever replays the same entry too gets the same answer.
+ * The result of the operation: `replayed` if it is already done, `refused` with `pending` if it is running. A failure has
+ * the `entry` for the next replay. Every replay of the same entry gets the same result.
  */
 export async function replay<T, Execution = undefined, Own = never, F = never>(
   guard: Pick<Engine, "tryRun">,
@@ -28,10 +34,11 @@ export async function replay<T, Execution = undefined, Own = never, F = never>(
   work: ProtectedWork<T, Execution>,
   options: ReplayOptions<Execution, Own, F> = {},
 ): Promise<Protected<T, Own | F>> {
-  const request = requestOf(entry);
+  requireGuard(guard, "replay(guard, entry, work)");
+  const request = requestFromLetter(entry);
   isFunction("the work", work);
-  const { policy, fallback, deadLetters, rest } = splitProtection(options);
-  const operation: Operation = {
+  const { policy, fallback, deadLetters, rest } = splitProtection(options, REQUEST_CHECKS);
+  const operation: ProtectedOperation = {
     request: { onCompleted: "replay", ...rest, ...request },
     policy,
     work: work as AnyWork,
@@ -39,7 +46,7 @@ export async function replay<T, Execution = undefined, Own = never, F = never>(
     letters: {
       send: deadLetters,
       previous: entry,
-      meaning: meaningOf(request.fingerprint),
+      meaning: copyFingerprint(request.fingerprint),
       context: undefined,
       args: undefined,
     },
@@ -49,7 +56,7 @@ export async function replay<T, Execution = undefined, Own = never, F = never>(
   return answer as Protected<T, Own | F>;
 }
 
-/** The operation's answer, kept under the entry and the number of its replays. */
+/** Runs the operation once for this entry and its number of replays, and stores its result. */
 async function once(
   guard: Pick<Engine, "tryRun">,
   entry: DeadLetter,
@@ -59,12 +66,12 @@ async function once(
   let own: Protected<unknown, unknown> | undefined;
   const answer = await perform(guard, {
     request: {
-      operation: "nevertwice:dead-letter",
-      // Whoever erases a scope erases this too.
+      ...reserved("dead-letter"),
+      // The scope of the operation, so that erasing the scope erases this record too.
       scope: entry.scope,
       key: compositeKey(entry.id, entry.replays),
       onCompleted: "replay",
-      // Cut off in the middle, it may be tried again: the operation inside has a record of its own.
+      // A replay that was interrupted may be tried again, since the operation inside has its own record.
       onLapsed: "takeover",
       shorten: withoutValues,
       ...waiting,
@@ -74,7 +81,7 @@ async function once(
       own = await tryOnce().catch((error: unknown) => {
         throw attempt.notDone(error);
       });
-      // Nothing was tried, so this entry is not used up.
+      // Nothing was tried, so this entry can be replayed again.
       if (own.outcome === "refused") throw attempt.notDone(own.error);
       return own;
     },
@@ -83,22 +90,26 @@ async function once(
   });
   if (own !== undefined) return own;
   if (answer.outcome === "failed") throw answer.error;
-  return answer.outcome === "replayed" ? toldAgain(answer) : answer;
+  return answer.outcome === "replayed" ? replayedAnswer(answer) : answer;
 }
 
-/** What another replay of this entry answered. */
-function toldAgain(kept: Protected<unknown> & { readonly outcome: "replayed" }): Protected<unknown, unknown> {
+/** The stored result of another replay of this entry. */
+function replayedAnswer(
+  kept: Protected<unknown> & { readonly outcome: "replayed" },
+): Protected<unknown, unknown> {
   const { attempts, durationMs } = kept;
-  const told = kept.value as Protected<unknown, unknown>;
-  if (told.outcome === "failed" || told.outcome === "fallback")
-    return { ...told, attempts, durationMs, isReplayed: true };
-  return { ...kept, value: (told as { readonly value: unknown }).value };
+  // An operator or another program recorded this value, so it is returned unchanged.
+  if (!isPlainObject(kept.value) || !("outcome" in kept.value)) return kept;
+  const stored = kept.value as unknown as Protected<unknown, unknown>;
+  if (stored.outcome === "failed" || stored.outcome === "fallback")
+    return { ...stored, attempts, durationMs, isReplayed: true };
+  return { ...kept, value: (stored as { readonly value: unknown }).value };
 }
 
-/** An answer that cannot be kept whole: of a failure, the entry for the next try is what matters. */
+/** Shortens a result that is too large to store. For a failure, only the entry for the next replay matters. */
 function withoutValues(answer: Protected<unknown, unknown>): unknown {
   if (answer.outcome !== "failed" && answer.outcome !== "fallback")
-    throw new TypeError("a value cannot be said in fewer words");
+    throw new TypeError("a value cannot be shortened");
   const { entry, isReplayed, attempts, durationMs } = answer;
   return {
     outcome: "failed",

@@ -1,31 +1,31 @@
-/** The Agentic Commerce Protocol: a key on every POST, echoed with every answer; failures of the server are never kept. */
+/** The Agentic Commerce Protocol: every POST needs a key, every response echoes it, and 5xx responses are never kept. */
 import type { ErrorCode } from "../../core/errors.ts";
 import type { ProblemBody } from "../problem.ts";
 import type { AddedHeaders, Profile } from "../profile.ts";
-import { objectSchema, wordsOf } from "./flat-body.ts";
+import { nameCodes, objectSchema } from "./flat-body.ts";
 
-const WORDS: Partial<Record<ErrorCode, string>> = {
+const WIRE_CODES: Partial<Record<ErrorCode, string>> = {
   "key-missing": "idempotency_key_required",
   conflict: "idempotency_conflict",
   pending: "idempotency_in_flight",
 };
 
 const BODY: ProblemBody = {
-  word: wordsOf(WORDS, (code) => `idempotency_${code}`),
-  write({ status, detail }, word) {
+  wireCode: nameCodes(WIRE_CODES, (code) => `idempotency_${code}`),
+  write({ status, detail }, wireCode) {
     const type =
       status === 503 ? "service_unavailable" : status >= 500 ? "processing_error" : "invalid_request";
-    return { type, code: word, message: detail };
+    return { type, code: wireCode, message: detail };
   },
-  schema: (words) =>
+  schema: (wireCodes) =>
     objectSchema({
       type: { enum: ["invalid_request", "processing_error", "service_unavailable"] },
-      code: { enum: words },
+      code: { enum: wireCodes },
       message: { type: "string" },
     }),
 };
 
-/** What may stand in any header. */
+/** The characters that every server accepts in a header. */
 const PRINTABLE = /^[\t\x20-\x7e]+$/;
 
 const ECHO: AddedHeaders = {

@@ -1,14 +1,14 @@
 /**
- * The Ad Context Protocol: the key is a member of the body, only successes are kept, a replay says so in its body, and a
- * key whose time is up is refused for as long as it is remembered.
+ * The Ad Context Protocol: the key is a member of the body, only successes are kept, and a replay is marked in its body.
+ * After its retention, a key is refused as long as its record exists.
  */
 import type { ErrorCode } from "../../core/errors.ts";
 import type { ProblemBody } from "../problem.ts";
 import type { Profile, ProfileMeaning } from "../profile.ts";
-import { objectSchema, wordsOf } from "./flat-body.ts";
+import { nameCodes, objectSchema } from "./flat-body.ts";
 import { withReplayedMember } from "./replayed-member.ts";
 
-const WORDS: Partial<Record<ErrorCode, string>> = {
+const WIRE_CODES: Partial<Record<ErrorCode, string>> = {
   "key-missing": "INVALID_REQUEST",
   "key-invalid": "INVALID_REQUEST",
   "fingerprint-invalid": "INVALID_REQUEST",
@@ -25,22 +25,22 @@ const WORDS: Partial<Record<ErrorCode, string>> = {
 
 const SECONDS = { type: "integer", minimum: 1, maximum: 3600 };
 
-/** One error stands in both places where clients of this protocol look: the envelope, and the list of the payload. */
+/** Clients of this protocol read an error from the envelope or from the payload's list, so it is in both. */
 const BODY: ProblemBody = {
-  word: wordsOf(WORDS, (code) => `IDEMPOTENCY_${code.toUpperCase()}`),
-  write({ status, detail, retryable }, word, retryAfterSeconds) {
+  wireCode: nameCodes(WIRE_CODES, (code) => `IDEMPOTENCY_${code.toUpperCase()}`),
+  write({ status, detail, retryable }, wireCode, retryAfterSeconds) {
     const recovery = retryable ? "transient" : status < 500 && status !== 403 ? "correctable" : "terminal";
-    const again =
+    const retry =
       retryAfterSeconds === undefined
         ? {}
         : { retry_after: retryAfterSeconds, details: { retry_after: retryAfterSeconds } };
-    const error = { code: word, message: detail, recovery, ...again };
+    const error = { code: wireCode, message: detail, recovery, ...retry };
     return { status: "failed", adcp_error: error, errors: [error] };
   },
-  schema(words) {
+  schema(wireCodes) {
     const error = objectSchema(
       {
-        code: { enum: words },
+        code: { enum: wireCodes },
         message: { type: "string" },
         recovery: { enum: ["transient", "correctable", "terminal"] },
         retry_after: SECONDS,
@@ -56,7 +56,7 @@ const BODY: ProblemBody = {
   },
 };
 
-/** The closed list of what may change between retries, besides the key itself. */
+/** The members that may change between retries, in addition to the key. The specification lists exactly these. */
 const LEFT_OUT = ["context", "governance_context", "push_notification_config.authentication.credentials"];
 
 const MEANING: ProfileMeaning = {

@@ -1,15 +1,15 @@
-/** The flat JSON object that several protocols describe an error with, under names of their own. */
+/** Helpers for profiles whose errors are plain JSON objects with the protocol's own error codes. */
 import type { ErrorCode } from "../../core/errors.ts";
 
-/** A code in the spelling of the protocol; what it has no word for gets ours behind a prefix. */
-export function wordsOf(
-  words: Partial<Record<ErrorCode, string>>,
+/** Maps our codes to those of the protocol. `other` names the codes that the protocol does not define. */
+export function nameCodes(
+  names: Partial<Record<ErrorCode, string>>,
   other: (code: string) => string,
 ): (code: ErrorCode) => string {
-  return (code) => words[code] ?? other(code.replaceAll("-", "_"));
+  return (code) => names[code] ?? other(code.replaceAll("-", "_"));
 }
 
-/** The JSON Schema of an object with these members, all of them required but those that are named. */
+/** The JSON Schema of an object with these members. All are required except those in `optional`. */
 export function objectSchema(
   properties: Readonly<Record<string, object>>,
   optional: readonly string[] = [],

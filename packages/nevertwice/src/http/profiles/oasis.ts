@@ -1,16 +1,16 @@
 /**
- * Repeatable Requests 1.0 of OASIS, as Azure's guidelines use it: an id and the time at which it was first sent, both or
- * neither. That time closes the hole that forgotten keys leave: what was first sent before the window is refused, since
- * nobody can tell any more whether it ran.
+ * OASIS Repeatable Requests 1.0, as used by Azure's guidelines: a request carries an id and the time when it was first
+ * sent, or neither. A request that was first sent before the window is refused, since its record may be gone and it is no
+ * longer known whether it ran. So an expired id never runs again.
  */
 import { type ErrorCode, NevertwiceError } from "../../core/errors.ts";
 import { parseKeyHeader } from "../key-header.ts";
-import type { AddedHeaders, KeyContext, KeyFinder, KeyReading, KeySource, Profile } from "../profile.ts";
+import type { AddedHeaders, KeyContext, KeyFinder, KeyReading, Profile, RequestHead } from "../profile.ts";
 
 const FIRST_SENT = "Repeatability-First-Sent";
 const RESULT = "Repeatability-Result";
 
-/** How far the clocks of client, service and store may differ. */
+/** The largest accepted difference between the clocks of client, service and store. */
 const CLOCK_SKEW_MS = 60_000;
 
 const IMF_FIXDATE =
@@ -21,7 +21,7 @@ const SAFE_METHODS = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
 const REQUEST_ID: KeyFinder = {
   carrier: (header) => `the header ${header}`,
   read: readRequestId,
-  elsewhere(source, context) {
+  onOtherMethod(source, context) {
     if (SAFE_METHODS.has(source.method)) return undefined;
     const reading = readRequestId(source, context);
     if (reading === undefined || reading === "exempt") return undefined;
@@ -37,25 +37,26 @@ const REQUEST_ID: KeyFinder = {
   ],
 };
 
-function readRequestId(source: KeySource, { header, nowMs, retentionMs }: KeyContext): KeyReading {
+function readRequestId(source: RequestHead, { header, nowMs, retentionMs }: KeyContext): KeyReading {
   const carried = source.header(header.toLowerCase());
   const firstSent = source.header(FIRST_SENT.toLowerCase());
   if (carried === undefined && firstSent === undefined) return undefined;
   if (carried === undefined || firstSent === undefined)
-    return refused(`${header} and ${FIRST_SENT} go together; one of them is missing.`);
+    return refused(`one of the headers ${header} and ${FIRST_SENT} is missing; send both or neither.`);
   const parsed = parseKeyHeader(carried, { strict: false });
   if (!("key" in parsed)) return refused(`the header ${header}: ${parsed.problem}`);
   const sentMs = imfFixdate(firstSent.trim());
   if (sentMs === undefined)
     return refused(`the header ${FIRST_SENT} must be a date such as Sun, 06 Nov 1994 08:49:37 GMT.`);
-  if (isBatch(source.target)) return refused("a batch cannot be repeated; its parts can.");
-  // What claims to be sent in the future would still be in the window when its record no longer is.
+  if (isBatch(source.target))
+    return refused("a batch is not repeatable; send the headers with its individual requests.");
+  // A time in the future would still be within the window after the record has been purged.
   if (sentMs < nowMs - retentionMs || sentMs > nowMs + CLOCK_SKEW_MS) return outsideWindow(retentionMs);
-  // Ids are UUIDs, and those are the same in capitals.
+  // Ids are UUIDs, which are compared without regard to case.
   return { key: parsed.key.toLowerCase() };
 }
 
-/** A date is in this form exactly if it is what the platform makes of the same instant. */
+/** Undefined unless the platform writes the same instant as exactly this text. */
 function imfFixdate(text: string): number | undefined {
   const ms = Date.parse(text);
   return Number.isNaN(ms) || new Date(ms).toUTCString() !== text ? undefined : ms;
@@ -70,11 +71,11 @@ function refused(problem: string, status = 400): { refused: NevertwiceError; sta
 }
 
 function outsideWindow(retentionMs: number): KeyReading {
-  const detail = `${FIRST_SENT} is not within the last ${retentionMs / 1_000} seconds: nobody can tell any more whether this request ran.`;
+  const detail = `${FIRST_SENT} is not within the last ${retentionMs / 1_000} seconds, so it is no longer known whether this request ran.`;
   return { refused: new NevertwiceError("expired", detail), status: 412 };
 }
 
-/** Problems that do not mean that the request was never carried out. */
+/** Problems after which the request may have been carried out. */
 const MAY_HAVE_RUN: ReadonlySet<string> = new Set<ErrorCode>([
   "pending",
   "already-done",
@@ -90,7 +91,7 @@ const RESULT_HEADER: AddedHeaders = {
   },
   describe: () => ({
     [RESULT]: {
-      description: "Whether the request was accepted; if it was rejected, nothing was done.",
+      description: "Whether the request was accepted. If it was rejected, nothing was done.",
       schema: { enum: ["accepted", "rejected"] },
     },
   }),
@@ -101,9 +102,9 @@ export const OASIS: Profile = {
   options: { methods: ["POST", "PUT", "PATCH", "DELETE"], header: "Repeatability-Request-ID" },
   problems: { status: { conflict: 400, expired: 412 } },
   operation: "oasis",
-  // Azure's guidelines ask for a window of five minutes at least.
+  // Azure's guidelines require a window of at least five minutes.
   retention: { leastMs: 300_000 },
-  // The client's clock may be ahead of ours, and ours of the store's.
+  // The client's clock may be ahead of ours, and ours may be ahead of the store's.
   graceMs: 2 * CLOCK_SKEW_MS,
   key: REQUEST_ID,
   added: RESULT_HEADER,

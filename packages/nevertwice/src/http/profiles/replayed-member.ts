@@ -1,21 +1,19 @@
-/** Adds `"replayed": true` to a JSON object that is handed back, and leaves every other byte of it as it was. */
-import type { HeaderLine, Reply } from "../exchange.ts";
+/** Adds `"replayed": true` to the JSON object in a replay, and changes no other byte of it. */
+import { ABOUT_THE_BYTES } from "../content-coding.ts";
+import type { HeaderLine, HttpReply } from "../http-message.ts";
 
 const MEMBER = "replayed";
 const TOKEN = /"(?:[^"\\]+|\\.)*"|[{}[\],:]|[^"{}[\],:\s]+/gs;
 
-/** What speaks of the very bytes that were sent the first time. */
-const ABOUT_THE_BYTES = new Set(["content-digest", "content-md5", "repr-digest"]);
-
-/** A body that is no JSON object, or is compressed, stays as it is: the replay's header still tells. */
-export function withReplayedMember(reply: Reply): Reply {
+/** A body that is not a JSON object, or is compressed, stays unchanged. The replay's header still marks it. */
+export function withReplayedMember(reply: HttpReply): HttpReply {
   const text = jsonText(reply);
-  const body = text === undefined ? undefined : marked(text);
+  const body = text === undefined ? undefined : addMember(text);
   if (body === undefined) return reply;
   return { ...reply, headers: reply.headers.filter(([name]) => !ABOUT_THE_BYTES.has(name)), body };
 }
 
-function jsonText({ headers, body }: Reply): string | undefined {
+function jsonText({ headers, body }: HttpReply): string | undefined {
   if (!/[/+]json\b/i.test(lineValue(headers, "content-type") ?? "")) return undefined;
   if (typeof body === "string") return body;
   try {
@@ -29,7 +27,7 @@ function lineValue(headers: readonly HeaderLine[], name: string): string | undef
   return headers.find(([line]) => line === name)?.[1];
 }
 
-function marked(text: string): string | undefined {
+function addMember(text: string): string | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -37,14 +35,14 @@ function marked(text: string): string | undefined {
     return undefined;
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  if (Object.hasOwn(value, MEMBER)) return replaced(text);
+  if (Object.hasOwn(value, MEMBER)) return replaceMember(text);
   const start = text.indexOf("{") + 1;
   const comma = Object.keys(value).length === 0 ? "" : ",";
   return `${text.slice(0, start)}"${MEMBER}":true${comma}${text.slice(start)}`;
 }
 
-/** An application that says `"replayed": false` with its first answer would say so twice, and the last word counts. */
-function replaced(text: string): string {
+/** The first response already has a member `replayed`. A second one would be ambiguous, so its value is replaced. */
+function replaceMember(text: string): string {
   let result = "";
   let at = 0;
   let depth = 0;

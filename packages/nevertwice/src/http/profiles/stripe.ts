@@ -1,33 +1,33 @@
 /**
- * Stripe's API, versions 1 and 2. Version 1 keeps whatever an endpoint answered once it began, 500s too, and takes a key
- * on another endpoint for misuse. Version 2 repeats what failed, and answers what succeeded from today's state, which
- * `replay: current(…)` has to supply: the profile cannot know it.
+ * Stripe's API, versions 1 and 2. Version 1 keeps every response of an endpoint, 500s too, and treats a key on another
+ * endpoint as misuse. Version 2 runs failed requests again, and answers a retry of a successful one from the current
+ * state. The profile cannot know that state, so the application supplies it by `replay: current(…)`.
  */
 import type { ErrorCode } from "../../core/errors.ts";
 import type { ProblemBody } from "../problem.ts";
 import type { Profile } from "../profile.ts";
-import { objectSchema, wordsOf } from "./flat-body.ts";
+import { nameCodes, objectSchema } from "./flat-body.ts";
 
 const CONFLICT = "idempotency_error";
 
-const WORDS: Partial<Record<ErrorCode, string>> = {
+const WIRE_CODES: Partial<Record<ErrorCode, string>> = {
   conflict: CONFLICT,
   pending: "idempotency_key_in_use",
 };
 
 const BODY: ProblemBody = {
-  word: wordsOf(WORDS, (code) => code),
-  write({ status, detail, documentation }, word) {
+  wireCode: nameCodes(WIRE_CODES, (code) => code),
+  write({ status, detail, documentation }, wireCode) {
     const type =
-      word === CONFLICT
+      wireCode === CONFLICT
         ? CONFLICT
         : status >= 500
           ? "api_error"
           : status === 429
             ? "rate_limit_error"
             : "invalid_request_error";
-    // A reused key has a type of its own, and no code.
-    const code = word === CONFLICT ? {} : { code: word };
+    // A reused key has its own type and no code.
+    const code = wireCode === CONFLICT ? {} : { code: wireCode };
     return {
       error: {
         type,
@@ -37,8 +37,8 @@ const BODY: ProblemBody = {
       },
     };
   },
-  schema(words) {
-    const codes = words.filter((word) => word !== CONFLICT);
+  schema(wireCodes) {
+    const codes = wireCodes.filter((code) => code !== CONFLICT);
     const error = objectSchema(
       {
         type: { enum: [CONFLICT, "api_error", "rate_limit_error", "invalid_request_error"] },

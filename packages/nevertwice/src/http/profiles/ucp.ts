@@ -1,15 +1,15 @@
-/** The Universal Commerce Protocol: the raw bytes decide what is the same, and without a store nothing runs. */
+/** The Universal Commerce Protocol: requests are compared by their bytes, and nothing runs while the store is unavailable. */
 import type { ErrorCode } from "../../core/errors.ts";
 import type { ProblemBody } from "../problem.ts";
 import type { Profile } from "../profile.ts";
-import { objectSchema, wordsOf } from "./flat-body.ts";
+import { nameCodes, objectSchema } from "./flat-body.ts";
 
-const WORDS: Partial<Record<ErrorCode, string>> = { pending: "idempotency_in_flight" };
+const WIRE_CODES: Partial<Record<ErrorCode, string>> = { pending: "idempotency_in_flight" };
 
 const BODY: ProblemBody = {
-  word: wordsOf(WORDS, (code) => `idempotency_${code}`),
-  write: ({ detail }, word) => ({ code: word, content: detail }),
-  schema: (words) => objectSchema({ code: { enum: words }, content: { type: "string" } }),
+  wireCode: nameCodes(WIRE_CODES, (code) => `idempotency_${code}`),
+  write: ({ detail }, wireCode) => ({ code: wireCode, content: detail }),
+  schema: (wireCodes) => objectSchema({ code: { enum: wireCodes }, content: { type: "string" } }),
 };
 
 const DAY_MS = 86_400_000;

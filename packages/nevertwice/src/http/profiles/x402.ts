@@ -1,7 +1,7 @@
 /**
- * x402, version 2, with its extension `payment-identifier`: the id rides in the payment, which is base64 JSON in a header.
- * The payment is looked at before anyone has verified it, so an answer belongs to that very payment and to no other one
- * with the same id.
+ * x402, version 2, with its extension `payment-identifier`: the key is the id inside the payment, which is base64 JSON in
+ * a header. The layer reads the payment before it is verified. Therefore a response belongs to that exact payment, and
+ * another payment with the same id is a conflict.
  */
 import { Buffer } from "node:buffer";
 import { hash } from "node:crypto";
@@ -11,7 +11,7 @@ import { objectSchema } from "./flat-body.ts";
 
 const EXTENSION = "payment-identifier";
 
-/** More than any server takes as one header; what is longer is not decoded. */
+/** Longer than the largest header that servers accept. A longer value is not decoded. */
 const MAX_PAYMENT_LENGTH = 65_536;
 
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
@@ -20,7 +20,7 @@ const PAYMENT_IDENTIFIER: KeyFinder = {
   carrier: (header) => `the id of ${EXTENSION} in the header ${header}`,
   read(source, { header }) {
     const carried = source.header(header.toLowerCase());
-    // Without a payment there is nothing to do once: the handler asks for one.
+    // A request without a payment goes to the handler, which asks for one.
     return carried === undefined ? "exempt" : readPayment(carried, header);
   },
   refusals: [],
@@ -40,19 +40,19 @@ const PAYMENT_IDENTIFIER: KeyFinder = {
 };
 
 function readPayment(carried: string, header: string): KeyReading {
-  const payment = decoded(carried.trim());
+  const payment = decodePayment(carried.trim());
   if (payment === undefined) return invalid(`the header ${header} is not base64 of a JSON object.`);
-  const id = memberOf(memberOf(memberOf(memberOf(payment, "extensions"), EXTENSION), "info"), "id");
+  const id = readMember(readMember(readMember(readMember(payment, "extensions"), EXTENSION), "info"), "id");
   if (id === undefined) return undefined;
   if (typeof id === "string" && id !== "") return { key: id };
-  return invalid(`the id of ${EXTENSION} must be a string that is not empty.`);
+  return invalid(`the id of ${EXTENSION} must be a non-empty string.`);
 }
 
 function invalid(problem: string): KeyReading {
   return { refused: new NevertwiceError("key-invalid", problem) };
 }
 
-function decoded(text: string): object | undefined {
+function decodePayment(text: string): object | undefined {
   if (text.length > MAX_PAYMENT_LENGTH || !BASE64.test(text)) return undefined;
   try {
     const json = new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(text, "base64"));
@@ -63,8 +63,8 @@ function decoded(text: string): object | undefined {
   }
 }
 
-/** Nothing inherited: what is not in the payment itself is not there. */
-function memberOf(value: unknown, name: string): unknown {
+/** Own members only, nothing inherited. */
+function readMember(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return (value as Record<string, unknown>)[name];
 }
@@ -87,12 +87,12 @@ const MEANING: ProfileMeaning = {
 export const X402: Profile = {
   name: "x402",
   options: {
-    // What a GET fetches is paid for, so it is not as safe as its method.
+    // A GET can cost money here, so it is protected too.
     methods: ["GET", "POST", "PUT", "PATCH", "DELETE"],
     header: "PAYMENT-SIGNATURE",
     maxKeyLength: 128,
     keyPattern: /^[A-Za-z0-9_-]{16,128}$/,
-    // A payment that failed was not made.
+    // A response of 402 means that no payment was made.
     keep: { 402: "release" },
     replayHeaders: ["PAYMENT-RESPONSE"],
   },

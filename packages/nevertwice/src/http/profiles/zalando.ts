@@ -1,4 +1,4 @@
-/** The RESTful API guidelines of Zalando, rule 230: every answer is kept, failures too, and a changed request is a 400. */
+/** Rule 230 of Zalando's RESTful API guidelines: every response is kept, failures too, and a changed request gets a 400. */
 import type { Profile } from "../profile.ts";
 
 export const ZALANDO: Profile = {

@@ -1,17 +1,17 @@
 /**
- * Puts a network together from its manifest and those it uses. A network that is used as a node is laid out flat: its
- * nodes get its name in front, and its exposed ports are the ports of that node.
+ * Assembles a network from its manifest and the manifests that it uses. A network that is used as a node is flattened: its
+ * nodes get its name as a prefix, and its exposed ports become the ports of that node.
  */
+import { nearest } from "../../core/did-you-mean.ts";
 import type { Edge, NetworkModel, NodeModel, PortRef, Schema, Supervision } from "../model.ts";
-import { type Document, isFault } from "./document.ts";
-import { nearest } from "./near-miss.ts";
-import { type Address, type NetworkDraft, readNetwork, type SchemaDraft } from "./network-manifest.ts";
+import { type Document, isManifestFault } from "./document.ts";
+import { type NetworkDraft, type PortAddress, readNetwork, type SchemaDraft } from "./network-manifest.ts";
 import type { NodeDraft } from "./node-draft.ts";
 import { readNode } from "./node-manifest.ts";
 import type { Report } from "./problem.ts";
 import type { Path } from "./toml-lines.ts";
 
-/** Where something is written. */
+/** The place in a manifest where a value is written. */
 export interface Origin {
   readonly report: Report;
   readonly path: Path;
@@ -25,9 +25,9 @@ export interface Assembly {
   readonly edges: readonly PlacedEdge[];
   readonly in: ReadonlyMap<string, OpenPort>;
   readonly out: ReadonlyMap<string, OpenPort>;
-  /** Also those of the networks it uses: a name is one schema in all of them. */
+  /** Including those of the networks that it uses: a name means the same schema in all of them. */
   readonly schemas: NetworkDraft["schemas"];
-  /** The network itself, and those it uses. */
+  /** The network itself and the networks that it uses. */
   readonly levels: readonly Level[];
 }
 
@@ -38,13 +38,13 @@ export interface PlacedNode extends Origin {
 
 export interface PlacedEdge extends Origin, Edge {}
 
-/** A port that others may be led to. */
+/** A port that edges may connect to. */
 interface OpenPort {
   readonly ref: PortRef;
   readonly schema: string | undefined;
 }
 
-/** What stands under one name in a network: a node, or the ports of a whole network. */
+/** What one name in a network refers to: a node, or another network with its exposed ports. */
 export interface Member {
   readonly in: ReadonlyMap<string, OpenPort>;
   readonly out: ReadonlyMap<string, OpenPort>;
@@ -54,7 +54,7 @@ export interface Member {
   readonly isNetwork: boolean;
 }
 
-/** One network by itself, whose ports must all lead somewhere. */
+/** One network without those that it uses. Each of its ports must be connected or exposed. */
 export interface Level {
   readonly members: ReadonlyMap<string, Member>;
   readonly edges: readonly PlacedEdge[];
@@ -72,7 +72,7 @@ export function assemble(document: Document, reports: Reports, prefix = ""): Ass
   const schemas = new Map(draft.schemas);
   for (const name of draft.nodes) {
     const used = document.uses.get(name);
-    if (used === undefined || isFault(used)) continue;
+    if (used === undefined || isManifestFault(used)) continue;
     const origin = { report, path: ["nodes", name, "use"] };
     const member =
       "network" in used.table
@@ -97,7 +97,7 @@ export function assemble(document: Document, reports: Reports, prefix = ""): Ass
 }
 
 function nodeMember(name: string, draft: NodeDraft, network: NetworkDraft, origin: Origin): Member {
-  const schemaOf = (schema: string | undefined): Schema | undefined => {
+  const findSchema = (schema: string | undefined): Schema | undefined => {
     if (schema === undefined) return undefined;
     if (!network.schemas.has(schema)) reportSchema(schema, name, network, origin);
     return network.schemas.get(schema)?.schema;
@@ -106,8 +106,8 @@ function nodeMember(name: string, draft: NodeDraft, network: NetworkDraft, origi
   const model: NodeModel = {
     ...rest,
     name,
-    in: mapped(inPorts, ({ schema, buffer }) => ({ schema: schemaOf(schema), buffer })),
-    out: mapped(outPorts, ({ schema }) => ({ schema: schemaOf(schema) })),
+    in: mapped(inPorts, ({ schema, buffer }) => ({ schema: findSchema(schema), buffer })),
+    out: mapped(outPorts, ({ schema }) => ({ schema: findSchema(schema) })),
     concurrency: 1,
   };
   const open = (ports: NodeDraft["in"]) =>
@@ -126,8 +126,8 @@ function reportSchema(schema: string, name: string, network: NetworkDraft, { rep
   const near = nearest(schema, network.schemas.keys());
   report(
     path,
-    `${name} has a port of schema "${schema}", which the network does not know`,
-    `add "${schema}" = "./schemas.js#name" under [schemas]${near === undefined ? "" : `, where "${near}" is`}`,
+    `${name} has a port with the schema "${schema}", which the network does not declare`,
+    `add "${schema}" = "./schemas.js#name" under [schemas]${near === undefined ? "" : `, which has "${near}"`}`,
   );
 }
 
@@ -141,22 +141,22 @@ function networkMember(
     if (known !== undefined && theirs !== undefined && known.code !== theirs.code)
       report(
         path,
-        `"${name}" is another schema in the network that is used`,
-        "let both name the same code, or give one of them another version",
+        `"${name}" is a different schema in the network that is used`,
+        "make both name the same code, or give one of them another version",
       );
     else schemas.set(name, known ?? theirs);
   }
   return { ...assembly, isNetwork: true };
 }
 
-type Ports = (address: Address, side: "in" | "out") => OpenPort | undefined;
+type PortLookup = (address: PortAddress, side: "in" | "out") => OpenPort | undefined;
 
-/** Finds what an address names, and says so if it names nothing. */
-function resolver(draft: NetworkDraft, members: ReadonlyMap<string, Member>, report: Report): Ports {
+/** Finds the port that an address names. Reports a problem if there is none. */
+function resolver(draft: NetworkDraft, members: ReadonlyMap<string, Member>, report: Report): PortLookup {
   return ({ node, port, path }, side) => {
     const member = members.get(node);
     if (member === undefined) {
-      // A node that is there and could not be read has been reported itself.
+      // The node is listed but could not be read: that problem is already reported.
       if (draft.nodes.includes(node)) return undefined;
       report(path, `there is no node "${node}"`, choose(node, draft.nodes, `add ${node} under [nodes]`));
       return undefined;
@@ -172,13 +172,13 @@ function resolver(draft: NetworkDraft, members: ReadonlyMap<string, Member>, rep
   };
 }
 
-function choose(word: string, known: readonly string[], otherwise: string): string {
-  const near = nearest(word, known);
+function choose(name: string, known: readonly string[], otherwise: string): string {
+  const near = nearest(name, known);
   if (near !== undefined) return `write "${near}"`;
   return known.length === 0 ? otherwise : `write one of ${known.join(", ")}, or ${otherwise}`;
 }
 
-function wire(draft: NetworkDraft, ports: Ports, report: Report): readonly PlacedEdge[] {
+function wire(draft: NetworkDraft, ports: PortLookup, report: Report): readonly PlacedEdge[] {
   const seen = new Set<string>();
   return draft.edges.flatMap(({ from, to }) => {
     const start = ports(from, "out");
@@ -186,19 +186,19 @@ function wire(draft: NetworkDraft, ports: Ports, report: Report): readonly Place
     if (start === undefined || end === undefined) return [];
     const name = JSON.stringify([start.ref, end.ref]);
     if (seen.has(name))
-      report(to.path, "this edge is there twice, and each message would arrive twice", "take one out");
+      report(to.path, "this edge is listed twice, so each message would arrive twice", "remove one");
     seen.add(name);
     if (start.schema !== undefined && end.schema !== undefined && start.schema !== end.schema)
       report(
         to.path,
         `${from.node}.${from.port} is "${start.schema}" and ${to.node}.${to.port} is "${end.schema}"`,
-        "lead it to a port of its own schema, or put a node in between that makes one of the other",
+        "connect ports with the same schema, or put a node in between that converts the payload",
       );
     return [{ from: start.ref, to: end.ref, report, path: to.path }];
   });
 }
 
-function expose(draft: NetworkDraft, ports: Ports, side: "in" | "out"): ReadonlyMap<string, OpenPort> {
+function expose(draft: NetworkDraft, ports: PortLookup, side: "in" | "out"): ReadonlyMap<string, OpenPort> {
   const found = draft.exposed[side].flatMap(({ name, address }) => {
     const port = ports(address, side);
     return port === undefined ? [] : [[name, port] as const];
@@ -206,7 +206,7 @@ function expose(draft: NetworkDraft, ports: Ports, side: "in" | "out"): Readonly
   return new Map(found);
 }
 
-/** The nodes with their concurrency; that of a network that uses another goes before the other's own. */
+/** The nodes with their concurrency. The setting of the outer network overrides that of a network that it uses. */
 function deployed(
   draft: NetworkDraft,
   prefix: string,
@@ -242,8 +242,8 @@ function mapped<T, U>(
   return new Map([...map].map(([key, value]) => [key, change(value, key)]));
 }
 
-/** What runs, once nothing is wrong. */
-export function modelOf({
+/** The model of an assembly that has no problems. */
+export function toModel({
   id,
   version,
   supervision,

@@ -1,16 +1,16 @@
-/** The `[contract]` of a node: its two functions, how long a try may take, what is tried again, and what makes its key. */
+/** Reads the `[contract]` of a node: its two functions, timeout, retry and key. */
 import { BACKOFF_DEFAULTS, backoffMs, STRATEGIES } from "../../core/backoff.ts";
 import type { Contract, EffectShell, PureCore, Retry } from "../model.ts";
-import { type Document, isFault } from "./document.ts";
-import { isText, shown, type Table } from "./table.ts";
+import { type Document, isManifestFault } from "./document.ts";
+import { isText, shown, type TableReader } from "./table-reader.ts";
 
-/** Reasons that another try does not change. */
+/** Reasons that a retry cannot fix. */
 const NEVER_RETRIED: readonly string[] = ["effect-denied", "key-missing", "key-invalid"];
 
-/** What stands in for a function that is not there; a model that has it is never run, since that was reported. */
+/** Replaces a missing function. It never runs: the missing function is reported as a problem. */
 const noCode = () => undefined;
 
-export function readContract(document: Document, node: Table, isSource: boolean): Contract {
+export function readContract(document: Document, node: TableReader, isSource: boolean): Contract {
   const contract = node.table("contract");
   if (contract === undefined) {
     if (!node.has("contract"))
@@ -38,25 +38,25 @@ export function readContract(document: Document, node: Table, isSource: boolean)
   };
 }
 
-/** What a source brings stays as it is, unless it says otherwise. */
+/** The default core of a source returns the payload unchanged. */
 function passOn(payload: unknown): unknown {
   return payload;
 }
 
-function codeIn(document: Document, contract: Table, key: string): unknown {
+function codeIn(document: Document, contract: TableReader, key: string): unknown {
   const value = contract.value(key);
   if (value === undefined) {
     contract.missing(key, `add ${key} = "./file.js#name"`);
     return noCode;
   }
-  const found = document.codeOf(value);
-  if (isFault(found)) contract.wrong(key, found.problem, found.fix);
+  const found = document.findCode(value);
+  if (isManifestFault(found)) contract.wrong(key, found.problem, found.fix);
   else if (typeof found.code === "function") return found.code;
   else contract.wrong(key, `${shown(value)} is ${shown(found.code)}`, "name a function");
   return noCode;
 }
 
-function readRetry(contract: Table, timeoutMs: number | undefined): Retry | undefined {
+function readRetry(contract: TableReader, timeoutMs: number | undefined): Retry | undefined {
   const table = contract.table("retry");
   if (table === undefined) return undefined;
   const strategy = table.oneOf("strategy", STRATEGIES) ?? BACKOFF_DEFAULTS.strategy;
@@ -65,18 +65,22 @@ function readRetry(contract: Table, timeoutMs: number | undefined): Retry | unde
   const baseMs = table.duration("base", "100ms") ?? BACKOFF_DEFAULTS.baseMs;
   const capMs = table.duration("cap", "30s") ?? Math.max(BACKOFF_DEFAULTS.capMs, baseMs);
   if (baseMs > capMs)
-    table.wrong("base", "contract.retry.base is longer than its cap", "make base the shorter of the two");
+    table.wrong("base", "contract.retry.base is longer than its cap", "make base the shorter one");
   const jitter = table.share("jitter") ?? BACKOFF_DEFAULTS.jitter;
   const on = table.texts("on", '["timeout"]') ?? [];
   if (on.includes("timeout") && timeoutMs === undefined && !contract.has("timeout"))
     table.wrong(
       "on",
-      "contract.retry.on has a timeout, and there is none",
+      "contract.retry.on lists timeout, but the node has no timeout",
       'add timeout = "5s" to [contract]',
     );
   const permanent = on.find((reason) => NEVER_RETRIED.includes(reason));
   if (permanent !== undefined)
-    table.wrong("on", `${shown(permanent)} is never tried again`, "take it out: it would fail the same way");
+    table.wrong(
+      "on",
+      `${shown(permanent)} is never retried`,
+      "remove it: another try would fail the same way",
+    );
   table.done({
     base_ms: 'write base = "100ms"',
     cap_ms: 'write cap = "30s"',
@@ -86,10 +90,10 @@ function readRetry(contract: Table, timeoutMs: number | undefined): Retry | unde
   return { strategy, max: max ?? 1, baseMs, capMs, jitter, on };
 }
 
-/** How long one message can be worked on, as far as that is known. */
+/** The longest time that all tries of one message can take, as far as it is known. */
 function longestRunMs(timeoutMs = 0, retry?: Retry): number {
   const max = retry?.max ?? 0;
-  // The waits of a long list are all the cap, and the sum of a thousand says enough.
+  // The later waits are all equal to the cap, so a sum of a thousand waits is long enough.
   const waits = Array.from({ length: Math.min(max, 1_000) }, (_, index) =>
     retry === undefined ? 0 : backoffMs(retry, index + 1, 0),
   );
@@ -100,7 +104,7 @@ function shownMs(ms: number): string {
   return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${ms}ms`;
 }
 
-function readIdempotency(contract: Table, longestMs: number): Contract["idempotency"] {
+function readIdempotency(contract: TableReader, longestMs: number): Contract["idempotency"] {
   const table = contract.table("idempotency");
   if (table === undefined) return undefined;
   const fields = readFields(table);
@@ -122,8 +126,8 @@ function readIdempotency(contract: Table, longestMs: number): Contract["idempote
   };
 }
 
-/** One field as text, several as a list. */
-function readFields(table: Table): readonly string[] {
+/** One field is written as text, several as a list. */
+function readFields(table: TableReader): readonly string[] {
   const value = table.value("key");
   if (value === undefined) table.missing("key", 'add key = "request_id"');
   if (value === undefined || Array.isArray(value))
@@ -133,7 +137,7 @@ function readFields(table: Table): readonly string[] {
     const list = listed.map((field) => JSON.stringify(field.trim())).join(", ");
     table.wrong(
       "key",
-      `contract.idempotency.key is ${shown(value)}, which would be one field`,
+      `contract.idempotency.key is ${shown(value)}, which would be the name of one field`,
       `write key = [${list}]`,
     );
     return [];

@@ -1,37 +1,30 @@
-/** A manifest as it was read: its table, where its values stand, the manifests it uses, and the code it names. */
+/** A manifest that was read: its table, the lines of its values, the manifests that it uses, and the code that it names. */
 import type { Path } from "./toml-lines.ts";
 
 export interface Document {
-  /** What people are told it is called. */
+  /** The name that problems show. */
   readonly file: string;
-  /** Tells documents apart, and is the same for one that is used twice. */
+  /** Distinguishes documents. A document that is used twice has one identity. */
   readonly identity: unknown;
   readonly table: Readonly<Record<string, unknown>>;
-  /** Undefined for an object that was never a file. */
-  readonly lineOf: (path: Path) => number | undefined;
-  /** What a node of this network uses, by the node's name; what went wrong, where it could not be read. */
-  readonly uses: ReadonlyMap<string, Document | Fault>;
-  /** The code that a value names. */
-  readonly codeOf: (value: unknown) => Code | Fault;
+  /** Returns undefined for a manifest that is an object. */
+  readonly findLine: (path: Path) => number | undefined;
+  /** The manifest that each node of this network uses, by the node's name; a fault if it could not be read. */
+  readonly uses: ReadonlyMap<string, Document | ManifestFault>;
+  /** Finds the code that a value refers to. */
+  readonly findCode: (value: unknown) => Code | ManifestFault;
 }
 
 export interface Code {
   readonly code: unknown;
 }
 
-/** As in a problem, for whoever knows the place. */
-export interface Fault {
+/** A problem without its place. The caller knows the place and reports it. */
+export interface ManifestFault {
   readonly problem: string;
   readonly fix: string;
 }
 
-export function isFault(value: object): value is Fault {
+export function isManifestFault(value: object): value is ManifestFault {
   return "fix" in value;
-}
-
-/** A table of TOML, or an object that may stand for one. */
-export function isTable(value: unknown): value is Record<string, unknown> {
-  if (typeof value !== "object" || value === null) return false;
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === null || prototype === Object.prototype;
 }

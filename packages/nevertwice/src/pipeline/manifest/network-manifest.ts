@@ -1,17 +1,19 @@
-/** A network's manifest, read and checked by itself; the nodes and networks that it uses are read elsewhere. */
+/** Reads and checks a network's manifest alone; assembly.ts reads the nodes and networks that it uses. */
+import { isPlainObject } from "../../core/plain-object.ts";
+import { reservedProblem } from "../../core/reserved.ts";
 import type { Schema, Supervision } from "../model.ts";
-import { type Document, isFault, isTable } from "./document.ts";
+import { type Document, isManifestFault } from "./document.ts";
 import type { Report } from "./problem.ts";
-import { schemaOf } from "./schema.ts";
-import { isName, NAME_FIX, readTable, shown, type Table } from "./table.ts";
+import { toSchema } from "./schema.ts";
+import { isName, NAME_FIX, readTable, shown, type TableReader } from "./table-reader.ts";
 import type { Path } from "./toml-lines.ts";
 
 export interface NetworkDraft {
   readonly id: string;
   readonly version: string;
-  /** Undefined for one that is named and cannot be had. */
+  /** Undefined for a schema that could not be loaded. */
   readonly schemas: ReadonlyMap<string, SchemaDraft | undefined>;
-  /** Names of nodes, in their order. */
+  /** The names of the nodes, in the order of the manifest. */
   readonly nodes: readonly string[];
   readonly edges: readonly EdgeDraft[];
   readonly exposed: { readonly in: readonly ExposedDraft[]; readonly out: readonly ExposedDraft[] };
@@ -21,25 +23,25 @@ export interface NetworkDraft {
 
 export interface SchemaDraft {
   readonly schema: Schema;
-  /** What it was made of: one schema in two networks is one if this is. */
+  /** The loaded code. Two networks share a schema if this is the same. */
   readonly code: unknown;
 }
 
-/** A port as a network names it, `charge.in`, and where that is written. */
-export interface Address {
+/** A port as a network names it, `charge.in`, and the place where that is written. */
+export interface PortAddress {
   readonly node: string;
   readonly port: string;
   readonly path: Path;
 }
 
 export interface EdgeDraft {
-  readonly from: Address;
-  readonly to: Address;
+  readonly from: PortAddress;
+  readonly to: PortAddress;
 }
 
 export interface ExposedDraft {
   readonly name: string;
-  readonly address: Address;
+  readonly address: PortAddress;
 }
 
 const SUPERVISION: Supervision = { strategy: "one-for-one", restarts: 3, withinMs: 5_000 };
@@ -65,51 +67,60 @@ export function readNetwork(document: Document, report: Report): NetworkDraft {
   return draft;
 }
 
-function readHead(manifest: Table): { id: string; version: string } {
+function readHead(manifest: TableReader): { id: string; version: string } {
   const network = manifest.table("network");
   if (network === undefined) return { id: "", version: "" };
   const id = network.text("id");
   const version = network.text("version");
-  if (!network.has("id")) network.missing("id", 'add id = "billing"; claims are kept under it');
+  if (!network.has("id")) network.missing("id", 'add id = "billing"; claims are stored under it');
+  // The operation of each node begins with the id of its network.
+  const problem = reservedProblem(id, "network.id");
+  if (problem !== undefined) network.wrong("id", problem, 'choose another one, e.g. "billing"');
   if (!network.has("version")) network.missing("version", 'add version = "1.0.0"');
   network.done({ name: "write id" });
   return { id: id ?? "", version: version ?? "" };
 }
 
-function readSchemas(document: Document, manifest: Table): ReadonlyMap<string, SchemaDraft | undefined> {
+function readSchemas(
+  document: Document,
+  manifest: TableReader,
+): ReadonlyMap<string, SchemaDraft | undefined> {
   const schemas = new Map<string, SchemaDraft | undefined>();
   const table = manifest.table("schemas");
   for (const name of table?.keys() ?? []) {
     const value = table?.value(name);
-    const found = document.codeOf(value);
-    if (isFault(found)) {
+    const found = document.findCode(value);
+    if (isManifestFault(found)) {
       table?.wrong(name, found.problem, found.fix);
       schemas.set(name, undefined);
       continue;
     }
-    const schema = schemaOf(name, found.code);
+    const schema = toSchema(name, found.code);
     schemas.set(name, schema && { schema, code: found.code });
     if (schema === undefined)
       table?.wrong(
         name,
-        `${shown(value)} is ${shown(found.code)}, which checks nothing`,
+        `${shown(value)} is ${shown(found.code)}, which is not a schema`,
         'name a Standard Schema (an object with "~standard") or a function',
       );
   }
   return schemas;
 }
 
-function readNodes(document: Document, manifest: Table): readonly string[] {
+function readNodes(document: Document, manifest: TableReader): readonly string[] {
   const nodes = manifest.named("nodes");
-  if (nodes.length === 0 && !isTable(manifest.value("nodes")))
+  if (nodes.length === 0 && !isPlainObject(manifest.value("nodes")))
     manifest.missing("nodes", 'add [nodes] with charge = { use = "./charge.node.toml" }');
-  else if (isTable(manifest.value("nodes")) && Object.keys(manifest.value("nodes") as object).length === 0)
+  else if (
+    isPlainObject(manifest.value("nodes")) &&
+    Object.keys(manifest.value("nodes") as object).length === 0
+  )
     manifest.wrong("nodes", "the network has no nodes", 'add e.g. charge = { use = "./charge.node.toml" }');
   for (const [name, node] of nodes) {
     const use = node.value("use");
     const used = document.uses.get(name);
     if (use === undefined) node.missing("use", 'add use = "./charge.node.toml"');
-    else if (used !== undefined && isFault(used)) node.wrong("use", used.problem, used.fix);
+    else if (used !== undefined && isManifestFault(used)) node.wrong("use", used.problem, used.fix);
     node.done({
       concurrency: "write it in [deploy]",
       contract: "write it in the file that is used",
@@ -119,7 +130,7 @@ function readNodes(document: Document, manifest: Table): readonly string[] {
   return nodes.map(([name]) => name);
 }
 
-function readEdges(manifest: Table, report: Report): readonly EdgeDraft[] {
+function readEdges(manifest: TableReader, report: Report): readonly EdgeDraft[] {
   const value = manifest.value("edges");
   if (value === undefined) return [];
   if (!Array.isArray(value)) {
@@ -131,7 +142,7 @@ function readEdges(manifest: Table, report: Report): readonly EdgeDraft[] {
     return [];
   }
   return value.flatMap((item, index) => {
-    if (!isTable(item)) {
+    if (!isPlainObject(item)) {
       report(["edges", index], `edges[${index}] is ${shown(item)}`, 'write { from = "a.out", to = "b.in" }');
       return [];
     }
@@ -148,7 +159,7 @@ function readEdges(manifest: Table, report: Report): readonly EdgeDraft[] {
   });
 }
 
-function readAddress(table: Table, key: string, value: unknown, within: Path): Address | undefined {
+function readAddress(table: TableReader, key: string, value: unknown, within: Path): PortAddress | undefined {
   if (value === undefined) {
     table.missing(key, `add ${key} = "charge.${key === "from" ? "out" : "in"}"`);
     return undefined;
@@ -157,18 +168,18 @@ function readAddress(table: Table, key: string, value: unknown, within: Path): A
   if (node !== undefined && port !== undefined) return { node, port, path: [...table.path, key, ...within] };
   table.wrong(
     key,
-    `${shown(value)} is no port of a node`,
+    `${shown(value)} is not a port of a node`,
     'write the node, a dot, and its port, e.g. "charge.in"',
   );
   return undefined;
 }
 
-function readExposed(manifest: Table): NetworkDraft["exposed"] {
+function readExposed(manifest: TableReader): NetworkDraft["exposed"] {
   const table = manifest.table("expose");
   const side = (name: "in" | "out"): readonly ExposedDraft[] => {
     const ports = table?.table(name);
     return (ports?.keys() ?? []).flatMap((key) => {
-      if (!isName(key)) ports?.wrong(key, `${shown(key)} is no name`, NAME_FIX);
+      if (!isName(key)) ports?.wrong(key, `${shown(key)} is not a name`, NAME_FIX);
       const address = ports && readAddress(ports, key, ports.value(key), []);
       return address === undefined ? [] : [{ name: key, address }];
     });
@@ -178,7 +189,7 @@ function readExposed(manifest: Table): NetworkDraft["exposed"] {
   return exposed;
 }
 
-function readSupervision(manifest: Table): Supervision {
+function readSupervision(manifest: TableReader): Supervision {
   const table = manifest.table("supervision");
   if (table === undefined) return SUPERVISION;
   const strategy = table.oneOf("strategy", ["one-for-one", "one-for-all"]);
@@ -192,7 +203,7 @@ function readSupervision(manifest: Table): Supervision {
   };
 }
 
-function readConcurrency(manifest: Table): NetworkDraft["concurrency"] {
+function readConcurrency(manifest: TableReader): NetworkDraft["concurrency"] {
   const deploy = manifest.table("deploy");
   const table = deploy?.table("concurrency");
   const read = (table?.keys() ?? []).flatMap((node) => {

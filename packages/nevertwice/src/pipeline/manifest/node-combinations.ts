@@ -1,4 +1,4 @@
-/** What in one node does not go together. To ignore a part of a manifest would be to ignore what somebody relies on. */
+/** Refuses parts of a node's manifest that cannot be combined. Ignoring one of them would ignore something the author relies on. */
 import type { NodeDraft } from "./node-draft.ts";
 import type { Report } from "./problem.ts";
 import type { Path } from "./toml-lines.ts";
@@ -15,16 +15,16 @@ export function checkCombinations(draft: Draft, report: Report): void {
 
 function checkPorts({ kind, in: inPorts, out }: Draft, report: Report): void {
   if (kind === "source" && inPorts.size > 0)
-    report(["ports", "in"], "a source has in-ports", 'take [ports.in] out, or write kind = "transform"');
+    report(["ports", "in"], "a source has in-ports", 'remove [ports.in], or write kind = "transform"');
   if (kind === "sink" && out.size > 0)
-    report(["ports", "out"], "a sink has out-ports", 'take [ports.out] out, or write kind = "transform"');
+    report(["ports", "out"], "a sink has out-ports", 'remove [ports.out], or write kind = "transform"');
   if (kind !== "source" && inPorts.size === 0)
     report(["ports"], `a ${kind} has no in-port`, 'add [ports.in] with in = { schema = "Order@1" }');
   if (kind !== "sink" && out.size === 0)
     report(["ports"], `a ${kind} has no out-port`, 'add [ports.out] with out = { schema = "Order@1" }');
 }
 
-/** Nothing comes in to a source: there is no message to try again, to key, to delay, or to answer. */
+/** A source receives no messages: there is nothing to retry, key, delay or reply to. */
 function checkSource({ contract, batch, join, delayMs, reply }: Draft, report: Report): void {
   const parts: readonly (readonly [path: Path, isThere: boolean])[] = [
     [["contract", "timeout"], contract.timeoutMs !== undefined],
@@ -40,7 +40,7 @@ function checkSource({ contract, batch, join, delayMs, reply }: Draft, report: R
       report(path, `a source has ${path.join(".")}`, "move it to the node that the source leads to");
 }
 
-/** Several messages are one there: which of them would be tried again, keyed, or answered? */
+/** A batch or a join merges several messages, so retry, key and reply would not belong to one message. */
 function checkGrouping(
   { contract, batch, join, in: inPorts, reply }: Draft,
   grouping: "batch" | "join",
@@ -55,17 +55,21 @@ function checkGrouping(
     if (isThere)
       report(
         ["contract", key],
-        `contract.${key} does not go with [${grouping}], which makes one of several messages`,
+        `contract.${key} cannot be combined with [${grouping}], which merges several messages into one`,
         `move ${key} to a node before or after this one`,
       );
   if (reply)
     report(
       ["node", "reply"],
-      `node.reply does not go with [${grouping}], which makes one of several messages`,
+      `node.reply cannot be combined with [${grouping}], which merges several messages into one`,
       "let a node before this one reply",
     );
   if (batch !== undefined && join !== undefined)
-    report(["join"], "[join] does not go with [batch]", "make two nodes of it, one after the other");
+    report(
+      ["join"],
+      "[join] cannot be combined with [batch]",
+      "split it into two nodes, one after the other",
+    );
   else if (batch !== undefined && inPorts.size > 1)
     report(["ports", "in"], "a [batch] has several in-ports", "lead all edges to one in-port");
 }
@@ -76,7 +80,7 @@ function checkJoin({ in: inPorts, out }: Draft, deadLetter: string | undefined, 
   if (deadLetter !== undefined && !out.has(deadLetter))
     report(
       ["join", "dead_letter"],
-      `join.dead_letter is "${deadLetter}", which is no out-port`,
+      `join.dead_letter is "${deadLetter}", which is not an out-port`,
       `write one of ${[...out.keys()].join(", ") || "the out-ports"}, or add ${deadLetter} under [ports.out]`,
     );
 }

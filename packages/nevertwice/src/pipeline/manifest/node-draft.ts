@@ -1,8 +1,8 @@
-/** A node as its own manifest has it, before a network gives it a name. */
+/** A node as its own manifest describes it, before a network gives it a name. */
 import type { NodeModel } from "../model.ts";
 import type { Document } from "./document.ts";
 
-/** Schemas are still names: what they are, the network says. */
+/** Schemas are still names. The network that uses the node provides the schemas. */
 export interface NodeDraft extends Omit<NodeModel, "name" | "in" | "out" | "concurrency"> {
   readonly document: Document;
   readonly in: ReadonlyMap<string, DraftPort>;

@@ -1,4 +1,4 @@
-/** A node's manifest, read and checked by itself: everything that can be said without the network it is used in. */
+/** Reads a node's manifest, and checks everything that does not depend on the network that uses it. */
 import {
   AXES,
   type Axis,
@@ -15,7 +15,7 @@ import type { Document } from "./document.ts";
 import { checkCombinations } from "./node-combinations.ts";
 import type { DraftPort, NodeDraft } from "./node-draft.ts";
 import type { Report } from "./problem.ts";
-import { readTable, shown, type Table } from "./table.ts";
+import { readTable, shown, type TableReader } from "./table-reader.ts";
 
 const BUFFER = 100;
 const MAX_PENDING = 1_000;
@@ -58,14 +58,19 @@ export function readNode(document: Document, report: Report): NodeDraft {
     retry: "write it in [contract]",
     idempotency: "write it in [contract]",
     timeout: "write it in [contract]",
-    observability: "write [capture] for payloads; events are always told",
+    observability: "write [capture] for payloads; events are always reported",
     network: "a file is a node or a network, not both",
   });
   if (kind !== undefined) checkCombinations(draft, report);
   return draft;
 }
 
-function readHead(manifest: Table): { id: string; version: string; kind: Kind | undefined; reply: boolean } {
+function readHead(manifest: TableReader): {
+  id: string;
+  version: string;
+  kind: Kind | undefined;
+  reply: boolean;
+} {
   const node = manifest.table("node");
   if (node === undefined) {
     if (!manifest.has("node"))
@@ -83,7 +88,7 @@ function readHead(manifest: Table): { id: string; version: string; kind: Kind | 
   return { id: id ?? "", version: version ?? "", kind, reply };
 }
 
-function readDoc(manifest: Table): NodeModel["doc"] {
+function readDoc(manifest: TableReader): NodeModel["doc"] {
   const doc = manifest.table("doc");
   const intent = doc?.text("intent");
   const owner = doc?.text("owner");
@@ -91,19 +96,23 @@ function readDoc(manifest: Table): NodeModel["doc"] {
   return { ...(intent !== undefined && { intent }), ...(owner !== undefined && { owner }) };
 }
 
-function readPorts(ports: Table | undefined, side: "in" | "out"): ReadonlyMap<string, DraftPort> {
+function readPorts(ports: TableReader | undefined, side: "in" | "out"): ReadonlyMap<string, DraftPort> {
   const read = (ports?.named(side) ?? []).map(([name, port]) => {
     const schema = port.text("schema");
     if (schema !== undefined && !SCHEMA_NAME.test(schema))
-      port.wrong("schema", `${shown(schema)} names no version of a schema`, 'write e.g. schema = "Order@1"');
+      port.wrong(
+        "schema",
+        `${shown(schema)} is a schema name without a version`,
+        'write e.g. schema = "Order@1"',
+      );
     const buffer = side === "in" ? port.whole("buffer", 1) : undefined;
-    port.done(side === "out" ? { buffer: "write it at the in-port that this one leads to" } : {});
+    port.done(side === "out" ? { buffer: "write it on the in-port that this port leads to" } : {});
     return [name, { schema, buffer: buffer ?? BUFFER }] as const;
   });
   return new Map(read);
 }
 
-function readEffects(manifest: Table): NodeModel["effects"] {
+function readEffects(manifest: TableReader): NodeModel["effects"] {
   const table = manifest.table("effects");
   const effects = new Map<Axis, { readonly allow: readonly string[] }>();
   for (const axis of AXES) {
@@ -115,8 +124,8 @@ function readEffects(manifest: Table): NodeModel["effects"] {
   return effects;
 }
 
-/** `true` for all of it, which the model says by an empty list. */
-function readGranted(table: Table, axis: Axis): readonly string[] | undefined {
+/** `true` grants the whole axis. The model represents that as an empty list. */
+function readGranted(table: TableReader, axis: Axis): readonly string[] | undefined {
   if (table.value(axis) === true) return [];
   table.wrong(
     axis,
@@ -126,7 +135,7 @@ function readGranted(table: Table, axis: Axis): readonly string[] | undefined {
   return undefined;
 }
 
-function readAllowed(table: Table, axis: "http" | "db"): readonly string[] | undefined {
+function readAllowed(table: TableReader, axis: "http" | "db"): readonly string[] | undefined {
   const value = table.value(axis);
   if (typeof value !== "object") return readGranted(table, axis);
   const inner = table.table(axis);
@@ -140,24 +149,25 @@ function readAllowed(table: Table, axis: "http" | "db"): readonly string[] | und
   if (odd !== undefined)
     inner.wrong(
       "allow",
-      `${shown(odd)} is no host`,
+      `${shown(odd)} is not a host`,
       'write the host alone, without scheme, port or path: "api.example"',
     );
   return allow;
 }
 
-function readBatch(manifest: Table): Batch | undefined {
+function readBatch(manifest: TableReader): Batch | undefined {
   const table = manifest.table("batch");
   if (table === undefined) return undefined;
   const size = table.whole("size", 1);
   const withinMs = table.duration("within", "1s");
   if (!table.has("size")) table.missing("size", "add size = 100");
-  if (!table.has("within")) table.missing("within", 'add within = "1s", after which fewer are enough');
+  if (!table.has("within"))
+    table.missing("within", 'add within = "1s", after which an incomplete batch is processed');
   table.done({ timeout: 'write within = "1s"', timeout_ms: 'write within = "1s"' });
   return { size: size ?? 1, withinMs: withinMs ?? 1 };
 }
 
-function readJoin(manifest: Table): Join | undefined {
+function readJoin(manifest: TableReader): Join | undefined {
   const table = manifest.table("join");
   if (table === undefined) return undefined;
   const by = table.text("by");
@@ -165,9 +175,9 @@ function readJoin(manifest: Table): Join | undefined {
   const deadLetter = table.text("dead_letter");
   const maxPending = table.whole("max_pending", 1) ?? MAX_PENDING;
   if (!table.has("by"))
-    table.missing("by", 'add by = "order_id", the field that is equal in what belongs together');
+    table.missing("by", 'add by = "order_id", the field that is equal in matching messages');
   if (!table.has("within"))
-    table.missing("within", 'add within = "30s", how long the first waits for the others');
+    table.missing("within", 'add within = "30s", how long the first message waits for the others');
   table.done({ on: "write by", key: "write by", timeout: 'write within = "30s"' });
   return {
     by: by ?? "",
@@ -177,7 +187,7 @@ function readJoin(manifest: Table): Join | undefined {
   };
 }
 
-function readRate(manifest: Table): Rate | undefined {
+function readRate(manifest: TableReader): Rate | undefined {
   const table = manifest.table("rate");
   if (table === undefined) return undefined;
   const limit = table.whole("limit", 1);
@@ -188,7 +198,7 @@ function readRate(manifest: Table): Rate | undefined {
   return { limit: limit ?? 1, perMs: perMs ?? 1 };
 }
 
-function readDelay(manifest: Table): number | undefined {
+function readDelay(manifest: TableReader): number | undefined {
   const table = manifest.table("delay");
   if (table === undefined) return undefined;
   const byMs = table.duration("by", "5s");
@@ -197,7 +207,7 @@ function readDelay(manifest: Table): number | undefined {
   return byMs;
 }
 
-function readCapture(manifest: Table): Capture | undefined {
+function readCapture(manifest: TableReader): Capture | undefined {
   const table = manifest.table("capture");
   if (table === undefined) return undefined;
   const maxBytes = table.whole("max_bytes", 1) ?? CAPTURE_BYTES;

@@ -1,31 +1,31 @@
-/** What is wrong with a manifest: where, what, and what to write instead. All that is found is reported together. */
+/** The problems of a manifest. Each has its place and its fix, and all problems are reported together. */
 import { NevertwiceError } from "../../core/errors.ts";
 import type { Path } from "./toml-lines.ts";
 
 export interface ManifestProblem {
-  /** As it was given, or from the working directory; `manifest` for an object that was never a file. */
+  /** The path, relative to the working directory if possible; `manifest` for an object. */
   readonly file: string;
   /** Undefined for an object. */
   readonly line: number | undefined;
   /** `contract.retry.strategy`; empty for the whole file. */
   readonly at: string;
   readonly problem: string;
-  /** What to do about it. */
+  /** How to fix it. */
   readonly fix: string;
 }
 
-/** Where to put a finding that is made in one document. */
+/** Reports a problem at a path of one document. */
 export type Report = (path: Path, problem: string, fix: string) => void;
 
 const problemsKey = "problems";
 
-/** `manifest-invalid` with every problem, in the order of files and lines, each on a line of its own. */
+/** A `manifest-invalid` error that lists every problem by file and line, one on each line. */
 export function manifestInvalid(problems: readonly ManifestProblem[]): NevertwiceError {
   const inOrder = unique(problems).sort(
     (a, b) => order(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0) || order(a.at, b.at),
   );
   const texts = inOrder.map(problemText);
-  const [first = "nothing is known"] = texts;
+  const [first = "the problem is unknown"] = texts;
   const message =
     texts.length === 1
       ? first
@@ -35,19 +35,19 @@ export function manifestInvalid(problems: readonly ManifestProblem[]): Nevertwic
   return error;
 }
 
-/** What a `manifest-invalid` is about, piece by piece; empty for any other error. */
+/** The problems of a `manifest-invalid` error. Empty for any other error. */
 export function manifestProblems(error: unknown): readonly ManifestProblem[] {
   if (typeof error !== "object" || error === null || !(problemsKey in error)) return [];
   const { problems } = error;
   return Array.isArray(problems) ? problems : [];
 }
 
-/** `charge.node.toml:12: contract.timeout is "5"; write …`, which editors and terminals know how to open. */
+/** `charge.node.toml:12: contract.timeout is "5"; write …`. Editors and terminals can open this form of path. */
 export function problemText({ file, line, problem, fix }: ManifestProblem): string {
   return `${line === undefined ? file : `${file}:${line}`}: ${problem}; ${fix}.`;
 }
 
-/** One node that is used twice is wrong once. */
+/** The problem of a node that is used twice is reported once. */
 function unique(problems: readonly ManifestProblem[]): ManifestProblem[] {
   return [...new Map(problems.map((problem) => [problemText(problem), problem])).values()];
 }

@@ -1,7 +1,7 @@
-/** A schema as somebody wrote it, a Standard Schema or a function, as the check that the network makes. */
+/** Turns the code of a schema, which is a Standard Schema or a function, into the check that the network runs. */
 import type { Schema } from "../model.ts";
 
-/** The part of the Standard Schema interface (version 1) that checking needs. */
+/** The part of the Standard Schema interface (version 1) that is used here. */
 interface StandardSchema {
   readonly "~standard": {
     validate(value: unknown): StandardResult | Promise<StandardResult>;
@@ -17,8 +17,8 @@ interface StandardIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** Undefined for what is neither. */
-export function schemaOf(name: string, code: unknown): Schema | undefined {
+/** Undefined if the code is neither. */
+export function toSchema(name: string, code: unknown): Schema | undefined {
   if (isStandard(code)) return { name, check: (payload) => standardChecked(name, code, payload) };
   if (typeof code === "function")
     return {
@@ -43,18 +43,18 @@ function checkedValue(name: string, result: StandardResult): unknown {
     const place = path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
     return place === "" ? message : `${place}: ${message}`;
   });
-  throw new TypeError(`this is no ${name}: ${reasons.join("; ")}`);
+  throw new TypeError(`the payload is not a valid ${name}: ${reasons.join("; ")}`);
 }
 
-/** `true` and nothing at all leave the payload as it is; `false` refuses it; anything else is the payload from there on. */
+/** `true` and `undefined` accept the payload unchanged, `false` refuses it, and any other value replaces it. */
 function functionChecked(name: string, check: (payload: unknown) => unknown, payload: unknown): unknown {
   return afterwards(check(payload), (answer) => {
-    if (answer === false) throw new TypeError(`this is no ${name}`);
+    if (answer === false) throw new TypeError(`the payload is not a valid ${name}`);
     return answer === true || answer === undefined ? payload : answer;
   });
 }
 
-/** At once where that is possible: most schemas need no promise. */
+/** Runs `next` synchronously if the value is not a promise: most schemas are synchronous. */
 function afterwards<T>(value: T | PromiseLike<T>, next: (value: T) => unknown): unknown {
   const isLater = typeof value === "object" && value !== null && "then" in value;
   return isLater ? Promise.resolve(value).then(next) : next(value as T);

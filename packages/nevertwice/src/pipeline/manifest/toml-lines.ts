@@ -1,16 +1,16 @@
 /**
- * Where in a TOML text a value stands. The parser knows that only of its own errors, so the text is walked once more,
- * for keys and lines alone; it may be assumed to be well-formed, since the parser has taken it.
+ * Finds the line of each value in a TOML text. The parser reports lines only for its own errors, so this walks the text
+ * again and looks only at keys and lines. It assumes a well-formed text, since the parser has accepted it.
  */
 import { parse } from "smol-toml";
 
-/** Keys and, in lists, indexes: `["edges", 0, "from"]`. */
+/** Keys, and indexes in lists: `["edges", 0, "from"]`. */
 export type Path = readonly (string | number)[];
 
-/** The line of the value's key, or of the nearest table around it that is written down; 1 for what is nowhere. */
-export type LineOf = (path: Path) => number;
+/** The line of the value's key, or of the nearest table around it. 1 if neither is in the text. */
+export type FindLine = (path: Path) => number;
 
-export function tomlLines(text: string): LineOf {
+export function tomlLines(text: string): FindLine {
   const lines = new Map<string, number>();
   walk(text, (path, line) => {
     const name = JSON.stringify(path);
@@ -25,9 +25,9 @@ export function tomlLines(text: string): LineOf {
   };
 }
 
-type Found = (path: Path, line: number) => void;
+type OnPath = (path: Path, line: number) => void;
 
-/** A place in the text, which moves on. */
+/** The current position in the text. */
 interface Cursor {
   readonly text: string;
   at: number;
@@ -38,15 +38,15 @@ const BLANK = /[ \t\r\n]|#[^\n]*/y;
 const BARE_KEY = /[\w-]+/y;
 const BASIC_STRING = /"(?:\\.|[^"\\])*"/y;
 const LITERAL_STRING = /'[^']*'/y;
-/** The delimiter is the last three quotes of as many as five. */
+/** The text may end with up to five quotes, of which the last three are the delimiter. */
 const LONG_BASIC_STRING = /"""(?:\\[\s\S]|[^\\])*?"{3,5}(?!")/y;
 const LONG_LITERAL_STRING = /'''[\s\S]*?'{3,5}(?!')/y;
 const OTHER_VALUE = /[^,\]}#\r\n]+/y;
 const SCALARS = [LONG_BASIC_STRING, BASIC_STRING, LONG_LITERAL_STRING, LITERAL_STRING, OTHER_VALUE];
 
-function walk(text: string, found: Found): void {
+function walk(text: string, found: OnPath): void {
   const cursor: Cursor = { text, at: 0, line: 1 };
-  /** How many tables each list of tables has so far. */
+  /** The number of tables in each list of tables so far. */
   const counts = new Map<string, number>();
   let table: Path = [];
   for (skipBlank(cursor); cursor.at < text.length; skipBlank(cursor)) {
@@ -55,7 +55,7 @@ function walk(text: string, found: Found): void {
   }
 }
 
-function header(cursor: Cursor, counts: Map<string, number>, found: Found): Path {
+function header(cursor: Cursor, counts: Map<string, number>, found: OnPath): Path {
   const isList = cursor.text.startsWith("[[", cursor.at);
   const line = cursor.line;
   cursor.at += isList ? 2 : 1;
@@ -77,7 +77,7 @@ function header(cursor: Cursor, counts: Map<string, number>, found: Found): Path
   return path;
 }
 
-function pair(cursor: Cursor, table: Path, found: Found): void {
+function pair(cursor: Cursor, table: Path, found: OnPath): void {
   const line = cursor.line;
   let path = table;
   for (const key of dottedKey(cursor)) {
@@ -104,7 +104,7 @@ function dottedKey(cursor: Cursor): string[] {
   return keys;
 }
 
-function value(cursor: Cursor, path: Path, found: Found): void {
+function value(cursor: Cursor, path: Path, found: OnPath): void {
   const first = cursor.text[cursor.at];
   if (first === "{") items(cursor, "}", () => pair(cursor, path, found));
   else if (first === "[")
@@ -112,7 +112,7 @@ function value(cursor: Cursor, path: Path, found: Found): void {
       found([...path, index], cursor.line);
       value(cursor, [...path, index], found);
     });
-  // The first that matches is it: three quotes also begin with one.
+  // The first match counts, so three quotes are tried before one.
   else SCALARS.some((pattern) => take(cursor, pattern) !== undefined);
 }
 
@@ -132,7 +132,7 @@ function skipBlank(cursor: Cursor): void {
   while (take(cursor, BLANK) !== undefined);
 }
 
-/** What the pattern matches right here, and moves past it. */
+/** Returns what the pattern matches at the current position, and moves past it. */
 function take(cursor: Cursor, pattern: RegExp): string | undefined {
   pattern.lastIndex = cursor.at;
   const taken = pattern.exec(cursor.text)?.[0];

@@ -1,8 +1,8 @@
-/** A chain of events, folded one by one into the little that is needed to judge it and the row it belongs to. */
-import { type EventKind, hashOf, type JournalEvent } from "../journal.ts";
+/** Folds a chain of events, one by one, into the few facts that are needed to judge the chain and its row. */
+import { type EventKind, hashEvent, type JournalEvent } from "../journal.ts";
 import type { Judgement } from "./findings.ts";
 
-/** What was written when it was placed; parts are undefined if the event cannot be read. */
+/** The content of a `placed` event; a part is undefined if the event cannot be parsed. */
 export interface PlacedNote {
   readonly at: number;
   readonly resource: unknown;
@@ -29,11 +29,11 @@ export interface Chain {
   lastHash: string;
   lastAt: number;
   placed: PlacedNote | undefined;
-  /** How often it was placed. */
+  /** The number of `placed` events. */
   placements: number;
   end: EndNote | undefined;
   ends: number;
-  /** Events that cannot be where they are: after an end, or after `closed`. */
+  /** Events at an impossible position: after an end, or after `closed`. */
   readonly misplaced: string[];
   readonly backwards: string[];
   readonly gaps: string[];
@@ -44,7 +44,8 @@ export interface Chain {
   closedAt: number | undefined;
 }
 
-const FEW = 3;
+/** The most problems remembered of each kind. */
+const MAX_PROBLEMS = 3;
 const GOVERNING: readonly EventKind[] = ["declared", "adjusted", "suspended", "resumed", "closed"];
 const ENDING: readonly EventKind[] = ["confirmed", "released", "expired"];
 
@@ -70,58 +71,61 @@ export function openChain(subject: string): Chain {
   };
 }
 
-/** Takes the next event, in the order of their numbers. */
-export function addTo(chain: Chain, event: JournalEvent): void {
+/** Adds the next event. Events are added in the order of their numbers. */
+export function addEvent(chain: Chain, event: JournalEvent): void {
   const { number, kind, at, keyId, previous, hash } = event;
   const named = `event ${number} (${kind})`;
   if (number !== chain.lastNumber + 1)
-    note(chain.gaps, `${named} is where ${chain.lastNumber + 1} should be`);
-  else if (previous !== chain.lastHash) note(chain.gaps, `${named} does not follow the hash before it`);
-  if (hashOf(event) !== hash) note(chain.wrongHashes, `${named} is not what was hashed`);
-  if (keyId === undefined && kind !== "expired") note(chain.withoutKey, `${named} names no key`);
-  if (at < chain.lastAt) note(chain.backwards, `${named} is before the one before it`);
-  take(chain, event, named);
+    addProblem(chain.gaps, `${named} was found where event ${chain.lastNumber + 1} should be`);
+  else if (previous !== chain.lastHash)
+    addProblem(chain.gaps, `${named} does not contain the hash of the previous event`);
+  if (hashEvent(event) !== hash) addProblem(chain.wrongHashes, `${named} does not match its hash`);
+  if (keyId === undefined && kind !== "expired") addProblem(chain.withoutKey, `${named} has no key`);
+  if (at < chain.lastAt) addProblem(chain.backwards, `${named} is earlier than the previous event`);
+  applyEvent(chain, event, named);
   chain.count++;
   chain.lastNumber = number;
   chain.lastHash = hash;
   chain.lastAt = at;
 }
 
-function take(chain: Chain, { kind, at, detail, subject }: JournalEvent, named: string): void {
-  const { resource, requester, units, expiresAt, capacity, state } = parsed(detail);
+function applyEvent(chain: Chain, { kind, at, detail, subject }: JournalEvent, named: string): void {
+  const { resource, requester, units, expiresAt, capacity, state } = parseDetail(detail);
   if (GOVERNING.includes(kind) !== subject.startsWith("resource:"))
-    note(chain.misplaced, `${named} is of no such thing`);
+    addProblem(chain.misplaced, `${named} cannot happen to ${subject}`);
   else if (kind === "placed") {
     chain.placements++;
     chain.placed ??= { at, resource, requester, units, expiresAt };
   } else if (ENDING.includes(kind)) {
-    if (chain.end !== undefined) note(chain.misplaced, `${named} follows its end, ${chain.end.kind}`);
+    if (chain.end !== undefined)
+      addProblem(chain.misplaced, `${named} comes after the end (${chain.end.kind})`);
     chain.end ??= { kind, at, units };
     chain.ends++;
   } else if (kind === "given-back") {
-    if (chain.end?.kind !== "confirmed") note(chain.misplaced, `${named} follows no confirmed`);
+    if (chain.end?.kind !== "confirmed")
+      addProblem(chain.misplaced, `${named} does not come after confirmed`);
     chain.givenBack += Number(units);
   } else {
-    if (chain.closedAt !== undefined) note(chain.misplaced, `${named} follows closed`);
+    if (chain.closedAt !== undefined) addProblem(chain.misplaced, `${named} comes after closed`);
     if ((kind === "declared") !== (chain.governed === undefined))
-      note(chain.misplaced, `${named} is not where it can be`);
+      addProblem(chain.misplaced, `${named} cannot be at this position`);
     chain.governed = { capacity, state };
     if (kind === "closed") chain.closedAt ??= at;
   }
 }
 
-/** What holds of every chain, whatever it belongs to. */
+/** Checks the invariants that hold for every chain. */
 export function judgeChain(judgement: Judgement, chain: Chain): void {
   const { subject, gaps, wrongHashes, withoutKey, count } = chain;
   judgement.pass("J1", count - gaps.length);
-  for (const problem of gaps) judgement.ask("J1", subject, false, problem);
+  for (const problem of gaps) judgement.check("J1", subject, false, problem);
   judgement.pass("J2", count - wrongHashes.length);
-  for (const problem of wrongHashes) judgement.ask("J2", subject, false, problem);
-  judgement.ask("J5", subject, withoutKey.length === 0, () => withoutKey.join("; "));
+  for (const problem of wrongHashes) judgement.check("J2", subject, false, problem);
+  judgement.check("J5", subject, withoutKey.length === 0, () => withoutKey.join("; "));
 }
 
-/** What an event says, or nothing that can be read. */
-export function parsed(detail: string): Readonly<Record<string, unknown>> {
+/** The parsed detail of an event; empty if it is not a JSON object. */
+export function parseDetail(detail: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(detail);
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
@@ -130,6 +134,6 @@ export function parsed(detail: string): Readonly<Record<string, unknown>> {
   }
 }
 
-function note(list: string[], problem: string): void {
-  if (list.length < FEW) list.push(problem);
+function addProblem(list: string[], problem: string): void {
+  if (list.length < MAX_PROBLEMS) list.push(problem);
 }

@@ -1,35 +1,35 @@
-/** What the auditor saw: how many records each invariant was asked of, and which ones do not keep it. */
-import { INVARIANT_IDS, INVARIANTS, type InvariantId, MODULES, moduleOf, RESTS_ON } from "./invariants.ts";
+/** The findings of an audit: how many records each invariant was checked on, and which records break it. */
+import { INVARIANT_IDS, INVARIANTS, type InvariantId, MODULES, moduleFor, RESTS_ON } from "./invariants.ts";
 
 export interface Offender {
-  /** `commitment:`, `resource:`, `key:` or `checkpoint:` and its id. */
+  /** `commitment:<id>`, `resource:<name>`, `key:<id>`, `event:<…>` or `checkpoint:<id>`. */
   readonly subject: string;
   readonly problem: string;
 }
 
 export interface InvariantResult {
-  /** `C3`: the module's letter and the number in it. */
+  /** The letter of the module and a number: `C3`. */
   readonly id: InvariantId;
   readonly module: string;
   readonly number: number;
   readonly name: string;
   readonly ok: boolean;
-  /** How many records it was asked of. */
+  /** How many records it was checked on. */
   readonly looked: number;
-  /** How many times it did not hold; `offenders` are the first of them. */
+  /** How many times it did not hold; `offenders` lists the first ones. */
   readonly broken: number;
   readonly offenders: readonly Offender[];
-  /** Broken ones that this one rests on. */
+  /** Broken invariants that this one depends on. */
   readonly restsOn: readonly InvariantId[];
-  /** How far stored records can show it. */
+  /** How far stored records can prove it. */
   readonly shows: string;
 }
 
-/** What one reading of some records says. It counts only once it is added to the findings: it may be read anew. */
+/** The checks of one record. They count only once they are added to the findings, since the record may be rechecked. */
 export interface Judgement {
-  /** Asks an invariant of a record. */
-  ask(id: InvariantId, subject: string, holds: boolean, problem: string | (() => string)): void;
-  /** So many more records keep it. */
+  /** Counts a check of an invariant, and notes the problem if it does not hold. */
+  check(id: InvariantId, subject: string, holds: boolean, problem: string | (() => string)): void;
+  /** Counts `count` records that keep the invariant. */
   pass(id: InvariantId, count: number): void;
   readonly looked: ReadonlyMap<InvariantId, number>;
   readonly problems: readonly (Offender & { readonly id: InvariantId })[];
@@ -42,7 +42,7 @@ export function openJudgement(): Judgement {
     looked,
     problems,
     pass: (id, count) => void looked.set(id, (looked.get(id) ?? 0) + count),
-    ask(id, subject, holds, problem) {
+    check(id, subject, holds, problem) {
       looked.set(id, (looked.get(id) ?? 0) + 1);
       if (!holds) problems.push({ id, subject, problem: typeof problem === "string" ? problem : problem() });
     },
@@ -51,7 +51,7 @@ export function openJudgement(): Judgement {
 
 export interface Findings {
   add(judgement: Judgement): void;
-  /** It changed each time it was read anew, so nothing is said of it. */
+  /** Notes a record that changed each time it was read, so that it could not be judged. */
   leaveOpen(subject: string): void;
   results(): readonly InvariantResult[];
   readonly open: { count: number; readonly subjects: string[] };
@@ -61,15 +61,15 @@ export function createFindings(maxOffenders: number): Findings {
   const tallies = new Map(
     INVARIANT_IDS.map((id) => [id, { looked: 0, broken: 0, offenders: [] as Offender[] }]),
   );
-  const tallyOf = (id: InvariantId) =>
+  const tallyFor = (id: InvariantId) =>
     tallies.get(id) as { looked: number; broken: number; offenders: Offender[] };
   const open = { count: 0, subjects: [] as string[] };
   return {
     open,
     add({ looked, problems }) {
-      for (const [id, count] of looked) tallyOf(id).looked += count;
+      for (const [id, count] of looked) tallyFor(id).looked += count;
       for (const { id, subject, problem } of problems) {
-        const tally = tallyOf(id);
+        const tally = tallyFor(id);
         tally.broken++;
         if (tally.offenders.length < maxOffenders) tally.offenders.push({ subject, problem });
       }
@@ -80,13 +80,13 @@ export function createFindings(maxOffenders: number): Findings {
     },
     results: () =>
       INVARIANT_IDS.map((id) => {
-        const tally = tallyOf(id);
+        const tally = tallyFor(id);
         const restsOn = INVARIANT_IDS.filter(
-          (other) => moduleOf(other) === RESTS_ON[id] && tallyOf(other).broken > 0,
+          (other) => moduleFor(other) === RESTS_ON[id] && tallyFor(other).broken > 0,
         );
         return {
           id,
-          module: MODULES[moduleOf(id)],
+          module: MODULES[moduleFor(id)],
           number: Number(id.slice(1)),
           name: INVARIANTS[id].name,
           ok: tally.broken === 0 && restsOn.length === 0,

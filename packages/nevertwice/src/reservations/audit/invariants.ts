@@ -1,4 +1,4 @@
-/** What the auditor verifies: each invariant with its number and name, and how far stored records can show it. */
+/** The invariants that the auditor verifies: their ids, their names, and how far stored records can prove them. */
 
 export const MODULES = {
   C: "Provisional Commitment",
@@ -6,154 +6,166 @@ export const MODULES = {
   R: "Idempotent Reservation",
   P: "Resource registry",
   J: "Journal",
+  S: "Stored rows",
 } as const;
 
-export type Module = keyof typeof MODULES;
+export type InvariantModule = keyof typeof MODULES;
 
-interface Described {
+interface InvariantDescription {
   readonly name: string;
-  /** What the records show, and what they cannot. */
+  /** What the stored records prove, and what they cannot prove. */
   readonly shows: string;
 }
 
 export const INVARIANTS = {
   C1: {
     name: "Membership exclusivity",
-    shows: "Each row is in one of four states, and has the instant and the units of that state and no other.",
+    shows:
+      "Each row is in one of four states and has exactly the end time and the units that this state requires.",
   },
   C2: {
     name: "Hold-then-Held persistence",
     shows:
-      "A chain begins with placed, and a row is held until an event says how it ended. That it was held in between is shown by there being no other event.",
+      "A chain begins with placed, and a row stays held until an event ends it. The absence of other events proves that it was held in between.",
   },
   C3: {
     name: "Terminal absorption",
     shows:
-      "A chain has one end at most; nothing follows it but giving back what was confirmed, and the row has kept it.",
+      "A chain has at most one end, only given-back events follow it, and the row has the state of that end.",
   },
   C4: {
     name: "Id stability",
     shows:
-      "A row and its chain carry one id. An id that was changed everywhere at once shows only at the checkpoint.",
+      "A row and its chain have the same id. If an id was changed everywhere at once, only the checkpoint proves it.",
   },
   C5: {
     name: "Resource and requester immutability",
-    shows: "Resource, requester, units and both instants of a row are those of its placed event.",
+    shows: "Resource, requester, units, placedAt and expiresAt of a row equal those of its placed event.",
   },
   C6: { name: "Hold window monotonicity", shows: "placedAt is before expiresAt." },
   C7: {
     name: "Confirmation within the window",
-    shows: "What is confirmed was confirmed before expiresAt, by the row and by the event.",
+    shows: "Every confirmation was before expiresAt, both in the row and in the event.",
   },
   C8: {
     name: "Transition timestamps after placement",
-    shows: "No end is before its placement, and no expiry before expiresAt. Times are the store's own clock.",
+    shows:
+      "No hold ended before it was placed or expired before expiresAt. All times are of the store's clock.",
   },
   C9: {
     name: "No id reuse",
     shows:
-      "Ids are unique, and each chain has one placed event, its first. Ids that were never written leave no trace.",
+      "Ids are unique, and each chain has exactly one placed event, the first. Ids that were never written leave no trace.",
   },
   C10: {
     name: "Commitment store durability",
     shows:
-      "Every chain has its row, and there are no fewer rows than in the report given as previous. A commitment that was removed with its chain, keys and checkpoints shows only there.",
+      "Every chain has its row, and there are at least as many rows as in the report passed as previous. If a commitment was removed with its chain, keys and checkpoints, only that comparison detects it.",
   },
   D1: {
     name: "Window monotonicity",
     shows:
-      "Nothing was recorded later than now, and each window ends after it began. Keys that were purged are not seen.",
+      "No key was recorded in the future, and each window ends after it began. Purged keys cannot be checked.",
   },
   D2: {
     name: "Single-recording",
     shows:
-      "A key's window is as long as one in force, and began at the instant of its action: no retry has moved it. For a rejection only the length shows it.",
+      "The window of a key has the length that it was recorded with and began at the time of its action: no retry moved it. For a rejection only the length can be checked.",
   },
   D3: {
     name: "Idempotency of check",
     shows:
-      "A look leaves no row: each row has an action, a digest and a decided answer. What a look answered is not stored.",
+      "A check leaves no row: each row has an action, a digest and a decided answer. The results of checks are not stored.",
   },
   D4: {
     name: "Eventual expiry",
     shows:
-      "Each window, and each kept answer, has an end. Rows past it may wait for a purge; they no longer answer.",
+      "Each window and each stored answer has an end. A row may stay until it is purged, but is no longer used.",
   },
   R1: {
     name: "Idempotent place_hold within the window",
     shows:
-      "An answer with an id has its placed event under that key, a rejection has none. A kept reason that was swapped for another one of the same action does not show.",
+      "An answer with an id has a placed event with that key; a rejection has none. If a stored reason was swapped for another reason of the same action, the records do not show it.",
   },
   R2: {
     name: "Idempotent state transitions within the window",
-    shows: "The same for confirm, release, expire, giveBack and what governs resources.",
+    shows: "The same for confirm, release, expire, giveBack and the actions on resources.",
   },
   R3: {
     name: "Token-to-commitment one-to-one within the window",
     shows:
-      "No two commitments were placed under one key within a window, and a key names the one it acted on.",
+      "No two commitments were placed with one key within a window, and each key refers to the commitment that it changed.",
   },
   R4: {
     name: "Token-action binding",
     shows:
-      "The digest is that of the kept action and parameters, and the event did just that. Parameters of requests that were refused as invalid or not known are kept as JSON can, so their digest is not recomputed.",
+      "The digest matches the stored action and parameters, and the event carried them out. JSON may not preserve the parameters of requests rejected with invalid-request or not-known, so their digest is not recomputed.",
   },
   R5: {
     name: "Provisional Commitment's invariants preserved",
-    shows: "A kept rejection is one that its action can get. Rests on C1 to C10.",
+    shows: "Each stored rejection is possible for its action. Depends on C1 to C10.",
   },
   R6: {
     name: "Duplicate Prevention's invariants preserved",
-    shows: "Each key is recorded under the hash of its own namespace, scope and text. Rests on D1 to D4.",
+    shows: "Each key is stored under the hash of its namespace, scope and text. Depends on D1 to D4.",
   },
   R7: {
     name: "Token expiry releases the binding",
     shows:
-      "No answer is kept for less than its window, and no key is gone whose window, the shortest one in force, is not over. What was purged after it leaves no trace but its event.",
+      "Each answer is kept at least for its window, and no key was removed before its window ended. A key that was purged later leaves only its event.",
   },
   R8: {
     name: "Exactly-once effect within the window",
-    shows: "No key has two events within the shortest window in force, whether or not its row is still kept.",
+    shows: "No key has two events within its window, even if its row was purged.",
   },
-  P1: { name: "Taken within capacity", shows: "0 ≤ taken ≤ capacity, now. The past is in the events." },
-  P2: { name: "Taken is what is occupied", shows: "taken is the sum of what the commitments occupy." },
+  P1: {
+    name: "Taken within capacity",
+    shows: "0 ≤ taken ≤ capacity at the time of the audit. For the past, see the events.",
+  },
+  P2: { name: "Taken equals occupied", shows: "taken is the sum of the units that the commitments occupy." },
   P3: {
     name: "Occupied by state",
     shows:
-      "A hold occupies its units, a confirmed one what was confirmed less what was given back, others none.",
+      "A held commitment occupies all its units, a confirmed one the confirmed units that were not given back, any other none.",
   },
-  P4: { name: "Closed for good", shows: "Nothing follows closed, and nothing was placed after its instant." },
+  P4: { name: "Closed permanently", shows: "No event follows closed, and no hold was placed after it." },
   P5: {
     name: "Declared as recorded",
-    shows: "Capacity and state are those of the last event; what nobody declared is one unit and open.",
+    shows: "Capacity and state are those of the last event; an undeclared resource has one unit and is open.",
   },
   J1: {
     name: "Chains without a gap",
-    shows: "Numbers from 1 without a gap, each event after the hash before it.",
+    shows: "Events are numbered from 1 without a gap, and each contains the hash of the previous one.",
   },
-  J2: { name: "Hashes true", shows: "Each event's hash is that of its content." },
+  J2: { name: "Hashes match", shows: "The hash of each event matches its content." },
   J3: {
     name: "Checkpoints complete",
     shows:
-      "Each checkpoint has all of its events and no other, and each event its checkpoint. Whoever rewrites rows, events and checkpoint together is found only by a copy of the report or of the checkpoints kept elsewhere.",
+      "Each checkpoint has all of its events and no others, and each event has its checkpoint. If rows, events and checkpoint were rewritten together, only a copy of the report or of the checkpoints kept elsewhere detects it.",
   },
   J4: {
     name: "Rows agree with their last event",
-    shows: "A row has its chain's length and last hash, and its end is the event's.",
+    shows: "A row has the length and the last hash of its chain, and its end equals that of the event.",
   },
   J5: {
     name: "Every transition has its event and its key",
-    shows: "Each row has events, and each event names a key; only what expired by itself has none.",
+    shows:
+      "Each row has events, and each event has a key, except when a hold expired to make room for another.",
   },
-} as const satisfies Readonly<Record<string, Described>>;
+  S1: {
+    name: "Every row can be read",
+    shows:
+      "Each cell has a valid type and range. Offenders are listed with table, row and column. A row that cannot be read is not judged by other invariants.",
+  },
+} as const satisfies Readonly<Record<string, InvariantDescription>>;
 
 export type InvariantId = keyof typeof INVARIANTS;
 
 export const INVARIANT_IDS = Object.keys(INVARIANTS) as InvariantId[];
 
-/** Which invariants hold only if others do. */
-export const RESTS_ON: Readonly<Partial<Record<InvariantId, Module>>> = { R5: "C", R6: "D" };
+/** Invariants that hold only if all invariants of another module hold. */
+export const RESTS_ON: Readonly<Partial<Record<InvariantId, InvariantModule>>> = { R5: "C", R6: "D" };
 
-export function moduleOf(id: InvariantId): Module {
-  return id.charAt(0) as Module;
+export function moduleFor(id: InvariantId): InvariantModule {
+  return id.charAt(0) as InvariantModule;
 }

@@ -1,28 +1,39 @@
-/** Judges a key: its row by itself, and its row beside the events that it caused. */
-import { identityOf } from "../../core/identity.ts";
-import { OPERATION } from "../actions.ts";
+/** Judges a key: its row, and whether the row agrees with the events of the key. */
+import { toIdentity } from "../../core/identity.ts";
+import { type ActionName, digestParameters, OPERATION } from "../action-request.ts";
+
 import type { Answer, Reason } from "../answer.ts";
-import { type ActionName, digestOf } from "../asked.ts";
 import { commitmentSubject, type EventKind, type JournalEvent, resourceSubject } from "../journal.ts";
-import type { KeyRecord } from "../ledger.ts";
-import { parsed } from "./chain.ts";
+import type { KeyRecord } from "../store.ts";
+import { parseDetail } from "./chain.ts";
 import { type Judgement, openJudgement } from "./findings.ts";
 
-/** What is remembered of an event that a key caused. */
+/** The parts of a key's event that the audit keeps in memory. */
 export type Effect = Pick<JournalEvent, "subject" | "kind" | "at" | "detail">;
 
-export interface Windows {
-  /** All that were ever in force. */
+/** Windows for records that do not contain their own, which earlier releases did not store. */
+export interface KeyWindows {
+  /** All values that `windowMs` ever had. */
   readonly all: readonly number[];
   readonly shortest: number;
 }
 
-interface Rule {
+/** The window that the event's key was recorded with, if the event contains it. */
+function ownWindow({ detail }: Pick<JournalEvent, "detail">): number | undefined {
+  const { windowMs } = parseDetail(detail);
+  return Number.isSafeInteger(windowMs) && (windowMs as number) >= 1 ? (windowMs as number) : undefined;
+}
+
+export function eventWindow(event: Pick<JournalEvent, "detail">, { shortest }: KeyWindows): number {
+  return ownWindow(event) ?? shortest;
+}
+
+interface ActionRule {
   readonly kind: EventKind;
   readonly reasons: readonly Reason[];
 }
 
-const ACTIONS: Readonly<Record<ActionName, Rule>> = {
+const ACTIONS: Readonly<Record<ActionName, ActionRule>> = {
   placeHold: { kind: "placed", reasons: ["resource-unavailable", "pool-suspended", "pool-closed"] },
   confirm: { kind: "confirmed", reasons: ["not-known", "not-held", "window-elapsed", "units-exceeded"] },
   release: { kind: "released", reasons: ["not-known", "not-held"] },
@@ -39,84 +50,92 @@ function keySubject(id: string): string {
   return `key:${id}`;
 }
 
-/** `now` was read after the row. `effects` are all events that name the key, of whichever of its recordings. */
+/** `now` was read after the row. `effects` are all events of the key, also those of its earlier recordings. */
 export function judgeKey(
   key: KeyRecord,
   effects: readonly Effect[],
   now: number,
-  windows: Windows,
+  windows: KeyWindows,
 ): Judgement {
   const judgement = openJudgement();
   const subject = keySubject(key.id);
   const { recordedAt, windowEndsAt, keptUntil } = key;
-  const wrongOutcome = outcomeProblem(key);
-  judgement.ask("D3", subject, wrongOutcome === undefined, () => wrongOutcome as string);
+  const answerProblem = findAnswerProblem(key);
+  judgement.check("D3", subject, answerProblem === undefined, () => answerProblem as string);
   judgeRecording(judgement, subject, key, now, windows);
-  judgement.ask("R6", subject, idOf(key) === key.id, "it is not recorded under its own identity");
-  judgement.ask(
+  judgement.check(
+    "R6",
+    subject,
+    computeId(key) === key.id,
+    "its id is not the hash of its namespace, scope and key",
+  );
+  judgement.check(
     "R7",
     subject,
     !(keptUntil < windowEndsAt),
-    () => `its answer is kept until ${keptUntil}, and its window ends at ${windowEndsAt}`,
+    () => `its answer is kept until ${keptUntil}, but its window ends at ${windowEndsAt}`,
   );
-  if (wrongOutcome !== undefined) return judgement;
-  const end = Math.max(windowEndsAt, recordedAt + windows.shortest);
+  if (answerProblem !== undefined) return judgement;
+  const end = Math.max(windowEndsAt, recordedAt + (key.windowMs ?? windows.shortest));
   const within = effects.filter(({ at }) => at >= recordedAt && at < end);
-  const own = within.find((effect) => isItsOwn(key, effect)) ?? within[0];
-  // A recording that was moved has its event before it.
-  const moved = own === undefined ? effects.find((effect) => isItsOwn(key, effect)) : undefined;
+  const own = within.find((effect) => isOwnEffect(key, effect)) ?? within[0];
+  // If `recordedAt` was changed, the event of this recording is outside of the window.
+  const moved = own === undefined ? effects.find((effect) => isOwnEffect(key, effect)) : undefined;
   judgeAnswer(judgement, subject, key, own ?? moved);
   for (const effect of effects) {
     if (within.includes(effect) || effect === moved) continue;
-    const isDisplaced = effect.at < recordedAt && recordedAt - effect.at < windows.shortest;
-    judgement.ask("R7", subject, effect.at < recordedAt && !isDisplaced, () =>
+    const isDisplaced = effect.at < recordedAt && recordedAt - effect.at < eventWindow(effect, windows);
+    judgement.check("R7", subject, effect.at < recordedAt && !isDisplaced, () =>
       isDisplaced
-        ? `it was recorded anew at ${recordedAt}, within the window of ${effect.kind} at ${effect.at}`
-        : `the recording of ${effect.kind} at ${effect.at} is not there`,
+        ? `it was recorded again at ${recordedAt}, within the window of ${effect.kind} at ${effect.at}`
+        : `the recording of ${effect.kind} at ${effect.at} is missing`,
     );
   }
   return judgement;
 }
 
-/** Whether the event is what the key's answer speaks of. */
-function isItsOwn({ answer, action, commitment, parameters }: KeyRecord, { subject, kind }: Effect): boolean {
+/** Whether the event is the one that the key's answer reports. */
+function isOwnEffect(
+  { answer, action, commitment, parameters }: KeyRecord,
+  { subject, kind }: Effect,
+): boolean {
   const of = isGoverning(action)
     ? resourceSubject(String(parameters.resource))
     : commitmentSubject(String(commitment));
   return answer.ok && kind === ACTIONS[action].kind && subject === of;
 }
 
-/** A key that has events and no row. `now` was read after its absence. */
+/** Judges a key that has events but no row. `now` was read after the row was not found. */
 export function judgeAbsentKey(
   id: string,
   effects: readonly Effect[],
   now: number,
-  windows: Windows,
+  windows: KeyWindows,
 ): Judgement {
   const judgement = openJudgement();
-  const last = Math.max(...effects.map(({ at }) => at));
-  judgement.ask(
+  const early = effects.find((effect) => now < effect.at + eventWindow(effect, windows));
+  judgement.check(
     "R7",
     keySubject(id),
-    now >= last + windows.shortest,
-    () => `it was used at ${last} and is gone before its window has ended`,
+    early === undefined,
+    () => `it was used at ${early?.at} and removed before its window ended`,
   );
   return judgement;
 }
 
-/** What events alone say: at most one under a key in a window. */
-export function judgeEffects(id: string, effects: readonly Effect[], windows: Windows): Judgement {
+/** Judges the events alone: a key has at most one event within a window. */
+export function judgeEffects(id: string, effects: readonly Effect[], windows: KeyWindows): Judgement {
   const judgement = openJudgement();
   const subject = keySubject(id);
   const sorted = [...effects].sort((a, b) => a.at - b.at);
   for (const [index, effect] of sorted.entries()) {
     const before = sorted[index - 1];
-    const isTwice = before !== undefined && effect.at - before.at < windows.shortest;
+    const isTwice = before !== undefined && effect.at - before.at < eventWindow(before, windows);
     const text = () =>
       `${before?.kind} ${before?.subject} and ${effect.kind} ${effect.subject} within one window`;
-    judgement.ask("R8", subject, !isTwice, text);
+    judgement.check("R8", subject, !isTwice, text);
     if (effect.kind === "placed")
-      judgement.ask("R3", subject, !isTwice || before?.subject === effect.subject, text);
+      judgement.check("R3", subject, !isTwice || before?.subject === effect.subject, text);
   }
   return judgement;
 }
@@ -124,31 +143,31 @@ export function judgeEffects(id: string, effects: readonly Effect[], windows: Wi
 function judgeRecording(
   judgement: Judgement,
   subject: string,
-  { recordedAt, windowEndsAt, keptUntil }: KeyRecord,
+  { recordedAt, windowEndsAt, keptUntil, windowMs }: KeyRecord,
   now: number,
-  { all }: Windows,
+  { all }: KeyWindows,
 ): void {
-  judgement.ask("D1", subject, recordedAt <= now && windowEndsAt > recordedAt, () =>
+  judgement.check("D1", subject, recordedAt <= now && windowEndsAt > recordedAt, () =>
     recordedAt <= now
-      ? `recorded at ${recordedAt}, and its window ends at ${windowEndsAt}`
-      : `recorded at ${recordedAt}, and it is ${now}`,
+      ? `recorded at ${recordedAt}, but its window ends at ${windowEndsAt}`
+      : `recorded at ${recordedAt}, but now is ${now}`,
   );
-  judgement.ask(
+  judgement.check(
     "D4",
     subject,
     Number.isSafeInteger(windowEndsAt) && Number.isSafeInteger(keptUntil),
-    () => `its window ends at ${windowEndsAt}, and its answer at ${keptUntil}`,
+    () => `its window ends at ${windowEndsAt}, and its answer is kept until ${keptUntil}`,
   );
-  const windowMs = windowEndsAt - recordedAt;
-  judgement.ask(
-    "D2",
-    subject,
-    all.includes(windowMs),
-    () => `its window is ${windowMs} ms long, and only ${all.join(" or ")} were in force`,
+  const length = windowEndsAt - recordedAt;
+  const inForce = windowMs === undefined ? all : [windowMs];
+  judgement.check("D2", subject, inForce.includes(length), () =>
+    windowMs === undefined
+      ? `its window is ${length} ms long, but windowMs was only ever ${all.join(" or ")}`
+      : `its window is ${length} ms long, but it was recorded with ${windowMs}`,
   );
 }
 
-/** `effects` are those within this recording's window. */
+/** `effect` is the event of this recording, if there is one. */
 function judgeAnswer(
   judgement: Judgement,
   subject: string,
@@ -158,81 +177,83 @@ function judgeAnswer(
   const { answer, action, recordedAt } = key;
   const { kind, reasons } = ACTIONS[action];
   const idempotent = action === "placeHold" ? "R1" : "R2";
-  judgement.ask(idempotent, subject, answer.ok === (effect !== undefined), () =>
+  judgement.check(idempotent, subject, answer.ok === (effect !== undefined), () =>
     answer.ok
-      ? `${action} was answered ok, and no event says so`
-      : `${action} was refused, and ${effect?.kind} is there`,
+      ? `${action} was answered ok, but has no event`
+      : `${action} was rejected, but has the event ${effect?.kind}`,
   );
-  const isBound = boundProblem(key, effect);
-  judgement.ask("R3", subject, isBound === undefined, () => isBound as string);
+  const misbound = commitmentProblem(key, effect);
+  judgement.check("R3", subject, misbound === undefined, () => misbound as string);
   const unlike = bindingProblem(key, kind, effect);
-  judgement.ask("R4", subject, unlike === undefined, () => unlike as string);
+  judgement.check("R4", subject, unlike === undefined, () => unlike as string);
   if (!answer.ok)
-    judgement.ask(
+    judgement.check(
       "R5",
       subject,
       answer.reason === "invalid-request" || reasons.includes(answer.reason),
-      () => `${action} was refused as ${answer.reason}`,
+      () => `${action} cannot be rejected with ${answer.reason}`,
     );
-  else if (effect !== undefined)
-    judgement.ask(
-      "D2",
-      subject,
-      effect.at === recordedAt,
-      () => `recorded at ${recordedAt}, and ${effect.kind} was at ${effect.at}`,
+  else if (effect !== undefined) {
+    const eventMs = ownWindow(effect) ?? key.windowMs;
+    const isSame = key.windowMs === undefined || eventMs === key.windowMs;
+    judgement.check("D2", subject, effect.at === recordedAt && isSame, () =>
+      effect.at === recordedAt
+        ? `recorded with a window of ${key.windowMs} ms, but its event has ${eventMs} ms`
+        : `recorded at ${recordedAt}, but ${effect.kind} was at ${effect.at}`,
     );
+  }
 }
 
 const NEVER_KEPT: readonly Reason[] = ["token-collision", "storage-failure", "recording-failure"];
 
-function outcomeProblem({ action, digest, answer }: KeyRecord): string | undefined {
-  if (!(action in ACTIONS)) return `${String(action)} is no action`;
+function findAnswerProblem({ action, digest, answer }: KeyRecord): string | undefined {
+  if (!(action in ACTIONS)) return `${String(action)} is not an action`;
   if (typeof digest !== "string" || digest === "") return "it has no digest";
   const { ok, reason, id } = (answer ?? {}) as { ok?: unknown; reason?: unknown; id?: unknown };
   if (ok === true) {
     const isWhole = action !== "placeHold" || (typeof id === "string" && id !== "");
-    return isWhole ? undefined : "it placed something, and its answer has no id";
+    return isWhole ? undefined : "it placed a hold, but its answer has no id";
   }
   if (ok !== false || typeof reason !== "string") return "it has no decided answer";
-  return NEVER_KEPT.includes(reason as Reason) ? `${reason} is never kept, and it is here` : undefined;
+  return NEVER_KEPT.includes(reason as Reason) ? `its answer is ${reason}, which is never stored` : undefined;
 }
 
-/** Which commitment the key names, its answer names and its event is of: one. */
-function boundProblem(key: KeyRecord, effect: Effect | undefined): string | undefined {
+/** The key, its answer and its event must all belong to the same commitment. */
+function commitmentProblem(key: KeyRecord, effect: Effect | undefined): string | undefined {
   const { answer, action, commitment, parameters } = key;
   if (!answer.ok || isGoverning(action)) return undefined;
   const named = action === "placeHold" ? placedId(answer) : parameters.id;
   if (commitment !== named)
-    return `it names ${String(commitment)}, and its ${action} was of ${String(named)}`;
+    return `it belongs to ${String(commitment)}, but its ${action} to ${String(named)}`;
   if (effect !== undefined && effect.subject !== commitmentSubject(commitment as string))
-    return `it names ${String(commitment)}, and its event is of ${effect.subject}`;
+    return `it belongs to ${String(commitment)}, but its event to ${effect.subject}`;
   return undefined;
 }
 
 function bindingProblem(key: KeyRecord, kind: EventKind, effect: Effect | undefined): string | undefined {
   const { action, parameters, digest } = key;
-  if (isRecomputable(key) && digestOf(action, parameters) !== digest)
-    return "its digest is not that of its action and parameters";
+  if (isRecomputable(key) && digestParameters(action, parameters) !== digest)
+    return "its digest does not match its action and parameters";
   if (effect === undefined) return undefined;
-  if (effect.kind !== kind) return `it was used for ${action}, and its event is ${effect.kind}`;
-  const told = parsed(effect.detail);
+  if (effect.kind !== kind) return `it was used for ${action}, but its event is ${effect.kind}`;
+  const done = parseDetail(effect.detail);
   const names: readonly string[] =
     action === "placeHold"
       ? ["resource", "requester", "units"]
       : action in CAPACITY
         ? ["capacity"]
         : ["units"];
-  const differs = names.filter((name) => parameters[name] !== undefined && parameters[name] !== told[name]);
-  if (action === "placeHold" && told.expiresAt !== effect.at + Number(parameters.durationMs))
+  const differs = names.filter((name) => parameters[name] !== undefined && parameters[name] !== done[name]);
+  if (action === "placeHold" && done.expiresAt !== effect.at + Number(parameters.durationMs))
     differs.push("durationMs");
   if (isGoverning(action) && effect.subject !== resourceSubject(String(parameters.resource)))
     differs.push("resource");
-  return differs.length === 0 ? undefined : `it asked for another ${differs.join(", ")} than was done`;
+  return differs.length === 0 ? undefined : `its event differs from its parameters in ${differs.join(", ")}`;
 }
 
 const CAPACITY: Readonly<Partial<Record<ActionName, true>>> = { declare: true, adjust: true };
 
-/** Whether the parameters came back from the store as they were given: what JSON cannot keep is never accepted. */
+/** Whether the stored parameters equal those of the request. Values that JSON cannot store occur only in rejected requests. */
 function isRecomputable({ answer, parameters }: KeyRecord): boolean {
   if (answer.ok) return true;
   if (answer.reason === "invalid-request" || answer.reason === "not-known") return false;
@@ -249,9 +270,9 @@ function placedId(answer: Answer): string | undefined {
   return "id" in answer ? answer.id : undefined;
 }
 
-function idOf({ namespace, scope, key }: KeyRecord): string | undefined {
+function computeId({ namespace, scope, key }: KeyRecord): string | undefined {
   try {
-    return identityOf({ namespace, scope, operation: OPERATION, key }).id;
+    return toIdentity({ namespace, scope, operation: OPERATION, key }).id;
   } catch {
     return undefined;
   }

@@ -1,18 +1,18 @@
-/** The audit for people: as text, and as sections and rows that a page can draw as they are. */
+/** The audit for people: as text, and as sections and rows that a page can display directly. */
 import type { InvariantResult } from "./findings.ts";
 import type { Counts } from "./rounds.ts";
 
 export interface AuditData {
   readonly ok: boolean;
   readonly namespace: string;
-  /** The store's time. */
+  /** By the store's clock. */
   readonly startedAt: number;
   readonly endedAt: number;
   readonly counts: Counts;
   readonly invariants: readonly InvariantResult[];
-  /** What changed each time it was read, so that nothing is said of it. */
+  /** Records that changed each time they were read, so that they could not be judged. */
   readonly open: { readonly count: number; readonly subjects: readonly string[] };
-  /** What a reader of this report has to know. */
+  /** What a reader must know to interpret the report. */
   readonly notes: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export interface AuditPageRow {
   readonly status: AuditStatus;
   readonly looked: number;
   readonly broken: number;
-  /** What is wrong, a line for each; the last one says how many more there are. */
+  /** One line for each problem; the last line counts those that are not listed. */
   readonly lines: readonly string[];
   readonly shows: string;
 }
@@ -38,16 +38,16 @@ export interface AuditPageSection {
 export interface AuditPage {
   readonly title: string;
   readonly status: AuditStatus;
-  /** What was read: name and number. */
+  /** How many records of each kind were read. */
   readonly counts: readonly { readonly name: string; readonly count: number }[];
   readonly sections: readonly AuditPageSection[];
   readonly notes: readonly string[];
 }
 
-export function pageOf(data: AuditData): AuditPage {
+export function toAuditPage(data: AuditData): AuditPage {
   const modules = [...new Set(data.invariants.map(({ module }) => module))];
   const sections = modules.map((title) => {
-    const rows = data.invariants.filter(({ module }) => module === title).map(rowOf);
+    const rows = data.invariants.filter(({ module }) => module === title).map(toAuditPageRow);
     return { title, status: worst(rows), rows };
   });
   return {
@@ -61,14 +61,14 @@ export function pageOf(data: AuditData): AuditPage {
 
 const SIGNS: Readonly<Record<AuditStatus, string>> = { holds: "ok", broken: "BROKEN", "nothing-to-see": "-" };
 
-export function textOf({ title, status, counts, sections, notes }: AuditPage): string {
+export function toAuditText({ title, status, counts, sections, notes }: AuditPage): string {
   return [
     `${title}: ${status === "broken" ? "BROKEN" : "all invariants hold"}`,
     `  read: ${counts.map(({ name, count }) => `${count} ${name}`).join(", ")}`,
     ...sections.flatMap(({ title: module, rows }) => [
       module,
       ...rows.flatMap(({ id, name, status: own, looked, lines }) => [
-        `  ${id.padEnd(4)} ${SIGNS[own].padEnd(7)} ${name} (${looked} looked at)`,
+        `  ${id.padEnd(4)} ${SIGNS[own].padEnd(7)} ${name} (${looked} checked)`,
         ...lines.map((line) => `         ${line}`),
       ]),
     ]),
@@ -76,7 +76,7 @@ export function textOf({ title, status, counts, sections, notes }: AuditPage): s
   ].join("\n");
 }
 
-function rowOf(result: InvariantResult): AuditPageRow {
+function toAuditPageRow(result: InvariantResult): AuditPageRow {
   const { id, name, ok, looked, broken, offenders, restsOn, shows } = result;
   const more = broken - offenders.length;
   return {
@@ -88,7 +88,7 @@ function rowOf(result: InvariantResult): AuditPageRow {
     lines: [
       ...offenders.map(({ subject, problem }) => `${subject}: ${problem}`),
       ...(more > 0 ? [`and ${more} more`] : []),
-      ...(restsOn.length > 0 ? [`it rests on ${restsOn.join(", ")}`] : []),
+      ...(restsOn.length > 0 ? [`it depends on ${restsOn.join(", ")}`] : []),
     ],
     shows,
   };

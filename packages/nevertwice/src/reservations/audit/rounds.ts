@@ -1,16 +1,18 @@
 /**
- * Joins events, rows, keys and checkpoints in rounds: each round reads every page and keeps its own share of the names in
- * memory, so that memory stays the same however many rows there are. Checkpoints are read before events, and events before
- * rows and keys: the other half of what was written together is there by the time it is looked for.
+ * Joins events, rows, keys and checkpoints in rounds. Each round reads every page and keeps one share of the names in
+ * memory, so that memory does not grow with the store. Checkpoints are read before events, and events before rows and
+ * keys: rows that were committed together with an event are visible by the time they are read.
  */
-import { type Checkpoint, digestOfHashes, type JournalEvent } from "../journal.ts";
-import { commitmentAnew, keyAnew, type Reading, resourceAnew } from "./anew.ts";
-import { addTo, type Chain, openChain } from "./chain.ts";
+import { type Checkpoint, digestHashes, type JournalEvent } from "../journal.ts";
+import { addEvent, type Chain, openChain } from "./chain.ts";
+import type { AuditContext } from "./context.ts";
 import { type Findings, type Judgement, openJudgement } from "./findings.ts";
-import { judgeCommitment } from "./judge-commitment.ts";
+import { judgeCommitment, judgeCommitmentChain } from "./judge-commitment.ts";
 import { type Effect, judgeAbsentKey, judgeEffects, judgeKey } from "./judge-key.ts";
-import { judgeResource, type Occupied } from "./judge-resource.ts";
-import { entryOf, pagesOf, shareOf } from "./pages.ts";
+import { judgeResource, judgeResourceChain, type OccupiedUnits } from "./judge-resource.ts";
+import { getOrCreate, scanPages, shareIndex } from "./page-scan.ts";
+import { recheckCommitment, recheckKey, recheckResource } from "./recheck.ts";
+import { createRowTally, type RowTally } from "./row-tally.ts";
 
 export interface Counts {
   readonly commitments: number;
@@ -20,39 +22,46 @@ export interface Counts {
   readonly checkpoints: number;
 }
 
-interface Collected {
+interface CollectedCheckpoint {
   readonly row: Checkpoint;
   readonly hashes: string[];
-  /** An event of another instant. */
+  /** An event whose time differs from that of the checkpoint. */
   stray: string | undefined;
 }
 
-/** What a round keeps of its share. */
-interface Share {
+/** What a round keeps in memory of its share of the names. */
+interface RoundShare extends RowTally {
   isMine(name: string): boolean;
-  readonly checkpoints: Map<string, Collected>;
-  /** Checkpoints that events name and that were not there yet. */
+  readonly checkpoints: Map<string, CollectedCheckpoint>;
+  /** Checkpoints that events refer to and that were not found, with the subject of such an event. */
   readonly unknown: Map<string, string>;
   readonly commitments: Map<string, Chain>;
   readonly resources: Map<string, Chain>;
   readonly effects: Map<string, Effect[]>;
-  readonly occupied: Map<string, Occupied>;
+  readonly occupied: Map<string, OccupiedUnits>;
 }
 
 const SUBJECT = /^(commitment|resource):(.*)$/s;
-/** How many rows are read anew at once. */
+/** How many records are rechecked at the same time. */
 const AT_ONCE = 16;
 
-export async function inRounds(reading: Reading, findings: Findings, rowsAtOnce: number): Promise<Counts> {
+export async function auditInRounds(
+  context: AuditContext,
+  findings: Findings,
+  rowsAtOnce: number,
+): Promise<Counts> {
   let events = 0;
-  for await (const rows of eventPages(reading)) events += rows.length;
+  for await (const rows of eventPages(context)) events += rows.length;
   let checkpoints = 0;
-  for await (const rows of checkpointPages(reading)) checkpoints += rows.length;
+  for await (const rows of checkpointPages(context)) checkpoints += rows.length;
   const rounds = Math.max(1, Math.ceil(Math.max(events, checkpoints) / rowsAtOnce));
   let counts: Counts | undefined;
   for (let round = 0; round < rounds; round++) {
-    const share: Share = {
-      isMine: (name) => shareOf(name, rounds) === round,
+    const isMine = (name: string) => shareIndex(name, rounds) === round;
+    const share: RoundShare = {
+      // Every round reads every row, so only the first round reports rows that cannot be read.
+      ...createRowTally(isMine, round === 0 ? findings : undefined),
+      isMine,
       checkpoints: new Map(),
       unknown: new Map(),
       commitments: new Map(),
@@ -60,50 +69,49 @@ export async function inRounds(reading: Reading, findings: Findings, rowsAtOnce:
       effects: new Map(),
       occupied: new Map(),
     };
-    const counted = await oneRound(reading, findings, share, rowsAtOnce);
+    const counted = await runRound(context, findings, share, rowsAtOnce);
     counts ??= counted;
   }
   return counts as Counts;
 }
 
-async function oneRound(
-  reading: Reading,
+async function runRound(
+  context: AuditContext,
   findings: Findings,
-  share: Share,
+  share: RoundShare,
   rowsAtOnce: number,
 ): Promise<Counts> {
-  let checkpoints = 0;
-  for await (const rows of checkpointPages(reading)) {
-    checkpoints += rows.length;
+  for await (const rows of checkpointPages(share.withTally(context, "checkpoint"))) {
+    share.count("checkpoint", rows.length);
     for (const row of rows)
       if (share.isMine(row.id)) share.checkpoints.set(row.id, { row, hashes: [], stray: undefined });
   }
-  let events = 0;
-  for await (const rows of eventPages(reading)) {
-    events += rows.length;
-    for (const event of rows) remember(share, event);
-    if (share.unknown.size > rowsAtOnce) await settleUnknown(reading, findings, share);
+  for await (const rows of eventPages(share.withTally(context, "event"))) {
+    share.count("event", rows.length);
+    for (const event of rows) addToShare(share, event);
+    if (share.unknown.size > rowsAtOnce) await settleUnknown(context, findings, share);
   }
-  await settleUnknown(reading, findings, share);
+  await settleUnknown(context, findings, share);
   for (const collected of share.checkpoints.values()) findings.add(judgeCheckpoint(collected));
   share.checkpoints.clear();
-  const commitments = await judgeCommitments(reading, findings, share);
-  const resources = await judgeResources(reading, findings, share);
-  const keys = await judgeKeys(reading, findings, share);
-  return { commitments, resources, keys, events, checkpoints };
+  await judgeCommitments(context, findings, share);
+  await judgeResources(context, findings, share);
+  await judgeKeys(context, findings, share);
+  const { commitment, resource, key, event, checkpoint } = share.totals();
+  return { commitments: commitment, resources: resource, keys: key, events: event, checkpoints: checkpoint };
 }
 
-function remember(share: Share, event: JournalEvent): void {
+function addToShare(share: RoundShare, event: JournalEvent): void {
   const { subject, checkpoint, hash, keyId, kind, at, detail } = event;
   const [, type, name] = SUBJECT.exec(subject) ?? [];
   const chains = type === "resource" ? share.resources : share.commitments;
   if (name !== undefined && share.isMine(name))
-    addTo(
-      entryOf(chains, name, () => openChain(subject)),
+    addEvent(
+      getOrCreate(chains, name, () => openChain(subject)),
       event,
     );
   if (keyId !== undefined && share.isMine(keyId))
-    entryOf(share.effects, keyId, () => []).push({ subject, kind, at, detail });
+    getOrCreate(share.effects, keyId, () => []).push({ subject, kind, at, detail });
   if (!share.isMine(checkpoint)) return;
   const kept = share.checkpoints.get(checkpoint);
   if (kept === undefined) share.unknown.set(checkpoint, subject);
@@ -113,66 +121,77 @@ function remember(share: Share, event: JournalEvent): void {
   }
 }
 
-/** What is still not there was never there, or was taken away: it was written together with its events. */
-async function settleUnknown(reading: Reading, findings: Findings, { unknown }: Share): Promise<void> {
+/** Reads the checkpoints again. One that is still missing was removed or never written, since it is committed together with its events. */
+async function settleUnknown(
+  context: AuditContext,
+  findings: Findings,
+  { unknown, isUnreadable }: RoundShare,
+): Promise<void> {
+  for (const id of unknown.keys()) if (isUnreadable("checkpoint", id)) unknown.delete(id);
   if (unknown.size === 0) return;
-  for await (const rows of checkpointPages(reading)) for (const { id } of rows) unknown.delete(id);
+  for await (const rows of checkpointPages(context)) for (const { id } of rows) unknown.delete(id);
   const judgement = openJudgement();
   for (const [id, subject] of unknown)
-    judgement.ask("J3", subject, false, `the checkpoint ${id} of its event is not there`);
+    judgement.check("J3", subject, false, `the checkpoint ${id} of its event is missing`);
   findings.add(judgement);
   unknown.clear();
 }
 
-function judgeCheckpoint({ row, hashes, stray }: Collected): Judgement {
+function judgeCheckpoint({ row, hashes, stray }: CollectedCheckpoint): Judgement {
   const judgement = openJudgement();
   const { id, events, digest } = row;
   const problem =
     events !== hashes.length || events === 0
-      ? `it is over ${events} events, and ${hashes.length} are there`
-      : digest !== digestOfHashes(hashes)
-        ? "its events are not those it was made over"
-        : stray && `${stray} is of another instant`;
-  judgement.ask("J3", `checkpoint:${id}`, problem === undefined, () => problem as string);
+      ? `it covers ${events} events, and ${hashes.length} were found`
+      : digest !== digestHashes(hashes)
+        ? "its digest does not match its events"
+        : stray && `${stray} has another time`;
+  judgement.check("J3", `checkpoint:${id}`, problem === undefined, () => problem as string);
   return judgement;
 }
 
-async function judgeCommitments(reading: Reading, findings: Findings, share: Share): Promise<number> {
-  let count = 0;
+async function judgeCommitments(context: AuditContext, findings: Findings, share: RoundShare): Promise<void> {
   let previous: string | undefined;
-  for await (const rows of pagesOf(reading, (query) => reading.store.commitments(query))) {
+  const tallied = share.withTally(context, "commitment");
+  for await (const rows of scanPages(tallied, (query) => context.store.commitments(query))) {
+    share.count("commitment", rows.length);
     const suspects: string[] = [];
     for (const row of rows) {
-      count++;
       const { id, resource } = row;
-      if (share.isMine(resource)) addUp(share, resource, row.occupied, row.placedAt);
+      if (share.isMine(resource)) addOccupied(share, resource, row.occupied, row.placedAt);
       const isSecond = id === previous;
       if (share.isMine(id)) {
         const judgement = isSecond ? openJudgement() : judgeCommitment(id, row, share.commitments.get(id));
         share.commitments.delete(id);
-        if (isSecond) judgement.ask("C9", `commitment:${id}`, false, "two rows have this id");
+        if (isSecond) judgement.check("C9", `commitment:${id}`, false, "two rows have this id");
         if (judgement.problems.length === 0 || isSecond) findings.add(judgement);
         else suspects.push(id);
       }
       previous = id;
     }
-    await anew(suspects, findings, "commitment:", (id) => commitmentAnew(reading, id));
+    await recheckAll(suspects, findings, "commitment:", (id) => recheckCommitment(context, id));
   }
-  await anew([...share.commitments.keys()], findings, "commitment:", (id) => commitmentAnew(reading, id));
+  for (const [id, chain] of share.commitments) {
+    if (!share.isUnreadable("commitment", id)) continue;
+    findings.add(judgeCommitmentChain(id, chain));
+    share.commitments.delete(id);
+  }
+  await recheckAll([...share.commitments.keys()], findings, "commitment:", (id) =>
+    recheckCommitment(context, id),
+  );
   share.commitments.clear();
-  return count;
 }
 
-function addUp({ occupied }: Share, resource: string, units: number, placedAt: number): void {
-  const sum = entryOf(occupied, resource, () => ({ units: 0, lastPlacedAt: 0 }));
+function addOccupied({ occupied }: RoundShare, resource: string, units: number, placedAt: number): void {
+  const sum = getOrCreate(occupied, resource, () => ({ units: 0, lastPlacedAt: 0 }));
   sum.units += units;
   sum.lastPlacedAt = Math.max(sum.lastPlacedAt, placedAt);
 }
 
-async function judgeResources(reading: Reading, findings: Findings, share: Share): Promise<number> {
-  let count = 0;
-  for await (const rows of pagesOf(reading, (query) => reading.store.resources(query))) {
-    count += rows.length;
+async function judgeResources(context: AuditContext, findings: Findings, share: RoundShare): Promise<void> {
+  const tallied = share.withTally(context, "resource");
+  for await (const rows of scanPages(tallied, (query) => context.store.resources(query))) {
+    share.count("resource", rows.length);
     const suspects: string[] = [];
     for (const row of rows) {
       const { name } = row;
@@ -183,23 +202,25 @@ async function judgeResources(reading: Reading, findings: Findings, share: Share
       if (judgement.problems.length === 0) findings.add(judgement);
       else suspects.push(name);
     }
-    await anew(suspects, findings, "resource:", (name) => resourceAnew(reading, name));
+    await recheckAll(suspects, findings, "resource:", (name) => recheckResource(context, name));
   }
+  for (const [name, chain] of share.resources)
+    if (share.isUnreadable("resource", name))
+      findings.add(judgeResourceChain(name, chain, share.occupied.get(name)));
   const left = new Set([...share.resources.keys(), ...share.occupied.keys()]);
-  await anew([...left], findings, "resource:", (name) => resourceAnew(reading, name));
+  const absent = [...left].filter((name) => !share.isUnreadable("resource", name));
+  await recheckAll(absent, findings, "resource:", (name) => recheckResource(context, name));
   share.resources.clear();
   share.occupied.clear();
-  return count;
 }
 
-async function judgeKeys(reading: Reading, findings: Findings, share: Share): Promise<number> {
-  const { store, windows } = reading;
+async function judgeKeys(context: AuditContext, findings: Findings, share: RoundShare): Promise<void> {
+  const { store, windows } = context;
   const { effects } = share;
   for (const [id, known] of effects) findings.add(judgeEffects(id, known, windows));
   const met = new Set<string>();
-  let count = 0;
-  for await (const rows of pagesOf(reading, (query) => store.keys(query))) {
-    count += rows.length;
+  for await (const rows of scanPages(share.withTally(context, "key"), (query) => store.keys(query))) {
+    share.count("key", rows.length);
     const now = await store.now();
     const suspects: string[] = [];
     for (const key of rows) {
@@ -210,29 +231,28 @@ async function judgeKeys(reading: Reading, findings: Findings, share: Share): Pr
       if (judgement.problems.length === 0) findings.add(judgement);
       else suspects.push(id);
     }
-    await anew(suspects, findings, "key:", (id) => keyAnew(reading, id, effects.get(id) ?? []));
+    await recheckAll(suspects, findings, "key:", (id) => recheckKey(context, id, effects.get(id) ?? []));
   }
-  for (const id of met) effects.delete(id);
-  await judgeAbsentKeys(reading, findings, effects);
-  return count;
+  for (const id of effects.keys()) if (met.has(id) || share.isUnreadable("key", id)) effects.delete(id);
+  await judgeAbsentKeys(context, findings, effects);
 }
 
 async function judgeAbsentKeys(
-  reading: Reading,
+  context: AuditContext,
   findings: Findings,
   effects: ReadonlyMap<string, readonly Effect[]>,
 ): Promise<void> {
-  const now = await reading.store.now();
+  const now = await context.store.now();
   const gone: string[] = [];
   for (const [id, known] of effects) {
-    const judgement = judgeAbsentKey(id, known, now, reading.windows);
+    const judgement = judgeAbsentKey(id, known, now, context.windows);
     if (judgement.problems.length === 0) findings.add(judgement);
     else gone.push(id);
   }
-  await anew(gone, findings, "key:", (id) => keyAnew(reading, id, effects.get(id) ?? []));
+  await recheckAll(gone, findings, "key:", (id) => recheckKey(context, id, effects.get(id) ?? []));
 }
 
-async function anew(
+async function recheckAll(
   names: readonly string[],
   findings: Findings,
   prefix: string,
@@ -246,10 +266,10 @@ async function anew(
   }
 }
 
-function eventPages(reading: Reading): AsyncGenerator<readonly JournalEvent[]> {
-  return pagesOf(reading, (query) => reading.store.events(query));
+function eventPages(context: AuditContext): AsyncGenerator<readonly JournalEvent[]> {
+  return scanPages(context, (query) => context.store.events(query));
 }
 
-function checkpointPages(reading: Reading): AsyncGenerator<readonly Checkpoint[]> {
-  return pagesOf(reading, (query) => reading.store.checkpoints(query));
+function checkpointPages(context: AuditContext): AsyncGenerator<readonly Checkpoint[]> {
+  return scanPages(context, (query) => context.store.checkpoints(query));
 }

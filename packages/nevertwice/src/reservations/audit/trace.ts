@@ -1,45 +1,51 @@
-/** From a commitment to the keys behind it, and from commitments that look like doubles to whether they are. */
+/** Traces a commitment to the keys that caused its events, and finds pairs of commitments that may be doubles. */
 import { commitmentSubject, type JournalEvent } from "../journal.ts";
-import type { KeptCommitment, KeyRecord } from "../ledger.ts";
-import { keyOf, type Reading } from "./anew.ts";
-import { entryOf, pagesOf, shareOf } from "./pages.ts";
+import type { KeptCommitment, KeyRecord } from "../store.ts";
+import type { UnreadableRow } from "../stored-rows.ts";
+import type { AuditContext } from "./context.ts";
+import { eventWindow } from "./judge-key.ts";
+import { getOrCreate, scanPages, shareIndex } from "./page-scan.ts";
+import { loadKey } from "./recheck.ts";
 
-/** Which key asked for something. `record` is undefined once it was purged; the id stays in the event for ever. */
+/** The key that caused an event. `record` is undefined once the key is purged; its id stays in the event forever. */
 export interface KeyTrace {
   readonly keyId: string;
   readonly record: KeyRecord | undefined;
 }
 
 export interface TracedEvent extends JournalEvent {
-  /** None for what expired by itself. */
+  /** Undefined if the hold expired to make room for another. */
   readonly by: KeyTrace | undefined;
 }
 
 export interface Trace {
   readonly commitment: KeptCommitment | undefined;
   readonly placedBy: KeyTrace | undefined;
-  /** Undefined as long as it is held, and if it expired by itself. */
+  /** Undefined while it is held, and if it expired to make room for another. */
   readonly endedBy: KeyTrace | undefined;
   readonly events: readonly TracedEvent[];
-  /** Keys that are kept and named it, also those that were refused. */
+  /** Stored keys of actions on this commitment, including those of rejected actions. */
   readonly keys: readonly KeyRecord[];
+  /** Rows that cannot be read and are therefore missing above. */
+  readonly unreadable: readonly UnreadableRow[];
 }
 
-/** Undefined if neither a row nor an event knows the id. */
-export async function traceOf(reading: Reading, id: string): Promise<Trace | undefined> {
-  const { store, namespace } = reading;
-  const { commitment } = await store.get(namespace, id);
-  const events: TracedEvent[] = [];
-  for await (const rows of eventPages(reading, id))
-    for (const event of rows) {
-      const { keyId } = event;
-      const by =
-        keyId === undefined ? undefined : { keyId, record: recordingOf(event, await keyOf(reading, keyId)) };
-      events.push({ ...event, by });
-    }
-  if (commitment === undefined && events.length === 0) return undefined;
+/** Undefined if neither a row nor an event has this id. */
+export async function traceCommitment(context: AuditContext, id: string): Promise<Trace | undefined> {
+  const { store, namespace } = context;
+  const unreadable = new Map<string, UnreadableRow>();
+  const tallied: AuditContext = {
+    ...context,
+    notice: (rows) => {
+      for (const row of rows) unreadable.set(JSON.stringify(row), row);
+    },
+  };
+  const { commitment, unreadable: own } = await store.get(namespace, id);
+  if (own !== undefined) tallied.notice?.([own]);
+  const events = await traceEvents(tallied, id);
+  if (commitment === undefined && events.length === 0 && unreadable.size === 0) return undefined;
   const keys: KeyRecord[] = [];
-  for await (const rows of pagesOf(reading, (query) => store.keys({ ...query, commitment: id })))
+  for await (const rows of scanPages(tallied, (query) => store.keys({ ...query, commitment: id })))
     keys.push(...rows);
   const byKind = (...kinds: string[]) => events.find(({ kind }) => kinds.includes(kind))?.by;
   return {
@@ -48,21 +54,38 @@ export async function traceOf(reading: Reading, id: string): Promise<Trace | und
     endedBy: byKind("confirmed", "released", "expired"),
     events,
     keys,
+    unreadable: [...unreadable.values()],
   };
 }
 
-/** A key may have been recorded anew since, for something else. */
-function recordingOf({ at }: JournalEvent, key: KeyRecord | undefined): KeyRecord | undefined {
+async function traceEvents(context: AuditContext, id: string): Promise<readonly TracedEvent[]> {
+  const events: TracedEvent[] = [];
+  for await (const rows of eventPages(context, id))
+    for (const event of rows) {
+      const { keyId } = event;
+      const by =
+        keyId === undefined
+          ? undefined
+          : { keyId, record: matchingRecord(event, await loadKey(context, keyId)) };
+      events.push({ ...event, by });
+    }
+  return events;
+}
+
+/** The record, if it is the one of this event: since then the key may have been recorded again for another action. */
+function matchingRecord({ at }: JournalEvent, key: KeyRecord | undefined): KeyRecord | undefined {
   return key !== undefined && key.recordedAt <= at && at < key.windowEndsAt ? key : undefined;
 }
 
 export interface DoublesQuery {
-  /** How near to each other two of them were placed. */
+  /** The longest time between the placement of two commitments of a pair. */
   readonly withinMs: number;
   readonly resource?: string | undefined;
   readonly requester?: string | undefined;
-  /** How many pairs at most; default 1,000. The count goes on. */
+  /** The most pairs to return; default 1,000. All pairs are counted. */
   readonly limit?: number | undefined;
+  /** All values that `windowMs` ever had, for events that do not contain theirs; default: the current value. */
+  readonly windowsMs?: readonly number[] | undefined;
 }
 
 export interface Double {
@@ -72,8 +95,8 @@ export interface Double {
   readonly first: DoubleSide;
   readonly second: DoubleSide;
   /**
-   * `two-operations`: two keys, so two requests, whatever their sender meant. `one-key`: one key within its window, which
-   * cannot be. `key-used-again`: one key, whose window was over. `untold`: an event that should name a key is missing.
+   * `two-operations`: two keys, so two requests, whatever the sender intended. `one-key`: one key within its window, which
+   * is a violation. `key-used-again`: one key after its window ended. `untold`: the event that names the key is missing.
    */
   readonly verdict: "two-operations" | "one-key" | "key-used-again" | "untold";
 }
@@ -85,29 +108,42 @@ export interface DoubleSide {
 }
 
 export interface Doubles {
-  /** How many commitments were looked at. */
+  /** How many commitments were checked. */
   readonly looked: number;
-  /** How many pairs there are; `pairs` are the first of them. */
+  /** How many pairs there are; `pairs` has the first ones. */
   readonly count: number;
   readonly pairs: readonly Double[];
-  /** Of those in `pairs`: how many are of one key within its window. */
+  /** How many of the `pairs` have the verdict `one-key`. */
   readonly violations: number;
+  /** How many commitments cannot be read and were therefore not checked. */
+  readonly unreadable: number;
 }
 
-/** Each commitment beside the one of the same resource and requester that was placed next. */
-export async function doublesOf(reading: Reading, query: DoublesQuery, rowsAtOnce: number): Promise<Doubles> {
+/** Compares each commitment with the next one of the same resource and requester. */
+export async function findDoubles(
+  context: AuditContext,
+  query: DoublesQuery,
+  rowsAtOnce: number,
+): Promise<Doubles> {
   const { withinMs, limit = 1_000 } = query;
   let looked = 0;
-  for await (const rows of commitmentPages(reading, query)) looked += rows.length;
+  let unreadable = 0;
+  const tallied: AuditContext = {
+    ...context,
+    notice: (rows) => {
+      unreadable += rows.length;
+    },
+  };
+  for await (const rows of commitmentPages(tallied, query)) looked += rows.length;
   const shares = Math.max(1, Math.ceil(looked / rowsAtOnce));
   const pairs: Double[] = [];
   let count = 0;
   for (let share = 0; share < shares; share++) {
     const groups = new Map<string, KeptCommitment[]>();
-    for await (const rows of commitmentPages(reading, query))
+    for await (const rows of commitmentPages(context, query))
       for (const row of rows) {
         const name = JSON.stringify([row.resource, row.requester]);
-        if (shareOf(name, shares) === share) entryOf(groups, name, () => []).push(row);
+        if (shareIndex(name, shares) === share) getOrCreate(groups, name, () => []).push(row);
       }
     for (const group of groups.values()) {
       group.sort((a, b) => a.placedAt - b.placedAt);
@@ -115,48 +151,63 @@ export async function doublesOf(reading: Reading, query: DoublesQuery, rowsAtOnc
         const first = group[index - 1];
         if (first === undefined || second.placedAt - first.placedAt > withinMs) continue;
         count++;
-        if (pairs.length < limit) pairs.push(await pairOf(reading, first, second));
+        if (pairs.length < limit) pairs.push(await toDouble(context, first, second));
       }
     }
   }
-  return { looked, count, pairs, violations: pairs.filter(({ verdict }) => verdict === "one-key").length };
+  const violations = pairs.filter(({ verdict }) => verdict === "one-key").length;
+  return { looked, count, pairs, violations, unreadable };
 }
 
-async function pairOf(reading: Reading, first: KeptCommitment, second: KeptCommitment): Promise<Double> {
-  const [one, two] = await Promise.all([sideOf(reading, first), sideOf(reading, second)]);
+async function toDouble(
+  context: AuditContext,
+  first: KeptCommitment,
+  second: KeptCommitment,
+): Promise<Double> {
+  const [one, two] = await Promise.all([loadSide(context, first), loadSide(context, second)]);
   const apartMs = second.placedAt - first.placedAt;
   return {
     resource: second.resource,
     requester: second.requester,
     apartMs,
-    first: one,
-    second: two,
-    verdict: verdictOn(one, two, apartMs, reading.windows.shortest),
+    first: toDoubleSide(one),
+    second: toDoubleSide(two),
+    verdict: judgePair(one, two, apartMs),
   };
 }
 
-function verdictOn(one: DoubleSide, two: DoubleSide, apartMs: number, windowMs: number): Double["verdict"] {
+function judgePair(one: SideWithWindow, two: SideWithWindow, apartMs: number): Double["verdict"] {
   if (one.placedBy === undefined || two.placedBy === undefined) return "untold";
   if (one.placedBy.keyId !== two.placedBy.keyId) return "two-operations";
-  return apartMs < windowMs ? "one-key" : "key-used-again";
+  return apartMs < one.windowMs ? "one-key" : "key-used-again";
 }
 
-async function sideOf(reading: Reading, { id, placedAt }: KeptCommitment): Promise<DoubleSide> {
-  const { store, namespace } = reading;
+/** One side of a pair, with the window of the key that placed it. */
+interface SideWithWindow extends DoubleSide {
+  readonly windowMs: number;
+}
+
+async function loadSide(context: AuditContext, { id, placedAt }: KeptCommitment): Promise<SideWithWindow> {
+  const { store, namespace, windows } = context;
   const { rows } = await store.events({ namespace, subject: commitmentSubject(id), limit: 1 });
   const [event] = rows;
-  if (event?.keyId === undefined) return { id, placedAt, placedBy: undefined };
-  const record = recordingOf(event, await keyOf(reading, event.keyId));
-  return { id, placedAt, placedBy: { keyId: event.keyId, record } };
+  if (event?.keyId === undefined) return { id, placedAt, placedBy: undefined, windowMs: windows.shortest };
+  const record = matchingRecord(event, await loadKey(context, event.keyId));
+  const placedBy = { keyId: event.keyId, record };
+  return { id, placedAt, placedBy, windowMs: eventWindow(event, windows) };
 }
 
-function eventPages(reading: Reading, id: string): AsyncGenerator<readonly JournalEvent[]> {
-  return pagesOf(reading, (query) => reading.store.events({ ...query, subject: commitmentSubject(id) }));
+function toDoubleSide({ id, placedAt, placedBy }: SideWithWindow): DoubleSide {
+  return { id, placedAt, placedBy };
+}
+
+function eventPages(context: AuditContext, id: string): AsyncGenerator<readonly JournalEvent[]> {
+  return scanPages(context, (query) => context.store.events({ ...query, subject: commitmentSubject(id) }));
 }
 
 function commitmentPages(
-  reading: Reading,
+  context: AuditContext,
   { resource, requester }: DoublesQuery,
 ): AsyncGenerator<readonly KeptCommitment[]> {
-  return pagesOf(reading, (query) => reading.store.commitments({ ...query, resource, requester }));
+  return scanPages(context, (query) => context.store.commitments({ ...query, resource, requester }));
 }

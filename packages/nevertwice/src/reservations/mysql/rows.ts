@@ -1,25 +1,32 @@
-/** Keys, resources, commitments, events and checkpoints as their rows have them, both ways. */
-import type { Row } from "../../stores/mysql/client.ts";
-import { bytes, MAX_SHORT_BYTES, short, whole } from "../../stores/mysql/literals.ts";
-import { numberOf, textOf } from "../../stores/mysql/row.ts";
-import type { ActionName } from "../asked.ts";
-import type { CommitmentState } from "../commitment.ts";
-import type { Checkpoint, EventKind, JournalEvent } from "../journal.ts";
-import type { KeptCommitment, KeptResource, KeyRecord } from "../ledger.ts";
-import type { ResourceState } from "../registry.ts";
+/** Converts records to columns of a MySQL statement, and rows back to records. */
+import { isUtf8 } from "node:buffer";
+import type { MysqlRow } from "../../stores/mysql/client.ts";
+import { bytes, MAX_SHORT_BYTES, short, whole } from "../../stores/mysql/values.ts";
+import type { Checkpoint, JournalEvent } from "../journal.ts";
+import type { KeptCommitment, KeptResource, KeyRecord } from "../store.ts";
+import {
+  readCheckpoint,
+  readCommitment,
+  readEvent,
+  readKey,
+  readResource,
+  readWriter,
+  toAnswerText,
+} from "../stored-records.ts";
+import { type Cells, type Readable, readRow, wrongCell } from "../stored-rows.ts";
 
-/** Columns and what they are set to, as text of a statement. */
-export type Columns = Readonly<Record<string, string>>;
+/** Column names with SQL literals. */
+export type ColumnLiterals = Readonly<Record<string, string>>;
 
 const wholeOrNull = (value: number | undefined) => (value === undefined ? "NULL" : whole(value));
 
-/** Longer than any id that was ever given out, so there is no such row. */
+/** Whether the id is longer than any id that nevertwice creates, so that no row can have it. */
 export function isTooLong(id: string): boolean {
   return Buffer.byteLength(id) > MAX_SHORT_BYTES;
 }
 
-/** `checkpoint` is that of the transaction that wrote it, by which it knows its own rows again. */
-export function keyColumns(key: KeyRecord, checkpoint: string): Columns {
+/** `checkpoint` is the id of the writing transaction, which recognises its own rows by it. */
+export function fromKey(key: KeyRecord, checkpoint: string): ColumnLiterals {
   return {
     id: short(key.id),
     namespace: bytes(key.namespace),
@@ -28,7 +35,7 @@ export function keyColumns(key: KeyRecord, checkpoint: string): Columns {
     action: short(key.action),
     digest: short(key.digest),
     parameters: bytes(JSON.stringify(key.parameters, withoutBigints)),
-    answer: bytes(JSON.stringify(key.answer)),
+    answer: bytes(toAnswerText(key)),
     commitment: short(key.commitment),
     recorded_at: whole(key.recordedAt),
     window_ends_at: whole(key.windowEndsAt),
@@ -37,29 +44,12 @@ export function keyColumns(key: KeyRecord, checkpoint: string): Columns {
   };
 }
 
-/** Anything may be asked for, and what is refused is kept with what was asked. */
+/** A rejected request is stored with its parameters, which may be anything. */
 function withoutBigints(_: string, value: unknown): unknown {
   return typeof value === "bigint" ? String(value) : value;
 }
 
-export function keyOf(row: Row): KeyRecord {
-  return {
-    id: textOf(row, "id"),
-    namespace: textOf(row, "namespace"),
-    scope: textOf(row, "scope"),
-    key: textOf(row, "key"),
-    action: textOf(row, "action") as ActionName,
-    digest: textOf(row, "digest"),
-    parameters: JSON.parse(textOf(row, "parameters")),
-    answer: JSON.parse(textOf(row, "answer")),
-    commitment: textOrNone(row, "commitment"),
-    recordedAt: numberOf(row, "recorded_at"),
-    windowEndsAt: numberOf(row, "window_ends_at"),
-    keptUntil: numberOf(row, "kept_until"),
-  };
-}
-
-export function resourceColumns(resource: KeptResource): Columns {
+export function fromResource(resource: KeptResource): ColumnLiterals {
   return {
     namespace: bytes(resource.namespace),
     name: bytes(resource.name),
@@ -72,20 +62,7 @@ export function resourceColumns(resource: KeptResource): Columns {
   };
 }
 
-export function resourceOf(row: Row): KeptResource {
-  return {
-    namespace: textOf(row, "namespace"),
-    name: textOf(row, "name"),
-    capacity: numberOf(row, "capacity"),
-    taken: numberOf(row, "taken"),
-    state: textOf(row, "state") as ResourceState,
-    isDeclared: numberOf(row, "is_declared") === 1,
-    events: numberOf(row, "events"),
-    lastHash: textOf(row, "last_hash"),
-  };
-}
-
-export function commitmentColumns(commitment: KeptCommitment): Columns {
+export function fromCommitment(commitment: KeptCommitment): ColumnLiterals {
   const { state, expiresAt } = commitment;
   return {
     namespace: bytes(commitment.namespace),
@@ -105,25 +82,7 @@ export function commitmentColumns(commitment: KeptCommitment): Columns {
   };
 }
 
-export function commitmentOf(row: Row): KeptCommitment {
-  return {
-    namespace: textOf(row, "namespace"),
-    id: textOf(row, "id"),
-    resource: textOf(row, "resource"),
-    requester: textOf(row, "requester"),
-    units: numberOf(row, "units"),
-    placedAt: numberOf(row, "placed_at"),
-    expiresAt: numberOf(row, "expires_at"),
-    state: textOf(row, "state") as CommitmentState,
-    endedAt: numberOrNone(row, "ended_at"),
-    confirmedUnits: numberOrNone(row, "confirmed_units"),
-    occupied: numberOf(row, "occupied"),
-    events: numberOf(row, "events"),
-    lastHash: textOf(row, "last_hash"),
-  };
-}
-
-export function eventColumns(event: JournalEvent): Columns {
+export function fromEvent(event: JournalEvent): ColumnLiterals {
   return {
     namespace: bytes(event.namespace),
     subject: bytes(event.subject),
@@ -138,22 +97,7 @@ export function eventColumns(event: JournalEvent): Columns {
   };
 }
 
-export function eventOf(row: Row): JournalEvent {
-  return {
-    namespace: textOf(row, "namespace"),
-    subject: textOf(row, "subject"),
-    number: numberOf(row, "number"),
-    kind: textOf(row, "kind") as EventKind,
-    at: numberOf(row, "at"),
-    keyId: textOrNone(row, "key_id"),
-    detail: textOf(row, "detail"),
-    previous: textOf(row, "previous"),
-    hash: textOf(row, "hash"),
-    checkpoint: textOf(row, "checkpoint"),
-  };
-}
-
-export function checkpointColumns(checkpoint: Checkpoint): Columns {
+export function fromCheckpoint(checkpoint: Checkpoint): ColumnLiterals {
   return {
     namespace: bytes(checkpoint.namespace),
     id: short(checkpoint.id),
@@ -163,24 +107,48 @@ export function checkpointColumns(checkpoint: Checkpoint): Columns {
   };
 }
 
-export function checkpointOf(row: Row): Checkpoint {
-  return {
-    namespace: textOf(row, "namespace"),
-    id: textOf(row, "id"),
-    at: numberOf(row, "at"),
-    events: numberOf(row, "events"),
-    digest: textOf(row, "digest"),
-  };
-}
-
-export function isNone(row: Row, column: string): boolean {
+export function isNull(row: MysqlRow, column: string): boolean {
   return row[column] === null || row[column] === undefined;
 }
 
-function textOrNone(row: Row, column: string): string | undefined {
-  return isNone(row, column) ? undefined : textOf(row, column);
+/**
+ * Whether the row was only inserted to be locked: all cells but its namespace and name are NULL. A row with some NULL cells
+ * is damaged. It must not count as missing, or its action would run again.
+ */
+export function isPlaceholder(row: MysqlRow): boolean {
+  return Object.keys(row).every((column) => NAMES.has(column) || isNull(row, column));
 }
 
-function numberOrNone(row: Row, column: string): number | undefined {
-  return isNone(row, column) ? undefined : numberOf(row, column);
+const NAMES: ReadonlySet<string> = new Set(["namespace", "id", "name"]);
+
+function reader<Kept>(
+  table: string,
+  names: readonly string[],
+  read: (cells: Cells) => Kept,
+): (row: MysqlRow) => Readable<Kept> {
+  return (row) => {
+    const cell = (column: string) => {
+      const value = row[column] ?? null;
+      if (value !== null && !isUtf8(value))
+        throw wrongCell(column, `it is ${value.length} bytes that are not text`);
+      return value === null ? null : value.toString("utf8");
+    };
+    return readRow({ table, names, cell }, read);
+  };
 }
+
+export const toResource = reader("nevertwice_resources", ["name"], readResource);
+export const toEvent = reader("nevertwice_reservation_events", ["subject", "number"], readEvent);
+export const toCheckpoint = reader("nevertwice_checkpoints", ["id"], readCheckpoint);
+export const toKey = reader("nevertwice_reservation_keys", ["id"], (cells) => {
+  readWriter(cells, "checkpoint");
+  return readKey(cells, { scope: cells.text("scope"), key: cells.text("key") });
+});
+export const toCommitment = reader("nevertwice_commitments", ["id"], (cells) => {
+  const commitment = readCommitment(cells);
+  const until = commitment.state === "held" ? commitment.expiresAt : undefined;
+  // Elapsed holds are found only through this column.
+  if (cells.optionalTime("held_until") !== until)
+    cells.wrong("held_until", "it must equal expires_at while the commitment is held, and NULL otherwise");
+  return commitment;
+});

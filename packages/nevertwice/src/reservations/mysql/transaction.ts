@@ -1,69 +1,76 @@
 /**
- * A group of actions as one transaction on one connection: locks, one reading of the clock, the decision, what it wrote.
+ * A group of actions as one MySQL transaction on one connection: locks, clock, decision, writes, commit.
  *
- *   keys ─▶ resources ─▶ commitments ─▶ clock and elapsed holds ─▶ decided ─▶ written ─▶ COMMIT
- *   └────────────────────── any failure: ROLLBACK, nothing was written ──────┘          └─ no answer: settled by the keys
+ *   keys ─▶ resources ─▶ commitments ─▶ clock and elapsed holds ─▶ decide ─▶ write ─▶ COMMIT
+ *   └────────────────────── any toStoreError: ROLLBACK, nothing was written ──────┘        └─ no answer: look for the keys
  */
 import { randomUUID } from "node:crypto";
 import {
   change,
   type MysqlClient,
   type MysqlConnection,
-  type Row,
-  rowsOf,
+  type MysqlRow,
+  queryRows,
 } from "../../stores/mysql/client.ts";
-import { failure } from "../../stores/mysql/failures.ts";
-import { numberOf, textOf } from "../../stores/mysql/row.ts";
+import { toStoreError } from "../../stores/mysql/errors.ts";
+import { readNumber, readText } from "../../stores/mysql/values.ts";
+import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
-import type { Asked } from "../asked.ts";
+import { decide, type GroupDecision, neededRows } from "../decision.ts";
+import * as sql from "../mysql-sql.ts";
 import {
-  type Found,
   type KeptCommitment,
+  type LockedRows,
   MayBeWritten,
   NotWritten,
   type Rules,
   type Writes,
-} from "../ledger.ts";
-import * as sql from "../mysql-sql.ts";
-import { type Decided, decide, needsOf } from "../reservations.ts";
+} from "../store.ts";
+import { type Readable, requireReadable, separateUnreadable } from "../stored-rows.ts";
 import {
-  checkpointColumns,
-  commitmentColumns,
-  commitmentOf,
-  eventColumns,
-  isNone,
+  fromCheckpoint,
+  fromCommitment,
+  fromEvent,
+  fromKey,
+  fromResource,
+  isNull,
+  isPlaceholder,
   isTooLong,
-  keyColumns,
-  keyOf,
-  resourceColumns,
-  resourceOf,
+  toCommitment,
+  toKey,
+  toResource,
 } from "./rows.ts";
 
-/** Fails with `NotWritten` or `MayBeWritten`. */
-export async function transactOnce(
+/** Throws `NotWritten` or `MayBeWritten`. */
+export async function transact(
   client: MysqlClient,
-  group: readonly Asked[],
+  group: readonly ActionRequest[],
   rules: Rules,
+  isRepeat = false,
 ): Promise<readonly Answer[]> {
   const checkpoint = randomUUID();
   const connection = await client.getConnection().catch((error: unknown) => {
-    throw new NotWritten(failure(error));
+    throw new NotWritten(toStoreError(error));
   });
-  const decided = await decideAndWrite(connection, group, rules, checkpoint).catch(async (error: unknown) => {
-    throw await rolledBack(connection, error);
-  });
+  const decision = await decideAndWrite(connection, group, rules, checkpoint).catch(
+    async (error: unknown) => {
+      throw await rollBack(connection, error);
+    },
+  );
   try {
     await change(connection, sql.COMMIT_SQL);
   } catch (error) {
-    // Nobody is handed it again: it may be in a transaction still.
+    // The connection may still be in the transaction, so it must not return to the pool.
     connection.destroy();
-    return settled(client, decided, checkpoint, failure(error));
+    // Nothing was written, but the server may have lost what was read: read it again, once.
+    if (decision.writes.keys.length === 0 && !isRepeat) return transact(client, group, rules, true);
+    return settleCommit(client, decision, checkpoint, toStoreError(error));
   }
   connection.release();
-  return decided.answers;
+  return decision.answers;
 }
 
-/** A statement alone, at READ COMMITTED. */
+/** Runs one statement at READ COMMITTED. Returns how many rows it changed. */
 export async function changeCommitted(client: MysqlClient, statement: string): Promise<number> {
   try {
     const connection = await client.getConnection();
@@ -77,91 +84,120 @@ export async function changeCommitted(client: MysqlClient, statement: string): P
       throw error;
     }
   } catch (error) {
-    throw failure(error);
+    throw toStoreError(error);
   }
 }
 
-/** By the server itself, if the connection is lost. */
-async function rolledBack(connection: MysqlConnection, error: unknown): Promise<NotWritten> {
+/** If the connection is lost, the server rolls back by itself. */
+async function rollBack(connection: MysqlConnection, error: unknown): Promise<NotWritten> {
   try {
     await change(connection, sql.ROLLBACK_SQL);
     connection.release();
   } catch {
     connection.destroy();
   }
-  return new NotWritten(failure(error));
+  return new NotWritten(toStoreError(error));
 }
 
-interface Locked {
-  readonly found: Found;
+interface LockedGroup {
+  readonly found: LockedRows;
   readonly now: number;
-  /** Names of resources that were not there. */
+  /** Names of resources that had no row, and now have a placeholder. */
   readonly placeholders: readonly string[];
 }
 
 async function decideAndWrite(
   connection: MysqlConnection,
-  group: readonly Asked[],
+  group: readonly ActionRequest[],
   rules: Rules,
   checkpoint: string,
-): Promise<Decided> {
+): Promise<GroupDecision> {
   await change(connection, sql.READ_COMMITTED_SQL);
   await change(connection, sql.BEGIN_SQL);
   const { found, now, placeholders } = await lock(connection, group, rules.namespace);
-  const decided = decide(group, found, now, rules, checkpoint);
-  await write(connection, decided.writes, checkpoint);
-  const written = new Set(decided.writes.resources.map(({ name }) => name));
+  const decision = decide(group, found, now, rules, checkpoint);
+  await write(connection, decision.writes, checkpoint);
+  const written = new Set(decision.writes.resources.map(({ name }) => name));
   const unused = placeholders.filter((name) => !written.has(name));
   if (unused.length > 0) await change(connection, sql.forgetResourcesSql(rules.namespace, unused));
-  return decided;
+  // Every answer came from a key that was stored before, and that a crash may still lose.
+  if (decision.writes.keys.length === 0) await writeForFlush(connection, rules.namespace, checkpoint);
+  return decision;
+}
+
+async function writeForFlush(connection: MysqlConnection, namespace: string, id: string): Promise<void> {
+  const { affectedRows } = await change(connection, sql.flushSql(namespace, id));
+  if (affectedRows > 0) await change(connection, sql.unflushSql(id));
+}
+
+/** Waits until everything that other connections could see before is on disk. */
+export async function flush(client: MysqlClient, namespace: string): Promise<void> {
+  const connection = await client.getConnection();
+  try {
+    await change(connection, sql.READ_COMMITTED_SQL);
+    await change(connection, sql.BEGIN_SQL);
+    await writeForFlush(connection, namespace, randomUUID());
+    await change(connection, sql.COMMIT_SQL);
+    connection.release();
+  } catch (error) {
+    // The connection may still be in the transaction, so it must not return to the pool.
+    connection.destroy();
+    throw toStoreError(error);
+  }
 }
 
 async function lock(
   connection: MysqlConnection,
-  group: readonly Asked[],
+  group: readonly ActionRequest[],
   namespace: string,
-): Promise<Locked> {
-  const needs = needsOf(group);
+): Promise<LockedGroup> {
+  const needs = neededRows(group);
   const { keyIds, placements } = needs;
   const ids = needs.commitmentIds.filter((id) => !isTooLong(id));
-  // In an order that all share: who waits for a row has none that comes after it.
+  // All transactions lock in this order, so that none waits for a row while holding a later one.
   await change(connection, sql.lockKeysSql(namespace, keyIds));
-  const keys = await rowsOf(connection, sql.readKeysSql(keyIds));
-  const names = [...new Set([...needs.resources, ...(await resourcesOf(connection, namespace, ids))])].sort();
+  const keys = await queryRows(connection, sql.readKeysSql(keyIds));
+  const names = [
+    ...new Set([...needs.resources, ...(await findResources(connection, namespace, ids))]),
+  ].sort();
   if (names.length > 0) await change(connection, sql.lockResourcesSql(namespace, names));
   const resources =
-    names.length === 0 ? [] : await rowsOf(connection, sql.readResourcesSql(namespace, names));
+    names.length === 0 ? [] : await queryRows(connection, sql.readResourcesSql(namespace, names));
   const commitments =
-    ids.length === 0 ? [] : await rowsOf(connection, sql.readCommitmentsSql(namespace, ids));
-  const clock = await rowsOf(connection, sql.clockSql(namespace, placements));
-  const isThere = (row: Row) => !isNone(row, "state");
+    ids.length === 0 ? [] : await queryRows(connection, sql.readCommitmentsSql(namespace, ids));
+  const clock = await queryRows(connection, sql.clockSql(namespace, placements));
+  const isThere = (row: MysqlRow) => !isPlaceholder(row);
   return {
     found: {
-      keys: byName(keys.filter((row) => !isNone(row, "answer")).map(keyOf), ({ id }) => id),
-      resources: byName(resources.filter(isThere).map(resourceOf), ({ name }) => name),
-      commitments: byName(commitments.map(commitmentOf), ({ id }) => id),
-      elapsed: elapsedOf(clock.filter(isThere).map(commitmentOf)),
+      keys: byName(keys.filter(isThere).map(toKey), ({ id }) => id),
+      resources: byName(resources.filter(isThere).map(toResource), ({ name }) => name),
+      commitments: byName(commitments.map(toCommitment), ({ id }) => id),
+      // A hold that cannot be read cannot be expired: it keeps its units.
+      elapsed: groupByResource(
+        separateUnreadable(clock.filter((row) => !isNull(row, "id")).map(toCommitment)).rows,
+      ),
     },
-    now: numberOf(clock[0] as Row, "now_ms"),
-    placeholders: resources.filter((row) => !isThere(row)).map((row) => textOf(row, "name")),
+    now: readNumber(clock[0] as MysqlRow, "now_ms"),
+    placeholders: resources.filter(isPlaceholder).map((row) => readText(row, "name")),
   };
 }
 
-async function resourcesOf(
+async function findResources(
   connection: MysqlConnection,
   namespace: string,
   ids: readonly string[],
 ): Promise<readonly string[]> {
   if (ids.length === 0) return [];
-  const rows = await rowsOf(connection, sql.resourcesOfSql(namespace, ids));
-  return rows.map((row) => textOf(row, "resource"));
+  const rows = await queryRows(connection, sql.resourcesOfSql(namespace, ids));
+  return rows.map((row) => readText(row, "resource"));
 }
 
-function byName<T>(rows: readonly T[], nameOf: (row: T) => string): ReadonlyMap<string, T> {
-  return new Map(rows.map((row) => [nameOf(row), row]));
+/** Throws `store-unsafe` if a row cannot be read. */
+function byName<T>(rows: readonly Readable<T>[], toName: (row: T) => string): ReadonlyMap<string, T> {
+  return new Map(rows.map(requireReadable).map((row) => [toName(row), row]));
 }
 
-function elapsedOf(rows: readonly KeptCommitment[]): Found["elapsed"] {
+function groupByResource(rows: readonly KeptCommitment[]): LockedRows["elapsed"] {
   const elapsed = new Map<string, KeptCommitment[]>();
   for (const row of [...rows].sort((a, b) => a.expiresAt - b.expiresAt)) {
     const others = elapsed.get(row.resource);
@@ -177,42 +213,40 @@ async function write(connection: MysqlConnection, writes: Writes, checkpoint: st
     keys.length > 0 &&
       sql.upsertSql(
         "nevertwice_reservation_keys",
-        keys.map((key) => keyColumns(key, checkpoint)),
+        keys.map((key) => fromKey(key, checkpoint)),
       ),
-    resources.length > 0 && sql.upsertSql("nevertwice_resources", resources.map(resourceColumns)),
-    commitments.length > 0 && sql.upsertSql("nevertwice_commitments", commitments.map(commitmentColumns)),
-    events.length > 0 && sql.insertSql("nevertwice_reservation_events", events.map(eventColumns)),
+    resources.length > 0 && sql.upsertSql("nevertwice_resources", resources.map(fromResource)),
+    commitments.length > 0 && sql.upsertSql("nevertwice_commitments", commitments.map(fromCommitment)),
+    events.length > 0 && sql.insertSql("nevertwice_reservation_events", events.map(fromEvent)),
     writes.checkpoint !== undefined &&
-      sql.insertSql("nevertwice_checkpoints", [checkpointColumns(writes.checkpoint)]),
+      sql.insertSql("nevertwice_checkpoints", [fromCheckpoint(writes.checkpoint)]),
   ];
   for (const statement of statements) if (statement !== false) await change(connection, statement);
 }
 
-/** The COMMIT was not answered. What it wrote tells whether it was done: all of it or nothing is there. */
-async function settled(
+/** Finds out whether an unanswered COMMIT succeeded: either all of its keys are in the table, or none. */
+async function settleCommit(
   client: MysqlClient,
-  { answers, writes }: Decided,
+  { answers, writes }: GroupDecision,
   checkpoint: string,
   cause: unknown,
 ): Promise<readonly Answer[]> {
-  const { keys } = writes;
-  // Every answer came from a key that was there before.
-  if (keys.length === 0) return answers;
-  const outcome = await outcomeOf(client, writes, checkpoint).catch(() => "unknown" as const);
+  if (writes.keys.length === 0) throw new NotWritten(cause);
+  const outcome = await findOutcome(client, writes, checkpoint).catch(() => "unknown" as const);
   if (outcome === "written") return answers;
   if (outcome === "not-written") throw new NotWritten(cause);
   throw new MayBeWritten(answers, cause);
 }
 
-async function outcomeOf(
+async function findOutcome(
   client: MysqlClient,
   { keys }: Writes,
   checkpoint: string,
 ): Promise<"written" | "not-written" | "unknown"> {
-  const writers = await rowsOf(client, sql.writersSql(keys.map(({ id }) => id)));
-  if (writers.some((row) => textOf(row, "checkpoint") === checkpoint)) return "written";
-  // A key past its time may have been there, and be gone or recorded anew.
-  const [clock] = await rowsOf(client, sql.NOW_SQL);
-  const now = numberOf(clock as Row, "now_ms");
+  const writers = await queryRows(client, sql.writersSql(keys.map(({ id }) => id)));
+  if (writers.some((row) => readText(row, "checkpoint") === checkpoint)) return "written";
+  // A key past its time may have been written, and then purged or recorded again.
+  const [clock] = await queryRows(client, sql.NOW_SQL);
+  const now = readNumber(clock as MysqlRow, "now_ms");
   return keys.some(({ keptUntil }) => keptUntil > now) ? "not-written" : "unknown";
 }

@@ -1,16 +1,21 @@
-/** The rows of the tables: their columns in one order, how a row is read, and how it is written. */
-import type { Row } from "../../stores/postgres/client.ts";
-import type { Answer } from "../answer.ts";
-import type { ActionName, Parameters } from "../asked.ts";
-import type { CommitmentState } from "../commitment.ts";
-import type { Checkpoint, EventKind, JournalEvent } from "../journal.ts";
-import type { KeptCommitment, KeptResource, KeyRecord } from "../ledger.ts";
-import type { ResourceState } from "../registry.ts";
+/** The columns of each table in order, and the conversion of rows to records and back. */
+import type { PostgresRow } from "../../stores/postgres/client.ts";
+import type { KeyRecord } from "../store.ts";
+import {
+  readCheckpoint,
+  readCommitment,
+  readEvent,
+  readKey,
+  readResource,
+  readWriter,
+  toAnswerText,
+} from "../stored-records.ts";
+import { type Cells, type Readable, readRow } from "../stored-rows.ts";
 
-/** Each column with its type. */
-export type Columns = Readonly<Record<string, "text" | "bigint" | "boolean">>;
+/** Column names with their types. */
+export type ColumnTypes = Readonly<Record<string, "text" | "bigint" | "boolean">>;
 
-export const COMMITMENT: Columns = {
+export const COMMITMENT: ColumnTypes = {
   namespace: "text",
   id: "text",
   resource: "text",
@@ -26,7 +31,7 @@ export const COMMITMENT: Columns = {
   last_hash: "text",
 };
 
-export const RESOURCE: Columns = {
+export const RESOURCE: ColumnTypes = {
   namespace: "text",
   name: "text",
   capacity: "bigint",
@@ -37,7 +42,7 @@ export const RESOURCE: Columns = {
   last_hash: "text",
 };
 
-export const KEY: Columns = {
+export const KEY: ColumnTypes = {
   namespace: "text",
   id: "text",
   parts: "text",
@@ -52,7 +57,7 @@ export const KEY: Columns = {
   written_by: "text",
 };
 
-export const EVENT: Columns = {
+export const EVENT: ColumnTypes = {
   namespace: "text",
   subject: "text",
   number: "bigint",
@@ -65,7 +70,7 @@ export const EVENT: Columns = {
   checkpoint: "text",
 };
 
-export const CHECKPOINT: Columns = {
+export const CHECKPOINT: ColumnTypes = {
   namespace: "text",
   id: "text",
   at: "bigint",
@@ -73,139 +78,82 @@ export const CHECKPOINT: Columns = {
   digest: "text",
 };
 
-/** A row as it was before it was stored. Types say that nothing in it is null, which is so where nobody looks at it. */
-function full(row: Row): readonly string[] {
-  return row.map((text) => (text === null ? text : loaded(text))) as string[];
-}
-
-const maybe = (text: string | null | undefined): number | undefined =>
-  typeof text === "string" ? Number(text) : undefined;
-
-export function commitmentOf(row: Row): KeptCommitment {
-  const [namespace, id, resource, requester, units, placedAt, expiresAt, state] = full(row);
-  const [endedAt, confirmedUnits, occupied, events, lastHash] = row.slice(8);
-  return {
-    namespace: namespace as string,
-    id: id as string,
-    resource: resource as string,
-    requester: requester as string,
-    units: Number(units),
-    placedAt: Number(placedAt),
-    expiresAt: Number(expiresAt),
-    state: state as CommitmentState,
-    endedAt: maybe(endedAt),
-    confirmedUnits: maybe(confirmedUnits),
-    occupied: Number(occupied),
-    events: Number(events),
-    lastHash: lastHash as string,
+function reader<Kept>(
+  table: string,
+  columns: ColumnTypes,
+  named: readonly string[],
+  read: (cells: Cells) => Kept,
+): (row: PostgresRow) => Readable<Kept> {
+  const places = new Map(Object.keys(columns).map((column, index) => [column, index]));
+  return (row) => {
+    const cell = (column: string) => {
+      const value = row[places.get(column) as number];
+      return typeof value === "string" ? unescapeText(value) : value;
+    };
+    return readRow({ table, names: named, cell }, read);
   };
 }
 
-export function resourceOf(row: Row): KeptResource {
-  const [namespace, name, capacity, taken, state, isDeclared, events, lastHash] = full(row);
-  return {
-    namespace: namespace as string,
-    name: name as string,
-    capacity: Number(capacity),
-    taken: Number(taken),
-    state: state as ResourceState,
-    isDeclared: isDeclared === "true",
-    events: Number(events),
-    lastHash: lastHash as string,
-  };
+export const toCommitment = reader("nevertwice_commitments", COMMITMENT, ["id"], readCommitment);
+export const toResource = reader("nevertwice_resources", RESOURCE, ["name"], readResource);
+export const toEvent = reader("nevertwice_reservation_events", EVENT, ["subject", "number"], readEvent);
+export const toCheckpoint = reader("nevertwice_checkpoints", CHECKPOINT, ["id"], readCheckpoint);
+export const toKey = reader("nevertwice_reservation_keys", KEY, ["id"], (cells) => {
+  readWriter(cells, "written_by");
+  return readKey(cells, readParts(cells));
+});
+
+function readParts(cells: Cells): Pick<KeyRecord, "scope" | "key"> {
+  const parts = cells.json("parts");
+  const [scope, key] = Array.isArray(parts) && parts.length === 2 ? parts : [];
+  if (typeof scope === "string" && typeof key === "string") return { scope, key };
+  return cells.wrong("parts", "it is JSON, but not a scope and a key");
 }
 
-export function keyOf(row: Row): KeyRecord {
-  const [namespace, id, parts, action, digest, parameters, answer, commitment] = full(row);
-  const [recordedAt, windowEndsAt, keptUntil] = row.slice(8);
-  const [scope, key] = JSON.parse(parts as string) as [string, string];
-  return {
-    namespace: namespace as string,
-    id: id as string,
-    scope,
-    key,
-    action: action as ActionName,
-    digest: digest as string,
-    parameters: JSON.parse(parameters as string) as Parameters,
-    answer: JSON.parse(answer as string) as Answer,
-    commitment: commitment ?? undefined,
-    recordedAt: Number(recordedAt),
-    windowEndsAt: Number(windowEndsAt),
-    keptUntil: Number(keptUntil),
-  };
+/** The rows as JSON, with members named like the columns: `placedAt` becomes `placed_at`. */
+export function toRowsText(rows: readonly object[]): string {
+  return JSON.stringify(rows.map(toColumns));
 }
 
-export function eventOf(row: Row): JournalEvent {
-  const [namespace, subject, number, kind, at, keyId, detail, previous, hash, checkpoint] = full(row);
-  return {
-    namespace: namespace as string,
-    subject: subject as string,
-    number: Number(number),
-    kind: kind as EventKind,
-    at: Number(at),
-    keyId: keyId ?? undefined,
-    detail: detail as string,
-    previous: previous as string,
-    hash: hash as string,
-    checkpoint: checkpoint as string,
-  };
-}
-
-export function checkpointFrom(row: Row): Checkpoint {
-  const [namespace, id, at, events, digest] = full(row);
-  return {
-    namespace: namespace as string,
-    id: id as string,
-    at: Number(at),
-    events: Number(events),
-    digest: digest as string,
-  };
-}
-
-/** Rows as one JSON text, by the names of the columns: `placedAt` is `placed_at`. */
-export function rowsText(rows: readonly object[]): string {
-  return JSON.stringify(rows.map(columnsOf));
-}
-
-/** The scope and the key are JSON, which escapes U+0000: Postgres keeps it in no text. */
-export function keysText(keys: readonly KeyRecord[], writtenBy: string): string {
-  return rowsText(
-    keys.map(({ scope, key, parameters, answer, ...rest }) => ({
+/** The scope and the key are stored as JSON, which escapes U+0000: Postgres text cannot contain it. */
+export function toKeysText(keys: readonly KeyRecord[], writtenBy: string): string {
+  return toRowsText(
+    keys.map(({ scope, key, parameters, answer, windowMs, ...rest }) => ({
       ...rest,
       parts: JSON.stringify([scope, key]),
       parameters: JSON.stringify(parameters, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
-      answer: JSON.stringify(answer),
+      answer: toAnswerText({ answer, windowMs }),
       writtenBy,
     })),
   );
 }
 
-function columnsOf(row: object): object {
+function toColumns(row: object): object {
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) => [
-      columnOf(name),
-      typeof value === "string" ? stored(value) : value,
+      toColumnName(name),
+      typeof value === "string" ? escapeText(value) : value,
     ]),
   );
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression searches for these characters.
 const ESCAPED = /[\u0000\u0001]/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression searches for these characters.
 const ESCAPES = /\u0001[01]/g;
 
-/** Postgres keeps no U+0000: it becomes U+0001 and `0`, and U+0001 itself U+0001 and `1`. The order stays the same. */
-export function stored(text: string): string {
+/** Postgres text cannot contain U+0000. It is stored as U+0001 `0`, and U+0001 as U+0001 `1`. The sort order does not change. */
+export function escapeText(text: string): string {
   return text.replace(ESCAPED, (character) => `\u0001${character === "\u0000" ? 0 : 1}`);
 }
 
-export function loaded(text: string): string {
+export function unescapeText(text: string): string {
   return text.replace(ESCAPES, (found) => (found.endsWith("0") ? "\u0000" : "\u0001"));
 }
 
 const names = new Map<string, string>();
 
-function columnOf(name: string): string {
+function toColumnName(name: string): string {
   let column = names.get(name);
   if (column === undefined) {
     column = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

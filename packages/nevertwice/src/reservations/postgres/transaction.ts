@@ -1,62 +1,78 @@
 /**
- * One transaction for a group of actions: five round trips, however many they are.
+ * A group of actions as one Postgres transaction: five round trips for any number of actions.
  *
- *   BEGIN ─▶ lock ─▶ read, and the clock ─▶ decide ─▶ write ─▶ COMMIT
- *     └────────── a failure up to here: nothing was written ─────┘ └─ no reply: ask for one of its keys, and wait for
- *                                                                    whoever has it locked
+ *   BEGIN ─▶ lock ─▶ read rows and clock ─▶ decide ─▶ write ─▶ COMMIT
+ *     └────────── a failure up to here: nothing was written ─────┘ └─ no reply: lock one of its keys, then look for it
  */
 import { randomUUID } from "node:crypto";
-import type { Ask, Asking, Row } from "../../stores/postgres/client.ts";
-import { plainArray, textArray } from "../../stores/postgres/wire.ts";
+import type {
+  PostgresRow,
+  PostgresRunner,
+  RunStatement,
+  TransactionLimits,
+} from "../../stores/postgres/client.ts";
+import { cancelledAfter, plainArray, textArray } from "../../stores/postgres/client.ts";
+import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
-import type { Asked } from "../asked.ts";
-import { type Found, type KeptCommitment, MayBeWritten, NotWritten, type Rules } from "../ledger.ts";
-import type { Statements } from "../postgres-sql.ts";
-import { type Decided, decide, needsOf } from "../reservations.ts";
-import { commitmentOf, keyOf, keysText, loaded, resourceOf, rowsText, stored } from "./rows.ts";
+import { decide, type GroupDecision, neededRows } from "../decision.ts";
+import { LOCK_TIMEOUT_MS, type Statements } from "../postgres-sql.ts";
+import { type KeptCommitment, type LockedRows, MayBeWritten, NotWritten, type Rules } from "../store.ts";
+import { requireReadable } from "../stored-rows.ts";
+import { escapeText, toCommitment, toKey, toKeysText, toResource, toRowsText, unescapeText } from "./rows.ts";
 
-export interface Ledger {
-  /** Makes sure that the tables are there, the first time. */
+export interface TransactionContext {
+  /** Checks the tables before the first transaction. */
   ready(): unknown;
-  readonly asking: Asking;
+  readonly asking: PostgresRunner;
   readonly statements: Statements;
 }
 
 export async function transact(
-  { ready, asking, statements }: Ledger,
-  group: readonly Asked[],
+  { ready, asking, statements }: TransactionContext,
+  group: readonly ActionRequest[],
   rules: Rules,
 ): Promise<readonly Answer[]> {
   const id = randomUUID();
-  let decided: Decided | undefined;
+  let decision: GroupDecision | undefined;
   try {
     await ready();
     await asking.transact(async (ask) => {
-      decided = await carryOut(ask, statements, { id, group, rules });
-    });
+      decision = await decideAndWrite(ask, statements, { id, group, rules });
+    }, bounds());
   } catch (error) {
     const failure =
-      decided === undefined
+      decision === undefined
         ? new NotWritten(error)
-        : await settle(asking, statements, { id, namespace: rules.namespace, decided, error });
+        : await settleCommit(asking, statements, { id, namespace: rules.namespace, decision, error });
     if (failure !== undefined) throw failure;
   }
-  return (decided as unknown as Decided).answers;
+  return (decision as unknown as GroupDecision).answers;
 }
 
-interface Work {
+/** A transaction without an answer for this long is also cancelled at the server. Callers wait only for `actionMs`. */
+export const GIVEN_UP_MS = 30_000;
+
+function bounds(): TransactionLimits {
+  return { isCancelled: cancelledAfter(GIVEN_UP_MS), lockTimeoutMs: LOCK_TIMEOUT_MS };
+}
+
+interface TransactionInput {
   readonly id: string;
-  readonly group: readonly Asked[];
+  readonly group: readonly ActionRequest[];
   readonly rules: Rules;
 }
 
-async function carryOut(ask: Ask, statements: Statements, { id, group, rules }: Work): Promise<Decided> {
-  const namespace = stored(rules.namespace);
-  const needs = needsOf(group);
+async function decideAndWrite(
+  ask: RunStatement,
+  statements: Statements,
+  { id, group, rules }: TransactionInput,
+): Promise<GroupDecision> {
+  const namespace = escapeText(rules.namespace);
+  const needs = neededRows(group);
   const keyIds = textArray(needs.keyIds);
   const commitmentIds = namesArray(needs.commitmentIds);
   const locked = await ask(statements.lock, [namespace, keyIds, namesArray(needs.resources), commitmentIds]);
-  const names = locked.map(([name]) => loaded(name as string));
+  const names = locked.map(([name]) => unescapeText(name as string));
   const rows = await ask(statements.read, [
     namespace,
     keyIds,
@@ -65,33 +81,36 @@ async function carryOut(ask: Ask, statements: Statements, { id, group, rules }: 
     namesArray(needs.placements.map(({ resource }) => resource)),
     plainArray(needs.placements.map(({ most }) => most)),
   ]);
-  const { found, now } = foundIn(rows, names);
-  const decided = decide(group, found, now, rules, id);
-  const { keys, resources, commitments, events, checkpoint } = decided.writes;
+  const { found, now } = toLockedRows(rows, names);
+  const decision = decide(group, found, now, rules, id);
+  const { keys, resources, commitments, events, checkpoint } = decision.writes;
   const written = new Set(resources.map(({ name }) => name));
   const unneeded = names.filter((name) => !found.resources.has(name) && !written.has(name));
   if (keys.length + unneeded.length > 0)
     await ask(statements.write, [
-      keysText(keys, id),
-      rowsText(resources),
-      rowsText(commitments),
-      rowsText(events),
-      rowsText(checkpoint === undefined ? [] : [checkpoint]),
+      toKeysText(keys, id),
+      toRowsText(resources),
+      toRowsText(commitments),
+      toRowsText(events),
+      toRowsText(checkpoint === undefined ? [] : [checkpoint]),
       namespace,
       namesArray(unneeded),
     ]);
-  return decided;
+  return decision;
 }
 
-/** Text with half a surrogate pair is in no table. */
+/** Leaves out text with a lone surrogate: no table contains it. */
 function namesArray(names: readonly string[]): string {
-  return textArray(names.filter((name) => name.isWellFormed()).map(stored));
+  return textArray(names.filter((name) => name.isWellFormed()).map(escapeText));
 }
 
-function foundIn(rows: readonly Row[], names: readonly string[]): { found: Found; now: number } {
-  const keys: Row[] = [];
-  const resources: Row[] = [];
-  const commitments: Row[] = [];
+function toLockedRows(
+  rows: readonly PostgresRow[],
+  names: readonly string[],
+): { found: LockedRows; now: number } {
+  const keys: PostgresRow[] = [];
+  const resources: PostgresRow[] = [];
+  const commitments: PostgresRow[] = [];
   const elapsed = new Map<string, KeptCommitment[]>(names.map((name) => [name, []]));
   let now = Number.NaN;
   for (const [kind, ...row] of rows) {
@@ -100,50 +119,58 @@ function foundIn(rows: readonly Row[], names: readonly string[]): { found: Found
     else if (kind === "resource") resources.push(row);
     else if (kind === "commitment") commitments.push(row);
     else {
-      const hold = commitmentOf(row);
-      elapsed.get(hold.resource)?.push(hold);
+      // A hold that cannot be read cannot be expired: it keeps its units.
+      const read = toCommitment(row);
+      if ("row" in read) elapsed.get(read.row.resource)?.push(read.row);
     }
   }
   const found = {
-    keys: new Map(keys.map(keyOf).map((key) => [key.id, key])),
-    resources: new Map(resources.map(resourceOf).map((resource) => [resource.name, resource])),
-    commitments: new Map(commitments.map(commitmentOf).map((commitment) => [commitment.id, commitment])),
+    keys: new Map(keys.map((row) => requireReadable(toKey(row))).map((key) => [key.id, key])),
+    resources: new Map(
+      resources.map((row) => requireReadable(toResource(row))).map((resource) => [resource.name, resource]),
+    ),
+    commitments: new Map(
+      commitments
+        .map((row) => requireReadable(toCommitment(row)))
+        .map((commitment) => [commitment.id, commitment]),
+    ),
     elapsed,
   };
-  // It was placed while we waited for a lock, so its resource is not locked.
+  // This commitment was placed while the transaction waited for a lock, so its resource is not locked.
   const late = [...found.commitments.values()].find(({ resource }) => !elapsed.has(resource));
-  if (late !== undefined) throw new Error(`the commitment ${late.id} was placed meanwhile`);
+  if (late !== undefined)
+    throw new Error(`the commitment ${late.id} was placed while the transaction waited for a lock`);
   return { found, now };
 }
 
-interface Unanswered {
+interface UnansweredCommit {
   readonly id: string;
   readonly namespace: string;
-  readonly decided: Decided;
+  readonly decision: GroupDecision;
   readonly error: unknown;
 }
 
 /**
- * COMMIT failed. One key is as good as all of them, since they are written together; but a look that waits for nobody
- * could come before a COMMIT that is still under way. Undefined if it was written.
+ * Finds out whether a failed COMMIT succeeded after all; returns undefined if it did. One key is enough, since all keys
+ * are written together. The key is locked first: without the lock, the read could overtake a COMMIT that is still running.
  */
-async function settle(
-  asking: Asking,
+async function settleCommit(
+  asking: PostgresRunner,
   { lock, written }: Statements,
-  { id, decided, error, ...unanswered }: Unanswered,
+  { id, decision, error, ...unanswered }: UnansweredCommit,
 ): Promise<NotWritten | MayBeWritten | undefined> {
-  const [key] = decided.writes.keys;
+  const [key] = decision.writes.keys;
   if (key === undefined) return undefined;
-  const namespace = stored(unanswered.namespace);
+  const namespace = escapeText(unanswered.namespace);
   let isThere: boolean | undefined;
   try {
     await asking.transact(async (ask) => {
       await ask(lock, [namespace, textArray([key.id]), "{}", "{}"]);
       isThere = (await ask(written, [namespace, key.id, id])).length > 0;
-      throw new Error("this was only a look: it is rolled back");
-    });
+      throw new Error("roll back: this transaction only reads");
+    }, bounds());
   } catch (failed) {
-    if (isThere === undefined) return new MayBeWritten(decided.answers, failed);
+    if (isThere === undefined) return new MayBeWritten(decision.answers, failed);
   }
   return isThere ? undefined : new NotWritten(error);
 }

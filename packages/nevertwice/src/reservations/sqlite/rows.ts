@@ -1,30 +1,63 @@
-/** Rows as the columns of sql.ts, and back. */
-import type { Row, SqlValue } from "../../stores/sqlite/driver.ts";
+/** Converts records to the columns of schema.ts, and rows back to records. */
+import type { SqliteRow, SqlValue } from "../../stores/sqlite/client.ts";
 import type { Checkpoint, JournalEvent } from "../journal.ts";
-import type { KeptCommitment, KeptResource, KeyRecord } from "../ledger.ts";
+import type { KeptCommitment, KeptResource, KeyRecord } from "../store.ts";
+import {
+  readCheckpoint,
+  readCommitment,
+  readEvent,
+  readKey,
+  readResource,
+  toAnswerText,
+} from "../stored-records.ts";
+import { type Cells, type Readable, readRow, wrongCell } from "../stored-rows.ts";
+import { CHECKPOINTS, COMMITMENTS, EVENTS, KEYS, RESOURCES, type TableShape } from "./schema.ts";
 
 /**
- * Some drivers end a text at U+0000, and a lone surrogate is no UTF-8: such a text is kept as its UTF-16 bytes, which no
- * text is equal to.
+ * Some drivers end a text at U+0000, and UTF-8 cannot encode a lone surrogate. Such a text is stored as its UTF-16 bytes,
+ * which SQLite never takes for equal to a text.
  */
 export function toColumn(text: string): SqlValue {
   return text.includes("\u0000") || !text.isWellFormed() ? Buffer.from(text, "utf16le") : text;
 }
 
-export function fromColumn(value: unknown): string {
-  return typeof value === "string" ? value : Buffer.from(value as Uint8Array).toString("utf16le");
+/** The text that `toColumn` stored as bytes; undefined for any other bytes. */
+function decodeText(bytes: Uint8Array): string | undefined {
+  const text = Buffer.from(bytes).toString("utf16le");
+  return bytes.length % 2 === 0 && typeof toColumn(text) !== "string" ? text : undefined;
 }
 
-function optionalText(value: unknown): string | undefined {
-  return value === null ? undefined : fromColumn(value);
+/** The position of a row in a page: its name, or NUL and its bytes in hexadecimal if the cell holds bytes. */
+export function toPosition(cell: unknown): string {
+  return cell instanceof Uint8Array ? `\u0000${Buffer.from(cell).toString("hex")}` : String(cell);
 }
 
-function optional(value: unknown): number | undefined {
-  return value === null ? undefined : (value as number);
+export function fromPosition(place: string): SqlValue {
+  const isBytes = place.startsWith("\u0000") && /^(?:[0-9a-f]{2})*$/.test(place.slice(1));
+  return isBytes ? Buffer.from(place.slice(1), "hex") : toColumn(place);
+}
+
+function reader<Kept>(
+  { table, columns, key }: TableShape,
+  read: (cells: Cells) => Kept,
+): (row: SqliteRow) => Readable<Kept> {
+  const places = new Map(columns.map((column, index) => [column, index]));
+  const names = key.slice(1);
+  return (row) => {
+    const cell = (column: string) => {
+      const value = row[places.get(column) as number];
+      if (typeof value === "bigint" && Number.isSafeInteger(Number(value))) return Number(value);
+      if (!(value instanceof Uint8Array)) return value;
+      const text = decodeText(value);
+      if (text === undefined) throw wrongCell(column, `it is ${value.length} bytes that are not text`);
+      return text;
+    };
+    return readRow({ table, names, cell }, read);
+  };
 }
 
 export function fromKey(record: KeyRecord): SqlValue[] {
-  const { namespace, id, scope, key, action, digest, parameters, answer, commitment } = record;
+  const { namespace, id, scope, key, action, digest, parameters, commitment } = record;
   return [
     toColumn(namespace),
     toColumn(id),
@@ -33,7 +66,7 @@ export function fromKey(record: KeyRecord): SqlValue[] {
     action,
     digest,
     JSON.stringify(parameters),
-    JSON.stringify(answer),
+    toAnswerText(record),
     commitment === undefined ? null : toColumn(commitment),
     record.recordedAt,
     record.windowEndsAt,
@@ -41,24 +74,9 @@ export function fromKey(record: KeyRecord): SqlValue[] {
   ];
 }
 
-export function toKey(row: Row): KeyRecord {
-  const [namespace, id, scope, key, action, digest, parameters, answer, commitment, ...times] = row;
-  const [recordedAt, windowEndsAt, keptUntil] = times as [number, number, number];
-  return {
-    namespace: fromColumn(namespace),
-    id: fromColumn(id),
-    scope: fromColumn(scope),
-    key: fromColumn(key),
-    action: action as KeyRecord["action"],
-    digest: digest as string,
-    parameters: JSON.parse(parameters as string),
-    answer: JSON.parse(answer as string),
-    commitment: optionalText(commitment),
-    recordedAt,
-    windowEndsAt,
-    keptUntil,
-  };
-}
+export const toKey = reader(KEYS, (cells) =>
+  readKey(cells, { scope: cells.text("scope"), key: cells.text("key") }),
+);
 
 export function fromCommitment(commitment: KeptCommitment): SqlValue[] {
   const { namespace, id, resource, requester, units, placedAt, expiresAt } = commitment;
@@ -79,45 +97,14 @@ export function fromCommitment(commitment: KeptCommitment): SqlValue[] {
   ];
 }
 
-export function toCommitment(row: Row): KeptCommitment {
-  const [namespace, id, resource, requester, units, placedAt, expiresAt, state, endedAt, confirmed, ...rest] =
-    row;
-  const [occupied, events, lastHash] = rest as [number, number, string];
-  return {
-    namespace: fromColumn(namespace),
-    id: fromColumn(id),
-    resource: fromColumn(resource),
-    requester: fromColumn(requester),
-    units: units as number,
-    placedAt: placedAt as number,
-    expiresAt: expiresAt as number,
-    state: state as KeptCommitment["state"],
-    endedAt: optional(endedAt),
-    confirmedUnits: optional(confirmed),
-    occupied,
-    events,
-    lastHash,
-  };
-}
+export const toCommitment = reader(COMMITMENTS, readCommitment);
 
 export function fromResource(resource: KeptResource): SqlValue[] {
   const { namespace, name, capacity, taken, state, isDeclared, events, lastHash } = resource;
   return [toColumn(namespace), toColumn(name), capacity, taken, state, Number(isDeclared), events, lastHash];
 }
 
-export function toResource(row: Row): KeptResource {
-  const [namespace, name, capacity, taken, state, isDeclared, events, lastHash] = row;
-  return {
-    namespace: fromColumn(namespace),
-    name: fromColumn(name),
-    capacity: capacity as number,
-    taken: taken as number,
-    state: state as KeptResource["state"],
-    isDeclared: isDeclared === 1,
-    events: events as number,
-    lastHash: lastHash as string,
-  };
-}
+export const toResource = reader(RESOURCES, readResource);
 
 export function fromEvent(event: JournalEvent): SqlValue[] {
   const { namespace, subject, number, kind, at, keyId, detail, previous, hash, checkpoint } = event;
@@ -135,33 +122,10 @@ export function fromEvent(event: JournalEvent): SqlValue[] {
   ];
 }
 
-export function toEvent(row: Row): JournalEvent {
-  const [namespace, subject, number, kind, at, keyId, detail, previous, hash, checkpoint] = row;
-  return {
-    namespace: fromColumn(namespace),
-    subject: fromColumn(subject),
-    number: number as number,
-    kind: kind as JournalEvent["kind"],
-    at: at as number,
-    keyId: optionalText(keyId),
-    detail: detail as string,
-    previous: previous as string,
-    hash: hash as string,
-    checkpoint: checkpoint as string,
-  };
-}
+export const toEvent = reader(EVENTS, readEvent);
 
 export function fromCheckpoint({ namespace, id, at, events, digest }: Checkpoint): SqlValue[] {
   return [toColumn(namespace), id, at, events, digest];
 }
 
-export function toCheckpoint(row: Row): Checkpoint {
-  const [namespace, id, at, events, digest] = row;
-  return {
-    namespace: fromColumn(namespace),
-    id: id as string,
-    at: at as number,
-    events: events as number,
-    digest: digest as string,
-  };
-}
+export const toCheckpoint = reader(CHECKPOINTS, readCheckpoint);

@@ -1,90 +1,126 @@
-/** The rows of reservations on one connection. Each statement is prepared once. */
-import { prepareQuery, type Query, type Row, type SqliteDatabase } from "../../stores/sqlite/driver.ts";
+/** Reads and writes the tables of reservations on one SQLite connection. Each statement is prepared once. */
+import {
+  prepareQuery,
+  type SqliteDatabase,
+  type SqliteQuery,
+  type SqliteRow,
+  type SqlValue,
+} from "../../stores/sqlite/client.ts";
 import type { Checkpoint, JournalEvent } from "../journal.ts";
-import type { KeptCommitment, KeptResource, KeyRecord, Page, ReservationStore, Writes } from "../ledger.ts";
+import * as sql from "../sqlite-sql.ts";
+import type { KeptCommitment, KeptResource, KeyRecord, Page, ReservationStore, Writes } from "../store.ts";
+import { type Readable, requireReadable, separateUnreadable, toPage } from "../stored-rows.ts";
 import * as rows from "./rows.ts";
-import * as sql from "./sql.ts";
+import { CHECKPOINTS, COMMITMENTS, EVENTS, KEYS, RESOURCES, type TableShape } from "./schema.ts";
 
 const { toColumn } = rows;
 
-type Asking<Method extends "commitments" | "resources" | "keys" | "events" | "checkpoints"> = Parameters<
+type QueryOf<Method extends "commitments" | "resources" | "keys" | "events" | "checkpoints"> = Parameters<
   ReservationStore[Method]
 >[0];
 
-export interface Tables {
+export interface ReservationTables {
+  /** `key`, `resource` and `commitment` throw `store-unsafe` if the row exists and cannot be read. */
   key(namespace: string, id: string): KeyRecord | undefined;
   resource(namespace: string, name: string): KeptResource | undefined;
   commitment(namespace: string, id: string): KeptCommitment | undefined;
-  /** Holds of this resource whose time is over, at most so many, the oldest first. */
-  elapsedOf(namespace: string, resource: string, now: number, limit: number): readonly KeptCommitment[];
-  elapsed(namespace: string, now: number, limit: number): readonly string[];
+  readCommitment(namespace: string, id: string): Readable<KeptCommitment> | undefined;
+  /** Up to `limit` holds of a resource whose time is over, oldest first. Rows that cannot be read are left out. */
+  elapsedOfResource(
+    namespace: string,
+    resource: string,
+    now: number,
+    limit: number,
+  ): readonly KeptCommitment[];
+  elapsed(namespace: string, now: number, limit: number, after: string | undefined): readonly string[];
   write(writes: Writes): void;
-  commitments(query: Asking<"commitments">): Page<KeptCommitment>;
-  resources(query: Asking<"resources">): Page<KeptResource>;
-  keys(query: Asking<"keys">): Page<KeyRecord>;
-  events(query: Asking<"events">): Page<JournalEvent>;
-  checkpoints(query: Asking<"checkpoints">): Page<Checkpoint>;
+  commitments(query: QueryOf<"commitments">): Page<KeptCommitment>;
+  resources(query: QueryOf<"resources">): Page<KeptResource>;
+  keys(query: QueryOf<"keys">): Page<KeyRecord>;
+  events(query: QueryOf<"events">): Page<JournalEvent>;
+  checkpoints(query: QueryOf<"checkpoints">): Page<Checkpoint>;
   hasPurgeable(now: number): boolean;
-  /** Removes at most so many keys; answers how many. */
+  /** Removes up to `limit` keys; returns how many. */
   purge(now: number, limit: number): number;
 }
 
-/** A part of a query, and what it is bound to; undefined where it is not asked for. */
-type Condition = readonly [sql: string, ...values: string[]] | undefined;
-
-export function createTables(database: SqliteDatabase): Tables {
-  const queries = new Map<string, Query>();
-  const writeKey = database.prepare(sql.write(sql.KEYS));
-  const writeResource = database.prepare(sql.write(sql.RESOURCES));
-  const writeCommitment = database.prepare(sql.write(sql.COMMITMENTS));
-  const writeEvent = database.prepare(sql.write(sql.EVENTS));
-  const writeCheckpoint = database.prepare(sql.write(sql.CHECKPOINTS));
+export function createTables(database: SqliteDatabase): ReservationTables {
+  const queries = new Map<string, SqliteQuery>();
+  const writeKey = database.prepare(sql.write(KEYS));
+  const writeResource = database.prepare(sql.write(RESOURCES));
+  const writeCommitment = database.prepare(sql.write(COMMITMENTS));
+  const writeEvent = database.prepare(sql.write(EVENTS));
+  const writeCheckpoint = database.prepare(sql.write(CHECKPOINTS));
   const purge = database.prepare(sql.PURGE);
 
-  function query(text: string): Query {
+  function prepared(text: string): SqliteQuery {
     const known = queries.get(text);
     if (known !== undefined) return known;
-    const prepared = prepareQuery(database, text);
-    queries.set(text, prepared);
-    return prepared;
+    const created = prepareQuery(database, text);
+    queries.set(text, created);
+    return created;
   }
 
-  function finder<Kept>(shape: sql.TableShape, fromRow: (row: Row) => Kept) {
+  /** A damaged number beyond 2^53 makes some drivers refuse the whole result; then the rows are read as bigints. */
+  function all(text: string, ...values: SqlValue[]): readonly SqliteRow[] {
+    try {
+      return prepared(text).all(...values);
+    } catch (error) {
+      if (!isOutOfRange(error)) throw error;
+      return prepareQuery(database, text, true).all(...values);
+    }
+  }
+
+  function createReader<Kept>(shape: TableShape, fromRow: (row: SqliteRow) => Readable<Kept>) {
     const text = sql.find(shape);
     return (namespace: string, name: string) => {
-      const row = query(text).first(toColumn(namespace), toColumn(name));
+      const [row] = all(text, toColumn(namespace), toColumn(name));
       return row === undefined ? undefined : fromRow(row);
     };
   }
 
-  /** One row more than asked for tells whether there is another page. */
+  function createFinder<Kept>(shape: TableShape, fromRow: (row: SqliteRow) => Readable<Kept>) {
+    const read = createReader(shape, fromRow);
+    return (namespace: string, name: string) => {
+      const found = read(namespace, name);
+      return found && requireReadable(found);
+    };
+  }
+
+  /** Reads one row more than the page has, to know whether there is a next page. */
   function page<Kept>(
-    shape: sql.TableShape,
-    fromRow: (row: Row) => Kept,
+    shape: TableShape,
+    fromRow: (row: SqliteRow) => Readable<Kept>,
     { namespace, limit }: { readonly namespace: string; readonly limit: number },
-    conditions: readonly Condition[],
-    placeOf: (kept: Kept) => string,
+    conditions: readonly sql.PageCondition[],
+    toPosition: (row: SqliteRow) => string = sql.namePosition(shape),
   ): Page<Kept> {
-    const asked = conditions.filter((condition) => condition !== undefined);
-    const values = asked.flatMap(([, ...bound]) => bound.map(toColumn));
-    const found = query(sql.page(shape, ...asked.map(([text]) => text)))
-      .all(toColumn(namespace), ...values, limit + 1)
-      .map(fromRow);
-    if (found.length <= limit) return { rows: found };
-    const kept = found.slice(0, limit);
-    return { rows: kept, next: kept.map(placeOf).at(-1) };
+    const given = conditions.filter((condition) => condition !== undefined);
+    const values = given.flatMap(([, ...bound]) => bound);
+    const text = sql.page(shape, ...given.map(([condition]) => condition));
+    const found = all(text, toColumn(namespace), ...values, limit + 1);
+    return toPage(found, limit, fromRow, toPosition);
   }
 
   return {
-    key: finder(sql.KEYS, rows.toKey),
-    resource: finder(sql.RESOURCES, rows.toResource),
-    commitment: finder(sql.COMMITMENTS, rows.toCommitment),
-    elapsedOf: (namespace, resource, now, limit) =>
-      query(sql.ELAPSED_OF).all(toColumn(namespace), toColumn(resource), now, limit).map(rows.toCommitment),
-    elapsed: (namespace, now, limit) =>
-      query(sql.ELAPSED)
-        .all(toColumn(namespace), now, limit)
-        .map(([id]) => rows.fromColumn(id)),
+    key: createFinder(KEYS, rows.toKey),
+    resource: createFinder(RESOURCES, rows.toResource),
+    commitment: createFinder(COMMITMENTS, rows.toCommitment),
+    readCommitment: createReader(COMMITMENTS, rows.toCommitment),
+    elapsedOfResource: (namespace, resource, now, limit) =>
+      separateUnreadable(
+        all(sql.ELAPSED_OF_RESOURCE, toColumn(namespace), toColumn(resource), now, limit).map(
+          rows.toCommitment,
+        ),
+      ).rows,
+    elapsed(namespace, now, limit, after) {
+      const name = toColumn(namespace);
+      const found =
+        after === undefined
+          ? prepared(sql.ELAPSED).all(name, now, limit)
+          : prepared(sql.ELAPSED_AFTER).all(name, now, name, toColumn(after), limit);
+      return found.map(([id]) => id as string);
+    },
     write({ keys, resources, commitments, events, checkpoint }) {
       for (const key of keys) writeKey.run(...rows.fromKey(key));
       for (const resource of resources) writeResource.run(...rows.fromResource(resource));
@@ -92,62 +128,38 @@ export function createTables(database: SqliteDatabase): Tables {
       for (const event of events) writeEvent.run(...rows.fromEvent(event));
       if (checkpoint !== undefined) writeCheckpoint.run(...rows.fromCheckpoint(checkpoint));
     },
-    commitments: ({ resource, requester, state, after, ...asked }) =>
+    commitments: ({ resource, requester, state, after, ...query }) =>
+      page(COMMITMENTS, rows.toCommitment, query, [
+        sql.equals("resource", resource),
+        sql.equals("requester", requester),
+        state === "held" ? [sql.IS_HELD] : sql.equals("state", state),
+        sql.after("id", after),
+      ]),
+    resources: ({ name, after, ...query }) =>
+      page(RESOURCES, rows.toResource, query, [sql.equals("name", name), sql.after("name", after)]),
+    keys: ({ id, commitment, after, ...query }) =>
+      page(KEYS, rows.toKey, query, [
+        sql.equals("id", id),
+        sql.equals("commitment", commitment),
+        sql.after("id", after),
+      ]),
+    events: ({ subject, after, ...query }) =>
       page(
-        sql.COMMITMENTS,
-        rows.toCommitment,
-        asked,
-        [
-          equal("resource", resource),
-          equal("requester", requester),
-          state === "held" ? [sql.IS_HELD] : equal("state", state),
-          behind("id", after),
-        ],
-        ({ id }) => id,
-      ),
-    resources: ({ name, after, ...asked }) =>
-      page(
-        sql.RESOURCES,
-        rows.toResource,
-        asked,
-        [equal("name", name), behind("name", after)],
-        (resource) => resource.name,
-      ),
-    keys: ({ id, commitment, after, ...asked }) =>
-      page(
-        sql.KEYS,
-        rows.toKey,
-        asked,
-        [equal("id", id), equal("commitment", commitment), behind("id", after)],
-        (key) => key.id,
-      ),
-    events: ({ subject, after, ...asked }) =>
-      page(
-        sql.EVENTS,
+        EVENTS,
         rows.toEvent,
-        asked,
-        [equal("subject", subject), behindEvent(subject, after)],
-        (event) => `${event.number} ${event.subject}`,
+        query,
+        [sql.equals("subject", subject), sql.afterEvent(subject, after)],
+        sql.eventPosition,
       ),
-    checkpoints: ({ after, ...asked }) =>
-      page(sql.CHECKPOINTS, rows.toCheckpoint, asked, [behind("id", after)], ({ id }) => id),
-    hasPurgeable: (now) => query(sql.HAS_PURGEABLE).first(now) !== undefined,
+    checkpoints: ({ after, ...query }) =>
+      page(CHECKPOINTS, rows.toCheckpoint, query, [sql.after("id", after)]),
+    hasPurgeable: (now) => prepared(sql.HAS_PURGEABLE).first(now) !== undefined,
     purge: (now, limit) => Number(purge.run(now, limit).changes),
   };
 }
 
-function equal(column: string, value: string | undefined): Condition {
-  return value === undefined ? undefined : [`${column} = ?`, value];
-}
-
-function behind(column: string, after: string | undefined): Condition {
-  return after === undefined ? undefined : [`${column} > ?`, after];
-}
-
-/** A place in the log is the event's number and then its subject, which may be any text. */
-function behindEvent(subject: string | undefined, after: string | undefined): Condition {
-  if (after === undefined) return undefined;
-  const [number = ""] = after.split(" ", 1);
-  if (subject !== undefined) return ["number > CAST(? AS INTEGER)", number];
-  return ["(subject, number) > (?, CAST(? AS INTEGER))", after.slice(number.length + 1), number];
+/** `DatabaseSync` has a code for this error; other drivers only have a message. */
+function isOutOfRange(error: unknown): boolean {
+  const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
+  return code === "ERR_OUT_OF_RANGE" || /too large|out of range/i.test(String(message));
 }

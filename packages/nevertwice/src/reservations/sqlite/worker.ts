@@ -1,10 +1,9 @@
-/** The worker thread of reservations in a file. The machine's clock judges. */
+/** The entry of the worker thread that runs the transactions of `sqliteReservations({ file })`, by the clock of this machine. */
 import { systemClock } from "../../core/clock.ts";
-import { patiently } from "../../stores/sqlite/patience.ts";
-import { openPost } from "../../stores/sqlite/service.ts";
-import { type Call, runOn } from "./calls.ts";
-import { connect } from "./connection.ts";
+import { retryWhileLocked } from "../../stores/sqlite/client.ts";
+import { openWorkerPort } from "../../stores/sqlite/worker-service.ts";
+import { type ConnectionCall, runCalls } from "./connection.ts";
 
-await openPost().serve<Call, unknown>({
-  connect: (database) => runOn(() => connect(database, { clock: systemClock, waiting: patiently })),
+await openWorkerPort().serve<ConnectionCall, unknown>({
+  connect: (database) => runCalls(database, { clock: systemClock, waiting: retryWhileLocked }),
 });

@@ -1,6 +1,9 @@
-/** What the MySQL store needs of its client: a pool of mysql2/promise, asked so that no setting of it matters. */
+/**
+ * How the MySQL store calls its client, a pool of mysql2/promise. No setting of the pool can change the result of a
+ * statement, and a caller can stop waiting for one.
+ */
 import { NevertwiceError } from "../../core/errors.ts";
-import { failure } from "./failures.ts";
+import { toStoreError } from "./errors.ts";
 
 interface Queryable {
   query(options: QueryOptions): Promise<readonly unknown[]>;
@@ -13,19 +16,25 @@ interface QueryOptions {
   readonly typeCast: (field: { buffer(): Buffer | null }) => Buffer | null;
 }
 
-/** A pool as `createPool` of `mysql2/promise` makes it. */
+/** A pool as `createPool` of `mysql2/promise` returns it. */
 export interface MysqlClient extends Queryable {
   getConnection(): Promise<MysqlConnection>;
+  /** Calls the listener with each new connection of the pool. */
+  on?(event: "connection", listener: (connection: object) => void): unknown;
 }
 
 export interface MysqlConnection extends Queryable {
+  /** The pool's own connection object. It stays the same, while the pool returns a new wrapper each time. */
+  readonly connection?: object;
+  /** The server's id for this connection. */
+  readonly threadId?: number | null;
   release(): void;
-  /** It is closed and not used again. */
+  /** Closes the connection; the pool does not use it again. */
   destroy(): void;
 }
 
 /** Columns by name, as the bytes that the server sent. */
-export type Row = Readonly<Record<string, Buffer | null>>;
+export type MysqlRow = Readonly<Record<string, Buffer | null>>;
 
 /** What a statement changed. */
 export interface Changed {
@@ -33,43 +42,87 @@ export interface Changed {
   readonly affectedRows: number;
 }
 
-/** A pool may be set up to make numbers into strings, or anything into anything. */
+/** Every column as bytes. Otherwise a pool's own `typeCast` could convert a value into anything. */
 const asBytes: QueryOptions["typeCast"] = (field) => field.buffer();
 
-async function ask(client: Queryable, sql: string): Promise<unknown> {
+async function query(client: Queryable, sql: string): Promise<unknown> {
   const [result] = await client.query({ sql, rowsAsArray: false, nestTables: false, typeCast: asBytes });
   return result;
 }
 
-export async function rowsOf(client: Queryable, sql: string): Promise<readonly Row[]> {
+/** Runs a statement and returns its rows. Throws one of our errors. */
+export async function queryRows(client: Queryable, sql: string): Promise<readonly MysqlRow[]> {
   try {
-    return (await ask(client, sql)) as readonly Row[];
+    return (await query(client, sql)) as readonly MysqlRow[];
   } catch (error) {
-    throw failure(error);
+    throw toStoreError(error);
   }
 }
 
-/** The error, if there is one, is the driver's own. */
+/** Runs a statement that writes. Throws the driver's own error, for the caller to check for a lost race first. */
 export async function change(client: Queryable, sql: string): Promise<Changed> {
-  const { insertId, affectedRows } = (await ask(client, sql)) as Record<keyof Changed, unknown>;
+  const { insertId, affectedRows } = (await query(client, sql)) as Record<keyof Changed, unknown>;
   return { insertId: Number(insertId), affectedRows: Number(affectedRows) };
 }
 
 export function isClient(name: string, value: unknown): void {
-  const { query, getConnection, beginTransaction, promise } = (value ?? {}) as Record<string, unknown>;
+  const { query: run, getConnection, beginTransaction, promise } = (value ?? {}) as Record<string, unknown>;
   if (typeof beginTransaction === "function" && typeof getConnection !== "function") {
     throw new NevertwiceError(
       "store-unsafe",
-      `${name} is a single connection: a transaction on it would swallow our commits. Hand in a pool (createPool).`,
+      `${name} is a single connection: an open transaction on it would swallow the store's commits. Hand in a pool (createPool).`,
     );
   }
-  if (typeof query !== "function" || typeof getConnection !== "function") {
+  if (typeof run !== "function" || typeof getConnection !== "function") {
     throw new NevertwiceError("options-invalid", `${name} must be a pool of mysql2/promise.`);
   }
   if (typeof promise === "function") {
     throw new NevertwiceError(
       "options-invalid",
-      `${name} is a pool with callbacks: hand in ${name}.promise(), or make it with mysql2/promise.`,
+      `${name} is a pool with callbacks: hand in ${name}.promise(), or create it with mysql2/promise.`,
     );
+  }
+}
+
+/**
+ * Settles like `answer`, or rejects with `unavailable` as soon as the signal fires. `onLate` then receives the answer if it
+ * still arrives. Without a signal there is no limit.
+ */
+export function untilAborted<T>(
+  answer: Promise<T>,
+  signal: AbortSignal | undefined,
+  onLate?: (late: T) => void,
+): Promise<T> {
+  if (signal === undefined) return answer;
+  return new Promise((resolve, reject) => {
+    const giveUp = () => reject(notAnsweredInTime());
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp, { once: true });
+    answer.then(
+      (value) => {
+        signal.removeEventListener("abort", giveUp);
+        if (signal.aborted) onLate?.(value);
+        else resolve(value);
+      },
+      (error: unknown) => {
+        signal.removeEventListener("abort", giveUp);
+        reject(error);
+      },
+    );
+  });
+}
+
+function notAnsweredInTime(): NevertwiceError {
+  return new NevertwiceError("unavailable", "the store did not answer before its caller cancelled the call.");
+}
+
+/** Calls with a signal that fires after `ms`. */
+export async function withTimeout<T>(ms: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const timer = setTimeout(() => controller.abort(), ms);
+  try {
+    return await call(controller.signal);
+  } finally {
+    clearTimeout(timer);
   }
 }

@@ -1,8 +1,8 @@
-/** Clients of a store's own, made from its URL and ended with it. */
+/** Creates the client of a store from its URL, and closes it with the store. */
 import type { MysqlClient } from "../mysql/client.ts";
 import type { PgPool } from "../postgres/client.ts";
-import { type Address, serverUrl } from "./address.ts";
 import { importDriver } from "./driver.ts";
+import { type StoreUrl, serverUrl } from "./store-url.ts";
 
 export interface Emitter {
   on(event: "error", listener: () => void): unknown;
@@ -10,23 +10,31 @@ export interface Emitter {
 
 interface PgModule {
   readonly default: {
-    readonly Pool: new (config: object) => OwnPool;
-    readonly Client: new (config: object) => PgClient;
+    readonly Pool: new (config: object) => OpenedPgPool;
+    readonly Client: new (config: object) => ConnectedPgClient;
   };
 }
-type OwnPool = PgPool & Emitter & { end(): Promise<void> };
-type PgClient = Emitter & { connect(): Promise<unknown>; end(): Promise<void> };
+type OpenedPgPool = PgPool & Emitter & { end(): Promise<void> };
+type ConnectedPgClient = Emitter & { connect(): Promise<unknown>; end(): Promise<void> };
 
-/** A pool, and how to connect one more client beside it. */
+/** How long to wait for a new or a free connection. */
+const CONNECT_MS = 5_000;
+
+/** A pool, and a function that connects one more client to the same server. */
 export async function postgresClients(
-  address: Address,
-): Promise<{ readonly pool: OwnPool; connect(): Promise<PgClient> }> {
-  const { default: pg } = await importDriver<PgModule>("pg", "pg", address.shown);
-  const connectionString = serverUrl(address);
+  url: StoreUrl,
+): Promise<{ readonly pool: OpenedPgPool; connect(): Promise<ConnectedPgClient> }> {
+  const { default: pg } = await importDriver<PgModule>("pg", "pg", url.shown);
+  // A server that is switched off does not refuse connections, and a network device can drop idle ones silently.
+  const config = {
+    connectionString: serverUrl(url),
+    connectionTimeoutMillis: CONNECT_MS,
+    keepAlive: true,
+  };
   return {
-    pool: tolerant(new pg.Pool({ connectionString })),
+    pool: tolerant(new pg.Pool(config)),
     async connect() {
-      const connection = tolerant(new pg.Client({ connectionString }));
+      const connection = tolerant(new pg.Client(config));
       await connection.connect();
       return connection;
     },
@@ -38,12 +46,16 @@ interface Mysql2Module {
 }
 type MysqlPool = MysqlClient & { end(): Promise<void> };
 
-export async function mysqlPool(address: Address): Promise<MysqlPool> {
-  const mysql = await importDriver<Mysql2Module>("mysql2/promise", "mysql2", address.shown);
-  return mysql.createPool({ uri: serverUrl(address) });
+/** How long to wait for a new connection. */
+const MYSQL_CONNECT_MS = 5_000;
+
+export async function mysqlPool(url: StoreUrl): Promise<MysqlPool> {
+  const mysql = await importDriver<Mysql2Module>("mysql2/promise", "mysql2", url.shown);
+  // A server that is switched off does not refuse connections, so there must be a limit.
+  return mysql.createPool({ uri: serverUrl(url), connectTimeout: MYSQL_CONNECT_MS });
 }
 
-/** The store with its own client: ready to use, and closed with it. */
+/** Migrates the store if necessary. The returned store also closes its client when it is closed. */
 export async function opened<T extends { close(): Promise<void> }>(
   store: T,
   end: () => unknown,
@@ -59,14 +71,14 @@ export async function opened<T extends { close(): Promise<void> }>(
     await close().catch(() => {});
     throw error;
   }
-  // With its getters as they are: what a store can say of itself may change.
+  // Copies the getters themselves, since their values may change.
   return Object.defineProperties({} as T, {
     ...Object.getOwnPropertyDescriptors(store),
     close: { value: close, enumerable: true },
   });
 }
 
-/** A connection that breaks is told to the call that needs it; as an event that nobody hears it would end the process. */
+/** Ignores `error` events, which would end the process. The call that needs the connection reports the error. */
 export function tolerant<T extends Emitter>(client: T): T {
   client.on("error", () => {});
   return client;

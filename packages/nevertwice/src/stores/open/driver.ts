@@ -4,18 +4,18 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { NevertwiceError } from "../../core/errors.ts";
 
-/** The module called `name`, or `driver-missing` with what to install (the package, unless said otherwise). */
+/** Imports the module `name`. Throws `driver-missing`, with the package to `install`, if it is not installed. */
 export async function importDriver<T>(name: string, install: string, neededBy: string): Promise<T> {
   try {
     return await importInstalled<T>(name);
   } catch (error) {
     throw isNotFound(error, name)
-      ? missing(`${neededBy} needs ${install}: npm install ${install}`, error)
+      ? missingError(`${neededBy} needs ${install}: npm install ${install}`, error)
       : error;
   }
 }
 
-function missing(message: string, cause: unknown): NevertwiceError {
+function missingError(message: string, cause: unknown): NevertwiceError {
   return new NevertwiceError("driver-missing", message, { cause });
 }
 
@@ -24,13 +24,13 @@ async function importInstalled<T>(name: string): Promise<T> {
     return await import(name);
   } catch (error) {
     if (!isNotFound(error, name)) throw error;
-    // Strict installers let a package see its own dependencies only; the application sees the driver.
+    // With a strict installer, a package can import only its own dependencies; the application can import the driver.
     const fromApplication = createRequire(join(process.cwd(), "application.js"));
     return await import(pathToFileURL(fromApplication.resolve(name)).href);
   }
 }
 
-/** That this module is not there, not one that it needs itself. */
+/** Whether this module itself is missing, and not one of its dependencies. */
 function isNotFound(error: unknown, name: string): boolean {
   const { code, message } = error as NodeJS.ErrnoException;
   const isMissing = code === "ERR_MODULE_NOT_FOUND" || code === "MODULE_NOT_FOUND";

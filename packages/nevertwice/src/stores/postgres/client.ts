@@ -1,11 +1,10 @@
-/** The user's own client, `pg` or postgres.js, typed by what is needed of it: one way to ask for both. */
+/**
+ * How the Postgres store calls its client: a `pg` Pool, or the `sql` of postgres.js. Contains the types of both, the check
+ * of what the user handed in, the cancellation of statements, and values as text.
+ */
 import { NevertwiceError } from "../../core/errors.ts";
-import type { Statement } from "../postgres-sql.ts";
-import { isConnectionOver, toFailure } from "./failure.ts";
 
-export type { Statement } from "../postgres-sql.ts";
-
-/** What is asked of a `pg` Client, or of one that a Pool hands out. */
+/** The members that the store uses of a `pg` Client, alone or from a Pool. */
 export interface PgClient {
   query(text: string): Promise<unknown>;
   query(config: PgQuery): Promise<{ readonly rows: unknown[] }>;
@@ -18,7 +17,9 @@ export interface PgClient {
 
 export interface PgPoolClient extends PgClient {
   off(event: "error", listener: () => void): unknown;
-  /** With an error, the connection is closed and not used again. */
+  /** The id of the server's process for this connection. */
+  readonly processID?: unknown;
+  /** With an error or true, the pool closes the connection instead of using it again. */
   release(error?: Error | boolean): void;
 }
 
@@ -26,15 +27,20 @@ export interface PgPoolClient extends PgClient {
 export interface PgPool {
   query(config: PgQuery): Promise<{ readonly rows: unknown[] }>;
   connect(): Promise<PgPoolClient>;
+  on?(event: "error", listener: () => void): unknown;
+  off?(event: "error", listener: () => void): unknown;
   readonly totalCount: number;
+  /** What the pool creates its connections with; the store creates one more to cancel statements. */
+  readonly options?: object;
+  readonly Client?: new (config: object) => object;
 }
 
-interface PgQuery {
+export interface PgQuery {
   name?: string;
   text: string;
   values: string[];
   rowMode: "array";
-  types: { getTypeParser(): (value: string) => string };
+  types?: { getTypeParser(): (value: string) => string };
 }
 
 /** The `sql` of postgres.js. */
@@ -48,39 +54,70 @@ export interface PostgresJs {
   ): Promise<{ unlisten(): Promise<unknown> }>;
 }
 
-type PostgresJsTransaction = Pick<PostgresJs, "unsafe">;
+export type PostgresJsTransaction = Pick<PostgresJs, "unsafe">;
 
-interface PostgresJsQuery {
+export interface PostgresJsQuery {
   raw(): PromiseLike<Iterable<readonly ({ toString(): string } | null)[]>>;
 }
 
 export type PostgresClient = PgPool | PostgresJs;
 
-/** A row of the answer: every column is text. */
-export type Row = readonly (string | null)[];
-
-export type Ask = (statement: Statement, parameters: readonly string[]) => Promise<readonly Row[]>;
-
-export interface Asking {
-  /** One statement in a transaction of its own, at the isolation that the server has for it. One round trip. */
-  readonly ask: Ask;
-  /** The same in an explicit READ COMMITTED transaction, whatever the server's default is. */
-  readonly askReadCommitted: Ask;
-  /**
-   * Several statements in one READ COMMITTED transaction, which is committed when `work` resolves and rolled back when it
-   * rejects. If this fails after `work` resolved, COMMIT failed, and may have come about or not.
-   */
-  transact<T>(work: (ask: Ask) => Promise<T>): Promise<T>;
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
 }
 
-/** Refuses what would put our commits into a transaction of the application's. */
+/** A row of the answer. Every column is text. */
+export type PostgresRow = readonly (string | null)[];
+
+/** Runs a statement. If every caller cancels before it is answered, ends the statement or closes its connection. */
+export type RunStatement = (
+  statement: Statement,
+  parameters: readonly string[],
+  isCancelled?: IsCancelled,
+) => Promise<readonly PostgresRow[]>;
+
+/** What the store needs of a driver. Rejects with the driver's own errors. */
+export interface PostgresDriver {
+  readonly run: RunStatement;
+  transact<T>(work: (run: RunStatement) => Promise<T>, limits?: TransactionLimits): Promise<T>;
+  /** A cancel ends whatever the connection does at that moment, including a commit that waits for a standby. */
+  readonly cancelsBlindly: boolean;
+}
+
+/** The same for either driver. Rejects with our errors. */
+export interface PostgresRunner extends PostgresDriver {
+  /** One statement in a separate transaction with the server's default isolation. One round trip. */
+  readonly run: RunStatement;
+  /** The same in an explicit READ COMMITTED transaction, whatever the server's default is. */
+  readonly runReadCommitted: RunStatement;
+  /**
+   * Several statements in one READ COMMITTED transaction, which commits when `work` resolves and rolls back when it rejects.
+   * If this rejects after `work` has resolved, COMMIT failed, and the transaction may or may not be committed.
+   */
+  transact<T>(work: (run: RunStatement) => Promise<T>, limits?: TransactionLimits): Promise<T>;
+  /** The client has no connection at the moment. */
+  hasNoConnection(): boolean;
+}
+
+/** How long a transaction may take. */
+export interface TransactionLimits {
+  readonly isCancelled?: IsCancelled | undefined;
+  /** How long to wait for each lock, from the first statement on. postgres.js does not support it. */
+  readonly lockTimeoutMs?: number | undefined;
+}
+
+/** The isolation of every transaction of the store. */
+export const BEGIN = "ISOLATION LEVEL READ COMMITTED";
+
+/** Throws `store-unsafe` for a client on which the store's commits could become part of the application's transaction. */
 export function checkClient(name: string, client: unknown): void {
   if (isPgPool(client) || isPostgresJs(client)) return;
   const { query, unsafe } = (client ?? {}) as Record<string, unknown>;
   if (typeof query === "function") {
     throw new NevertwiceError(
       "store-unsafe",
-      `${name} is a single pg connection, on which a transaction of the application's would swallow the store's commits; hand in a pg Pool.`,
+      `${name} is a single pg connection: an open transaction on it would swallow the store's commits; hand in a pg Pool.`,
     );
   }
   if (typeof unsafe === "function") {
@@ -97,116 +134,93 @@ export function isPgPool(client: unknown): client is PgPool {
   return typeof query === "function" && typeof connect === "function" && typeof totalCount === "number";
 }
 
-/** Not a transaction's or a reserved connection's: those cannot begin another transaction. */
+/** False for a transaction or a reserved connection, which cannot begin another transaction. */
 export function isPostgresJs(client: unknown): client is PostgresJs {
   const { unsafe, begin } = (client ?? {}) as Partial<PostgresJs>;
   return typeof client === "function" && typeof unsafe === "function" && typeof begin === "function";
 }
 
-/** `isPrepared`: name the statements, so that a connection plans each once. */
-export function askingOf(client: PostgresClient, isPrepared: boolean): Asking {
-  const { ask, transact } = isPgPool(client)
-    ? askingPg(client, isPrepared)
-    : askingPostgresJs(client, isPrepared);
-  return {
-    ask: (statement, parameters) => understood(ask(statement, parameters)),
-    askReadCommitted: (statement, parameters) =>
-      understood(transact((askThere) => askThere(statement, parameters))),
-    transact: (work) => understood(transact(work)),
-  };
+/** Whether every caller of a statement has given up. */
+export type IsCancelled = () => boolean;
+
+/** How often to check while a statement runs. Most statements are answered before the first check. */
+const CHECK_CANCELLED_MS = 50;
+
+/** For statements that have no caller with a signal. */
+export function cancelledAfter(ms: number): IsCancelled {
+  const deadline = performance.now() + ms;
+  return () => performance.now() >= deadline;
 }
 
-async function understood<T>(asked: Promise<T>): Promise<T> {
-  try {
-    return await asked;
-  } catch (error) {
-    throw toFailure(error);
-  }
+/** True once every caller of a shared statement has given up. A call without a signal never gives up. */
+export function allCancelled(calls: readonly { readonly signal?: AbortSignal | undefined }[]): IsCancelled {
+  return () => calls.every(({ signal }) => signal?.aborted === true);
 }
 
-/** Whatever parsers the application has set for its own queries. */
-const AS_TEXT = { getTypeParser: () => (value: string) => value };
-
-const BEGIN = "ISOLATION LEVEL READ COMMITTED";
-
-type Driver = Pick<Asking, "ask" | "transact">;
-
-function askingPg(pool: PgPool, isPrepared: boolean): Driver {
-  const queryOf = ({ name, text }: Statement, values: readonly string[]): PgQuery => ({
-    ...(isPrepared && { name }),
-    text,
-    values: values as string[],
-    rowMode: "array",
-    types: AS_TEXT,
-  });
-  return {
-    async ask(statement, parameters) {
-      return (await pool.query(queryOf(statement, parameters))).rows as Row[];
-    },
-    async transact(work) {
-      const client = await pool.connect();
-      // A pool does not listen to a connection that it has handed out; one that is lost between two statements would
-      // end the process.
-      client.on("error", ignore);
-      try {
-        await client.query(`BEGIN ${BEGIN}`);
-        const done = await work(
-          async (statement, parameters) => (await client.query(queryOf(statement, parameters))).rows as Row[],
-        );
-        await client.query("COMMIT");
-        client.off("error", ignore);
-        client.release();
-        return done;
-      } catch (error) {
-        await rollBack(client);
-        throw error;
-      }
-    },
-  };
+/**
+ * Calls `end` once every caller has given up. The returned function stops checking. One timer a statement is several times
+ * cheaper than a listener on the signal of every call.
+ */
+export function onCancelled(isCancelled: IsCancelled | undefined, end: () => void): () => void {
+  if (isCancelled === undefined) return () => {};
+  const timer = setInterval(() => {
+    if (!isCancelled()) return;
+    clearInterval(timer);
+    end();
+  }, CHECK_CANCELLED_MS);
+  timer.unref?.();
+  return () => clearInterval(timer);
 }
 
-/** A connection that cannot even do that may still be in its transaction: nobody is handed it again. */
-async function rollBack(client: PgPoolClient): Promise<void> {
-  const isLost = await client.query("ROLLBACK").then(
-    () => false,
-    () => true,
+/** The error of a cancelled call. The server may still have carried it out, as with every lost answer. */
+export function cancelledError(): NevertwiceError {
+  return new NevertwiceError(
+    "unavailable",
+    "Postgres: it did not answer before every caller cancelled the call.",
   );
-  if (!isLost) client.off("error", ignore);
-  client.release(isLost);
 }
 
-function ignore(): void {}
+export function ignore(): void {}
 
-function askingPostgresJs(sql: PostgresJs, isPrepared: boolean): Driver {
-  const asked = async (
-    { unsafe }: PostgresJsTransaction,
-    { text }: Statement,
-    parameters: readonly string[],
-  ): Promise<readonly Row[]> => {
-    // Raw, which is bytes, so that no transformation of the application's applies.
-    const rows = await unsafe(text, parameters as string[], { prepare: isPrepared }).raw();
-    return Array.from(rows, (row) => row.map((column) => column?.toString() ?? null));
-  };
-  return {
-    ask: (statement, parameters) => asked(sql, statement, parameters),
-    transact: async <T>(work: (ask: Ask) => Promise<T>) =>
-      (await sql.begin(BEGIN, async (transaction) => {
-        let isOver = false;
-        try {
-          return await work(async (statement, parameters) => {
-            try {
-              return await asked(transaction, statement, parameters);
-            } catch (error) {
-              isOver = isConnectionOver(error);
-              throw error;
-            }
-          });
-        } catch (error) {
-          // The driver would send ROLLBACK down a connection that is gone, and throw where nobody can catch it. It
-          // fails by itself when the connection closes.
-          if (isOver) await new Promise<never>(() => {});
-          throw error;
-        }
-      })) as T,
-  };
+/*
+ * Values are sent and read as the text that Postgres itself uses. So they are the same for every driver, whatever
+ * serializers the application has configured.
+ */
+
+/** An array literal of strings; undefined becomes NULL. */
+export function textArray(values: Iterable<string | undefined>): string {
+  let text = "{";
+  for (const value of values) {
+    if (text.length > 1) text += ",";
+    text += value === undefined ? "NULL" : quoteElement(value);
+  }
+  return `${text}}`;
+}
+
+/** An array literal of numbers or booleans, which need no quotes. */
+export function plainArray(values: readonly (number | boolean | undefined)[]): string {
+  return `{${values.map((value) => value ?? "NULL").join(",")}}`;
+}
+
+/** What JSON escapes differently from an array literal: control characters and lone surrogates. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters.
+const UNLIKE_JSON = /[\u0000-\u001f\ud800-\udfff]/;
+
+/** JSON and array literals escape quotes and backslashes the same way, and JSON.stringify is three times as fast. */
+function quoteElement(text: string): string {
+  return UNLIKE_JSON.test(text) ? `"${text.replace(/["\\]/g, "\\$&")}"` : JSON.stringify(text);
+}
+
+export function microseconds(ms: number): number {
+  return Math.round(ms * 1_000);
+}
+
+/** A time in milliseconds, from text in microseconds. */
+export function momentMs(text: string): number {
+  return Math.floor(Number(text) / 1_000);
+}
+
+/** The rest of a lease in milliseconds, from text in microseconds. Rounded up: the lease does not end earlier. */
+export function leftMs(text: string): number {
+  return Math.ceil(Number(text) / 1_000);
 }

@@ -1,6 +1,8 @@
-/** Calls as a statement's parameters, and its rows as their answers. */
-import { NevertwiceError } from "../../core/errors.ts";
-import { partsFrom, partsText } from "../../core/parts.ts";
+/** Converts the calls of each step to a statement's parameters, and its rows to answers. */
+
+import { checkedParts, damagedRecord } from "../../core/checked-record.ts";
+import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { partsText } from "../../core/parts.ts";
 import type {
   AbandonRequest,
   ClaimAnswer,
@@ -10,23 +12,23 @@ import type {
   RenewRequest,
   StoreRecord,
 } from "../../core/store.ts";
-import type { Row } from "./client.ts";
-import { leftMs, microseconds, momentMs, plainArray, textArray } from "./wire.ts";
+import { leftMs, microseconds, momentMs, type PostgresRow, plainArray, textArray } from "./client.ts";
 
-/** In the order of the calls; undefined: this one was not done, ask again. */
-type Answers<Answer> = readonly (Answer | undefined)[];
+/** In the order of the calls. An error concerns its call only. Undefined: the call was not carried out; repeat it. */
+export type StepAnswers<Answer> = readonly (Answer | NevertwiceError | undefined)[];
 
-export interface StepCalls<Call, Answer> {
-  readonly parametersOf: (calls: readonly Call[]) => readonly string[];
-  readonly answersOf: (calls: readonly Call[], rows: readonly Row[]) => Answers<Answer>;
-  /** Bytes, about. */
+export interface StepFormat<Call, Answer> {
+  readonly toParameters: (calls: readonly Call[]) => readonly string[];
+  readonly toAnswers: (calls: readonly Call[], rows: readonly PostgresRow[]) => StepAnswers<Answer>;
+  /** About how many bytes a call adds to the statement. */
   readonly sizeOf?: (call: Call) => number;
-  /** Calls of one id do not share a statement. */
+  /** Given if calls with the same id must not share a statement. */
   readonly idOf?: (call: Call) => string;
 }
 
 interface ReadCall {
   readonly id: string;
+  readonly signal?: AbortSignal | undefined;
 }
 
 interface ReadAnswer {
@@ -46,8 +48,11 @@ function claimParameters(calls: readonly ClaimRequest[]): readonly string[] {
   ];
 }
 
-function claimAnswers(calls: readonly ClaimRequest[], rows: readonly Row[]): Answers<ClaimAnswer> {
-  const answers: (ClaimAnswer | undefined)[] = new Array(calls.length).fill(undefined);
+function claimAnswers(
+  calls: readonly ClaimRequest[],
+  rows: readonly PostgresRow[],
+): StepAnswers<ClaimAnswer> {
+  const answers: (ClaimAnswer | NevertwiceError | undefined)[] = new Array(calls.length).fill(undefined);
   const outcomes = new Map<string, string>();
   const inserted: [id: string, answer: ClaimAnswer][] = [];
   const completed: number[] = [];
@@ -55,6 +60,7 @@ function claimAnswers(calls: readonly ClaimRequest[], rows: readonly Row[]): Ans
     const index = Number(position) - 1;
     if (status === "outcome") outcomes.set(id as string, detail as string);
     else if (status === "completed") completed.push(index);
+    else if (status === "damaged") answers[index] = damagedIn(calls[index], detail);
     else {
       const answer = claimAnswer(status as string, detail as string, Number(number), tookOver === "true");
       if (position === null) inserted.push([id as string, answer]);
@@ -82,10 +88,10 @@ function claimAnswer(status: string, detail: string, number: number, tookOver: b
   }
 }
 
-/** An insert answers by id: it was the first call of that id that would write, so the first without an answer. */
+/** An insert answers by id. The call that inserted is the first one of its id that has no other answer. */
 function placeInserted(
   calls: readonly ClaimRequest[],
-  answers: (ClaimAnswer | undefined)[],
+  answers: (ClaimAnswer | NevertwiceError | undefined)[],
   inserted: readonly (readonly [id: string, answer: ClaimAnswer])[],
 ): void {
   const first = new Map<string, number>();
@@ -117,32 +123,56 @@ function ownerParameters(
   return [textArray(calls.map(({ id }) => id)), textArray(calls.map(({ token }) => token))];
 }
 
-function settleAnswers(calls: readonly unknown[], rows: readonly Row[]): Answers<boolean> {
-  const answers: (boolean | undefined)[] = new Array(calls.length).fill(undefined);
-  for (const [position, answer] of rows) answers[Number(position) - 1] = answer === "yes";
+function settleAnswers(
+  calls: readonly { readonly id: string }[],
+  rows: readonly PostgresRow[],
+): StepAnswers<boolean> {
+  const answers: (boolean | NevertwiceError | undefined)[] = new Array(calls.length).fill(undefined);
+  for (const [position, answer, damage] of rows) {
+    const index = Number(position) - 1;
+    answers[index] = answer === "damaged" ? damagedIn(calls[index], damage) : answer === "yes";
+  }
   return answers;
 }
 
-/** The first column says whether a replica answered, which may not know of the last claims. */
-export function fromPrimary(rows: readonly Row[]): readonly Row[] {
+function damagedIn(
+  call: { readonly id: string } | undefined,
+  column: string | null | undefined,
+): NevertwiceError {
+  return damagedRecord(call?.id ?? "", column ?? "row");
+}
+
+/** Throws `store-unsafe` if the first column says that the server is not the primary, which may lack the last claims. */
+export function requirePrimary(rows: readonly PostgresRow[]): readonly PostgresRow[] {
   if (rows[0]?.[0] !== "true") return rows;
-  throw new NevertwiceError("store-unsafe", "Postgres: it is a replica; connect to the primary.");
+  throw new NevertwiceError(
+    "store-unsafe",
+    "Postgres: it is a replica, or read-only; connect to the primary.",
+  );
 }
 
-/** A row says whose it is only where there is a record. */
-function readAnswers(calls: readonly ReadCall[], rows: readonly Row[]): Answers<ReadAnswer> {
-  const found = new Map(fromPrimary(rows).map((row) => [row[1], row]));
-  return calls.map(({ id }) => ({ record: recordOf(found.get(id) ?? []) }));
+/** A row contains an id only if there is a record. */
+function readAnswers(calls: readonly ReadCall[], rows: readonly PostgresRow[]): StepAnswers<ReadAnswer> {
+  const found = new Map(requirePrimary(rows).map((row) => [row[1], row]));
+  return calls.map(({ id }) => {
+    try {
+      return { record: toStoreRecord(found.get(id) ?? []) };
+    } catch (error) {
+      if (isNevertwiceError(error)) return error;
+      throw error;
+    }
+  });
 }
 
-/** A record as it was read, or undefined where there is none. */
-export function recordOf(row: Row): StoreRecord | undefined {
+/** The record of a row, or undefined if there is none. Throws `store-unsafe` if it is damaged. */
+export function toStoreRecord(row: PostgresRow): StoreRecord | undefined {
   const [, id, parts, fingerprint, state, token, fence, number, hold] = row;
-  const [claimedAt, leaseLeft, completedAt, keptUntil, outcome] = row.slice(9);
+  const [claimedAt, leaseLeft, completedAt, keptUntil, outcome, damage] = row.slice(9);
   if (typeof id !== "string") return undefined;
+  if (typeof damage === "string") throw damagedRecord(id, damage);
   return {
     id,
-    parts: typeof parts === "string" ? partsFrom(parts) : undefined,
+    parts: typeof parts === "string" ? checkedParts(id, parts) : undefined,
     fingerprint: fingerprint ?? undefined,
     state: state as RecordState,
     token: token as string,
@@ -157,35 +187,35 @@ export function recordOf(row: Row): StoreRecord | undefined {
   };
 }
 
-const idOf = ({ id }: { readonly id: string }) => id;
+const readId = ({ id }: { readonly id: string }) => id;
 
-/** Claims of one id may share a statement, since at most one of them writes; the steps of owners may not. */
-export const claimStep: StepCalls<ClaimRequest, ClaimAnswer> = {
-  parametersOf: claimParameters,
-  answersOf: claimAnswers,
+/** Claims with the same id may share a statement, since at most one of them writes. The steps of owners may not. */
+export const claimStep: StepFormat<ClaimRequest, ClaimAnswer> = {
+  toParameters: claimParameters,
+  toAnswers: claimAnswers,
   sizeOf: ({ parts, fingerprint }) => 256 + parts.key.length + (fingerprint?.length ?? 0),
 };
 
-export const completeStep: StepCalls<CompleteRequest, boolean> = {
-  parametersOf: completeParameters,
-  answersOf: settleAnswers,
+export const completeStep: StepFormat<CompleteRequest, boolean> = {
+  toParameters: completeParameters,
+  toAnswers: settleAnswers,
   sizeOf: ({ outcome }) => outcome.length,
-  idOf,
+  idOf: readId,
 };
 
-export const abandonStep: StepCalls<AbandonRequest, boolean> = {
-  parametersOf: abandonParameters,
-  answersOf: settleAnswers,
-  idOf,
+export const abandonStep: StepFormat<AbandonRequest, boolean> = {
+  toParameters: abandonParameters,
+  toAnswers: settleAnswers,
+  idOf: readId,
 };
 
-export const renewStep: StepCalls<RenewRequest, boolean> = {
-  parametersOf: renewParameters,
-  answersOf: settleAnswers,
-  idOf,
+export const renewStep: StepFormat<RenewRequest, boolean> = {
+  toParameters: renewParameters,
+  toAnswers: settleAnswers,
+  idOf: readId,
 };
 
-export const readStep: StepCalls<ReadCall, ReadAnswer> = {
-  parametersOf: (calls) => [textArray(new Set(calls.map(({ id }) => id)))],
-  answersOf: readAnswers,
+export const readStep: StepFormat<ReadCall, ReadAnswer> = {
+  toParameters: (calls) => [textArray(new Set(calls.map(({ id }) => id)))],
+  toAnswers: readAnswers,
 };

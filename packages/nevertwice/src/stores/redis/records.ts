@@ -1,49 +1,121 @@
-/** All records of a store, for lists: found by SCAN, a bounded piece at a time. */
-import { NevertwiceError } from "../../core/errors.ts";
-import { partsStart } from "../../core/parts.ts";
-import { isExpired, stateOf, viewOf } from "../../core/record.ts";
-import type { ListPage, ListRequest, StoreRecord } from "../../core/store.ts";
-import { READ, type Script } from "../redis-lua.ts";
-import type { RedisLink, RedisNode } from "./link.ts";
-import { keptFrom, type StoredFields } from "./stored.ts";
+/** Reads records that the scripts wrote, and lists all records of a store: found by SCAN, a limited number at a time. */
+import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { partsFrom, partsStart } from "../../core/parts.ts";
+import { isExpired, type Kept, stateOf, viewOf } from "../../core/record.ts";
+import type { ListPage, ListRequest, Parts, StoreRecord, UnreadableRecord } from "../../core/store.ts";
+import { RECORD_VERSION, UNREADABLE } from "../redis-lua.ts";
+import type { RedisAdapter, RedisNode } from "./client.ts";
 
-export interface Ground {
-  readonly link: RedisLink;
-  /** What the keys begin with as they are in Redis. */
-  readonly kept: string;
-  /** Runs a script on any number of records. */
-  run(script: Script, ids: readonly string[], ...args: string[]): Promise<unknown>;
+/** What the READ script returns for one key: record, parts, fingerprint, outcome. */
+export type StoredFields = readonly [string, string | null, string | null, string | null];
+
+/** The pattern of the scripts, with numbers of at most 16 digits. */
+const RECORD =
+  /^1 (pending|lapsed|completed|released) (\d{1,16}) (\d{1,16}) ([01]) ([01]) (\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16}) (.*)$/s;
+
+export function parseRecord(id: string, fields: StoredFields): Kept {
+  checkReadable(id, fields);
+  const [text, parts, fingerprint, outcome] = fields;
+  const found = RECORD.exec(text);
+  if (found === null) throw unreadableError(id, "", text);
+  const number = (at: number): number => Number(found[at]);
+  const state = found[1] as "pending" | "lapsed" | "completed" | "released";
+  const leaseEndsAt = number(8);
+  const retentionMs = number(9);
+  const completedAt = state === "completed" ? number(10) : undefined;
+  if ((completedAt ?? 1) === 0 || (completedAt === undefined && number(10) !== 0))
+    throw unreadableError(id, "", text);
+  if (state === "completed" && outcome === null)
+    throw unreadableError(id, "it is completed and has no outcome");
+  return {
+    id,
+    parts: parts === null ? undefined : parseParts(id, parts),
+    fingerprint: fingerprint ?? undefined,
+    state: state === "lapsed" ? "pending" : state,
+    token: found[11] as string,
+    spent: state === "lapsed" || state === "released",
+    fence: number(2),
+    number: number(3),
+    hold: found[4] === "1",
+    tookOver: found[5] === "1",
+    claimedAt: number(6),
+    leaseMs: number(7),
+    leaseEndsAt,
+    retentionMs,
+    keptUntil: (completedAt ?? leaseEndsAt) + retentionMs,
+    completedAt,
+    outcome: outcome ?? undefined,
+  };
 }
 
-/** Where a walk over all servers stands: on which one, and how far SCAN has come there. */
-interface Place {
+function parseParts(id: string, text: string): Parts {
+  try {
+    const parts = partsFrom(text);
+    if (Object.values(parts).every((part) => typeof part === "string")) return parts;
+  } catch {
+    // Not JSON, or not a list.
+  }
+  throw unreadableError(id, `its parts are ${JSON.stringify(text.slice(0, 40))}`);
+}
+
+/** Throws `store-unsafe` if a script answered that it cannot read this record. */
+export function checkReadable(id: string, answer: unknown): void {
+  if (!Array.isArray(answer) || answer[0] !== UNREADABLE) return;
+  throw unreadableError(id, String(answer[1]), answer[2] === undefined ? undefined : String(answer[2]));
+}
+
+/** `why` is the reason, or empty: then the reason is the version or the content of `text`. */
+function unreadableError(id: string, why: string, text = ""): NevertwiceError {
+  const version = text.split(" ", 1)[0] ?? "";
+  const reason =
+    why !== ""
+      ? why
+      : version === RECORD_VERSION
+        ? `it says ${JSON.stringify(text.slice(0, 40))}`
+        : `its version is ${JSON.stringify(version.slice(0, 20))}, and this nevertwice reads ${RECORD_VERSION}`;
+  return new NevertwiceError(
+    "store-unsafe",
+    `the record {${id}} cannot be read: ${reason}. A newer nevertwice or another program wrote it. Update every process that shares this Redis, or give them different prefixes. If the record is damaged, remove it once you know whether its work was done.`,
+  );
+}
+
+export interface RecordSource {
+  readonly adapter: RedisAdapter;
+  /** The prefix that keys have in Redis. */
+  readonly prefix: string;
+  /** Runs the READ script on any number of ids. Returns only records whose parts begin with `start`. */
+  read(ids: readonly string[], start: string): Promise<unknown>;
+}
+
+/** How far a list has come: the server, and the cursor of SCAN there. */
+interface ScanPosition {
   readonly node: string;
   readonly cursor: string;
 }
 
 const START = "0";
 
-async function mastersOf({ link }: Ground): Promise<readonly RedisNode[]> {
-  return (await link.masters()).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+async function sortedMasters({ adapter }: RecordSource): Promise<readonly RedisNode[]> {
+  return (await adapter.masters()).toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** About `count` keys of Redis from this place on: the records among them, and the place after them, if there is one. */
+/** Scans about `count` keys from this position. Returns the ids of the records among them, and the next position. */
 async function scan(
-  ground: Ground,
-  { node, cursor }: Place,
+  source: RecordSource,
+  { node, cursor }: ScanPosition,
   count: number,
-): Promise<{ readonly ids: readonly string[]; readonly next: Place | undefined }> {
-  const nodes = await mastersOf(ground);
+): Promise<{ readonly ids: readonly string[]; readonly next: ScanPosition | undefined }> {
+  const nodes = await sortedMasters(source);
   const at = nodes.findIndex(({ name }) => name === node);
   if (at < 0)
     throw new NevertwiceError(
       "unavailable",
-      `${node} is no longer a master of the cluster: begin the list again.`,
+      `${node} is no longer a master of the cluster: start the list again.`,
     );
-  const pattern = `${ground.kept.replace(/[\\*?[\]]/g, "\\$&")}{*}`;
+  const pattern = `${source.prefix.replace(/[\\*?[\]]/g, "\\$&")}{*}`;
   const reply = await nodes[at]?.send("SCAN", cursor, "MATCH", pattern, "COUNT", String(count));
   const [after, keys] = reply as [unknown, unknown[]];
-  const ids = new Set(keys.map((key) => String(key).slice(ground.kept.length + 1, -1)));
+  const ids = new Set(keys.map((key) => String(key).slice(source.prefix.length + 1, -1)));
   const following = nodes[at + 1]?.name;
   const next =
     String(after) !== START
@@ -54,109 +126,120 @@ async function scan(
   return { ids: [...ids], next };
 }
 
-async function startOf(ground: Ground): Promise<Place | undefined> {
-  const [first] = await mastersOf(ground);
+async function firstPosition(source: RecordSource): Promise<ScanPosition | undefined> {
+  const [first] = await sortedMasters(source);
   return first && { node: first.name, cursor: START };
 }
 
-/** Runs a script on records that may live on different servers. */
-async function runOnEach(
-  { link, run }: Ground,
-  script: Script,
+/** Reads records that may be on different servers. */
+async function readRecords(
+  { adapter, read }: RecordSource,
   ids: readonly string[],
-  ...args: string[]
+  start: string,
 ): Promise<readonly unknown[]> {
   if (ids.length === 0) return [];
-  const groups = link.isCluster ? ids.map((id) => [id]) : [ids];
-  return Promise.all(groups.map((group) => run(script, group, ...args)));
+  const groups = adapter.isCluster ? ids.map((id) => [id]) : [ids];
+  return Promise.all(groups.map((group) => read(group, start)));
 }
 
-/** How many keys of Redis one page looks through, about, and how many at once. */
-const PAGE_LOOK = 10_000;
-const MOST_AT_ONCE = 1_000;
-const LEAST_AT_ONCE = 10;
+/** About how many keys one page scans in total, and how many at once. */
+const MAX_SCANNED = 10_000;
+const MAX_AT_ONCE = 1_000;
+const MIN_AT_ONCE = 10;
 
 /**
- * One page. SCAN gives what it gives: a page that is full before the piece is through hands the rest on by id, so that
- * nothing is missed. A page may have fewer records than asked for, or none, and still not be the last.
+ * One page of a list. SCAN decides how many keys it returns. If they do not fit on the page, the cursor carries the
+ * remaining ids to the next page, so that none is missed. A page may have fewer records than its limit, or none, and still
+ * not be the last.
  */
-export async function listRecords(ground: Ground, request: ListRequest): Promise<ListPage> {
+export async function listRecords(source: RecordSource, request: ListRequest): Promise<ListPage> {
   const { limit, after } = request;
-  const begun = after === undefined ? { ids: [], place: await startOf(ground) } : pageFrom(after);
-  let place = begun.place;
-  let rest = begun.ids.slice(limit);
+  const start = after === undefined ? { ids: [], position: await firstPosition(source) } : parseCursor(after);
+  let position = start.position;
+  let rest = start.ids.slice(limit);
   const records = new Map<string, StoreRecord>();
-  for (const record of await matching(ground, request, begun.ids.slice(0, limit)))
+  const unreadable = new Map<string, UnreadableRecord>();
+  for (const record of await readMatching(source, request, start.ids.slice(0, limit), unreadable))
     records.set(record.id, record);
 
-  let count = Math.max(LEAST_AT_ONCE, limit);
-  let looked = 0;
-  while (place !== undefined && rest.length === 0 && records.size < limit && looked < PAGE_LOOK) {
-    looked += count;
+  let count = Math.max(MIN_AT_ONCE, limit);
+  let scanned = 0;
+  while (position !== undefined && rest.length === 0 && records.size < limit && scanned < MAX_SCANNED) {
+    scanned += count;
     const room = limit - records.size;
-    const { ids, next } = await scan(ground, place, count);
-    const found = await matching(
-      ground,
+    const { ids, next } = await scan(source, position, count);
+    const found = await readMatching(
+      source,
       request,
       ids.filter((id) => !records.has(id)),
+      unreadable,
     );
-    const finer = Math.max(LEAST_AT_ONCE, room);
+    const finer = Math.max(MIN_AT_ONCE, room);
     if (found.length > room && count > finer) {
-      // Too much at once to hand on: the same piece again, smaller.
+      // Too many ids for the cursor: scan the same position again, with a smaller count.
       count = finer;
       continue;
     }
     for (const record of found.slice(0, room)) records.set(record.id, record);
     rest = found.slice(room).map(({ id }) => id);
-    place = next;
-    if (found.length < room / 2) count = Math.min(MOST_AT_ONCE, count * 2);
+    position = next;
+    if (found.length < room / 2) count = Math.min(MAX_AT_ONCE, count * 2);
   }
-  const page = [...records.values()];
-  return place === undefined && rest.length === 0
-    ? { records: page }
-    : { records: page, next: textOf({ ids: rest, place }) };
+  return {
+    records: [...records.values()],
+    ...(unreadable.size > 0 && { unreadable: [...unreadable.values()] }),
+    ...((position !== undefined || rest.length > 0) && { next: toCursor({ ids: rest, position }) }),
+  };
 }
 
-async function matching(
-  ground: Ground,
+/** A record that cannot be read is added to `unreadable`; the others are still returned. */
+async function readMatching(
+  source: RecordSource,
   { namespace, scope, state }: ListRequest,
   ids: readonly string[],
+  unreadable: Map<string, UnreadableRecord>,
 ): Promise<readonly StoreRecord[]> {
-  const answers = await runOnEach(ground, READ, ids, partsStart(namespace, scope));
+  const answers = await readRecords(source, ids, partsStart(namespace, scope));
   const replies = answers as readonly (readonly [unknown, ...(StoredFields | null)[]])[];
   return replies.flatMap(([time, ...found], group) =>
     found.flatMap((fields, index) => {
-      // Either one group with many records, or many groups with one each.
+      // There is either one group with many records, or many groups with one record each.
       const id = ids[group + index];
       if (fields === null || id === undefined) return [];
       const now = Number(time);
-      const record = keptFrom(id, fields);
-      if (isExpired(record, now) || (state !== undefined && stateOf(record, now) !== state)) return [];
-      return [viewOf(record, now)];
+      try {
+        const record = parseRecord(id, fields);
+        if (isExpired(record, now) || (state !== undefined && stateOf(record, now) !== state)) return [];
+        return [viewOf(record, now)];
+      } catch (error) {
+        if (!isNevertwiceError(error, "store-unsafe")) throw error;
+        unreadable.set(id, { id, reason: error.message });
+        return [];
+      }
     }),
   );
 }
 
-interface PageStart {
-  /** Found by the page before, and not shown there. */
+interface ListCursor {
+  /** Ids that the previous page found and had no room for. */
   readonly ids: readonly string[];
-  readonly place: Place | undefined;
+  readonly position: ScanPosition | undefined;
 }
 
-function textOf({ ids, place }: PageStart): string {
-  return Buffer.from(JSON.stringify([place?.node ?? null, place?.cursor ?? "", ...ids])).toString(
+function toCursor({ ids, position }: ListCursor): string {
+  return Buffer.from(JSON.stringify([position?.node ?? null, position?.cursor ?? "", ...ids])).toString(
     "base64url",
   );
 }
 
-function pageFrom(after: string): PageStart {
-  const [node, cursor, ...ids] = parsed(Buffer.from(after, "base64url").toString());
+function parseCursor(after: string): ListCursor {
+  const [node, cursor, ...ids] = parseJson(Buffer.from(after, "base64url").toString());
   if (node === undefined || cursor === undefined)
-    throw new NevertwiceError("options-invalid", "after is not what a page gave as its next.");
-  return { ids, place: node === null ? undefined : { node, cursor } };
+    throw new NevertwiceError("options-invalid", "after must be the next of an earlier page.");
+  return { ids, position: node === null ? undefined : { node, cursor } };
 }
 
-function parsed(text: string): [node: string | null, cursor: string, ...ids: string[]] | [] {
+function parseJson(text: string): [node: string | null, cursor: string, ...ids: string[]] | [] {
   try {
     return JSON.parse(text);
   } catch {

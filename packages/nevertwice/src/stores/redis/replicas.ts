@@ -1,29 +1,35 @@
-/** Steps that count only once enough replicas have them: WAIT, right behind the step, on the same connection. */
+/**
+ * Waits until enough replicas have what an answer promises: WAIT, directly after the script, on the same connection. That is
+ * necessary for every step that was taken, and for every completed record that is returned: its completion may be on no
+ * replica yet, and then a failover would undo what the caller was shown. Such a script writes something for WAIT to wait for.
+ */
 import { NevertwiceError } from "../../core/errors.ts";
-import type { RedisLink } from "./link.ts";
+import type { ClientListeners, RedisAdapter } from "./client.ts";
 
-type Evaluate = RedisLink["evaluate"];
+type Evaluate = RedisAdapter["evaluate"];
 
 export interface Replication {
   readonly replicas: number;
   readonly timeoutMs: number;
 }
 
-/** Fails with `unavailable` where too few replicas answered: the step is done here, and is to be repeated. */
-export function evaluateReplicated(link: RedisLink, { replicas, timeoutMs }: Replication): Evaluate {
-  let losses = 0;
+/** Rejects with `unavailable` if too few replicas answered; the caller may repeat the call. */
+export function evaluateReplicated(
+  adapter: RedisAdapter,
+  { losses }: Pick<ClientListeners, "losses">,
+  { replicas, timeoutMs }: Replication,
+): Evaluate {
   let waiting: Promise<number> | undefined;
-  link.onLost(() => losses++);
 
   async function wait(): Promise<number> {
-    const before = losses;
-    const [master] = await link.masters();
+    const before = losses();
+    const [master] = await adapter.masters();
     const count = await master?.send("WAIT", String(replicas), String(timeoutMs));
-    // A new connection has nothing to wait for, and says at once that all replicas have it.
-    return losses === before ? Number(count) : 0;
+    // A new connection has written nothing, so WAIT would report at once that all replicas have it.
+    return losses() === before ? Number(count) : 0;
   }
 
-  /** One for all steps that were sent in this turn: it waits for everything before it. */
+  /** One WAIT for all steps that were sent in this turn: it waits for everything that was written before it. */
   function waitTogether(): Promise<number> {
     waiting ??= new Promise((resolve) => {
       queueMicrotask(() => {
@@ -35,8 +41,8 @@ export function evaluateReplicated(link: RedisLink, { replicas, timeoutMs }: Rep
   }
 
   return async (command, args) => {
-    const [answers, count] = await Promise.all([link.evaluate(command, args), waitTogether()]);
-    if (count >= replicas || !hasWritten(answers)) return answers;
+    const [answers, count] = await Promise.all([adapter.evaluate(command, args), waitTogether()]);
+    if (count >= replicas || !(answers as readonly unknown[]).some(mustBeReplicated)) return answers;
     throw new NevertwiceError(
       "unavailable",
       `${count} of ${replicas} replicas had the step after ${timeoutMs} ms, so it does not count yet.`,
@@ -44,9 +50,13 @@ export function evaluateReplicated(link: RedisLink, { replicas, timeoutMs }: Rep
   };
 }
 
-/** Whether some answer promises something: a claim that was granted, a step that was taken. */
-function hasWritten(answers: unknown): boolean {
-  return (answers as readonly unknown[]).some((answer) =>
-    Array.isArray(answer) ? answer[0] === "new" : Number(answer) === 1,
-  );
+/** A record that READ found completed. */
+const COMPLETED = /^\d+ completed /;
+
+/** Whether an answer promises something: a claim that was granted, a step that was taken, a record that is completed. */
+function mustBeReplicated(answer: unknown): boolean {
+  if (!Array.isArray(answer)) return Number(answer) === 1;
+  const [status, state] = answer as readonly unknown[];
+  if (status === "conflict") return state === "completed";
+  return status === "new" || status === "completed" || COMPLETED.test(String(status));
 }

@@ -1,9 +1,18 @@
 /**
- * What the store is asked and what it answers, as flat tuples: between threads they are copied, and tuples are copied in
- * two thirds of the time that objects take.
+ * The messages between the store and the thread that runs its calls. Calls and answers are flat tuples, because messages
+ * between threads are copied, and copying a tuple takes two thirds of the time of copying an object.
  */
-import type { AbandonAs, ClaimAnswer, ClaimRequest, RecordState, StoreRecord } from "../../core/store.ts";
-import type { Facts } from "./settings.ts";
+import type {
+  AbandonAs,
+  ClaimAnswer,
+  ClaimRequest,
+  ListPage,
+  RecordState,
+  StoreRecord,
+  UnreadableRecord,
+} from "../../core/store.ts";
+import type { SqliteSettings } from "./durability.ts";
+import { type CopiedError, copyError, restoreError } from "./errors.ts";
 
 export type ClaimCall = readonly [
   kind: "claim",
@@ -29,7 +38,7 @@ export type ListCall = readonly [
   after: string | undefined,
 ];
 
-export type Call =
+export type StoreCall =
   | ClaimCall
   | ListCall
   | readonly [kind: "complete", id: string, token: string, outcome: string, retentionMs: number]
@@ -40,28 +49,33 @@ export type Call =
   | readonly [kind: "purge", limit: number]
   | readonly [kind: "settings"];
 
-export type Answer =
+export type CallAnswer =
   | boolean
   | readonly [status: "new", fence: number, number: number, tookOver: boolean]
   | readonly [status: "pending", leaseLeftMs: number]
-  /** Where the outcome is among the reply's outcomes. */
+  /** The index of the outcome in the reply's `outcomes`. */
   | readonly [status: "completed", outcome: number]
   | readonly [status: "conflict", state: RecordState]
   | readonly [status: "unknown", fence: number]
   | readonly [status: "read", record: StoreRecord | undefined]
   | readonly [status: "purged", removed: number]
-  | readonly [status: "listed", records: readonly StoreRecord[], next: string | undefined]
-  | readonly [status: "settings", facts: Facts]
+  | readonly [
+      status: "listed",
+      records: readonly StoreRecord[],
+      next: string | undefined,
+      unreadable: readonly UnreadableRecord[],
+    ]
+  | readonly [status: "settings", facts: SqliteSettings]
   | readonly [status: "failed", error: unknown];
 
-/** The answers to one message, in the order of its calls; `undefined`: not done, ask again. */
-export interface Reply {
-  readonly answers: readonly (Answer | undefined)[];
-  /** Each once, however many answers have it: thousands of waiters for a large outcome get one copy between them. */
+/** The answers to one message, in the order of its calls. `undefined`: the call was not run and must be sent again. */
+export interface CallReply {
+  readonly answers: readonly (CallAnswer | undefined)[];
+  /** Each distinct outcome once: thousands of waiters for one large outcome share a single copy. */
   readonly outcomes: readonly string[];
 }
 
-export function fromClaim(request: ClaimRequest): ClaimCall {
+export function toClaimCall(request: ClaimRequest): ClaimCall {
   const { id, token, leaseMs, retentionMs, hold, fingerprint, takeover, parts } = request;
   const { namespace, scope, operation, key } = parts;
   return [
@@ -80,15 +94,15 @@ export function fromClaim(request: ClaimRequest): ClaimCall {
   ];
 }
 
-export function toClaim(call: ClaimCall): ClaimRequest {
+export function toClaimRequest(call: ClaimCall): ClaimRequest {
   const [, id, token, leaseMs, retentionMs, hold, fingerprint, takeover, namespace, scope, operation, key] =
     call;
   const parts = { namespace, scope, operation, key };
   return { id, token, leaseMs, retentionMs, hold, fingerprint, takeover, parts };
 }
 
-/** An answer as the caller is given it. */
-export function fromAnswer(answer: Answer, outcomes: readonly string[]): unknown {
+/** Converts an answer to the value that the store's method returns. */
+export function toResult(answer: CallAnswer, outcomes: readonly string[]): unknown {
   if (typeof answer === "boolean") return answer;
   switch (answer[0]) {
     case "new":
@@ -107,8 +121,40 @@ export function fromAnswer(answer: Answer, outcomes: readonly string[]): unknown
     case "unknown":
       return { status: "unknown", fence: answer[1] } satisfies ClaimAnswer;
     case "listed":
-      return { records: answer[1], next: answer[2] };
+      return { records: answer[1], next: answer[2], unreadable: answer[3] } satisfies ListPage;
     default:
       return answer[1];
   }
+}
+
+/** Messages to the store's worker other than calls. */
+export type ToWorker =
+  | readonly [kind: "watch", ids: readonly string[]]
+  | readonly [kind: "unwatch", id: string];
+
+/** Sent by the worker without a request: these watched records are no longer pending. */
+export type FromWorker = readonly [kind: "wake", ids: readonly string[]];
+
+/** Prepares a reply for another thread by copying its errors. Most replies contain none and are returned unchanged. */
+export function copyErrors(reply: CallReply): CallReply {
+  return mapErrors(reply, copyError);
+}
+
+/** Undoes `copyErrors`. */
+export function restoreErrors(reply: CallReply): CallReply {
+  return mapErrors(reply, (error) => restoreError(error as CopiedError));
+}
+
+export function isFailed(answer: CallAnswer | undefined): answer is readonly ["failed", unknown] {
+  return typeof answer === "object" && answer[0] === "failed";
+}
+
+function mapErrors(reply: CallReply, change: (error: unknown) => unknown): CallReply {
+  if (!reply.answers.some(isFailed)) return reply;
+  return {
+    answers: reply.answers.map((answer) =>
+      isFailed(answer) ? (["failed", change(answer[1])] as const) : answer,
+    ),
+    outcomes: reply.outcomes,
+  };
 }

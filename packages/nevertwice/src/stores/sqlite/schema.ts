@@ -1,48 +1,86 @@
-/** Brings a database to the schema that this version uses, step by step, whichever process comes first. */
+/** Migrates a database to the schema that this version uses. Several processes may start this at the same time. */
 import { NevertwiceError } from "../../core/errors.ts";
-import { lookUp, rollBack, type SqliteDatabase } from "./driver.ts";
-import * as sql from "./session-sql.ts";
+import { BEGIN_WRITING, COMMIT, lookUp, prepareQuery, rollBack, type SqliteDatabase } from "./client.ts";
 
-/**
- * The steps, and the table that keeps how many of them were taken in its one row, as `schema_version`. The first step
- * makes that table. A database may have several schemas beside each other.
- */
-export interface Schema {
+/** A set of tables with their own version. One database may contain several schemas. */
+export interface SqliteSchema {
+  /** The table with one row that stores, in `schema_version`, how many migrations were applied. */
   readonly table: string;
+  /** In order. The first one creates `table`. */
   readonly migrations: readonly string[];
+  /** The columns of each table after the last migration, including those of `table`. */
+  readonly columns?: Readonly<Record<string, readonly string[]>>;
 }
 
-export function migrate(database: SqliteDatabase, schema: Schema): void {
-  if (isLatest(database, schema)) return;
+export function migrate(database: SqliteDatabase, schema: SqliteSchema): void {
+  applyMigrations(database, schema);
+  checkColumns(database, schema);
+}
+
+function applyMigrations(database: SqliteDatabase, schema: SqliteSchema): void {
+  if (isLatest(database, schema) && !isEmptied(database, schema)) return;
   const { table, migrations } = schema;
-  database.exec(sql.BEGIN_WRITING);
+  database.exec(BEGIN_WRITING);
   try {
-    // Read again: another process may have done it while we waited for the lock.
-    for (let version = versionOf(database, schema); version < migrations.length; version++) {
+    // All tables were dropped except the one with the version: start again with the first migration.
+    if (isEmptied(database, schema)) database.exec(`DROP TABLE ${table}`);
+    // Read the version again: another process may have migrated while this one waited for the lock.
+    for (let version = readVersion(database, schema); version < migrations.length; version++) {
       database.exec(migrations[version] as string);
       database.prepare(`UPDATE ${table} SET schema_version = ?`).run(version + 1);
     }
-    database.exec(sql.COMMIT);
+    database.exec(COMMIT);
   } catch (error) {
     rollBack(database);
     throw error;
   }
 }
 
-/** Fails with `store-unsafe` on a schema from the future: its rows may mean what we do not know. */
-function isLatest(database: SqliteDatabase, schema: Schema): boolean {
-  const version = versionOf(database, schema);
+/** Throws `store-unsafe` for a schema from a later version: its rows may have a meaning that this version does not know. */
+function isLatest(database: SqliteDatabase, schema: SqliteSchema): boolean {
+  const version = readVersion(database, schema);
   const latest = schema.migrations.length;
   if (version <= latest) return version === latest;
   throw new NevertwiceError(
     "store-unsafe",
-    `the SQLite file was written by a newer version of nevertwice (schema ${version}, and this one knows ${latest}); upgrade this process.`,
+    `the SQLite file was written by a newer version of nevertwice (schema ${version}; this version knows ${latest}); upgrade this process.`,
   );
 }
 
-function versionOf(database: SqliteDatabase, { table }: Schema): number {
+/** Whether the table with the version is the only one left of all tables. */
+function isEmptied(database: SqliteDatabase, { table, columns = {} }: SqliteSchema): boolean {
+  const others = Object.keys(columns).filter((name) => name !== table);
+  return others.length > 0 && hasTable(database, table) && !others.some((name) => hasTable(database, name));
+}
+
+/** Throws `store-unsafe` if a table lacks a column. Additional columns do no harm. */
+function checkColumns(database: SqliteDatabase, { columns = {} }: SqliteSchema): void {
+  for (const [table, expected] of Object.entries(columns)) {
+    const existing = prepareQuery(database, `PRAGMA table_info(${table})`)
+      .all()
+      .map(([, name]) => name);
+    const missing = expected.filter((name) => !existing.includes(name));
+    if (missing.length === 0) continue;
+    const what =
+      existing.length === 0 ? `no table ${table}` : `no ${missing.join(", ")} in its table ${table}`;
+    throw new NevertwiceError(
+      "store-unsafe",
+      `the SQLite file has ${what}, although its version requires it: it was changed by hand. Restore it from a backup, or use another file.`,
+    );
+  }
+}
+
+function hasTable(database: SqliteDatabase, table: string): boolean {
   const has = `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '${table}'`;
-  return lookUp(database, has) === undefined
-    ? 0
-    : (lookUp(database, `SELECT schema_version FROM ${table}`) as number);
+  return lookUp(database, has) !== undefined;
+}
+
+function readVersion(database: SqliteDatabase, { table }: SqliteSchema): number {
+  if (!hasTable(database, table)) return 0;
+  const version = lookUp(database, `SELECT schema_version FROM ${table}`);
+  if (Number.isSafeInteger(version) && (version as number) >= 0) return version as number;
+  throw new NevertwiceError(
+    "store-unsafe",
+    `the table ${table} of the SQLite file contains no valid schema_version: it was changed by hand. Restore the file from a backup, or use another file.`,
+  );
 }

@@ -1,32 +1,31 @@
-/** The worker thread of a `{ file }` store. The machine's clock judges. */
+/** The worker thread of a `{ file }` store. Leases and retention are judged by the machine's clock. */
 import { systemClock } from "../../core/clock.ts";
-import type { Call, Reply } from "./calls.ts";
-import { connect } from "./connection.ts";
-import { pass } from "./gate.ts";
-import { createLookout } from "./lookout.ts";
-import { type FromWorker, type ToWorker, withFailures } from "./messages.ts";
-import { patiently } from "./patience.ts";
-import { openPost } from "./service.ts";
-import type { Table } from "./table.ts";
+import { createCallRunner } from "./call-runner.ts";
+import { type CallReply, copyErrors, type FromWorker, type StoreCall, type ToWorker } from "./calls.ts";
+import { retryWhileLocked } from "./client.ts";
+import type { RecordTable } from "./records.ts";
+import { createRecordWatch } from "./watch.ts";
+import { openWorkerPort } from "./worker-service.ts";
+import { passGate } from "./worker-thread.ts";
 
-let table: Table | undefined;
-const { gate, tell, serve } = openPost<FromWorker>();
-const lookout = createLookout({
-  tableOf: () => table,
-  wake: (ids) => tell(["wake", ids]),
-  around: (look) => pass(gate, look),
+let table: RecordTable | undefined;
+const { gate, post, serve } = openWorkerPort<FromWorker>();
+const watch = createRecordWatch({
+  table: () => table,
+  wake: (ids) => post(["wake", ids]),
+  runCheck: (check) => passGate(gate, check),
 });
 
-await serve<readonly Call[], Reply>({
+await serve<readonly StoreCall[], CallReply>({
   connect(database) {
-    const connection = connect(database, { clock: systemClock, waiting: patiently });
-    table = connection.table;
-    return (calls) => withFailures(connection.run(calls));
+    const runner = createCallRunner(database, { clock: systemClock, waiting: retryWhileLocked });
+    table = runner.table;
+    return (calls) => copyErrors(runner.run(calls));
   },
-  hear(message) {
+  onMessage(message) {
     const [kind, body] = message as ToWorker;
-    if (kind === "watch") lookout.add(body);
-    else lookout.remove(body);
+    if (kind === "watch") watch.add(body);
+    else watch.remove(body);
   },
-  stop: lookout.stop,
+  stop: watch.stop,
 });

@@ -1,39 +1,39 @@
-/** Clients that go away at every stage: what was begun is finished and kept, and nobody who comes back runs it again. */
+/** Clients that disconnect at every stage: work that was begun is finished and kept, and a retry does not run it again. */
 import { expect } from "../cases/expect.ts";
 import { sleep } from "../cases/trial.ts";
-import { codeOf, expectMarker, expectProblem, expectReplay, textOf } from "./answers.ts";
 import type { Need, ScriptedBody } from "./harness.ts";
-import { completingAt } from "./interposed.ts";
+import { completingAt } from "./interposed-stores.ts";
+import { expectMarker, expectProblem, expectReplay, problemCode, toText } from "./response-checks.ts";
 import { CAP_BYTES } from "./samples.ts";
 import {
   answer,
   countingRuns,
+  type HandlerScript,
   noise,
   producer,
-  type Script,
   stream,
   text,
   type,
   utf8,
   written,
 } from "./script.ts";
-import type { Asked, Case, Cases, Gate } from "./stage.ts";
+import type { CaseGate, ExchangeCase, ExchangeCases, RequestOverrides } from "./stage.ts";
 
-/** Enough for half a body to arrive, and for what must not follow from it to follow. */
+/** Long enough for half a body to arrive, and for an unwanted effect to show. */
 const ARRIVAL_MS = 25;
 
-/** The first part of a body, and never the rest. */
-function half(gate: Gate): AsyncIterable<Uint8Array> {
+/** The first part of a body, without the rest. */
+function half(gate: CaseGate): AsyncIterable<Uint8Array> {
   return (async function* () {
     yield utf8('{"amo');
     await gate.opened;
   })();
 }
 
-function leavesBeforeItsBodyIsWhole(headers: NonNullable<Asked["headers"]>): Case {
+function disconnectsDuringBody(headers: NonNullable<RequestOverrides["headers"]>): ExchangeCase {
   return {
     needs: ["disconnects", "uploads"],
-    why: "A key that is claimed for half a request is stuck until its lease ends, or worse, half a request is run.",
+    why: "A key that is claimed for half a request is blocked until its lease ends; or worse, half a request runs.",
     async check(stage) {
       const gate = stage.gate();
       const app = await stage.app(countingRuns);
@@ -44,13 +44,13 @@ function leavesBeforeItsBodyIsWhole(headers: NonNullable<Asked["headers"]>): Cas
       expect("how often the handler ran", app.runs(), 0);
       expect("how often the store was asked", app.store.calls.claim, 0);
       const first = await app.ask();
-      expect("the answer to the whole request", textOf(first.body), '{"run":1}');
+      expect("the answer to the whole request", toText(first.body), '{"run":1}');
       expectReplay(await app.ask(), first);
     },
   };
 }
 
-/** How a handler answers whose client has gone meanwhile. */
+/** How the handler answers after its client has disconnected. */
 const MANNERS: Readonly<Record<string, { needs: readonly Need[]; body(): ScriptedBody }>> = {
   "sends its answer": { needs: [], body: () => text("done twice?") },
   "writes its answer": { needs: ["written"], body: () => written([utf8("done "), utf8("twice?")]) },
@@ -59,18 +59,17 @@ const MANNERS: Readonly<Record<string, { needs: readonly Need[]; body(): Scripte
 
 const FIRST = { status: 200, headers: [type("application/octet-stream")] };
 
-export const disconnects: Cases = {
-  "a client that leaves before its body in chunks is whole has claimed nothing": leavesBeforeItsBodyIsWhole(
-    [],
+export const disconnects: ExchangeCases = {
+  "a client that disconnects during a chunked body has claimed nothing": disconnectsDuringBody([]),
+  "a client that disconnects before its Content-Length is reached has claimed nothing": disconnectsDuringBody(
+    [["Content-Length", "12"]],
   ),
-  "a client that leaves before its body is as long as it said has claimed nothing":
-    leavesBeforeItsBodyIsWhole([["Content-Length", "12"]]),
   ...Object.fromEntries(
-    Object.entries(MANNERS).map(([manner, { needs, body }]): [string, Case] => [
-      `a client leaves while the handler runs, which then ${manner}: the retry waits and is given it`,
+    Object.entries(MANNERS).map(([manner, { needs, body }]): [string, ExchangeCase] => [
+      `a client disconnects while the handler runs, which then ${manner}: the retry gets it`,
       {
         needs: ["disconnects", ...needs],
-        why: "A client that gives up and tries again is the very case that keys are for.",
+        why: "Keys exist for clients that give up and try again.",
         async check(stage) {
           const gate = stage.gate();
           const app = await stage.app(async () => {
@@ -89,9 +88,9 @@ export const disconnects: Cases = {
       },
     ]),
   ),
-  "a client leaves while its answer is held back: the retry is given it": {
+  "a client disconnects while its answer is held back: the retry gets it": {
     needs: ["disconnects"],
-    why: "The work is done and the store is about to know: going away changes neither.",
+    why: "The work is done and is being recorded; a disconnect changes neither.",
     async check(stage) {
       const gate = stage.gate();
       const store = completingAt(gate);
@@ -101,13 +100,13 @@ export const disconnects: Cases = {
       await visit.leave();
       expectProblem(await app.ask(), 409, "pending");
       gate.open();
-      expect("the answer to the retry", textOf((await app.settle()).body), '{"run":1}');
+      expect("the answer to the retry", toText((await app.settle()).body), '{"run":1}');
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "a client leaves in the middle of a stream: the retry is told that it was given": {
+  "a client disconnects in the middle of a stream: the retry gets its status and headers": {
     needs: ["disconnects", "stream", "arrival"],
-    why: "What has begun to leave was done; half of it must not be done again.",
+    why: "If the sending of an answer has begun, its work is done and must not run again.",
     async check(stage) {
       const source = producer(20_000_000);
       const script = () => answer(200, stream(source.chunks), FIRST.headers);
@@ -119,9 +118,9 @@ export const disconnects: Cases = {
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "a client leaves in the middle of what is written: the retry is told that it was given": {
+  "a client disconnects in the middle of a written body: the retry gets its status and headers": {
     needs: ["disconnects", "written", "arrival"],
-    why: "What has begun to leave was done; half of it must not be done again.",
+    why: "If the sending of an answer has begun, its work is done and must not run again.",
     async check(stage) {
       const gate = stage.gate();
       const pieces = async function* (): AsyncGenerator<Uint8Array> {
@@ -139,12 +138,12 @@ export const disconnects: Cases = {
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "a client leaves and the handler then fails: nobody is told that nothing happened": {
+  "a client disconnects and the handler then fails: the outcome is unknown": {
     needs: ["disconnects", "thrown"],
-    why: "The handler may have failed because its client went, after the charge was made.",
+    why: "The handler may have failed because its client disconnected, after the charge was made.",
     async check(stage) {
       const gate = stage.gate();
-      const script: Script = async () => {
+      const script: HandlerScript = async () => {
         await gate.opened;
         throw new Error("the socket is closed");
       };
@@ -153,16 +152,16 @@ export const disconnects: Cases = {
       await stage.until(() => app.runs() === 1);
       await visit.leave();
       gate.open();
-      expect("the code of the answer to the retry", codeOf(await app.settle()), "unknown");
+      expect("the code of the answer to the retry", problemCode(await app.settle()), "unknown");
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "a duplicate that leaves while it waits disturbs nobody": {
+  "a duplicate that disconnects while it waits does not affect the first request": {
     needs: ["disconnects"],
-    why: "Whoever waits has no claim, and must not give up another's.",
+    why: "A waiting duplicate has no claim, and must not release the claim of another request.",
     async check(stage) {
       const gate = stage.gate();
-      const script: Script = async () => {
+      const script: HandlerScript = async () => {
         await gate.opened;
         return answer(200, text("done"), FIRST.headers);
       };
@@ -178,9 +177,9 @@ export const disconnects: Cases = {
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "clients that leave one after another leave one run": {
+  "clients that disconnect one after another cause one run": {
     needs: ["disconnects"],
-    why: "Impatient clients come back again and again.",
+    why: "Impatient clients retry again and again.",
     async check(stage) {
       const gate = stage.gate();
       const app = await stage.app(async () => {
@@ -193,7 +192,7 @@ export const disconnects: Cases = {
         await visit.leave();
       }
       gate.open();
-      expect("the answer in the end", textOf((await app.settle()).body), "done");
+      expect("the answer in the end", toText((await app.settle()).body), "done");
       expect("how often the handler ran", app.runs(), 1);
     },
   },

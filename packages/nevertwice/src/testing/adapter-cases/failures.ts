@@ -1,35 +1,35 @@
-/** Handlers that fail, and handlers that have their own say: the framework answers as ever, and the key follows. */
+/** Handlers that fail, and handlers or options that decide about the key: the framework answers as without the layer. */
 import { current } from "../../http/replay.ts";
 import { expect } from "../cases/expect.ts";
-import { expectMarker, expectReplay, expectSame, textOf, valuesOf } from "./answers.ts";
-import { answer, countingRuns, json, type Script, text, type } from "./script.ts";
-import type { App, Case, Cases } from "./stage.ts";
+import { expectMarker, expectReplay, expectSame, headerValues, toText } from "./response-checks.ts";
+import { answer, countingRuns, type HandlerScript, json, text, type } from "./script.ts";
+import type { CaseApp, ExchangeCase, ExchangeCases } from "./stage.ts";
 
-/** The first run answers with this status; the next ones well. */
+/** The first run answers with this status, the next ones with 201. */
 const failingOnce =
-  (status: number): Script =>
+  (status: number): HandlerScript =>
   ({ number }) =>
     number === 1 ? answer(status, json({ error: status })) : answer(201, json({ run: number }));
 
-const throwing: Script = ({ number }) => {
+const throwing: HandlerScript = ({ number }) => {
   if (number === 1) throw new Error("the handler failed");
   return answer(201, json({ run: number }));
 };
 
-async function expectSecondRun(app: App): Promise<void> {
+async function expectSecondRun(app: CaseApp): Promise<void> {
   const again = await app.settle();
   expect("the status of the retry", again.status, 201);
-  expect("the answer to the retry", textOf(again.body), '{"run":2}');
+  expect("the answer to the retry", toText(again.body), '{"run":2}');
   expectReplay(await app.ask(), again);
   expect("how often the handler ran", app.runs(), 2);
 }
 
-export const failures: Cases = {
+export const failures: ExchangeCases = {
   ...Object.fromEntries(
-    [500, 503, 401, 403, 408, 425, 429].map((status): [string, Case] => [
-      `a ${status} frees the key`,
+    [500, 503, 401, 403, 408, 425, 429].map((status): [string, ExchangeCase] => [
+      `a ${status} releases the key`,
       {
-        why: "A retry of what failed, or was not even begun, must not be answered with the failure for ever.",
+        why: "A retry of a failed or refused request must not get the failure for ever.",
         async check(stage) {
           const bare = await (await stage.bare(failingOnce(status))).ask();
           const app = await stage.app(failingOnce(status));
@@ -39,9 +39,9 @@ export const failures: Cases = {
       },
     ]),
   ),
-  "a handler that throws is answered for by the framework, and frees the key": {
+  "the framework answers for a handler that throws, and the key is released": {
     needs: ["thrown"],
-    why: "An application's own handling of errors must go on working.",
+    why: "The application's own error handling must still work.",
     async check(stage) {
       const bare = await (await stage.bare(throwing)).ask();
       const app = await stage.app(throwing);
@@ -49,20 +49,20 @@ export const failures: Cases = {
       await expectSecondRun(app);
     },
   },
-  "a header that the server refuses is an error of the handler, and frees the key": {
+  "a header that the server rejects is an error of the handler, and releases the key": {
     needs: ["thrown", "refused-headers"],
-    why: "A name that a header cannot hold must fail one request, not the process and everybody else's requests.",
+    why: "An invalid header value must fail one request, not the process and all other requests.",
     async check(stage) {
-      const script: Script = ({ number }) =>
+      const script: HandlerScript = ({ number }) =>
         number === 1 ? answer(200, json({}), [["X-Owner", "\u0416"]]) : answer(201, json({ run: number }));
       const app = await stage.app(script);
       expect("the status of the first answer", (await app.ask()).status, 500);
       await expectSecondRun(app);
     },
   },
-  "a header that an answer of today cannot hold is an error of the application, and nothing hangs": {
+  "an invalid header from current() is an error of the application, and nothing hangs": {
     needs: ["thrown"],
-    why: "An application that reads its answers anew can be wrong about them too.",
+    why: "A function that computes current answers can return invalid headers.",
     async check(stage) {
       const replay = current(() => ({ headers: { "X-Owner": "\u0416" }, body: "today" }));
       const app = await stage.app(countingRuns, { options: { replay } });
@@ -72,16 +72,16 @@ export const failures: Cases = {
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "a handler that throws without a key is answered for by the framework": {
+  "the framework answers for a handler that throws without a key": {
     needs: ["thrown"],
-    why: "Whoever sends no key must not notice the layer.",
+    why: "A client that sends no key must not notice the layer.",
     async check(stage) {
       const bare = await (await stage.bare(throwing)).ask({ key: [] });
       expectSame(await (await stage.app(throwing)).ask({ key: [] }), bare);
     },
   },
-  "a handler that says that nothing was done frees the key": {
-    why: "Only the handler knows that its 200 stands for nothing that must not be repeated.",
+  'a handler can release the key with keep("release")': {
+    why: "Only the handler knows that nothing was done although it answers 200.",
     async check(stage) {
       const app = await stage.app(({ number, request: { attempt } }) => {
         if (number > 1) return answer(201, json({ run: number }));
@@ -92,45 +92,45 @@ export const failures: Cases = {
       await expectSecondRun(app);
     },
   },
-  "a handler that keeps its secret leaves a marker": {
-    why: "An answer that holds a secret is given once and never stored.",
+  'a handler can leave a marker with keep("marker")': {
+    why: "An answer that contains a secret is sent once and never stored.",
     async check(stage) {
       const app = await stage.app(({ request: { attempt } }) => {
         attempt?.keep("marker");
         return answer(201, json({ secret: "s" }));
       });
       const first = await app.ask();
-      expect("the first answer", textOf(first.body), '{"secret":"s"}');
+      expect("the first answer", toText(first.body), '{"secret":"s"}');
       expectMarker(await app.ask(), first);
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "an application that keeps a secret leaves a marker": {
-    why: "An answer that holds a secret is given once and never stored.",
+  "the option keep can leave a marker": {
+    why: "An answer that contains a secret is sent once and never stored.",
     async check(stage) {
       const app = await stage.app(countingRuns, { options: { keep: { 201: "marker" } } });
       const first = await app.ask();
-      expect("the first answer", textOf(first.body), '{"run":1}');
+      expect("the first answer", toText(first.body), '{"run":1}');
       expectMarker(await app.ask(), first);
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "an application that judges answers by a header is listened to": {
-    why: "Whether a failure is final is often said in a header.",
+  "the option keep can decide by a header": {
+    why: "A header often tells whether a failure is final.",
     async check(stage) {
-      const script: Script = ({ number }) =>
+      const script: HandlerScript = ({ number }) =>
         number === 1
           ? answer(200, text("later"), [type("text/plain"), ["Transient-Error", "true"]])
           : answer(201, json({ run: number }));
       const app = await stage.app(script, {
         options: { keep: (found) => (found.header("transient-error") === "true" ? "release" : undefined) },
       });
-      expect("Transient-Error", valuesOf(await app.ask(), "transient-error"), ["true"]);
+      expect("Transient-Error", headerValues(await app.ask(), "transient-error"), ["true"]);
       await expectSecondRun(app);
     },
   },
-  "the second attempt knows that it is the second, and derives the same keys": {
-    why: "A provider recognises a retry by the key that it was given before.",
+  "the second attempt has number 2, and derives the same keys": {
+    why: "A provider recognises a retry by the key of the first attempt.",
     async check(stage) {
       const seen: unknown[] = [];
       const app = await stage.app(({ number, request: { attempt } }) => {

@@ -1,84 +1,85 @@
 /**
- * What the author of an adapter writes to have it asked: how an application is served on the framework, bare and behind
- * the layer. What the application answers, and when, the cases say; how that is sent is the framework's own manner.
+ * The harness that the author of an adapter writes to run the cases: it serves an application on the framework, with and
+ * without the layer. The cases script what the application answers, and when. The harness sends it in the framework's way.
  */
 import type { Server } from "node:http";
 import type { Http2Server } from "node:http2";
 import type { Guard } from "../../functions/guard.ts";
-import type { HeaderLine, HttpAttempt } from "../../http/exchange.ts";
+import type { HttpAttempt } from "../../http/http-attempt.ts";
+import type { HeaderLine } from "../../http/http-message.ts";
 import type { HttpOptions } from "../../http/options.ts";
 
-/** What an application may be asked to do, and what is said of it. A harness names what its framework has not. */
+/** Features that a case may need. A harness lists those that its framework lacks. */
 export const NEEDS = [
   /** Bodies written piece by piece. */
   "written",
-  /** Bodies that are the framework's own streams. */
+  /** Bodies that are streams of the framework. */
   "stream",
-  /** Heads that the handler sends before it has a body. */
+  /** Heads that the handler sends before the body. */
   "flush",
   "trailers",
-  /** Reason phrases of the handler's own. */
+  /** Reason phrases that the handler sets. */
   "reason",
-  /** Answers that arrive as they are made, not when they are whole. */
+  /** Answers that arrive while they are produced, not when they are complete. */
   "arrival",
-  /** Requests of a length that nobody knows before. */
+  /** Requests without a Content-Length. */
   "uploads",
-  /** Clients that go away, and a server that can see it. */
+  /** Clients that disconnect, and a server that notices it. */
   "disconnects",
   /** Several requests on one connection. */
   "connections",
-  /** A server of node's own that also takes upgrades. */
+  /** A Node server that also accepts upgrades. */
   "upgrades",
-  /** A framework that answers by itself for a handler that throws. */
+  /** A framework that sends an error response for a handler that throws. */
   "thrown",
-  /** A server that refuses header values with characters that a header cannot hold. */
+  /** A server that rejects header values with invalid characters. */
   "refused-headers",
-  /** A parser of bodies before the layer. */
+  /** A body parser in front of the layer. */
   "parser-before",
-  /** A parser of bodies after the layer. */
+  /** A body parser behind the layer. */
   "parser-after",
 ] as const;
 
 export type Need = (typeof NEEDS)[number];
 
 export interface AdapterHarness<Native> {
-  /** A header of the framework's own request, by its name in lower case: whom a key belongs to is read with it. */
+  /** A header of the framework's request, by its lower-case name. The cases use it for `scope`. */
   header(native: Native, name: string): string | undefined;
-  /** Serves one application; every case serves its own. */
+  /** Serves one application. Every case serves its own. */
   serve(app: ScriptedApp<Native>): Served | Promise<Served>;
-  /** What the framework has not, each with why: a case that needs it is skipped, and says so. */
+  /** The features that the framework lacks, each with a reason. Cases that need one are skipped with that reason. */
   readonly lacks?: { readonly [Name in Need]?: string };
-  /** How long a case may take before it counts as hanging; default 45,000. */
+  /** How long a case may take before it counts as hanging. Default: 45,000. */
   readonly patienceMs?: number;
 }
 
-/** The application to serve, at every path and method. */
+/** The application to serve, for every path and method. */
 export interface ScriptedApp<Native> {
-  /** Undefined for the bare application, which the one behind the layer is compared with. */
+  /** Undefined for the bare application, to which the one behind the layer is compared. */
   readonly layer: { readonly guard: Guard; readonly options: HttpOptions<Native> } | undefined;
-  /** Where the framework's parser of JSON and forms stands. With "none" the handler reads the body itself. */
+  /** Where to mount the framework's parser of JSON and forms. With "none", the handler reads the body itself. */
   readonly parser: "none" | "before" | "after";
-  /** What the handler does: await this, then send what it says. Where it rejects, the handler fails with that. */
+  /** The handler: await this, then send the answer. If it rejects, the handler must fail with that error. */
   handle(request: HandledRequest): Promise<ScriptedAnswer>;
 }
 
-/** A request as the handler sees it. */
+/** A request, as the handler sees it. */
 export interface HandledRequest {
   readonly method: string;
-  /** The body as it comes; asked for once, and not where a parser has read it. */
+  /** The body as it arrives. Called once, and only if no parser has read it. */
   stream?(): AsyncIterable<Uint8Array>;
-  /** What the parser made of the body. */
+  /** The parsed body. */
   readonly parsed?: unknown;
-  /** The attempt, where the framework hands it to its handlers. */
+  /** The attempt that the adapter passed to the handler. */
   readonly attempt: HttpAttempt | undefined;
 }
 
 export interface ScriptedAnswer {
   readonly status: number;
-  /** Besides those that the framework sets by itself. A name that has several values has several lines. */
+  /** In addition to those that the framework sets. A header with several values has several lines. */
   readonly headers: readonly HeaderLine[];
   readonly body: ScriptedBody;
-  /** Of a body that is written. */
+  /** Only for a body that is written. */
   readonly trailers?: readonly HeaderLine[];
   readonly reason?: string;
 }
@@ -88,18 +89,18 @@ export type ScriptedBody =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
   | { readonly kind: "empty" }
-  /** Written as it comes, and with `flush` the head before it. */
+  /** Written chunk by chunk. With `flush`, the head is sent first. */
   | { readonly kind: "written"; readonly chunks: AsyncIterable<Uint8Array>; readonly flush: boolean }
-  /** Sent as a stream of the framework's own. */
+  /** Sent as a stream of the framework. */
   | { readonly kind: "stream"; readonly chunks: AsyncIterable<Uint8Array> };
 
-/** A server that listens on this machine and is asked over sockets, or a function that stands for one. */
+/** A server that listens on this machine, or a function that takes requests instead of one. */
 export type Served = (
   | { readonly server: Server; readonly http2?: false }
   | { readonly server: Http2Server; readonly http2: true }
   | { send(request: SentRequest): Promise<ReceivedResponse> }
 ) & {
-  /** Ends it, with whatever is still under way. */
+  /** Stops it, including requests that are still running. */
   stop(): unknown;
 };
 
@@ -109,16 +110,16 @@ export interface SentRequest {
   readonly target: string;
   readonly headers: readonly HeaderLine[];
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
-  /** Fires when the client goes away. */
+  /** Fires when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
 export interface ReceivedResponse {
   readonly status: number;
   readonly reason?: string | undefined;
-  /** As they came, a line each. */
+  /** As received, one entry for each line. */
   readonly headers: readonly HeaderLine[];
   readonly body: AsyncIterable<Uint8Array>;
-  /** Asked for once the body was read. */
+  /** Called after the body was read. */
   trailers?(): readonly HeaderLine[];
 }

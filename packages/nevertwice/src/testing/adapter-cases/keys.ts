@@ -1,21 +1,35 @@
-/** Which requests the layer is for, and what a key must be. What is not for it passes as if it were not there. */
+/** Which requests the layer protects, and which keys are valid. Other requests pass as if there were no layer. */
 import type { Server } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect } from "../cases/expect.ts";
-import { expectProblem, expectReplay, expectSame, valuesOf } from "./answers.ts";
+import {
+  expectProblem,
+  expectReplay,
+  expectSame,
+  expectUnmarked,
+  headerValues,
+  REPLAYED,
+} from "./response-checks.ts";
 import { answer, countingRuns, json } from "./script.ts";
-import { type App, type Asked, type Case, type Cases, KEY, TENANT } from "./stage.ts";
+import {
+  type CaseApp,
+  type ExchangeCase,
+  type ExchangeCases,
+  KEY,
+  type RequestOverrides,
+  TENANT,
+} from "./stage.ts";
 
 const REFUSED: Readonly<Record<string, readonly string[]>> = {
-  "two lines of keys are refused": ["one", "two"],
-  "two equal lines of keys are refused": ["one", "one"],
+  "two header lines with different keys are refused": ["one", "two"],
+  "two header lines with the same key are refused": ["one", "one"],
   "an empty key is refused": [""],
   "an empty key in quotes is refused": ['""'],
   "a key with a space is refused": ["a key"],
   "a key of 256 characters is refused": ["k".repeat(256)],
 };
 
-async function expectUntouched(app: App, asked: Asked): Promise<void> {
+async function expectUntouched(app: CaseApp, asked: RequestOverrides): Promise<void> {
   await app.ask(asked);
   await app.ask(asked);
   expect("how often the handler ran", app.runs(), 2);
@@ -27,22 +41,22 @@ const ORIGIN = ["Origin", "https://shop.example"] as const;
 const SWITCHED = "HTTP/1.1 101 Switching Protocols";
 const HANDSHAKE = `GET /chat HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nIdempotency-Key: ${KEY}\r\n\r\n`;
 
-/** The names in a header that lists some, in lower case. */
+/** The names in a header that holds a list, in lower case. */
 function listed(
-  app: { headers: Parameters<typeof valuesOf>[0]["headers"] },
+  app: { headers: Parameters<typeof headerValues>[0]["headers"] },
   name: string,
 ): readonly string[] {
-  return valuesOf(app, name)
+  return headerValues(app, name)
     .flatMap((value) => value.split(","))
     .map((each) => each.trim().toLowerCase());
 }
 
-export const keys: Cases = {
+export const keys: ExchangeCases = {
   ...Object.fromEntries(
-    Object.entries(REFUSED).map(([name, key]): [string, Case] => [
+    Object.entries(REFUSED).map(([name, key]): [string, ExchangeCase] => [
       name,
       {
-        why: "A key that is ignored because it is malformed leaves its sender without the protection it asked for.",
+        why: "If a malformed key were ignored, its request would run unprotected.",
         async check(stage) {
           const app = await stage.app(countingRuns);
           expectProblem(await app.ask({ key }), 400, "key-invalid");
@@ -52,8 +66,8 @@ export const keys: Cases = {
       },
     ]),
   ),
-  "an owner whose name is too long is refused, and nothing runs": {
-    why: "Whose a key is usually comes from the request: what it sends too much of is its own fault, and no failure.",
+  "a scope that is too long is refused, and nothing runs": {
+    why: "The scope usually comes from the request, so one that is too long is an error of the request, not of the service.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       expectProblem(await app.ask({ headers: [[TENANT, "t".repeat(1_025)]] }), 400, "request-invalid");
@@ -66,29 +80,29 @@ export const keys: Cases = {
       );
     },
   },
-  "a key of 255 characters is taken": {
-    why: "The limit is a promise.",
+  "a key of 255 characters is accepted": {
+    why: "The documentation promises this limit.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       expect("the status", (await app.ask({ key: "k".repeat(255) })).status, 201);
     },
   },
-  "a key in quotes is the key without them": {
-    why: "The draft quotes keys and most clients do not: a retry through another client is still a retry.",
+  "a key in quotes equals the key without quotes": {
+    why: "The draft quotes keys and most clients do not, so a retry may come in the other form.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       const first = await app.ask({ key: "order-7" });
       expectReplay(await app.ask({ key: '"order-7"' }), first);
     },
   },
-  "a request without a key passes, and the store is not asked": {
-    why: "Whoever sends no key pays nothing for those who do.",
+  "a request without a key passes without a call to the store": {
+    why: "Requests without a key must not pay for those with one.",
     async check(stage) {
       await expectUntouched(await stage.app(countingRuns), { key: [] });
     },
   },
   "a request without a key is answered as by the bare application": {
-    why: "Whoever sends no key must not notice the layer.",
+    why: "A client that sends no key must not notice the layer.",
     async check(stage) {
       const script = () =>
         answer(200, json({ ok: true }), [
@@ -101,8 +115,8 @@ export const keys: Cases = {
       expect("what the handler saw", app.seen, bare.seen);
     },
   },
-  "a request without the key that is required is refused": {
-    why: "An operation that must not happen twice must not be asked for without a key.",
+  "a request without a required key is refused": {
+    why: "An operation that must not happen twice must not be started without a key.",
     async check(stage) {
       const app = await stage.app(countingRuns, { options: { required: true } });
       expectProblem(await app.ask({ key: [] }), 400, "key-missing");
@@ -110,10 +124,10 @@ export const keys: Cases = {
     },
   },
   ...Object.fromEntries(
-    ["GET", "PUT", "DELETE"].map((method): [string, Case] => [
+    ["GET", "PUT", "DELETE"].map((method): [string, ExchangeCase] => [
       `${method} passes, with a key and without`,
       {
-        why: "A method that is idempotent by itself is answered from the present, never from a record.",
+        why: "A method that is idempotent by definition is answered from the current state, never from a record.",
         async check(stage) {
           await expectUntouched(await stage.app(countingRuns), { method });
         },
@@ -121,7 +135,7 @@ export const keys: Cases = {
     ]),
   ),
   "HEAD passes and is answered as by the bare application": {
-    why: "An answer without a body that says how long its body would be is easily broken.",
+    why: "A Content-Length without a body is easily broken.",
     async check(stage) {
       const script = () => answer(200, json({ ok: true }), [["ETag", '"v1"']]);
       const bare = await stage.bare(script);
@@ -130,8 +144,8 @@ export const keys: Cases = {
       await expectUntouched(await stage.app(script), { method: "HEAD" });
     },
   },
-  "a method that was chosen is protected": {
-    why: "Applications may have a DELETE that must not happen twice.",
+  "a method in the option methods is protected": {
+    why: "An application may have a DELETE that must not happen twice.",
     async check(stage) {
       const app = await stage.app(countingRuns, { options: { methods: ["DELETE"] } });
       const first = await app.ask({ method: "DELETE" });
@@ -140,20 +154,20 @@ export const keys: Cases = {
       expect("how often the handler ran", app.runs(), 2);
     },
   },
-  "one key of two tenants is two keys": {
-    why: "A tenant that is shown another's answer has been told another's secret.",
+  "the same key of two tenants is two keys": {
+    why: "A tenant that gets another tenant's answer learns its secrets.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       const first = await app.ask({ headers: [[TENANT, "one"]] });
       const second = await app.ask({ headers: [[TENANT, "two"]] });
-      expect("Idempotent-Replayed for the second tenant", valuesOf(second, "idempotent-replayed"), []);
+      expectUnmarked(second, "the second tenant's answer");
       expect("how often the handler ran", app.runs(), 2);
       expectReplay(await app.ask({ headers: [[TENANT, "one"]] }), first);
       expectReplay(await app.ask({ headers: [[TENANT, "two"]] }), second);
     },
   },
-  "one key at two paths is two keys": {
-    why: "A key names one piece of work: an order's key says nothing about a refund.",
+  "the same key on two paths is two keys": {
+    why: "A key identifies one piece of work: the key of an order says nothing about a refund.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       await app.ask({ target: "/orders" });
@@ -162,16 +176,16 @@ export const keys: Cases = {
       expect("how often the handler ran", app.runs(), 2);
     },
   },
-  "another query is another request": {
-    why: "What a request asks for may be said in its address.",
+  "the same key with another query is a conflict": {
+    why: "The query may change the meaning of a request.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       await app.ask({ target: "/orders?dry=1" });
       expectProblem(await app.ask({ target: "/orders?dry=0" }), 422, "conflict");
     },
   },
-  "a preflight is told that the key may be sent, besides what the application allows": {
-    why: "A browser that may not send the key sends no request at all.",
+  "a preflight allows the key's header in addition to what the application allows": {
+    why: "If the header is not allowed, a browser sends no request at all.",
     async check(stage) {
       const script = () => answer(204, undefined, [["Access-Control-Allow-Headers", "Content-Type"]]);
       const app = await stage.app(script);
@@ -187,13 +201,13 @@ export const keys: Cases = {
       ]);
     },
   },
-  "another origin may read what the layer says, besides what the application exposes": {
-    why: "A script that cannot see that an answer is a replay cannot act on it.",
+  "the layer exposes its headers to other origins in addition to what the application exposes": {
+    why: "A script can handle a replay only if it can read the header that marks it.",
     async check(stage) {
       const script = () => answer(200, json({}), [["Access-Control-Expose-Headers", "ETag"]]);
       const app = await stage.app(script);
       const exposed = (found: Parameters<typeof listed>[0]) => listed(found, "access-control-expose-headers");
-      const ours = ["idempotent-replayed", "retry-after"];
+      const ours = [REPLAYED, "retry-after"];
       expect("on a first answer", exposed(await app.ask({ headers: [ORIGIN] })), ["etag", ...ours]);
       expect("on a replay", exposed(await app.ask({ headers: [ORIGIN] })), ours);
       expect("on a problem", exposed(await app.ask({ headers: [ORIGIN], body: "{}" })), ours);
@@ -202,7 +216,7 @@ export const keys: Cases = {
   },
   "a websocket handshake to the same server works": {
     needs: ["upgrades"],
-    why: "A layer for requests has no say in connections that become something else.",
+    why: "The layer must not affect connections that are upgraded to another protocol.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       const server = app.server as Server;

@@ -1,19 +1,19 @@
-/** What a retry gets is what the first client got: the same status, the same bytes, and a sign that it is a replay. */
+/** A retry gets what the first client got: the same status and bytes, marked as a replay. */
 import { expect } from "../cases/expect.ts";
-import { expectReplay, valuesOf } from "./answers.ts";
+import { expectReplay, headerValues } from "./response-checks.ts";
 import { SAMPLES } from "./samples.ts";
 import { answer, countingRuns, json } from "./script.ts";
-import type { Case, Cases } from "./stage.ts";
+import type { ExchangeCase, ExchangeCases } from "./stage.ts";
 
 const LONG_AGO = "Thu, 15 Nov 1990 10:00:00 GMT";
 
-export const replays: Cases = {
+export const replays: ExchangeCases = {
   ...Object.fromEntries(
-    Object.entries(SAMPLES).map(([name, sample]): [string, Case] => [
-      `${name} comes back as it was`,
+    Object.entries(SAMPLES).map(([name, sample]): [string, ExchangeCase] => [
+      `${name} is replayed unchanged`,
       {
         ...(sample.needs && { needs: sample.needs }),
-        why: "A retry that gets something else than the first answer cannot be told from a second order.",
+        why: "A retry that gets another answer looks like a second order.",
         async check(stage) {
           const asked = { method: sample.method ?? "POST" };
           const app = await stage.app(sample.answer, sample.options && { options: sample.options });
@@ -25,17 +25,17 @@ export const replays: Cases = {
       },
     ]),
   ),
-  "a replay has the date of its own moment": {
-    why: "A date from the past makes caches and clients believe that the answer is old.",
+  "a replay has its own Date": {
+    why: "With an old Date, caches and clients take the answer for stale.",
     async check(stage) {
       const app = await stage.app(() => answer(200, json({}), [["Date", LONG_AGO]]));
-      expect("Date of the first answer", valuesOf(await app.ask(), "date"), [LONG_AGO]);
-      const [date, ...more] = valuesOf(await app.ask(), "date");
+      expect("Date of the first answer", headerValues(await app.ask(), "date"), [LONG_AGO]);
+      const [date, ...more] = headerValues(await app.ask(), "date");
       expect("the number of further Date lines of the replay", more.length, 0);
       expect("whether the replay's date is the first answer's", date === LONG_AGO, false);
     },
   },
-  "a replay keeps the headers that were chosen, with all their values": {
+  "a replay has the headers in replayHeaders, with all their values": {
     why: "Headers that an application needs its clients to see must survive a retry.",
     async check(stage) {
       const app = await stage.app(
@@ -49,24 +49,24 @@ export const replays: Cases = {
       );
       const first = await app.ask();
       const again = await app.ask();
-      expect("X-Step of the replay", valuesOf(again, "x-step"), valuesOf(first, "x-step"));
-      expect("Cache-Control of the replay", valuesOf(again, "cache-control"), ["private, max-age=5"]);
+      expect("X-Step of the replay", headerValues(again, "x-step"), headerValues(first, "x-step"));
+      expect("Cache-Control of the replay", headerValues(again, "cache-control"), ["private, max-age=5"]);
     },
   },
-  "a replay has what the application sets on every answer, and once": {
-    why: "An application's own header that comes twice, or a length that does, is an answer that clients refuse.",
+  "a replay repeats no header line": {
+    why: "Clients reject answers in which such a header, or the length, occurs twice.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       await app.ask();
       const again = await app.ask();
       for (const name of ["content-type", "content-length", "date", "cache-control"]) {
-        expect(`whether ${name} has one line at most`, valuesOf(again, name).length <= 1, true);
+        expect(`whether ${name} has one line at most`, headerValues(again, name).length <= 1, true);
       }
     },
   },
-  "replays on one connection follow each other": {
+  "several replays share one connection": {
     needs: ["connections"],
-    why: "A connection on which too much or too little was sent gives the next request somebody else's bytes.",
+    why: "If too many or too few bytes are sent on a connection, the next response starts in the wrong place.",
     async check(stage) {
       const app = await stage.app(countingRuns);
       const first = await app.ask({ keeps: true });
@@ -76,9 +76,9 @@ export const replays: Cases = {
       expect("how often the handler ran", app.runs(), 2);
     },
   },
-  "a replay that did not need the request's body leaves the connection fit for the next": {
+  "a replay that does not read the request's body leaves the connection usable": {
     needs: ["connections"],
-    why: "A body that nobody read is read as the next request.",
+    why: "An unread body would be parsed as the next request.",
     async check(stage) {
       const app = await stage.app(countingRuns, { options: { fingerprint: "none" } });
       const first = await app.ask({ keeps: true, body: "x".repeat(200_000), type: "text/plain" });

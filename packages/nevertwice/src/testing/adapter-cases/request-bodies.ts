@@ -1,9 +1,9 @@
-/** The layer reads bodies for their fingerprint, and the handler still reads the same bytes, whole and in order. */
+/** The layer reads bodies for their fingerprint, and the handler can still read the same bytes. */
 import { expect } from "../cases/expect.ts";
-import { expectProblem, expectReplay } from "./answers.ts";
 import type { Need } from "./harness.ts";
+import { expectProblem, expectReplay } from "./response-checks.ts";
 import { answer, countingRuns, json, noise, oneByOne, utf8 } from "./script.ts";
-import type { Asked, Case, Cases, Given } from "./stage.ts";
+import type { AppSetup, ExchangeCase, ExchangeCases, RequestOverrides } from "./stage.ts";
 
 const BOUNDARY = "next-part";
 const EVERY_BYTE = Uint8Array.from({ length: 256 }, (_, i) => i);
@@ -15,12 +15,12 @@ const FORM_PARTS = [
   `--${BOUNDARY}--\r\n`,
 ].join("");
 
-interface Body {
+interface BodySample {
   readonly needs?: readonly Need[];
-  asked(): Asked;
+  asked(): RequestOverrides;
 }
 
-const BODIES: Readonly<Record<string, Body>> = {
+const BODIES: Readonly<Record<string, BodySample>> = {
   JSON: { asked: () => ({ body: ' { "amount": 7, "note": "ü" }\n' }) },
   "a form": { asked: () => ({ body: "amount=7&note=%C3%BC", type: "application/x-www-form-urlencoded" }) },
   "a multipart form": {
@@ -47,13 +47,17 @@ const BODIES: Readonly<Record<string, Body>> = {
   },
 };
 
-/** Bodies that a parser of JSON and forms takes. */
+/** Bodies that a parser of JSON and forms accepts. */
 const PARSED = ["JSON", "a form"] as const;
 
-function seenAlike(body: Body, parser: NonNullable<Given["parser"]>, needs: readonly Need[]): Case {
+function seenAlike(
+  body: BodySample,
+  parser: NonNullable<AppSetup["parser"]>,
+  needs: readonly Need[],
+): ExchangeCase {
   return {
     needs: [...(body.needs ?? []), ...needs],
-    why: "A handler that reads other bytes than were sent does something else than was asked.",
+    why: "A handler that reads other bytes than were sent does something other than was requested.",
     async check(stage) {
       const bare = await stage.bare(countingRuns, { parser });
       await bare.ask(body.asked());
@@ -67,12 +71,12 @@ function seenAlike(body: Body, parser: NonNullable<Given["parser"]>, needs: read
   };
 }
 
-const LIMIT: Given = { options: { maxBodyBytes: 1_024 } };
+const LIMIT: AppSetup = { options: { maxBodyBytes: 1_024 } };
 
-function refused(asked: () => Asked, needs: readonly Need[]): Case {
+function refused(asked: () => RequestOverrides, needs: readonly Need[]): ExchangeCase {
   return {
     needs,
-    why: "A body without end must not fill the memory, and one that was refused must not have used the key up.",
+    why: "An endless body must not fill the memory, and a refused body must not use up the key.",
     async check(stage) {
       const app = await stage.app(countingRuns, LIMIT);
       expectProblem(await app.ask(asked()), 413, "body-too-large");
@@ -83,27 +87,27 @@ function refused(asked: () => Asked, needs: readonly Need[]): Case {
   };
 }
 
-export const requestBodies: Cases = {
+export const requestBodies: ExchangeCases = {
   ...Object.fromEntries(
-    Object.entries(BODIES).map(([name, body]): [string, Case] => [
-      `a handler that reads for itself sees ${name} as without the layer`,
+    Object.entries(BODIES).map(([name, body]): [string, ExchangeCase] => [
+      `a handler that reads the body sees ${name} as without the layer`,
       seenAlike(body, "none", []),
     ]),
   ),
   ...Object.fromEntries(
-    PARSED.flatMap((name): [string, Case][] =>
+    PARSED.flatMap((name): [string, ExchangeCase][] =>
       (["before", "after"] as const).map((parser) => [
-        `a handler behind a parser ${parser} the layer sees ${name} as without it`,
-        seenAlike(BODIES[name] as Body, parser, [`parser-${parser}`]),
+        `a handler with a parser ${parser} the layer sees ${name} as without the layer`,
+        seenAlike(BODIES[name] as BodySample, parser, [`parser-${parser}`]),
       ]),
     ),
   ),
   ...Object.fromEntries(
-    (["before", "after"] as const).map((parser): [string, Case] => [
-      `with a parser ${parser} the layer another body is still another request`,
+    (["before", "after"] as const).map((parser): [string, ExchangeCase] => [
+      `with a parser ${parser} the layer, another body is a conflict`,
       {
         needs: [`parser-${parser}`],
-        why: "A layer that cannot see the body takes every request for the first one.",
+        why: "A layer that cannot see the body would treat every request as the first one.",
         async check(stage) {
           const app = await stage.app(countingRuns, { parser });
           const first = await app.ask();
@@ -113,21 +117,21 @@ export const requestBodies: Cases = {
       },
     ]),
   ),
-  "a body that says it is too long is refused": refused(
+  "a body whose Content-Length is too long is refused": refused(
     () => ({ body: "x".repeat(5_000), type: "text/plain" }),
     [],
   ),
-  "a body in chunks that grows too long is refused": refused(
+  "a chunked body that exceeds the limit is refused": refused(
     () => ({ body: oneByOne(Array.from({ length: 20 }, () => noise(500))), type: "text/plain" }),
     ["uploads"],
   ),
-  "a body that is far too long is refused though it is still being sent": refused(
+  "a body that is far too long is refused while it is being sent": refused(
     () => ({ body: oneByOne(Array.from({ length: 64 }, () => noise(65_536))), type: "text/plain" }),
     ["uploads"],
   ),
-  "a body that says it is too long is refused before it comes": {
+  "a body whose Content-Length is too long is refused before it arrives": {
     needs: ["uploads"],
-    why: "A client that asks before it sends is spared the sending, and the server the reading.",
+    why: "The client need not send the body, and the server need not read it.",
     async check(stage) {
       const gate = stage.gate();
       const late = async function* (): AsyncGenerator<Uint8Array> {
@@ -142,8 +146,8 @@ export const requestBodies: Cases = {
       expect("how often the handler ran", app.runs(), 0);
     },
   },
-  "a body of exactly the limit is taken": {
-    why: "A limit that is off by one refuses what was promised.",
+  "a body of exactly the limit is accepted": {
+    why: "A limit that is off by one refuses what the documentation promises.",
     async check(stage) {
       const app = await stage.app(countingRuns, LIMIT);
       const asked = { body: "x".repeat(1_024), type: "text/plain" };
@@ -151,9 +155,9 @@ export const requestBodies: Cases = {
       expect("what the handler saw", app.seen, [Buffer.from(asked.body).toString("base64")]);
     },
   },
-  "a body that is not fingerprinted reaches the handler as it comes, however long": {
+  "a body that is not fingerprinted streams to the handler, whatever its length": {
     needs: ["uploads"],
-    why: "An upload that must be whole before the handler sees it must be held in memory.",
+    why: "If the handler got an upload only when it is complete, the upload would have to be held in memory.",
     async check(stage) {
       const gate = stage.gate();
       const upload = async function* (): AsyncGenerator<Uint8Array> {
@@ -184,7 +188,7 @@ export const requestBodies: Cases = {
       );
     },
   },
-  "a handler that does not read the body is answered for all the same": {
+  "a handler that does not read the body is protected too": {
     why: "Many handlers need only the path.",
     async check(stage) {
       const app = await stage.app(countingRuns, { readsItself: true });

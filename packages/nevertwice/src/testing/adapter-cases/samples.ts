@@ -1,6 +1,6 @@
-/** Answers of every kind that an application gives, each asked for twice: as it leaves, and as it comes back. */
+/** Sample answers of every kind. Each is used twice: for the first answer and for its replay. */
 import { gzipSync } from "node:zlib";
-import type { HeaderLine } from "../../http/exchange.ts";
+import type { HeaderLine } from "../../http/http-message.ts";
 import type { HttpOptions } from "../../http/options.ts";
 import type { Need, ScriptedAnswer } from "./harness.ts";
 import { answer, bytes, json, noise, stream, text, type, utf8, written } from "./script.ts";
@@ -9,17 +9,17 @@ export interface Sample {
   readonly needs?: readonly Need[];
   readonly options?: Omit<HttpOptions<unknown>, "scope">;
   readonly method?: string;
-  /** Made anew for every run, since a stream is read once. */
+  /** Creates a new answer for every run, since a stream can be read only once. */
   answer(): ScriptedAnswer;
 }
 
-/** The cap of the cases that ask about it: small, so that they are quick. */
+/** A small `maxOutcomeBytes`, so that the cases about it are fast. */
 export const CAP_BYTES = 65_536;
 
 const EVERY_BYTE = Uint8Array.from({ length: 256 }, (_, i) => i);
 const PIECES = ["one, ", "two, ", "", "three"].map(utf8);
 
-/** Latin-1, UTF-8 handed over as one character a byte, and a name that is kept in no replay. */
+/** Values in latin1, values that hold UTF-8 as one character for each byte, and a header that is not replayed. */
 const BEYOND_ASCII: readonly HeaderLine[] = [
   ["Content-Disposition", 'attachment; filename="na\u00efve.txt"'],
   ["Content-Description", "caf\u00e9"],
@@ -28,7 +28,7 @@ const BEYOND_ASCII: readonly HeaderLine[] = [
   ["X-Owner", "Zo\u00eb"],
 ];
 
-/** By a noun that fits "… leaves as …" and "… comes back …". */
+/** The names fit into "… is sent as …" and "… is replayed unchanged". */
 export const SAMPLES: Readonly<Record<string, Sample>> = {
   "a JSON answer with a Location, an ETag and two Link lines": {
     answer: () =>
@@ -69,7 +69,7 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
         ["Content-Encoding", "gzip"],
       ]),
   },
-  "an answer with a reason phrase of its own": {
+  "an answer with its own reason phrase": {
     needs: ["reason"],
     answer: () => ({ ...answer(200, json({ ok: true })), reason: "Very Well" }),
   },

@@ -1,12 +1,12 @@
-/** The words that scripted handlers are written in. */
-import type { HeaderLine } from "../../http/exchange.ts";
+/** Functions to write scripted handlers with. */
+import type { HeaderLine } from "../../http/http-message.ts";
 import type { HandledRequest, ScriptedAnswer, ScriptedBody } from "./harness.ts";
 
-/** What the handler does when it is run. */
-export type Script = (run: ScriptedRun) => ScriptedAnswer | Promise<ScriptedAnswer>;
+/** One run of the handler: returns its answer. */
+export type HandlerScript = (run: ScriptedRun) => ScriptedAnswer | Promise<ScriptedAnswer>;
 
 export interface ScriptedRun {
-  /** Which run of the application it is, from 1. */
+  /** The number of this run of the handler, from 1. */
   readonly number: number;
   readonly request: HandledRequest;
 }
@@ -19,8 +19,8 @@ export function answer(
   return { status, headers, body };
 }
 
-/** Answers "run 1", "run 2" and so on. */
-export const countingRuns: Script = ({ number }) => answer(201, json({ run: number }));
+/** Answers `{ run: 1 }`, `{ run: 2 }` and so on. */
+export const countingRuns: HandlerScript = ({ number }) => answer(201, json({ run: number }));
 
 export function json(value: unknown): ScriptedBody {
   return { kind: "json", value };
@@ -59,7 +59,7 @@ export function type(name: string): HeaderLine {
   return ["content-type", name];
 }
 
-/** Bytes that never end up in the same order twice, and are the same in every run. */
+/** Pseudo-random bytes, the same in every run. */
 export function noise(length: number): Uint8Array {
   const content = new Uint8Array(length);
   let state = 1;
@@ -70,7 +70,7 @@ export function noise(length: number): Uint8Array {
   return content;
 }
 
-/** A source that says how far it was read. */
+/** A source that counts the bytes that were read from it. */
 export interface Producer {
   readonly chunks: AsyncIterable<Uint8Array>;
   produced(): number;

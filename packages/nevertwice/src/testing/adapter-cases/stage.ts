@@ -1,104 +1,107 @@
-/** One run of one case: the applications it serves, the requests it sends them, and gates that hold things up. */
+/** One run of one case: its applications, the requests to them, and gates that make handlers and stores wait. */
 import type { Server } from "node:http";
 import type { GuardEvent } from "../../core/observer.ts";
 import type { Store } from "../../core/store.ts";
 import { createGuard } from "../../functions/guard.ts";
-import type { HeaderLine } from "../../http/exchange.ts";
+import type { HeaderLine } from "../../http/http-message.ts";
 import type { HttpOptions } from "../../http/options.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import { expect } from "../cases/expect.ts";
 import { sleep } from "../cases/trial.ts";
 import { type FaultyStore, faultyStore } from "../faulty-store.ts";
-import { type Answer, codeOf, joined } from "./answers.ts";
 import type { AdapterHarness, HandledRequest, Need, ScriptedApp, SentRequest } from "./harness.ts";
-import { type Script, utf8 } from "./script.ts";
+import { type CollectedResponse, joined, problemCode } from "./response-checks.ts";
+import { type HandlerScript, utf8 } from "./script.ts";
 import { type Wire, wireTo } from "./wire.ts";
 
-export interface Stage {
+export interface CaseStage {
   /** An application behind the layer. */
-  app(script: Script, given?: Given): Promise<App>;
+  app(script: HandlerScript, given?: AppSetup): Promise<CaseApp>;
   /** The same without the layer. */
-  bare(script: Script, given?: Given): Promise<App>;
-  /** Opened at the latest when the case is over, so that nothing is left waiting. */
-  gate(): Gate;
-  /** Resolves when it holds; fails when the case is over. */
+  bare(script: HandlerScript, given?: AppSetup): Promise<CaseApp>;
+  /** The end of the case opens every gate, so that nothing waits for ever. */
+  gate(): CaseGate;
+  /** Resolves when the condition holds. Rejects when the case has ended. */
   until(holds: () => boolean): Promise<void>;
 }
 
-export interface Given {
+export interface AppSetup {
   readonly options?: Omit<HttpOptions<unknown>, "scope">;
   readonly parser?: ScriptedApp<unknown>["parser"];
-  /** Puts something between the layer and the records. */
+  /** Wraps the store that the layer uses. */
   readonly store?: (store: Store) => Store;
-  /** The script reads the body itself, as it comes. */
+  /** The script reads the body itself. */
   readonly readsItself?: boolean;
 }
 
-export interface Gate {
+export interface CaseGate {
   open(): void;
   readonly opened: Promise<void>;
 }
 
-/** What a request says other than the usual one does: POST /orders, a JSON body, and one key for all of them. */
-export interface Asked {
-  /** Several are sent as several lines; none with []. */
+/** Differences from the default request: POST /orders with a JSON body and always the same key. */
+export interface RequestOverrides {
+  /** Several keys are sent as several header lines, `[]` as none. */
   readonly key?: string | readonly string[];
   readonly method?: string;
   readonly target?: string;
   readonly headers?: readonly HeaderLine[];
   readonly body?: Uint8Array | string | AsyncIterable<Uint8Array> | null;
-  /** The type of the body; null to send none. */
+  /** The Content-Type; null to send none. */
   readonly type?: string | null;
-  /** On the one connection that is kept open. */
+  /** Sends the request on the connection that is kept open. */
   readonly keeps?: boolean;
 }
 
-export interface App {
+export interface CaseApp {
   /** Sends a request and reads the whole answer. */
-  ask(asked?: Asked): Promise<Answer>;
-  /** The same, again and again while the answer is that another request is outstanding. */
-  settle(asked?: Asked): Promise<Answer>;
-  /** Sends a request whose answer is looked at as it comes. */
-  visit(asked?: Asked): Visit;
+  ask(asked?: RequestOverrides): Promise<CollectedResponse>;
+  /** The same, repeated while the answer is the problem `pending`. */
+  settle(asked?: RequestOverrides): Promise<CollectedResponse>;
+  /** Sends a request whose answer can be read step by step. */
+  visit(asked?: RequestOverrides): Visit;
   runs(): number;
-  /** What the handler saw of each request's body. */
+  /** The body of each request, as the handler saw it. */
   readonly seen: readonly unknown[];
   readonly store: FaultyStore;
   readonly events: readonly GuardEvent[];
-  /** Where it is one of node's own for HTTP/1.1. */
+  /** Undefined unless it is a Node server for HTTP/1.1. */
   readonly server: Server | undefined;
 }
 
 export interface Visit {
-  readonly head: Promise<Omit<Answer, "body" | "trailers">>;
+  readonly head: Promise<Omit<CollectedResponse, "body" | "trailers">>;
   /** The next bytes; undefined at the end. */
   next(): Promise<Uint8Array | undefined>;
-  /** All that has not been read yet. */
-  rest(): Promise<Answer>;
-  /** Goes away, and waits until the server has seen it. */
+  /** The rest of the answer. */
+  rest(): Promise<CollectedResponse>;
+  /** Disconnects, and waits until the server has noticed it. */
   leave(): Promise<void>;
 }
 
-export interface Case {
-  /** What goes wrong for people where it does not hold. */
+export interface ExchangeCase {
+  /** Why the case matters to users. */
   readonly why: string;
   readonly needs?: readonly Need[];
-  check(stage: Stage): Promise<void>;
+  check(stage: CaseStage): Promise<void>;
 }
 
-/** The cases of one subject. A name is a sentence about behaviour. */
-export type Cases = Readonly<Record<string, Case>>;
+/** The cases of one subject by name. A name is a sentence about behaviour. */
+export type ExchangeCases = Readonly<Record<string, ExchangeCase>>;
 
 export const KEY = "4f7a0c7e-6e4b-4d7e-9f0a-1f0f5d2a9c11";
 export const TENANT = "x-tenant";
 const POLL_MS = 10;
 
-export function startStage<Native>(harness: AdapterHarness<Native>): { stage: Stage; end(): Promise<void> } {
+export function startStage<Native>(harness: AdapterHarness<Native>): {
+  stage: CaseStage;
+  end(): Promise<void>;
+} {
   const endings: (() => unknown)[] = [];
-  const gates: Gate[] = [];
+  const gates: CaseGate[] = [];
   let isOver = false;
 
-  async function start(script: Script, given: Given, isBare: boolean): Promise<App> {
+  async function start(script: HandlerScript, given: AppSetup, isBare: boolean): Promise<CaseApp> {
     const events: GuardEvent[] = [];
     const records = memoryStore();
     const store = faultyStore(given.store?.(records) ?? records);
@@ -122,7 +125,7 @@ export function startStage<Native>(harness: AdapterHarness<Native>): { stage: St
       async handle(request) {
         runs++;
         const number = runs;
-        if (!given.readsItself) seen.push(await sightOf(request));
+        if (!given.readsItself) seen.push(await readSeenBody(request));
         return script({ number, request });
       },
     });
@@ -146,7 +149,7 @@ export function startStage<Native>(harness: AdapterHarness<Native>): { stage: St
       },
       async until(holds) {
         while (!holds()) {
-          if (isOver) throw new Error("what was waited for did not come about");
+          if (isOver) throw new Error("the case ended before the condition held");
           await sleep(POLL_MS);
         }
       },
@@ -159,7 +162,7 @@ export function startStage<Native>(harness: AdapterHarness<Native>): { stage: St
   };
 }
 
-function createGate(): Gate {
+function createGate(): CaseGate {
   let open = (): void => undefined;
   const opened = new Promise<void>((resolve) => {
     open = resolve;
@@ -167,8 +170,8 @@ function createGate(): Gate {
   return { open: () => open(), opened };
 }
 
-/** What a handler saw of a body, to be compared. */
-async function sightOf(request: HandledRequest): Promise<unknown> {
+/** A body as the handler saw it, in a form that can be compared. */
+async function readSeenBody(request: HandledRequest): Promise<unknown> {
   if (request.stream === undefined) return request.parsed;
   return Buffer.from(joined(await collected(request.stream()))).toString("base64");
 }
@@ -179,28 +182,28 @@ async function collected(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array[
   return all;
 }
 
-function calls(wire: Wire): Pick<App, "ask" | "settle" | "visit"> {
-  const ask = (asked?: Asked): Promise<Answer> => visit(wire, asked).rest();
+function calls(wire: Wire): Pick<CaseApp, "ask" | "settle" | "visit"> {
+  const ask = (asked?: RequestOverrides): Promise<CollectedResponse> => visit(wire, asked).rest();
   return {
     ask,
     visit: (asked) => visit(wire, asked),
     async settle(asked) {
       for (;;) {
         const found = await ask(asked);
-        if (codeOf(found) !== "pending") return found;
+        if (problemCode(found) !== "pending") return found;
         await sleep(POLL_MS);
       }
     },
   };
 }
 
-function visit(wire: Wire, asked: Asked = {}): Visit {
+function visit(wire: Wire, asked: RequestOverrides = {}): Visit {
   const client = new AbortController();
-  const request = requestOf(asked, client.signal);
+  const request = toSentRequest(asked, client.signal);
   const receiving = wire.send(request, asked.keeps);
   const chunks = receiving.then(({ body }) => body[Symbol.asyncIterator]());
   const head = receiving.then(({ status, reason, headers }) => ({ status, reason, headers }));
-  // Whoever does not look at an answer is not told that it failed.
+  // A case that does not read an answer must not get an unhandled rejection.
   for (const promise of [chunks, head]) promise.catch(() => {});
   const next = async (): Promise<Uint8Array | undefined> => {
     const { done, value } = await (await chunks).next();
@@ -221,7 +224,7 @@ function visit(wire: Wire, asked: Asked = {}): Visit {
   };
 }
 
-function requestOf(asked: Asked, signal: AbortSignal): SentRequest {
+function toSentRequest(asked: RequestOverrides, signal: AbortSignal): SentRequest {
   const { method = "POST", target = "/orders", headers = [], key = KEY } = asked;
   const usual = method === "GET" || method === "HEAD" || method === "OPTIONS" ? null : '{"amount":7}';
   const content = asked.body === undefined ? usual : asked.body;
@@ -233,10 +236,10 @@ function requestOf(asked: Asked, signal: AbortSignal): SentRequest {
   return { method, target, headers: [...lines, ...headers], body, signal };
 }
 
-/** How long something that must not happen is given to happen. */
+/** How long to wait for something that must not happen. */
 const STRAGGLER_MS = 40;
 
-/** Fails if the promise is settled: what it stands for must not have happened yet. */
+/** Fails if the promise has settled. */
 export async function expectNotYet(what: string, promise: Promise<unknown>): Promise<void> {
   const isSettled = promise.then(
     () => true,

@@ -1,18 +1,18 @@
-/** Stores that fail: before the work nothing is done, after it nobody is kept waiting, and nothing is done twice. */
+/** Stores that fail: before the work, nothing is done; after it, the answer is not delayed, and nothing is done twice. */
 import { expect } from "../cases/expect.ts";
-import type { Fault } from "../faulty-store.ts";
-import { expectProblem, expectReplay, expectRetryAfter, textOf, valuesOf } from "./answers.ts";
+import type { StoreFault } from "../faulty-store.ts";
 import type { Need, ScriptedBody } from "./harness.ts";
-import { overtaking } from "./interposed.ts";
-import { answer, countingRuns, json, type Script, stream, type, utf8 } from "./script.ts";
-import type { Case, Cases, Given, Stage } from "./stage.ts";
+import { overtaking } from "./interposed-stores.ts";
+import { expectProblem, expectReplay, expectRetryAfter, expectUnmarked, toText } from "./response-checks.ts";
+import { answer, countingRuns, type HandlerScript, json, stream, type, utf8 } from "./script.ts";
+import type { AppSetup, CaseStage, ExchangeCase, ExchangeCases } from "./stage.ts";
 
-/** Faults are met at once, so that the cases are quick. */
-const HASTY: Given = { options: { storeTimeoutMs: 60, completeWaitMs: 60 } };
+/** Short timeouts, so that the cases are fast. */
+const HASTY: AppSetup = { options: { storeTimeoutMs: 60, completeWaitMs: 60 } };
 
-function downBefore(fault: Fault): Case {
+function downBefore(fault: StoreFault): ExchangeCase {
   return {
-    why: "Work that is begun while nobody can say whether it was done before may be done twice.",
+    why: "Work that starts while its state is unknown may be done twice.",
     async check(stage) {
       const app = await stage.app(countingRuns, HASTY);
       app.store.setRates({ [fault]: 1 });
@@ -29,27 +29,31 @@ function downBefore(fault: Fault): Case {
   };
 }
 
-function downAfter(fault: Fault): Case {
+function downAfter(fault: StoreFault): ExchangeCase {
   return {
-    why: "The work is done: its client is owed the answer, and whoever asks again must not start it once more.",
+    why: "The work is done: the client must get the answer, and a retry must not start the work again.",
     async check(stage) {
       const app = await stage.app(countingRuns, HASTY);
       app.store.plan("complete", fault);
       const first = await app.ask();
-      expect("the answer", textOf(first.body), '{"run":1}');
-      expect("Idempotent-Replayed of the first answer", valuesOf(first, "idempotent-replayed"), []);
+      expect("the answer", toText(first.body), '{"run":1}');
+      expectUnmarked(first, "the first answer");
       const isTold = app.events.some((each) => each.kind === "unavailable" && each.during === "complete");
-      expect("whether the observer was told", isTold, true);
+      expect("whether the observer was notified", isTold, true);
       expectReplay(await app.settle(), first);
       expect("how often the handler ran", app.runs(), 1);
     },
   };
 }
 
-/** The first request loses its key to the second, which is still running, or done, when the first one ends. */
-async function overtaken(stage: Stage, body: (run: number) => ScriptedBody, isDone: boolean): Promise<void> {
+/** The first request loses its key to the second one, which is running or completed when the first one ends. */
+async function overtaken(
+  stage: CaseStage,
+  body: (run: number) => ScriptedBody,
+  isDone: boolean,
+): Promise<void> {
   const gates = [stage.gate(), stage.gate()] as const;
-  const script: Script = async ({ number }) => {
+  const script: HandlerScript = async ({ number }) => {
     await gates[number - 1]?.opened;
     return answer(200, body(number), [type("text/plain"), ["Set-Cookie", `run=${number}`]]);
   };
@@ -69,7 +73,7 @@ async function overtaken(stage: Stage, body: (run: number) => ScriptedBody, isDo
     gates[0].open();
     expectProblem(await first.rest(), 500, "lease-lost");
     gates[1].open();
-    expect("the answer of the second", textOf((await second.rest()).body), "run 2");
+    expect("the answer of the second", toText((await second.rest()).body), "run 2");
   }
   expectReplay(await app.ask(), { ...(await second.head), body: utf8("run 2"), trailers: [] });
   expect("how often the handler ran", app.runs(), 2);
@@ -80,48 +84,49 @@ const BODIES: Readonly<Record<string, { needs: readonly Need[]; body(run: number
   "an answer from a stream": { needs: ["stream"], body: (run) => stream([utf8("run "), utf8(String(run))]) },
 };
 
-export const storeFaults: Cases = {
-  "a store that refuses before the work means 503, and nothing is done": downBefore("refuse"),
+export const storeFaults: ExchangeCases = {
+  "a store that fails before the work means 503, and nothing is done": downBefore("refuse"),
   "a store that hangs before the work means 503, and nothing is done": downBefore("hang"),
-  "a store that refuses after the work delays nobody, and nothing is done again": downAfter("refuse"),
-  "a store that hangs after the work delays nobody for long, and nothing is done again": downAfter("hang"),
-  "a store whose reply is lost after the work has the answer all the same": downAfter("lose-reply"),
+  "a store that fails after the work does not delay the answer, and nothing runs again": downAfter("refuse"),
+  "a store that hangs after the work delays the answer only briefly, and nothing runs again":
+    downAfter("hang"),
+  "a store whose reply is lost after the work has kept the answer": downAfter("lose-reply"),
   ...Object.fromEntries(
-    Object.entries(BODIES).flatMap(([name, { needs, body }]): [string, Case][] => [
+    Object.entries(BODIES).flatMap(([name, { needs, body }]): [string, ExchangeCase][] => [
       [
-        `${name} that was overtaken by a running attempt is not given, and its cookies neither`,
+        `${name} that was overtaken by a running attempt is not sent, nor are its cookies`,
         {
           needs,
-          why: "Two different answers to one request, and nobody knows which one counts.",
+          why: "One request must not get two different answers.",
           check: (stage) => overtaken(stage, body, false),
         },
       ],
       [
-        `${name} that was overtaken by an attempt that is done gives way to that one's answer`,
+        `${name} that was overtaken by a completed attempt is replaced by that attempt's answer`,
         {
           needs,
-          why: "Two different answers to one request, and nobody knows which one counts.",
+          why: "One request must not get two different answers.",
           check: (stage) => overtaken(stage, body, true),
         },
       ],
     ]),
   ),
-  "a streamed answer whose completion is not answered flows all the same": {
+  "a streamed answer is sent although the store does not confirm its completion": {
     needs: ["stream"],
-    why: "A store that hangs must not keep a stream from its client.",
+    why: "A hanging store must not withhold a stream from its client.",
     async check(stage) {
       const script = () => answer(200, stream([utf8("data: 1\n\n")]), [type("text/event-stream")]);
       const app = await stage.app(script, HASTY);
       app.store.plan("complete", "hang");
-      expect("what arrived", textOf((await app.ask()).body), "data: 1\n\n");
+      expect("what arrived", toText((await app.ask()).body), "data: 1\n\n");
       await app.settle();
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "a failure whose release is not answered is answered for all the same": {
-    why: "A store that hangs must not keep the failure from its client.",
+  "a failure is sent although the store does not confirm the release": {
+    why: "A hanging store must not withhold the failure from its client.",
     async check(stage) {
-      const script: Script = ({ number }) =>
+      const script: HandlerScript = ({ number }) =>
         number === 1 ? answer(500, json({ failed: true })) : answer(201, json({ run: number }));
       const app = await stage.app(script, HASTY);
       app.store.plan("abandon", "hang");
@@ -129,8 +134,8 @@ export const storeFaults: Cases = {
       expect("the status of the retry", (await app.settle()).status, 201);
     },
   },
-  "an application that would rather go on without a store does": {
-    why: "Some would rather risk a duplicate than refuse an order.",
+  'with onUnavailable "proceed" the handler runs without a store': {
+    why: "Some applications prefer the risk of a duplicate to a refused order.",
     async check(stage) {
       const app = await stage.app(countingRuns, {
         options: { ...HASTY.options, onUnavailable: "proceed" },

@@ -1,20 +1,20 @@
-/** Answers that are streamed, or too long to keep: they flow as ever, and a retry is told that they were given. */
+/** Answers that are streamed or too long to keep: they are sent as usual, and a retry gets their status and headers. */
 import { createHash } from "node:crypto";
 import { expect } from "../cases/expect.ts";
 import { sleep } from "../cases/trial.ts";
-import { expectMarker, expectReplay, expectSame, textOf, valuesOf } from "./answers.ts";
 import type { Need, ScriptedBody } from "./harness.ts";
-import { completingAt } from "./interposed.ts";
+import { completingAt } from "./interposed-stores.ts";
+import { expectMarker, expectReplay, expectSame, headerValues, toText } from "./response-checks.ts";
 import { CAP_BYTES } from "./samples.ts";
 import { answer, bytes, noise, producer, stream, text, type, utf8, written } from "./script.ts";
-import { type Case, type Cases, expectNotYet, type Gate } from "./stage.ts";
+import { type CaseGate, type ExchangeCase, type ExchangeCases, expectNotYet } from "./stage.ts";
 
 const CAPPED = { options: { maxOutcomeBytes: CAP_BYTES } };
 const OVER_CAP = noise(CAP_BYTES * 3 + 1);
 const why =
-  "What is too long to keep was done all the same: the first client needs it, and nobody may do it again.";
+  "Work whose answer is too long to keep is done all the same: the first client needs the answer, and the work must not run again.";
 
-/** The ways in which a long body is sent. */
+/** The ways to send a long body. */
 const MANNERS: Readonly<Record<string, { needs: readonly Need[]; body(): ScriptedBody }>> = {
   "sent whole": { needs: [], body: () => bytes(OVER_CAP) },
   "written in pieces": { needs: ["written"], body: () => written(pieces(OVER_CAP)) },
@@ -27,30 +27,30 @@ function pieces(content: Uint8Array): Uint8Array[] {
 
 const EVENTS = [type("text/event-stream"), ["Cache-Control", "no-cache"]] as const;
 
-/** An event at once, and another when the gate opens. */
-async function* events(gate: Gate): AsyncGenerator<Uint8Array> {
+/** One event at once, and another when the gate opens. */
+async function* events(gate: CaseGate): AsyncGenerator<Uint8Array> {
   yield utf8("data: 1\n\n");
   await gate.opened;
   yield utf8("data: 2\n\n");
 }
 
-/** First comes what was sent first, while the handler still runs; and a retry does not wait for the rest. */
-function arrivesAtOnce(needs: readonly Need[], body: (gate: Gate) => ScriptedBody): Case {
+/** The first event arrives while the handler still runs, and a retry does not wait for the rest. */
+function arrivesAtOnce(needs: readonly Need[], body: (gate: CaseGate) => ScriptedBody): ExchangeCase {
   return {
     needs: ["arrival", ...needs],
-    why: "A stream that is held back until it ends is no stream, and one that runs for a retry again runs twice.",
+    why: "A stream must not be held back until its end, and a retry must not run it again.",
     async check(stage) {
       const gate = stage.gate();
       const app = await stage.app(() => answer(200, body(gate), EVENTS));
       const visit = app.visit();
       expect(
         "the first event, while the handler still runs",
-        textOf((await visit.next()) as Uint8Array),
+        toText((await visit.next()) as Uint8Array),
         "data: 1\n\n",
       );
       expectMarker(await app.ask(), await visit.head);
       gate.open();
-      expect("the rest", textOf((await visit.rest()).body), "data: 2\n\n");
+      expect("the rest", toText((await visit.rest()).body), "data: 2\n\n");
       expectMarker(await app.ask(), await visit.head);
       expect("how often the handler ran", app.runs(), 1);
     },
@@ -60,10 +60,10 @@ function arrivesAtOnce(needs: readonly Need[], body: (gate: Gate) => ScriptedBod
 const STREAM_BYTES = 50 * 1_048_576;
 const HELD_BYTES = 8 * 1_048_576;
 
-export const streams: Cases = {
+export const streams: ExchangeCases = {
   ...Object.fromEntries(
-    Object.entries(MANNERS).map(([manner, { needs, body }]): [string, Case] => [
-      `an answer above the cap, ${manner}, arrives whole and comes back as its head alone`,
+    Object.entries(MANNERS).map(([manner, { needs, body }]): [string, ExchangeCase] => [
+      `an answer above the cap, ${manner}, arrives whole and is replayed without its body`,
       {
         needs,
         why,
@@ -82,14 +82,14 @@ export const streams: Cases = {
           expectSame(first, bare);
           const again = await app.ask();
           expectMarker(again, first);
-          expect("Link of the replay", valuesOf(again, "link"), valuesOf(first, "link"));
-          expect("Content-Language of the replay", valuesOf(again, "content-language"), ["de"]);
+          expect("Link of the replay", headerValues(again, "link"), headerValues(first, "link"));
+          expect("Content-Language of the replay", headerValues(again, "content-language"), ["de"]);
           expect("how often the handler ran", app.runs(), 1);
         },
       },
     ]),
   ),
-  "an answer of exactly the cap arrives whole and comes back as its head alone": {
+  "an answer of exactly the cap arrives whole and is replayed without its body": {
     why,
     async check(stage) {
       const script = () => answer(200, text("a".repeat(CAP_BYTES)), [type("text/plain; charset=utf-8")]);
@@ -101,18 +101,20 @@ export const streams: Cases = {
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "the head of a compressed answer above the cap says nothing of a body that is not there": {
-    why: "A client that is told of gzip and given nothing fails to unpack it.",
+  "a replay without its body has no Content-Encoding": {
+    why: "A client cannot unpack an empty body that is labelled as gzip.",
     async check(stage) {
       const headers = [type("application/octet-stream"), ["Content-Encoding", "gzip"]] as const;
       const app = await stage.app(() => answer(200, bytes(OVER_CAP), headers), CAPPED);
-      expect("Content-Encoding of the first answer", valuesOf(await app.ask(), "content-encoding"), ["gzip"]);
+      expect("Content-Encoding of the first answer", headerValues(await app.ask(), "content-encoding"), [
+        "gzip",
+      ]);
       const again = await app.ask();
       expectMarker(again, answer(200, undefined, headers));
-      expect("Content-Encoding of the replay", valuesOf(again, "content-encoding"), []);
+      expect("Content-Encoding of the replay", headerValues(again, "content-encoding"), []);
     },
   },
-  "a reader that stalls stops the producer of a long stream": {
+  "a client that stops reading stops the producer of a long stream": {
     needs: ["stream", "arrival"],
     why: "A server that reads fifty megabytes ahead of every slow client runs out of memory.",
     async check(stage) {
@@ -122,7 +124,7 @@ export const streams: Cases = {
       );
       const visit = app.visit();
       const digest = createHash("sha256").update((await visit.next()) as Uint8Array);
-      await standsStill(source.produced);
+      await untilStable(source.produced);
       expect("whether the producer stopped in the first half", source.produced() < STREAM_BYTES / 2, true);
       for (let chunk = await visit.next(); chunk !== undefined; chunk = await visit.next())
         digest.update(chunk);
@@ -131,9 +133,9 @@ export const streams: Cases = {
       expect("the digest of what arrived", digest.digest("hex"), sent.digest("hex"));
     },
   },
-  "while an answer is held back its producer is not read on": {
+  "while an answer is held back, its producer is paused": {
     needs: ["stream", "arrival"],
-    why: "A store that is slow must not fill the memory with what waits for it.",
+    why: "A slow store must not fill the memory with answers that wait for it.",
     async check(stage) {
       const gate = stage.gate();
       const { given, asked } = completingAt(gate);
@@ -160,15 +162,15 @@ export const streams: Cases = {
       expect("how many bytes arrived", length, HELD_BYTES);
     },
   },
-  "an event stream that is written arrives as it is written": arrivesAtOnce(["written"], (gate) =>
+  "a written event stream arrives while it is written": arrivesAtOnce(["written"], (gate) =>
     written(events(gate)),
   ),
-  "an event stream of the framework's own arrives as it is made": arrivesAtOnce(["stream"], (gate) =>
+  "an event stream of the framework arrives while it is produced": arrivesAtOnce(["stream"], (gate) =>
     stream(events(gate)),
   ),
   "a head that the handler flushes arrives before its body": {
     needs: ["arrival", "written", "flush"],
-    why: "A handler that flushes its head means its client to have it now.",
+    why: "A handler flushes its head so that the client gets it at once.",
     async check(stage) {
       const gate = stage.gate();
       const late = async function* (): AsyncGenerator<Uint8Array> {
@@ -182,13 +184,13 @@ export const streams: Cases = {
       expect("the status, while the handler still runs", head.status, 202);
       expectMarker(await app.ask(), head);
       gate.open();
-      expect("the rest", textOf((await visit.rest()).body), "late");
+      expect("the rest", toText((await visit.rest()).body), "late");
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "a stream that breaks while it is held back leaves no key stuck": {
+  "a stream that fails while it is held back does not block its key": {
     needs: ["stream"],
-    why: "A key that nobody settles answers 409 to every retry until it is forgotten.",
+    why: "Until the lease of an unsettled key ends, every retry gets 409.",
     async check(stage) {
       const breaking = async function* (): AsyncGenerator<Uint8Array> {
         yield utf8("half of ");
@@ -199,13 +201,13 @@ export const streams: Cases = {
       );
       await Promise.allSettled([app.ask()]);
       const again = await app.settle();
-      const isHalf = again.status === 200 && textOf(again.body) === "half of ";
+      const isHalf = again.status === 200 && toText(again.body) === "half of ";
       expect("whether half a body is replayed as if it were whole", isHalf, false);
     },
   },
-  "a stream that breaks above the cap is cut off, and not carried out again": {
+  "a stream that fails above the cap is aborted, and the handler does not run again": {
     needs: ["stream", "arrival"],
-    why: "The client has had a part of it: what the handler did, it did.",
+    why: "The client has received a part of the answer, so the work counts as done.",
     async check(stage) {
       const gate = stage.gate();
       const breaking = async function* (): AsyncGenerator<Uint8Array> {
@@ -224,25 +226,25 @@ export const streams: Cases = {
       expect("how often the handler ran", app.runs(), 1);
     },
   },
-  "a streamed answer to a request without a key flows untouched": {
+  "a streamed answer to a request without a key is not changed": {
     needs: ["stream", "arrival"],
-    why: "Whoever sends no key must not notice the layer.",
+    why: "A client that sends no key must not notice the layer.",
     async check(stage) {
       const gate = stage.gate();
       const app = await stage.app(() => answer(200, stream(events(gate)), [type("text/plain")]));
       const visit = app.visit({ key: [] });
       expect(
         "the first bytes, while the handler still runs",
-        textOf((await visit.next()) as Uint8Array),
+        toText((await visit.next()) as Uint8Array),
         "data: 1\n\n",
       );
       gate.open();
-      expect("the rest", textOf((await visit.rest()).body), "data: 2\n\n");
+      expect("the rest", toText((await visit.rest()).body), "data: 2\n\n");
     },
   },
-  "a stream that is held whole is replayed whole": {
+  "a short stream is held back and replayed whole": {
     needs: ["stream", "arrival"],
-    why: "A short stream is an answer like any other.",
+    why: "A short stream is handled like any other answer.",
     async check(stage) {
       const gate = stage.gate();
       const app = await stage.app(() => answer(200, stream(events(gate)), [type("text/plain")]));
@@ -258,8 +260,8 @@ export const streams: Cases = {
 
 const STILL_MS = 60;
 
-/** Waits until the number has not grown for a while. */
-async function standsStill(count: () => number): Promise<void> {
+/** Waits until the number has not changed for `STILL_MS`. */
+async function untilStable(count: () => number): Promise<void> {
   for (let before = -1; before !== count(); ) {
     before = count();
     await sleep(STILL_MS);

@@ -1,22 +1,22 @@
-/** The client of the cases: raw enough to show every header line, and able to go away at any moment. */
+/** The client of the cases. It shows every header line as received, and can disconnect at any moment. */
 import http, { type IncomingMessage, type Server } from "node:http";
 import http2, { type Http2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
-import type { HeaderLine } from "../../http/exchange.ts";
+import type { HeaderLine } from "../../http/http-message.ts";
 import { sleep } from "../cases/trial.ts";
 import type { ReceivedResponse, SentRequest, Served } from "./harness.ts";
 
 export interface Wire {
-  /** `keeps`: on the one connection that is kept open for such requests. */
+  /** With `keeps`, the request uses the one connection that is kept open. */
   send(request: SentRequest, keeps?: boolean): Promise<ReceivedResponse>;
-  /** Resolves once the server has seen that the client of this request went away, or had the time to. */
+  /** Resolves when the server has noticed that the client of this request disconnected, or after a time limit. */
   noticed(request: SentRequest): Promise<void>;
   close(): void;
 }
 
-/** Names the exchange to whoever watches the server's side of it. */
+/** Identifies the exchange on the server's side. */
 const EXCHANGE = "x-exchange";
-/** A server that does not read cannot see that nobody writes. */
+/** A server that does not read from the connection cannot notice the disconnect. */
 const NOTICE_WITHIN_MS = 500;
 /** How far a server of HTTP/2 may send ahead of a client that does not read. */
 const WINDOW_BYTES = 1_048_576;
@@ -73,7 +73,7 @@ function httpClient(server: Server, port: number, watch: Watch): Client {
       open.add(sent);
       for (const [name, values] of grouped(headers)) sent.setHeader(name, values);
       return new Promise((resolve, reject) => {
-        const leave = () => sent.destroy(new Error("the client went away"));
+        const leave = () => sent.destroy(new Error("the client disconnected"));
         signal.addEventListener("abort", leave, { once: true });
         sent.on("close", () => {
           open.delete(sent);
@@ -82,7 +82,7 @@ function httpClient(server: Server, port: number, watch: Watch): Client {
         });
         sent.on("error", reject);
         sent.on("response", (response) => resolve(received(response)));
-        // What fails while it is written is told by what comes back, or does not.
+        // An error of the upload shows in the response, or in the lack of one.
         upload(sent, body).catch(() => {});
       });
     },
@@ -97,15 +97,15 @@ function received(response: IncomingMessage): ReceivedResponse {
   return {
     status: response.statusCode as number,
     reason: response.statusMessage,
-    headers: linesOf(response.rawHeaders),
+    headers: toLines(response.rawHeaders),
     body: response,
-    trailers: () => linesOf(response.rawTrailers),
+    trailers: () => toLines(response.rawTrailers),
   };
 }
 
 interface Upload {
   readonly destroyed: boolean;
-  /** HTTP/2 sends the head by itself. */
+  /** Missing over HTTP/2, which sends the head separately. */
   flushHeaders?(): void;
   write(chunk: Uint8Array): boolean;
   once(event: "drain" | "close", listener: () => void): unknown;
@@ -117,7 +117,7 @@ async function upload(sent: Upload, body: SentRequest["body"]): Promise<void> {
     sent.end(body);
     return;
   }
-  // The head is not to wait for the first of a body that may be long in coming.
+  // Sends the head at once: the first chunk of the body may come much later.
   sent.flushHeaders?.();
   const closed = new Promise<void>((resolve) => void sent.once("close", resolve));
   for await (const chunk of body) {
@@ -132,7 +132,7 @@ function http2Client(server: Http2Server, port: number, watch: Watch): Client {
   const open = new Set<http2.ClientHttp2Session>();
   server.prependListener("request", (request) => watch(request, request.stream));
   return {
-    // A connection each: a reader that stalls would hold up whoever shares its window.
+    // One connection for each request: a client that stops reading would block requests that share its window.
     send({ method, target, headers, body, signal }) {
       const session = http2.connect(`http://${HOST}:${port}`, {
         settings: { initialWindowSize: WINDOW_BYTES },
@@ -146,14 +146,14 @@ function http2Client(server: Http2Server, port: number, watch: Watch): Client {
       );
       return new Promise((resolve, reject) => {
         const leave = () => {
-          // Closed before it was sent, a stream would be ended in good order: what was sent would seem whole.
+          // Closing a stream before its body was sent would end it normally, and the body would look complete.
           if (sent.writableEnded) sent.close(http2.constants.NGHTTP2_CANCEL);
           else session.destroy();
         };
         signal.addEventListener("abort", leave, { once: true });
         sent.on("close", () => {
           signal.removeEventListener("abort", leave);
-          // Whoever goes away leaves but a stream; the connection stays, as between a proxy and its server.
+          // A client that disconnects closes only its stream. The connection stays open, as between a proxy and its server.
           if (!signal.aborted) session.close();
           reject(new Error("the stream ended without an answer"));
         });
@@ -161,11 +161,11 @@ function http2Client(server: Http2Server, port: number, watch: Watch): Client {
         session.on("error", reject);
         let trailers: readonly HeaderLine[] = [];
         sent.on("trailers", (_values, _flags, raw?: string[]) => {
-          trailers = linesOf(raw ?? []);
+          trailers = toLines(raw ?? []);
         });
-        // The lines as they came are handed over too, though the types do not say so.
+        // Node passes the raw header lines as a third argument, which the types do not mention.
         const onResponse = ({ ":status": status }: { ":status"?: number }, _flags: number, raw: string[]) => {
-          const lines = linesOf(raw).filter(([name]) => !name.startsWith(":"));
+          const lines = toLines(raw).filter(([name]) => !name.startsWith(":"));
           resolve({ status: status as number, headers: lines, body: sent, trailers: () => trailers });
         };
         sent.on("response", onResponse as (headers: object, flags: number) => void);
@@ -178,8 +178,8 @@ function http2Client(server: Http2Server, port: number, watch: Watch): Client {
   };
 }
 
-/** Names and values in turn, as node gives them, as lines. */
-function linesOf(raw: readonly string[]): readonly HeaderLine[] {
+/** Converts Node's flat list of names and values to lines. */
+function toLines(raw: readonly string[]): readonly HeaderLine[] {
   const lines: HeaderLine[] = [];
   for (let i = 0; i < raw.length; i += 2) lines.push([raw[i] as string, raw[i + 1] as string]);
   return lines;

@@ -1,6 +1,6 @@
-/** A claim that is given up leaves the key as its attempt says: free, or with an outcome that nobody knows. */
+/** An abandoned claim leaves the key as its attempt says: free, or with an unknown outcome. */
 import { expect } from "./expect.ts";
-import type { Case, Cases, Trial } from "./trial.ts";
+import type { GuaranteeCase, GuaranteeCases, Trial } from "./trial.ts";
 import { type BegunAttempt, EVERY_AS, SHORT_MS } from "./work.ts";
 
 /** An attempt that took over a lapsed one. */
@@ -10,9 +10,9 @@ async function successor({ work, outlast }: Trial, hold = false): Promise<BegunA
   return work.begin({ takeover: fence });
 }
 
-export const abandonFrees: Cases = {
+export const abandonFrees: GuaranteeCases = {
   "a released key is new to the next claim, which counts on": {
-    why: "The next attempt may run at once, knows that it is not the first, and need not fear an unknown outcome.",
+    why: "The next attempt may run at once, knows that it is not the first, and that no earlier outcome is unknown.",
     async check({ work }) {
       const owner = await work.begin();
       expect("abandon as released", await owner.abandon("released"), true);
@@ -21,7 +21,7 @@ export const abandonFrees: Cases = {
     },
   },
   "a first attempt that never ran leaves its key released": {
-    why: "Nothing was begun, so there is nothing to be unsure of.",
+    why: "The work never started, so its outcome is not unknown.",
     async check({ work }) {
       const owner = await work.begin();
       expect("abandon as unrun", await owner.abandon("unrun"), true);
@@ -30,7 +30,7 @@ export const abandonFrees: Cases = {
     },
   },
   "an attempt that gives up as unknown lapses at once": {
-    why: "Nobody need wait for the lease to end when the owner itself says that it does not know.",
+    why: "The owner itself says that the outcome is unknown, so waiting for the lease to end would gain nothing.",
     async check({ work }) {
       const owner = await work.begin();
       expect("abandon as unknown", await owner.abandon("unknown"), true);
@@ -39,21 +39,21 @@ export const abandonFrees: Cases = {
     },
   },
   "a released key reads as released": {
-    why: "People who look at the record must see that nobody is at work.",
+    why: "An operator who reads the record must see that no attempt is running.",
     async check({ work }) {
       await (await work.begin()).abandon("released");
       expect("the record", await work.record(), { state: "released", number: 1, leaseLeftMs: 0 });
     },
   },
   "a key given up as unknown reads as lapsed": {
-    why: "People who look at the record must see that its outcome is unknown.",
+    why: "An operator who reads the record must see that its outcome is unknown.",
     async check({ work }) {
       await (await work.begin()).abandon("unknown");
       expect("the record", await work.record(), { state: "lapsed", number: 1, leaseLeftMs: 0 });
     },
   },
   "a held attempt that gives up as unknown waits for a decision": {
-    why: "That is what hold is for: an unknown outcome must not be repeated unasked.",
+    why: "That is what hold is for: work with an unknown outcome must not run again without a decision.",
     async check({ work }) {
       const owner = await work.begin({ hold: true });
       await owner.abandon("unknown");
@@ -62,14 +62,14 @@ export const abandonFrees: Cases = {
     },
   },
   "a held attempt that is released frees its key": {
-    why: "The attempt says that nothing happened: there is nothing to decide.",
+    why: "The attempt says that nothing happened, so there is nothing to decide.",
     async check({ work }) {
       await (await work.begin({ hold: true })).abandon("released");
       expect("another token's claim", await work.attempt().claim(), { status: "new" });
     },
   },
   "a successor that never ran leaves the key lapsed again": {
-    why: "The earlier outcome is as unknown as before; released, it would be forgotten that it ever was.",
+    why: "The earlier outcome is still unknown; a released record would no longer say so.",
     async check(trial) {
       expect("abandon as unrun", await (await successor(trial)).abandon("unrun"), true);
       const answer = await trial.work.attempt().claim();
@@ -86,14 +86,14 @@ export const abandonFrees: Cases = {
     },
   },
   "a successor that releases frees the key": {
-    why: "It has found out that nothing happened: this is how a lapsed key is decided.",
+    why: "It has found out that nothing happened. This is how a lapsed key is decided.",
     async check(trial) {
       await (await successor(trial, true)).abandon("released");
       expect("another token's claim", await trial.work.attempt().claim(), { status: "new", tookOver: false });
     },
   },
   ...Object.fromEntries(
-    EVERY_AS.map((as): [string, Case] => [
+    EVERY_AS.map((as): [string, GuaranteeCase] => [
       `a repeated abandon as ${as} is true and changes nothing`,
       {
         why: "An abandon whose reply was lost is repeated until it is answered.",
@@ -108,7 +108,7 @@ export const abandonFrees: Cases = {
     ]),
   ),
   "a released key stays released whatever its token abandons it as later": {
-    why: "Others may have been told that the key is free.",
+    why: "Another caller may have seen already that the key is free.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.abandon("released");

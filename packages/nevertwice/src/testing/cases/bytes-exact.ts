@@ -1,6 +1,6 @@
 /** An outcome comes back exactly as it was given, whatever its text is. It is well-formed and has no U+0000. */
 import { expect } from "./expect.ts";
-import type { Cases, Trial } from "./trial.ts";
+import type { GuaranteeCases, Trial } from "./trial.ts";
 
 const MEBIBYTE = 1_048_576;
 
@@ -24,9 +24,9 @@ function characters(first: number, last: number): string {
   return text;
 }
 
-export const bytesExact: Cases = {
+export const bytesExact: GuaranteeCases = {
   "every character of one byte comes back": {
-    why: "Quotes, backslashes, percent signs and control characters mean something to many a store.",
+    why: "Quotes, backslashes, percent signs and control characters have a meaning in many databases.",
     check: (trial) => comesBack(trial, characters(0x01, 0x7f)),
   },
   "every character of two and three bytes comes back": {
@@ -42,7 +42,7 @@ export const bytesExact: Cases = {
     check: (trial) => eachComesBack(trial, ["\u00e9", "e\u0301", "\ufb01", "\u212b"]),
   },
   "an empty outcome comes back empty": {
-    why: "Nothing is not the same as no outcome.",
+    why: "An empty outcome is not the same as no outcome.",
     check: (trial) => comesBack(trial, ""),
   },
   "white space at both ends comes back": {
@@ -50,12 +50,12 @@ export const bytesExact: Cases = {
     check: (trial) => comesBack(trial, " \t\r\n done \r\n"),
   },
   "text that looks like an encoding comes back as it is": {
-    why: "A store that guesses at what it is given decodes what nobody encoded.",
+    why: "A store that guesses an encoding decodes text that was never encoded.",
     check: (trial) =>
       eachComesBack(trial, ["ZG9uZQ==", "\\x646f6e65", '"done"', "null", "1e3", "\ufeffdone"]),
   },
   "a mebibyte comes back": {
-    why: "That is how large an outcome may be by default, or as large as the store says that it takes.",
+    why: "That is the default limit of an outcome, unless the store names a smaller one.",
     check(trial) {
       const length = Math.min(MEBIBYTE, trial.store.maxOutcomeBytes ?? MEBIBYTE);
       return comesBack(

@@ -1,10 +1,10 @@
-/** Once kept, an outcome answers everyone who asks, and nothing reopens the key but who asks for just that. */
+/** Once stored, an outcome answers every claim. Only an explicit reopen makes the key free again. */
 import { decodeOutcome } from "../../core/outcome.ts";
 import { between, expect } from "./expect.ts";
-import type { Case, Cases } from "./trial.ts";
+import type { GuaranteeCase, GuaranteeCases } from "./trial.ts";
 import { DONE, EVERY_AS } from "./work.ts";
 
-export const completeIsFinal: Cases = {
+export const completeIsFinal: GuaranteeCases = {
   "what its owner completed reads as completed": {
     why: "After an ambiguous answer the engine reads, and must find its own outcome.",
     async check({ work }) {
@@ -42,7 +42,7 @@ export const completeIsFinal: Cases = {
     },
   },
   "a completed key answers a takeover by its fence": {
-    why: "The decision comes too late, and whoever makes it must see the outcome instead of overwriting it.",
+    why: "The decision comes too late, and the operator who makes it must see the outcome instead of overwriting it.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete();
@@ -51,7 +51,7 @@ export const completeIsFinal: Cases = {
     },
   },
   "a held attempt that completes is decided": {
-    why: "Hold asks what became of the work, and the outcome is the answer.",
+    why: "A hold waits for the outcome of the work, and here it is.",
     async check({ work }) {
       await (await work.begin({ hold: true })).complete();
       expect("another token's claim", await work.attempt().claim(), { status: "completed" });
@@ -68,10 +68,10 @@ export const completeIsFinal: Cases = {
     },
   },
   ...Object.fromEntries(
-    EVERY_AS.map((as): [string, Case] => [
+    EVERY_AS.map((as): [string, GuaranteeCase] => [
       `a completed key is not abandoned as ${as}`,
       {
-        why: "An abandon that was sent before, and arrives after, must not throw away a kept outcome.",
+        why: "An abandon that was sent before the completion and arrives after it must not remove the outcome.",
         async check({ work }) {
           const owner = await work.begin();
           await owner.complete();
@@ -83,7 +83,7 @@ export const completeIsFinal: Cases = {
   ),
   "a forgotten outcome still counts as done": {
     needs: ["forget"],
-    why: "Erasing what was answered must not have the card charged again.",
+    why: "Erasing an outcome must not lead to a second charge of the card.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete();
@@ -94,9 +94,9 @@ export const completeIsFinal: Cases = {
       expect("what is left of it", decodeOutcome(outcome), { kind: "not-kept", reason: "forgotten" });
     },
   },
-  "a forgotten record shows nobody's parts": {
+  "a forgotten record shows no parts": {
     needs: ["forget"],
-    why: "Scope and key name a person and what they did: an erasure that keeps them erases nothing.",
+    why: "Scope and key name a person and an action, so an erasure has to remove them.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete();
@@ -106,7 +106,7 @@ export const completeIsFinal: Cases = {
   },
   "reopen frees a completed key": {
     needs: ["forget"],
-    why: "Whoever takes a mark back wants the work done again, and nothing of the first time in its way.",
+    why: "A caller that takes a mark back wants the work to run again, and the first run must not prevent it.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete();
@@ -119,7 +119,7 @@ export const completeIsFinal: Cases = {
   },
   "reopen frees a key whose outcome was forgotten": {
     needs: ["forget"],
-    why: "The marker that an erasure leaves has a fence too, and is all that stands in the way of doing it again.",
+    why: "The marker that an erasure leaves has a fence, too, and would keep the work from running again.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete();
@@ -130,7 +130,7 @@ export const completeIsFinal: Cases = {
   },
   "reopen by another fence changes nothing": {
     needs: ["forget"],
-    why: "The work was done again since somebody looked: what they saw is gone already, and this is another's outcome.",
+    why: "The work has run again since the operator read the record, so this outcome belongs to another attempt.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete();

@@ -1,13 +1,13 @@
-/** A completion whose reply was lost is sent again; whatever it carries then, the first one stands. */
+/** A completion whose reply was lost is sent again. Whatever the repeat carries, the first outcome stays. */
 import { expect } from "./expect.ts";
-import type { Cases } from "./trial.ts";
+import type { GuaranteeCases } from "./trial.ts";
 import { DONE, RETENTION_MS, SHORT_MS } from "./work.ts";
 
 const OTHERWISE = "otherwise";
 
-export const completeTwiceIsOnce: Cases = {
+export const completeTwiceIsOnce: GuaranteeCases = {
   "a repeated complete is true": {
-    why: "Told no, the owner would take its own success for a lost lease.",
+    why: "The answer false would make the owner believe that it lost its lease.",
     async check({ work }) {
       const owner = await work.begin();
       expect("complete", await owner.complete(), true);
@@ -15,7 +15,7 @@ export const completeTwiceIsOnce: Cases = {
     },
   },
   "a repeated complete keeps the first outcome": {
-    why: "Somebody may have been answered with the first one already.",
+    why: "A caller may have received the first outcome already.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete(DONE);
@@ -36,7 +36,7 @@ export const completeTwiceIsOnce: Cases = {
     },
   },
   "a repeated complete keeps the time of the first": {
-    why: "The record says when the work was done, not when somebody last asked.",
+    why: "The record says when the work was done, not when the completion was last repeated.",
     async check({ work, pass }) {
       const owner = await work.begin();
       await owner.complete();
@@ -47,7 +47,7 @@ export const completeTwiceIsOnce: Cases = {
     },
   },
   "of many completes at once one outcome stands from the first answer on": {
-    why: "Read and written in two steps, each of them would find the record open and overwrite the one before.",
+    why: "A store that reads and writes in two steps would let each completion overwrite the one before.",
     async check({ work }) {
       const owner = await work.begin();
       const outcomes = Array.from({ length: 20 }, (_, i) => `outcome ${i}`);

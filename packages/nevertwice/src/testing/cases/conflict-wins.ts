@@ -1,15 +1,15 @@
-/** A key that comes back with another meaning is told so, and gets neither the work nor its outcome. */
+/** A claim whose fingerprint differs from the record's is a conflict, and gets neither the key nor its outcome. */
 import { expect } from "./expect.ts";
-import type { Cases } from "./trial.ts";
+import type { GuaranteeCases } from "./trial.ts";
 import { DONE, SHORT_MS } from "./work.ts";
 
 const ONE = `1:${"a".repeat(64)}`;
 const ANOTHER = `1:${"b".repeat(64)}`;
 const NEWER_VERSION = `2:${"b".repeat(64)}`;
 
-export const conflictWins: Cases = {
+export const conflictWins: GuaranteeCases = {
   "another fingerprint is a conflict while the key is pending": {
-    why: "A client that reuses a key for other work must hear so at once, not after the wait.",
+    why: "A client that reuses a key for other work must get the conflict at once, not after waiting.",
     async check({ work }) {
       await work.begin({ fingerprint: ONE });
       const answer = await work.attempt().claim({ fingerprint: ANOTHER });
@@ -17,7 +17,7 @@ export const conflictWins: Cases = {
     },
   },
   "another fingerprint is a conflict once the key is lapsed": {
-    why: "Taking over means going on with the same work; other work must not inherit its key.",
+    why: "A takeover continues the same work; other work must not get its key.",
     async check({ work, outlast }) {
       await work.begin({ fingerprint: ONE, leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -26,7 +26,7 @@ export const conflictWins: Cases = {
     },
   },
   "another fingerprint is a conflict where the outcome was given up as unknown": {
-    why: "A record that lapsed by its owner's word is as lapsed as one that ran out of lease.",
+    why: "A record that its owner abandoned as unknown is as lapsed as one whose lease has ended.",
     async check({ work }) {
       await (await work.begin({ fingerprint: ONE })).abandon("unknown");
       const answer = await work.attempt().claim({ fingerprint: ANOTHER });
@@ -54,7 +54,7 @@ export const conflictWins: Cases = {
     },
   },
   "a released key takes the meaning of its next claim": {
-    why: "Whoever repeats the corrected request must not be compared with the one that was given up.",
+    why: "A retry of the corrected request must not be compared with the request that was released.",
     async check({ work }) {
       await (await work.begin({ fingerprint: ONE })).abandon("released");
       await work.attempt().claim({ fingerprint: ANOTHER });
@@ -63,7 +63,7 @@ export const conflictWins: Cases = {
     },
   },
   "another fingerprint is no conflict past retention": {
-    why: "A key is owed an answer for its retention and no longer; then it is anyone's.",
+    why: "A key answers for its retention. After that any request may use it.",
     async check({ work, outlast }) {
       await (await work.begin({ fingerprint: ONE })).complete(DONE, SHORT_MS);
       await outlast(SHORT_MS);
@@ -72,7 +72,7 @@ export const conflictWins: Cases = {
     },
   },
   "the same fingerprint waits for a pending key": {
-    why: "A retry is the ordinary case, and must not be called a misuse.",
+    why: "A retry is the normal case, and must not be reported as a conflict.",
     async check({ work }) {
       await work.begin({ fingerprint: ONE });
       const answer = await work.attempt().claim({ fingerprint: ONE });
@@ -88,7 +88,7 @@ export const conflictWins: Cases = {
     },
   },
   "a record without a fingerprint is compared with none": {
-    why: "Where the first side said nothing of its meaning, nothing proves that the second means something else.",
+    why: "Without a fingerprint on the record, nothing proves that the claim means something else.",
     async check({ work }) {
       await (await work.begin()).complete();
       const answer = await work.attempt().claim({ fingerprint: ONE });
@@ -96,7 +96,7 @@ export const conflictWins: Cases = {
     },
   },
   "a claim without a fingerprint is compared with none": {
-    why: "Where the second side says nothing of its meaning, nothing proves that it means something else.",
+    why: "Without a fingerprint on the claim, nothing proves that it means something else.",
     async check({ work }) {
       await (await work.begin({ fingerprint: ONE })).complete();
       expect("a claim without a fingerprint", await work.attempt().claim(), { status: "completed" });
@@ -111,7 +111,7 @@ export const conflictWins: Cases = {
     },
   },
   "conflict beats unknown": {
-    why: "A held record waits for a decision about its own work, which no other request is owed news of.",
+    why: "A held record waits for a decision about its own work, which is no business of another request.",
     async check({ work, outlast }) {
       await work.begin({ fingerprint: ONE, leaseMs: SHORT_MS, hold: true });
       await outlast(SHORT_MS);
@@ -120,7 +120,7 @@ export const conflictWins: Cases = {
     },
   },
   "conflict beats takeover": {
-    why: "The right fence with the wrong meaning decides about work that the decider did not look at.",
+    why: "A takeover with the right fence and another fingerprint decides about work that the operator did not see.",
     async check({ work, outlast }) {
       const { fence } = await work.begin({ fingerprint: ONE, leaseMs: SHORT_MS, hold: true });
       await outlast(SHORT_MS);
@@ -128,8 +128,8 @@ export const conflictWins: Cases = {
       expect("a takeover with another fingerprint", answer, { status: "conflict", state: "lapsed" });
     },
   },
-  "conflict beats the repeat of one's own claim": {
-    why: "A repeat says the same as the claim it repeats; one that does not is no repeat.",
+  "conflict beats the repeat of the token's own claim": {
+    why: "A repeated claim has the fingerprint of the first. A claim with another fingerprint is not a repeat.",
     async check({ work }) {
       const owner = await work.begin({ fingerprint: ONE });
       const answer = await owner.claim({ fingerprint: ANOTHER });
@@ -137,7 +137,7 @@ export const conflictWins: Cases = {
     },
   },
   "conflict beats the outcome even for the token that completed it": {
-    why: "The outcome belongs to the meaning it was made for, whoever asks.",
+    why: "The outcome belongs to the request that it was made for, whichever token asks.",
     async check({ work }) {
       const owner = await work.begin({ fingerprint: ONE });
       await owner.complete();
@@ -149,7 +149,7 @@ export const conflictWins: Cases = {
     },
   },
   "a conflict changes nothing": {
-    why: "A wrong request must not turn the right one, when it is repeated, into the wrong one.",
+    why: "A conflicting request must not make a retry of the right request a conflict.",
     async check({ work }) {
       await work.begin({ fingerprint: ONE });
       await work.attempt().claim({ fingerprint: ANOTHER });
@@ -158,7 +158,7 @@ export const conflictWins: Cases = {
     },
   },
   "a takeover without a fingerprint goes on with the one before": {
-    why: "An operator or a reconciler decides about the same work, and does not wipe out what it meant.",
+    why: "An operator or a reconciler decides about the same work, so the record keeps its fingerprint.",
     async check({ work, outlast }) {
       await work.begin({ fingerprint: ONE, leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -169,7 +169,7 @@ export const conflictWins: Cases = {
   },
   "a forgotten record has no fingerprint to compare": {
     needs: ["forget"],
-    why: "A digest of what somebody asked for is part of what they want erased.",
+    why: "A digest of a person's request is part of what an erasure has to remove.",
     async check({ work }) {
       const owner = await work.begin({ fingerprint: ONE });
       await owner.complete();

@@ -1,17 +1,17 @@
-/** The cases' own assertion, so that they need no test runner: it compares, and says what was expected and what came. */
+/** The assertion of the cases, which need no test runner: it compares two values and reports the difference. */
 
 const ACCEPTS = Symbol("accepts");
 const UNEXPECTED = Symbol("unexpected");
 
-/** Stands for every value that it accepts, within whatever `expect` is given. */
-export interface Matcher {
+/** Stands for every value that it accepts, anywhere in an expected value. */
+export interface ExpectedValue {
   readonly text: string;
   readonly [ACCEPTS]: (found: unknown) => boolean;
 }
 
 /**
- * Fails unless `found` is what is `wanted`. Of an object only the members named in `wanted` are looked at; lists
- * and plain values must be the same.
+ * Throws unless `found` matches `wanted`. Of an object only the members in `wanted` are compared; lists and plain values
+ * must be equal.
  */
 export function expect(what: string, found: unknown, wanted: unknown): void {
   if (matches(found, wanted)) return;
@@ -24,27 +24,27 @@ export function isUnexpected(error: unknown): error is Error {
   return error instanceof Error && UNEXPECTED in error;
 }
 
-export function between(low: number, high: number): Matcher {
+export function between(low: number, high: number): ExpectedValue {
   return matcher(`a number from ${low} to ${high}`, (n) => typeof n === "number" && n >= low && n <= high);
 }
 
-export function above(limit: number): Matcher {
+export function above(limit: number): ExpectedValue {
   return matcher(`a number above ${limit}`, (n) => typeof n === "number" && n > limit);
 }
 
-/** For times of a store that may round what it keeps. */
-export function about(value: number, toleranceMs: number): Matcher {
+/** For times, which a store may round. */
+export function about(value: number, toleranceMs: number): ExpectedValue {
   return between(value - toleranceMs, value + toleranceMs);
 }
 
-export function matcher(text: string, accepts: (found: unknown) => boolean): Matcher {
+export function matcher(text: string, accepts: (found: unknown) => boolean): ExpectedValue {
   return { text, [ACCEPTS]: accepts };
 }
 
 function matches(found: unknown, wanted: unknown): boolean {
   if (Object.is(found, wanted)) return true;
   if (typeof wanted !== "object" || wanted === null) return false;
-  if (ACCEPTS in wanted) return (wanted as Matcher)[ACCEPTS](found);
+  if (ACCEPTS in wanted) return (wanted as ExpectedValue)[ACCEPTS](found);
   if (typeof found !== "object" || found === null) return false;
   if (Array.isArray(wanted) && (!Array.isArray(found) || found.length !== wanted.length)) return false;
   return Object.entries(wanted).every(([name, member]) =>
@@ -58,7 +58,7 @@ const SHOWN_ITEMS = 8;
 function show(value: unknown): string {
   if (typeof value === "string") return cut(JSON.stringify(value), SHOWN_CHARACTERS);
   if (typeof value !== "object" || value === null) return String(value);
-  if (ACCEPTS in value) return (value as Matcher).text;
+  if (ACCEPTS in value) return (value as ExpectedValue).text;
   if (Array.isArray(value)) {
     const items = value.slice(0, SHOWN_ITEMS).map(show).join(", ");
     return `[${items}${value.length > SHOWN_ITEMS ? `, … ${value.length} in all` : ""}]`;

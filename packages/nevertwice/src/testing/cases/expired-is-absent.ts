@@ -1,10 +1,10 @@
-/** A record past its time is not there, purged or not. One that lapsed is there: it is unknown, not gone. */
+/** A record past its retention is absent, purged or not. A lapsed record is not absent: its outcome is unknown. */
 import { randomUUID } from "node:crypto";
 import { expect } from "./expect.ts";
-import type { Case, Cases, Trial } from "./trial.ts";
+import type { GuaranteeCase, GuaranteeCases, Trial } from "./trial.ts";
 import { type BegunAttempt, DONE, EVERY_AS, SHORT_MS } from "./work.ts";
 
-/** The ways in which a record comes to be past its time. Each answers the attempt that had it. */
+/** The ways in which a record gets past its retention. Each returns the attempt that owned it. */
 const ENDS: Readonly<Record<string, (trial: Trial) => Promise<BegunAttempt>>> = {
   completed: async ({ work, outlast }) => {
     const owner = await work.begin();
@@ -27,12 +27,12 @@ const ENDS: Readonly<Record<string, (trial: Trial) => Promise<BegunAttempt>>> = 
 
 const expiredCases = ([state, expired]: [string, (trial: Trial) => Promise<BegunAttempt>]): [
   string,
-  Case,
+  GuaranteeCase,
 ][] => [
   [
     `a ${state} record past its time is not read`,
     {
-      why: "Whoever settles an ambiguous answer by reading must not settle it by a record that no longer counts.",
+      why: "An engine that settles an ambiguous answer by reading must not settle it by a record that no longer counts.",
       async check(trial) {
         await expired(trial);
         expect("the record", await trial.work.read(), undefined);
@@ -54,7 +54,7 @@ const expiredCases = ([state, expired]: [string, (trial: Trial) => Promise<Begun
   [
     `a ${state} record past its time leaves nothing to the next`,
     {
-      why: "The key begins anew: nothing was taken over, nothing is unknown.",
+      why: "The key starts again: nothing was taken over, and nothing is unknown.",
       async check(trial) {
         await expired(trial);
         const answer = await trial.work.attempt().claim();
@@ -69,10 +69,10 @@ const expiredCases = ([state, expired]: [string, (trial: Trial) => Promise<Begun
   ],
 ];
 
-export const expiredIsAbsent: Cases = {
+export const expiredIsAbsent: GuaranteeCases = {
   ...Object.fromEntries(Object.entries(ENDS).flatMap(expiredCases)),
   "past its time a key is new even to the token that had it": {
-    why: "The claim it would be a repeat of is gone, with its fence.",
+    why: "The claim that it would repeat is gone, with its fence.",
     async check({ work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS, retentionMs: SHORT_MS });
       await outlast(2 * SHORT_MS);
@@ -82,7 +82,7 @@ export const expiredIsAbsent: Cases = {
     },
   },
   "past its time a key is not there to be taken over": {
-    why: "The decision comes after what it is about; it must not begin the work anew.",
+    why: "The record that the decision is about is gone, and the takeover must not start the work again.",
     async check({ work, outlast }) {
       const { fence } = await work.begin({ leaseMs: SHORT_MS, retentionMs: SHORT_MS });
       await outlast(2 * SHORT_MS);
@@ -93,7 +93,7 @@ export const expiredIsAbsent: Cases = {
   },
   "past its time a record is not there to be forgotten": {
     needs: ["forget"],
-    why: "True would say that something was erased just now.",
+    why: "The answer true would mean that a record was erased just now.",
     async check({ work, outlast }) {
       const owner = await work.begin();
       await owner.complete(DONE, SHORT_MS);
@@ -103,7 +103,7 @@ export const expiredIsAbsent: Cases = {
   },
   "past its time a record is not listed": {
     needs: ["list"],
-    why: "People would look at, and act on, what no claim would find.",
+    why: "An operator would act on a record that no claim finds.",
     async check({ store, another, outlast }) {
       const work = another({ namespace: `nevertwice-cases ${randomUUID()}` });
       await (await work.begin()).complete(DONE, SHORT_MS);
@@ -113,7 +113,7 @@ export const expiredIsAbsent: Cases = {
     },
   },
   "a lapsed record is not absent": {
-    why: "Treated as absent, it would lose its number and the news that an outcome is unknown.",
+    why: "Treated as absent, it would lose its number and the fact that an outcome is unknown.",
     async check({ work, outlast }) {
       await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -123,7 +123,7 @@ export const expiredIsAbsent: Cases = {
   },
   "a lapsed record that is forgotten is absent": {
     needs: ["forget"],
-    why: "Whoever erases it takes upon themselves that its outcome is unknown.",
+    why: "The operator who erases it accepts that its outcome is unknown.",
     async check({ work, outlast }) {
       const { fence } = await work.begin({ leaseMs: SHORT_MS, hold: true });
       await outlast(SHORT_MS);
@@ -143,7 +143,7 @@ export const expiredIsAbsent: Cases = {
   },
   "what was never there is not forgotten": {
     needs: ["forget"],
-    why: "True would say that something was erased.",
+    why: "The answer true would mean that a record was erased.",
     async check({ work }) {
       expect("forget of an absent record", await work.forget(1), false);
     },

@@ -1,9 +1,9 @@
-/** A later attempt has a higher fence than every earlier one: what lets other systems refuse a late writer. */
+/** A later attempt has a higher fence than every earlier one, so that other systems can refuse a late writer. */
 import { above, expect, matcher } from "./expect.ts";
-import type { Cases, Trial } from "./trial.ts";
+import type { GuaranteeCases, Trial } from "./trial.ts";
 import { DONE, RETENTION_MS, SHORT_MS } from "./work.ts";
 
-/** The ends of one key's life after which it is claimed anew, and its fence must not begin anew. */
+/** The ways in which a record ends, after which the key is claimed again. Its fence must still grow. */
 async function claimAgainAfter(trial: Trial, end: (fence: number) => Promise<void>): Promise<void> {
   const owner = await trial.work.begin();
   await owner.complete(DONE, SHORT_MS);
@@ -12,9 +12,9 @@ async function claimAgainAfter(trial: Trial, end: (fence: number) => Promise<voi
   expect("the next claim", answer, { status: "new", fence: above(owner.fence) });
 }
 
-export const fenceGrows: Cases = {
+export const fenceGrows: GuaranteeCases = {
   "a fence is a whole number that JavaScript holds exactly": {
-    why: "A rounded fence equals its neighbour's, and a late writer passes for the owner.",
+    why: "A rounded fence equals the next one, and a late writer would pass as the owner.",
     async check({ work }) {
       const exact = matcher("a safe integer above 0", (n) => Number.isSafeInteger(n) && (n as number) > 0);
       expect("the first claim", await work.attempt().claim(), { status: "new", fence: exact });
@@ -36,7 +36,7 @@ export const fenceGrows: Cases = {
     },
   },
   "a fence grows each time a released key is claimed": {
-    why: "The attempt that released the key may have writes on the way that must be refused from now on.",
+    why: "The attempt that released the key may have sent writes that must be refused from now on.",
     async check({ work }) {
       let last = 0;
       for (let i = 1; i <= 5; i++) {
@@ -60,11 +60,11 @@ export const fenceGrows: Cases = {
     },
   },
   "a fence grows past retention": {
-    why: "A paused attempt of the key's former life may wake up in its next one.",
+    why: "An attempt that was paused before the record expired may continue after the key was claimed again.",
     check: (trial) => claimAgainAfter(trial, () => trial.outlast(SHORT_MS)),
   },
   "a fence grows past retention and purge": {
-    why: "With the record its last fence is gone, and the clock must stand in for it.",
+    why: "The last fence is gone with the record, so the clock has to provide a higher one.",
     check: (trial) =>
       claimAgainAfter(trial, async () => {
         await trial.outlast(SHORT_MS);
@@ -73,7 +73,7 @@ export const fenceGrows: Cases = {
   },
   "a fence grows over a record that was forgotten": {
     needs: ["forget"],
-    why: "Erasing a record does not stop an attempt that may still run.",
+    why: "Erasing a record does not stop an attempt that may still be running.",
     async check({ work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -84,7 +84,7 @@ export const fenceGrows: Cases = {
   },
   "a fence grows over a record that was reopened": {
     needs: ["forget"],
-    why: "What was done before the key was reopened may have writes on the way that must not pass for the new attempt's.",
+    why: "Writes that an attempt sent before the key was reopened must not pass as the new attempt's.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete();

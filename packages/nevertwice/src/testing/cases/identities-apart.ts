@@ -1,11 +1,11 @@
-/** Two keys that are not the same, however alike, never see one another; and people find each by its own parts. */
+/** Different keys never share a record, however alike they look, and operators find each by its parts. */
 import { randomUUID } from "node:crypto";
 import type { ListRequest, Parts, Store, StoreRecord } from "../../core/store.ts";
 import { expect } from "./expect.ts";
-import type { Cases } from "./trial.ts";
-import { randomId, SHORT_MS, tally, type Work } from "./work.ts";
+import type { GuaranteeCases } from "./trial.ts";
+import { type CaseWork, randomId, SHORT_MS, tally } from "./work.ts";
 
-/** Each pair is one key to a store that joins the parts with a character and compares the text. */
+/** Each pair looks like one key to a store that joins the parts with a separator. */
 const CUT_ELSEWHERE: readonly Partial<Parts>[] = [":", "/", "|", ",", "\n", "\u0000"].flatMap((mark) => [
   { scope: `a${mark}b`, operation: "c" },
   { scope: "a", operation: `b${mark}c` },
@@ -13,7 +13,7 @@ const CUT_ELSEWHERE: readonly Partial<Parts>[] = [":", "/", "|", ",", "\n", "\u0
 
 const AWKWARD = "O'Neil \"%_\\ \u0000\t\r\n{}[]$1 ?, 'x'; --\u00e9e\u0301\u{1f4b3}\u2028\uffff ";
 
-async function claimEach(works: readonly Work[]): Promise<void> {
+async function claimEach(works: readonly CaseWork[]): Promise<void> {
   const answers = await Promise.all(works.map((work) => work.attempt().claim()));
   expect("the first claims of as many keys", tally(answers), { new: works.length });
 }
@@ -30,10 +30,10 @@ async function listed(store: Store, request: ListRequest): Promise<readonly Stor
   return records;
 }
 
-const idsOf = (records: readonly { readonly id: string }[]) => records.map(({ id }) => id).sort();
+const toIds = (records: readonly { readonly id: string }[]) => records.map(({ id }) => id).sort();
 const ownNamespace = () => `nevertwice-cases ${randomUUID()}`;
 
-export const identitiesApart: Cases = {
+export const identitiesApart: GuaranteeCases = {
   "ids that differ in one digit are different keys": {
     why: "A store that cuts an id short, or looks at a part of it, answers one caller with another's outcome.",
     async check({ identified }) {
@@ -43,7 +43,7 @@ export const identitiesApart: Cases = {
     },
   },
   "keys that differ in case, in spaces or in Unicode form are different keys": {
-    why: "Collations call them equal. Their owners do not.",
+    why: "Collations treat them as equal, and their owners do not.",
     async check({ another }) {
       const key = `Caf\u00e9 ${randomUUID()}`;
       const alike = [key, key.toLowerCase(), `${key} `, ` ${key}`, key.normalize("NFD"), `${key}\u200b`];
@@ -51,14 +51,14 @@ export const identitiesApart: Cases = {
     },
   },
   "parts that read the same when joined are different keys": {
-    why: "One tenant could name a key so that it is another tenant's.",
+    why: "One tenant could choose a key that equals another tenant's.",
     async check({ another }) {
       const key = randomUUID();
       await claimEach(CUT_ELSEWHERE.map((parts) => another({ ...parts, key })));
     },
   },
   "parts come back as they were given": {
-    why: "People look for a key by what they called it, and a well-formed string may hold any character.",
+    why: "Operators search for a key by its parts, and a well-formed string may contain any character.",
     async check({ another }) {
       const key = `${AWKWARD}${randomUUID()}`;
       const work = another({ namespace: AWKWARD, scope: AWKWARD, operation: AWKWARD, key });
@@ -67,7 +67,7 @@ export const identitiesApart: Cases = {
     },
   },
   "parts of 1,024 bytes each come back as they were given": {
-    why: "That is the limit of a part; a column that is shorter cuts it or refuses the claim.",
+    why: "That is the limit of a part, and a shorter column would cut it or refuse the claim.",
     async check({ another }) {
       const long = "\u00e9".repeat(512);
       const key = randomUUID().padEnd(1_024, "k");
@@ -77,7 +77,7 @@ export const identitiesApart: Cases = {
     },
   },
   "keys that are completed at once answer with their own outcomes": {
-    why: "What goes to the store together in one write must not be handed out crosswise.",
+    why: "Outcomes that are written in one batch must not be mixed up.",
     async check({ another }) {
       const works = Array.from({ length: 50 }, () => another());
       const owners = await Promise.all(works.map((work) => work.begin()));
@@ -90,7 +90,7 @@ export const identitiesApart: Cases = {
   },
   "a list shows the records of its namespace alone": {
     needs: ["list"],
-    why: "Another application's keys are none of its business.",
+    why: "An application must not see the keys of another.",
     async check({ store, another }) {
       const namespace = ownNamespace();
       const ours = [another({ namespace }), another({ namespace })];
@@ -99,24 +99,24 @@ export const identitiesApart: Cases = {
         another({ namespace: `${namespace} ` }),
         another({ namespace: ownNamespace() }),
       ]);
-      expect("the ids listed", idsOf(await listed(store, { namespace, limit: 10 })), idsOf(ours));
+      expect("the ids listed", toIds(await listed(store, { namespace, limit: 10 })), toIds(ours));
     },
   },
   "a list by scope shows the records of that scope alone": {
     needs: ["list"],
-    why: "A scope is a tenant or a person, and must not be shown another's keys.",
+    why: "A scope is a tenant or a person, who must not see the keys of another.",
     async check({ store, another }) {
       const namespace = ownNamespace();
       const ours = [another({ namespace, scope: "ours" }), another({ namespace, scope: "ours" })];
       const theirs = ["theirs", "our", "ours ", ""].map((scope) => another({ namespace, scope }));
       await claimEach([...ours, ...theirs]);
       const records = await listed(store, { namespace, scope: "ours", limit: 10 });
-      expect("the ids listed", idsOf(records), idsOf(ours));
+      expect("the ids listed", toIds(records), toIds(ours));
     },
   },
   "a list by state shows the records in that state alone": {
     needs: ["list"],
-    why: "Operators look for what lapsed, and must find all of it and nothing else.",
+    why: "Operators look for lapsed records, and must find all of them and no others.",
     async check({ store, another, outlast }) {
       const namespace = ownNamespace();
       const lapsed = another({ namespace });
@@ -131,18 +131,18 @@ export const identitiesApart: Cases = {
       const works = { pending, lapsed, completed, released };
       for (const state of ["pending", "lapsed", "completed", "released"] as const) {
         const records = await listed(store, { namespace, state, limit: 10 });
-        expect(`the ids listed as ${state}`, idsOf(records), [works[state].id]);
+        expect(`the ids listed as ${state}`, toIds(records), [works[state].id]);
       }
     },
   },
   "pages of a list show every record once": {
     needs: ["list"],
-    why: "A record between two pages would never be seen by anyone.",
+    why: "An operator would never see a record that falls between two pages.",
     async check({ store, another }) {
       const namespace = ownNamespace();
       const works = Array.from({ length: 11 }, () => another({ namespace }));
       await claimEach(works);
-      expect("the ids of all pages", idsOf(await listed(store, { namespace, limit: 4 })), idsOf(works));
+      expect("the ids of all pages", toIds(await listed(store, { namespace, limit: 4 })), toIds(works));
     },
   },
 };

@@ -1,14 +1,14 @@
-/** A lease holds for as long as it was given, not a moment less and not for ever. */
+/** A lease holds for as long as the claim asked for, neither shorter nor longer. */
 import { above, between, expect } from "./expect.ts";
-import type { Cases } from "./trial.ts";
+import type { GuaranteeCases } from "./trial.ts";
 import { LONG_MS, SHORT_MS } from "./work.ts";
 
-/** Further than any lease and margin: a clock set back by this proves itself. */
+/** Longer than any lease and margin, so that the store notices a clock that was set back by it. */
 const BACK_MS = 3_600_000;
 
-export const leaseEnds: Cases = {
+export const leaseEnds: GuaranteeCases = {
   "a key is its owner's until the lease ends": {
-    why: "An owner who is overtaken while its lease runs does the work beside its successor.",
+    why: "An owner that is overtaken while its lease runs does the work at the same time as its successor.",
     async check({ work, skipAhead }) {
       await work.begin();
       await skipAhead(LONG_MS / 2);
@@ -24,7 +24,7 @@ export const leaseEnds: Cases = {
     },
   },
   "a pending answer says how much of the lease is left": {
-    why: "Waiters sleep that long at most, and clients are told when to come back.",
+    why: "Waiters sleep at most that long, and clients get it as the time to retry after.",
     async check({ work, skipAhead }) {
       await work.begin();
       const moved = await skipAhead(LONG_MS / 3);
@@ -61,7 +61,7 @@ export const leaseEnds: Cases = {
     },
   },
   "a lease that has ended reads as lapsed": {
-    why: "People and the engine must see that an outcome is unknown before somebody takes over.",
+    why: "Operators and the engine must see that an outcome is unknown before another attempt takes over.",
     async check({ work, outlast }) {
       await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -69,7 +69,7 @@ export const leaseEnds: Cases = {
     },
   },
   "waiting for a key does not lengthen its lease": {
-    why: "Duplicates that keep asking would keep a dead owner alive.",
+    why: "Duplicates that retry would keep the claim of a dead owner alive.",
     async check({ work, pass }) {
       await work.begin();
       const { leaseLeftMs } = await work.record();
@@ -79,7 +79,7 @@ export const leaseEnds: Cases = {
       expect("the record after another token's claim", await work.record(), { leaseLeftMs: left });
     },
   },
-  "whoever takes over has the lease that it asked for": {
+  "an attempt that takes over has the lease that it asked for": {
     why: "The lease belongs to the attempt, not to the key: another guard may need another one.",
     async check({ work, outlast }) {
       await work.begin({ leaseMs: SHORT_MS });
@@ -90,7 +90,7 @@ export const leaseEnds: Cases = {
     },
   },
   "a long renewal is not taken for a clock that went back": {
-    why: "The deadline lies far beyond the first lease because the owner asked for it.",
+    why: "The deadline is far beyond the first lease because the owner asked for it.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.renew(10 * LONG_MS);
@@ -100,7 +100,7 @@ export const leaseEnds: Cases = {
   },
   "when the clock went back, the key is not handed over at once": {
     needs: ["clock"],
-    why: "The owner may well be alive: nothing is known but that the clock is wrong.",
+    why: "The owner may still be running. The store only knows that the clock is wrong.",
     async check({ work, turnBack }) {
       await work.begin();
       await turnBack(BACK_MS);
@@ -121,7 +121,7 @@ export const leaseEnds: Cases = {
   },
   "when the clock went back, the lease that counts is the last one written": {
     needs: ["clock"],
-    why: "An owner that renewed for long believes in that lease, and must not lose it to an earlier, shorter one.",
+    why: "An owner that renewed for a long time relies on that lease, and must not lose it to an earlier, shorter one.",
     async check({ work, turnBack }) {
       const owner = await work.begin();
       await owner.renew(10 * LONG_MS);
@@ -132,7 +132,7 @@ export const leaseEnds: Cases = {
   },
   "when the clock went back, the owner may still complete": {
     needs: ["clock"],
-    why: "A deadline that is written down takes nothing from the owner but time.",
+    why: "A shortened deadline takes only time from the owner.",
     async check({ work, turnBack }) {
       const owner = await work.begin();
       await turnBack(BACK_MS);

@@ -1,11 +1,11 @@
-/** A token that comes back for its own claim finds it, though a reply was lost or the lease has ended meanwhile. */
+/** A token that repeats its own claim gets it again, even if a reply was lost or the lease has ended. */
 import { above, expect } from "./expect.ts";
-import type { Cases } from "./trial.ts";
+import type { GuaranteeCases } from "./trial.ts";
 import { DONE, EVERY_AS, LONG_MS, SHORT_MS } from "./work.ts";
 
-export const ownClaimRecognised: Cases = {
+export const ownClaimRecognised: GuaranteeCases = {
   "a repeated claim is new again, with the same fence and number": {
-    why: "A claim whose reply was lost is repeated; taken for a stranger's, it would wait for itself.",
+    why: "A claim whose reply was lost is repeated. Treated as another token's, it would wait for itself.",
     async check({ work }) {
       const owner = await work.begin();
       const { fence, number } = owner;
@@ -32,7 +32,7 @@ export const ownClaimRecognised: Cases = {
     },
   },
   "a lapsed attempt that claims again goes on with its fence and number": {
-    why: "Nobody took over, so nothing was lost: a new fence would refuse what the old one has begun.",
+    why: "No other attempt took over, so nothing was lost. A new fence would make other systems refuse its writes.",
     async check({ work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -41,7 +41,7 @@ export const ownClaimRecognised: Cases = {
     },
   },
   "a lapsed attempt that claims again has a lease again": {
-    why: "It was told that the key is its own; nobody else may be told so.",
+    why: "The attempt owns the key again, so no other may.",
     async check({ work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -50,7 +50,7 @@ export const ownClaimRecognised: Cases = {
     },
   },
   "a held attempt that lapsed may claim again": {
-    why: "Hold keeps others away from the key, never the attempt that holds it.",
+    why: "A hold keeps other attempts from the key, never its own.",
     async check({ work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS, hold: true });
       await outlast(SHORT_MS);
@@ -58,7 +58,7 @@ export const ownClaimRecognised: Cases = {
     },
   },
   "a lapsed attempt may still complete": {
-    why: "The work is done and nobody else has begun it; refusing the outcome would have it done twice.",
+    why: "The work is done and no other attempt has started. Refusing the outcome would run it twice.",
     async check({ work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -68,7 +68,7 @@ export const ownClaimRecognised: Cases = {
     },
   },
   "a lapsed attempt may still renew": {
-    why: "A pause longer than the lease is harmless as long as nobody took over.",
+    why: "A pause longer than the lease is harmless as long as no other attempt took over.",
     async check({ work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -80,7 +80,7 @@ export const ownClaimRecognised: Cases = {
     EVERY_AS.map((as) => [
       `a lapsed attempt may still abandon as ${as}`,
       {
-        why: "The attempt knows how it ended, and the next one needs to know; the clock only guessed.",
+        why: "The attempt knows how it ended, and the next one needs to know. The end of the lease was only a guess.",
         async check({ work, outlast }) {
           const owner = await work.begin({ leaseMs: SHORT_MS });
           await outlast(SHORT_MS);
@@ -89,10 +89,10 @@ export const ownClaimRecognised: Cases = {
           expect("the record", await work.record(), { state });
         },
       },
-    ]) satisfies [string, Cases[string]][],
+    ]) satisfies [string, GuaranteeCases[string]][],
   ),
   "an attempt that gave up as unknown may still complete": {
-    why: "An answer that comes after all is worth more than a question mark.",
+    why: "A late outcome is better than an unknown one.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.abandon("unknown");
@@ -100,7 +100,7 @@ export const ownClaimRecognised: Cases = {
     },
   },
   "a repeated takeover is recognised by its token": {
-    why: "The fence it asked for is gone, because the first sending took it.",
+    why: "The record no longer has the fence that it names, because the first takeover replaced it.",
     async check({ work, outlast }) {
       const { fence: takeover } = await work.begin({ leaseMs: SHORT_MS, hold: true });
       await outlast(SHORT_MS);
@@ -112,7 +112,7 @@ export const ownClaimRecognised: Cases = {
     },
   },
   "a repeated claim still says that it took over": {
-    why: "Whoever lost the first reply must learn as well that an earlier outcome is unknown.",
+    why: "An attempt that lost the first reply must still learn that an earlier outcome is unknown.",
     async check({ work, outlast }) {
       await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -121,7 +121,7 @@ export const ownClaimRecognised: Cases = {
     },
   },
   "a repeated claim leaves its record held": {
-    why: "The repeat may come from a guard that was set up otherwise, and must not loosen what was promised.",
+    why: "The repeat may come from a guard with other policies, and must not lift the hold.",
     async check({ work }) {
       const owner = await work.begin({ hold: true });
       await owner.claim({ hold: false });

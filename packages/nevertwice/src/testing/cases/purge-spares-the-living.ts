@@ -1,17 +1,17 @@
-/** Purging removes what is past its time, a bite at a time, and nothing that is still owed to anyone. */
+/** Purging removes expired records in small steps, and no record that is still needed. */
 import type { Store } from "../../core/store.ts";
 import { between, expect, matcher } from "./expect.ts";
-import type { Cases } from "./trial.ts";
-import { DONE, RETENTION_MS, SHORT_MS, tally, type Work } from "./work.ts";
+import type { GuaranteeCases } from "./trial.ts";
+import { type CaseWork, DONE, RETENTION_MS, SHORT_MS, tally } from "./work.ts";
 
-/** Enough bites to get through whatever else a shared store holds; a store that never ends is stopped. */
+/** Enough steps for the other records of a shared store; a purge that never ends is stopped. */
 const MAX_BITES = 1_000;
 
-/** A retention that a step is taken within, on a store however slow, and that is then waited out. */
+/** A retention that is long enough for a step on a slow store, and short enough to wait for its end. */
 const BRIEF_MS = 1_000;
 const SOME_RECORD = matcher("a record", (record) => record !== undefined);
 
-/** Purges until nothing is left to remove, and answers how much was removed. */
+/** Purges until nothing is left to remove, and returns how many records were removed. */
 async function purgeAll(store: Store, limit = 1_000): Promise<number> {
   let removed = 0;
   for (let bite = 0; bite < MAX_BITES; bite++) {
@@ -22,14 +22,14 @@ async function purgeAll(store: Store, limit = 1_000): Promise<number> {
   return removed;
 }
 
-/** Work that is past its time once `SHORT_MS` have passed. */
-async function completeShortly(works: readonly Work[]): Promise<void> {
+/** Work whose record has expired once `SHORT_MS` have passed. */
+async function completeShortly(works: readonly CaseWork[]): Promise<void> {
   await Promise.all(works.map(async (work) => (await work.begin()).complete(DONE, SHORT_MS)));
 }
 
-export const purgeSparesTheLiving: Cases = {
+export const purgeSparesTheLiving: GuaranteeCases = {
   "purge spares a pending key": {
-    why: "Its owner is at work, and the next who asks would be a second one.",
+    why: "Its owner is working, and the next claim would be a second owner.",
     async check({ store, work }) {
       await work.begin();
       await purgeAll(store);
@@ -45,7 +45,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge spares a lapsed key until its retention ends": {
-    why: "With it goes the news that an outcome is unknown.",
+    why: "The record says that an outcome is unknown.",
     async check({ store, work, outlast }) {
       await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -54,7 +54,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge spares a released key until its retention ends": {
-    why: "With it go its fence and its number.",
+    why: "The record has the fence and the number for the next attempt.",
     async check({ store, work }) {
       await (await work.begin()).abandon("released");
       await purgeAll(store);
@@ -62,7 +62,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge spares a held key that waits for a decision": {
-    why: "However long it waits, it must not be run again unasked.",
+    why: "However long it waits, its work must not run again without a decision.",
     async check({ store, work, outlast }) {
       await work.begin({ leaseMs: SHORT_MS, retentionMs: SHORT_MS, hold: true });
       await outlast(2 * SHORT_MS);
@@ -71,7 +71,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge spares a key that was claimed again": {
-    why: "A deadline noted for the key's former life is not the deadline of this one.",
+    why: "The deadline of the key's earlier record is not the deadline of this one.",
     async check({ store, work, outlast }) {
       await completeShortly([work]);
       await outlast(SHORT_MS);
@@ -81,7 +81,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge spares a key that was renewed": {
-    why: "A deadline noted by the claim is not the deadline of the renewed lease.",
+    why: "The deadline that the claim wrote is not the deadline of the renewed lease.",
     async check({ store, work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS, retentionMs: BRIEF_MS });
       await owner.renew(RETENTION_MS);
@@ -91,7 +91,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge spares a completed key whose claim was to be kept more briefly": {
-    why: "A deadline noted by the claim is not the deadline of the completion.",
+    why: "The deadline that the claim wrote is not the deadline of the completion.",
     async check({ store, work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS, retentionMs: BRIEF_MS });
       await owner.complete();
@@ -101,7 +101,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge and claims of expired keys at once leave every new owner its key": {
-    why: "Between the look and the removal the key may have been claimed anew.",
+    why: "Between reading and removing, the key may have been claimed again.",
     async check({ store, another, outlast }) {
       const works = Array.from({ length: 20 }, () => another());
       await completeShortly(works);
@@ -117,7 +117,7 @@ export const purgeSparesTheLiving: Cases = {
     needs: ["purge"],
     why: "Otherwise the store grows for ever, and one with a limit fills up.",
     async check({ store, another, outlast }) {
-      // Somebody else's purge may have been quicker than ours: only a store that never removes any fails every round.
+      // Another purge may remove the records first. Only a store that never removes any fails every round.
       let removed = 0;
       for (let round = 0; round < 5 && removed < 5; round++) {
         await completeShortly(Array.from({ length: 5 }, () => another()));
@@ -128,7 +128,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "purge removes no more than it is told to": {
-    why: "One short step at a time: a large one would hold up the claims behind it.",
+    why: "A purge in large steps would delay the claims behind it.",
     async check({ store, another, outlast }) {
       await completeShortly(Array.from({ length: 5 }, () => another()));
       await outlast(SHORT_MS);
@@ -136,7 +136,7 @@ export const purgeSparesTheLiving: Cases = {
     },
   },
   "a key that was purged is new": {
-    why: "What is removed is removed whole: a rest of it would refuse or confuse the next claim.",
+    why: "A record has to be removed completely: a remainder would confuse the next claim.",
     async check({ store, another, outlast }) {
       const works = Array.from({ length: 5 }, () => another());
       await completeShortly(works);

@@ -1,15 +1,15 @@
-/** An outcome answers, and a fence is remembered, for as long as was asked for and no longer. */
+/** An outcome answers, and a fence is kept, for as long as the caller asked for and no longer. */
 import { about, expect } from "./expect.ts";
-import type { Cases } from "./trial.ts";
+import type { GuaranteeCases } from "./trial.ts";
 import { DONE, LONG_MS, RETENTION_MS, SHORT_MS } from "./work.ts";
 
 const DAY_MS = 86_400_000;
-/** Stores keep times to the millisecond or, some of them, a little coarser. */
+/** Stores keep times to the millisecond, or a little coarser. */
 const ROUNDED_MS = 1_000;
 
-export const retentionEnds: Cases = {
+export const retentionEnds: GuaranteeCases = {
   "a completed key answers until its retention ends": {
-    why: "A retry that comes within the time that was promised must not run the work again.",
+    why: "A retry within the retention must not run the work again.",
     async check({ work, skipAhead }) {
       await (await work.begin()).complete();
       await skipAhead(RETENTION_MS / 2);
@@ -17,7 +17,7 @@ export const retentionEnds: Cases = {
     },
   },
   "a completed key is free from the moment its retention ends": {
-    why: "The key may be used again, and the attempts at it are counted anew.",
+    why: "The key may be used again, and its attempts are counted from 1.",
     async check({ work, pass }) {
       await (await work.begin()).complete(DONE, SHORT_MS);
       await pass(SHORT_MS);
@@ -36,7 +36,7 @@ export const retentionEnds: Cases = {
     },
   },
   "the retention that counts is the one of the completion": {
-    why: "How long an answer is owed may depend on the answer.",
+    why: "How long an outcome is kept may depend on the outcome.",
     async check({ work }) {
       await (await work.begin()).complete(DONE, 2 * RETENTION_MS);
       const { keptUntil, completedAt } = await work.record();
@@ -64,7 +64,7 @@ export const retentionEnds: Cases = {
     },
   },
   "a released key is kept for its retention past the lease that it had": {
-    why: "Its fence and number must outlive every write that the attempt may have on the way.",
+    why: "Its fence and number must be kept longer than any write of the attempt may be delayed.",
     async check({ work }) {
       await (await work.begin()).abandon("released");
       const { keptUntil, claimedAt } = await work.record();
@@ -72,7 +72,7 @@ export const retentionEnds: Cases = {
     },
   },
   "a lapsed key is kept for its retention past its lease": {
-    why: "An unknown outcome is the last thing that may be forgotten early.",
+    why: "An unknown outcome must not be forgotten early.",
     async check({ work, outlast }) {
       await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);
@@ -107,7 +107,7 @@ export const retentionEnds: Cases = {
     },
   },
   "a held key that lapsed is kept until it is decided": {
-    why: "Forgotten, it would be run again unasked: the one thing that hold forbids.",
+    why: "If it were forgotten, the work would run again without a decision, which the hold forbids.",
     async check({ work, outlast }) {
       const { fence } = await work.begin({ leaseMs: SHORT_MS, retentionMs: SHORT_MS, hold: true });
       await outlast(2 * SHORT_MS);
@@ -115,7 +115,7 @@ export const retentionEnds: Cases = {
     },
   },
   "a held key that was completed ends like any other": {
-    why: "Once it is decided there is nothing left to wait for, and the record would stay for ever.",
+    why: "The decision is made, so the record need not stay for ever.",
     async check({ work, outlast }) {
       await (await work.begin({ hold: true })).complete(DONE, SHORT_MS);
       await outlast(SHORT_MS);
@@ -124,7 +124,7 @@ export const retentionEnds: Cases = {
   },
   "a forgotten outcome counts as done until its retention ends": {
     needs: ["forget"],
-    why: "The retries that the key was kept for still come; after that nothing of it is owed to anyone.",
+    why: "Retries may come until the retention ends. After that the key is free.",
     async check({ work, pass }) {
       const owner = await work.begin();
       await owner.complete();

@@ -1,12 +1,12 @@
-/** Whoever does not own the record, or no more, changes nothing: the late writer is told no. */
+/** A token that does not own the record, or no longer owns it, changes nothing: the late writer gets false. */
 import type { StoreRecord } from "../../core/store.ts";
 import { expect } from "./expect.ts";
-import type { Case, Cases, Trial } from "./trial.ts";
-import { type Attempt, DONE, EVERY_AS, SHORT_MS } from "./work.ts";
+import type { GuaranteeCase, GuaranteeCases, Trial } from "./trial.ts";
+import { type CaseAttempt, DONE, EVERY_AS, SHORT_MS } from "./work.ts";
 
-type Scene = (trial: Trial) => Promise<Attempt>;
+type Scene = (trial: Trial) => Promise<CaseAttempt>;
 
-/** Each scene answers the attempt whose steps must be refused. */
+/** Each scene returns the attempt whose steps must be refused. */
 const SCENES: Readonly<Record<string, Scene>> = {
   "a key that nobody claimed": async ({ work }) => work.attempt(),
   "a key that another token has": async ({ work }) => {
@@ -30,16 +30,19 @@ const SCENES: Readonly<Record<string, Scene>> = {
   },
 };
 
-/** What a refused step must leave as it was; the lease that is left runs on meanwhile. */
+/** The parts of a record that a refused step must not change. The remaining lease changes with time. */
 function lasting(record: StoreRecord | undefined): unknown {
   if (record === undefined) return undefined;
   const { state, token, fence, number, keptUntil } = record;
   return { state, token, fence, number, keptUntil };
 }
 
-function refused(scene: Scene, steps: Readonly<Record<string, (stale: Attempt) => Promise<boolean>>>): Case {
+function refused(
+  scene: Scene,
+  steps: Readonly<Record<string, (stale: CaseAttempt) => Promise<boolean>>>,
+): GuaranteeCase {
   return {
-    why: "A late or foreign step that is let through undoes what the owner does, or keeps an outcome not its own.",
+    why: "A late or foreign step that succeeds would undo what the owner does, or store another attempt's outcome.",
     async check(trial) {
       const stale = await scene(trial);
       const before = lasting(await trial.work.read());
@@ -50,10 +53,10 @@ function refused(scene: Scene, steps: Readonly<Record<string, (stale: Attempt) =
 }
 
 const everyAbandon = Object.fromEntries(
-  EVERY_AS.map((as) => [`abandon as ${as}`, (stale: Attempt) => stale.abandon(as)]),
+  EVERY_AS.map((as) => [`abandon as ${as}`, (stale: CaseAttempt) => stale.abandon(as)]),
 );
 
-function refusedIn([where, scene]: [string, Scene]): [string, Case][] {
+function refusedIn([where, scene]: [string, Scene]): [string, GuaranteeCase][] {
   return [
     [`complete is refused on ${where}`, refused(scene, { complete: (stale) => stale.complete() })],
     [`renew is refused on ${where}`, refused(scene, { renew: (stale) => stale.renew() })],
@@ -67,10 +70,10 @@ const released: Scene = async ({ work }) => {
   return owner;
 };
 
-export const staleTokenRefused: Cases = {
+export const staleTokenRefused: GuaranteeCases = {
   ...Object.fromEntries(Object.entries(SCENES).flatMap(refusedIn)),
   "a token is recognised on its own key alone": {
-    why: "A step that looks for the token and forgets the key changes another key's record.",
+    why: "A step that looks for the token and not for the key would change another key's record.",
     async check({ work, another }) {
       const { token } = await work.begin();
       const stranger = another();
@@ -83,7 +86,7 @@ export const staleTokenRefused: Cases = {
     },
   },
   "complete is refused on a key that another token completed": {
-    why: "An outcome that has been answered with must not change.",
+    why: "An outcome that callers have received must not change.",
     async check({ work }) {
       await (await work.begin()).complete();
       expect("complete by another token", await work.attempt().complete("stale"), false);
@@ -97,10 +100,10 @@ export const staleTokenRefused: Cases = {
     renew: (owner) => owner.renew(),
   }),
   ...Object.fromEntries(
-    EVERY_AS.map((as): [string, Case] => [
-      `a token that abandoned as ${as} claims no more`,
+    EVERY_AS.map((as): [string, GuaranteeCase] => [
+      `a token that abandoned as ${as} can no longer claim`,
       {
-        why: "A late duplicate of its claim, still on the way, would take back what was given up.",
+        why: "A late duplicate of its claim would take back the key that it released.",
         async check({ work }) {
           const owner = await work.begin();
           await owner.abandon(as);
@@ -111,15 +114,15 @@ export const staleTokenRefused: Cases = {
       },
     ]),
   ),
-  "a token that abandoned as unknown renews no more": {
-    why: "A renewal still on the way would hide for one more lease that the outcome is unknown.",
+  "a token that abandoned as unknown can no longer renew": {
+    why: "A late renewal would hide for one more lease that the outcome is unknown.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.abandon("unknown");
       expect("renew after abandon as unknown", await owner.renew(), false);
     },
   },
-  "a token that took over and abandoned as unrun renews no more": {
+  "a token that took over and abandoned as unrun can no longer renew": {
     why: "It never ran, so there is nothing to hold the key for.",
     async check({ work, outlast }) {
       await work.begin({ leaseMs: SHORT_MS });
@@ -129,9 +132,9 @@ export const staleTokenRefused: Cases = {
       expect("renew after abandon as unrun", await successor.renew(), false);
     },
   },
-  "forget by a fence that is no more is refused": {
+  "forget by a fence that is no longer current is refused": {
     needs: ["forget"],
-    why: "Whoever erases decides by what they saw; meanwhile the key may have been claimed and completed again.",
+    why: "The operator erases the record that they saw. Since then the key may have been claimed and completed again.",
     async check({ work, pass }) {
       const first = await work.begin();
       await first.abandon("released");
@@ -141,9 +144,9 @@ export const staleTokenRefused: Cases = {
       expect("the record", await work.record(), { outcome: DONE });
     },
   },
-  "a token whose outcome was reopened claims no more": {
+  "a token whose outcome was reopened can no longer claim": {
     needs: ["forget"],
-    why: "A late duplicate of its claim, still on the way, would have the key again, and nobody would do its work.",
+    why: "A late duplicate of its claim would own the key again, and its work would never run.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.complete();
@@ -154,7 +157,7 @@ export const staleTokenRefused: Cases = {
   },
   "the token of a forgotten attempt completes nothing": {
     needs: ["forget"],
-    why: "What was erased must not come back with a late completion.",
+    why: "A late completion must not bring back what was erased.",
     async check({ work, outlast }) {
       const owner = await work.begin({ leaseMs: SHORT_MS });
       await outlast(SHORT_MS);

@@ -1,6 +1,6 @@
-/** One successor takes over what lapsed; and where somebody must decide, one decision counts, made on what was seen. */
+/** One attempt takes over a lapsed record. Where an operator decides, only a decision about the current fence counts, once. */
 import { expect } from "./expect.ts";
-import type { Cases, Trial } from "./trial.ts";
+import type { GuaranteeCases, Trial } from "./trial.ts";
 import { type BegunAttempt, SHORT_MS, tally } from "./work.ts";
 
 async function lapsed({ work, outlast }: Trial, hold: boolean): Promise<BegunAttempt> {
@@ -9,9 +9,9 @@ async function lapsed({ work, outlast }: Trial, hold: boolean): Promise<BegunAtt
   return owner;
 }
 
-export const takeoverIsSingle: Cases = {
+export const takeoverIsSingle: GuaranteeCases = {
   "of fifty claims of a lapsed key at once one takes over": {
-    why: "All who waited come at the moment the lease ends, and only one of them may go on with the work.",
+    why: "All waiters claim at the moment the lease ends, and only one of them may continue the work.",
     async check(trial) {
       await lapsed(trial, false);
       const answers = await Promise.all(Array.from({ length: 50 }, () => trial.work.attempt().claim()));
@@ -28,7 +28,7 @@ export const takeoverIsSingle: Cases = {
     },
   },
   "a takeover by the fence of a held record is new": {
-    why: "It is the one way to decide, so it must be open.",
+    why: "It is the only way to decide, so it must be possible.",
     async check(trial) {
       const { fence } = await lapsed(trial, true);
       const answer = await trial.work.attempt().claim({ takeover: fence });
@@ -51,7 +51,7 @@ export const takeoverIsSingle: Cases = {
       expect("a takeover by another fence", answer, { status: "unknown", fence });
     },
   },
-  "a takeover by another fence loses though nobody holds the record": {
+  "a takeover by another fence loses even where the record is not held": {
     why: "A claim that names a fence asks for that one and for no other.",
     async check(trial) {
       const { fence } = await lapsed(trial, false);
@@ -60,7 +60,7 @@ export const takeoverIsSingle: Cases = {
     },
   },
   "a second decision by the same fence loses": {
-    why: "The first decider's attempt has lapsed too, and that is another question than the one decided.",
+    why: "The attempt of the first decision has lapsed as well, and that needs another decision.",
     async check(trial) {
       const { fence } = await lapsed(trial, true);
       const first = await trial.work.begin({ takeover: fence });
@@ -70,14 +70,14 @@ export const takeoverIsSingle: Cases = {
     },
   },
   "a held record that lapsed is unknown to every claim without takeover": {
-    why: "No guard walks over an unknown outcome that another one promised to ask about.",
+    why: "No guard may ignore an unknown outcome that another guard holds for a decision.",
     async check(trial) {
       const { fence } = await lapsed(trial, true);
       expect("a claim", await trial.work.attempt().claim(), { status: "unknown", fence });
     },
   },
   "a claim that holds finds a lapsed record unknown": {
-    why: "A guard that was told to ask asks, though the attempt before it was not.",
+    why: "A guard that holds waits for a decision, even if the attempt before it did not hold.",
     async check(trial) {
       const { fence } = await lapsed(trial, false);
       expect("a claim with hold", await trial.work.attempt().claim({ hold: true }), {
@@ -87,7 +87,7 @@ export const takeoverIsSingle: Cases = {
     },
   },
   "an unknown answer changes nothing": {
-    why: "Asking is not deciding: the record waits for whoever decides.",
+    why: "A claim is not a decision, so the record still waits for one.",
     async check(trial) {
       const { fence } = await lapsed(trial, true);
       const { token, number, hold, keptUntil } = await trial.work.record();
@@ -97,7 +97,7 @@ export const takeoverIsSingle: Cases = {
     },
   },
   "a held record stays held when it is taken over": {
-    why: "If the decider fails in turn, the question is open again, and still not anyone's to answer.",
+    why: "If the attempt of the decision fails as well, the record needs a decision again.",
     async check(trial) {
       const { fence } = await lapsed(trial, true);
       const decider = await trial.work.begin({ takeover: fence });
@@ -106,8 +106,8 @@ export const takeoverIsSingle: Cases = {
       expect("a claim", answer, { status: "unknown", fence: decider.fence });
     },
   },
-  "a held record stays held when who took it over never ran": {
-    why: "A decider that could not act leaves the decision to the next one, not to whoever asks.",
+  "a held record stays held when the attempt that took it over never ran": {
+    why: "An operator who could not act leaves the decision to the next one, not to the next claim.",
     async check(trial) {
       const { fence } = await lapsed(trial, true);
       const decider = await trial.work.begin({ takeover: fence });
@@ -117,7 +117,7 @@ export const takeoverIsSingle: Cases = {
     },
   },
   "a takeover does not take a pending key from its owner": {
-    why: "The fence is right but the owner is at work: it renewed, or its lease had not ended.",
+    why: "The fence is right, but the owner is working: it renewed, or its lease had not ended.",
     async check({ work }) {
       const owner = await work.begin();
       const answer = await work.attempt().claim({ takeover: owner.fence });
@@ -126,7 +126,7 @@ export const takeoverIsSingle: Cases = {
     },
   },
   "a takeover finds nothing where there is no record": {
-    why: "The record that was decided about is gone; a new attempt would begin the work anew.",
+    why: "The record that the decision is about is gone, and a new attempt would start the work again.",
     async check({ work }) {
       const answer = await work.attempt().claim({ takeover: 1 });
       expect("a takeover of an absent key", answer, { status: "pending", leaseLeftMs: 0 });
@@ -134,7 +134,7 @@ export const takeoverIsSingle: Cases = {
     },
   },
   "a takeover finds nothing to decide on a released key": {
-    why: "Somebody decided already: nothing happened, and whoever wants to run the work claims it.",
+    why: "The decision was made already: nothing happened, and the next claim may run the work.",
     async check({ work }) {
       const owner = await work.begin();
       await owner.abandon("released");

@@ -1,35 +1,35 @@
-/** One run of one case: the store it asks, work of its own, and time that passes. */
+/** One run of one case: the store under test, a new key, and control over time. */
 import type { Parts, Store } from "../../core/store.ts";
-import { partsOf, type Work, workOn } from "./work.ts";
+import { type CaseWork, newParts, workOn } from "./work.ts";
 
 export interface Trial {
   readonly store: Store;
-  readonly work: Work;
-  /** Another key; parts that are not given are the cases' own. */
-  another(parts?: Partial<Parts>): Work;
+  readonly work: CaseWork;
+  /** Another key; parts that are not given have the defaults of the cases. */
+  another(parts?: Partial<Parts>): CaseWork;
   /** A key by its id. */
-  identified(id: string): Work;
-  /** Lets exactly `ms` pass, or hardly more where it is really waited for. */
+  identified(id: string): CaseWork;
+  /** Lets exactly `ms` pass, or slightly more where the case has to wait in real time. */
   pass(ms: number): Promise<void>;
-  /** Lets clearly more than `ms` pass, for cases that ask what comes after a deadline and not where it lies. */
+  /** Lets clearly more than `ms` pass, for cases about the time after a deadline. */
   outlast(ms: number): Promise<void>;
-  /** Moves a clock that can be moved and answers by how much; the others are asked the weaker question, at once. */
+  /** Moves the clock if it can be moved, and resolves to by how much: 0 where the case has to do with less. */
   skipAhead(ms: number): Promise<number>;
   /** Moves the clock back. Only for cases that need `clock`. */
   turnBack(ms: number): Promise<void>;
 }
 
-export interface Case {
-  /** What goes wrong for people where it does not hold. */
+export interface GuaranteeCase {
+  /** What goes wrong for users of a store that breaks it. */
   readonly why: string;
-  readonly needs?: readonly Need[];
+  readonly needs?: readonly StoreNeed[];
   check(trial: Trial): Promise<void>;
 }
 
 /** The cases of one guarantee. A name is a sentence about behaviour. */
-export type Cases = Readonly<Record<string, Case>>;
+export type GuaranteeCases = Readonly<Record<string, GuaranteeCase>>;
 
-/** What not every store has, and what is said of a case that cannot be asked without it. */
+/** What some stores lack, and the reason for skipping a case that needs it. */
 const NEEDS = {
   watch: "The store has no `watch`: its waiters poll.",
   list: "The store has no `list`.",
@@ -38,12 +38,12 @@ const NEEDS = {
   clock: "The store's clock cannot be turned back from here: no `advance` was given.",
 } as const;
 
-export type Need = keyof typeof NEEDS;
+export type StoreNeed = keyof typeof NEEDS;
 
 type Advance = (ms: number) => void | Promise<void>;
 
-/** Why a case with these needs cannot be asked of this store, if so. */
-export function missing(needs: readonly Need[], store: Store, advance?: Advance): string | undefined {
+/** The reason why this store cannot run a case with these needs; undefined if it can. */
+export function missing(needs: readonly StoreNeed[], store: Store, advance?: Advance): string | undefined {
   const need = needs.find((each) => {
     if (each === "clock") return advance === undefined;
     if (each === "purge") return store.collectsItself === true;
@@ -52,7 +52,7 @@ export function missing(needs: readonly Need[], store: Store, advance?: Advance)
   return need && NEEDS[need];
 }
 
-/** How far `outlast` goes beyond on a clock that can be moved: more than any store is late by, less than a lease. */
+/** How much further than `ms` `outlast` moves a clock: more than any store's delay, less than a lease. */
 const BEYOND_MS = 10_000;
 /** Timers may fire a little early, and the store's clock may be coarser than ours. */
 const ROUNDING_MS = 15;
@@ -62,8 +62,8 @@ export function startTrial(store: Store, advance?: Advance): Trial {
   return {
     store,
     work: workOn(store),
-    another: (parts) => workOn(store, partsOf(parts)),
-    identified: (id) => workOn(store, partsOf(), id),
+    another: (parts) => workOn(store, newParts(parts)),
+    identified: (id) => workOn(store, newParts(), id),
     pass: (ms) => (advance === undefined ? sleep(ms + ROUNDING_MS) : move(ms)),
     outlast: (ms) => (advance === undefined ? sleep(ms + ROUNDING_MS) : move(ms + BEYOND_MS)),
     async skipAhead(ms) {
@@ -74,7 +74,7 @@ export function startTrial(store: Store, advance?: Advance): Trial {
   };
 }
 
-/** For what no clock of the store brings about. */
+/** Waits in real time, for what the store's clock does not cause. */
 export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

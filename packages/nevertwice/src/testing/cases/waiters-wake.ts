@@ -1,14 +1,14 @@
-/** Whoever watches a key hears when it is worth asking again, and no more once it has stopped watching. */
+/** A waiter that watches a key is woken when a new claim can succeed, and not after it has stopped watching. */
 import { expect } from "./expect.ts";
-import { type Case, type Cases, sleep } from "./trial.ts";
-import { EVERY_AS, type Work } from "./work.ts";
+import { type GuaranteeCase, type GuaranteeCases, sleep } from "./trial.ts";
+import { type CaseWork, EVERY_AS } from "./work.ts";
 
-/** A waiter polls more often than this, so a later wake-up is as good as none. */
+/** A waiter polls more often than this, so a later wake-up is useless. */
 const WAKE_WITHIN_MS = 3_000;
-/** How long a wake-up that must not come is given to come. */
+/** How long the case waits for a wake-up that must not come. */
 const STRAGGLER_MS = 20;
 
-interface Waiter {
+interface WakeCounter {
   /** How often it was woken. */
   woken(): number;
   /** Whether it was woken in time; it watches no longer then. */
@@ -16,8 +16,11 @@ interface Waiter {
   stop(): void;
 }
 
-/** Since a waiter may be woken for nothing, only those wake-ups count on which `found` finds what it looks for. */
-async function watching(work: Work, found: () => Promise<boolean> = async () => true): Promise<Waiter> {
+/** A waiter may be woken without a reason, so a wake-up counts only if `found` resolves to true. */
+async function watching(
+  work: CaseWork,
+  found: () => Promise<boolean> = async () => true,
+): Promise<WakeCounter> {
   let woken = 0;
   let heard: () => void = () => undefined;
   const hearing = new Promise<void>((resolve) => {
@@ -25,7 +28,7 @@ async function watching(work: Work, found: () => Promise<boolean> = async () => 
   });
   const stop = await work.watch(() => {
     woken++;
-    // A read that fails finds nothing: then the waiter is told that it was not woken in time.
+    // A read that fails finds nothing, and the waiter counts as not woken in time.
     found().then(
       (is) => is && heard(),
       () => undefined,
@@ -54,7 +57,7 @@ async function within(ms: number, event: Promise<void>): Promise<boolean> {
 
 const why = "A waiter that is not woken sleeps until its next poll, and its caller with it.";
 
-export const waitersWake: Cases = {
+export const waitersWake: GuaranteeCases = {
   "a waiter is woken by complete": {
     needs: ["watch"],
     why,
@@ -66,7 +69,7 @@ export const waitersWake: Cases = {
     },
   },
   ...Object.fromEntries(
-    EVERY_AS.map((as): [string, Case] => [
+    EVERY_AS.map((as): [string, GuaranteeCase] => [
       `a waiter is woken by abandon as ${as}`,
       {
         needs: ["watch"],
@@ -115,7 +118,7 @@ export const waitersWake: Cases = {
   },
   "a key may be watched before anybody claims it": {
     needs: ["watch"],
-    why: "A waiter that watched a key whose record went must not have watched in vain.",
+    why: "A waiter may watch a key whose record was removed, and must still be woken.",
     async check({ work }) {
       const waiter = await watching(work);
       await (await work.begin()).complete();
@@ -124,7 +127,7 @@ export const waitersWake: Cases = {
   },
   "a woken waiter finds what it was woken for": {
     needs: ["watch"],
-    why: "Woken before the outcome is there, it finds the key pending and goes back to sleep.",
+    why: "A waiter that is woken before the outcome is stored finds the key pending and sleeps again.",
     async check({ work }) {
       const owner = await work.begin();
       const waiter = await watching(work, async () => (await work.read())?.state === "completed");
@@ -134,7 +137,7 @@ export const waitersWake: Cases = {
   },
   "a waiter that stopped is not woken, and the others still are": {
     needs: ["watch"],
-    why: "A subscription that outlives its waiter is a leak; one that ends with another's is a waiter lost.",
+    why: "A subscription that outlives its waiter leaks, and one that ends with another waiter's loses a wake-up.",
     async check({ work }) {
       const owner = await work.begin();
       const [stopped, staying] = [await watching(work), await watching(work)];

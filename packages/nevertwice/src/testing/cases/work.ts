@@ -1,19 +1,19 @@
-/** The words the cases are written in: one piece of work, the attempts at it, and the steps they take on a store. */
+/** What the cases are written with: one key, the attempts to claim it, and their calls of a store. */
 import { randomBytes, randomUUID } from "node:crypto";
-import { identityOf } from "../../core/identity.ts";
+import { toIdentity } from "../../core/identity.ts";
 import type { AbandonAs, ClaimAnswer, Parts, Store, StoreRecord } from "../../core/store.ts";
 import { expect } from "./expect.ts";
 
-/** A lease or retention that a case waits out, really where the store's clock cannot be moved. */
+/** A lease or retention whose end a case waits for, in real time where the store's clock cannot be moved. */
 export const SHORT_MS = 50;
-/** One that no case waits out by accident, however slow the store: its middle is never reached unasked. */
+/** A lease that does not end by accident during a case, however slow the store. */
 export const LONG_MS = 60_000;
 export const RETENTION_MS = 3_600_000;
 
 export const DONE = "done";
 export const EVERY_AS: readonly AbandonAs[] = ["released", "unknown", "unrun"];
 
-/** What a claim may say beside who it is. Default: a long lease, an hour's retention, no hold. */
+/** The options of a claim. Default: a long lease, an hour's retention, no hold. */
 export interface Terms {
   readonly fingerprint?: string;
   readonly leaseMs?: number;
@@ -22,8 +22,8 @@ export interface Terms {
   readonly takeover?: number;
 }
 
-/** One token on one piece of work. */
-export interface Attempt {
+/** One token's calls for one key. */
+export interface CaseAttempt {
   readonly token: string;
   claim(terms?: Terms): Promise<ClaimAnswer>;
   complete(outcome?: string, retentionMs?: number): Promise<boolean>;
@@ -31,18 +31,18 @@ export interface Attempt {
   renew(leaseMs?: number): Promise<boolean>;
 }
 
-export interface BegunAttempt extends Attempt {
+export interface BegunAttempt extends CaseAttempt {
   readonly fence: number;
   readonly number: number;
 }
 
-/** One key, random unless it is given, so that a store full of other records is as good as an empty one. */
-export interface Work {
+/** One key, random unless it is given, so that other records in the store do not matter. */
+export interface CaseWork {
   readonly id: string;
   readonly parts: Parts;
-  /** A fresh token, which has not claimed. */
-  attempt(token?: string): Attempt;
-  /** A fresh token whose claim was granted; where it is not, the scene is not set and the case fails. */
+  /** A new token that has not claimed yet. */
+  attempt(token?: string): CaseAttempt;
+  /** A new token whose claim was granted. The case fails if it is not. */
   begin(terms?: Terms): Promise<BegunAttempt>;
   read(): Promise<StoreRecord | undefined>;
   /** As `read`, for a record that must be there. */
@@ -53,12 +53,12 @@ export interface Work {
   watch(wake: () => void): Promise<() => void>;
 }
 
-export function partsOf(parts: Partial<Parts> = {}): Parts {
+export function newParts(parts: Partial<Parts> = {}): Parts {
   return { namespace: "nevertwice-cases", scope: "", operation: "prove", key: randomUUID(), ...parts };
 }
 
-export function workOn(store: Store, parts: Parts = partsOf(), id: string = identityOf(parts).id): Work {
-  const attempt = (token: string = randomUUID()): Attempt => ({
+export function workOn(store: Store, parts: Parts = newParts(), id: string = toIdentity(parts).id): CaseWork {
+  const attempt = (token: string = randomUUID()): CaseAttempt => ({
     token,
     claim: (terms = {}) =>
       store.claim({ id, parts, token, leaseMs: LONG_MS, retentionMs: RETENTION_MS, hold: false, ...terms }),
@@ -84,14 +84,14 @@ export function workOn(store: Store, parts: Parts = partsOf(), id: string = iden
       if (record === undefined) expect("the record that is read", record, { id });
       return record as StoreRecord;
     },
-    // The cases that use these say so in `needs`, and are skipped where the store has them not.
+    // The cases that use these name them in `needs`, and are skipped for a store that lacks them.
     forget: (fence) => (store.forget as NonNullable<Store["forget"]>)({ id, fence }),
     reopen: (fence) => (store.forget as NonNullable<Store["forget"]>)({ id, fence, reopen: true }),
     watch: (wake) => (store.watch as NonNullable<Store["watch"]>)({ id, wake }),
   };
 }
 
-/** An id as identities have them: 64 hexadecimal digits. */
+/** A random id of 64 hexadecimal digits, as identities have. */
 export function randomId(): string {
   return randomBytes(32).toString("hex");
 }

@@ -4,7 +4,7 @@ import type { Attempt } from "../../core/attempt.ts";
 import type { Clock } from "../../core/clock.ts";
 import { createEngine, type Engine } from "../../core/engine.ts";
 import { isNevertwiceError } from "../../core/errors.ts";
-import { identityOf } from "../../core/identity.ts";
+import { toIdentity } from "../../core/identity.ts";
 import type { Store } from "../../core/store.ts";
 import { type FaultRates, type FaultyStore, faultyStore } from "../faulty-store.ts";
 import type { Random } from "../random.ts";
@@ -136,16 +136,16 @@ interface CallContext {
 const ids = new Map<string, string>();
 
 /** Few subjects and many schedules: each is hashed once. */
-export function idOf(scope: string, key: string): string {
+export function recordId(scope: string, key: string): string {
   const subject = `${scope}/${key}`;
-  const id = ids.get(subject) ?? identityOf({ namespace: NAMESPACE, scope, operation: OPERATION, key }).id;
+  const id = ids.get(subject) ?? toIdentity({ namespace: NAMESPACE, scope, operation: OPERATION, key }).id;
   ids.set(subject, id);
   return id;
 }
 
 export function startCall(context: CallContext, actor: Actor, plan: PlannedCall): CallRecord {
   const { referee, run } = context;
-  const id = idOf(plan.scope, plan.key);
+  const id = recordId(plan.scope, plan.key);
   const subject = `${plan.scope}/${plan.key}`;
   const caller = plan.cancelAfterMs === undefined ? undefined : new AbortController();
   const record: CallRecord = { actor, plan, isAnswered: false };
@@ -219,7 +219,7 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
   }
 }
 
-interface Told {
+interface SimulatedAnswer {
   readonly id: string;
   readonly subject: string;
   readonly run: string;
@@ -229,7 +229,7 @@ interface Told {
 
 function judgeAnswer(
   referee: Referee,
-  { id, subject, run, runs }: Told,
+  { id, subject, run, runs }: SimulatedAnswer,
   result: { readonly status: string },
 ): void {
   referee.count(`answer ${result.status}`);
@@ -248,7 +248,7 @@ function judgeAnswer(
     case "lease-lost":
       return;
     default:
-      if (runs > 0) referee.fail("I12", `a caller whose work ran was told ${result.status}`);
+      if (runs > 0) referee.fail("I12", `a caller whose work ran got the answer ${result.status}`);
   }
 }
 
@@ -257,10 +257,10 @@ function judgeThrow(referee: Referee, id: string, run: string, error: unknown): 
   const message = error instanceof Error ? error.message : String(error);
   if (message === run || referee.hasOutcome(id, message)) return;
   const code = isNevertwiceError(error) ? error.code : "no code";
-  referee.fail("I12", `a caller was thrown something that no work threw: ${message} (${code})`);
+  referee.fail("I12", `a caller got an error that no work threw: ${message} (${code})`);
 }
 
-/** Whoever is asked about a held claim answers as the scenario says. */
+/** A reconciler that decides about a held claim as the scenario says. */
 function reconciler({ scenario, run, referee }: CallContext, actor: Actor, id: string, subject: string) {
   return async (lapsed: { readonly fence: number }) => {
     const tenure = referee.started(id, lapsed.fence);

@@ -1,4 +1,4 @@
-/** What must hold whatever happens. docs/guarantees.md explains each; the numbers leave room for what a simulation cannot see. */
+/** The invariants that a simulation checks. docs/guarantees.md explains each, and also those that no simulation can see. */
 
 export type Invariant = "I1" | "I2" | "I3" | "I6" | "I7" | "I8" | "I12";
 

@@ -1,5 +1,5 @@
 /**
- * Watches every step that reaches the store and every answer that reaches a caller, and says when a promise is broken.
+ * Watches every step that reaches the store and every answer that reaches a caller, and reports a broken invariant.
  * It keeps its own notes of each record, written from the contract and not from the code under test.
  */
 import { fingerprintsDiffer } from "../../core/fingerprint.ts";
@@ -15,7 +15,7 @@ import type { Fail, Violation } from "./invariant.ts";
 import { createTenures, type Tenures } from "./tenures.ts";
 
 /** What the referee knows of one record. */
-interface Note {
+interface RecordNote {
   state: "pending" | "released" | "completed";
   token: string;
   isSpent: boolean;
@@ -35,14 +35,14 @@ export interface Referee extends Pick<Tenures, "delivered" | "started" | "excuse
   readonly counts: Record<string, number>;
   readonly fail: Fail;
   readonly count: (what: string) => void;
-  /** Writes a line of the schedule's story, if somebody reads it. */
+  /** Adds a line to the schedule's story, if it is recorded. */
   readonly tell: (line: () => string) => void;
-  /** Told of a step when the store has applied it. `now` is the store's clock. */
+  /** Records a step that the store has applied. `now` is the store's clock. */
   claimed(owner: string, request: ClaimRequest, answer: ClaimAnswer, now: number): void;
   completed(request: CompleteRequest, answer: boolean, now: number): void;
   abandoned(request: AbandonRequest, answer: boolean, now: number): void;
   renewed(request: RenewRequest, answer: boolean, now: number): void;
-  /** Whatever was past its time is gone, and stays gone if the clock goes back. */
+  /** Expired records are gone, and stay gone if the clock goes back. */
   purged(now: number): void;
   checkDebts(isAlive: (owner: string) => boolean): void;
   /** Whether this run's outcome was ever recorded for this record. */
@@ -53,7 +53,7 @@ export interface Referee extends Pick<Tenures, "delivered" | "started" | "excuse
 const CLOCK_BACK_MARGIN_MS = 1_000;
 
 export function createReferee(trueNow: () => number, story?: string[]): Referee {
-  const notes = new Map<string, Note>();
+  const notes = new Map<string, RecordNote>();
   const highestFence = new Map<string, number>();
   const outcomes = new Map<string, Set<string>>();
   const counts: Record<string, number> = {};
@@ -72,7 +72,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
 
   const tenures = createTenures(trueNow, fail);
 
-  function live(id: string, now: number): Note | undefined {
+  function live(id: string, now: number): RecordNote | undefined {
     const note = notes.get(id);
     if (note === undefined) return undefined;
     const isUndecided = note.state === "pending" && note.hold;
@@ -110,7 +110,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
     tenures.granted(token, answer.fence, leaseMs);
   }
 
-  function checkGrant(note: Note, request: ClaimRequest, isRepeat: boolean, now: number): void {
+  function checkGrant(note: RecordNote, request: ClaimRequest, isRepeat: boolean, now: number): void {
     if (note.state === "completed") fail("I2", "a key whose outcome still answers was claimed again");
     if (note.token === request.token && note.isSpent) fail("I3", "a token that gave up claimed again");
     if (note.state !== "pending" || isRepeat) return;
@@ -120,13 +120,13 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       fail("I12", "a lapsed claim that was held was taken over without a decision");
   }
 
-  function checkReplay(outcome: string, note: Note | undefined): void {
+  function checkReplay(outcome: string, note: RecordNote | undefined): void {
     count("replay");
     if (note?.state !== "completed") fail("I2", "an outcome was replayed that no longer answers");
     else if (note.outcome !== outcome) fail("I6", "an outcome was replayed that is not the one stored");
   }
 
-  function checkPending(request: ClaimRequest, note: Note | undefined, now: number): void {
+  function checkPending(request: ClaimRequest, note: RecordNote | undefined, now: number): void {
     const isOwnSpent = note?.token === request.token && note.isSpent;
     const isRunning = note?.state === "pending" && !isLapsed(note, now);
     if (!isRunning && !isOwnSpent && request.takeover === undefined)
@@ -172,7 +172,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       note.state = "completed";
       note.outcome = outcome;
       note.keptUntil = now + retentionMs;
-      outcomes.set(id, (outcomes.get(id) ?? new Set()).add(runOf(outcome)));
+      outcomes.set(id, (outcomes.get(id) ?? new Set()).add(runNamedIn(outcome)));
       count("completed");
     },
     abandoned({ id, token, as }, answer, now) {
@@ -225,18 +225,18 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
   };
 }
 
-function isLapsed(note: Note, now: number): boolean {
+function isLapsed(note: RecordNote, now: number): boolean {
   return note.isSpent || now >= note.leaseEndsAt;
 }
 
-function extend(note: Note, leaseMs: number, now: number): void {
+function extend(note: RecordNote, leaseMs: number, now: number): void {
   note.leaseMs = leaseMs;
   note.leaseEndsAt = now + leaseMs;
   note.keptUntil = note.leaseEndsAt + note.retentionMs;
 }
 
-/** Which run an outcome is of: works say so in what they return and throw. */
-function runOf(text: string): string {
+/** The run that an outcome belongs to: works name it in what they return and throw. */
+function runNamedIn(text: string): string {
   const outcome = decodeOutcome(text);
   if (outcome.kind === "value") return (outcome.value as { run: string }).run;
   return outcome.kind === "thrown" ? (outcome.error as Error).message : outcome.reason;

@@ -1,4 +1,4 @@
-/** What happens in one schedule, drawn from its seed before it starts: plain data, so that a schedule can be read. */
+/** Draws what happens in one schedule from its seed, as plain data that a person can read. */
 import type { Policy } from "../../core/policy.ts";
 import type { FaultRates } from "../faulty-store.ts";
 import type { Random } from "../random.ts";
@@ -7,7 +7,7 @@ export const LEASE_MS = 100;
 
 /** What one call's work does. */
 export interface PlannedWork {
-  /** Infinity: it never comes back. */
+  /** Infinity: it never ends. */
   readonly lastsMs: number;
   readonly ending: "return" | "throw" | "not-done" | "throw-when-lost";
 }
@@ -20,7 +20,7 @@ export interface PlannedCall {
   readonly fingerprint: string | undefined;
   readonly policy: Partial<Policy>;
   readonly work: PlannedWork;
-  /** When the caller stops caring, counted from the call. */
+  /** When the caller cancels, counted from the call. */
   readonly cancelAfterMs: number | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface Scenario {
   readonly delayMs: number;
   readonly calls: readonly PlannedCall[];
   readonly faults: readonly PlannedFault[];
-  /** How a reconciler that is asked decides. */
+  /** How a reconciler decides. */
   readonly reconcileAs: "done" | "failed" | "not-done" | "unknown";
 }
 
@@ -70,7 +70,7 @@ function drawRates(random: Random, most: number): FaultRates {
   };
 }
 
-/** What all callers of one application would set alike. */
+/** The policies that all callers of one application share. */
 function drawSharedPolicy(random: Random): Partial<Policy> {
   return {
     leaseMs: LEASE_MS,

@@ -1,4 +1,4 @@
-/** What the referee knows of each token: who holds it, whether its work runs, and what its process still owes. */
+/** What the referee knows of each token: its owner, whether its work runs, and what its process has not settled yet. */
 import type { ClaimAnswer } from "../../core/store.ts";
 import type { Fail } from "./invariant.ts";
 
@@ -8,11 +8,11 @@ export interface Tenure {
   /** True time of the last grant or renewal. */
   grantedAt: number;
   leaseMs: number;
-  /** An answer to a claim, a complete or an abandon came back to whoever sent it. */
+  /** An answer to a claim, a complete or an abandon reached its sender. */
   isAnswered: boolean;
-  /** A `new` came back to whoever sent it, at any time. */
+  /** A `new` reached its sender at any time. */
   isKnownNew: boolean;
-  /** The store has been told how the latest grant ended; and that answer came back. */
+  /** The store has applied the end of the latest grant; `isSettled`: and its answer came back. */
   isTold: boolean;
   isSettled: boolean;
   work: "unstarted" | "running" | "returned" | "threw" | "threw-unsure";
@@ -29,9 +29,9 @@ export interface Tenures {
   delivered(method: string, token: string, answer: unknown): void;
   /** The work of the attempt with this fence starts. */
   started(id: string, fence: number): Tenure | undefined;
-  /** A process works on a key without a claim, and without end: its claims of it stay as they are. */
+  /** A process works on a key without a claim and never ends, so its claims need not be settled. */
   excuse(owner: string, id: string): void;
-  /** Everything has come to rest: what do processes that still live owe? */
+  /** At the end of a schedule: fails if a living process has not settled a claim. */
   checkDebts(isAlive: (owner: string) => boolean, isStanding: (token: string, id: string) => boolean): void;
 }
 
@@ -61,7 +61,7 @@ export function createTenures(trueNow: () => number, fail: Fail): Tenures {
       if (tenure === undefined) return;
       tenure.grantedAt = trueNow();
       tenure.leaseMs = leaseMs;
-      // Whatever was said before this grant was said about an earlier one.
+      // Everything before this grant was about an earlier one.
       tenure.isTold = false;
       tenure.isSettled = false;
       byFence.set(`${tenure.id} ${fence}`, tenure);

@@ -1,4 +1,4 @@
-/** Virtual time: events in order, and every promise settled between two of them. */
+/** Virtual time: runs events in order, and settles every promise between two of them. */
 import type { Timer } from "../../core/clock.ts";
 
 interface Event {
@@ -82,13 +82,13 @@ export function createWorld(): World {
   };
 }
 
-/** A process in the world: it can be paused, when its timers and replies wait, and crash, when they never come. */
+/** A simulated process. While it is paused its timers and replies wait; after a crash they never arrive. */
 export interface Process {
   readonly timer: Timer;
   isDead(): boolean;
   pause(ms: number): void;
   crash(): void;
-  /** Lets what arrives from outside in: now, after the pause, or never. */
+  /** Delivers something from outside: now, after the pause, or never. */
   arrive(action: () => void): void;
 }
 

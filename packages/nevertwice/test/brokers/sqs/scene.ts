@@ -1,4 +1,4 @@
-/** A queue of fauxqs in this process, whose clock is `Date` and stands until it is moved, and a guard that remembers. */
+/** A queue of fauxqs in this process, whose clock is a fake `Date`, and a guard with a memory store. */
 import { randomUUID } from "node:crypto";
 import { SQS } from "@aws-sdk/client-sqs";
 import { type FauxqsServer, startFauxqs } from "fauxqs";
@@ -20,11 +20,11 @@ export interface Scene {
   readonly server: FauxqsServer;
   readonly client: SQS;
   readonly guard: Guard;
-  /** The store's. The queue's is `Date`: see `advance`. */
+  /** The store's clock. The queue's clock is `Date`: see `advance`. */
   readonly clock: ManualClock;
   /** A new queue, and its URL. */
   queue(options?: { fifo?: boolean; attributes?: Record<string, string> }): string;
-  /** How many messages it has, and how many of those are hidden. */
+  /** How many messages the queue has, and how many of those are hidden. */
   count(queueUrl: string): { waiting: number; hidden: number };
   consume<T>(
     options: Partial<ConsumerOptions<SqsMessage, T>> & Pick<ConsumerOptions<SqsMessage, T>, "work">,
@@ -70,7 +70,7 @@ export async function createScene(options: Partial<GuardOptions> = {}): Promise<
   };
 }
 
-/** The queue's time. */
+/** Advances the queue's clock. */
 export function advance(ms: number): void {
   vi.setSystemTime(Date.now() + ms);
 }

@@ -1,4 +1,4 @@
-/** A call that keeps its key over its tries, with the official client and answers that are lost on the way. */
+/** A call that keeps its key over its retries, with the official client and lost answers. */
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Server } from "@modelcontextprotocol/server";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -7,7 +7,7 @@ import { type Charge, connect, listen, shop, text } from "../mcp-scene.ts";
 
 const FAST = { baseMs: 0 };
 
-/** A client whose first calls of a tool reach the server, and whose answers do not come back. */
+/** A client whose first calls reach the server, but whose answers are lost. */
 async function losing(
   url: URL,
   answers: number,
@@ -40,7 +40,7 @@ describe("callOnce", () => {
     { meta: "idempotency_key" },
     { argument: "idempotency_key" },
     { argument: "meta.idempotency-key" },
-  ])("sends one key with every try, in %o, and gets the answer of the one that ran", async (place) => {
+  ])("sends the same key with every try, in %o, and gets the answer of the try that ran", async (place) => {
     const { server, runs } = shop();
     const { client, sent } = await losing(await listen(server), 2);
     const answer = await callOnce(client, CALL, { place, retry: FAST });
@@ -53,7 +53,7 @@ describe("callOnce", () => {
     expect(keys[0]).toBeTypeOf("string");
   });
 
-  it("makes a new key for a new call, and takes one that was stored", async () => {
+  it("creates a new key for a new call, and uses a key that is given", async () => {
     const { server, runs } = shop();
     const client = await connect(server());
     const place = { meta: "idempotency_key" };
@@ -65,7 +65,7 @@ describe("callOnce", () => {
     expect(runs()).toBe(3);
   });
 
-  it("comes back to a call that is under way", async () => {
+  it("repeats a call that is pending", async () => {
     const { server, runs, answers } = shop({ onPending: "reject" });
     let finish = () => {};
     answers(async () => {
@@ -85,7 +85,7 @@ describe("callOnce", () => {
     expect(runs()).toBe(1);
   });
 
-  it("gives up after its tries, with what the last one met", async () => {
+  it("gives up after its retries, with the last error", async () => {
     const { server, runs } = shop();
     const { client, sent } = await losing(await listen(server), 99);
     const options = { place: { meta: "idempotency_key" }, retry: { ...FAST, max: 2 } };
@@ -98,7 +98,7 @@ describe("callOnce", () => {
     [401, 1],
     [429, 2],
     [503, 2],
-  ])("takes a status of %i for what it is: %i tries", async (status, tries) => {
+  ])("treats HTTP status %i correctly: %i tries", async (status, tries) => {
     const { server } = shop();
     const refusal = new Response(null, { status });
     const { client, sent } = await losing(await listen(server), 1, refusal);
@@ -107,7 +107,7 @@ describe("callOnce", () => {
     expect(sent).toHaveLength(tries);
   });
 
-  it("does not repeat what the server has answered", async () => {
+  it("does not repeat a call that was answered", async () => {
     const { server, runs, answers } = shop();
     const client = await connect(server());
     answers(() => ({ ...text("declined"), isError: true }));
@@ -116,7 +116,7 @@ describe("callOnce", () => {
     expect(runs()).toBe(1);
   });
 
-  it("throws an error of JSON-RPC at once, unless it says that the same call may be made again", async () => {
+  it("throws a JSON-RPC error immediately, unless it is retryable", async () => {
     const { tool, run, runs } = shop({ refusal: "rpc-error", onPending: "reject" });
     const server = new Server({ name: "shop", version: "1.0.0" }, { capabilities: { tools: {} } });
     const handler = tool.handler(run);
@@ -138,7 +138,7 @@ describe("callOnce", () => {
     expect(runs()).toBe(1);
   });
 
-  it("ends its tries with the caller's signal", async () => {
+  it("stops when the caller's signal fires", async () => {
     const { server } = shop();
     const { client, sent } = await losing(await listen(server), 99);
     const leaving = new AbortController();
@@ -161,12 +161,12 @@ describe("callOnce", () => {
     expect(tries).toBe(2);
   });
 
-  it("wants to be told where the tool reads its key", async () => {
+  it("requires the place of the key", async () => {
     const { server } = shop();
     const client = await connect(server());
     await expect(callOnce(client, CALL, {} as never)).rejects.toThrow("place is missing");
     await expect(callOnce(client, CALL, { place: { header: "x" } } as never)).rejects.toThrow(
-      "place must say",
+      "place must be the place of the key",
     );
   });
 });

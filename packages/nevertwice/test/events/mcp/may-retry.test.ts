@@ -1,4 +1,4 @@
-/** What a client may do again. */
+/** Which calls a client may repeat. */
 import type { Tool } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
 import { mayRetry } from "../../../src/events/mcp.ts";
@@ -13,11 +13,14 @@ function tool(annotations?: Tool["annotations"], properties: Record<string, obje
 }
 
 describe("mayRetry", () => {
-  it.each([true, false, undefined])("AG-12 says no of a tool without annotations, trusted: %s", (trusted) => {
-    expect(mayRetry(tool(), { trusted })).toBe(false);
-    expect(mayRetry(tool({}), { trusted })).toBe(false);
-    expect(mayRetry(tool({ destructiveHint: false, openWorldHint: false }), { trusted })).toBe(false);
-  });
+  it.each([true, false, undefined])(
+    "AG-12 is false for a tool without annotations, trusted: %s",
+    (trusted) => {
+      expect(mayRetry(tool(), { trusted })).toBe(false);
+      expect(mayRetry(tool({}), { trusted })).toBe(false);
+      expect(mayRetry(tool({ destructiveHint: false, openWorldHint: false }), { trusted })).toBe(false);
+    },
+  );
 
   it.each([{ idempotentHint: true }, { readOnlyHint: true }])(
     "AG-13 ignores %o of a server that is not trusted",
@@ -28,7 +31,7 @@ describe("mayRetry", () => {
     },
   );
 
-  it("says yes of a call with the key that a trusted tool asks for, and of no other", () => {
+  it("is true for a call with the key that a trusted tool declares, and for no other", () => {
     const keyed = tool({}, { idempotency_key: { type: "string" } });
     const args = { idempotency_key: "k" };
     expect(mayRetry(keyed, { trusted: true, arguments: args })).toBe(true);
@@ -38,7 +41,7 @@ describe("mayRetry", () => {
     expect(mayRetry(tool(), { trusted: true, arguments: args })).toBe(false);
   });
 
-  it("believes the hint that our own tools give, as a server lists them", async () => {
+  it("accepts the idempotentHint of an idempotentTool, as a server lists it", async () => {
     const { server } = shop({ key: { argument: "idempotency_key" } });
     const { tools } = await (await connect(server())).listTools();
     expect(tools.map((listed) => mayRetry(listed, { trusted: true }))).toEqual([true]);

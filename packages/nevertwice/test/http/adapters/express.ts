@@ -60,5 +60,5 @@ function harnessOf(create: typeof express): AdapterHarness<Request> {
 }
 
 export const expressHarness = harnessOf(express);
-/** It has no types of its own; what is used of it here has not changed. */
+/** It has no types. The members that are used here have not changed. */
 export const express4Harness = harnessOf(createRequire(import.meta.url)("express4") as typeof express);

@@ -28,7 +28,7 @@ function listsOf(lines: readonly (readonly [string, string])[]): Record<string, 
 const joinedLists = (lists: Record<string, string[]>): Record<string, string> =>
   Object.fromEntries(Object.entries(lists).map(([name, values]) => [name, values.join(",")]));
 
-/** The event that the gateway makes of a request. */
+/** The event that the gateway creates from a request. */
 function eventOf({ method, target, headers, body }: SentRequest, version: Version): LambdaEvent {
   const [path = "/", query = ""] = target.split("?");
   const lists = listsOf(headers);

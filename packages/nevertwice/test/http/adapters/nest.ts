@@ -15,7 +15,7 @@ import {
 } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { FastifyAdapter } from "@nestjs/platform-fastify";
-import type { HttpAttempt } from "../../../src/http/exchange.ts";
+import type { HttpAttempt } from "../../../src/http/http-attempt.ts";
 import { IdempotencyAttempt, idempotency } from "../../../src/http/nest.ts";
 import type { AdapterHarness, ScriptedAnswer, ScriptedApp } from "../../../src/testing/adapter-cases.ts";
 import { answerBy } from "./express.ts";

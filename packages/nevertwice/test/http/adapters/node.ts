@@ -2,7 +2,7 @@
 import { EventEmitter, once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import { createServer as createServer2, type Http2Session } from "node:http2";
-import type { HttpAttempt } from "../../../src/http/exchange.ts";
+import type { HttpAttempt } from "../../../src/http/http-attempt.ts";
 import { idempotency } from "../../../src/http/node.ts";
 import type { AdapterHarness, ScriptedAnswer, ScriptedApp } from "../../../src/testing/adapter-cases.ts";
 import { headersOf, listening, putBody, putHead, seenOn, stopping } from "./sockets.ts";
@@ -77,7 +77,7 @@ export const http2Harness: AdapterHarness<IncomingMessage> = {
   },
   header: (request, name) => [request.headers[name] ?? []].flat().join(", ") || undefined,
   async serve(app) {
-    // Its requests and responses are taken for those of HTTP/1.1, as every framework does that serves both.
+    // Typed like HTTP/1.1 requests and responses, as in every framework that serves both.
     const listener = listenerOf(app) as unknown as Parameters<typeof createServer2>[1];
     const server = await listening(answeringRejections(() => createServer2({}, listener)));
     const sessions = new Set<Http2Session>();

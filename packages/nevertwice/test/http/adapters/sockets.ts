@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { HttpAttempt } from "../../../src/http/exchange.ts";
+import type { HttpAttempt } from "../../../src/http/http-attempt.ts";
 import type { HandledRequest, ScriptedAnswer } from "../../../src/testing/adapter-cases.ts";
 
 /** Names and their values; one that has several is sent as several lines. */
@@ -36,7 +36,7 @@ export function putHead(res: ServerResponse, answer: ScriptedAnswer): void {
 /** Bodies that are written or streamed, after `putHead`. */
 export async function putBody(res: ServerResponse, { body, trailers }: ScriptedAnswer): Promise<void> {
   if (body.kind === "stream") {
-    // Whoever reads has gone, or the source has failed: the response is destroyed, which is all there is to say.
+    // The client has disconnected, or the source has failed. The destroyed response already shows it.
     await pipeline(Readable.from(body.chunks), res).catch(() => {});
     return;
   }

@@ -19,7 +19,7 @@ export function toRequest({ method, target, headers, body, signal }: SentRequest
   } as RequestInit);
 }
 
-/** A stream that is read as it is asked for, and fails when its sender goes away. */
+/** A stream that is read on demand, and fails when its sender disconnects. */
 function toStream(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): ReadableStream<Uint8Array> {
   const iterator = chunks[Symbol.asyncIterator]();
   return new ReadableStream({

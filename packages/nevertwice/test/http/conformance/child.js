@@ -1,5 +1,5 @@
 /**
- * A service in a process of its own, that a test can kill: `node child.js <build> <records> <effects> <leaseMs>`. It says its
+ * A service in a separate process that a test can kill: `node child.js <build> <records> <effects> <leaseMs>`. It says its
  * port, then every run. A run writes a line to the file of effects, and answers unless its path is /hang.
  */
 import { appendFileSync } from "node:fs";

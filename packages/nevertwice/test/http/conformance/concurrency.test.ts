@@ -1,10 +1,11 @@
-/** Many at once under one key, owners that fall behind, and upstreams that break: still one run and one answer. */
+/** Tests many requests with one key, slow owners and failing upstreams: the handler runs once and all get one answer. */
 import { once } from "node:events";
 import { request } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { faultyStore } from "../../../src/testing/faulty-store.ts";
+import { REPLAYED } from "../replayed-header.ts";
 import { type Gate, gate, type Handler, notingStore, serve, virtualTime } from "./service.ts";
 
 const LEASE_MS = 30_000;
@@ -31,7 +32,7 @@ describe("one key", () => {
     const first = answers.filter(({ status }) => status === 201);
     expect(first.length).toBeGreaterThanOrEqual(1);
     expect(new Set(first.map(({ text }) => text))).toEqual(new Set(['{"order":1}']));
-    expect(first.filter((answer) => answer.header("idempotent-replayed") === undefined)).toHaveLength(1);
+    expect(first.filter((answer) => answer.header(REPLAYED) === undefined)).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(50 - first.length);
   });
 
@@ -83,7 +84,7 @@ describe("one key", () => {
     const { text } = await first;
     await time.advance(5);
     const answer = await patient;
-    expect([answer.status, answer.text, answer.header("idempotent-replayed")]).toEqual([201, text, "true"]);
+    expect([answer.status, answer.text, answer.header(REPLAYED)]).toEqual([201, text, "true"]);
     expect(service.runs()).toBe(1);
   });
 
@@ -145,7 +146,7 @@ describe("one key", () => {
       [201, '{"order":2}'],
       [201, '{"order":2}'],
     ]);
-    expect(answers.filter((answer) => answer.header("idempotent-replayed") === "true")).toHaveLength(1);
+    expect(answers.filter((answer) => answer.header(REPLAYED) === "true")).toHaveLength(1);
     expect(service.runs()).toBe(2);
   });
 
@@ -164,7 +165,7 @@ describe("one key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("CC-11 whose upstream broke off after it was asked is not sent again: it is unknown, and held until somebody looks", async () => {
+  test("CC-11 whose upstream failed after it received the request is not sent again: it is unknown, and held for a decision", async () => {
     const upstream = await breakingUpstream();
     const service = await serve({
       options: { onLapsed: "hold" },
@@ -193,7 +194,7 @@ describe("one key", () => {
       expect(retry.header("retry-after")).toBeUndefined();
     }
     expect([service.runs(), upstream.requests()]).toEqual([1, 1]);
-    // Somebody looked at the upstream: nothing was charged, so the key is free.
+    // An operator has checked the upstream: nothing was charged, so the key is released.
     const subject = { operation: "POST /orders", key: "k" };
     const { fence } = (await service.guard.read(subject)) as { fence: number };
     expect(await service.guard.resolve({ ...subject, fence }, { status: "not-done" })).toBe(true);

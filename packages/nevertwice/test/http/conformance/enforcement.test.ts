@@ -1,4 +1,4 @@
-/** What a key does: the first request runs, its repeats are answered for, and everything else is refused or left alone. */
+/** Tests what a key does: the first request runs, its repeats are answered for, and everything else is refused or left alone. */
 import { connect } from "node:net";
 import express from "express";
 import { describe, expect, test } from "vitest";
@@ -6,6 +6,7 @@ import { createEngine } from "../../../src/core/engine.ts";
 import { idempotency } from "../../../src/http/express.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { faultyStore } from "../../../src/testing/faulty-store.ts";
+import { REPLAYED } from "../replayed-header.ts";
 import { gate, type Handler, listen, notingStore, serve, virtualTime } from "./service.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -24,7 +25,7 @@ describe("a key", () => {
     const answer = await service.send({ key: "k" });
     expect([answer.status, answer.text]).toEqual([201, '{"order":1,"key":"k"}']);
     expect(answer.header("location")).toBe("/orders/1");
-    expect(answer.header("idempotent-replayed")).toBeUndefined();
+    expect(answer.header(REPLAYED)).toBeUndefined();
     expect(service.runs()).toBe(1);
   });
 
@@ -80,11 +81,7 @@ describe("a key", () => {
     const first = await service.send({ key: "k", body: { amount: 1 } });
     await service.send({ key: "k", body: { amount: 2 } });
     const again = await service.send({ key: "k", body: { amount: 1 } });
-    expect([again.status, again.text, again.header("idempotent-replayed")]).toEqual([
-      201,
-      first.text,
-      "true",
-    ]);
+    expect([again.status, again.text, again.header(REPLAYED)]).toEqual([201, first.text, "true"]);
     expect(service.runs()).toBe(1);
   });
 
@@ -109,7 +106,7 @@ describe("a key", () => {
     door.open();
     const { text } = await first;
     const again = await service.send({ key: "k" });
-    expect([again.status, again.text, again.header("idempotent-replayed")]).toEqual([201, text, "true"]);
+    expect([again.status, again.text, again.header(REPLAYED)]).toEqual([201, text, "true"]);
     expect(service.runs()).toBe(1);
   });
 
@@ -127,7 +124,7 @@ describe("a key", () => {
     const before = calls.length;
     for (const method of ["GET", "HEAD", "OPTIONS"]) {
       const answer = await service.send({ method, key: "k" });
-      expect([answer.status, answer.header("idempotent-replayed")]).toEqual([201, undefined]);
+      expect([answer.status, answer.header(REPLAYED)]).toEqual([201, undefined]);
     }
     expect(calls).toHaveLength(before);
     expect(service.runs()).toBe(4);
@@ -137,11 +134,7 @@ describe("a key", () => {
     const service = await serve();
     const first = await service.send({ method: "PATCH", key: "k" });
     const second = await service.send({ method: "PATCH", key: "k" });
-    expect([second.status, second.text, second.header("idempotent-replayed")]).toEqual([
-      201,
-      first.text,
-      "true",
-    ]);
+    expect([second.status, second.text, second.header(REPLAYED)]).toEqual([201, first.text, "true"]);
     expect(service.runs()).toBe(1);
   });
 
@@ -189,7 +182,7 @@ describe("a request that fails", () => {
     const service = await serve({ handler: (call) => answering(call.run === 1 ? 500 : 201)(call) });
     const answers = [await service.send({ key: "k" }), await service.send({ key: "k" })];
     expect(answers.map(({ status }) => status)).toEqual([500, 201]);
-    expect(answers[1]?.header("idempotent-replayed")).toBeUndefined();
+    expect(answers[1]?.header(REPLAYED)).toBeUndefined();
     expect(service.runs()).toBe(2);
   });
 
@@ -203,7 +196,7 @@ describe("a request that fails", () => {
     expect(failed.status).toBe(500);
     expect((await guard.read({ operation: "POST /orders", key: "k" }))?.state).toBe("released");
     const retried = await send({ key: "k" });
-    expect([retried.status, retried.header("idempotent-replayed")]).toEqual([201, undefined]);
+    expect([retried.status, retried.header(REPLAYED)]).toEqual([201, undefined]);
     expect(runs()).toBe(2);
   });
 
@@ -221,7 +214,7 @@ describe("a request that fails", () => {
       expect((await send({ key: "k" })).status).toBe(status);
       expect(runs()).toBe(0);
       const retried = await send({ key: "k" });
-      expect([retried.status, retried.header("idempotent-replayed")]).toEqual([201, undefined]);
+      expect([retried.status, retried.header(REPLAYED)]).toEqual([201, undefined]);
       expect(runs()).toBe(1);
     },
   );
@@ -248,7 +241,7 @@ describe("a request that fails", () => {
     door.open();
     await service.happened("completed");
     const retried = await service.send({ key: "k" });
-    expect([retried.status, retried.header("idempotent-replayed")]).toEqual([201, "true"]);
+    expect([retried.status, retried.header(REPLAYED)]).toEqual([201, "true"]);
     expect(service.runs()).toBe(1);
   });
 
@@ -262,7 +255,7 @@ describe("a request that fails", () => {
     door.open();
     await service.happened("completed");
     const retried = await service.send({ key: "k", body: "" });
-    expect([retried.status, retried.header("idempotent-replayed")]).toEqual([201, "true"]);
+    expect([retried.status, retried.header(REPLAYED)]).toEqual([201, "true"]);
     expect(service.runs()).toBe(1);
   });
 

@@ -1,4 +1,4 @@
-/** How long an answer is owed: its whole window and no longer, by the record's own time, whoever has swept or restarted. */
+/** Tests how long an answer is replayed: for its whole retention and no longer, whether or not the store was purged or restarted. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +6,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { sqliteStore } from "../../../src/stores/sqlite.ts";
+import { REPLAYED } from "../replayed-header.ts";
 import { gate, serve, virtualTime } from "./service.ts";
 
 const WINDOW_MS = 3_600_000;
@@ -17,10 +18,10 @@ describe("a key", () => {
     const service = await serve({ time, options });
     await service.send({ key: "k" });
     await time.advance(WINDOW_MS - 1);
-    expect((await service.send({ key: "k" })).header("idempotent-replayed")).toBe("true");
+    expect((await service.send({ key: "k" })).header(REPLAYED)).toBe("true");
     await time.advance(1);
-    const anew = await service.send({ key: "k" });
-    expect([anew.status, anew.json().order, anew.header("idempotent-replayed")]).toEqual([201, 2, undefined]);
+    const repeated = await service.send({ key: "k" });
+    expect([repeated.status, repeated.json().order, repeated.header(REPLAYED)]).toEqual([201, 2, undefined]);
     expect(service.runs()).toBe(2);
   });
 
@@ -48,7 +49,7 @@ describe("a key", () => {
     });
     await service.send({ key: "k" });
     await time.advance(WINDOW_MS);
-    // Nothing has purged it: it lies there, and counts as absent.
+    // Nothing has purged it: the record still exists, and counts as absent.
     expect(await service.guard.read({ operation: "POST /orders", key: "k" })).toBeUndefined();
     await service.send({ key: "k" });
     expect(numbers).toEqual([1, 1]);
@@ -79,7 +80,7 @@ describe("a key", () => {
     await service.send({ key: "k" });
     for (let i = 0; i < 4; i++) {
       await time.advance(WINDOW_MS / 4 - (i === 3 ? 1 : 0));
-      expect((await service.send({ key: "k" })).header("idempotent-replayed")).toBe("true");
+      expect((await service.send({ key: "k" })).header(REPLAYED)).toBe("true");
     }
     await time.advance(1);
     await service.send({ key: "k" });
@@ -126,11 +127,7 @@ describe("a key", () => {
     before.database.close();
     const after = await open();
     const again = await after.send({ key: "k" });
-    expect([again.status, again.text, again.header("idempotent-replayed")]).toEqual([
-      201,
-      first.text,
-      "true",
-    ]);
+    expect([again.status, again.text, again.header(REPLAYED)]).toEqual([201, first.text, "true"]);
     expect([before.runs(), after.runs()]).toEqual([1, 0]);
     after.database.close();
   });
@@ -140,7 +137,7 @@ describe("a key", () => {
     const service = await serve({ time, options: { ...options, expired: "refuse" } });
     await service.send({ key: "k" });
     await time.advance(WINDOW_MS + 59_999);
-    expect((await service.send({ key: "k" })).header("idempotent-replayed")).toBe("true");
+    expect((await service.send({ key: "k" })).header(REPLAYED)).toBe("true");
     await time.advance(1);
     expect((await service.send({ key: "k" })).json().code).toBe("expired");
     expect(service.runs()).toBe(1);

@@ -1,7 +1,8 @@
-/** The syntax of the key's header, over the wire: what is no key is refused, and its handler never runs. */
+/** Tests the syntax of the key's header over the wire: an invalid key is refused, and its handler never runs. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
+import { REPLAYED } from "../replayed-header.ts";
 import { type Service, type ServiceOptions, serve } from "./service.ts";
 
 const UUID = "8e03978e-40d5-43e8-bc93-6894a57f9324";
@@ -25,7 +26,7 @@ async function keyTaken(service: Service, key: string): Promise<unknown> {
 }
 
 describe("the header Idempotency-Key", () => {
-  test("SF-01 a quoted UUID is taken, and the key is what stands between the quotes", async () => {
+  test("SF-01 a quoted UUID is accepted, and the key is the text between the quotes", async () => {
     expect(await keyTaken(await strict(), `"${UUID}"`)).toBe(UUID);
   });
 
@@ -42,7 +43,7 @@ describe("the header Idempotency-Key", () => {
     const first = await service.send({ key: '"k-1"' });
     const second = await service.send({ key: "k-1" });
     expect([first.status, second.status, second.text]).toEqual([201, 201, first.text]);
-    expect(second.header("idempotent-replayed")).toBe("true");
+    expect(second.header(REPLAYED)).toBe("true");
     expect(service.runs()).toBe(1);
   });
 
@@ -79,7 +80,7 @@ describe("the header Idempotency-Key", () => {
     const service = await strict();
     expect(await keyTaken(service, '"k1";v=1;foo')).toBe("k1");
     const again = await service.send({ key: '"k1"' });
-    expect(again.header("idempotent-replayed")).toBe("true");
+    expect(again.header(REPLAYED)).toBe("true");
     expect(service.runs()).toBe(1);
   });
 

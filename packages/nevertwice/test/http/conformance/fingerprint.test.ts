@@ -1,8 +1,9 @@
-/** Which requests are one request: what of method, target, headers and body decides whether a key was used for this. */
+/** Tests which requests are one request: what of method, target, headers and body decides whether a key was used for this. */
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { HeaderLine } from "../../../src/http/exchange.ts";
+import type { HeaderLine } from "../../../src/http/http-message.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
+import { REPLAYED } from "../replayed-header.ts";
 import { type Sent, type ServiceOptions, serve } from "./service.ts";
 
 const JSON_TYPE: HeaderLine = ["Content-Type", "application/json"];
@@ -17,7 +18,7 @@ async function areOne(first: Sent, second: Sent, options: ServiceOptions["option
     expect([again.json().code, service.runs()]).toEqual(["conflict", 1]);
     return false;
   }
-  expect([again.status, again.text, again.header("idempotent-replayed")]).toEqual([201, answer.text, "true"]);
+  expect([again.status, again.text, again.header(REPLAYED)]).toEqual([201, answer.text, "true"]);
   expect(service.runs()).toBe(1);
   return true;
 }
@@ -64,7 +65,7 @@ describe("raw bytes", () => {
     expect(await areOne(json('{"a":1}'), json('{"a": 1}'), options)).toBe(false);
   });
 
-  test("FP-06 are told apart by the same digest that a client sends as Content-Digest", async () => {
+  test("FP-06 are compared by the same digest that a client sends as Content-Digest", async () => {
     const body = Buffer.from([0, 1, 2, 255, 254, 10, 13]);
     const digest = createHash("sha256").update(body).digest("base64");
     const other = createHash("sha256").update("other").digest("base64");
@@ -73,7 +74,7 @@ describe("raw bytes", () => {
     const digests = await serve({ store, options: { fingerprint: "content-digest", operation: "upload" } });
     await bytes.send({ key: "k", body });
     const same = await digests.send({ key: "k", body, headers: [["Content-Digest", `sha-256=:${digest}:`]] });
-    expect([same.status, same.header("idempotent-replayed")]).toEqual([201, "true"]);
+    expect([same.status, same.header(REPLAYED)]).toEqual([201, "true"]);
     const changed = await digests.send({
       key: "k",
       body,
@@ -90,12 +91,12 @@ describe("what surrounds the body", () => {
     const orders = await service.send({ key: "k", path: "/orders" });
     for (const other of [{ path: "/refunds" }, { path: "/orders/1" }, { method: "PATCH" }]) {
       const answer = await service.send({ key: "k", ...other });
-      expect([answer.status, answer.header("idempotent-replayed")]).toEqual([201, undefined]);
+      expect([answer.status, answer.header(REPLAYED)]).toEqual([201, undefined]);
       expect(answer.text).not.toBe(orders.text);
     }
     expect(service.runs()).toBe(4);
     expect(await areOne({ path: "/orders?currency=eur" }, { path: "/orders?currency=usd" })).toBe(false);
-    // Named by one word for all of them, they are told apart by what they mean.
+    // With one operation for all of them, they differ by their meaning.
     const options = { operation: "shop" };
     expect(await areOne({ path: "/orders" }, { path: "/refunds" }, options)).toBe(false);
     expect(await areOne({ method: "POST" }, { method: "PATCH" }, options)).toBe(false);
@@ -144,7 +145,7 @@ describe("a part of the body", () => {
     const service = await serve({ options: { keyField: "idempotency_key", operation: "order" } });
     const first = await service.send({ body: { idempotency_key: "k1", amount: 1 } });
     const again = await service.send({ body: { amount: 1, idempotency_key: "k1" } });
-    expect([again.text, again.header("idempotent-replayed")]).toEqual([first.text, "true"]);
+    expect([again.text, again.header(REPLAYED)]).toEqual([first.text, "true"]);
     const changed = await service.send({ body: { idempotency_key: "k1", amount: 2 } });
     expect(changed.status).toBe(422);
     const fingerprints: (string | undefined)[] = [];

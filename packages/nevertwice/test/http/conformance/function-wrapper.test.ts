@@ -1,4 +1,4 @@
-/** Functions behind a guard: what a second call gets, and what it is told when there is nothing to get. */
+/** Tests functions behind a guard: the value or the error that a second call gets. */
 import { describe, expect, test } from "vitest";
 import type { GuardOptions } from "../../../src/core/engine.ts";
 import type { GuardEvent } from "../../../src/core/observer.ts";

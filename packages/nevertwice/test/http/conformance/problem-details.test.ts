@@ -1,9 +1,9 @@
-/** What the layer itself answers: problem details that a program can act on, a person can read, and nobody can spy with. */
+/** Tests refusals of the layer: problem details for programs and people, which reveal nothing about other requests. */
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { ERROR_CODES, type ErrorCode } from "../../../src/core/errors.ts";
-import { fingerprintOf } from "../../../src/core/fingerprint.ts";
-import { identityOf } from "../../../src/core/identity.ts";
+import { toFingerprint } from "../../../src/core/fingerprint.ts";
+import { toIdentity } from "../../../src/core/identity.ts";
 import type { Parts, Store } from "../../../src/core/store.ts";
 import { sealed } from "../../../src/sealing/index.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
@@ -135,7 +135,7 @@ async function everyRefusal(): Promise<readonly (readonly [code: string, answer:
 describe("a refusal of the layer", () => {
   test("is of every code that a request can meet, so that the rows below are about all of them", async () => {
     const atConstruction = ["options-invalid", "manifest-invalid", "driver-missing", "store-unsafe"];
-    const ofOtherDoors = ["signature-invalid", "concurrent-modification"];
+    const ofOtherDoors = ["signature-invalid", "concurrent-modification", "token-spent"];
     const ofTheServer = [
       "request-invalid",
       "not-authenticated",
@@ -221,25 +221,25 @@ describe("a refusal of the layer", () => {
     expect(shown[0]?.status).toBe(422);
     expect(shown[1]).toEqual(shown[0]);
     expect(shown[2]).toEqual(shown[0]);
-    const told = JSON.stringify(answers[0]?.lines) + answers[0]?.text;
+    const visible = JSON.stringify(answers[0]?.lines) + answers[0]?.text;
     const hash = createHash("sha256").update(JSON.stringify(stored)).digest("hex");
-    const { id } = identityOf({ namespace: "default", scope: "", operation: "POST /orders", key: KEY });
+    const { id } = toIdentity({ namespace: "default", scope: "", operation: "POST /orders", key: KEY });
     const secrets = [
       "DE02",
       "4711",
       "secret",
       hash.slice(0, 8),
-      fingerprintOf(stored).slice(-8),
+      toFingerprint(stored).slice(-8),
       id.slice(0, 8),
     ];
-    for (const secret of secrets) expect(told).not.toContain(secret);
+    for (const secret of secrets) expect(visible).not.toContain(secret);
   });
 
   test("PD-09 for a store that fails shows no stack, no connection string and no key", async () => {
     const service = await serve({ store: unreachable(), guard: { storeTimeoutMs: 1_000 } });
     const answer = await service.send({ key: KEY });
     expect([answer.status, answer.json().code]).toEqual([503, "unavailable"]);
-    const told = JSON.stringify(answer.lines) + answer.text;
+    const shown = JSON.stringify(answer.lines) + answer.text;
     for (const secret of [
       SECRET,
       "hunter2",
@@ -250,11 +250,11 @@ describe("a refusal of the layer", () => {
       ".ts:",
       "node_modules",
     ])
-      expect(told).not.toContain(secret);
+      expect(shown).not.toContain(secret);
     for (const [, refusal] of await everyRefusal()) expect(refusal.text).not.toContain(KEY);
   });
 
-  test("PD-10 carries a code of its own condition that a program can act on", async () => {
+  test("PD-10 carries a code of its condition that a program can act on", async () => {
     const refusals = await everyRefusal();
     const codes = refusals.map(([, answer]) => answer.json<Problem>().code);
     expect(codes).toEqual(Object.keys(REFUSALS));

@@ -1,4 +1,4 @@
-/** Other worlds' rules for duplicates, each in a few lines on a guard: conditional creates, request ids, business messages. */
+/** Tests other worlds' rules for duplicates, each in a few lines on a guard: conditional creates, request ids, business messages. */
 import { describe, expect, test } from "vitest";
 import { eventKey } from "../../../src/core/key.ts";
 import { createGuard } from "../../../src/functions/guard.ts";
@@ -12,7 +12,7 @@ interface Patient {
 
 /**
  * A conditional create in the manner of FHIR: the search itself is the key, so that equal searches go one at a time, and
- * nothing is kept, so that each looks anew.
+ * nothing is kept, so that each one searches again.
  */
 async function conditionalCreates(patients: Patient[] = []) {
   const service = await serve({

@@ -1,6 +1,7 @@
-/** What a repeat is answered: the first answer and nothing of its moment, or, where that was not kept, the plain fact. */
+/** Tests what a repeat is answered: the first answer and nothing of its moment, or, where that was not kept, the plain fact. */
 import { describe, expect, test } from "vitest";
 import { current } from "../../../src/http/replay.ts";
+import { REPLAYED } from "../replayed-header.ts";
 import type { Received } from "./service.ts";
 import { gate, type Handler, serve } from "./service.ts";
 
@@ -11,7 +12,7 @@ async function twice(handler: Handler, more: Parameters<typeof serve>[0] = {}) {
   return { service, first, second };
 }
 
-const isReplayed = (answer: Received) => answer.header("idempotent-replayed");
+const isReplayed = (answer: Received) => answer.header(REPLAYED);
 
 describe("a replay", () => {
   test("RP-01 says that it is one", async () => {

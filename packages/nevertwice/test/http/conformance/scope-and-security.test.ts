@@ -1,4 +1,4 @@
-/** Whose keys are whose, who may see an answer, and what an attacker, a flood or a curious log gets to see. */
+/** Tests who owns a key, who may see a response, and what an attacker, a flood or a log can see. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
@@ -8,21 +8,22 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import express from "express";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { createEngine } from "../../../src/core/engine.ts";
-import { identityOf } from "../../../src/core/identity.ts";
+import { toIdentity } from "../../../src/core/identity.ts";
 import type { GuardEvent } from "../../../src/core/observer.ts";
 import type { Store } from "../../../src/core/store.ts";
-import type { HeaderLine } from "../../../src/http/exchange.ts";
 import { idempotency } from "../../../src/http/express.ts";
+import type { HeaderLine } from "../../../src/http/http-message.ts";
 import { sealed } from "../../../src/sealing/index.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { sqliteStore } from "../../../src/stores/sqlite.ts";
 import { seededRandom } from "../../../src/testing/random.ts";
+import { REPLAYED } from "../replayed-header.ts";
 import { gate, listen, notingStore, type Received, type ServiceOptions, serve } from "./service.ts";
 
 const as = (tenant: string): readonly HeaderLine[] => [["X-Tenant", tenant]];
 const byTenant = { scope: (request: IncomingMessage) => request.headers["x-tenant"] as string | undefined };
 
-/** Whose order it is: what nobody else may see. */
+/** The owner of the order, which no other caller may see. */
 const tenantsOrder: NonNullable<ServiceOptions["handler"]> = ({ req, res, run }) =>
   res.writeHead(201).end(`order ${run} of ${req.headers["x-tenant"]}`);
 
@@ -50,7 +51,7 @@ describe("whose key it is", () => {
     const a = await service.send({ key: "k", headers: as("a") });
     const b = await service.send({ key: "k", headers: as("b") });
     expect([a.text, b.text]).toEqual(["order 1 of a", "order 2 of b"]);
-    expect(b.header("idempotent-replayed")).toBeUndefined();
+    expect(b.header(REPLAYED)).toBeUndefined();
     expect((await service.send({ key: "k", headers: as("a") })).text).toBe("order 1 of a");
     expect((await service.send({ key: "k", headers: as("b") })).text).toBe("order 2 of b");
     expect(service.runs()).toBe(2);
@@ -108,7 +109,7 @@ describe("whose key it is", () => {
       const one = await service.send({ key: "c", headers: as(`a${mark}b`) });
       const other = await service.send({ key: `"b${mark.replace("\\", "\\\\")}c"`, headers: as("a") });
       expect(one.text).not.toBe(other.text);
-      expect(other.header("idempotent-replayed")).toBeUndefined();
+      expect(other.header(REPLAYED)).toBeUndefined();
       expect(service.runs()).toBe(before + 2);
     }
   });
@@ -117,11 +118,7 @@ describe("whose key it is", () => {
     const shop = await signedInShop();
     expect((await shop.send({ key: "k", headers: [["Authorization", "ann"]] })).text).toBe("order 1 of ann");
     const stranger = await shop.send({ key: "k" });
-    expect([stranger.status, stranger.text, stranger.header("idempotent-replayed")]).toEqual([
-      401,
-      "",
-      undefined,
-    ]);
+    expect([stranger.status, stranger.text, stranger.header(REPLAYED)]).toEqual([401, "", undefined]);
     expect(shop.runs()).toBe(1);
   });
 
@@ -174,7 +171,7 @@ describe("whose key it is", () => {
     expect(await probe("running")).toEqual(unknown);
     expect(await probe("done")).toEqual(unknown);
     // Nor does the store see the victim's records when it is asked about the spy's.
-    const { id } = identityOf({
+    const { id } = toIdentity({
       namespace: "default",
       scope: "victim",
       operation: "POST /orders",
@@ -200,7 +197,7 @@ describe("whose key it is", () => {
         for (let j = i + 1; j < text.length && count < ids.length; j++) {
           const scope = text.slice(0, i);
           const operation = text.slice(i, j);
-          const { id } = identityOf({ namespace: "shop", scope, operation, key: text.slice(j) });
+          const { id } = toIdentity({ namespace: "shop", scope, operation, key: text.slice(j) });
           ids[count++] = BigInt(`0x${id.slice(0, 16)}`);
         }
     }
@@ -213,7 +210,7 @@ describe("whose key it is", () => {
 
 describe("what leaks and what holds", () => {
   test("SC-07 no log, no event and no problem shows a key in full", async () => {
-    const key = "a-key-that-nobody-may-read-4711";
+    const key = "a-key-that-must-stay-secret-4711";
     const lines: unknown[][] = [];
     for (const method of ["log", "info", "warn", "error", "debug"] as const)
       vi.spyOn(console, method).mockImplementation((...line) => void lines.push(line));
@@ -248,13 +245,13 @@ describe("what leaks and what holds", () => {
     );
     await meet({ handler: done, options: { onCompleted: "reject" } }, { key }, { key });
     vi.restoreAllMocks();
-    const told = [...lines.flat(), ...written, ...problems].map(String).join("\n");
-    expect(told).not.toContain(key);
+    const shown = [...lines.flat(), ...written, ...problems].map(String).join("\n");
+    expect(shown).not.toContain(key);
     const kinds = new Set(events.map(({ kind }) => kind));
     expect(kinds).toEqual(new Set(["claimed", "completed", "replayed", "conflict", "unavailable"]));
     expect(JSON.stringify(events)).not.toContain(key);
-    const { id } = identityOf({ namespace: "default", scope: "", operation: "POST /orders", key });
-    // What is told instead is enough to find the record, and no more than a part of its name.
+    const { id } = toIdentity({ namespace: "default", scope: "", operation: "POST /orders", key });
+    // They show only a part of the record's id, which is enough to find it.
     expect(JSON.stringify(events)).toContain(id.slice(0, 16));
     expect(JSON.stringify(events)).not.toContain(id);
   });
@@ -265,7 +262,7 @@ describe("what leaks and what holds", () => {
     expect([answer.status, answer.json().code]).toEqual([503, "unavailable"]);
     expect(answer.header("retry-after")).toMatch(/^[1-9]\d*$/);
     expect(service.runs()).toBe(0);
-    // Without a key there is nothing to look up, and the service goes on.
+    // Without a key there is nothing to look up, and the service continues.
     expect((await service.send()).status).toBe(201);
   });
 
@@ -284,7 +281,7 @@ describe("what leaks and what holds", () => {
       "quota-exceeded",
       expect.stringMatching(/^\d+$/),
     ]);
-    // What it has is still answered, and nobody else is held up.
+    // Its existing keys are still answered, and other callers are not affected.
     expect((await service.send({ key: "k0", headers: as("flood") })).text).toBe("order 1 of flood");
     expect((await service.send({ key: "k7", headers: as("other") })).status).toBe(201);
     expect(
@@ -292,7 +289,7 @@ describe("what leaks and what holds", () => {
     ).toBeUndefined();
   });
 
-  test("SC-11 what is called downstream gets a key of its own, the same on every attempt, never the client's", async () => {
+  test("SC-11 a downstream system gets a derived key, the same on every attempt, never the client's", async () => {
     const sent: Record<string, string>[] = [];
     const service = await serve({
       handler: ({ res, attempt, run }) => {
@@ -313,7 +310,7 @@ describe("what leaks and what holds", () => {
     expect(sent[2]?.psp).not.toBe(sent[0]?.psp);
   });
 
-  test("SC-12 answers are encrypted at rest by a store of one's own around ours, and replayed all the same", async () => {
+  test("SC-12 answers are encrypted at rest by a store that wraps another, and are still replayed", async () => {
     const { file, database } = await sqliteFile();
     const secret = "the medical report of Ann";
     const service = await serve({
@@ -322,7 +319,7 @@ describe("what leaks and what holds", () => {
     });
     await service.send({ key: "k" });
     const again = await service.send({ key: "k" });
-    expect([again.status, again.text, again.header("idempotent-replayed")]).toEqual([201, secret, "true"]);
+    expect([again.status, again.text, again.header(REPLAYED)]).toEqual([201, secret, "true"]);
     expect(service.runs()).toBe(1);
     const atRest = await bytesAt(file);
     expect(atRest.includes("nevertwice_records")).toBe(true);
@@ -385,7 +382,7 @@ async function bytesAt(file: string): Promise<Buffer> {
   return Buffer.concat(await Promise.all(parts));
 }
 
-/** What a call looks like but for what must differ: ids, tokens, keys and owners by their length alone. */
+/** A call without the values that must differ: ids, tokens, keys and scopes are replaced by their length. */
 function shapeOf(request: unknown): unknown {
   if (typeof request !== "object" || request === null) return typeof request;
   return Object.fromEntries(

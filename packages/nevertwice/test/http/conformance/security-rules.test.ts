@@ -1,4 +1,4 @@
-/** The twenty rules for whoever keeps other people's answers, each shown on a service that an attacker talks to. */
+/** Tests the twenty security rules for services that store responses, each tested on a service under attack. */
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { type IncomingMessage, request } from "node:http";
@@ -8,13 +8,14 @@ import express from "express";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createEngine } from "../../../src/core/engine.ts";
-import { identityOf } from "../../../src/core/identity.ts";
+import { toIdentity } from "../../../src/core/identity.ts";
 import type { Store } from "../../../src/core/store.ts";
-import type { HeaderLine } from "../../../src/http/exchange.ts";
+import { createExchange } from "../../../src/http/exchange.ts";
 import { idempotency } from "../../../src/http/express.ts";
-import { createExchange } from "../../../src/http/handle.ts";
+import type { HeaderLine } from "../../../src/http/http-message.ts";
 import type { HttpOptions } from "../../../src/http/options.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
+import { REPLAYED } from "../replayed-header.ts";
 import { gate, listen, notingStore, type Received, received, serve } from "./service.ts";
 
 const as = (tenant: string): readonly HeaderLine[] => [["X-Tenant", tenant]];
@@ -22,7 +23,7 @@ const byTenant = { scope: (req: IncomingMessage) => req.headers["x-tenant"] as s
 const valuesOf = ({ lines }: Received, name: string) =>
   lines.filter(([line]) => line === name).map(([, value]) => value);
 
-/** A store whose kept answers somebody has laid hands on. */
+/** A store whose kept answers an attacker has changed. */
 function tampered(inner: Store, change: (kept: unknown[]) => unknown): Store {
   return {
     ...inner,
@@ -36,14 +37,14 @@ function tampered(inner: Store, change: (kept: unknown[]) => unknown): Store {
 }
 
 describe("whose keys", () => {
-  test("security rule 1: no layer without a word on whose keys they are, and nobody's keys are never everybody's", async () => {
+  test("security rule 1: the layer requires a scope, and an empty scope is never shared", async () => {
     const guard = createEngine({ store: memoryStore(), purgeEveryMs: 0 });
     for (const options of [{}, { scope: undefined }, { scope: "" }, { scope: "tenant" }, { scope: null }])
       expect(() => createExchange(guard, options as unknown as HttpOptions<unknown>)).toThrow("scope");
     expect(() => createExchange(guard, { scope: "anyone" })).not.toThrow();
     const { store, calls } = notingStore(memoryStore());
-    for (const nobody of [undefined, "", null, 0, {}]) {
-      const service = await serve({ store, options: { scope: () => nobody as unknown as string } });
+    for (const empty of [undefined, "", null, 0, {}]) {
+      const service = await serve({ store, options: { scope: () => empty as unknown as string } });
       const answer = await service.send({ key: "k" });
       expect([answer.status, answer.json().code]).toEqual([500, "scope-missing"]);
       expect(service.runs()).toBe(0);
@@ -61,7 +62,7 @@ describe("whose keys", () => {
     fc.assert(
       fc.property(parts, parts, (one, other) => {
         const areAlike = JSON.stringify(one) === JSON.stringify(other);
-        return (identityOf(one).id === identityOf(other).id) === areAlike;
+        return (toIdentity(one).id === toIdentity(other).id) === areAlike;
       }),
       { numRuns: 5_000 },
     );
@@ -117,11 +118,7 @@ describe("whose keys", () => {
     const squatting = service.send({ key: "k", headers: as("squatter"), body: { evil: true } });
     await door.reached();
     const owner = await service.send({ key: "k", headers: as("owner") });
-    expect([owner.status, owner.text, owner.header("idempotent-replayed")]).toEqual([
-      200,
-      "for owner",
-      undefined,
-    ]);
+    expect([owner.status, owner.text, owner.header(REPLAYED)]).toEqual([200, "for owner", undefined]);
     expect((await service.send({ key: "k", headers: as("owner") })).text).toBe("for owner");
     door.open();
     expect((await squatting).text).toBe("for squatter");
@@ -204,7 +201,7 @@ describe("what a request may be", () => {
       headers: [["Transfer-Encoding", "chunked"]],
     });
     expect([declared.status, chunked.status, chunked.json().code]).toEqual([413, 413, "body-too-large"]);
-    // Of one that is longer than it says, no more than it says is its body.
+    // If a body is longer than its Content-Length, only the declared bytes are its body.
     expect(await answersOfRaw(service.port, "false-length", 5, "12345678901234567890")).toContain(400);
     expect((await service.send({ key: "false-length", body: "12345" })).status).toBe(201);
     expect((await service.send({ key: "false-length", body: "12345678901234567890" })).status).toBe(422);
@@ -288,7 +285,7 @@ describe("what a request may be", () => {
     };
     expect(claim?.request).toMatchObject({ id: expect.stringMatching(/^[0-9a-f]{64}$/), parts });
     // What names the record is a digest: nothing of what a client sends is part of it.
-    expect(claim?.request).toMatchObject(identityOf(parts));
+    expect(claim?.request).toMatchObject(toIdentity(parts));
   });
 });
 
@@ -418,8 +415,7 @@ describe("what is kept and handed back", () => {
     for (const key of ["a", "b"]) await full.send({ key });
     const refused = await full.send({ key: "c" });
     expect([refused.status, refused.json().code]).toEqual([503, "store-full"]);
-    for (const key of ["a", "b"])
-      expect((await full.send({ key })).header("idempotent-replayed")).toBe("true");
+    for (const key of ["a", "b"]) expect((await full.send({ key })).header(REPLAYED)).toBe("true");
     expect(full.runs()).toBe(2);
   });
 
@@ -430,17 +426,18 @@ describe("what is kept and handed back", () => {
     await service.send(sent);
     await service.send(sent);
     await service.send({ ...sent, body: { card: "another" } });
-    const told = JSON.stringify(service.events);
+    const emitted = JSON.stringify(service.events);
     const token = calls[0]?.request.token ?? "";
     expect(token.length).toBeGreaterThan(10);
-    for (const secret of ["secret-key-1", "secret-body", "4242", token]) expect(told).not.toContain(secret);
+    for (const secret of ["secret-key-1", "secret-body", "4242", token])
+      expect(emitted).not.toContain(secret);
     expect(service.events.map(({ kind }) => kind)).toEqual(["claimed", "completed", "replayed", "conflict"]);
     expect(
       JSON.stringify(await service.guard.read({ operation: "order", key: "secret-key-1" })),
     ).not.toContain(token);
   });
 
-  test("security rule 19: a replay is marked, and shared caches are told to leave it", async () => {
+  test("security rule 19: a replay is marked, and shared caches must not store it", async () => {
     const caching = ({
       res,
     }: {
@@ -452,10 +449,7 @@ describe("what is kept and handed back", () => {
     const service = await serve({ handler: caching });
     expect((await service.send({ key: "k" })).header("cache-control")).toBe("public, max-age=60");
     const replay = await service.send({ key: "k" });
-    expect([replay.header("idempotent-replayed"), replay.header("cache-control")]).toEqual([
-      "true",
-      "no-store",
-    ]);
+    expect([replay.header(REPLAYED), replay.header("cache-control")]).toEqual(["true", "no-store"]);
     const own = await serve({ handler: caching, options: { replayHeaders: ["cache-control"] } });
     await own.send({ key: "k" });
     expect((await own.send({ key: "k" })).header("cache-control")).toBe("public, max-age=60");
@@ -491,7 +485,7 @@ describe("who may write", () => {
       upstream = status;
       expect((await shop.send({ key: "k", headers })).status).toBe(status);
     }
-    expect((await shop.send({ key: "k", headers })).header("idempotent-replayed")).toBe("true");
+    expect((await shop.send({ key: "k", headers })).header(REPLAYED)).toBe("true");
   });
 
   test("security rule 18: an answer is kept and a key freed by the token that owns it, and by nothing else", async () => {
@@ -506,7 +500,7 @@ describe("who may write", () => {
     });
     const first = service.send({ key: "k" });
     await door.reached();
-    const foreign = { id: calls[0]?.request.id ?? "", token: "a token of somebody else" };
+    const foreign = { id: calls[0]?.request.id ?? "", token: "the token of another claim" };
     expect(await store.complete({ ...foreign, outcome: "evil", retentionMs: 1_000 })).toBe(false);
     expect(await store.abandon({ ...foreign, as: "released" })).toBe(false);
     expect(await store.renew({ ...foreign, leaseMs: 1_000 })).toBe(false);
@@ -541,7 +535,7 @@ describe("who may write", () => {
   });
 });
 
-/** The statuses answered on one connection to a request whose length is given as it is not. */
+/** The statuses on one connection after a request with a wrong Content-Length. */
 async function answersOfRaw(port: number, key: string, length: number, body: string): Promise<number[]> {
   const socket = connect(port, "127.0.0.1");
   socket.write(

@@ -1,4 +1,4 @@
-/** A service behind the layer on a real socket, a client that sends exactly what it is told, and a time that can be moved. */
+/** A service behind the layer on a real socket, a client that sends exact bytes, and a manual clock. */
 import { EventEmitter, once } from "node:events";
 import {
   createServer,
@@ -15,7 +15,8 @@ import { createEngine, type Engine, type GuardOptions } from "../../../src/core/
 import type { GuardEvent } from "../../../src/core/observer.ts";
 import type { Parts, Store } from "../../../src/core/store.ts";
 import { randomToken } from "../../../src/core/token.ts";
-import type { HeaderLine, HttpAttempt } from "../../../src/http/exchange.ts";
+import type { HttpAttempt } from "../../../src/http/http-attempt.ts";
+import type { HeaderLine } from "../../../src/http/http-message.ts";
 import { idempotency } from "../../../src/http/node.ts";
 import type { HttpOptions } from "../../../src/http/options.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
@@ -69,7 +70,7 @@ export async function listen(listener: RequestListener): Promise<Client> {
   return { port, server, send: (sent = {}) => send(port, sent), close };
 }
 
-/** One request on a connection of its own. */
+/** One request on its own connection. */
 export async function send(port: number, sent: Sent): Promise<Received> {
   const { method = "POST", path = "/orders", key, body = ORDER, headers = [], signal } = sent;
   const isRaw = typeof body === "string" || body instanceof Uint8Array;
@@ -140,7 +141,7 @@ export interface Service extends Client {
   readonly guard: Engine;
   readonly store: Store;
   readonly events: readonly GuardEvent[];
-  /** Resolves when the guard has told of this, or has told of it before. */
+  /** Resolves when the guard has emitted this event, or if it has emitted it before. */
   happened(kind: GuardEvent["kind"]): Promise<void>;
 }
 
@@ -155,13 +156,13 @@ export async function serve(settings: ServiceOptions = {}): Promise<Service> {
   const { handler = ordered, time } = settings;
   const store = settings.store ?? memoryStore(time === undefined ? {} : { clock: time.clock });
   const events: GuardEvent[] = [];
-  const told = new EventEmitter();
+  const emitted = new EventEmitter();
   const guardOptions: GuardOptions = {
     store,
     purgeEveryMs: 0,
     observer(event) {
       events.push(event);
-      told.emit(event.kind);
+      emitted.emit(event.kind);
     },
     ...settings.guard,
   };
@@ -181,12 +182,12 @@ export async function serve(settings: ServiceOptions = {}): Promise<Service> {
     events,
     runs: () => runs,
     async happened(kind) {
-      if (!events.some((event) => event.kind === kind)) await once(told, kind);
+      if (!events.some((event) => event.kind === kind)) await once(emitted, kind);
     },
   };
 }
 
-/** Time that passes when it is told to: the clock of the store and of the layer, and the engine's timer. */
+/** Manual time: the clock of the store and the layer, and the engine's timer. */
 export interface VirtualTime {
   readonly clock: Clock;
   readonly timer: Timer;
@@ -212,7 +213,7 @@ export function virtualTime(): VirtualTime {
   };
 }
 
-/** A door that is shut until it is opened, and says when somebody has come to it. */
+/** A gate that is closed until it is opened, and reports when a caller waits at it. */
 export interface Gate {
   /** For the one who has to wait. */
   pass(): Promise<void>;

@@ -1,14 +1,19 @@
-/** Many at once, on any store. */
+/** Suite: concurrent actions. */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { type ActionName, type Asked, digestOf, type Parameters } from "../../../src/reservations/asked.ts";
-import type { Rules } from "../../../src/reservations/ledger.ts";
+import {
+  type ActionName,
+  type ActionRequest,
+  digestParameters,
+  type Parameters,
+} from "../../../src/reservations/action-request.ts";
+import type { Rules } from "../../../src/reservations/store.ts";
 import { all, fresh, HOUR_MS, OK, type Opened, PLACED, rejected, tally } from "./scene.ts";
 
 const ROOM = { resource: "room", requester: "ann", durationMs: HOUR_MS };
 
 export function crowdTests(open: Opened): void {
-  test("a hundred at once under one key are one hold with one answer", async ({ skip }) => {
+  test("a hundred concurrent requests with one key are one hold with one answer", async ({ skip }) => {
     const { store, namespace, reservations } = open(skip);
     const desks = Array.from({ length: 5 }, () => reservations());
     const key = fresh();
@@ -22,7 +27,9 @@ export function crowdTests(open: Opened): void {
     expect(counts.map(({ rows }) => rows.length)).toEqual([1, 1, 1]);
   });
 
-  test("a hundred at once for one thing have one winner, and the others are told", async ({ skip }) => {
+  test("a hundred concurrent requests for one resource have one winner, and the others are rejected", async ({
+    skip,
+  }) => {
     const { reservations } = open(skip);
     const desks = Array.from({ length: 5 }, () => reservations());
     const answers = await Promise.all(
@@ -33,7 +40,7 @@ export function crowdTests(open: Opened): void {
     expect(tally(answers)).toEqual({ ok: 1, "resource-unavailable": 99 });
   });
 
-  test("confirm and release at once have one winner, hold by hold", async ({ skip }) => {
+  test("concurrent confirm and release of a hold have one winner", async ({ skip }) => {
     const { reservations, hold } = open(skip);
     const [desk, other] = [reservations(), reservations()];
     const ids = await Promise.all(Array.from({ length: 30 }, (_, i) => hold(desk, `room-${i}`)));
@@ -50,7 +57,7 @@ export function crowdTests(open: Opened): void {
     }
   });
 
-  test("what is taken is what is occupied after a storm over a few resources, and never was more than there is", async ({
+  test("after concurrent actions on a few resources, the units taken equal the units occupied and never exceeded the capacity", async ({
     skip,
   }) => {
     const { store, namespace, reservations } = open(skip);
@@ -85,7 +92,7 @@ export function crowdTests(open: Opened): void {
     }
   });
 
-  test("a group of many keys and resources is one transaction, and each sees what came before it", async ({
+  test("a group with many keys and resources is one transaction, in which each action sees the earlier ones", async ({
     skip,
   }) => {
     const { store, namespace } = open(skip);
@@ -100,7 +107,7 @@ export function crowdTests(open: Opened): void {
     const rooms = Array.from({ length: 40 }, (_, i) =>
       ask("placeHold", { ...ROOM, resource: `room-${i}`, units: 1 }),
     );
-    const [first, second] = rooms as [Asked, Asked];
+    const [first, second] = rooms as [ActionRequest, ActionRequest];
     const group = [
       ask("declare", { resource: "hall", capacity: 2 }),
       ...rooms,
@@ -132,7 +139,7 @@ export function crowdTests(open: Opened): void {
     expect((await store.resources({ namespace, name: "hall", limit: 1 })).rows).toMatchObject([{ taken: 2 }]);
   });
 
-  test("a transaction in which nothing happened leaves keys and no checkpoint", async ({ skip }) => {
+  test("a transaction without events writes keys and no checkpoint", async ({ skip }) => {
     const { store, namespace, reservations } = open(skip);
     expect(await reservations().confirm({ id: "nothing", key: fresh() })).toEqual(rejected("not-known"));
     expect((await store.checkpoints({ namespace, limit: 9 })).rows).toEqual([]);
@@ -140,11 +147,11 @@ export function crowdTests(open: Opened): void {
   });
 }
 
-/** Actions as they reach a store, each under a key of its own. */
+/** Action requests as a store receives them, each with its own key. */
 function asking(namespace: string) {
-  return (action: ActionName, parameters: Parameters): Asked => {
+  return (action: ActionName, parameters: Parameters): ActionRequest => {
     const key = fresh();
-    const digest = digestOf(action, parameters);
+    const digest = digestParameters(action, parameters);
     return { action, parameters, digest, keyId: key, namespace, scope: "", key, newId: randomUUID() };
   };
 }

@@ -1,13 +1,16 @@
-/** What a key answers, and for how long, on any store. */
+/** Suite: the answers of keys, and how long they are kept. */
 import { expect, test } from "vitest";
 import { all, fresh, HOUR_MS, MOMENT_MS, OK, type Opened, PLACED, rejected, type Scene } from "./scene.ts";
 
 const ROOM = { resource: "room", requester: "ann", durationMs: HOUR_MS };
 
-const keysOf = ({ store, namespace }: Scene) => all((after) => store.keys({ namespace, limit: 100, after }));
+const readKeys = ({ store, namespace }: Scene) =>
+  all((after) => store.keys({ namespace, limit: 100, after }));
 
 export function keyTests(open: Opened): void {
-  test("every action asked again under its key gets the same answer, and happens once", async ({ skip }) => {
+  test("a retry of any action with its key gets the same answer, and the action happens once", async ({
+    skip,
+  }) => {
     const scene = open(skip);
     const { reservations, actions, pass } = scene;
     const rooms = reservations();
@@ -39,10 +42,10 @@ export function keyTests(open: Opened): void {
     const { store, namespace } = scene;
     const events = await all((after) => store.events({ namespace, limit: 50, after }));
     expect(events).toHaveLength(12);
-    expect(await keysOf(scene)).toHaveLength(12);
+    expect(await readKeys(scene)).toHaveLength(12);
   });
 
-  test("a rejection is kept like any answer: the same key is refused though the resource is free by now", async ({
+  test("a rejection is stored like any answer: the same key is rejected although the resource is free by then", async ({
     skip,
   }) => {
     const scene = open(skip);
@@ -56,7 +59,9 @@ export function keyTests(open: Opened): void {
     expect(await rooms.placeHold({ ...late, key: fresh() })).toEqual(PLACED);
   });
 
-  test("a key belongs to one action and its parameters; the answer names what differs", async ({ skip }) => {
+  test("a key belongs to one action and its parameters; the answer names the parameters that differ", async ({
+    skip,
+  }) => {
     const scene = open(skip);
     const rooms = scene.reservations();
     const key = fresh();
@@ -74,30 +79,32 @@ export function keyTests(open: Opened): void {
       rejected("token-collision"),
     );
     expect(await rooms.get(id)).toMatchObject({ state: "held", events: 1 });
-    expect(await keysOf(scene)).toMatchObject([{ key, action: "placeHold", answer: placed, commitment: id }]);
+    expect(await readKeys(scene)).toMatchObject([
+      { key, action: "placeHold", answer: placed, commitment: id },
+    ]);
   });
 
-  test("a malformed key is answered and leaves nothing behind", async ({ skip }) => {
+  test("a malformed key is rejected and stores nothing", async ({ skip }) => {
     const scene = open(skip);
     const rooms = scene.reservations();
     for (const key of ["", "\ud83d", "k".repeat(257), "é".repeat(129), 7, undefined])
       expect(await rooms.placeHold({ ...ROOM, key: key as string })).toEqual(rejected("invalid-request"));
     for (const scope of ["", "\ud83d", "s".repeat(1_025)])
       expect(await rooms.placeHold({ ...ROOM, key: fresh(), scope })).toEqual(rejected("invalid-request"));
-    expect(await keysOf(scene)).toEqual([]);
+    expect(await readKeys(scene)).toEqual([]);
     expect((await rooms.listHeld()).rows).toEqual([]);
   });
 
-  test("a window begins with the first use, and no retry moves its end", async ({ skip }) => {
+  test("a window begins with the first use, and retries do not extend it", async ({ skip }) => {
     const scene = open(skip);
     const rooms = scene.reservations({ historyMs: 5_000 });
     const key = fresh();
     await rooms.placeHold({ ...ROOM, key });
-    const [first] = await keysOf(scene);
+    const [first] = await readKeys(scene);
     await scene.pass(MOMENT_MS);
     await rooms.placeHold({ ...ROOM, key });
     await rooms.placeHold({ ...ROOM, requester: "bob", key });
-    expect(await keysOf(scene)).toEqual([first]);
+    expect(await readKeys(scene)).toEqual([first]);
     const recordedAt = first?.recordedAt ?? Number.NaN;
     expect(first).toMatchObject({
       windowEndsAt: recordedAt + HOUR_MS,
@@ -105,7 +112,7 @@ export function keyTests(open: Opened): void {
     });
   });
 
-  test("at the very end of its window a key is as if it had never been used", async ({ skip }) => {
+  test("at the end of its window a key counts as never used", async ({ skip }) => {
     const scene = open(skip);
     const rooms = scene.actions({ windowMs: MOMENT_MS });
     const key = fresh();
@@ -119,11 +126,11 @@ export function keyTests(open: Opened): void {
     const second = await scene.actions({}).placeHold({ ...ROOM, requester: "bob", key });
     expect(second).toEqual(PLACED);
     expect(second).not.toEqual(first);
-    const kept = (await keysOf(scene)).filter((row) => row.key === key);
+    const kept = (await readKeys(scene)).filter((row) => row.key === key);
     expect(kept).toMatchObject([{ answer: second, parameters: { requester: "bob" } }]);
   });
 
-  test("with a history a key answers beyond its window, and collides there too", async ({ skip }) => {
+  test("with historyMs a key returns its answer after its window, and still collides", async ({ skip }) => {
     const scene = open(skip);
     const rooms = scene.actions({ windowMs: MOMENT_MS, historyMs: HOUR_MS });
     const key = fresh();
@@ -134,7 +141,7 @@ export function keyTests(open: Opened): void {
     expect((await scene.reservations().listHeld()).rows).toHaveLength(1);
   });
 
-  test("purge removes keys that are past their time, a few at once, and spares all others and every commitment", async ({
+  test("purge removes keys past their time, up to the limit, and no other keys or commitments", async ({
     skip,
   }) => {
     const scene = open(skip);
@@ -150,7 +157,7 @@ export function keyTests(open: Opened): void {
       expect(report.removed).toBeLessThanOrEqual(1);
       more = report.more;
     }
-    const left = (await keysOf(scene)).map(({ commitment }) => commitment);
+    const left = (await readKeys(scene)).map(({ commitment }) => commitment);
     expect(left.sort()).toEqual([kept, inHistory].sort());
     const rows = await all((after) => store.commitments({ namespace, limit: 2, after }));
     expect(rows.map(({ id }) => id).sort()).toEqual([...old, kept, inHistory].sort());

@@ -1,4 +1,4 @@
-/** Holds and their ends, on any store. */
+/** Suite: holds and their ends. */
 import { expect, test } from "vitest";
 import { fresh, HOUR_MS, MOMENT_MS, OK, type Opened, PLACED, rejected } from "./scene.ts";
 
@@ -78,7 +78,7 @@ export function lifecycleTests(open: Opened): void {
     expect(await rooms.release({ id, key: fresh() })).toEqual(OK);
   });
 
-  test("at the very instant of a hold's end confirm is refused and expire allowed, and one before it is the other way round", async ({
+  test("at expiresAt confirm is rejected and expire allowed; a millisecond earlier it is the other way round", async ({
     skip,
   }) => {
     const { reservations, hold, pass, advance } = open(skip);
@@ -97,7 +97,7 @@ export function lifecycleTests(open: Opened): void {
     expect(await rooms.expire({ id: late, key: fresh() })).toEqual(OK);
   });
 
-  test("what nobody placed is not known, whatever its id looks like", async ({ skip }) => {
+  test("an unknown id is not-known, whatever it looks like", async ({ skip }) => {
     const { reservations } = open(skip);
     const rooms = reservations();
     for (const id of [fresh(), "no such", "' OR 1 = 1", "1", "x".repeat(1_000)]) {
@@ -110,7 +110,7 @@ export function lifecycleTests(open: Opened): void {
       expect(await act({ id: "", key: fresh() })).toEqual(rejected("invalid-request"));
   });
 
-  test("a request that makes no sense is invalid, and stays so under its key", async ({ skip }) => {
+  test("an invalid request is rejected, and its key stays rejected", async ({ skip }) => {
     const { reservations } = open(skip);
     const rooms = reservations({ maxDurationMs: HOUR_MS });
     const good = { resource: "room", requester: "ann", durationMs: HOUR_MS, units: 1 };
@@ -140,7 +140,7 @@ export function lifecycleTests(open: Opened): void {
     expect((await rooms.listHeld()).rows).toEqual([]);
   });
 
-  test("what is held by one is unavailable to another, also when it was confirmed", async ({ skip }) => {
+  test("a held or confirmed resource is unavailable to another requester", async ({ skip }) => {
     const { reservations, hold } = open(skip);
     const rooms = reservations();
     const id = await hold(rooms, "room");
@@ -152,7 +152,7 @@ export function lifecycleTests(open: Opened): void {
     expect(await rooms.placeHold({ ...other, key: fresh() })).toEqual(PLACED);
   });
 
-  test("holds past their time make room for a new one, the oldest first and no more than it needs", async ({
+  test("elapsed holds are expired to make room for a new one, oldest first and only as many as needed", async ({
     skip,
   }) => {
     const { reservations, hold, pass } = open(skip);
@@ -172,7 +172,7 @@ export function lifecycleTests(open: Opened): void {
     expect((await rooms.get(id))?.placedAt).toBe(last?.at);
   });
 
-  test("a large hold has the room of all the small ones whose time is over, however many they are", {
+  test("a large hold gets the units of any number of small elapsed holds", {
     timeout: 60_000,
   }, async ({ skip }) => {
     const { reservations, hold, pass } = open(skip);
@@ -186,7 +186,7 @@ export function lifecycleTests(open: Opened): void {
     expect((await rooms.listHeld({ resource: "room" })).rows).toHaveLength(1);
   });
 
-  test("a hold has the room of an elapsed one, though another was released and its room taken away in the same group", async ({
+  test("a hold gets the units of an elapsed hold although the group released another one and took its units", async ({
     skip,
   }) => {
     const { reservations, hold, pass } = open(skip);
@@ -204,7 +204,9 @@ export function lifecycleTests(open: Opened): void {
     expect(answers).toEqual([OK, OK, PLACED]);
   });
 
-  test("a new hold that cannot be had even so leaves the books in order", async ({ skip }) => {
+  test("a hold that is rejected after elapsed holds were expired leaves consistent records", async ({
+    skip,
+  }) => {
     const { reservations, hold, pass } = open(skip);
     const rooms = reservations();
     await rooms.resources.declare({ resource: "room", capacity: 2, key: fresh() });
@@ -222,7 +224,7 @@ export function lifecycleTests(open: Opened): void {
     expect(await rooms.confirm({ id, key: fresh() })).toMatchObject({ ok: false });
   });
 
-  test("what is past its time is found the oldest first, and swept once", async ({ skip }) => {
+  test("elapsed holds are found oldest first, and swept once", async ({ skip }) => {
     const { store, namespace, reservations, hold, pass } = open(skip);
     const rooms = reservations();
     const ids: string[] = [];
@@ -230,19 +232,23 @@ export function lifecycleTests(open: Opened): void {
       ids.push(await hold(rooms, `room-${ms}`, { durationMs: MOMENT_MS + ms }));
     const long = await hold(rooms, "another");
     await pass(MOMENT_MS + 60);
-    const endsOf = async (found: readonly string[]) =>
+    const findEnds = async (found: readonly string[]) =>
       Promise.all(found.map(async (id) => (await rooms.get(id))?.expiresAt as number));
-    const ends = (await endsOf(ids)).sort((a, b) => a - b);
-    expect(await endsOf(await store.elapsed(namespace, 2))).toEqual(ends.slice(0, 2));
-    expect(await endsOf(await store.elapsed(namespace, 9))).toEqual(ends);
+    const ends = (await findEnds(ids)).sort((a, b) => a - b);
+    expect(await findEnds(await store.elapsed(namespace, 2))).toEqual(ends.slice(0, 2));
+    const all = await store.elapsed(namespace, 9);
+    expect(await findEnds(all)).toEqual(ends);
+    for (const [place, id] of all.entries()) {
+      expect(await store.elapsed(namespace, 2, id)).toEqual(all.slice(place + 1, place + 3));
+    }
     expect(await rooms.sweep(3)).toBe(3);
-    expect(await endsOf(await store.elapsed(namespace, 9))).toEqual(ends.slice(3));
+    expect(await findEnds(await store.elapsed(namespace, 9))).toEqual(ends.slice(3));
     expect([await rooms.sweep(), await rooms.sweep()]).toEqual([1, 0]);
     for (const id of ids) expect(await rooms.get(id)).toMatchObject({ state: "expired", occupied: 0 });
     expect(await rooms.get(long)).toMatchObject({ state: "held" });
   });
 
-  test("each thing that happens is one more link of a chain, dated by one reading of the clock", async ({
+  test("each transition appends an event to a chain, with the time of one clock reading", async ({
     skip,
   }) => {
     const { store, namespace, reservations, hold } = open(skip);

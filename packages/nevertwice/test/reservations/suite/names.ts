@@ -1,8 +1,8 @@
-/** Namespaces, scopes, and text that databases like to take for other text, on any store. */
+/** Suite: namespaces, scopes, and strings that some databases treat as equal. */
 import { expect, test } from "vitest";
 import { all, fresh, HOUR_MS, type Opened, PLACED, rejected } from "./scene.ts";
 
-/** No two of these are the same text, and each is taken for another by some database. */
+/** All different, but some database treats each as equal to another. */
 const LOOKALIKES = [
   "victim",
   "VICTIM",
@@ -35,7 +35,7 @@ const LOOKALIKES = [
 const HELD = { resource: "room", requester: "ann", durationMs: HOUR_MS };
 
 export function nameTests(open: Opened): void {
-  test("namespaces never meet: the same key and the same resource in two of them are four things", async ({
+  test("namespaces are separate: the same key and resource in two namespaces do not collide", async ({
     skip,
   }) => {
     const { store, namespace, reservations } = open(skip);
@@ -57,7 +57,7 @@ export function nameTests(open: Opened): void {
     expect((await store.checkpoints({ namespace, limit: 9 })).rows).toHaveLength(1);
   });
 
-  test("a key of one scope is nothing to another", async ({ skip }) => {
+  test("the same key in two scopes does not collide", async ({ skip }) => {
     const { reservations } = open(skip);
     const rooms = reservations();
     const key = fresh();
@@ -85,7 +85,7 @@ export function nameTests(open: Opened): void {
     expect(placed.sort()).toEqual([...LOOKALIKES].sort());
   });
 
-  test("resources and requesters are compared byte by byte, and read back as they were", async ({ skip }) => {
+  test("resources and requesters are compared byte by byte, and read back unchanged", async ({ skip }) => {
     const { store, namespace, reservations } = open(skip);
     const rooms = reservations();
     const hold = (name: string) =>
@@ -111,7 +111,7 @@ export function nameTests(open: Opened): void {
       );
   });
 
-  test("text is as long as it may be, and no longer", async ({ skip }) => {
+  test("names of the maximum length work, and longer ones are rejected", async ({ skip }) => {
     const { reservations } = open(skip);
     const rooms = reservations();
     const name = `${"n".repeat(1_020)}\u{1f511}`;

@@ -1,10 +1,10 @@
-/** What can be read, page by page, on any store. */
+/** Suite: reads and their pages. */
 import { expect, test } from "vitest";
-import { digestOfHashes, hashOf } from "../../../src/reservations/journal.ts";
-import type { Page } from "../../../src/reservations/ledger.ts";
+import { digestHashes, hashEvent } from "../../../src/reservations/journal.ts";
+import type { Page } from "../../../src/reservations/store.ts";
 import { all, fresh, OK, type Opened } from "./scene.ts";
 
-/** Pages of two: every row once, and no page after the last. */
+/** Reads pages of two rows: every row appears once, and there is no page after the last. */
 async function inPages<Row>(ask: (after: string | undefined) => Promise<Page<Row>>): Promise<Row[]> {
   const sizes: number[] = [];
   const rows = await all(async (after) => {
@@ -18,9 +18,7 @@ async function inPages<Row>(ask: (after: string | undefined) => Promise<Page<Row
 }
 
 export function queryTests(open: Opened): void {
-  test("commitments are read in the order of their ids, in pages, by resource, by requester and by state", async ({
-    skip,
-  }) => {
+  test("commitments are paged by id, and filtered by resource, requester and state", async ({ skip }) => {
     const { store, namespace, reservations, hold } = open(skip);
     const rooms = reservations();
     await rooms.resources.declare({ resource: "hall", capacity: 9, key: fresh() });
@@ -55,7 +53,7 @@ export function queryTests(open: Opened): void {
     expect([page.rows.length, rest.rows.length, rest.next]).toEqual([3, 1, undefined]);
   });
 
-  test("resources are read in pages, and one by its name", async ({ skip }) => {
+  test("resources are paged, and found by name", async ({ skip }) => {
     const { store, namespace, reservations } = open(skip);
     const { resources, listResources } = reservations();
     const names = ["a", "B", "c", "é"];
@@ -69,7 +67,7 @@ export function queryTests(open: Opened): void {
     expect(await inPages((after) => listResources({ limit: 2, after }))).toEqual(rows);
   });
 
-  test("keys are read in pages, one by its id, and all of a commitment", async ({ skip }) => {
+  test("keys are paged, and found by id and by commitment", async ({ skip }) => {
     const { store, namespace, reservations } = open(skip);
     const rooms = reservations();
     const key = fresh();
@@ -93,9 +91,7 @@ export function queryTests(open: Opened): void {
     });
   });
 
-  test("events are read in pages, chain by chain, and their hashes and checkpoints are true", async ({
-    skip,
-  }) => {
+  test("events are paged by chain, and their hashes and checkpoints match", async ({ skip }) => {
     const { store, namespace, reservations, hold } = open(skip);
     const rooms = reservations();
     await rooms.resources.declare({ resource: "hall", capacity: 20, key: fresh() });
@@ -106,7 +102,7 @@ export function queryTests(open: Opened): void {
         await rooms.resources.adjust({ resource: "hall", capacity: 20 + i + id.length, key: fresh() });
     const events = await inPages((after) => store.events({ namespace, limit: 2, after }));
     expect(events).toHaveLength(12 * 2 + 12);
-    for (const { hash, ...event } of events) expect(hashOf(event)).toBe(hash);
+    for (const { hash, ...event } of events) expect(hashEvent(event)).toBe(hash);
     for (const [i, event] of events.entries()) {
       const before = events[i - 1];
       const isNext = before?.subject === event.subject;
@@ -116,12 +112,12 @@ export function queryTests(open: Opened): void {
     const checkpoints = await inPages((after) => store.checkpoints({ namespace, limit: 2, after }));
     for (const { id, events: count, digest } of checkpoints) {
       const hashes = events.filter(({ checkpoint }) => checkpoint === id).map(({ hash }) => hash);
-      expect([hashes.length, digestOfHashes(hashes)]).toEqual([count, digest]);
+      expect([hashes.length, digestHashes(hashes)]).toEqual([count, digest]);
     }
     expect(checkpoints.reduce((sum, { events: count }) => sum + count, 0)).toBe(events.length);
   });
 
-  test("a history longer than a page is read whole", async ({ skip }) => {
+  test("history reads all pages", async ({ skip }) => {
     const { reservations, hold } = open(skip);
     const rooms = reservations();
     await rooms.resources.declare({ resource: "hall", capacity: 130, key: fresh() });
@@ -132,7 +128,7 @@ export function queryTests(open: Opened): void {
     expect(numbers).toEqual(Array.from({ length: 122 }, (_, i) => i + 1));
   });
 
-  test("a store tells its time in whole milliseconds", async ({ skip }) => {
+  test("now() returns whole milliseconds", async ({ skip }) => {
     const { store, namespace } = open(skip);
     const { now } = await store.get(namespace, "nothing");
     expect([Number.isSafeInteger(now), Number.isSafeInteger(await store.now())]).toEqual([true, true]);

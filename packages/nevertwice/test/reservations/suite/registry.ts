@@ -1,4 +1,4 @@
-/** Capacity, units and the states of a resource, on any store. */
+/** Suite: capacity, units and the states of a resource. */
 import { expect, test } from "vitest";
 import { fresh, HOUR_MS, OK, type Opened, PLACED, rejected } from "./scene.ts";
 
@@ -28,7 +28,7 @@ export function registryTests(open: Opened): void {
     expect((await resource("hall"))?.taken).toBe(3);
   });
 
-  test("some of what is held is confirmed, the rest is free again, and what was confirmed is given back in parts", async ({
+  test("a hold is confirmed in part, the rest is free again, and confirmed units are given back in parts", async ({
     skip,
   }) => {
     const { reservations, hold } = open(skip);
@@ -59,7 +59,7 @@ export function registryTests(open: Opened): void {
     expect(await rooms.giveBack({ ...act, key: fresh() })).toEqual(rejected("units-exceeded"));
   });
 
-  test("a capacity is adjusted, never below what is taken", async ({ skip }) => {
+  test("a capacity can be adjusted, but never below the units taken", async ({ skip }) => {
     const { reservations, hold } = open(skip);
     const rooms = reservations();
     const adjust = (capacity: number) => rooms.resources.adjust({ resource: "hall", capacity, key: fresh() });
@@ -76,7 +76,7 @@ export function registryTests(open: Opened): void {
     expect(await rooms.resource("hall")).toMatchObject({ capacity: 8, taken: 8 });
   });
 
-  test("a suspended resource takes nothing new until it is resumed, and lets go of what it has", async ({
+  test("a suspended resource takes no new holds until it is resumed, and its holds can still end", async ({
     skip,
   }) => {
     const { reservations, hold } = open(skip);
@@ -95,7 +95,7 @@ export function registryTests(open: Opened): void {
     expect(await rooms.placeHold({ ...ask, key: fresh() })).toEqual(PLACED);
   });
 
-  test("a closed resource stays closed, and lets go of what it has", async ({ skip }) => {
+  test("a closed resource stays closed, and its holds can still end", async ({ skip }) => {
     const { reservations, hold } = open(skip);
     const rooms = reservations();
     const on = { resource: "hall" };
@@ -115,7 +115,7 @@ export function registryTests(open: Opened): void {
     expect(await rooms.resource("hall")).toMatchObject({ state: "closed", taken: 0 });
   });
 
-  test("what was held before anybody declared it counts, and a capacity may be none", async ({ skip }) => {
+  test("units held before the declaration count, and a capacity may be 0", async ({ skip }) => {
     const { reservations, hold } = open(skip);
     const rooms = reservations();
     await hold(rooms, "hall");
@@ -135,7 +135,7 @@ export function registryTests(open: Opened): void {
       expect(await declare(1, resource)).toEqual(rejected("invalid-request"));
   });
 
-  test("the largest numbers are kept whole", async ({ skip }) => {
+  test("the largest numbers are stored exactly", async ({ skip }) => {
     const { reservations } = open(skip);
     const most = Number.MAX_SAFE_INTEGER;
     const rooms = reservations();
@@ -161,7 +161,7 @@ export function registryTests(open: Opened): void {
     });
   });
 
-  test("what may be held besides is asked inside the transaction, or refused at the start with a reason", async ({
+  test("available is called inside the transaction, or rejected by createReservations with a reason", async ({
     skip,
   }) => {
     const { store, reservations } = open(skip);

@@ -1,4 +1,4 @@
-/** What the tests of a store of reservations work with: a namespace of their own, and time that passes. */
+/** The scene of a store test: its own namespace, and time that passes. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished } from "vitest";
@@ -9,10 +9,10 @@ import {
   type Reservations,
   type ReservationsOptions,
 } from "../../../src/reservations/index.ts";
-import type { Page, ReservationStore, Rules } from "../../../src/reservations/ledger.ts";
+import type { Page, ReservationStore, Rules } from "../../../src/reservations/store.ts";
 
 export const HOUR_MS = 3_600_000;
-/** Long enough to be seen apart from now, short enough to be waited for. */
+/** Long enough to differ from now, short enough to wait for. */
 export const MOMENT_MS = 30;
 
 export const OK = { ok: true };
@@ -22,14 +22,14 @@ export const rejected = (reason: string) => expect.objectContaining({ ok: false,
 export interface Scene {
   readonly store: ReservationStore;
   readonly namespace: string;
-  /** Undefined where nobody can move the store's clock. */
+  /** Undefined if the test cannot set the clock of the store. */
   readonly advance: ((ms: number) => Promise<void> | void) | undefined;
   reservations(options?: Partial<ReservationsOptions>): Reservations;
-  /** The actions alone, with windows as short as a test likes. */
+  /** The actions alone, which allow very short windows. */
   actions(rules: Partial<Rules>): Actions;
-  /** Lets the store's time go by. */
+  /** Waits, or advances the store's clock. */
   pass(ms: number): Promise<void>;
-  /** A hold for an hour, under a key of its own; the answer is its id. */
+  /** Places a hold for an hour with its own key; returns its id. */
   hold(
     on: Actions,
     resource: string,
@@ -37,7 +37,7 @@ export interface Scene {
   ): Promise<string>;
 }
 
-/** `skip` of the test that asks: where the store's server cannot be had, it says why. */
+/** `skip` is that of the calling test: it is skipped with a reason if the server is not available. */
 export type Opened = (skip: (note: string) => void) => Scene;
 
 interface Under {
@@ -84,13 +84,13 @@ export function sceneOn({ store, advance }: Under): Scene {
   };
 }
 
-/** A slow machine is no failure of a store. */
+/** Long, because a slow machine is not a failure of the store. */
 const DEPLOYMENT = { windowMs: HOUR_MS, actionMs: 60_000, purgeEveryMs: 0 };
 
-/** A key that nobody has used. */
+/** A new key. */
 export const fresh = () => randomUUID();
 
-/** All pages of a query, each row once. */
+/** All rows of all pages of a query. */
 export async function all<Row>(ask: (after: string | undefined) => Promise<Page<Row>>): Promise<Row[]> {
   const rows: Row[] = [];
   let after: string | undefined;
@@ -102,7 +102,7 @@ export async function all<Row>(ask: (after: string | undefined) => Promise<Page<
   return rows;
 }
 
-/** How many of each answer there are, by reason. */
+/** Counts the answers by reason. */
 export function tally(
   answers: readonly { readonly ok: boolean; readonly reason?: string }[],
 ): Record<string, number> {

@@ -1,6 +1,6 @@
 /**
  * One of several processes that consume the same messages and are killed at any time. The work of a message is an entry
- * in the ledger. What its guard and its consumer tell is noted before anything else happens, in a file that outlives it.
+ * in the ledger. The process first writes what its guard and its consumer report to a file, which remains after a kill.
  */
 import { randomUUID } from "node:crypto";
 import { openSync, writeSync } from "node:fs";
@@ -17,16 +17,16 @@ import { open } from "./open.js";
 /**
  * @typedef {object} Options
  * @property {"rabbitmq" | "nats"} broker
- * @property {object} source where the messages are, for the file of that name
+ * @property {object} source where the messages are; read by the file of workers/ that is named after the broker
  * @property {string} url of the store
  * @property {string} namespace
  * @property {string} name of the consumer
  * @property {number} ledger its port
  * @property {string} notes the file
- * @property {number} lanes how many messages are worked on at once
- * @property {number} workMs how long the work of one takes at most
+ * @property {number} lanes how many messages the process works on at once
+ * @property {number} workMs how long the work of one message takes at most
  * @property {object} policies of the consumer
- * @property {Fault} [fault] what the referee must see
+ * @property {Fault} [fault] a deliberate bug that the referee must report
  */
 
 /** @typedef {"acknowledges-first" | "has-no-guard"} Fault */
@@ -47,7 +47,7 @@ const { idOf, take } = await import(`./${broker}.js`);
 const store = await open(url, { migrate: false });
 const file = openSync(notes, "a");
 const enter = await openLedger(ledger);
-/** Messages that are worked on, those that wait for a lane, and deliveries that came to something. */
+/** Running messages, messages that wait for a lane, and finished deliveries. */
 let running = 0;
 let progress = 0;
 /** @type {(() => void)[]} */
@@ -70,7 +70,7 @@ const guarded = consumer(guard, {
   name,
   key: idOf,
   async work(message, attempt) {
-    // One in seven is given back the first time, before anything was done.
+    // One message in seven is given back the first time, before its work has begun.
     if (attempt.number === 1 && Number(idOf(message)) % 7 === 0)
       throw attempt.notDone(new Error("not at first"));
     await work(message, attempt);
@@ -94,7 +94,7 @@ async function work(message, { deriveKey, fence, number }) {
 }
 
 /**
- * Without a guard every delivery is worked on, and every time with a key of its own.
+ * Without a guard every delivery runs the work, each time with another key.
  *
  * @param {unknown} message
  * @returns {Promise<Delivery>}
@@ -108,7 +108,7 @@ async function handleUnguarded(message) {
 const handleAny = fault === "has-no-guard" ? handleUnguarded : guarded.handle;
 
 /**
- * In so many lanes: of what only waits for one nothing is unknown when this process is killed.
+ * Limits the number of running messages to `lanes`. A message that only waits for a lane has no unknown outcome when this process is killed.
  *
  * @param {unknown} message
  * @param {Handling} [handling]

@@ -1,6 +1,6 @@
 /**
- * One of several processes that contend for the same few keys. It notes what it asks and what it is told, each before
- * it goes on, in a file that outlives it; the referee reads the notes of all.
+ * One of several processes that contend for the same few keys. It writes each request and each answer to a file before it
+ * continues. The file remains after a kill, and the referee reads the files of all processes.
  */
 import { randomUUID } from "node:crypto";
 import { openSync, writeSync } from "node:fs";
@@ -11,12 +11,12 @@ import { open } from "./open.js";
  * @typedef {object} Options
  * @property {string} url of the store
  * @property {readonly { id: string, key: string }[]} keys
- * @property {number} claims at least so many
- * @property {number} lanes how many claims are under way at once
+ * @property {number} claims how many claims it makes at least
+ * @property {number} lanes how many claims run at once
  * @property {number} leaseMs
  * @property {string} notes the file
- * @property {boolean} isHeld whether to hold a key half-way until told to go on
- * @property {boolean} isLying whether to take a key that is pending for its own: what the referee must see
+ * @property {boolean} isHeld whether to hold a key halfway through until the test sends a message
+ * @property {boolean} isLying whether to pretend to own a pending key, which the referee must report
  */
 
 /** @type {Options} */
@@ -80,7 +80,7 @@ async function take(attempt, step, call) {
   note("told", attempt, answer, now());
 }
 
-/** Up to two milliseconds; once, half-way, until somebody who has done something to this process says so. */
+/** Waits up to two milliseconds. With `isHeld` it waits once, halfway through its claims, until the test has paused it and sends a message, or kills it. */
 async function hold() {
   if (!isHeld || hasHeld || asked < claims / 2) return sleep(anyBelow(3));
   hasHeld = true;

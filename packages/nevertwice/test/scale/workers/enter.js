@@ -1,4 +1,4 @@
-/** How the processes of a trial make entries in the ledger. */
+/** Makes entries in the ledger, for the processes of a trial. */
 import { connect } from "node:net";
 
 /**

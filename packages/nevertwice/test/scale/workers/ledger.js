@@ -1,6 +1,6 @@
 /**
- * What the work of a trial of deliveries does: an entry in a ledger that knows nothing of claims. It is a process of its
- * own, which nobody kills. It notes every try, and enters what is tried under a key once.
+ * The ledger of a trial of deliveries, in its own process, which the trial never kills. The work of the trial is an entry
+ * here. The ledger knows nothing about claims: it records every try, and enters each key once.
  *
  * A try is a line of JSON over a socket, answered with whether it was entered now: `{ "try": 1, … }`, `{ "try": 1, "isNew": true }`.
  */
@@ -10,7 +10,7 @@ import { createServer } from "node:net";
  * @typedef {object} Try
  * @property {string} key under which it is entered once
  * @property {string} message
- * @property {number} pid of whoever tried
+ * @property {number} pid of the process that tried
  * @property {number} fence of its claim
  * @property {number} number of its attempt
  * @property {number} at when it was noted, in microseconds of the monotonic clock
@@ -23,7 +23,7 @@ const entered = new Set();
 
 /** @param {import("node:net").Socket} socket */
 function serve(socket) {
-  // Whoever tries may be killed at any time.
+  // The process at the other end may be killed at any time.
   socket.on("error", () => {});
   let rest = "";
   socket.setEncoding("utf8").on("data", (text) => {

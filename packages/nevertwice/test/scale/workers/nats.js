@@ -1,4 +1,4 @@
-/** Takes the messages of a consumer of NATS JetStream, for the processes of a trial. */
+/** Consumes messages from NATS JetStream, for the processes of a trial. */
 import { jetstream } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { consumeNats } from "../../../dist/events/nats.js";

@@ -1,7 +1,7 @@
 /**
- * One of several processes that run a network of five nodes over the same messages, and are killed: each at the stage of
- * a message that it is told, so that every stage is a last one. Every node but the source enters each message in the
- * ledger. What is acknowledged is a line in a file, which outlives it like the notes.
+ * One of several processes that run a network of five nodes over the same messages. Each process kills itself at the stage
+ * of a message that its options name, so that every stage is interrupted once. Every node except the source enters each
+ * message in the ledger. Acknowledged messages and notes are lines in files, which remain after the kill.
  */
 import { randomUUID } from "node:crypto";
 import { openSync, readFileSync, writeSync } from "node:fs";
@@ -24,11 +24,11 @@ import { open } from "./open.js";
  * @property {number} ledger its port
  * @property {string} notes the file
  * @property {string} acknowledged the file, which all of them share
- * @property {number} own the first message that nobody else brings yet
+ * @property {number} own the first message that no other process delivers yet
  * @property {number} count of all messages: `order-0`, `order-1`, …
- * @property {boolean} bringsAll whether also those that are acknowledged are brought
+ * @property {boolean} bringsAll whether acknowledged messages are delivered too
  * @property {Point & { nth: number }} [killed] where it ends itself
- * @property {Fault} [fault] what the referee must see
+ * @property {Fault} [fault] a deliberate bug that the referee must report
  */
 
 /** @typedef {"acknowledges-before-dispatch" | "has-no-keys"} Fault */
@@ -53,7 +53,7 @@ function note(...line) {
 }
 
 /**
- * If this is where it is to end, nothing comes after it.
+ * Kills this process if it has reached the point that its options name.
  *
  * @param {string} node
  * @param {string} stage
@@ -65,7 +65,7 @@ function reach(node, stage) {
 }
 
 /**
- * A node that enters each message in the ledger, and sends it on by each of its out-ports.
+ * A node that enters each message in the ledger, and emits it on each of its out-ports.
  *
  * @param {string} name
  * @param {"transform" | "router" | "sink"} kind
@@ -112,8 +112,8 @@ const refused = new Set();
 const takenOver = new Set();
 
 /**
- * One in seven messages fails in its last node the first time, before anything was done: the others are done with it by
- * then. What was taken over is not refused, so that whoever took it over is also who tries it.
+ * One in seven messages fails in its last node the first time, before the work of that node: the other nodes are done with
+ * it by then. A message that was taken over is not refused, so that the process that took it over also tries it.
  *
  * @param {Order} order
  * @param {string} node
@@ -135,7 +135,7 @@ function schemaOf(name) {
   };
 }
 
-/** Its own first, then those of the others. */
+/** The messages of this process first, then those of the others. */
 const messages = Array.from({ length: count }, (_, index) => `order-${(own + index) % count}`);
 const unsettled = new Set(messages);
 const waiting = messages.flatMap((id, index) => (index % 3 === 0 ? [id, id] : [id]));
@@ -192,7 +192,7 @@ const guard = createGuard({
     }
     if (!("operation" in event)) return;
     const isClaim = event.kind === "claimed" || event.kind === "taken-over";
-    // What a node kept is sent on under a claim of its own.
+    // The stored emissions of a node are dispatched under their own claim.
     if (event.operation === "nevertwice:settled") {
       if (isClaim) reach("price", "sending");
       if (event.kind === "completed") reach("price", "sent");

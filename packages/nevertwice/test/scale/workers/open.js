@@ -11,7 +11,7 @@ export async function open(url, options) {
 }
 
 /**
- * All callers are on one machine and so have one clock: no allowance for clocks that differ, which would be waited for.
+ * All callers are on one machine and share its clock. So there is no margin for different clocks: takeovers would wait for it.
  *
  * @param {URL} url
  */

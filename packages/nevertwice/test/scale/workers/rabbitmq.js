@@ -1,4 +1,4 @@
-/** Takes the messages of a queue of RabbitMQ, for the processes of a trial. */
+/** Consumes messages from a RabbitMQ queue, for the processes of a trial. */
 import { connect } from "amqplib";
 import { consumeRabbitmq } from "../../../dist/events/rabbitmq.js";
 
@@ -14,7 +14,7 @@ export { messageId as idOf } from "../../../dist/events/rabbitmq.js";
 export async function take({ url, queue, prefetch }, handle, { acknowledgesFirst }) {
   const connection = await connect(url);
   const channel = await connection.createChannel();
-  // What is acknowledged first is not answered for again: RabbitMQ would close the channel.
+  // A message that was acknowledged first must not be acknowledged again: RabbitMQ would close the channel.
   const consumption = acknowledgesFirst
     ? await takeCarelessly(channel, queue, handle)
     : await consumeRabbitmq({ handle }, { channel, queue, prefetch });

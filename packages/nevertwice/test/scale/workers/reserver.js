@@ -1,6 +1,7 @@
 /**
- * One of several processes that hold, confirm, release and give back the same things. It notes what it asks and what it
- * is told, each before it goes on, in a file that outlives it. Whoever takes over a file asks again for what was not answered.
+ * One of several processes that hold, confirm, release and give back units of the same resources. It writes each request and
+ * each answer to a file before it continues, and the file remains after a kill. A process that takes over a file repeats the
+ * requests without an answer.
  */
 import { openSync, readFileSync, writeSync } from "node:fs";
 import { createReservations } from "../../../dist/reservations/index.js";
@@ -9,9 +10,9 @@ import { openReservations } from "../../../dist/reservations/open.js";
 /**
  * @typedef {object} Options
  * @property {string} url
- * @property {string} name of this process and of whoever takes over from it
- * @property {number} actions at least so many answers
- * @property {number} lanes how many actions are under way at once
+ * @property {string} name of this process, and of the one that takes over from it
+ * @property {number} actions how many answers it gets at least
+ * @property {number} lanes how many actions run at once
  * @property {readonly string[]} resources
  * @property {string} notes the file
  * @property {object} rules
@@ -29,7 +30,7 @@ const file = openSync(notes, "a+");
 const calls = [];
 /** @type {Set<number>} */
 const open = new Set();
-/** Ids of what is held and of what was confirmed, as far as this process was told. */
+/** The ids of held and of confirmed commitments, as far as this process knows. */
 /** @type {string[]} */
 const held = [];
 /** @type {string[]} */
@@ -53,7 +54,7 @@ function learn(number, answer) {
   if (action === "confirm") confirmed.push(/** @type {{ id: string }} */ (parameters).id);
 }
 
-// A line that was cut off by the end of whoever wrote it was never acted on.
+// A line that was cut off when its process died was never acted on.
 for (const line of readFileSync(notes, "utf8").split("\n").slice(0, -1)) {
   const [kind, number, what] = JSON.parse(line);
   if (kind === "ask") {
@@ -77,7 +78,7 @@ function anyOf(list) {
 }
 
 /**
- * One of the latest; it is taken from the list three times of four, and else asked for again.
+ * Returns one of the latest ids. Three times out of four it removes the id from the list; otherwise the id can be used again.
  *
  * @param {string[]} ids
  */
@@ -114,7 +115,7 @@ async function carryOut(number) {
 async function lane() {
   for (let number = unanswered.pop(); number !== undefined; number = unanswered.pop()) await carryOut(number);
   while (told < actions) {
-    // One in ten is asked again, answered or not.
+    // One in ten requests is sent again, answered or not.
     if (anyBelow(10) === 0 && calls.length > 0) {
       await carryOut(anyBelow(calls.length));
       continue;

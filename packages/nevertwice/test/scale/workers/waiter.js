@@ -1,4 +1,4 @@
-/** One of several processes in which many callers wait for the same key, whose owner is somewhere else. */
+/** One of several processes in which many callers wait for the same key, which another process owns. */
 import { createGuard } from "../../../dist/index.js";
 import { open } from "./open.js";
 
@@ -7,15 +7,15 @@ import { open } from "./open.js";
 /**
  * @typedef {object} Answered
  * @property {"answered"} kind
- * @property {number} lastAt when the last caller had its answer, in microseconds of the monotonic clock
- * @property {Record<string, number>} statuses how often each was answered
- * @property {readonly string[]} values each that came, once
+ * @property {number} lastAt when the last caller got its answer, in microseconds of the monotonic clock
+ * @property {Record<string, number>} statuses how often callers got each status
+ * @property {readonly string[]} values each distinct value, once
  * @property {number} runs how often the work ran here
  */
 
 /** @type {Options} */
 const { url, waiters, operation, key } = JSON.parse(process.argv[2] ?? "{}");
-/** Nobody is to give up, however slow the machine. */
+/** No caller may time out, even on a slow machine. */
 const PATIENCE_MS = 600_000;
 
 const store = await open(url, { migrate: false });

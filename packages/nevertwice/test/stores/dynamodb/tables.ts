@@ -20,7 +20,7 @@ export function clientOf(endpoint: string, config: DynamoDBClientConfig = {}): D
   return DynamoDBDocumentClient.from(lowClient(endpoint, config));
 }
 
-/** The name of a table of the test's own. */
+/** Creates a table for one test; returns its name. */
 export async function newTable(client: DynamoDBDocumentClient): Promise<string> {
   const table = `test-${randomBytes(6).toString("hex")}`;
   await client.send(new CreateTableCommand(dynamodbTable(table)));

@@ -1,5 +1,5 @@
 /**
- * What other processes do with a lock in the tests: `node child.js <act> <build> <url> …`. Each act prints lines of JSON.
+ * What other processes do with a lock in the tests: `node child.js <act> <build> <url> …`. Each act prints JSON lines.
  * Plain JavaScript on the build, so that any Node runs it.
  */
 import { appendFileSync, closeSync, openSync, unlinkSync } from "node:fs";
@@ -17,7 +17,7 @@ const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
 
 /** @type {Readonly<Record<string, () => Promise<void>>>} */
 const ACTS = {
-  /** Goes through sections of which two at once would be seen by the file that each makes and removes. */
+  /** Enters critical sections. Each creates and removes a file, so that an overlap of two sections is detected. */
   async contend() {
     const [folder = "", sections = "0"] = rest;
     for (let i = 0; i < Number(sections); i++) {

@@ -16,14 +16,14 @@ export function poolOn(
   return pool;
 }
 
-/** A pool whose connections are told this first. */
-export function poolTelling(context: TestContext, url: string, sql: string): Pool {
+/** A pool that runs this statement first on each new connection. */
+export function poolRunningFirst(context: TestContext, url: string, sql: string): Pool {
   const pool = poolOn(context, url);
   pool.on("connection", (connection) => void connection.query(sql));
   return pool;
 }
 
-/** A database of the test's own on the shared server: its URL. */
+/** Creates a database for one test on the shared server; returns its URL. */
 export async function newDatabase(context: TestContext): Promise<string> {
   const url = new URL(sharedUrl(context, "mysql"));
   const name = `test_${randomBytes(6).toString("hex")}`;
@@ -32,7 +32,7 @@ export async function newDatabase(context: TestContext): Promise<string> {
   return url.href;
 }
 
-/** A store on tables of its own. */
+/** A store in a new database. */
 export async function newStore(
   context: TestContext,
 ): Promise<{ url: string; pool: Pool; store: MysqlStore }> {

@@ -1,10 +1,15 @@
-/** Reservations on databases of the tests' own, asked as `createReservations` would ask them. */
+/** Reservations in new databases, called as `createReservations` would call them. */
 import { randomUUID } from "node:crypto";
 import type { Pool, RowDataPacket } from "mysql2/promise";
 import { type TestContext, vi } from "vitest";
-import { type ActionName, type Asked, digestOf, type Parameters } from "../../../src/reservations/asked.ts";
-import type { Rules } from "../../../src/reservations/ledger.ts";
+import {
+  type ActionName,
+  type ActionRequest,
+  digestParameters,
+  type Parameters,
+} from "../../../src/reservations/action-request.ts";
 import { type MysqlReservations, mysqlReservations } from "../../../src/reservations/mysql.ts";
+import type { Rules } from "../../../src/reservations/store.ts";
 import { newDatabase, poolOn } from "./pools.ts";
 
 export const HOUR_MS = 3_600_000;
@@ -26,8 +31,8 @@ export async function newReservations(
   return { url, pool, store };
 }
 
-export function asked(action: ActionName, parameters: Parameters, key: string = randomUUID()): Asked {
-  const digest = digestOf(action, parameters);
+export function asked(action: ActionName, parameters: Parameters, key: string = randomUUID()): ActionRequest {
+  const digest = digestParameters(action, parameters);
   return {
     action,
     parameters,
@@ -40,11 +45,11 @@ export function asked(action: ActionName, parameters: Parameters, key: string = 
   };
 }
 
-export function holdOf(resource: string, more: Parameters = {}, key?: string): Asked {
+export function toHold(resource: string, more: Parameters = {}, key?: string): ActionRequest {
   return asked("placeHold", { resource, requester: "ann", durationMs: HOUR_MS, units: 1, ...more }, key);
 }
 
-/** A transaction of somebody else's that has locked these rows, until it is ended. */
+/** Another transaction that locks these rows until it ends. */
 export async function locking(pool: Pool, ...statements: readonly string[]) {
   const connection = await pool.getConnection();
   await connection.query("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
@@ -59,7 +64,7 @@ export async function locking(pool: Pool, ...statements: readonly string[]) {
   };
 }
 
-/** Resolves once this many statements of the database that begin so wait for something; answers whose they are. */
+/** Resolves once this many statements with this beginning wait for a lock; returns the ids of their connections. */
 export async function waiting(pool: Pool, beginning: string, count = 1): Promise<readonly number[]> {
   return vi.waitFor(
     async () => {
@@ -71,12 +76,12 @@ export async function waiting(pool: Pool, beginning: string, count = 1): Promise
       if (rows.length !== count) throw new Error(`${rows.length} wait, not ${count}`);
       return rows.map(({ id }) => Number(id));
     },
-    // The server keeps what it says of its transactions until nobody has asked for a tenth of a second.
+    // The server caches its list of transactions until 0.1 seconds pass without a query of it.
     { timeout: 15_000, interval: 150 },
   );
 }
 
-/** How many rows each table has, placeholders included. */
+/** How many rows each table has, including placeholders. */
 export async function countRows(pool: Pool): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const name of [

@@ -1,15 +1,20 @@
-/** Reservations on a database of their own, actions as they are handed to a store, and who waits for whom there. */
+/** Reservations on their own database, action requests, and the waiting sessions of that database. */
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { onTestFinished, type TestContext } from "vitest";
-import { identityOf } from "../../../src/core/identity.ts";
-import { type ActionName, type Asked, digestOf, type Parameters } from "../../../src/reservations/asked.ts";
-import type { Rules } from "../../../src/reservations/ledger.ts";
+import { toIdentity } from "../../../src/core/identity.ts";
+import {
+  type ActionName,
+  type ActionRequest,
+  digestParameters,
+  type Parameters,
+} from "../../../src/reservations/action-request.ts";
 import {
   type PostgresReservations,
   postgresReservations,
   reservationsSql,
 } from "../../../src/reservations/postgres.ts";
+import type { Rules } from "../../../src/reservations/store.ts";
 import { sharedUrl } from "../../services/services.ts";
 import { createDatabase, poolOf, query, until } from "./database.ts";
 
@@ -30,28 +35,28 @@ export async function migrated(context: TestContext): Promise<string> {
   return url;
 }
 
-/** With a pool of its own: another process, as it were. */
+/** A store with its own pool, as in another process. */
 export function storeOn(url: string): PostgresReservations {
   const pool = poolOf(url);
   onTestFinished(() => pool.end());
   return postgresReservations({ client: pool });
 }
 
-export function asked(action: ActionName, parameters: Parameters, key: string = randomUUID()): Asked {
-  const { id: keyId } = identityOf({ namespace: NAMESPACE, scope: "", operation: "test", key });
-  const digest = digestOf(action, parameters);
+export function asked(action: ActionName, parameters: Parameters, key: string = randomUUID()): ActionRequest {
+  const { id: keyId } = toIdentity({ namespace: NAMESPACE, scope: "", operation: "test", key });
+  const digest = digestParameters(action, parameters);
   return { action, parameters, digest, keyId, namespace: NAMESPACE, scope: "", key, newId: randomUUID() };
 }
 
 export function hold(
   resource: string,
   more: { units?: number; durationMs?: number; key?: string } = {},
-): Asked {
+): ActionRequest {
   const { key, ...rest } = more;
   return asked("placeHold", { resource, requester: "ann", durationMs: HOUR_MS, units: 1, ...rest }, key);
 }
 
-/** Somebody's transaction that has done this, until it is let go. */
+/** A foreign transaction that ran these statements and stays open until it is ended. */
 export async function holding(url: string, text: string): Promise<() => Promise<void>> {
   const client = new pg.Client(url);
   client.on("error", () => {});
@@ -71,7 +76,7 @@ export async function holding(url: string, text: string): Promise<() => Promise<
 
 export const LOCK_ROOM = "SELECT FROM nevertwice_resources WHERE name = 'room' FOR UPDATE";
 
-/** The process ids of those who wait for a lock in this database. */
+/** The process ids of the sessions that wait for a lock in this database. */
 async function waiting(url: string): Promise<number[]> {
   const rows = await query<{ pid: number }>(
     url,
@@ -89,7 +94,7 @@ export async function untilWaiting(url: string, count: number): Promise<number[]
   return pids;
 }
 
-/** How many rows there are, also of nothing but a name. */
+/** The number of rows of each table, placeholders included. */
 export async function rowCounts(url: string): Promise<Record<string, number>> {
   const [row] = await query<Record<string, number>>(
     url,

@@ -1,4 +1,4 @@
-/** Clients of every kind that the store takes, closed when the test file is through. */
+/** Clients of every kind that the store accepts, closed at the end of the test file. */
 import { Cluster, Redis } from "ioredis";
 import { createClient, createCluster } from "redis";
 import { afterAll } from "vitest";
@@ -16,7 +16,7 @@ interface IoredisOptions {
 const ends: (() => unknown)[] = [];
 afterAll(() => Promise.all(ends.map((end) => end())));
 
-/** What a test expects to go wrong is not printed. */
+/** Does not print the errors that a test expects. */
 const quiet = (): void => {};
 
 export function ioredis(url: string, options: IoredisOptions = {}): Redis {

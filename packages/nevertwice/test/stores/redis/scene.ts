@@ -1,14 +1,14 @@
-/** What the Redis tests share: work of its own for each test, and a store on a server. */
+/** Shared by the Redis tests: separate keys for each test, and a store on a server. */
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "vitest";
-import { identityOf } from "../../../src/core/identity.ts";
+import { toIdentity } from "../../../src/core/identity.ts";
 import type { ClaimAnswer, ClaimRequest, Parts } from "../../../src/core/store.ts";
 import { type FaultProxy, startProxy } from "../../services/proxy.ts";
 import { sharedUrl, startFor } from "../../services/services.ts";
 
 export const LEASE_MS = 60_000;
 export const RETENTION_MS = 3_600_000;
-/** How long past its time Redis removes a record. */
+/** How long after it expires Redis removes a record. */
 export const MARGIN_MS = 60_000;
 
 export function claimOf(
@@ -18,7 +18,7 @@ export function claimOf(
 ): ClaimRequest {
   const parts = { namespace: "redis-tests", scope: "", operation: "test", key: randomUUID(), ...named };
   const terms = { leaseMs: LEASE_MS, retentionMs: RETENTION_MS, hold: false };
-  return { id: identityOf(parts).id, parts, token, ...terms, ...more };
+  return { id: toIdentity(parts).id, parts, token, ...terms, ...more };
 }
 
 export function fenceOf(answer: ClaimAnswer): number {
@@ -28,7 +28,7 @@ export function fenceOf(answer: ClaimAnswer): number {
 
 export const keyOf = (id: string, prefix = "nevertwice:"): string => `${prefix}{${id}}`;
 
-/** A proxy before the shared server, for one test. */
+/** A proxy in front of the shared server, for one test. */
 export async function proxied(context: TestContext): Promise<FaultProxy> {
   const url = sharedUrl(context, "redis");
   return startFor(context, () => startProxy(url));

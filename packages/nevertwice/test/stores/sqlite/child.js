@@ -1,6 +1,6 @@
 /**
- * What other processes do to a SQLite file in the tests: `node child.js <act> <build> <file> …`. Each act prints one line of
- * JSON. Plain JavaScript on the build, so that any Node runs it.
+ * The other processes of the tests on a SQLite file: `node child.js <act> <build> <file> …`. Each act prints one line of
+ * JSON. Plain JavaScript that uses the build, so that any Node can run it.
  */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -24,7 +24,7 @@ const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
 
 /** @type {Readonly<Record<string, () => Promise<void>>>} */
 const ACTS = {
-  /** Claims the same keys as another process at the same time, and completes those that it got. */
+  /** Claims the same keys as another process at the same time, and completes those that it owns. */
   async contend() {
     const [who = "", count = "0", inFlight = "32"] = rest;
     say("ready");
@@ -48,7 +48,7 @@ const ACTS = {
     say(owned);
   },
 
-  /** Owns a key and completes it when it is told to; says when. */
+  /** Owns a key, completes it on request, and prints when. */
   async own() {
     const { id, token, ...claim } = claimOf("owned", "owner");
     await store.claim({ id, token, ...claim });
@@ -66,25 +66,16 @@ const ACTS = {
     await store.watch?.({ id: "x", wake() {} });
   },
 
-  /** Has nothing to do but wait for one answer, which nobody awaits by a timer. */
+  /** Only waits for one answer. No timer keeps the process alive. */
   async await() {
     say((await Promise.all([store.claim(claimOf("a", "a")), store.claim(claimOf("b", "b"))])).length);
   },
 
-  /** Ends in the middle of what it does. */
+  /** Exits in the middle of its claims. */
   async exit() {
     await store.claim(claimOf("first", "first"));
     for (let i = 0; i < 3_000; i++) store.claim(claimOf(`key ${i}`, "exit")).catch(() => {});
     setTimeout(() => process.exit(7), Number(rest[0]));
-  },
-
-  /** As somebody who may write only what everybody may. */
-  async unprivileged() {
-    if (process.getuid?.() === 0) {
-      process.setgid?.(65_534);
-      process.setuid?.(65_534);
-    }
-    await claimOnce();
   },
 
   claim: claimOnce,

@@ -1,7 +1,7 @@
 /**
- * Every store case on what Node 20 cannot run: `node on-newer-node.js <build> <better-sqlite3>`, with a newer Node. Runs
- * them for a file on `node:sqlite`, and for a connection of `node:sqlite` and of better-sqlite3 on a clock that is moved,
- * and a hold's way through reservations on the same. Prints one line of JSON.
+ * Every store case on drivers that Node 20 cannot run: `node on-newer-node.js <build> <better-sqlite3>`, with a newer Node.
+ * Runs the cases for a file on `node:sqlite`, and for connections of `node:sqlite` and better-sqlite3 with a manual clock,
+ * and the life of a hold in reservations on the same. Prints one line of JSON.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -14,7 +14,7 @@ const { sqliteStore } = await import(`${build}stores/sqlite.js`);
 const { createReservations } = await import(`${build}reservations/index.js`);
 const { sqliteReservations } = await import(`${build}reservations/sqlite.js`);
 const { manualClock, storeCases } = await import(`${build}testing/index.js`);
-// Named so that a compiler without its types does not look for them.
+// In a variable, so that a compiler without its types does not look for them.
 const builtIn = "node:sqlite";
 const { DatabaseSync } = await import(builtIn);
 const BetterSqlite3 = createRequire(import.meta.url)(betterSqlite3);
@@ -69,7 +69,7 @@ for (const [title, create] of Object.entries(STORES)) {
   );
 }
 
-/** What is said of a transaction of the caller's, which each driver reports in words of its own. */
+/** The error inside a transaction of the caller, which each driver reports with a different message. */
 async function refusesOpenTransactions() {
   for (const database of [new DatabaseSync(":memory:"), new BetterSqlite3(":memory:")]) {
     database.exec("BEGIN");
@@ -82,7 +82,7 @@ async function refusesOpenTransactions() {
 }
 await refusesOpenTransactions();
 
-/** A text that some drivers end at U+0000 is held, confirmed, given back, found and read again. */
+/** A string with U+0000, where some drivers cut it, is held, confirmed, returned, found and read again. */
 async function takesReservations(/** @type {object} */ options) {
   const store = sqliteReservations(options);
   const seats = createReservations({ store, windowMs: 60_000, purgeEveryMs: 0 });

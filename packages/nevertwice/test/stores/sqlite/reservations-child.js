@@ -1,6 +1,6 @@
 /**
- * What other processes do to reservations in a SQLite file: `node reservations-child.js <act> <build> <file> …`. Each line
- * that it prints is JSON. Plain JavaScript on the build, so that any Node runs it.
+ * The other processes of the tests on reservations in a SQLite file: `node reservations-child.js <act> <build> <file> …`.
+ * Prints lines of JSON. Plain JavaScript that uses the build, so that any Node can run it.
  */
 import { once } from "node:events";
 
@@ -12,18 +12,18 @@ const seats = createReservations({ store, namespace: "air", windowMs: 3_600_000,
 
 /** @param {unknown} said */
 const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
-const told = async () => {
+const nextLine = async () => {
   await once(process.stdin, "data");
   process.stdin.pause();
 };
 
 /** @type {Readonly<Record<string, () => Promise<void>>>} */
 const ACTS = {
-  /** Asks for the same holds under the same keys as another process at the same time, and says what it was answered. */
+  /** Requests the same holds under the same keys as another process at the same time, and prints the answers. */
   async contend() {
     const [count = "0"] = rest;
     say("ready");
-    await told();
+    await nextLine();
     const keys = Array.from({ length: Number(count) }, (_, i) => `key ${i}`);
     const answers = await Promise.all(
       keys.map((key) =>
@@ -35,7 +35,7 @@ const ACTS = {
     await store.close();
   },
 
-  /** Holds, and confirms or releases, without an end; says each hold that it was told of. */
+  /** Holds, and confirms or releases, for ever; prints each hold that was answered. */
   async flood() {
     const [who = ""] = rest;
     for (let i = 0; ; i++) {
@@ -51,7 +51,7 @@ const ACTS = {
     }
   },
 
-  /** Never closes anything, and has nothing else to do. */
+  /** Uses reservations once and never closes them. */
   async leave() {
     say(await seats.placeHold({ resource: "1A", requester: "ann", durationMs: 60_000, key: "left" }));
   },

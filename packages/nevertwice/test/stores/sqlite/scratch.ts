@@ -1,17 +1,17 @@
-/** A folder for files that are gone after the test, requests to put in them, and a look at what SQLite wrote. */
+/** Temporary SQLite files, connections and requests for the tests, and a way to count commits. */
 import { mkdtempSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync, type DatabaseSyncInstance } from "@photostructure/sqlite";
 import { afterAll, afterEach } from "vitest";
-import { identityOf } from "../../../src/core/identity.ts";
+import { toIdentity } from "../../../src/core/identity.ts";
 import type { ClaimRequest, CompleteRequest } from "../../../src/core/store.ts";
 
 export const LEASE_MS = 60_000;
 export const RETENTION_MS = 3_600_000;
 
-/** Makes a path of a file that is not there yet, in a folder of this test file's own. */
+/** Returns a function that makes paths of new files, in a temporary folder of this test file. */
 export function scratchFiles(): (name?: string) => string {
   const folder = mkdtempSync(join(tmpdir(), "nevertwice-sqlite-"));
   let count = 0;
@@ -21,12 +21,12 @@ export function scratchFiles(): (name?: string) => string {
 
 type Connect = (file: string) => DatabaseSyncInstance;
 
-/** Connections of the tests' own, closed after the test, on @photostructure/sqlite. */
+/** Opens connections with @photostructure/sqlite, and closes them after the test. */
 export function connections(): Connect {
   return closedAfterEach(DatabaseSync);
 }
 
-/** On the SQLite that a store on a file uses: two copies of it in one process do not see each other's locks. */
+/** Opens them with the SQLite that a file store uses: two copies in one process do not see each other's locks. */
 export function connectionsBeside(): Connect {
   const builtIn = process.getBuiltinModule("node:sqlite") as unknown;
   return closedAfterEach(
@@ -49,7 +49,7 @@ function closedAfterEach(Database: typeof DatabaseSync): Connect {
 export function claimOf(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
   const parts = { namespace: "shop", scope: "s", operation: "charge", key };
   return {
-    ...identityOf(parts),
+    ...toIdentity(parts),
     token: `token of ${key}`,
     leaseMs: LEASE_MS,
     retentionMs: RETENTION_MS,
@@ -66,7 +66,7 @@ export function completionOf(key: string, outcome = "done"): CompleteRequest {
 const WAL_HEADER = 32;
 const FRAME_HEADER = 24;
 
-/** How many commits the write-ahead log holds: a frame that ends one says how large the database is after it. */
+/** How many commits the write-ahead log contains. The last frame of a commit has the size of the database in its header. */
 export async function commitsIn(file: string): Promise<number> {
   const log = await readFile(`${file}-wal`);
   const pageSize = log.readUInt32BE(8);

@@ -45,7 +45,7 @@ export const completeIsFinal: readonly Fault[] = [
     caught: ["a completed key answers a claim that holds"],
   },
   {
-    fault: "hands a completed key to whoever names its fence",
+    fault: "hands a completed key to a takeover that names its fence",
     rules: judging((found, request) =>
       found.state === "completed" && request.takeover === found.fence
         ? { ...found, state: "pending", spent: true }
@@ -100,7 +100,7 @@ export const completeIsFinal: readonly Fault[] = [
   {
     fault: "keeps the parts of what is forgotten",
     rules: forgetting((marker, found) => ({ ...marker, parts: found.parts })),
-    caught: ["a forgotten record shows nobody's parts"],
+    caught: ["a forgotten record shows no parts"],
   },
   {
     fault: "leaves the outcome in what is reopened",
@@ -114,7 +114,7 @@ export const completeIsFinal: readonly Fault[] = [
     caught: ["reopen frees a completed key"],
   },
   {
-    fault: "keeps the marker of what was forgotten, whoever reopens it",
+    fault: "keeps the marker of a forgotten outcome when it is reopened",
     rules: () => ({
       forget: (found, request, now) =>
         found?.state === "completed" && found.parts === undefined

@@ -16,7 +16,7 @@ export const conflictWins: readonly Fault[] = [
       "a released key takes the meaning of its next claim",
       "conflict beats unknown",
       "conflict beats takeover",
-      "conflict beats the repeat of one's own claim",
+      "conflict beats the repeat of the token's own claim",
       "conflict beats the outcome even for the token that completed it",
       "a takeover without a fingerprint goes on with the one before",
     ],
@@ -111,7 +111,7 @@ export const conflictWins: readonly Fault[] = [
       found.token === request.token ? { ...found, fingerprint: request.fingerprint } : found,
     ),
     caught: [
-      "conflict beats the repeat of one's own claim",
+      "conflict beats the repeat of the token's own claim",
       "conflict beats the outcome even for the token that completed it",
     ],
   },

@@ -18,7 +18,7 @@ export const leaseEnds: readonly Fault[] = [
     caught: [
       "a key can be had from the moment its lease ends",
       "a pending answer says how much of the lease is left",
-      "whoever takes over has the lease that it asked for",
+      "an attempt that takes over has the lease that it asked for",
       "when the clock went back, the key can be had one lease after somebody asked",
     ],
   },
@@ -77,13 +77,13 @@ export const leaseEnds: readonly Fault[] = [
     caught: ["waiting for a key does not lengthen its lease"],
   },
   {
-    fault: "gives whoever takes over the lease of the attempt before",
+    fault: "gives the attempt that takes over the lease of the attempt before",
     rules: writing((write, { found, request, answer }) =>
       found?.state === "pending" && found.token !== request.token && isNew(answer)
         ? { ...write, leaseMs: found.leaseMs, leaseEndsAt: write.claimedAt + found.leaseMs }
         : write,
     ),
-    caught: ["whoever takes over has the lease that it asked for"],
+    caught: ["an attempt that takes over has the lease that it asked for"],
   },
   {
     fault: "writes a deadline down to the lease of the claim, though it was renewed",
@@ -127,7 +127,7 @@ export const leaseEnds: readonly Fault[] = [
     ],
   },
   {
-    fault: "makes whoever finds that the clock went back the owner",
+    fault: "makes the token that finds that the clock went back the owner",
     rules: writing((write, { request, answer }) =>
       answer.status === "pending" ? { ...write, token: request.token } : write,
     ),

@@ -10,7 +10,7 @@ export const oneOwner: readonly Fault[] = [
         ? { ...decision, answer: { ...decision.answer, tookOver: true } }
         : decision,
     ),
-    caught: ["a key that nobody has goes to the first who claims it"],
+    caught: ["a key without a record goes to the first token that claims it"],
   },
   {
     fault: "looks whether the key is free and then, in a second step, takes it",

@@ -10,7 +10,7 @@ import { type Fault, judging, living } from "../wrong-rules.ts";
 
 export const staleTokenRefused: readonly Fault[] = [
   {
-    fault: "completes whoever asks",
+    fault: "completes for any token",
     rules: () => ({
       complete: (found, request, now) =>
         completeRecord(found && { ...found, token: request.token }, request, now),
@@ -56,7 +56,7 @@ export const staleTokenRefused: readonly Fault[] = [
     ],
   },
   {
-    fault: "renews whoever asks",
+    fault: "renews for any token",
     rules: () => ({
       renew: (found, token, leaseMs, now) => renewRecord(found && { ...found, token }, token, leaseMs, now),
     }),
@@ -95,12 +95,12 @@ export const staleTokenRefused: readonly Fault[] = [
         renewRecord(found && { ...found, spent: false }, token, leaseMs, now),
     }),
     caught: [
-      "a token that abandoned as unknown renews no more",
-      "a token that took over and abandoned as unrun renews no more",
+      "a token that abandoned as unknown can no longer renew",
+      "a token that took over and abandoned as unrun can no longer renew",
     ],
   },
   {
-    fault: "abandons for whoever asks",
+    fault: "abandons for any token",
     rules: () => ({
       abandon: (found, token, as, now) => abandonRecord(found && { ...found, token }, token, as, now),
     }),
@@ -126,10 +126,10 @@ export const staleTokenRefused: readonly Fault[] = [
       found.token === request.token && found.spent ? { ...found, spent: false, state: "pending" } : found,
     ),
     caught: [
-      "a token that abandoned as released claims no more",
-      "a token that abandoned as unknown claims no more",
-      "a token that abandoned as unrun claims no more",
-      "a token whose outcome was reopened claims no more",
+      "a token that abandoned as released can no longer claim",
+      "a token that abandoned as unknown can no longer claim",
+      "a token that abandoned as unrun can no longer claim",
+      "a token whose outcome was reopened can no longer claim",
     ],
   },
   {
@@ -138,7 +138,7 @@ export const staleTokenRefused: readonly Fault[] = [
       forget: (found, request, now) =>
         forgetRecord(found, request.reopen ? request : { fence: found?.fence ?? 0 }, now),
     }),
-    caught: ["forget by a fence that is no more is refused"],
+    caught: ["forget by a fence that is no longer current is refused"],
   },
   {
     fault: "lets a token have its key again once it is reopened",
@@ -149,6 +149,6 @@ export const staleTokenRefused: readonly Fault[] = [
         return { ...step, write: { ...step.write, spent: false } };
       },
     }),
-    caught: ["a token whose outcome was reopened claims no more"],
+    caught: ["a token whose outcome was reopened can no longer claim"],
   },
 ];

@@ -44,7 +44,7 @@ export const takeoverIsSingle: readonly Fault[] = [
     ),
     caught: [
       "a takeover by another fence is unknown, with the fence to look at",
-      "a takeover by another fence loses though nobody holds the record",
+      "a takeover by another fence loses even where the record is not held",
       "a second decision by the same fence loses",
       "an unknown answer changes nothing",
     ],
@@ -70,7 +70,7 @@ export const takeoverIsSingle: readonly Fault[] = [
       "a held record that lapsed is unknown to every claim without takeover",
       "an unknown answer changes nothing",
       "a held record stays held when it is taken over",
-      "a held record stays held when who took it over never ran",
+      "a held record stays held when the attempt that took it over never ran",
     ],
   },
   {
@@ -104,7 +104,7 @@ export const takeoverIsSingle: readonly Fault[] = [
     ),
     caught: [
       "a held record stays held when it is taken over",
-      "a held record stays held when who took it over never ran",
+      "a held record stays held when the attempt that took it over never ran",
     ],
   },
   {

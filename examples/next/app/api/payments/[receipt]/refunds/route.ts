@@ -1,4 +1,4 @@
-/** POST /api/payments/{receipt}/refunds: a handler is handed its parameters as ever. */
+/** POST /api/payments/{receipt}/refunds: the handler receives its route parameters as usual. */
 import { withIdempotency } from "nevertwice/http/fetch";
 import { customerOf, guard } from "../../../../../guard.ts";
 import { book } from "../../../../../ledger.ts";

@@ -1,8 +1,0 @@
-/** The same network with keys, on a store. */
-import { STORES } from "./nevertwice.js";
-
-export const isKeyed = true;
-
-export function open(store, place, capacity) {
-  return STORES[store](place, capacity);
-}

@@ -1,0 +1,114 @@
+/** The options of a consumer: their checks and their defaults. */
+
+import { requireGuard } from "../core/argument-checks.ts";
+import type { Attempt } from "../core/attempt.ts";
+import { type Backoff, type BackoffOptions, toBackoff } from "../core/backoff.ts";
+import type { Engine } from "../core/engine.ts";
+import { NevertwiceError } from "../core/errors.ts";
+import type { Key } from "../core/key.ts";
+import { type Check, checkOptions, isFunction, oneOf, wholeFrom } from "../core/option-checks.ts";
+import { mergePolicy, POLICY_CHECKS, type PolicyOptions, pickPolicies } from "../core/policy.ts";
+import { isOperation } from "../core/reserved.ts";
+import type { ConsumerEvent } from "./consumer-event.ts";
+import { checkHorizon, RETRY_HORIZONS_MS, retentionPast, type Sender } from "./senders.ts";
+
+export interface ConsumerOptions<Message, T> extends PolicyOptions {
+  /** The consumer's name. Two consumers with different names each process a message once. All processes of one consumer share the name. */
+  readonly name: string;
+  /** The id that the sender gave the message, the same on every delivery. */
+  readonly key: (message: Message) => string | Key | undefined;
+  readonly work: (message: Message, attempt: Attempt, tried: Tried) => T | PromiseLike<T>;
+  /** What the key is for. Default: the consumer's name. */
+  readonly operation?: string | undefined;
+  /** The tenant of the message, if one consumer serves several tenants whose keys may be equal. */
+  readonly scope?: ((message: Message) => string) | undefined;
+  /** The content that must not change: the same key with other content raises an alarm, and is never run. Default: not compared. */
+  readonly fingerprint?: ((message: Message) => unknown) | undefined;
+  /** Retries within one delivery, under the same claim. Default: none, the broker sends the message again. */
+  readonly retry?: BackoffOptions | undefined;
+  /** Whether an error is permanent: then the work is not tried again, and the message is rejected. */
+  readonly isPermanent?: ((error: unknown) => boolean) | undefined;
+  /** The number of failed attempts, over all deliveries, after which the message is rejected. Default: no limit. */
+  readonly maxAttempts?: number | undefined;
+  /** After how long the broker should send a message again. Doubled with each failed attempt, up to `maxLaterMs`. */
+  readonly laterMs?: number | undefined;
+  readonly maxLaterMs?: number | undefined;
+  /** The sender. A retention that is shorter than the time in which it may send again is refused. */
+  readonly sender?: Sender | undefined;
+  /** The same for another sender: how long after the first delivery the last one may arrive. */
+  readonly retryHorizonMs?: number | undefined;
+  /** Called with each event. What it throws is ignored. */
+  readonly onEvent?: ((event: ConsumerEvent) => unknown) | undefined;
+}
+
+export interface Tried {
+  /** The number of the try in this delivery: 1, 2, … */
+  readonly number: number;
+}
+
+/** Thirty days: longer than any queue keeps a message by default. */
+const RETENTION_MS = 2_592_000_000;
+
+export const CONSUMER_DEFAULTS = {
+  onPending: "reject",
+  retentionMs: RETENTION_MS,
+  laterMs: 1_000,
+  maxLaterMs: 60_000,
+} as const;
+
+const CONSUMER_CHECKS: Readonly<Record<string, Check>> = {
+  ...POLICY_CHECKS,
+  // The name is also the operation, unless another one is given.
+  name: isOperation,
+  key: isFunction,
+  work: isFunction,
+  operation: isOperation,
+  scope: isFunction,
+  fingerprint: isFunction,
+  retry: (_, value) => void toBackoff(value as BackoffOptions),
+  isPermanent: isFunction,
+  maxAttempts: wholeFrom(1),
+  laterMs: wholeFrom(0),
+  maxLaterMs: wholeFrom(0),
+  sender: oneOf(...Object.keys(RETRY_HORIZONS_MS)),
+  retryHorizonMs: wholeFrom(0),
+  onEvent: isFunction,
+};
+
+/** The part of a guard that a consumer uses. */
+export type ConsumerGuard = Pick<Engine, "tryRun" | "policy" | "about">;
+
+export interface ConsumerSettings<Message, T> extends ConsumerOptions<Message, T> {
+  readonly guard: ConsumerGuard;
+  readonly policies: PolicyOptions;
+  readonly backoff: Backoff;
+  readonly later: Backoff;
+}
+
+export function consumerSettings<Message, T>(
+  guard: ConsumerGuard,
+  options: ConsumerOptions<Message, T>,
+): ConsumerSettings<Message, T> {
+  requireGuard(guard, "consumer(guard, { name, key, work })");
+  checkOptions(options, CONSUMER_CHECKS);
+  for (const name of ["name", "key", "work"] as const) {
+    if (options[name] !== undefined) continue;
+    throw new NevertwiceError("options-invalid", `${name} is missing: consumer(guard, { name, key, work }).`);
+  }
+  const {
+    onPending = CONSUMER_DEFAULTS.onPending,
+    retentionMs = retentionPast(CONSUMER_DEFAULTS.retentionMs, options),
+    laterMs = CONSUMER_DEFAULTS.laterMs,
+    maxLaterMs = CONSUMER_DEFAULTS.maxLaterMs,
+  } = options;
+  const policies: PolicyOptions = { ...pickPolicies(options), onPending, retentionMs };
+  mergePolicy(guard.policy, policies);
+  checkHorizon(retentionMs, options);
+  return {
+    ...options,
+    guard,
+    policies,
+    backoff: toBackoff(options.retry ?? {}),
+    later: toBackoff({ baseMs: laterMs, capMs: Math.max(laterMs, maxLaterMs), jitter: 0 }),
+  };
+}

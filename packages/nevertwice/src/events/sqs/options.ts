@@ -1,0 +1,75 @@
+/** The options of the loop over a queue: their checks and their defaults. */
+import { NevertwiceError } from "../../core/errors.ts";
+import {
+  type Check,
+  checkOptions,
+  givenOptions,
+  isFunction,
+  isText,
+  wholeFrom,
+} from "../../core/option-checks.ts";
+import { isSqsClient, type SqsClient } from "./client.ts";
+import type { SqsMessage } from "./message.ts";
+
+export interface SqsOptions {
+  readonly client: SqsClient;
+  readonly queueUrl: string;
+  /** The queue for rejected messages. Without it, the queue's redrive policy decides. */
+  readonly deadLetterQueueUrl?: string | undefined;
+  /** How many messages are processed at once. */
+  readonly concurrency?: number | undefined;
+  /** How long a call waits for messages. At most 20 s. */
+  readonly waitMs?: number | undefined;
+  /** How long a message is hidden from other receivers. Each renewal of the claim restarts it. At most 12 h. */
+  readonly visibilityMs?: number | undefined;
+  /** Called when a call to SQS failed. No message is lost: one that is not deleted comes again. */
+  readonly onError?: ((error: unknown, failed: SqsFailure) => unknown) | undefined;
+}
+
+export interface SqsFailure {
+  readonly during: "receive" | "delete" | "visibility" | "dead-letter";
+  readonly message?: SqsMessage | undefined;
+}
+
+const SQS_DEFAULTS = { concurrency: 10, waitMs: 20_000, visibilityMs: 60_000 } as const;
+
+const MOST_WAIT_MS = 20_000;
+/** Twelve hours. */
+export const MOST_VISIBILITY_MS = 43_200_000;
+
+const SQS_CHECKS: Readonly<Record<string, Check>> = {
+  client: isSqsClient,
+  queueUrl: isText,
+  deadLetterQueueUrl: isText,
+  concurrency: wholeFrom(1),
+  waitMs: upTo(0, MOST_WAIT_MS),
+  visibilityMs: upTo(1_000, MOST_VISIBILITY_MS),
+  onError: isFunction,
+};
+
+export type SqsSettings = SqsOptions & {
+  readonly concurrency: number;
+  readonly waitMs: number;
+  readonly visibilityMs: number;
+};
+
+export function sqsSettings(options: SqsOptions): SqsSettings {
+  checkOptions(options, SQS_CHECKS);
+  for (const name of ["client", "queueUrl"] as const) {
+    if (options[name] !== undefined) continue;
+    throw new NevertwiceError(
+      "options-invalid",
+      `${name} is missing: consumeSqs(consumer, { client, queueUrl }).`,
+    );
+  }
+  return { ...SQS_DEFAULTS, ...givenOptions(options) } as SqsSettings;
+}
+
+function upTo(least: number, most: number): Check {
+  const isWhole = wholeFrom(least);
+  return (name, value) => {
+    isWhole(name, value);
+    if ((value as number) <= most) return;
+    throw new NevertwiceError("options-invalid", `${name} is ${value}; SQS allows at most ${most}.`);
+  };
+}

@@ -1,0 +1,79 @@
+/** The attempt that a handler runs under: the engine's attempt, plus the handler's own decision about its response. */
+import type { Attempt } from "../core/attempt.ts";
+
+/**
+ * What happens to the key after the handler has responded. `keep`: duplicates get this response. `release`: the next
+ * request runs the handler again. `unknown`: the outcome is unknown. `marker`: duplicates get status and headers, but no
+ * body.
+ */
+export type KeepDecision = "keep" | "release" | "unknown" | "marker";
+
+export interface HttpAttempt extends Attempt {
+  readonly operation: string;
+  readonly key: string;
+  /** Decides about this one response. Call it before you respond: `keep("release")` after a check that failed. */
+  keep(decision: KeepDecision): void;
+}
+
+const ATTEMPTS = new WeakMap<object, HttpAttempt>();
+
+/** The attempt of a request whose handler has a signature that we cannot extend. */
+export function attemptFor(native: object): HttpAttempt | undefined {
+  return ATTEMPTS.get(native);
+}
+
+export function rememberAttempt(native: object, attempt: HttpAttempt): void {
+  ATTEMPTS.set(native, attempt);
+}
+
+/** The attempt of the handler that is running. The exchange reads the handler's decision from it. */
+export class RunningHttpAttempt implements HttpAttempt {
+  readonly operation: string;
+  readonly key: string;
+  decision: KeepDecision | undefined;
+  readonly #attempt: Attempt;
+  #notDone: unknown;
+
+  constructor(attempt: Attempt, { operation, key }: { readonly operation: string; readonly key: string }) {
+    this.#attempt = attempt;
+    this.operation = operation;
+    this.key = key;
+  }
+
+  get fence(): number {
+    return this.#attempt.fence;
+  }
+
+  get number(): number {
+    return this.#attempt.number;
+  }
+
+  get signal(): AbortSignal {
+    return this.#attempt.signal;
+  }
+
+  deriveKey(name: string): string {
+    return this.#attempt.deriveKey(name);
+  }
+
+  renew(): Promise<boolean> {
+    return this.#attempt.renew();
+  }
+
+  notDone(cause?: unknown): Error {
+    const error = this.#attempt.notDone(cause);
+    this.#notDone = error;
+    // A framework may turn the thrown error into a response. That response must not be kept either.
+    this.decision ??= "release";
+    return error;
+  }
+
+  /** Whether `thrown` is the error that `notDone` returned. */
+  hasSaidNotDone(thrown: unknown): boolean {
+    return thrown !== undefined && thrown === this.#notDone;
+  }
+
+  keep(decision: KeepDecision): void {
+    this.decision = decision;
+  }
+}

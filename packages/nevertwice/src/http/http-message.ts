@@ -1,0 +1,45 @@
+/**
+ * HTTP messages in the one shape that every adapter translates to and from: the request, the handler's response, and the
+ * reply that the exchange sends instead of it.
+ */
+
+/** One header line. A header with several values has several lines. */
+export type HeaderLine = readonly [name: string, value: string];
+
+/** A request, as an adapter gives it to the exchange. */
+export interface HttpRequest<Native> {
+  /** The framework's own request object. `scope`, `operation` and the other functions in the options receive it. */
+  readonly native: Native;
+  readonly method: string;
+  /** Path and query, as sent. */
+  readonly target: string;
+  /** The values of one header, joined by ", ". `name` is in lower case. */
+  header(name: string): string | undefined;
+  /**
+   * The bytes of the body, which the handler can still read afterwards; or the value that an earlier body parser left.
+   * Resolves with `"too-large"` if the body is longer than `maxBytes`.
+   */
+  readBody(maxBytes: number): RequestBody | "too-large" | Promise<RequestBody | "too-large">;
+  /** Whether the client has disconnected. Adapters that cannot see this leave it out. */
+  isGone?(): boolean;
+}
+
+export type RequestBody =
+  | { readonly kind: "bytes"; readonly bytes: Uint8Array }
+  | { readonly kind: "parsed"; readonly value: unknown };
+
+/** The handler's response, as known before its first byte is sent. */
+export interface HttpResponse {
+  readonly status: number;
+  readonly headers: readonly HeaderLine[];
+  /** The whole body; undefined if it is streamed, or longer than what can be kept. */
+  readonly body: Uint8Array | undefined;
+}
+
+/** A response that the layer sends itself: a replay or a problem. */
+export interface HttpReply {
+  readonly kind: "reply";
+  readonly status: number;
+  readonly headers: readonly HeaderLine[];
+  readonly body: Uint8Array | string;
+}

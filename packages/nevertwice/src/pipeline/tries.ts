@@ -1,0 +1,161 @@
+/** The tries of one message in one node: core, then shell, repeated as the node's [retry] allows, all under one claim. */
+import { randomUUID } from "node:crypto";
+import type { Attempt } from "../core/attempt.ts";
+import { backoffMs } from "../core/backoff.ts";
+import { NevertwiceError } from "../core/errors.ts";
+import { grantEffects, isDenial } from "./effect-grants.ts";
+import { failureReason, isRetryable, timeoutError } from "./failure-reason.ts";
+import type { Message } from "./message.ts";
+import type { Failure } from "./message-outcome.ts";
+import type { Arrival, NodeModel, ShellContext } from "./model.ts";
+import type { NetworkContext } from "./network-context.ts";
+import { type NodeOutcome, toNodeOutcome } from "./node-outcome.ts";
+import type { EventPlace } from "./pipeline-event.ts";
+import type { RateLimit } from "./rate-limit.ts";
+import { createStopSignal, type LinkedStopSignal, pauseUntilStopped } from "./stop-signal.ts";
+
+export interface TriesInput {
+  readonly context: NetworkContext;
+  readonly node: NodeModel;
+  readonly rateLimit: RateLimit | undefined;
+  readonly message: Message;
+  /** The in-port by which the message arrived. */
+  readonly port: string;
+  readonly place: EventPlace;
+  /** Undefined for a node without a key. */
+  readonly claim: Attempt | undefined;
+}
+
+/** The last try of a message failed. */
+export class TriesFailed extends Error {
+  readonly failure: Failure;
+  /** Whether the effect may have happened: a try was abandoned while its shell was running. */
+  readonly isUnknown: boolean;
+
+  constructor(failure: Failure, isUnknown: boolean) {
+    super(`${failure.node}: ${failure.reason}`, { cause: failure.error });
+    this.failure = failure;
+    this.isUnknown = isUnknown;
+  }
+}
+
+export interface TriesResult {
+  readonly output: NodeOutcome;
+  readonly attempt: number;
+}
+
+/** Throws `TriesFailed`. */
+export async function runTries(input: TriesInput): Promise<TriesResult> {
+  const { context, node, rateLimit, place, claim } = input;
+  const { timer, report, stopping, halted } = context;
+  const { retry } = node.contract;
+  let isUnknown = false;
+  for (let attempt = 0; ; attempt++) {
+    const waitMs = rateLimit?.take() ?? 0;
+    if (waitMs > 0) await pauseUntilStopped(timer, waitMs, [halted]);
+    const result = await tryOnce(input, attempt);
+    if ("returned" in result)
+      return { output: toNodeOutcome(node, result.returned, nameRun(claim)), attempt };
+    const { error } = result;
+    isUnknown ||= result.isUnknown;
+    const reason = failureReason(error);
+    const mayRetry = retry !== undefined && attempt < retry.max && isRetryable(error, retry.on);
+    const isLost = () => stopping.hasFired || claim?.signal.aborted === true;
+    if (mayRetry && !isLost()) {
+      const afterMs = backoffMs(retry, attempt + 1, context.random());
+      report?.({ ...place, kind: "retrying", afterMs, attempt: attempt + 1, reason, error });
+      await pauseUntilStopped(timer, afterMs, [stopping]);
+      if (!isLost()) continue;
+    }
+    if (mayRetry && stopping.hasFired) report?.({ ...place, kind: "retry-lost", attempt, reason, error });
+    const verdict = isDenial(error) ? "reject" : "later";
+    const { network } = place;
+    const failure = { verdict, network, node: node.name, phase: "execute", attempt, reason, error } as const;
+    throw new TriesFailed(failure, isUnknown);
+  }
+}
+
+/** Identifies this run among all runs of its key, including runs after the key's record was removed. */
+function nameRun(claim: Attempt | undefined): string {
+  return claim === undefined || claim.fence === 0 ? randomUUID() : String(claim.fence);
+}
+
+type TryResult = { readonly returned: unknown } | { readonly error: unknown; readonly isUnknown: boolean };
+
+async function tryOnce(input: TriesInput, attempt: number): Promise<TryResult> {
+  const { context, node, message, port, claim } = input;
+  const { timer, halted } = context;
+  const { pureCore, effectShell, timeoutMs } = node.contract;
+  const over = createStopSignal([halted]);
+  const { id, parents, trace } = message;
+  const arrival: Arrival = { port, id, parents, trace };
+  let isInShell = false;
+
+  async function run(): Promise<unknown> {
+    const deciding = (pureCore as (payload: unknown, arrival: Arrival) => unknown)(message.payload, arrival);
+    const decided = await deciding;
+    if (node.kind === "source") return { kind: "emit", port, payload: decided };
+    // A core that returned too late starts no effect.
+    over.throwIfFired();
+    if (deciding instanceof Promise) claim?.signal.throwIfAborted();
+    isInShell = true;
+    const shell = effectShell as (decided: unknown, context: ShellContext) => unknown;
+    return shell(decided, createShellContext(input, arrival, attempt, over));
+  }
+
+  let cancel = () => {};
+  try {
+    const running = run();
+    if (timeoutMs === undefined) return { returned: await running };
+    const late = new Promise<never>((_, reject) => {
+      cancel = timer.after(timeoutMs, () => {
+        const error = timeoutError(timeoutMs);
+        over.fire(error);
+        reject(error);
+      });
+    });
+    return { returned: await Promise.race([running, late]) };
+  } catch (error) {
+    return { error, isUnknown: isInShell && over.hasFired };
+  } finally {
+    cancel();
+    over.unlink();
+  }
+}
+
+function createShellContext(
+  { context, node, claim }: TriesInput,
+  arrival: Arrival,
+  attempt: number,
+  over: LinkedStopSignal,
+): ShellContext {
+  let toFollow = claim;
+  /** A lost claim ends the try. The claim's signal is followed only if the shell reads `signal` or `effects`. */
+  const signal = () => {
+    if (toFollow !== undefined) over.follow(toFollow.signal);
+    toFollow = undefined;
+    return over.signal;
+  };
+  return {
+    ...arrival,
+    get effects() {
+      signal();
+      return grantEffects(node, context.effects, over);
+    },
+    get signal() {
+      return signal();
+    },
+    attempt,
+    ...(claim === undefined ? {} : { fence: claim.fence }),
+    deriveKey(name) {
+      if (claim !== undefined) return claim.deriveKey(name);
+      throw new NevertwiceError(
+        "key-missing",
+        `the node ${node.name} has no key to derive another from: declare idempotency in its contract.`,
+      );
+    },
+    emit: (port, payload) => ({ kind: "emit", port, payload }),
+    drop: (reason) => ({ kind: "drop", ...(reason === undefined ? {} : { reason }) }),
+    reply: (value) => ({ kind: "reply", value }),
+  };
+}

@@ -1,0 +1,98 @@
+/** A group of actions as one SQLite transaction: write lock, clock, rows, decision, writes, commit. */
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../../core/clock.ts";
+import { BEGIN_WRITING, COMMIT, rollBack, type SqliteDatabase } from "../../stores/sqlite/client.ts";
+import { type CopiedError, copyError, hasWrittenNothing, toStoreError } from "../../stores/sqlite/errors.ts";
+import type { ActionRequest } from "../action-request.ts";
+import type { Answer } from "../answer.ts";
+import { decide, type GroupDecision, neededRows } from "../decision.ts";
+import type { LockedRows, Rules } from "../store.ts";
+import type { ReservationTables } from "./tables.ts";
+
+export interface TransactionResult {
+  readonly answers: readonly Answer[];
+  /** Set if it is not known whether the transaction was committed. */
+  readonly doubt?: CopiedError | undefined;
+}
+
+/** Throws if nothing was written. */
+export type Transact = (group: readonly ActionRequest[], rules: Rules) => TransactionResult;
+
+export interface TransactOptions {
+  readonly clock: Clock;
+  /** Runs a step that may have to wait for the write lock. */
+  waiting<Result>(step: () => Result): Result;
+}
+
+export function createTransact(
+  database: SqliteDatabase,
+  tables: ReservationTables,
+  { clock, waiting }: TransactOptions,
+): Transact {
+  const begin = database.prepare(BEGIN_WRITING);
+  const commit = database.prepare(COMMIT);
+
+  function decideAndWrite(group: readonly ActionRequest[], rules: Rules): GroupDecision {
+    try {
+      const now = clock.now();
+      const found = readRows(tables, group, rules.namespace, now);
+      const decision = decide(group, found, now, rules, randomUUID());
+      tables.write(decision.writes);
+      return decision;
+    } catch (error) {
+      rollBack(database);
+      throw error;
+    }
+  }
+
+  return (group, rules) => {
+    // Take the lock before reading the clock: a transaction that waited is judged by the time at which it got the lock.
+    waiting(() => void begin.run());
+    const { answers } = decideAndWrite(group, rules);
+    try {
+      commit.run();
+      return { answers };
+    } catch (error) {
+      rollBack(database);
+      if (hasWrittenNothing(error)) throw error;
+      return { answers, doubt: copyError(toStoreError(error)) };
+    }
+  };
+}
+
+/** Reads only the rows that the actions need. */
+function readRows(
+  tables: ReservationTables,
+  group: readonly ActionRequest[],
+  namespace: string,
+  now: number,
+): LockedRows {
+  const { keyIds, commitmentIds, resources, placements } = neededRows(group);
+  const keys = findAll(keyIds, (id) => tables.key(namespace, id));
+  const commitments = findAll(commitmentIds, (id) => tables.commitment(namespace, id));
+  const names = new Set(resources);
+  for (const { resource } of commitments.values()) names.add(resource);
+  return {
+    keys,
+    commitments,
+    resources: findAll(names, (name) => tables.resource(namespace, name)),
+    elapsed: new Map(
+      placements.map(({ resource, most }) => [
+        resource,
+        tables.elapsedOfResource(namespace, resource, now, most),
+      ]),
+    ),
+  };
+}
+
+function findAll<Value>(
+  names: Iterable<string>,
+  find: (name: string) => Value | undefined,
+): Map<string, Value> {
+  const found = new Map<string, Value>();
+  for (const name of names) {
+    const value = find(name);
+    if (value !== undefined) found.set(name, value);
+  }
+  return found;
+}

@@ -1,0 +1,173 @@
+/** The contract of a reservation store: the rows that a transaction locks, what it writes, and the methods of a store. */
+import type { StoreSettings } from "../core/durability.ts";
+import type { PurgeReport } from "../core/store.ts";
+import type { ActionName, ActionRequest, Parameters } from "./action-request.ts";
+import type { Answer } from "./answer.ts";
+import type { Commitment, CommitmentState } from "./commitment.ts";
+import type { Recording } from "./duplicate-prevention.ts";
+import type { ChainEnd, Checkpoint, JournalEvent } from "./journal.ts";
+import type { Resource } from "./registry.ts";
+import type { UnreadableRow } from "./stored-rows.ts";
+
+/** A recorded key with its answer. They are one row, so that neither can outlive the other. */
+export interface KeyRecord extends Recording {
+  readonly id: string;
+  readonly namespace: string;
+  readonly scope: string;
+  readonly key: string;
+  readonly action: ActionName;
+  readonly digest: string;
+  readonly parameters: Parameters;
+  readonly answer: Answer;
+  /** The id of the commitment that the action placed or changed. */
+  readonly commitment: string | undefined;
+  /** The answer is kept until this time, which is never before the end of the window. */
+  readonly keptUntil: number;
+  /** The value of `windowMs` when the key was recorded. Earlier releases did not store it. */
+  readonly windowMs?: number | undefined;
+}
+
+export interface KeptCommitment extends Commitment, ChainEnd {
+  readonly namespace: string;
+  /** Units of its resource that it occupies now: all while held, the confirmed ones until they are given back, then none. */
+  readonly occupied: number;
+}
+
+export interface KeptResource extends Resource, ChainEnd {
+  readonly namespace: string;
+}
+
+/** The rows that a transaction has locked, all of one namespace. Locks are taken in this order: keys, resources, commitments; each sorted by id. */
+export interface LockedRows {
+  readonly keys: ReadonlyMap<string, KeyRecord>;
+  readonly resources: ReadonlyMap<string, KeptResource>;
+  readonly commitments: ReadonlyMap<string, KeptCommitment>;
+  /** For each resource on which a hold is to be placed: its holds whose time is over, oldest first. */
+  readonly elapsed: ReadonlyMap<string, readonly KeptCommitment[]>;
+}
+
+export interface Writes {
+  readonly keys: readonly KeyRecord[];
+  readonly resources: readonly KeptResource[];
+  readonly commitments: readonly KeptCommitment[];
+  readonly events: readonly JournalEvent[];
+  /** Undefined if there are no events. */
+  readonly checkpoint: Checkpoint | undefined;
+}
+
+/** Decides, in addition to the capacity, whether a hold may be placed. Called inside the transaction: it must be fast and synchronous. */
+export type Availability = (question: {
+  readonly resource: Resource;
+  readonly requester: string;
+  readonly units: number;
+  readonly now: number;
+}) => boolean;
+
+/** The settings of a deployment. */
+export interface Rules {
+  /** The application. Resources, commitments and keys of different namespaces never meet. */
+  readonly namespace: string;
+  readonly windowMs: number;
+  /** How long an answer is kept after its window; 0: not at all. */
+  readonly historyMs: number;
+  readonly maxDurationMs: number;
+  readonly available: Availability | undefined;
+}
+
+/** How many elapsed holds of a resource the placement of new holds may need. */
+export interface PlacementNeed {
+  readonly resource: string;
+  /**
+   * This many elapsed holds, oldest first, are always enough: each frees at least one unit, and each other action of the
+   * group may end one of them before and have its units taken again.
+   */
+  readonly most: number;
+}
+
+/** The rows that a group of actions needs, all of one namespace. The store also locks the resource of each commitment, before the commitment. */
+export interface NeededRows {
+  readonly keyIds: readonly string[];
+  readonly commitmentIds: readonly string[];
+  /** Resources named by an action. */
+  readonly resources: readonly string[];
+  /** Those of them on which a hold is to be placed, in the same order: their elapsed holds are needed too. */
+  readonly placements: readonly PlacementNeed[];
+}
+
+export interface Page<Row> {
+  readonly rows: readonly Row[];
+  /** Rows of this page that cannot be read; absent if all can be read. */
+  readonly unreadable?: readonly UnreadableRow[] | undefined;
+  /** Pass it as `after` to get the next page; absent on the last page. */
+  readonly next?: string | undefined;
+}
+
+export interface FoundCommitment {
+  readonly commitment: KeptCommitment | undefined;
+  /** Set if the row exists and cannot be read. */
+  readonly unreadable?: UnreadableRow | undefined;
+  readonly now: number;
+}
+
+export interface PageQuery {
+  readonly namespace: string;
+  readonly limit: number;
+  readonly after?: string | undefined;
+}
+
+export interface CommitmentQuery extends PageQuery {
+  readonly resource?: string | undefined;
+  readonly requester?: string | undefined;
+  readonly state?: CommitmentState | undefined;
+}
+
+/** The transaction was rolled back or never began: nothing was written. */
+export class NotWritten extends Error {
+  constructor(cause: unknown) {
+    super("nothing was written", { cause });
+    this.name = "NotWritten";
+  }
+}
+
+/** The transaction may or may not have been committed. `answers` are the decisions. */
+export class MayBeWritten extends Error {
+  readonly answers: readonly Answer[];
+  constructor(answers: readonly Answer[], cause: unknown) {
+    super("it is not known whether the transaction was committed", { cause });
+    this.name = "MayBeWritten";
+    this.answers = answers;
+  }
+}
+
+/**
+ * `transact` carries out a group of actions, all of the namespace of `rules`, as one transaction: it locks the rows in the
+ * order of `LockedRows`, reads its clock once, calls `decide` of decision.ts, writes the result and commits. It throws
+ * `NotWritten` or `MayBeWritten`. The caller then sends the actions one by one, which is safe: a key that was written
+ * returns its answer.
+ */
+export interface ReservationStore {
+  transact(group: readonly ActionRequest[], rules: Rules): Promise<readonly Answer[]>;
+  /** Also returns the store's time, so that a hold past `expiresAt` can be shown as elapsed. */
+  get(namespace: string, id: string): Promise<FoundCommitment>;
+  /** Sorted by id. */
+  commitments(query: CommitmentQuery): Promise<Page<KeptCommitment>>;
+  resources(query: PageQuery & { readonly name?: string | undefined }): Promise<Page<KeptResource>>;
+  keys(
+    query: PageQuery & { readonly id?: string | undefined; readonly commitment?: string | undefined },
+  ): Promise<Page<KeyRecord>>;
+  /** Sorted by subject and number. */
+  events(query: PageQuery & { readonly subject?: string | undefined }): Promise<Page<JournalEvent>>;
+  checkpoints(query: PageQuery): Promise<Page<Checkpoint>>;
+  /** Ids of holds whose time is over and whose expiry is not recorded, oldest first; only those after `after`, if given. */
+  elapsed(namespace: string, limit: number, after?: string): Promise<readonly string[]>;
+  /** Removes keys past `keptUntil`, of all namespaces. */
+  purge(limit: number): Promise<PurgeReport>;
+  /** The store's time. */
+  now(): Promise<number>;
+  settings?(): Promise<StoreSettings>;
+  /** Creates or upgrades the tables. */
+  migrate?(): Promise<void>;
+  /** Why this store cannot call `available`; undefined if it can. */
+  readonly refusesAvailable?: string | undefined;
+  close(): Promise<void>;
+}

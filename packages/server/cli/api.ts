@@ -1,0 +1,157 @@
+/**
+ * How commands call the HTTP API: over HTTP if `--server` is given, else through a server in this process that does not
+ * listen and is opened on the store for this one command.
+ */
+import { randomBytes } from "node:crypto";
+import { isNevertwiceError } from "nevertwice";
+import {
+  type CommandCall,
+  complain,
+  EXIT,
+  type Exit,
+  type Flags,
+  JSON_FLAG,
+  print,
+  UsageError,
+} from "./command.ts";
+import { CONFIG_FLAG, configFrom, settingsFlags } from "./settings-flags.ts";
+import { paint, plain } from "./terminal.ts";
+
+export interface ApiCall {
+  readonly method: "GET" | "POST" | "DELETE";
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+export interface ApiReply {
+  readonly status: number;
+  /** The parsed JSON; text that is not JSON stays text. */
+  readonly body: unknown;
+}
+
+export type CallApi = (call: ApiCall) => Promise<ApiReply>;
+
+export const API_FLAGS: Flags = {
+  server: { value: "URL", what: "URL of a running server; default: open the store directly" },
+  token: {
+    value: "TOKEN",
+    what: "the access token for --server; better set the variable NEVERTWICE_TOKEN, which other users cannot see",
+  },
+  ...settingsFlags(["store", "holdsStore", "namespace"]),
+  ...CONFIG_FLAG,
+  ...JSON_FLAG,
+};
+
+const TIMEOUT_MS = 30_000;
+
+/** Calls `work` with a function that calls the API, and closes the store afterwards. */
+export async function withApi(call: CommandCall, work: (callApi: CallApi) => Promise<Exit>): Promise<Exit> {
+  const server = call.text("server");
+  if (server !== undefined)
+    return work(createHttpApi(server, call.text("token") ?? process.env.NEVERTWICE_TOKEN));
+  if (call.given("token") !== undefined)
+    throw new UsageError("--token works only with --server URL; a store needs no token.");
+  return withStoreApi(call, work);
+}
+
+async function withStoreApi(call: CommandCall, work: (callApi: CallApi) => Promise<Exit>): Promise<Exit> {
+  const { createServer } = await import("../src/server.ts");
+  // A user who can open the store may do everything. This token exists only in this process.
+  const accessToken = randomBytes(32).toString("base64url");
+  const { upstream: _, ...config } = configFrom(call);
+  const opened = await createServer({ ...config, accessToken, logLevel: "silent" });
+  try {
+    return await work(async ({ method, path, query, headers, body }) => {
+      const { statusCode, payload } = await opened.app.inject({
+        method,
+        url: `${path}${queryString(query)}`,
+        headers: { host: "localhost", authorization: `Bearer ${accessToken}`, ...headers },
+        ...(body !== undefined && { payload: body as object }),
+      });
+      return { status: statusCode, body: readBody(payload) };
+    });
+  } finally {
+    await opened.close();
+  }
+}
+
+function createHttpApi(server: string, token: string | undefined): CallApi {
+  if (!URL.canParse(server)) throw new UsageError("--server must be a URL such as http://127.0.0.1:4747.");
+  return async ({ method, path, query, headers, body }) => {
+    const url = new URL(`${path}${queryString(query)}`, server);
+    const response = await fetch(url, {
+      method,
+      headers: {
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    }).catch((cause: unknown) => {
+      throw new Unreachable(`${url.origin} does not answer. Check that \`nevertwice serve\` runs there.`, {
+        cause,
+      });
+    });
+    return { status: response.status, body: readBody(await response.text()) };
+  };
+}
+
+function queryString(query: ApiCall["query"] = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  const text = new URLSearchParams(
+    Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
+  ).toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+function readBody(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+class Unreachable extends Error {
+  override readonly name = "Unreachable";
+}
+
+const NETWORK = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE)/;
+
+/** Whether the store or the server does not answer, so that a later try may succeed. */
+export function isUnreachable(error: unknown): boolean {
+  if (error instanceof Unreachable || isNevertwiceError(error, "unavailable")) return true;
+  const { code, errors } = (error ?? {}) as { readonly code?: unknown; readonly errors?: readonly unknown[] };
+  return (typeof code === "string" && NETWORK.test(code)) || (errors?.some(isUnreachable) ?? false);
+}
+
+/** Prints a refusal of the API and returns its exit code. */
+export function printRefusal(call: CommandCall, { status, body }: ApiReply): Exit {
+  const { code, reason, detail, title } = (typeof body === "object" && body !== null ? body : {}) as {
+    readonly [Name in "code" | "reason" | "detail" | "title"]?: string;
+  };
+  const name = code ?? reason ?? String(status);
+  if (call.has("json")) print(JSON.stringify(body));
+  else complain(`${paint("red", name, process.stderr)}: ${plain(detail ?? title ?? body)}`);
+  if (status === 400) return EXIT.usage;
+  return status === 503 || status === 502 || status === 504 ? EXIT.unavailable : EXIT.failed;
+}
+
+/** Calls the API once and prints the result: as JSON, or as the lines of `show`. */
+export function printApiCall(
+  call: CommandCall,
+  request: ApiCall,
+  // biome-ignore lint/suspicious/noExplicitAny: the type of the body depends on the route.
+  show: (body: any) => readonly string[],
+): Promise<Exit> {
+  return withApi(call, async (callApi) => {
+    const reply = await callApi(request);
+    if (reply.status >= 400) return printRefusal(call, reply);
+    if (call.has("json")) print(JSON.stringify(reply.body));
+    else for (const line of show(reply.body)) print(line);
+    return EXIT.ok;
+  });
+}
