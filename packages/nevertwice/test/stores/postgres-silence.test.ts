@@ -42,6 +42,26 @@ test("a pool whose connections all went silent works again within two store time
   expect(performance.now() - startedAt).toBeLessThan(3 * STORE_TIMEOUT_MS);
 });
 
+test("a caller that cancels and tries again at once does not get another silent connection", async (context) => {
+  const { proxy } = await proxied(context);
+  const client = poolOf(proxy.url, { max: 4, idleTimeoutMillis: 0 });
+  onTestFinished(() => client.end());
+  const store = postgresStore({ client });
+  onTestFinished(() => store.close());
+  await Promise.all(Array.from({ length: 8 }, () => store.list?.({ namespace: "n", limit: 1 })));
+  expect(client.totalCount).toBe(4);
+  proxy.silence();
+  const claim = claimOf();
+  const caller = new AbortController();
+  const before = proxy.requests;
+  const cancelled = expect(store.claim({ ...claim, signal: caller.signal })).rejects.toThrow("cancelled");
+  await until(() => proxy.requests > before);
+  caller.abort();
+  // On a silent connection this call would never be answered, since it has no signal.
+  expect(await store.claim(claim)).toMatchObject({ status: "new" });
+  await cancelled;
+});
+
 describe("a subscriber that went silent", () => {
   const SUBSCRIBERS = {
     "a pg Pool": (url: string) => {

@@ -54,12 +54,12 @@ export function createPgDriver(pool: PgPool, isPrepared: boolean): PostgresDrive
     isCancelled: IsCancelled | undefined,
     send: () => Promise<T>,
   ): Promise<T> {
-    const sent = health.sent(client);
+    const sent = health.sent(client, isCancelled);
     const answer = send();
     let stop = ignore;
     const dead = new Promise<never>((_, reject) => {
       stop = onCancelled(isCancelled, async () => {
-        sent.isCancelled();
+        health.cancels(client);
         if (await endStatement(pool, client, answer)) return;
         sent.isLost();
         reject(cancelledError());
@@ -73,6 +73,7 @@ export function createPgDriver(pool: PgPool, isPrepared: boolean): PostgresDrive
       if (!isConnectionOver(error)) sent.isAnswered();
       throw error;
     } finally {
+      sent.isOver();
       stop();
     }
   }
@@ -140,10 +141,10 @@ function isRolledBack(client: PgPoolClient): Promise<boolean> {
 
 interface SentStatement {
   isAnswered(): void;
-  /** Every caller has cancelled. */
-  isCancelled(): void;
   /** The statement will never be answered. */
   isLost(): void;
+  /** Nobody waits for the statement any longer. */
+  isOver(): void;
 }
 
 /**
@@ -152,7 +153,9 @@ interface SentStatement {
  */
 interface ConnectionHealth {
   /** Notes that a statement is sent on this connection. */
-  sent(client: PgPoolClient): SentStatement;
+  sent(client: PgPoolClient, isCancelled: IsCancelled | undefined): SentStatement;
+  /** Notes that a statement on this connection is cancelled. */
+  cancels(client: PgPoolClient): void;
   /** The connection may be as dead as another one is. */
   isSuspect(client: PgPoolClient): boolean;
   /** A statement on this connection was cancelled, whether or not it was answered. */
@@ -171,32 +174,30 @@ function connectionHealthFor(pool: PgPool): ConnectionHealth {
 function createConnectionHealth(): ConnectionHealth {
   const answeredAt = new WeakMap<PgPoolClient, number>();
   const cancelled = new WeakSet<PgPoolClient>();
-  /** The cancelled statements that are not answered, each with the time when it was sent. */
-  const unanswered = new Set<{ readonly at: number }>();
+  /** The statements that are not answered yet, each with the time when it was sent. */
+  const inFlight = new Set<{ readonly at: number; readonly isCancelled: IsCancelled | undefined }>();
   /** When the last statement was sent that will never be answered. */
   let lostSince = Number.NEGATIVE_INFINITY;
 
   return {
-    sent(client) {
-      const statement = { at: performance.now() };
+    sent(client, isCancelled) {
+      const statement = { at: performance.now(), isCancelled };
+      inFlight.add(statement);
       return {
-        isAnswered() {
-          unanswered.delete(statement);
-          answeredAt.set(client, performance.now());
-        },
-        isCancelled() {
-          cancelled.add(client);
-          unanswered.add(statement);
-        },
+        isAnswered: () => void answeredAt.set(client, performance.now()),
         isLost() {
-          unanswered.delete(statement);
           lostSince = Math.max(lostSince, statement.at);
         },
+        isOver: () => void inFlight.delete(statement),
       };
     },
+    cancels: (client) => void cancelled.add(client),
+    // Asks the callers now: a caller that cancels and tries again at once must not get the next dead connection.
     isSuspect(client) {
       const last = answeredAt.get(client) ?? Number.POSITIVE_INFINITY;
-      return last < lostSince || [...unanswered].some(({ at }) => last < at);
+      if (last < lostSince) return true;
+      for (const { at, isCancelled } of inFlight) if (last < at && isCancelled?.()) return true;
+      return false;
     },
     hasCancelled: (client) => cancelled.has(client),
   };
