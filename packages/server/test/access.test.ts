@@ -266,6 +266,17 @@ describe("sessions", () => {
     expect(await two.findCaller(headers, true)).toMatchObject({ name: "desk", roles: ["operator"] });
   });
 
+  test.each([[""], ["short"], [7], [undefined]])(
+    "no session is signed with the damaged secret %j",
+    async (damaged) => {
+      const { access, store, one } = sessionsOf();
+      const { token } = await access.create({ name: "desk", role: "operator" });
+      const guard = createGuard({ store, namespace: SERVER_NAMESPACE });
+      await guard.run({ operation: "session-secret", key: "1" }, () => damaged);
+      await expect(one.open(token)).rejects.toMatchObject({ code: "store-unsafe" });
+    },
+  );
+
   test("over TLS the cookie is limited to this exact host", async () => {
     const { access, one } = sessionsOf(true);
     const { token } = await access.create({ name: "desk", role: "operator" });

@@ -107,7 +107,7 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
       };
       // Two callers a client: callers of one client share a watch.
       const callers = [...guards, ...guards].map(async (guard) => {
-        for (let i = 0; i < 8; i++) await guard.exclusive("shared", section, { waitMs: 15_000 });
+        for (let i = 0; i < 8; i++) await guard.exclusive("shared", section, { waitMs: 50_000 });
       });
       await Promise.all(callers);
       expect(fences).toHaveLength(64);
