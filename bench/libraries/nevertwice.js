@@ -1,8 +1,8 @@
 /** This library, as its users use it. */
 import { createGuard } from "nevertwice";
 
-export async function create({ suite, target, hasFingerprint, capacity }) {
-  const { store, close } = await STORES[suite](target, capacity);
+export async function create({ store: name, target, hasFingerprint, capacity }) {
+  const { store, close } = await STORES[name](target, capacity);
   const guard = createGuard({ store });
   return {
     run: hasFingerprint
