@@ -132,7 +132,6 @@ describe("words", () => {
     "// if the owner is gone; nobody knows\nconst a = 1;",
     "/**\n * A worked example:\n * ```\n * const a = 1;\n * ```\n */\nconst b = 1;",
     "/**\n * @example\n * const guard = createGuard({ store });\n */\nexport const a = 1;",
-    "const a = value as unknown;",
   ])("%j is fine", (text) => {
     expect(wordProblems([source("core/a.ts", text)])).toEqual([]);
   });
@@ -144,13 +143,9 @@ describe("words", () => {
     "function f(cacheKey: string) {}",
     "interface Backend {}",
     "const payloadHash = 1;",
-    "enum State { Pending }",
-    "const a = value as any;",
-    "const a = <any>value;",
     "// TODO: later\nconst a = 1;",
     "/* FIXME */ const a = 1;",
     "function f() {\n  // XXX\n}",
-    "// @ts-ignore\nconst a: string = 1;",
     "// @ts-nocheck\nconst a: string = 1;",
     "// const old = 1;\nconst a = 1;",
     "function f() {\n  // return old(1);\n}",
