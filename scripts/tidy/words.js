@@ -24,7 +24,7 @@ const OTHER_WORDS = {
 const SERVER_DOOR = "packages/server/src/index.ts";
 
 const UNFINISHED = /\b(TODO|FIXME|XXX)\b/;
-/** Biome refuses `@ts-ignore`, enums and `any`. */
+/** Biome refuses `@ts-expect-error`, enums and `any`. */
 const SILENCED = /@ts-nocheck\b/;
 
 /** @param {readonly import("./source.js").File[]} files */
