@@ -31,7 +31,7 @@ export function tableText({ operation, kept }, table, { rows, bytes }) {
       row.title,
       formatSummary(row.ours),
       ...[...row.peers, ...(hasRaw ? [row.raw] : [])].map((each) =>
-        each ? formatSummary(each) : "not asked",
+        each ? formatSummary(each) : "not measured",
       ),
       formatRatio(row.ratio),
       ...(row.rawRatio === undefined ? [] : [formatRatio(row.rawRatio)]),

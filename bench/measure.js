@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { library, openTarget, plan, sendRun, timeLanes } from "./forked-run.js";
 import { makeOperations, retryOf } from "./payload.js";
 
-/** One of so many answers is kept, and compared after the clock has stopped. */
+/** One answer in this many is kept, and compared after the clock has stopped. */
 const SAMPLE_EVERY = 500;
 
 const { store, hasFingerprint, laps, inFlight } = plan;

@@ -4,7 +4,6 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { hotSpotsText, page, tableText } from "../bench/document.js";
 import { gatewayPage, gatewaySpotsText, gatewayText } from "../bench/gateway/document.js";
@@ -18,6 +17,7 @@ import { gateway } from "../bench/suites/gateway.js";
 import { http } from "../bench/suites/http.js";
 import { suites } from "../bench/suites.js";
 import { ROOT } from "./command.js";
+import { PLATFORM } from "./platform.js";
 
 const BENCH = `${ROOT}bench/`;
 
@@ -89,8 +89,7 @@ async function bench({ name, title, usesLoad, quick, tables, compare: compareSid
     all.push(results);
   }
   if (flags.quick) return;
-  const platform = `Node ${process.versions.node}, ${process.platform} ${process.arch}, ${availableParallelism()} logical processors`;
-  writeFileSync(`${BENCH}results/${name}.md`, pageOf(all, { versionOf, platform }));
+  writeFileSync(`${BENCH}results/${name}.md`, pageOf(all, { versionOf, platform: PLATFORM }));
   console.log(`\nWritten to bench/results/${name}.md.`);
 }
 

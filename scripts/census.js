@@ -1,4 +1,4 @@
-/** `npm run census`: counts how easy the repository is to read. Nothing fails by it; compare it before and after a change. */
+/** `npm run census`: counts how easy the repository is to read. It fails nothing; compare its counts before and after a change. */
 import { pathToFileURL } from "node:url";
 import { functionNames } from "./tidy/function-names.js";
 import { proseProblems } from "./tidy/prose.js";

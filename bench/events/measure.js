@@ -10,7 +10,7 @@ import { library, openTarget, plan, sendRun, timeLanes } from "../forked-run.js"
 import { makeOperations } from "../payload.js";
 import { DELIVERIES } from "../suites/events.js";
 
-/** So many messages are fetched ahead, so that the consumer does not wait for the server. */
+/** How many messages are fetched ahead, so that the consumer does not wait for the server. */
 const AHEAD = 500;
 const PUBLISHED_AT_ONCE = 1_000;
 

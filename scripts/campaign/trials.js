@@ -1,8 +1,8 @@
 /** The campaigns that run tests at full size. If all pass, their figures are written to a page. */
 import { spawn } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import { ROOT } from "../command.js";
+import { PLATFORM } from "../platform.js";
 import { pageOf } from "./page.js";
 
 const FIGURES = `${ROOT}.cache/scale.jsonl`;
@@ -92,8 +92,7 @@ export async function campaignOfTrials(campaign, { projects, tests, page, title 
   }
   const lines = (await readFile(FIGURES, "utf8").catch(() => "")).trim().split("\n");
   const figures = lines.map((line) => JSON.parse(line));
-  const platform = `Node ${process.versions.node}, ${process.platform} ${process.arch}, ${availableParallelism()} logical processors`;
-  await writeFile(ROOT + file, pageOf({ title, campaign }, figures, platform));
+  await writeFile(ROOT + file, pageOf({ title, campaign }, figures, PLATFORM));
   console.log(`\nWritten to ${file}.`);
   return true;
 }

@@ -81,7 +81,7 @@ describe("a table", () => {
     expect(header).toBe(
       "| operations per second | nevertwice | steadykey | @node-idempotency/core | powertools | raw loop | to best peer | to raw loop |",
     );
-    expect(row).toMatch(/ not asked \| 50,000 \(40,000 to 60,000\) \| 1.00x \| 0.55x \|$/);
+    expect(row).toMatch(/ not measured \| 50,000 \(40,000 to 60,000\) \| 1.00x \| 0.55x \|$/);
   });
 
   it.each([
