@@ -1,5 +1,5 @@
 /** The results of the gateway as text: for the terminal, and as the page in bench/results. */
-import { loadSpotsText, PHASE_TITLES } from "../http/comparison.js";
+import { loadSection, loadSpotsText, PHASE_TITLES } from "../http/section.js";
 import { OUTCOME_BYTES, REQUEST_BYTES } from "../payload.js";
 import {
   formatCount,
@@ -8,7 +8,6 @@ import {
   formatSettings,
   formatSummary,
   formatTable,
-  formatTarget,
 } from "../report.js";
 import { api, gateway, ours, plain } from "../suites/gateway.js";
 
@@ -54,13 +53,15 @@ export function gatewayPage(all, { versionOf, platform }) {
       "Written by `npm run bench -- gateway`; do not edit. Requests per second, more is better: the median of the runs, and in brackets the slowest and the fastest run.",
     sections: all.map((rows, i) => {
       const { title, durability, ratioMeant } = gateway.tables[i] ?? first;
-      const missed = rows.filter(({ explanation }) => explanation !== undefined).map(nameOf);
-      const target = formatTarget(`${formatRatio(ratioMeant)} of the plain proxy`, missed);
-      return {
+      return loadSection({
         heading: title,
-        texts: [`${durability}. ${target}`, gatewayText(rows)],
+        opening: `${durability}.`,
+        target: `${formatRatio(ratioMeant)} of the plain proxy`,
+        table: gatewayText(rows),
+        rows,
+        nameOf,
         spots: gatewaySpotsText(rows),
-      };
+      });
     }),
     method: [
       `${platform}. A JSON body of ${REQUEST_BYTES} bytes is answered with ${formatCount(OUTCOME_BYTES)} bytes of JSON, by a service that does nothing else. wrk, the proxy and the service are separate processes on the same computer; ${connections} connections that are kept open, ${formatCount(keys)} first calls and as many replays a run, after a warm-up of ${formatCount(warmup)}; ${runs} runs, in turn. Every run checks that each answer was a success, and that the service ran once for each key.`,

@@ -1,6 +1,6 @@
 /** Compares applications under load: each run puts load on an application in its own process. */
-import { explain, explanationText } from "../explanation.js";
-import { formatRatio, median, summarise } from "../report.js";
+import { explain } from "../explanation.js";
+import { median, summarise } from "../report.js";
 import { takeTurns } from "../turns.js";
 import { load } from "./load.js";
 
@@ -40,7 +40,6 @@ import { load } from "./load.js";
 const HOT_SPOTS = 25;
 /** @type {readonly Phase[]} */
 const PHASES = ["first", "replay"];
-export const PHASE_TITLES = { first: "first call", replay: "replay" };
 
 /**
  * Rejects if a check of a side fails. Ours has to reach the ratio, and to be faster than any peer; the others are only
@@ -118,22 +117,4 @@ export async function measureLoad({ front, worker, request, phase, runsWork = tr
   if (counted.ran < least || counted.ran > least + connections)
     throw new Error(`the work ran ${counted.ran} times for ${requests} requests (${phase})`);
   return { ...speed, processorMicroseconds: processorMicroseconds / requests, profiles };
-}
-
-/**
- * The functions that take our time, for each row that is too slow. Empty if there is none.
- *
- * @template Side
- * @param {readonly Row<Side>[]} rows
- * @param {(row: Row<Side>) => string} nameOf
- * @param {string} base what the ratio compares with
- */
-export function loadSpotsText(rows, nameOf, base) {
-  return rows
-    .flatMap((row) => {
-      if (row.explanation === undefined) return [];
-      const thread = explanationText("Its main thread", row.explanation, row.processorMicroseconds);
-      return [`**${nameOf(row)}**: ${formatRatio(row.ratio)} of ${base}. ${thread}`];
-    })
-    .join("\n\n");
 }

@@ -7,12 +7,10 @@ import {
   formatSettings,
   formatSummary,
   formatTable,
-  formatTarget,
 } from "../report.js";
 import { bare, http, ours } from "../suites/http.js";
-import { loadSpotsText, PHASE_TITLES } from "./comparison.js";
+import { loadSection, loadSpotsText, PHASE_TITLES } from "./section.js";
 
-/** @typedef {import("../suites/http.js").Table} Table */
 /** @typedef {import("../suites/http.js").Layer} Layer */
 /** @typedef {import("./comparison.js").Row<Layer>} Row */
 
@@ -43,9 +41,14 @@ function signed(milliseconds) {
   return milliseconds < 0 ? text : `+${text}`;
 }
 
+/** @param {Row} row */
+function phaseTitle({ phase }) {
+  return PHASE_TITLES[phase];
+}
+
 /** @param {readonly Row[]} rows */
 export function layerSpotsText(rows) {
-  return loadSpotsText(rows, ({ phase }) => PHASE_TITLES[phase], "the bare application");
+  return loadSpotsText(rows, phaseTitle, "the bare application");
 }
 
 /**
@@ -62,24 +65,20 @@ export function httpPage(all, measurement) {
     sections: http.tables.flatMap((table, i) => {
       const rows = all[i];
       if (rows === undefined) return [];
-      const texts = [targetText(table, rows), layersText(rows)];
-      return [{ heading: table.title, texts, spots: layerSpotsText(rows) }];
+      const rivals = table.peers.length === 0 ? "" : ", and more than any peer";
+      return [
+        loadSection({
+          heading: table.title,
+          target: `${formatRatio(table.ratioMeant)} of bare${rivals}`,
+          table: layersText(rows),
+          rows,
+          nameOf: phaseTitle,
+          spots: layerSpotsText(rows),
+        }),
+      ];
     }),
     method: methodTexts(measurement),
   });
-}
-
-/**
- * @param {Table} table
- * @param {readonly Row[]} rows
- */
-function targetText({ ratioMeant, peers }, rows) {
-  const target = `${formatRatio(ratioMeant)} of bare${peers.length === 0 ? "" : ", and more than any peer"}`;
-  const missed = rows.filter(({ explanation }) => explanation !== undefined);
-  return formatTarget(
-    target,
-    missed.map(({ phase }) => PHASE_TITLES[phase]),
-  );
 }
 
 /** @param {import("../report.js").Measurement} measurement */
