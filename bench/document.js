@@ -1,14 +1,7 @@
 /** The results of the suites as text: for the terminal, and as the page in bench/results. */
 import { explanationText } from "./explanation.js";
-import {
-  formatCount,
-  formatPage,
-  formatRatio,
-  formatSettings,
-  formatSummary,
-  formatTable,
-  formatTarget,
-} from "./report.js";
+import { formatPage, formatSettings, formatTarget } from "./page.js";
+import { formatCount, formatRatio, formatSummary, formatTable } from "./report.js";
 import { librariesOf, RAW_RATIO_MEANT } from "./suites.js";
 
 /** @typedef {import("./suites.js").Suite} Suite */
@@ -79,7 +72,7 @@ export function hotSpotsText({ peer, operation }, { rows }) {
  *
  * @param {Suite} suite
  * @param {readonly Results[]} all by table
- * @param {import("./report.js").Measurement} measurement
+ * @param {import("./page.js").Measurement} measurement
  */
 export function page(suite, all, { versionOf, platform }) {
   const [first] = suite.tables;

@@ -32,7 +32,7 @@ const BENCH = `${ROOT}bench/`;
  * @property {readonly any[]} tables
  * @property {(table: any, conditions: { size: any, urls: import("../bench/servers.js").Urls }) => Promise<any>} compare
  * @property {(table: any, results: any) => readonly string[]} texts
- * @property {(all: readonly any[], measurement: import("../bench/report.js").Measurement) => string} page
+ * @property {(all: readonly any[], measurement: import("../bench/page.js").Measurement) => string} page
  */
 
 /** @type {readonly Benchmark[]} */

@@ -1,14 +1,8 @@
 /** The results of the gateway as text: for the terminal, and as the page in bench/results. */
 import { loadSection, loadSpotsText, PHASE_TITLES } from "../http/section.js";
+import { formatPage, formatSettings } from "../page.js";
 import { OUTCOME_BYTES, REQUEST_BYTES } from "../payload.js";
-import {
-  formatCount,
-  formatPage,
-  formatRatio,
-  formatSettings,
-  formatSummary,
-  formatTable,
-} from "../report.js";
+import { formatCount, formatRatio, formatSummary, formatTable } from "../report.js";
 import { api, gateway, ours, plain } from "../suites/gateway.js";
 
 /** @typedef {import("../http/comparison.js").Row<import("../suites/gateway.js").Subject>} Row */
@@ -41,7 +35,7 @@ export function gatewaySpotsText(rows) {
 
 /**
  * @param {readonly (readonly Row[])[]} all by table
- * @param {import("../report.js").Measurement} measurement
+ * @param {import("../page.js").Measurement} measurement
  */
 export function gatewayPage(all, { versionOf, platform }) {
   const [first] = gateway.tables;

@@ -1,13 +1,8 @@
 /** The results of the HTTP layers as text: for the terminal, and as the page in bench/results. */
+
+import { formatPage, formatSettings } from "../page.js";
 import { OUTCOME_BYTES, REQUEST_BYTES } from "../payload.js";
-import {
-  formatCount,
-  formatPage,
-  formatRatio,
-  formatSettings,
-  formatSummary,
-  formatTable,
-} from "../report.js";
+import { formatCount, formatRatio, formatSummary, formatTable } from "../report.js";
 import { bare, http, ours } from "../suites/http.js";
 import { loadSection, loadSpotsText, PHASE_TITLES } from "./section.js";
 
@@ -55,7 +50,7 @@ export function layerSpotsText(rows) {
  * The page in bench/results.
  *
  * @param {readonly (readonly Row[])[]} all by table
- * @param {import("../report.js").Measurement} measurement
+ * @param {import("../page.js").Measurement} measurement
  */
 export function httpPage(all, measurement) {
   return formatPage({
@@ -81,7 +76,7 @@ export function httpPage(all, measurement) {
   });
 }
 
-/** @param {import("../report.js").Measurement} measurement */
+/** @param {import("../page.js").Measurement} measurement */
 function methodTexts({ versionOf, platform }) {
   const [first] = http.tables;
   if (first === undefined) throw new Error("nothing is measured");

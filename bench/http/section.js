@@ -1,6 +1,7 @@
 /** The section of a page about applications under load. */
 import { explanationText } from "../explanation.js";
-import { formatRatio, formatTarget } from "../report.js";
+import { formatTarget } from "../page.js";
+import { formatRatio } from "../report.js";
 
 export const PHASE_TITLES = { first: "first call", replay: "replay" };
 

@@ -4,16 +4,13 @@ import { formatCount } from "../report.js";
 
 /** @typedef {import("../suites.js").Library} Library */
 
-const FIRST = { name: "first", title: "first call" };
-const REPLAY = { name: "replay", title: "replay" };
-
 export const WITH_FINGERPRINT = [
-  { ...FIRST, title: "first call, fingerprint", hasFingerprint: true },
-  { ...REPLAY, title: "replay, fingerprint", hasFingerprint: true },
+  { name: "first", title: "first call, fingerprint", hasFingerprint: true },
+  { name: "replay", title: "replay, fingerprint", hasFingerprint: true },
 ];
 export const WITHOUT_FINGERPRINT = [
-  { ...FIRST, title: "first call, none" },
-  { ...REPLAY, title: "replay, none" },
+  { name: "first", title: "first call, none" },
+  { name: "replay", title: "replay, none" },
 ];
 
 /**
