@@ -65,7 +65,7 @@ describe.each(SUBJECTS)("on one $name", ({ create }) => {
     expect(notes.kills.length).toBeGreaterThanOrEqual(DURATION_MS / KILL_EVERY_MS - 1);
     await report(await openSubject(context, url), {
       trial: "Three servers, two hundred clients, a kill every two seconds",
-      figures: `${count(keys)} keys, some of them sent by a double click (${count(notes.stories.length)} clicks), ${notes.kills.length} kills, ${count(repeats)} second tries, each explained by a kill, one effect a key, an answer for every click; on the way to it clients met: ${tellCounts(refusals)}`,
+      figures: `${count(keys)} keys, some of them sent by a double click (${count(notes.stories.length)} clicks), ${notes.kills.length} kills, ${count(repeats)} second tries, each explained by a kill, one effect for each key, an answer for every click; before it clients got: ${tellCounts(refusals)}`,
     });
   });
 });

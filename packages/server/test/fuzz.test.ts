@@ -111,8 +111,8 @@ test(`${REQUESTS} requests: no 500, nothing that is another's, and no more memor
   }
   expect(WORTH_SENDING.filter((name) => !statuses.has(name))).toEqual([]);
   await report(server.context.store, {
-    trial: "Requests made up from the API's own description",
-    figures: `${count(sent)} requests by ${senders.length} callers to ${targets.length} operations (seed ${SEED}): ${statuses.size} different answers, all as documented, none of them a 500 or another's; ${Math.max(0, Math.round(growth / 1_048_576))} MiB more memory after the last four fifths`,
+    trial: "Requests generated from the API's own description",
+    figures: `${count(sent)} requests by ${senders.length} callers to ${targets.length} operations (seed ${SEED}): ${statuses.size} different answers, all as documented, none a 500 and none meant for another caller; ${Math.max(0, Math.round(growth / 1_048_576))} MiB more memory after the last four fifths`,
   });
 });
 

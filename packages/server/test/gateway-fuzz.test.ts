@@ -44,7 +44,7 @@ describe("generated", () => {
     expect(run.served / run.requests).toBeGreaterThan(LEAST_SERVED);
     reportOn(`In front of ${behind}`, {
       trial: "Generated requests",
-      figures: `${count(run.requests)} requests over ${count(run.connections)} connections (seed ${SEED}): ${count(run.served)} were served, each once and as it was sent, and all others were refused`,
+      figures: `${count(run.requests)} requests over ${count(run.connections)} connections (seed ${SEED}): ${count(run.served)} were served, each once and unchanged, and all others were refused`,
     });
   });
 
@@ -65,7 +65,7 @@ describe("generated", () => {
     expect(run.passed / run.responses).toBeGreaterThan(LEAST_SERVED);
     reportOn(`In front of ${behind}`, {
       trial: "Generated answers",
-      figures: `${count(run.responses)} answers (seed ${SEED}): ${count(run.passed)} were passed on as they were, and none was cut, mixed up or the end of the process`,
+      figures: `${count(run.responses)} answers (seed ${SEED}): ${count(run.passed)} were passed on unchanged, and none was cut off, was mixed up with another or ended the process`,
     });
   });
 });

@@ -86,7 +86,7 @@ describe.concurrent.each(["Redis", "Postgres"] as const)("on %s", (name) => {
     expect(ofKind([...owner.events, ...other.events], "lease-lost", "taken-over")).toEqual([]);
     await report(store, {
       trial: "The store's clock goes back a minute",
-      figures: `${count(keys)} attempts that renew and ${count(keys)} callers who want their keys: each work ran once, nobody was taken over`,
+      figures: `${count(keys)} attempts that renew and ${count(keys)} callers that ask for the same keys: each work ran once, and no attempt was taken over`,
     });
   });
 
@@ -149,7 +149,7 @@ describe.concurrent.each(["Redis", "Postgres"] as const)("on %s", (name) => {
     expect(ofKind([...owner.events, ...other.events], "lease-lost", "taken-over")).toEqual([]);
     await report(store, {
       trial: "The store's clock goes ahead a minute",
-      figures: `${count(keys)} attempts that had renewed since and ${count(keys)} callers who want their keys: each work ran once, nobody was taken over`,
+      figures: `${count(keys)} attempts that renewed after the step and ${count(keys)} callers that ask for the same keys: each work ran once, and no attempt was taken over`,
     });
   });
 
@@ -188,7 +188,7 @@ describe.concurrent.each(["Redis", "Postgres"] as const)("on %s", (name) => {
     }
     await report(store, {
       trial: "The store's clock goes ahead a minute",
-      figures: `${count(keys)} attempts challenged before they renewed: each taken over once, told so, and fenced; all callers were handed the successor's outcome`,
+      figures: `${count(keys)} attempts challenged before they renewed: each was taken over once, notified and fenced; every caller got the successor's outcome`,
     });
   });
 });

@@ -53,8 +53,8 @@ test("processes that reserve the same resources and are killed at random lose no
   expect(audit.data.ok, audit.toString()).toBe(true);
   const failures = notes.filter(({ answer }) => !answer.ok && /-failure$/.test(answer.reason)).length;
   await report(store, {
-    trial: "Reservations of the same things",
-    figures: `${processes} processes, ${killed.reduce((sum, times) => sum + times, 0)} kills: ${count(notes.length)} answers in ${seconds.toFixed(1)} s (${count(notes.length / seconds)} a second), ${failures} of them that the store had failed, ${count(events.length)} events; ${lost.length} answers lost, ${oversold.length} instants oversold, audit ${audit.data.ok ? "clean" : "not clean"}`,
+    trial: "Reservations of the same resources",
+    figures: `${processes} processes, ${killed.reduce((sum, times) => sum + times, 0)} kills: ${count(notes.length)} answers in ${seconds.toFixed(1)} s (${count(notes.length / seconds)} a second), ${failures} of which reported a failure of the store, ${count(events.length)} events; ${lost.length} answers lost, ${oversold.length} instants oversold, audit ${audit.data.ok ? "clean" : "not clean"}`,
   });
   expect(notes.length).toBeGreaterThanOrEqual(actions);
 });
