@@ -31,7 +31,7 @@ const scopes = new Map<string, Exclude<Scope, "anyone">>();
 async function scopeFor({ rule, request }: Owner): Promise<string> {
   const name = JSON.stringify(rule);
   const scope = scopes.get(name) ?? createScope(rule, { JWT_SECRET: SECRET }, () => NOW_MS);
-  if (scope === "anyone") throw new Error("nobody's");
+  if (scope === "anyone") throw new Error("the rule has no owners");
   scopes.set(name, scope);
   return scope(request);
 }
