@@ -4,10 +4,10 @@
  */
 import { createHmac, randomBytes, randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import { createGuard, NevertwiceError, type Store } from "nevertwice";
-import { type Access, CACHE_MS, type Caller, SERVER_NAMESPACE, sameText } from "./access.ts";
-import { LONGEST_DURATION_MS } from "./longest-duration.ts";
+import { NevertwiceError, type Store } from "nevertwice";
+import { type Access, CACHE_MS, type Caller, sameText } from "./access.ts";
 import { recordedValue } from "./recorded-value.ts";
+import { createServerGuard, SERVER_NAMESPACE } from "./server-guard.ts";
 
 export interface Session {
   readonly caller: Caller;
@@ -59,13 +59,7 @@ export function createSessions(options: {
   readonly passed?: () => number;
 }): Sessions {
   const { store, access, isSecure, drainMs, now = Date.now, passed = () => performance.now() } = options;
-  const guard = createGuard({
-    store,
-    namespace: SERVER_NAMESPACE,
-    retentionMs: LONGEST_DURATION_MS,
-    purgeEveryMs: 0,
-    drainMs,
-  });
+  const guard = createServerGuard(store, drainMs);
   const name = isSecure ? `${HOST_PREFIX}${COOKIE}` : COOKIE;
   const closed = new Map<string, { readonly is: boolean; readonly until: number }>();
   let secret: Promise<string> | undefined;

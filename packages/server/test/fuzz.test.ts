@@ -2,14 +2,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { count, report } from "../../nevertwice/test/scale/figures.ts";
 import type { NevertwiceServer } from "../src/server.ts";
 import { type Answered, checkDocumented, documentOf, startServer } from "./api-client.ts";
 import { type FuzzRequest, type KnownClaim, requestFor, type Target, targetsOf } from "./fuzz-requests.ts";
+import { collectGarbage } from "./garbage.ts";
 
 const REQUESTS = process.env.NEVERTWICE_SCALE === "full" ? 100_000 : 3_000;
 const AT_ONCE = 50;
@@ -220,8 +219,6 @@ async function judge({ server, senders, sender, request, answered, known }: Judg
 }
 
 function heapAfterCollection(): number {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void;
-  collect();
+  collectGarbage();
   return process.memoryUsage().heapUsed;
 }
