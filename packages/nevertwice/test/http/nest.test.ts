@@ -11,14 +11,12 @@ import {
   Catch,
   Controller,
   type ExecutionContext,
-  Get,
   Header,
   HttpCode,
   HttpException,
   type INestApplication,
   Module,
   type NestInterceptor,
-  Patch,
   Post,
   Redirect,
   Req,
@@ -167,46 +165,6 @@ describe.each([
     }
     expect([replayedOf(first), replayedOf(again)]).toEqual([null, "true"]);
     expect(attempts).toEqual([expect.objectContaining({ key: "k", operation: "POST /charge" }), attempts[0]]);
-  });
-
-  test("IK-05, IK-06, IK-11 runs without a key and for other methods, and not for another body", async () => {
-    let runs = 0;
-    const Charges = controller({
-      charge: { on: [Post("charge")], handler: () => ({ run: ++runs }) },
-      read: { on: [Get("charge")], handler: () => ({ run: ++runs }) },
-      change: { on: [Patch("charge")], handler: () => ({ run: ++runs }) },
-    });
-    const send = await open(platform, { controllers: [Charges] });
-    const statuses: number[] = [];
-    for (const sent of [{ key: null }, { method: "GET" }, { method: "PATCH" }, {}, { body: "[]" }]) {
-      statuses.push((await send(sent)).status);
-    }
-    expect([statuses, runs]).toEqual([[201, 200, 200, 201, 422], 4]);
-  });
-
-  test("IK-08 runs once while a duplicate arrives", async () => {
-    const answering = new Subject<string>();
-    const arrived = new Subject<void>();
-    const Charges = controller({
-      charge: {
-        on: [Post("charge")],
-        handler: () => {
-          queueMicrotask(() => arrived.next());
-          return firstValueFrom(answering);
-        },
-      },
-    });
-    const send = await open(platform, { controllers: [Charges] });
-    const arriving = firstValueFrom(arrived);
-    const first = send();
-    await arriving;
-    const second = await send();
-    answering.next("done");
-    expect([second.status, second.headers.get("retry-after"), await (await first).text()]).toEqual([
-      409,
-      "1",
-      "done",
-    ]);
   });
 
   test("IK-17 releases the key after an exception that a filter turns into a failure, and sends that failure", async () => {

@@ -198,7 +198,7 @@ describe("the stored keys", () => {
     const { clock, layers, alive } = scene(count, { quota, retentionMs: RETENTION_MS });
     const { next: random } = seededRandom(seed);
     let through = 0;
-    for (let step = 0; step < 120; step++) {
+    for (let step = 0; step < 60; step++) {
       const layer = layers[Math.floor(random() * count)] as Layer;
       through += await fill(layer, 1 + Math.floor((random() * quota) / 4), `step-${step}`);
       expect((await alive()).keys).toBeLessThanOrEqual(quota);
