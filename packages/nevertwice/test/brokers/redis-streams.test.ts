@@ -14,9 +14,11 @@ import { createGuard, type Store } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { redisStore } from "../../src/stores/redis.ts";
 import { faultyStore } from "../../src/testing/index.ts";
+import { gate } from "../deferred.ts";
 import { startProxy } from "../services/proxy.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
 import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "../stores/redis/clients.ts";
+import { crowdOf } from "./crowd.ts";
 
 const WAIT = { timeout: 15_000, interval: 10 };
 const until = (check: () => unknown) => vi.waitFor(check, WAIT);
@@ -26,15 +28,6 @@ type Handler = Partial<ConsumerOptions<StreamEntry, unknown>>;
 interface Scene {
   readonly name?: string;
   readonly store?: Store;
-}
-
-/** Work that ends when the test ends it. */
-function gate() {
-  let open = () => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { open, opened };
 }
 
 /** A separate stream for each test, and consumers of one group on one store. */
@@ -308,23 +301,12 @@ describe("idle entries", () => {
 
 describe("a stream", () => {
   test("processes at most concurrency entries at once", async (context) => {
-    const { add, open, ran } = scene(context);
-    let most = 0;
-    let now = 0;
+    const { add, open } = scene(context);
+    const { work, done, most } = crowdOf(4);
     for (let i = 0; i < 30; i++) await add(String(i));
-    await open(
-      {
-        work: async ({ fields }) => {
-          most = Math.max(most, ++now);
-          await new Promise((resolve) => setTimeout(resolve, 5));
-          now--;
-          ran.push(String(fields.id));
-        },
-      },
-      { concurrency: 4 },
-    ).start();
-    await until(() => expect(ran).toHaveLength(30));
-    expect(most).toBe(4);
+    await open({ work }, { concurrency: 4 }).start();
+    await until(() => expect(done()).toBe(30));
+    expect(most()).toBe(4);
   });
 
   test("waits in Redis on a separate connection", async (context) => {

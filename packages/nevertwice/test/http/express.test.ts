@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import express, { type Express, type NextFunction, type Request, type Response } from "express";
@@ -9,8 +8,10 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { type ExpressRequest, idempotency } from "../../src/http/express.ts";
 import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { deferred } from "../deferred.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { REPLAYED_HEADER } from "./replayed-header.ts";
-import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
+import { exchange, listen, open, parsed, requestText } from "./wire.ts";
 
 // The alias has no types. The members that are used here are the same.
 const express4 = (await import("express4" as string)).default as typeof express;
@@ -76,8 +77,7 @@ describe.each([
   });
 
   it("sends what the bare app sends, in every way of sending", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "nevertwice-"));
-    onTestFinished(() => rm(folder, { recursive: true }));
+    const folder = await scratchFolder();
     await writeFile(join(folder, "file.txt"), "x".repeat(100_000));
     const file = join(folder, "file.txt");
     const ways: Record<string, (res: Response) => unknown> = {
@@ -108,8 +108,7 @@ describe.each([
 
   it("RP-08 replays only the head of a file that is too long to keep", async () => {
     let runs = 0;
-    const folder = await mkdtemp(join(tmpdir(), "nevertwice-"));
-    onTestFinished(() => rm(folder, { recursive: true }));
+    const folder = await scratchFolder();
     await writeFile(join(folder, "file.bin"), Buffer.alloc(300_000, 7));
     const app = framework();
     const options = { scope: "anyone", maxOutcomeBytes: 10_000 } as const;
@@ -186,8 +185,7 @@ describe.each([
   });
 
   it("IK-20 keeps the answer of a client that disconnected, in every way of sending", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "nevertwice-"));
-    onTestFinished(() => rm(folder, { recursive: true }));
+    const folder = await scratchFolder();
     await writeFile(join(folder, "file.txt"), "the file");
     for (const [body, answer] of [
       ['{"a":1}', (res: Response) => res.status(201).json({ a: 1 })],

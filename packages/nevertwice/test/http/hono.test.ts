@@ -15,6 +15,7 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { idempotency } from "../../src/http/hono.ts";
 import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { deferred } from "../deferred.ts";
 import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 let guard: Guard;
@@ -364,10 +365,7 @@ describe.each([
 
   test("that streams events is completed before its first event is sent", async () => {
     const app = new Hono();
-    let end: () => void = () => {};
-    const ending = new Promise<void>((resolve) => {
-      end = resolve;
-    });
+    const { promise: ending, resolve: end } = deferred();
     app.post("/charge", idempotency(guard, ANYONE), (c) =>
       streamSSE(c, async (stream) => {
         await stream.writeSSE({ data: "one" });

@@ -10,8 +10,9 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { idempotency, type KoaContext } from "../../src/http/koa.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { deferred } from "../deferred.ts";
 import { REPLAYED_HEADER } from "./replayed-header.ts";
-import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
+import { exchange, listen, open, parsed, requestText } from "./wire.ts";
 
 function guarded(): Guard {
   const guard = createGuard({ store: memoryStore(), drainMs: 0 });

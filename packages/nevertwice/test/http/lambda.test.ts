@@ -4,6 +4,7 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { attemptOf, idempotency, type LambdaEvent, type LambdaReply } from "../../src/http/lambda.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { deferred } from "../deferred.ts";
 import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 let guard: Guard;
@@ -93,10 +94,7 @@ describe.each([
   });
 
   test("IK-08 runs once while a duplicate arrives", async () => {
-    let answer: (result: object) => void = () => {};
-    const running = new Promise<object>((resolve) => {
-      answer = resolve;
-    });
+    const { promise: running, resolve: answer } = deferred<object>();
     const { noted, handler } = counted(() => running);
     const first = handler(event("k"));
     const second = (await handler(event("k"))) as LambdaReply;

@@ -6,7 +6,8 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { RequestBody } from "../../src/http/http-message.ts";
 import { ClientGone, NodeRequest, type ParsedBody } from "../../src/http/node-request.ts";
-import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
+import { deferred } from "../deferred.ts";
+import { exchange, listen, open, parsed, requestText } from "./wire.ts";
 
 const MAX = 1_000;
 

@@ -17,8 +17,9 @@ import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import { idempotency } from "../../src/http/node.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { deferred } from "../deferred.ts";
 import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
-import { deferred, exchange, listen, open, parsed, portOf, requestText } from "./wire.ts";
+import { exchange, listen, open, parsed, portOf, requestText } from "./wire.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse, attempt: HttpAttempt | undefined) => unknown;
 type Options = Partial<HttpOptions<IncomingMessage>>;
@@ -27,6 +28,18 @@ function guarded(store: Store = memoryStore()): Guard {
   const guard = createGuard({ store, drainMs: 0 });
   onTestFinished(async () => void (await guard.close()));
   return guard;
+}
+
+/** A guard whose store reports a claim, and waits before it decides. */
+function guardedSlowly() {
+  const store = memoryStore();
+  const [claiming, goOn] = [deferred(), deferred()];
+  const claim: Store["claim"] = async (step) => {
+    claiming.resolve();
+    await goOn.promise;
+    return store.claim(step);
+  };
+  return { guard: guarded({ ...store, claim }), claiming, goOn };
 }
 
 function serving(handler: Handler, options: Options = {}, guard = guarded()): Promise<number> {
@@ -169,17 +182,7 @@ describe("a handler that destroys its response", () => {
 describe("a client that disconnects", () => {
   it("before its handler has started runs nothing, and its key is released", async () => {
     let runs = 0;
-    const store = memoryStore();
-    const claiming = deferred();
-    const goOn = deferred();
-    const guard = guarded({
-      ...store,
-      claim: async (step) => {
-        claiming.resolve();
-        await goOn.promise;
-        return store.claim(step);
-      },
-    });
+    const { guard, claiming, goOn } = guardedSlowly();
     const listener = idempotency(guard, { scope: "anyone" })((_req, res) => res.end(String(++runs)));
     const left = deferred();
     const over = deferred();
@@ -202,17 +205,7 @@ describe("a client that disconnects", () => {
 describe("a response that outer code has sent before the handler could start", () => {
   it("is not changed, and nothing is done", async () => {
     let runs = 0;
-    const store = memoryStore();
-    const claiming = deferred();
-    const goOn = deferred();
-    const guard = guarded({
-      ...store,
-      claim: async (step) => {
-        claiming.resolve();
-        await goOn.promise;
-        return store.claim(step);
-      },
-    });
+    const { guard, claiming, goOn } = guardedSlowly();
     const done = deferred();
     const port = await listen(async (req, res) => {
       const served = idempotency(guard, { scope: "anyone" })((_req, inner) => inner.end(String(++runs)))(

@@ -6,7 +6,8 @@ import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { HttpResponse } from "../../src/http/http-message.ts";
 import { type CaptureOptions, ResponseCapture } from "../../src/http/response-capture.ts";
-import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
+import { deferred } from "../deferred.ts";
+import { exchange, listen, open, parsed, requestText } from "./wire.ts";
 
 const HOLD: CaptureOptions = {
   exchange: {

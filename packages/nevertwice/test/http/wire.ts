@@ -106,16 +106,3 @@ export function parsed(text: string): WireAnswer {
     .filter((trailer) => trailer !== "");
   return { line, headers, body, trailers };
 }
-
-export interface Deferred<T> {
-  readonly promise: Promise<T>;
-  resolve(value: T): void;
-}
-
-export function deferred<T = void>(): Deferred<T> {
-  let resolve: (value: T) => void = () => {};
-  const promise = new Promise<T>((given) => {
-    resolve = given;
-  });
-  return { promise, resolve };
-}

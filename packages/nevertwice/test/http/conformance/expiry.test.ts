@@ -1,11 +1,10 @@
 /** Tests how long an answer is replayed: for its whole retention and no longer, whether or not the store was purged or restarted. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { sqliteStore } from "../../../src/stores/sqlite.ts";
+import { scratchFolder } from "../../scratch-folder.ts";
 import { REPLAYED } from "../replayed-header.ts";
 import { gate, serve, virtualTime } from "./service.ts";
 
@@ -112,8 +111,7 @@ describe("a key", () => {
   });
 
   test("EX-08 is still answered after everything was closed and opened again", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "nevertwice-conformance-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = await scratchFolder();
     const open = async () => {
       const database = new DatabaseSync(join(folder, "records.db"));
       const store = sqliteStore({ database });

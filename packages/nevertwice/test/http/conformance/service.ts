@@ -21,6 +21,7 @@ import { idempotency } from "../../../src/http/node.ts";
 import type { HttpOptions } from "../../../src/http/options.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { createWorld } from "../../../src/testing/simulation/world.ts";
+import { deferred } from "../../deferred.ts";
 
 export interface Sent {
   /** Default POST. */
@@ -225,10 +226,7 @@ export interface Gate {
 export function gate(): Gate {
   let come = 0;
   const awaited: { count: number; resolve: () => void }[] = [];
-  let open = () => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
+  const { promise: opened, resolve: open } = deferred();
   return {
     pass() {
       come++;
@@ -240,7 +238,7 @@ export function gate(): Gate {
         if (come >= count) resolve();
         else awaited.push({ count, resolve });
       }),
-    open: () => open(),
+    open,
   };
 }
 
