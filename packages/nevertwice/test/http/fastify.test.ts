@@ -55,7 +55,7 @@ const headersOf = ({ key = "k", headers }: Sent) => ({
   ...headers,
 });
 
-/** Without a socket, as tests of Fastify apps usually do it. */
+/** Without a socket, as tests of Fastify apps usually send requests. */
 async function injected(): Promise<Send> {
   return async (sent = {}) => {
     const { method = "POST", path = "/charge", body = '{"amount":1}' } = sent;
@@ -127,7 +127,7 @@ describe.each([
     await send({ body: '{"amount":1}' });
     expect(replayedOf(await send({ body: '{ "amount": 1.0 }' }))).toBe("true");
     expect((await send({ body: '{"amount":2}' })).json().code).toBe("conflict");
-    // A parser takes the last of them, so the parsed bodies are equal.
+    // A parser takes the last of two equal names, so the parsed bodies are equal.
     expect((await send({ body: '{"amount":7,"amount":1}' })).status).toBe(422);
     expect(runs).toBe(1);
   });
@@ -376,7 +376,7 @@ describe.each([
 
   test("can read its body in any way, and gets it whole", async () => {
     await app.register(idempotency(guard, ANYONE));
-    // As the documentation of Fastify has it: nothing but listeners.
+    // With listeners alone, as in the documentation of Fastify.
     app.addContentTypeParser("x/listened", (_request, payload, done) => {
       let data = "";
       payload.on("data", (chunk) => {
@@ -389,7 +389,7 @@ describe.each([
       for await (const chunk of payload) data += chunk;
       return data;
     });
-    // As parsers of uploads do it: the body is left for the handler.
+    // Like parsers of uploads, which leave the body for the handler.
     app.addContentTypeParser("x/unread", (_request, _payload, done) => done(null));
     app.addContentTypeParser("x/gzip", (_request, payload, done) => {
       let data = "";

@@ -38,7 +38,7 @@ type Send = (
   init?: RequestInit & { key?: string | null; duplex?: "half" },
 ) => Promise<Response>;
 
-/** Called as every other runtime does. */
+/** Without a server, as other runtimes call the app. */
 async function direct(app: App): Promise<Send> {
   return async (path, init) => app.fetch(new Request(`http://shop.example${path}`, keyed(init)));
 }
@@ -356,7 +356,7 @@ describe.each([
       ]) {
         expect(response.headers.get("content-encoding")).toBe("gzip");
         const bytes = Buffer.from(await response.arrayBuffer());
-        // What came over a socket was unpacked on its way.
+        // The client of a socket has already unpacked the body.
         const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
         expect(bytes[0] === 0x1f ? await new Response(stream).text() : bytes.toString()).toBe(text);
       }
@@ -382,8 +382,6 @@ describe.each([
     expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe("data: two\n\n");
   });
 });
-
-describe("on Hono's server for Node", () => {});
 
 test("its types are the app's own", () => {
   interface AppEnv {

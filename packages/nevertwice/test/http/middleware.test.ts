@@ -242,8 +242,6 @@ describe("outcomes", () => {
   });
 });
 
-describe("time", () => {});
-
 describe("failures", () => {
   test("idempo: honest crash boundary documented: a process that dies after the effect lets the next request run it again, and the page says so", async () => {
     const time = virtualTime();

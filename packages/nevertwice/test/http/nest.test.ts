@@ -1,6 +1,6 @@
 /**
- * The Nest adapter, on Express and on Fastify over real sockets. Decorators are called as a compiler would, since what
- * runs these tests does not lower them.
+ * The Nest adapter, on Express and on Fastify over real sockets. The tests call decorators as a compiler would, since the
+ * test runner does not compile them.
  */
 import "reflect-metadata";
 import { Readable } from "node:stream";
@@ -65,7 +65,7 @@ interface RouteOf {
 }
 type Routes = Readonly<Record<string, RouteOf>>;
 
-/** As a compiler does it for a class with these methods: parameters first, then each method from its last decorator up. */
+/** Like a compiler for a class with these methods: parameters first, then each method from its last decorator to its first. */
 function controller(routes: Routes, on: readonly ClassDecorator[] = [], Base: new () => object = Object) {
   const Made = class extends Base {};
   for (const [name, { on: onMethod = [], parameters = [], handler }] of Object.entries(routes)) {
@@ -266,7 +266,7 @@ describe.each([
       parameters: [IdempotencyAttempt()],
       handler,
     });
-    // Each needs its own function, as methods of classes are.
+    // Each route needs its own function, like the methods of a class.
     const own = (made: RouteOf): RouteOf => ({
       ...made,
       handler: (attempt: HttpAttempt) => handler(attempt),

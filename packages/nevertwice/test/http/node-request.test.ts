@@ -41,7 +41,7 @@ function chunkedText(...pieces: string[]): string {
   return requestText(chunks.join(""), CHUNKED).replace("Content-Length: \r\n", "");
 }
 
-/** The ways in which those who come after us read a body. */
+/** The ways in which handlers and other layers read a body. */
 const READERS: Record<string, (req: IncomingMessage) => Promise<string>> = {
   "data and end": async (req) => {
     let read = "";

@@ -1,4 +1,4 @@
-/** The quota of one process: what it counts, what it lets through all the same, and what it costs. */
+/** The quota of one process: what it counts, which requests pass anyway, and how many store calls it needs. */
 import { describe, expect, test } from "vitest";
 import type { HttpOptions } from "../../src/http/options.ts";
 import { createQuota } from "../../src/http/quota.ts";
@@ -18,7 +18,7 @@ function scene(options: Options, guardOptions: Partial<GuardOptions> = {}) {
   const { store, calls } = notingStore(guardOptions.store ?? memoryStore({ clock }));
   const layer = layerOn(store, { clock, ...options }, { ...guardOptions, store });
   const methods = () => calls.map(({ method }) => method);
-  /** What the store was asked since the last time. */
+  /** The calls to the store since the last time. */
   let seen = 0;
   const asked = () => {
     const since = methods().slice(seen);
@@ -28,7 +28,7 @@ function scene(options: Options, guardOptions: Partial<GuardOptions> = {}) {
   return { ...layer, clock, store, asked, blocks: () => blocksIn(calls) };
 }
 
-/** The claims of blocks, also of those that another process had. */
+/** The claims of blocks, including blocks that another process had taken. */
 function blocksIn(calls: NotingStore["calls"]): NotingStore["calls"] {
   return calls.filter(
     ({ method, request }) => method === "claim" && request.parts.operation === QUOTA_OPERATION,

@@ -12,7 +12,7 @@ const WINDOW_MS = 3_600_000;
 const options = { retentionMs: WINDOW_MS };
 
 describe("a key", () => {
-  test("EX-01 whose window is over runs as a first one, without an error", async () => {
+  test("EX-01 runs as a new key after its retention, without an error", async () => {
     const time = virtualTime();
     const service = await serve({ time, options });
     await service.send({ key: "k" });
@@ -24,7 +24,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("EX-02 whose window is over may come with another payload", async () => {
+  test("EX-02 may be used with another payload after its retention", async () => {
     const time = virtualTime();
     const service = await serve({ time, options });
     await service.send({ key: "k", body: { amount: 1 } });
@@ -33,7 +33,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("EX-03 is judged by its record's time, not by whether that was removed", async () => {
+  test("EX-03 expires by the time in its record, whether or not the record was purged", async () => {
     const time = virtualTime();
     const store = memoryStore({ clock: time.clock });
     let numbers: number[] = [];
@@ -57,7 +57,7 @@ describe("a key", () => {
     expect(await store.purge(10)).toMatchObject({ removed: 2 });
   });
 
-  test("EX-05 that is remembered as expired is refused, and nothing runs", async () => {
+  test("EX-05 that expired is refused if the option expired says so, and nothing runs", async () => {
     const time = virtualTime();
     const service = await serve({
       time,
@@ -73,7 +73,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("EX-06 does not live longer for being asked", async () => {
+  test("EX-06 is not kept longer because of replays", async () => {
     const time = virtualTime();
     const service = await serve({ time, options });
     await service.send({ key: "k" });
@@ -86,7 +86,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("EX-07 that runs for longer than its window is not removed while it is held", async () => {
+  test("EX-07 whose handler runs longer than the retention is not purged while it is claimed", async () => {
     const time = virtualTime();
     const store = memoryStore({ clock: time.clock });
     const door = gate();
@@ -110,7 +110,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("EX-08 is still answered after everything was closed and opened again", async () => {
+  test("EX-08 is still replayed after the service and its store were closed and opened again", async () => {
     const folder = await scratchFolder();
     const open = async () => {
       const database = new DatabaseSync(join(folder, "records.db"));
@@ -130,7 +130,7 @@ describe("a key", () => {
     after.database.close();
   });
 
-  test("EX-09 is given a minute at the end of its window, for clocks that differ", async () => {
+  test("EX-09 is replayed for one more minute after its retention, since clocks differ", async () => {
     const time = virtualTime();
     const service = await serve({ time, options: { ...options, expired: "refuse" } });
     await service.send({ key: "k" });
