@@ -283,10 +283,12 @@ describe("calls to the store", () => {
       return calls.slice(before).filter(({ method }) => method === "complete").length;
     };
     expect([await blocksTakenFor("first"), await blocksTakenFor("first")]).toEqual([1, 0]);
-    for (let i = 1; i < 10_000; i++) await quota.admit(`scope-${i}`, async () => false);
+    expect(await blocksTakenFor("second")).toBe(1);
+    // A known key takes no block, and its scope is remembered too.
+    for (let i = 2; i < 10_000; i++) await quota.admit(`scope-${i}`, async () => true);
     expect(await blocksTakenFor("first")).toBe(0);
-    await quota.admit("one too many", async () => false);
-    expect([await blocksTakenFor("first"), await blocksTakenFor("scope-1")]).toEqual([0, 1]);
+    await quota.admit("one too many", async () => true);
+    expect([await blocksTakenFor("first"), await blocksTakenFor("second")]).toEqual([0, 1]);
   });
 });
 
