@@ -30,6 +30,20 @@ interface Scene {
   readonly store?: Store;
 }
 
+/** Adds an entry, which is processed, and an entry without a key, which becomes a dead letter. */
+async function expectProcessed(
+  stream: { start(): Promise<unknown>; close(): Promise<unknown> },
+  client: Pick<ReturnType<typeof ioredis>, "xadd" | "xlen">,
+  { name, deadLetter, ran }: { name: string; deadLetter: string; ran: readonly string[] },
+): Promise<void> {
+  await stream.start();
+  await client.xadd(name, "*", "id", "a");
+  await client.xadd(name, "*", "other", "b");
+  await until(() => expect(ran).toEqual(["a"]));
+  await until(async () => expect(await client.xlen(deadLetter)).toBe(1));
+  await stream.close();
+}
+
 /** A separate stream for each test, and consumers of one group on one store. */
 function scene(context: TestContext, { name = `stream:${randomUUID()}`, store = memoryStore() }: Scene = {}) {
   const url = sharedUrl(context, "redis");
@@ -445,23 +459,13 @@ describe("its client", () => {
     const prefixed = await nodeRedis(url, { keyPrefix: "shop:" });
     const reader = await nodeRedis(url, { keyPrefix: "shop:" });
     const stream = open({ isPermanent: () => true }, { client: prefixed, reader });
-    await stream.start();
-    await client.xadd(`shop:${name}`, "*", "id", "a");
-    await client.xadd(`shop:${name}`, "*", "other", "b");
-    await until(() => expect(ran).toEqual(["a"]));
-    await until(async () => expect(await client.xlen(`shop:${deadLetter}`)).toBe(1));
-    await stream.close();
+    await expectProcessed(stream, client, { name: `shop:${name}`, deadLetter: `shop:${deadLetter}`, ran });
   });
 
   test("may be of ioredis, with a key prefix", async (context) => {
     const { url, client, name, open, ran, deadLetter } = scene(context);
     const stream = open({}, { client: ioredis(url, { keyPrefix: "shop:" }) });
-    await stream.start();
-    await client.xadd(`shop:${name}`, "*", "id", "a");
-    await client.xadd(`shop:${name}`, "*", "other", "b");
-    await until(() => expect(ran).toEqual(["a"]));
-    await until(async () => expect(await client.xlen(`shop:${deadLetter}`)).toBe(1));
-    await stream.close();
+    await expectProcessed(stream, client, { name: `shop:${name}`, deadLetter: `shop:${deadLetter}`, ran });
   });
 
   test.for(["ioredis", "node-redis"])("may be a cluster of %s", async (kind, context) => {
@@ -470,12 +474,7 @@ describe("its client", () => {
     const adder = ioredisCluster(cluster);
     const { name, open, ran, deadLetter } = scene(context, { name: `{${randomUUID()}}` });
     const stream = open({}, { client });
-    await stream.start();
-    await adder.xadd(name, "*", "id", "a");
-    await adder.xadd(name, "*", "other", "b");
-    await until(() => expect(ran).toEqual(["a"]));
-    await until(async () => expect(await adder.xlen(deadLetter)).toBe(1));
-    await stream.close();
+    await expectProcessed(stream, adder, { name, deadLetter, ran });
   });
 
   test("may be the store's client", async (context) => {

@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { connect, constants, createServer as createServer2, type Http2ServerRequest } from "node:http2";
-import type { AddressInfo, Socket } from "node:net";
+import { constants, type Http2ServerRequest } from "node:http2";
+import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -12,7 +12,7 @@ import type { HttpOptions } from "../../src/http/options.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { deferred } from "../deferred.ts";
 import { REPLAYED_HEADER } from "./replayed-header.ts";
-import { exchange, listen, open, parsed, requestText } from "./wire.ts";
+import { exchange, listen, open, parsed, requestText, session2 } from "./wire.ts";
 
 function guarded(): Guard {
   const guard = createGuard({ store: memoryStore(), drainMs: 0 });
@@ -286,14 +286,7 @@ describe("a client that disconnects", () => {
       ctx.status = 201;
       ctx.body = "made";
     });
-    const server = createServer2({}, app.callback());
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-    onTestFinished(() => {
-      session.destroy();
-      server.close();
-    });
+    const session = await session2(app.callback());
     const send = () => {
       const stream = session.request({ ":method": "POST", "idempotency-key": '"key-1"' });
       stream.on("error", () => {});

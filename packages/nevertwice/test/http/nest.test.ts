@@ -443,53 +443,41 @@ describe.each([
     }
   });
 
+  /** A handler whose client disconnects while it runs, and which answers when the test says so. */
+  async function abandoned(answer: (value: Observable<unknown>) => unknown, options: object = {}) {
+    let runs = 0;
+    const leaving = new AbortController();
+    const answering = new Subject<unknown>();
+    const handler = () => {
+      runs++;
+      setImmediate(() => leaving.abort());
+      return answer(answering);
+    };
+    const Charges = controller({ charge: { on: [Post("charge")], handler } });
+    const send = await open(platform, { controllers: [Charges], options });
+    await expect(send({ signal: leaving.signal })).rejects.toThrow();
+    await expect.poll(async () => (await send()).status).toBe(409);
+    // Nest has received the same event by now.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    return { send, answering, runs: () => runs };
+  }
+
   test.each([
     ["a promise", (value: Observable<unknown>) => firstValueFrom(value)],
     ["an observable", (value: Observable<unknown>) => value],
   ])(
     "IK-20 that answers with %s continues when its client disconnects, and a retry gets the answer",
-    async (_what, answer) => {
-      let runs = 0;
-      const leaving = new AbortController();
-      const answering = new Subject<unknown>();
-      const Charges = controller({
-        charge: {
-          on: [Post("charge")],
-          handler: () => {
-            runs++;
-            setImmediate(() => leaving.abort());
-            return answer(answering);
-          },
-        },
-      });
-      const send = await open(platform, { controllers: [Charges] });
-      await expect(send({ signal: leaving.signal })).rejects.toThrow();
-      await expect.poll(async () => (await send()).status).toBe(409);
-      // Nest has received the same event by now.
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    async (_, answer) => {
+      const { send, answering, runs } = await abandoned(answer);
       answering.next({ charged: true });
       answering.complete();
       await expect.poll(async () => (await send()).status).toBe(201);
-      const again = await send();
-      expect([await again.json(), runs]).toEqual([{ charged: true }, 1]);
+      expect([await (await send()).json(), runs()]).toEqual([{ charged: true }, 1]);
     },
   );
 
   test("whose client has disconnected and which then fails leaves its key unknown", async () => {
-    const leaving = new AbortController();
-    const answering = new Subject<unknown>();
-    const Charges = controller({
-      charge: {
-        on: [Post("charge")],
-        handler: () => {
-          setImmediate(() => leaving.abort());
-          return answering;
-        },
-      },
-    });
-    const send = await open(platform, { controllers: [Charges], options: { onLapsed: "hold" } });
-    await expect(send({ signal: leaving.signal })).rejects.toThrow();
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const { send, answering } = await abandoned((value) => value, { onLapsed: "hold" });
     answering.error(new Error("cut off"));
     await expect.poll(async () => ((await (await send()).json()) as { code: string }).code).toBe("unknown");
   });

@@ -1,13 +1,6 @@
 import { EventEmitter, once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import {
-  type ClientHttp2Session,
-  connect,
-  createServer as createServer2,
-  type Http2ServerRequest,
-  type Http2ServerResponse,
-} from "node:http2";
-import type { AddressInfo } from "node:net";
+import type { ClientHttp2Session, Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import { text } from "node:stream/consumers";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
@@ -19,7 +12,7 @@ import type { HttpOptions } from "../../src/http/options.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { deferred } from "../deferred.ts";
 import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
-import { exchange, listen, open, parsed, portOf, requestText } from "./wire.ts";
+import { exchange, listen, open, parsed, portOf, requestText, session2 } from "./wire.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse, attempt: HttpAttempt | undefined) => unknown;
 type Options = Partial<HttpOptions<IncomingMessage>>;
@@ -248,27 +241,12 @@ describe("a response that outer code has sent before the handler could start", (
 });
 
 describe("over HTTP/2", () => {
-  async function serving2(
-    handler: (req: Http2ServerRequest, res: Http2ServerResponse) => unknown,
-    onRequest: (req: Http2ServerRequest) => void = () => {},
-  ): Promise<ClientHttp2Session> {
-    const listener = idempotency<Http2ServerRequest>(guarded(), {
-      scope(req) {
-        onRequest(req);
-        return req.headers["x-user"] as string;
-      },
-    })(handler);
-    const server = createServer2({}, listener);
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-    await once(session, "connect");
-    onTestFinished(() => {
-      session.destroy();
-      server.close();
-    });
-    return session;
-  }
+  const serving2 = (handler: (req: Http2ServerRequest, res: Http2ServerResponse) => unknown) =>
+    session2(
+      idempotency<Http2ServerRequest>(guarded(), { scope: (req) => req.headers["x-user"] as string })(
+        handler,
+      ),
+    );
 
   async function send(session: ClientHttp2Session, body: string) {
     const stream = session.request({

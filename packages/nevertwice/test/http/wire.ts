@@ -1,6 +1,13 @@
 /** Servers on real sockets until the test ends, and a client that sends and receives exact bytes. */
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
+import {
+  type ClientHttp2Session,
+  connect as connect2,
+  createServer as createServer2,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+} from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
@@ -17,6 +24,22 @@ export async function portOf(server: Server): Promise<number> {
     server.close();
   });
   return (server.address() as AddressInfo).port;
+}
+
+/** A connection to a new HTTP/2 server. */
+export async function session2(
+  listener: (req: Http2ServerRequest, res: Http2ServerResponse) => void,
+): Promise<ClientHttp2Session> {
+  const server = createServer2({}, listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const session = connect2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  onTestFinished(() => {
+    session.destroy();
+    server.close();
+  });
+  await once(session, "connect");
+  return session;
 }
 
 export interface Wire {
