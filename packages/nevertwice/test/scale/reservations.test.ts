@@ -1,11 +1,10 @@
 /** Tests many processes, some of which are killed while they work: every answer is true, and no unit is sold twice. Needs the build. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, type TestContext, test } from "vitest";
 import { createReservations, type JournalEvent } from "../../src/reservations/index.ts";
 import { openReservations } from "../../src/reservations/open.ts";
 import { readAll } from "../reservations/records.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { count, report } from "./figures.ts";
 import { type Message, startProcess } from "./processes.ts";
 import { lostOf, notesIn, oversoldIn } from "./reservations-referee.ts";
@@ -29,8 +28,7 @@ test("processes that reserve the same resources and are killed at random lose no
   context.onTestFinished(() => store.close());
   const reservations = createReservations({ store, ...RULES });
   const resources = await declared(reservations);
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-scale-"));
-  context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder(context);
 
   const startedAt = performance.now();
   const names = Array.from({ length: processes }, (_, index) => `p${index}`);

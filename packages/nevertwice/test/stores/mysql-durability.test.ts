@@ -18,8 +18,9 @@ import { startMariadb } from "../services/mariadb.ts";
 import { startProxy } from "../services/proxy.ts";
 import type { Server, Settings } from "../services/server.ts";
 import { startFor } from "../services/services.ts";
-import { claimOf, newStore, poolOn } from "./mysql/pools.ts";
-import { RULES, toHold } from "./mysql/reservations.ts";
+import { claimOf } from "./claim-request.ts";
+import { newStore, poolOn } from "./mysql/pools.ts";
+import { RULES, toHold } from "./reservation-requests.ts";
 
 interface Scene {
   readonly server: Server;
