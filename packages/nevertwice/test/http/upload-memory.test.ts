@@ -116,6 +116,17 @@ const read = async (request: HandledRequest): Promise<ScriptedAnswer> => {
   return { status: 200, headers: [], body: { kind: "json", value: { length } } };
 };
 
+/** A server refuses and closes while the client still writes, so the client may miss the answer. It then tries again. */
+async function untilAnswered<T>(send: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await send();
+    } catch (error) {
+      if (tries === 3) throw error;
+    }
+  }
+}
+
 const HARNESSES = {
   node: nodeHarness,
   http2: http2Harness,
@@ -129,27 +140,22 @@ const HARNESSES = {
 } as unknown as Readonly<Record<string, AdapterHarness<unknown>>>;
 
 describe.each(Object.entries(HARNESSES))("%s", { timeout: 60_000 }, (name, harness) => {
-  test("a chunked upload of 32 MiB is refused without being held in memory", async () => {
-    const send = await served(harness, read);
-    const memory = measuring();
-    const response = await send({ body: chunks(memory), headers: [] });
-    await lengthOf(response.body);
-    memory.sample();
-    memory.report(`${name}, refused upload`);
-    expect(response.status).toBe(413);
-    expect(memory.most).toBeLessThan(MOST_BYTES);
-  });
-
-  test("an upload of 32 MiB with a Content-Length is refused without being read", async () => {
-    const send = await served(harness, read);
-    const memory = measuring();
-    const response = await send({ body: chunks(memory), headers: [["content-length", String(TOTAL)]] });
-    await lengthOf(response.body);
-    memory.sample();
-    memory.report(`${name}, refused by its length`);
-    expect(response.status).toBe(413);
-    expect(memory.most).toBeLessThan(MOST_BYTES);
-  });
+  test.each([
+    ["a chunked upload", []],
+    ["an upload with a Content-Length", [["content-length", String(TOTAL)]]],
+  ] as [string, SentRequest["headers"]][])(
+    "%s of 32 MiB is refused without being held in memory",
+    async (upload, headers) => {
+      const send = await served(harness, read);
+      const memory = measuring();
+      const response = await untilAnswered(() => send({ body: chunks(memory), headers }));
+      await lengthOf(response.body);
+      memory.sample();
+      memory.report(`${name}, ${upload} refused`);
+      expect(response.status).toBe(413);
+      expect(memory.most).toBeLessThan(MOST_BYTES);
+    },
+  );
 
   test("an upload of 32 MiB with a Content-Digest streams to the handler", async () => {
     const send = await served(harness, read, { fingerprint: "content-digest" });
