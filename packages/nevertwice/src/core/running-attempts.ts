@@ -70,7 +70,7 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
         lease.stop();
         if (entries.delete(entry)) count(id, -1);
       };
-      return { handed: createAttempt(call, lease, fence, number), lease, end };
+      return { handed: createAttempt(ports, settlement, lease, number), lease, end };
     },
     has: (id) => counts.has(id),
     leave() {

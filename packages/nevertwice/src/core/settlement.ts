@@ -11,6 +11,7 @@ import type { Ports } from "./ports.ts";
 import { type GrantedAttempt, reportAbandon, reportCompletion } from "./report.ts";
 import type { Call } from "./request.ts";
 import type { Round } from "./round.ts";
+import type { KeptStep } from "./store.ts";
 import { callWithin, type Deadline } from "./store-call.ts";
 
 /** The state of the record after the store was told how the attempt ended. */
@@ -32,6 +33,8 @@ export interface Settlement {
   /** The work ran without a claim (`onUnavailable: "proceed"`). The claim is made now, together with the completion. */
   readonly isUnclaimed: boolean;
   readonly startedAt: number;
+  /** The steps that earlier attempts finished. */
+  readonly steps?: readonly KeptStep[] | undefined;
 }
 
 export function settleCompletion(
