@@ -172,10 +172,10 @@ export interface Store {
 
   /**
    * Keeps a finished step under the claim. False, and nothing is written, unless the token owns a claim that it has neither
-   * completed nor given up. A name that is kept already stays as it is, and the answer is true. Without `keepStep`,
+   * completed nor given up. A name that is kept already stays as it is, and the answer is true. While it is undefined,
    * `attempt.step` is refused.
    */
-  keepStep?(request: KeepStepRequest): Promise<boolean>;
+  readonly keepStep?: ((request: KeepStepRequest) => Promise<boolean>) | undefined;
   /** Resolves when the subscription is active, with a function that ends it. Without `watch`, waiters poll. */
   watch?(request: WatchRequest): Promise<() => void>;
   /** Lists records page by page. A record that changes in the meantime may be missed or listed twice. */

@@ -10,14 +10,14 @@ import {
   renewRecord,
 } from "../../../src/core/record.ts";
 import type { KeepStepRequest } from "../../../src/core/store.ts";
-import { deciding, type Fault, isNew, judging, reading, writing } from "../wrong-rules.ts";
+import { deciding, type Fault, isNew, judging, reading, type WrongRules, writing } from "../wrong-rules.ts";
 
 const withoutSteps = (record: Kept): Kept => ({ ...record, steps: undefined });
 
 /** Keeps the step under other conditions than the right ones. */
 function keeping(
   mayKeep: (found: Kept | undefined, request: KeepStepRequest, now: number) => boolean,
-): Fault["rules"] {
+): WrongRules {
   return () => ({
     keepStep(found, request, now) {
       const step = keepStepRecord(found, request, now);
@@ -29,7 +29,7 @@ function keeping(
 }
 
 /** Keeps another step than the one that was given. */
-function keepingAs(change: (request: KeepStepRequest) => KeepStepRequest): Fault["rules"] {
+function keepingAs(change: (request: KeepStepRequest) => KeepStepRequest): WrongRules {
   return () => ({ keepStep: (found, request, now) => keepStepRecord(found, change(request), now) });
 }
 
