@@ -78,6 +78,7 @@ export function toRecord(row: MysqlRow): Kept {
     keptUntil: readTime(row, "kept_until"),
     completedAt: isNull(row, "completed_at") ? undefined : readTime(row, "completed_at"),
     outcome: isNull(row, "outcome") ? undefined : readText(row, "outcome"),
+    steps: isNull(row, "steps") ? undefined : readText(row, "steps"),
   });
 }
 
