@@ -52,6 +52,7 @@ export function fromItem(item: DynamodbItem): MarkedRecord {
     keptUntil: numberFrom(item.keptUntil),
     completedAt: item.completedAt === undefined ? undefined : numberFrom(item.completedAt),
     outcome: textFrom(item.outcome),
+    steps: item.steps,
   });
   if (typeof item.mark !== "string" || item.mark === "") throw damagedRecord(id, "mark");
   return { record, mark: item.mark };
