@@ -10,6 +10,7 @@ import { type FaultRates, type FaultyStore, faultyStore } from "../faulty-store.
 import type { Random } from "../random.ts";
 import type { Referee } from "./referee.ts";
 import type { PlannedCall, Scenario } from "./scenario.ts";
+import type { Tenure } from "./tenures.ts";
 import { createProcess, type Process, type World } from "./world.ts";
 
 export const NAMESPACE = "simulation";
@@ -59,6 +60,7 @@ export function createActor(options: ActorOptions): Actor {
 
 /** Next to the store: the referee sees each step as it is applied. */
 function refereed({ name, store, clock, referee }: ActorOptions): Store {
+  const { keepStep } = store;
   return {
     ...store,
     async claim(request) {
@@ -85,6 +87,14 @@ function refereed({ name, store, clock, referee }: ActorOptions): Store {
       referee.renewed(request, answer, now);
       return answer;
     },
+    ...(keepStep && {
+      async keepStep(request) {
+        const now = clock.now();
+        const answer = await keepStep(request);
+        referee.stepKept(request, answer, now);
+        return answer;
+      },
+    }),
   };
 }
 
@@ -103,12 +113,13 @@ function delivered(store: Store, process: Process, referee: Referee): Store {
       );
     });
   }
-  const { watch, list, forget } = store;
+  const { keepStep, watch, list, forget } = store;
   return {
     claim: (request) => deliver("claim", request.token, store.claim(request)),
     complete: (request) => deliver("complete", request.token, store.complete(request)),
     abandon: (request) => deliver("abandon", request.token, store.abandon(request)),
     renew: (request) => deliver("renew", undefined, store.renew(request)),
+    ...(keepStep && { keepStep: (request) => deliver("keepStep", undefined, keepStep(request)) }),
     read: (id, bound) => deliver("read", undefined, store.read(id, bound)),
     purge: (limit, bound) => deliver("purge", undefined, store.purge(limit, bound)),
     close: () => store.close(),
@@ -157,16 +168,22 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     // Work that proceeded without a claim has no fence to be judged by.
     const tenure = attempt.fence === 0 ? undefined : referee.started(id, attempt.fence);
     if (attempt.fence === 0 && !Number.isFinite(plan.work.lastsMs)) referee.excuse(actor.name, id);
-    await pauseFor(
-      actor,
-      plan.work.lastsMs,
-      plan.work.ending === "throw-when-lost" ? attempt.signal : undefined,
-    );
+    const isWhole = await takeSteps(attempt, tenure);
+    if (isWhole)
+      await pauseFor(
+        actor,
+        plan.work.lastsMs,
+        plan.work.ending === "throw-when-lost" ? attempt.signal : undefined,
+      );
     const isUnsure = () => attempt.signal.aborted || caller?.signal.aborted === true;
     const end = (how: "returned" | "threw" | "threw-unsure") => {
       referee.tell(() => `work: ${run} ${how}`);
       if (tenure !== undefined) tenure.work = how;
     };
+    if (!isWhole) {
+      end("threw-unsure");
+      throw new Error(run);
+    }
     switch (plan.work.ending) {
       case "not-done":
         end("threw");
@@ -182,6 +199,27 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     }
     end("returned");
     return { run, subject };
+  }
+
+  /** Every call of a key has the same steps, some of them fewer. False if the claim was lost on the way. */
+  async function takeSteps(attempt: Attempt, tenure: Tenure | undefined): Promise<boolean> {
+    const count = actor.network.keepStep === undefined ? 0 : plan.work.steps;
+    try {
+      for (let step = 0; step < count; step++) {
+        const name = `step ${step}`;
+        const { of } = await attempt.step(name, async () => {
+          referee.stepStarted(tenure, name, step === 0 ? undefined : `step ${step - 1}`);
+          await pauseFor(actor, plan.work.stepMs, undefined);
+          return { of: `${subject} ${name}` };
+        });
+        if (of !== `${subject} ${name}`) referee.fail("I7", "a step was answered with another one's outcome");
+      }
+    } catch (error) {
+      if (!isNevertwiceError(error, "lease-lost")) throw error;
+      referee.count("step lost");
+      return false;
+    }
+    return true;
   }
 
   const reconcile =
