@@ -8,7 +8,7 @@ import { encodeOutcome, notKept } from "./outcome.ts";
 import type { Decision, FailureDisposition } from "./policy.ts";
 import type { Ports } from "./ports.ts";
 import type { Call, KeepOptions } from "./request.ts";
-import type { Settlement } from "./settlement.ts";
+import type { Settlement } from "./round.ts";
 import { isStepFailure, Steps } from "./steps.ts";
 import type { AbandonAs } from "./store.ts";
 

@@ -2,7 +2,8 @@
  * Checks records that are read from a database, since other programs can write to it too. A record that no version of this
  * library writes is refused with `store-unsafe`: it may be wrong, and trusting it could run completed work again.
  */
-import { isNevertwiceError, NevertwiceError } from "./errors.ts";
+import { damagedRecord } from "./damaged-record.ts";
+import { isNevertwiceError } from "./errors.ts";
 import { partsFrom } from "./parts.ts";
 import type { Kept } from "./record.ts";
 import type { Parts, UnreadableRecord } from "./store.ts";
@@ -56,14 +57,6 @@ export function checkedRecord(raw: RawRecord): Kept {
   if (state !== "released" && keptUntil < (completedAt ?? leaseEndsAt))
     throw damagedRecord(raw.id, "keptUntil");
   return record;
-}
-
-/** The message does not contain the value, which may be a secret. */
-export function damagedRecord(id: string, member: string): NevertwiceError {
-  return new NevertwiceError(
-    "store-unsafe",
-    `the record ${id} is damaged: its ${member} has a value that nevertwice never writes. Repair it by hand, or remove it if its work may be done again.`,
-  );
 }
 
 /** Parses what `partsText` wrote; throws `store-unsafe` for anything else. */

@@ -9,7 +9,7 @@
  * release that does not know steps leaves the old token there, so steps that such a release walked over count as absent: they
  * may belong to an earlier life of the key.
  */
-import { damagedRecord } from "./checked-record.ts";
+import { damagedRecord } from "./damaged-record.ts";
 import type { KeptStep } from "./store.ts";
 
 /** A step without its time. */
@@ -45,11 +45,7 @@ export function carriedSteps(owner: StepsOwner, token: string): string | undefin
 }
 
 /** The text with one more step. Undefined if it has a step with this name already: a finished step never changes. */
-export function addedStep(
-  owner: StepsOwner,
-  step: FinishedStep,
-  now: number,
-): string | undefined {
+export function addedStep(owner: StepsOwner, step: FinishedStep, now: number): string | undefined {
   const lines = linesIn(owner) ?? "\n";
   const { start, end } = stepLine(step);
   return lines.includes(`\n${start}`) ? undefined : owner.token + lines + start + Math.floor(now) + end;

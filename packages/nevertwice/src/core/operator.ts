@@ -263,8 +263,19 @@ function requireMethod<Name extends "list" | "forget">(store: Store, name: Name)
 }
 
 export function toView(record: StoreRecord): RecordView {
-  const { parts, state, fence, number, hold, claimedAt, leaseLeftMs, completedAt, keptUntil, outcome, steps } =
-    record;
+  const {
+    parts,
+    state,
+    fence,
+    number,
+    hold,
+    claimedAt,
+    leaseLeftMs,
+    completedAt,
+    keptUntil,
+    outcome,
+    steps,
+  } = record;
   return {
     id: record.id,
     keyHash: shortHash(record.id),

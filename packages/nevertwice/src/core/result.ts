@@ -3,7 +3,8 @@ import type { Ending } from "./attempt.ts";
 import { type ErrorSubject, isNevertwiceError, NevertwiceError } from "./errors.ts";
 import { type Identity, toErrorSubject } from "./identity.ts";
 import { decodeOutcome, type NotKeptReason, type Outcome } from "./outcome.ts";
-import type { Settlement, SettlementResult } from "./settlement.ts";
+import type { Settlement } from "./round.ts";
+import type { SettlementResult } from "./settlement.ts";
 import type { RecordState } from "./store.ts";
 import { TimedOut } from "./store-call.ts";
 

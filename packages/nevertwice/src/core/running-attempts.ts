@@ -6,7 +6,7 @@ import { about, harmless } from "./observer.ts";
 import type { Ports } from "./ports.ts";
 import { reportRenewal } from "./report.ts";
 import type { Call } from "./request.ts";
-import type { Settlement } from "./settlement.ts";
+import type { Settlement } from "./round.ts";
 
 /** Work that was still running when the guard closed. Its key lapses. */
 export interface LeftRunning {

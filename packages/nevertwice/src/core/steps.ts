@@ -17,7 +17,7 @@ import type { Lease } from "./lease.ts";
 import { about, type EventDetails } from "./observer.ts";
 import { decodeOutcome, encodeOutcome, notKept } from "./outcome.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
-import type { Settlement } from "./settlement.ts";
+import type { Settlement } from "./round.ts";
 import type { Store } from "./store.ts";
 import { callWithin, pauseMs } from "./store-call.ts";
 import { warnOnce } from "./warning.ts";

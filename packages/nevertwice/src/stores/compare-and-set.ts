@@ -100,8 +100,7 @@ export function createCompareAndSet(storage: ConditionalStorage): CompareAndSetS
     complete: (request, first) =>
       settle(request, ({ record, now }) => machine.completeRecord(record, request, now), first),
 
-    keepStep: (request) =>
-      settle(request, ({ record, now }) => machine.keepStepRecord(record, request, now)),
+    keepStep: (request) => settle(request, ({ record, now }) => machine.keepStepRecord(record, request, now)),
 
     abandon: (request) =>
       settle(request, ({ record, now }) => machine.abandonRecord(record, request.token, request.as, now)),

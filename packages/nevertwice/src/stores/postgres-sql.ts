@@ -197,7 +197,9 @@ const claimDecided = (isMigrated: boolean) => `verdicts AS MATERIALIZED (
  * the column. `completed` has no detail: an extra row `outcome` has it once for each id. A record that was not inserted may
  * have steps.
  */
-const claimAnswer = (isMigrated: boolean) => `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'pending' ELSE verdict END,
+const claimAnswer = (
+  isMigrated: boolean,
+) => `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'pending' ELSE verdict END,
     CASE verdict
       WHEN 'nothing' THEN '0'
       WHEN 'pending' THEN (lease_ends_at - now)::text
@@ -395,7 +397,9 @@ function settle(records: string, lock: string, step: OwnerStep): string {
 }
 
 /** The record for `read` and `list`, with times in microseconds, its damaged column, and its steps. */
-const viewColumns = (isMigrated: boolean) => `id, parts, fingerprint, ${STATE_SEEN}, token, fence::text, number::text, hold::text, claimed_at::text,
+const viewColumns = (
+  isMigrated: boolean,
+) => `id, parts, fingerprint, ${STATE_SEEN}, token, fence::text, number::text, hold::text, claimed_at::text,
     CASE WHEN state = 'pending' AND NOT ${IS_LAPSED} THEN lease_ends_at - now ELSE 0 END::text,
     completed_at::text, kept_until::text, outcome, ${DAMAGE}${isMigrated ? SHOWN_STEPS : ""}`;
 

@@ -4,7 +4,8 @@
  * `migrationSql()`.
  */
 import { hash } from "node:crypto";
-import { damagedRecord, readEach } from "../core/checked-record.ts";
+import { readEach } from "../core/checked-record.ts";
+import { damagedRecord } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isBoolean } from "../core/option-checks.ts";
 import { FORGOTTEN } from "../core/outcome.ts";

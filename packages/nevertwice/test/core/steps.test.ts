@@ -180,7 +180,9 @@ test("an attempt with another step at the same position ends unknown, and an ope
 test("an attempt that asks for fewer steps than are kept completes", async () => {
   const { guard } = createScene();
   await expect(guard.run(request, createWork([], 2))).rejects.toThrow("failed");
-  expect(await guard.run(request, (attempt) => attempt.step("charge", () => "no"))).toEqual({ did: "charge" });
+  expect(await guard.run(request, (attempt) => attempt.step("charge", () => "no"))).toEqual({
+    did: "charge",
+  });
 });
 
 test("another fingerprint conflicts with a released key that has steps", async () => {

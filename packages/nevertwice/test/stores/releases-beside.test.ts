@@ -85,8 +85,8 @@ type Query = (...args: unknown[]) => Promise<readonly unknown[]>;
 function hidingSteps(run: Query): Query {
   return async (...args) => {
     const [rows, ...rest] = await run(...args);
-    if (Array.isArray(rows)) for (const row of rows as { steps?: unknown }[]) delete row.steps;
-    return [rows, ...rest];
+    const hidden = Array.isArray(rows) ? rows.map(({ steps: _, ...row }) => row) : rows;
+    return [hidden, ...rest];
   };
 }
 
@@ -125,7 +125,9 @@ test("before migrate() has run, Postgres gets exactly the statements of the rele
   const { keepStep: _, check: __, ...statements } = createStatements(tables, (purpose) => purpose);
   const digest = createHash("sha256");
   for (const each of Object.values(statements))
-    for (const { unmigrated, text } of ("together" in each ? [each.together, each.alone] : [each]) as Statement[])
+    for (const { unmigrated, text } of ("together" in each
+      ? [each.together, each.alone]
+      : [each]) as Statement[])
       digest.update(unmigrated?.text ?? text);
   expect(digest.digest("hex")).toBe(STATEMENTS_BEFORE_STEPS);
 });
@@ -174,7 +176,9 @@ describe("before migrate() has run", () => {
   test("the column is no new version of the tables, which the release without steps would refuse", async (context) => {
     const { url, first } = await pools(context);
     await postgresStore({ client: first }).migrate();
-    expect(await query(url, "SELECT max(version) AS version FROM nevertwice_migrations")).toEqual([{ version: 2 }]);
+    expect(await query(url, "SELECT max(version) AS version FROM nevertwice_migrations")).toEqual([
+      { version: 2 },
+    ]);
     expect(TABLES.MIGRATIONS.at(-1)?.version).toBe(2);
   });
 });

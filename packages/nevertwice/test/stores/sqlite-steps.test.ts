@@ -3,7 +3,14 @@ import { expect, test } from "vitest";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { MIGRATIONS } from "../../src/stores/sqlite-sql.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
-import { claimOf, completionOf, connections, LEASE_MS, RETENTION_MS, scratchFiles } from "./sqlite/scratch.ts";
+import {
+  claimOf,
+  completionOf,
+  connections,
+  LEASE_MS,
+  RETENTION_MS,
+  scratchFiles,
+} from "./sqlite/scratch.ts";
 
 const fileNamed = scratchFiles();
 const connect = connections();
@@ -30,13 +37,28 @@ function createShared() {
     const until = now + LEASE_MS + RETENTION_MS;
     const times = [now, LEASE_MS, now + LEASE_MS, RETENTION_MS, until];
     const parts = '["shop","s","charge","a"]';
-    const values = [until, "pending", token, 0, Number(row.fence) + 1, number, 0, 1, ...times, null, null, parts, null];
+    const values = [
+      until,
+      "pending",
+      token,
+      0,
+      Number(row.fence) + 1,
+      number,
+      0,
+      1,
+      ...times,
+      null,
+      null,
+      parts,
+      null,
+    ];
     database.prepare(OLD_UPDATE).run(...values, Number(row.rowid));
   }
 
   async function keepTwo(token = claim.token): Promise<void> {
     await store.claim({ ...claim, token });
-    for (const name of ["charge", "ship"]) await store.keepStep?.({ id: claim.id, token, name, outcome: name });
+    for (const name of ["charge", "ship"])
+      await store.keepStep?.({ id: claim.id, token, name, outcome: name });
   }
 
   return { file, database, clock, store, claim, claimByOldRelease, keepTwo };
@@ -55,7 +77,9 @@ test("a file of a release without steps gets the column, keeps its version and i
     { type: "TEXT", notnull: 0, dflt_value: null },
   ]);
   // The release without steps refuses a file with another version.
-  expect(database.prepare("SELECT schema_version FROM nevertwice_store").all()).toEqual([{ schema_version: 2 }]);
+  expect(database.prepare("SELECT schema_version FROM nevertwice_store").all()).toEqual([
+    { schema_version: 2 },
+  ]);
   const again = sqliteStore({ database });
   expect(await again.read(id)).toMatchObject({ state: "pending" });
   expect(await again.complete(completionOf("a"))).toBe(true);

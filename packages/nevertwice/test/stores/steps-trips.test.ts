@@ -33,27 +33,34 @@ async function onPostgres(context: TestContext): Promise<Opened> {
 test.for([
   ["redis", onRedis],
   ["postgres", onPostgres],
-] as const)("on %s a step takes one round trip, and work without steps none more than two", async (row, context) => {
-  const [protocol, open] = row;
-  const [store, proxy] = await open(context);
-  const guard = createEngine({ store, purgeEveryMs: 0 });
-  const tripsOf = async (steps: number, failsAfter = steps, key: string = randomUUID()): Promise<number> => {
-    const sent = proxy.countRequests(protocol);
-    const run = guard.run({ operation: "order", key }, async (attempt) => {
-      for (let step = 0; step < failsAfter; step++) await attempt.step(`step ${step}`, () => step);
-      if (failsAfter < steps) throw new Error("failed");
-    });
-    await run.catch(() => {});
-    return sent.count;
-  };
-  // The first steps load scripts and prepare statements.
-  await tripsOf(3, 1);
-  await tripsOf(3);
-  expect(await tripsOf(0)).toBe(2);
-  expect(await tripsOf(1)).toBe(3);
-  expect(await tripsOf(5)).toBe(7);
-  // Claim, two steps, abandon; then claim, three steps, complete.
-  const key = randomUUID();
-  expect(await tripsOf(5, 2, key)).toBe(4);
-  expect(await tripsOf(5, 5, key)).toBe(5);
-});
+] as const)(
+  "on %s a step takes one round trip, and work without steps none more than two",
+  async (row, context) => {
+    const [protocol, open] = row;
+    const [store, proxy] = await open(context);
+    const guard = createEngine({ store, purgeEveryMs: 0 });
+    const tripsOf = async (
+      steps: number,
+      failsAfter = steps,
+      key: string = randomUUID(),
+    ): Promise<number> => {
+      const sent = proxy.countRequests(protocol);
+      const run = guard.run({ operation: "order", key }, async (attempt) => {
+        for (let step = 0; step < failsAfter; step++) await attempt.step(`step ${step}`, () => step);
+        if (failsAfter < steps) throw new Error("failed");
+      });
+      await run.catch(() => {});
+      return sent.count;
+    };
+    // The first steps load scripts and prepare statements.
+    await tripsOf(3, 1);
+    await tripsOf(3);
+    expect(await tripsOf(0)).toBe(2);
+    expect(await tripsOf(1)).toBe(3);
+    expect(await tripsOf(5)).toBe(7);
+    // Claim, two steps, abandon; then claim, three steps, complete.
+    const key = randomUUID();
+    expect(await tripsOf(5, 2, key)).toBe(4);
+    expect(await tripsOf(5, 5, key)).toBe(5);
+  },
+);

@@ -16,7 +16,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: "no fence check: a late writer's completion is accepted",
     file: "core/record.js",
     find: 'const record = owned(found, request.token, now);\n    if (record === undefined || record.state === "released")',
-    replace: 'const record = owned(found, found?.token, now);\n    if (record === undefined || record.state === "released")',
+    replace:
+      'const record = owned(found, found?.token, now);\n    if (record === undefined || record.state === "released")',
   },
   {
     name: "the lease is used as retention",
@@ -165,7 +166,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: "a late writer's step is accepted",
     file: "core/record.js",
     find: 'const record = owned(found, request.token, now);\n    if (record === undefined || record.state !== "pending"',
-    replace: 'const record = owned(found, found?.token, now);\n    if (record === undefined || record.state !== "pending"',
+    replace:
+      'const record = owned(found, found?.token, now);\n    if (record === undefined || record.state !== "pending"',
   },
   {
     name: "an identity without its scope",

@@ -167,7 +167,9 @@ describe("running a case", () => {
     const { watch: _watch, list: _list, forget: _forget, keepStep: _keepStep, ...bare } = memoryStore();
     const cases = storeCases(() => ({ ...bare, collectsItself: true }));
     const reasons = new Set<string>();
-    for (const asked of cases.filter(({ name }) => /waiter|list|forg|clock went back|removes|step/.test(name))) {
+    for (const asked of cases.filter(({ name }) =>
+      /waiter|list|forg|clock went back|removes|step/.test(name),
+    )) {
       const answer = await asked.run();
       if (answer) reasons.add(answer.skipped);
     }

@@ -113,10 +113,10 @@ export function createPolicyRun(execute: (invoke: Invoke) => unknown, work: AnyW
           throw error;
         }
       },
-      step(name, work) {
-        const running = attempt.step(name, work);
-        running.catch(noteRefusal);
-        return running;
+      step(name, stepWork) {
+        const outcome = attempt.step(name, stepWork);
+        outcome.catch(noteRefusal);
+        return outcome;
       },
       notDone(cause) {
         const error = attempt.notDone(cause);

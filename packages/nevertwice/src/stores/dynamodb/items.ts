@@ -3,8 +3,9 @@
  * records are found by scanning the table.
  */
 
-import { checkedRecord, damagedRecord, readEach } from "../../core/checked-record.ts";
+import { checkedRecord, readEach } from "../../core/checked-record.ts";
 import type { Clock } from "../../core/clock.ts";
+import { damagedRecord } from "../../core/damaged-record.ts";
 import { isExpired, type Kept, stateOf, viewOf } from "../../core/record.ts";
 import type { ListPage, ListRequest, Parts, StoreRecord, UnreadableRecord } from "../../core/store.ts";
 import { type DynamodbItem, names, values } from "./client.ts";

@@ -1,6 +1,7 @@
 /** Converts the calls of each step to a statement's parameters, and its rows to answers. */
 
-import { checkedParts, damagedRecord } from "../../core/checked-record.ts";
+import { checkedParts } from "../../core/checked-record.ts";
+import { damagedRecord } from "../../core/damaged-record.ts";
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import { stepLine, stepsIn } from "../../core/kept-steps.ts";
 import { partsText } from "../../core/parts.ts";

@@ -1,6 +1,7 @@
 /** The table of records: finds, writes, removes and scans rows. Each statement is prepared once per connection. */
 
-import { checkedParts, checkedRecord, damagedRecord, flagFrom } from "../../core/checked-record.ts";
+import { checkedParts, checkedRecord, flagFrom } from "../../core/checked-record.ts";
+import { damagedRecord } from "../../core/damaged-record.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 import { partsText } from "../../core/parts.ts";
 import type { Kept } from "../../core/record.ts";

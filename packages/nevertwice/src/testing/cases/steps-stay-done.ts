@@ -160,7 +160,11 @@ const CASES: Readonly<Record<string, Omit<GuaranteeCase, "needs">>> = {
       const owner = await withSteps(trial);
       expect("complete", await owner.complete(), true);
       expect("keepStep", await owner.keepStep("mail"), false);
-      expect("the record", await trial.work.record(), { state: "completed", outcome: DONE, steps: undefined });
+      expect("the record", await trial.work.record(), {
+        state: "completed",
+        outcome: DONE,
+        steps: undefined,
+      });
     },
   },
   "a step that is kept again stays as it was": {

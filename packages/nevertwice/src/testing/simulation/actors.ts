@@ -8,6 +8,7 @@ import { toIdentity } from "../../core/identity.ts";
 import type { Store } from "../../core/store.ts";
 import { type FaultRates, type FaultyStore, faultyStore } from "../faulty-store.ts";
 import type { Random } from "../random.ts";
+import { judgeAnswer, judgeThrow } from "./answer-judge.ts";
 import type { Referee } from "./referee.ts";
 import type { PlannedCall, Scenario } from "./scenario.ts";
 import type { Tenure } from "./tenures.ts";
@@ -255,47 +256,6 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
       signal?.addEventListener("abort", () => resolve(), { once: true });
     });
   }
-}
-
-interface SimulatedAnswer {
-  readonly id: string;
-  readonly subject: string;
-  readonly run: string;
-  /** How often the caller's own work was started. */
-  readonly runs: number;
-}
-
-function judgeAnswer(
-  referee: Referee,
-  { id, subject, run, runs }: SimulatedAnswer,
-  result: { readonly status: string },
-): void {
-  referee.count(`answer ${result.status}`);
-  const { value, recorded } = result as { value?: { run: string; subject: string }; recorded?: boolean };
-  switch (result.status) {
-    case "ran":
-      if (value?.run !== run) referee.fail("I6", "the first caller was not given what its work returned");
-      if (recorded && !referee.hasOutcome(id, run))
-        referee.fail("I2", "an outcome was called recorded that is not");
-      return;
-    case "replayed":
-      if (value?.subject !== subject) referee.fail("I7", "an outcome of another identity was replayed");
-      else if (!referee.hasOutcome(id, value.run))
-        referee.fail("I6", "an outcome was replayed that was never recorded");
-      return;
-    case "lease-lost":
-      return;
-    default:
-      if (runs > 0) referee.fail("I12", `a caller whose work ran got the answer ${result.status}`);
-  }
-}
-
-function judgeThrow(referee: Referee, id: string, run: string, error: unknown): void {
-  referee.count("answer thrown");
-  const message = error instanceof Error ? error.message : String(error);
-  if (message === run || referee.hasOutcome(id, message)) return;
-  const code = isNevertwiceError(error) ? error.code : "no code";
-  referee.fail("I12", `a caller got an error that no work threw: ${message} (${code})`);
 }
 
 /** A reconciler that decides about a held claim as the scenario says. */

@@ -116,7 +116,10 @@ export const stepsStayDone: readonly Fault[] = [
       isNew(decision.answer) && decision.answer.steps !== undefined
         ? {
             ...decision,
-            answer: { ...decision.answer, steps: decision.answer.steps.toSorted((a, b) => (a.name < b.name ? 1 : -1)) },
+            answer: {
+              ...decision.answer,
+              steps: decision.answer.steps.toSorted((a, b) => (a.name < b.name ? 1 : -1)),
+            },
           }
         : decision,
     ),
@@ -232,7 +235,10 @@ export const stepsStayDone: readonly Fault[] = [
       keepStep(found, request, now) {
         const step = keepStepRecord(found, request, now);
         if (!step.answer || step.write !== undefined || found === undefined) return step;
-        return { answer: true, write: { ...found, steps: `${found.token}\n["${request.name}",1,"other"]\n` } };
+        return {
+          answer: true,
+          write: { ...found, steps: `${found.token}\n["${request.name}",1,"other"]\n` },
+        };
       },
     }),
     caught: [AGAIN, EXACT],
@@ -312,10 +318,7 @@ export const stepsStayDone: readonly Fault[] = [
         },
       };
     },
-    caught: [
-      "a claim without finished steps answers without steps",
-      "a forgotten key has no steps",
-    ],
+    caught: ["a claim without finished steps answers without steps", "a forgotten key has no steps"],
   },
   {
     fault: "keeps the steps of a key that is reopened",
