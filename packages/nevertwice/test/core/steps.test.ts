@@ -115,6 +115,15 @@ test("the steps of a record share maxOutcomeBytes", async () => {
   expect(kept.map(({ notKept }) => notKept === undefined)).toEqual([true, true, false]);
 });
 
+test("the limit counts the bytes that the record takes, with escapes", async () => {
+  const { guard, events } = createScene({ maxOutcomeBytes: 600 });
+  const quotes = '"'.repeat(200);
+  expect(await guard.run(request, (attempt) => attempt.step("quotes", () => quotes))).toBe(quotes);
+  expect(events.find(({ kind }) => kind === "step-kept")).toMatchObject({
+    notKept: expect.stringContaining("maxOutcomeBytes"),
+  });
+});
+
 test("maxSteps limits the number of steps, before the work of the step runs", async () => {
   const { guard } = createScene({ maxSteps: 2 });
   const ran: string[] = [];

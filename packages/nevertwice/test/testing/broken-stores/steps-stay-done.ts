@@ -50,23 +50,19 @@ const FINGERPRINT = "a released key with steps keeps its fingerprint over a clai
 const EXACT = "names and outcomes of steps come back unchanged";
 const SHOWN = "a step that its owner keeps is shown in the record";
 
+/** The cases in which the next attempt must find the steps. */
+const FOUND_BY_THE_NEXT = [TAKEOVER, BY_FENCE, AFTER_RELEASE, AFTER_UNKNOWN, AFTER_UNRUN, TOGETHER];
+const KEPT_AFTER_GIVING_UP = [
+  "a token that gave its claim up as released keeps no step",
+  "a token that gave its claim up as unknown keeps no step",
+  "a token that gave its claim up as unrun keeps no step",
+];
+
 export const stepsStayDone: readonly Fault[] = [
   {
     fault: "drops the steps when another token claims",
     rules: judging((found, request) => (found.token === request.token ? found : withoutSteps(found))),
-    caught: [
-      TAKEOVER,
-      BY_FENCE,
-      AFTER_RELEASE,
-      AFTER_UNKNOWN,
-      AFTER_UNRUN,
-      TOGETHER,
-      LAPSED_OWNER,
-      OVERTAKEN,
-      CONFLICT,
-      FINGERPRINT,
-      EXACT,
-    ],
+    caught: [...FOUND_BY_THE_NEXT, LAPSED_OWNER, OVERTAKEN, CONFLICT, FINGERPRINT, EXACT],
   },
   {
     fault: "drops the steps when the key is released",
@@ -123,18 +119,7 @@ export const stepsStayDone: readonly Fault[] = [
           }
         : decision,
     ),
-    caught: [
-      TAKEOVER,
-      BY_FENCE,
-      AFTER_RELEASE,
-      AFTER_UNKNOWN,
-      AFTER_UNRUN,
-      TOGETHER,
-      REPEATED,
-      LAPSED_OWNER,
-      CONFLICT,
-      EXACT,
-    ],
+    caught: [...FOUND_BY_THE_NEXT, REPEATED, LAPSED_OWNER, CONFLICT, EXACT],
   },
   {
     fault: "drops the steps when the claim is renewed",
@@ -155,20 +140,13 @@ export const stepsStayDone: readonly Fault[] = [
       },
     }),
     caught: [
-      TAKEOVER,
-      BY_FENCE,
-      AFTER_RELEASE,
-      AFTER_UNKNOWN,
-      AFTER_UNRUN,
-      TOGETHER,
+      ...FOUND_BY_THE_NEXT,
       REPEATED,
       "a renewed claim keeps its steps",
       LAPSED_OWNER,
       OVERTAKEN,
       STRANGER,
-      "a token that gave its claim up as released keeps no step",
-      "a token that gave its claim up as unknown keeps no step",
-      "a token that gave its claim up as unrun keeps no step",
+      ...KEPT_AFTER_GIVING_UP,
       AGAIN,
       CONFLICT,
       EXACT,
@@ -200,11 +178,7 @@ export const stepsStayDone: readonly Fault[] = [
   {
     fault: "keeps a step for a token that gave its claim up",
     rules: keeping((found, { token }) => found?.token === token && found.spent),
-    caught: [
-      "a token that gave its claim up as released keeps no step",
-      "a token that gave its claim up as unknown keeps no step",
-      "a token that gave its claim up as unrun keeps no step",
-    ],
+    caught: [...KEPT_AFTER_GIVING_UP],
   },
   {
     fault: "keeps a step for a completed key",
@@ -281,9 +255,7 @@ export const stepsStayDone: readonly Fault[] = [
       "a renewed claim keeps its steps",
       OVERTAKEN,
       STRANGER,
-      "a token that gave its claim up as released keeps no step",
-      "a token that gave its claim up as unknown keeps no step",
-      "a token that gave its claim up as unrun keeps no step",
+      ...KEPT_AFTER_GIVING_UP,
       EXACT,
     ],
   },
