@@ -13,7 +13,7 @@ export {
 export { actionKey, compositeKey, eventKey, type Key, type KeyPart, operationKey } from "./core/key.ts";
 export type { Windows } from "./core/live-policy.ts";
 export type { GuardEvent, Observer } from "./core/observer.ts";
-export type { ForgetReport, ListOptions, RecordPage, RecordView } from "./core/operator.ts";
+export type { ForgetReport, ListOptions, RecordPage, RecordView, StepView } from "./core/operator.ts";
 export type { Outcome } from "./core/outcome.ts";
 export type { Decision, LapsedClaim, Policy, PolicyOptions } from "./core/policy.ts";
 export type { RunRequest, Subject } from "./core/request.ts";
@@ -24,6 +24,8 @@ export type {
   ClaimAnswer,
   ClaimRequest,
   CompleteRequest,
+  KeepStepRequest,
+  KeptStep,
   ListPage,
   ListRequest,
   Parts,

@@ -147,12 +147,13 @@ function listLines({ records, unreadable = [], next }: KeyPageJson): readonly st
 }
 
 function showLines({ record, events }: KeyDetailsJson): readonly string[] {
-  const { claimedAt, completedAt, keptUntil, leaseLeftMs, number, held, ...rest } = record;
+  const { claimedAt, completedAt, keptUntil, leaseLeftMs, number, held, steps, ...rest } = record;
   const decision = `nevertwice keys resolve ${record.id} --fence ${record.fence} --as done|failed|not-done`;
   return [
     ...fields({
       ...rest,
       attempts: number,
+      steps: steps?.map(({ name, keptAt }) => `${name} (${toIsoOrNull(keptAt)})`).join(", ") ?? null,
       held: held || null,
       lease: leaseLeftMs && record.state === "pending" ? `${durationText(leaseLeftMs)} left` : null,
       claimed: toIsoOrNull(claimedAt),

@@ -241,3 +241,38 @@ test("auditors and services cannot decide", async () => {
   for (const caller of [shop, auditor])
     expect((await caller("POST", `/v1/keys/${id}/forget`, { fence })).status).toBe(403);
 });
+
+test("a key shows its finished steps: names and times to all who may read it, outcomes to operators and not in lists", async () => {
+  const { server, operator, auditor } = await scene();
+  const guard = server.context.guard("default");
+  const subject = { operation: "order", scope: "shop", key: "order-4712" };
+  const run = guard.run(subject, async (attempt) => {
+    await attempt.step("charge", () => "card 4711");
+    await attempt.step("ship", () => "parcel 1");
+    throw new Error("failed");
+  });
+  await expect(run).rejects.toThrow("failed");
+  const id = (await guard.read(subject))?.id;
+  const keptAt = expect.any(Number);
+  const named = [
+    { name: "charge", keptAt },
+    { name: "ship", keptAt },
+  ];
+  const shown = await operator("GET", `/v1/keys/${id}`);
+  expect(shown.body.record.steps).toEqual([
+    { ...named[0], outcome: { kind: "value", value: "card 4711" } },
+    { ...named[1], outcome: { kind: "value", value: "parcel 1" } },
+  ]);
+  const kinds = shown.body.events.map(({ kind }: { kind: string }) => kind);
+  expect(kinds).toEqual(["claimed", "step-kept", "step-kept", "abandoned"]);
+  for (const [read, path] of [
+    [auditor, `/v1/keys/${id}`],
+    [auditor, "/v1/keys"],
+    [operator, "/v1/keys"],
+  ] as const) {
+    const { body, text } = await read("GET", path);
+    const { steps } = body.record ?? body.records[0];
+    expect(steps).toEqual(named);
+    expect(text).not.toContain("4711");
+  }
+});

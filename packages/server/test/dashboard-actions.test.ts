@@ -51,6 +51,26 @@ async function typed(page: Page, phrase: string, action: string): Promise<void> 
   await button.click();
 }
 
+describe("finished steps", { timeout: TIMEOUT_MS }, () => {
+  it("are shown on the page of a key, with their outcomes and in its timeline", async () => {
+    const run = guard().run({ operation: "order", key: "order-in-steps" }, async (attempt) => {
+      await attempt.step("charge", () => ({ receipt: 17 }));
+      await attempt.step("ship", () => "parcel-4");
+      throw new Error("failed");
+    });
+    await run.catch(() => {});
+    const { page, missteps } = await openPage(browser, stage.url);
+    await openKey(page, "order-in-steps");
+    const card = page.getByRole("region", { name: "Finished steps" });
+    await card.waitFor();
+    const text = await card.textContent();
+    for (const part of ["charge", "receipt", "17", "ship", "parcel-4"]) expect(text).toContain(part);
+    await page.locator(".timeline").getByText("Step 2 done").waitFor();
+    expect(await violationsOn(page)).toEqual([]);
+    expect(missteps).toEqual([]);
+  });
+});
+
 describe("overview", { timeout: TIMEOUT_MS }, () => {
   it("updates its numbers without a reload", async () => {
     const { page, missteps } = await openPage(browser, stage.url);

@@ -6,7 +6,10 @@ import { deriveKey, describeType, toErrorSubject } from "./identity.ts";
 import type { Lease } from "./lease.ts";
 import { encodeOutcome, notKept } from "./outcome.ts";
 import type { Decision, FailureDisposition } from "./policy.ts";
+import type { Ports } from "./ports.ts";
 import type { Call, KeepOptions } from "./request.ts";
+import type { Settlement } from "./round.ts";
+import { isStepFailure, Steps } from "./steps.ts";
 import type { AbandonAs } from "./store.ts";
 
 /** The object that the work is called with. */
@@ -21,6 +24,13 @@ export interface Attempt {
   deriveKey(name: string): string;
   /** Renews the claim now, in addition to the automatic renewals. False if the claim is lost; rejects if the store does not answer. */
   renew(): Promise<boolean>;
+  /**
+   * Runs `work` once for this key, whatever happens to the attempt: its outcome is kept, and a later attempt gets it instead
+   * of running `work` again. Only the step that was in flight in a crash may run a second time. Steps run one after another,
+   * in the same order in every attempt. Throws `lease-lost` once the claim is lost, and `options-invalid` if the store
+   * cannot keep steps.
+   */
+  step<T>(name: string, work: () => T | PromiseLike<T>): Promise<T>;
   /** `throw attempt.notDone(cause)` says that nothing happened: the key is released, and the caller gets `cause`. */
   notDone(cause?: unknown): Error;
 }
@@ -55,21 +65,30 @@ class HandedAttempt implements Attempt {
   readonly fence: number;
   readonly number: number;
   readonly deriveKey: (name: string) => string;
+  readonly step: Attempt["step"];
   readonly notDone: (cause?: unknown) => Error;
+  /** Created by the first step, since most work has none. */
+  steps: Steps | undefined;
   readonly #lease: Lease;
 
-  constructor(call: Call, lease: Lease, fence: number, number: number) {
-    this.fence = fence;
+  constructor(ports: Ports, settlement: Settlement, lease: Lease, number: number) {
+    const { identity } = settlement.call;
+    this.fence = settlement.fence;
     this.number = number;
+    this.steps = undefined;
     this.#lease = lease;
     this.deriveKey = (name) => {
       if (lease.isLost())
         throw new NevertwiceError(
           "lease-lost",
           "this attempt lost its claim; start no further effect.",
-          toErrorSubject(call.identity),
+          toErrorSubject(identity),
         );
-      return deriveKey(call.identity.parts, name);
+      return deriveKey(identity.parts, name);
+    };
+    this.step = (name, work) => {
+      this.steps ??= new Steps(ports, settlement, lease);
+      return this.steps.run(name, work);
     };
     this.notDone = (cause) => {
       const error = new Error("nothing was done", { cause });
@@ -87,8 +106,21 @@ class HandedAttempt implements Attempt {
   }
 }
 
-export function createAttempt(call: Call, lease: Lease, fence: number, number: number): Attempt {
-  return new HandedAttempt(call, lease, fence, number);
+export function createAttempt(ports: Ports, settlement: Settlement, lease: Lease, number: number): Attempt {
+  return new HandedAttempt(ports, settlement, lease, number);
+}
+
+/** The work begins again under the same claim: it gets the outcomes of the steps that it has finished. */
+export function restartSteps(attempt: Attempt): void {
+  (attempt as HandedAttempt).steps?.restart();
+}
+
+/**
+ * Ends the steps of an attempt whose work has ended. Returns why no attempt of this work can continue the steps that are
+ * kept, if that is so.
+ */
+export function stuckSteps(attempt: Attempt): string | undefined {
+  return (attempt as HandedAttempt).steps?.end();
 }
 
 /** The work returned. If its value cannot be stored the key is completed without it: the work is done and must not run again. */
@@ -175,7 +207,8 @@ export function endingFromThrow(
     return { kind: "abandon", as: "released", thrown: (thrown as Error).cause ?? thrown };
   }
   // The effect may have happened although its confirmation was cut off, so it is not known that the work failed.
-  if (lease.isLost() || call.signal?.aborted) return { kind: "abandon", as: "unknown", thrown };
+  const isCutOff = lease.isLost() || call.signal?.aborted || (attempt as HandedAttempt).steps?.isRunning;
+  if (isCutOff || isStepFailure(thrown)) return { kind: "abandon", as: "unknown", thrown };
   switch (judgeFailure(thrown, call)) {
     case "remember":
       return completion("thrown", thrown, limits);

@@ -2,14 +2,15 @@
  * Checks records that are read from a database, since other programs can write to it too. A record that no version of this
  * library writes is refused with `store-unsafe`: it may be wrong, and trusting it could run completed work again.
  */
-import { isNevertwiceError, NevertwiceError } from "./errors.ts";
+import { damagedRecord } from "./damaged-record.ts";
+import { isNevertwiceError } from "./errors.ts";
 import { partsFrom } from "./parts.ts";
 import type { Kept } from "./record.ts";
 import type { Parts, UnreadableRecord } from "./store.ts";
 
 /** A record as the store read it, before it is checked. Its `parts` and its `id` are not checked here. */
-export type RawRecord = Readonly<Record<Exclude<keyof Kept, "id" | "parts">, unknown>> &
-  Pick<Kept, "id" | "parts">;
+export type RawRecord = Readonly<Record<Exclude<keyof Kept, "id" | "parts" | "steps">, unknown>> &
+  Pick<Kept, "id" | "parts"> & { readonly steps?: unknown };
 
 /** Above this, a number cannot represent every microsecond. No clock and no retention of ours reaches it. */
 export const LAST_MICROSECOND = 2 ** 54;
@@ -28,6 +29,7 @@ const CHECKS: Readonly<Record<keyof Omit<RawRecord, "id" | "parts">, (value: unk
   token: (value) => typeof value === "string" && value !== "",
   fingerprint: isTextOrNone,
   outcome: isTextOrNone,
+  steps: isTextOrNone,
   spent: isFlag,
   hold: isFlag,
   tookOver: isFlag,
@@ -55,14 +57,6 @@ export function checkedRecord(raw: RawRecord): Kept {
   if (state !== "released" && keptUntil < (completedAt ?? leaseEndsAt))
     throw damagedRecord(raw.id, "keptUntil");
   return record;
-}
-
-/** The message does not contain the value, which may be a secret. */
-export function damagedRecord(id: string, member: string): NevertwiceError {
-  return new NevertwiceError(
-    "store-unsafe",
-    `the record ${id} is damaged: its ${member} has a value that nevertwice never writes. Repair it by hand, or remove it if its work may be done again.`,
-  );
 }
 
 /** Parses what `partsText` wrote; throws `store-unsafe` for anything else. */

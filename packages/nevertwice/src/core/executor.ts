@@ -9,6 +9,7 @@ import {
   endingFromThrow,
   endingFromValue,
   type KeepLimits,
+  stuckSteps,
   type Work,
 } from "./attempt.ts";
 import { within } from "./background.ts";
@@ -27,9 +28,9 @@ import { outcomeLimit, type Ports } from "./ports.ts";
 import { reportClaim, reportReplay, tooLate } from "./report.ts";
 import type { Call } from "./request.ts";
 import { closed, type RunResult, refused, replay, toResult, withCallDetails } from "./result.ts";
-import type { Round } from "./round.ts";
+import type { Round, Settlement } from "./round.ts";
 import { createRunningAttempts, type LeftRunning } from "./running-attempts.ts";
-import { type Settlement, settleAbandon, settleCompletion } from "./settlement.ts";
+import { settleAbandon, settleCompletion } from "./settlement.ts";
 import type { ClaimAnswer } from "./store.ts";
 import { createWaiters } from "./waiters.ts";
 import { warnOnce } from "./warning.ts";
@@ -170,8 +171,9 @@ export function createExecutor(ports: Ports): Executor {
     round: Round,
     answer: ClaimAnswer & { status: "new" },
   ): Promise<RunResult<T>> {
-    const { fence, number } = answer;
-    return finish(call, work, { call, round, fence, isUnclaimed: false, startedAt: round.sentAt }, number);
+    const { fence, number, steps } = answer;
+    const startedAt = round.sentAt;
+    return finish(call, work, { call, round, fence, isUnclaimed: false, startedAt, steps }, number);
   }
 
   /** Runs the work without a claim (`onUnavailable: "proceed"`): another process may be running it too. */
@@ -200,6 +202,11 @@ export function createExecutor(ports: Ports): Executor {
       ending = endingFromThrow(thrown, call, handed, lease, limits());
     }
     end();
+    const stuck = stuckSteps(handed);
+    if (stuck !== undefined) {
+      await settleAbandon(ports, settlement, { kind: "abandon", as: "unknown", thrown: stuck });
+      return { status: "unknown", fence: settlement.fence, reason: stuck };
+    }
     if (ending.kind === "complete" && ending.unreplayable !== undefined)
       warnUnreplayable(call, ending.unreplayable);
     if (ending.kind === "complete")

@@ -21,16 +21,31 @@ export type GuardEvent =
   | (About & { readonly kind: "taken-over"; readonly fence: number; readonly number: number })
   /** The claim was renewed and holds for another `leaseMs`. */
   | (About & { readonly kind: "renewed"; readonly fence: number; readonly leaseMs: number })
+  /** A step finished, and the store kept its outcome; `position` counts the steps from 1. `notKept`: why only its end was kept. */
+  | (About & {
+      readonly kind: "step-kept";
+      readonly fence: number;
+      readonly step: string;
+      readonly position: number;
+      readonly notKept?: string | undefined;
+    })
+  /** An earlier attempt had finished this step, so it was skipped. */
+  | (About & {
+      readonly kind: "step-skipped";
+      readonly fence: number;
+      readonly step: string;
+      readonly position: number;
+    })
   /** A caller claimed with its own token, but that token had already given the claim up. */
   | (About & { readonly kind: "token-spent" })
   | (About & { readonly kind: "lease-lost"; readonly fence: number; readonly reason: LeaseLostReason })
   | (About & { readonly kind: "completed"; readonly fence: number; readonly ranMs: number })
   | (About & { readonly kind: "not-kept"; readonly fence: number; readonly detail: string })
   | (About & { readonly kind: "abandoned"; readonly fence: number; readonly as: AbandonAs })
-  /** The store did not answer a claim, a completion (the guard keeps trying), or a check (`read`). */
+  /** The store did not answer a claim, a completion or a step (the guard keeps trying), or a check (`read`). */
   | (About & {
       readonly kind: "unavailable";
-      readonly during: "claim" | "complete" | "read";
+      readonly during: "claim" | "complete" | "step" | "read";
       readonly cause: unknown;
     })
   | (About & { readonly kind: "proceeded" })

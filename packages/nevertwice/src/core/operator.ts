@@ -31,6 +31,15 @@ export interface RecordView {
   readonly completedAt: number | undefined;
   readonly keptUntil: number;
   readonly outcome: Outcome | undefined;
+  /** The finished steps of work that is not completed, in order; absent if there are none. */
+  readonly steps?: readonly StepView[];
+}
+
+/** A finished step as operators see it. */
+export interface StepView {
+  readonly name: string;
+  readonly keptAt: number;
+  readonly outcome: Outcome;
 }
 
 export interface ListOptions {
@@ -254,8 +263,19 @@ function requireMethod<Name extends "list" | "forget">(store: Store, name: Name)
 }
 
 export function toView(record: StoreRecord): RecordView {
-  const { parts, state, fence, number, hold, claimedAt, leaseLeftMs, completedAt, keptUntil, outcome } =
-    record;
+  const {
+    parts,
+    state,
+    fence,
+    number,
+    hold,
+    claimedAt,
+    leaseLeftMs,
+    completedAt,
+    keptUntil,
+    outcome,
+    steps,
+  } = record;
   return {
     id: record.id,
     keyHash: shortHash(record.id),
@@ -271,5 +291,6 @@ export function toView(record: StoreRecord): RecordView {
     completedAt,
     keptUntil,
     outcome: outcome === undefined ? undefined : decodeOutcome(outcome),
+    ...(steps && { steps: steps.map((step) => ({ ...step, outcome: decodeOutcome(step.outcome) })) }),
   };
 }

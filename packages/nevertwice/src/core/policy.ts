@@ -40,6 +40,7 @@ export interface Policy {
   readonly storeTimeoutMs: number;
   readonly completeWaitMs: number;
   readonly maxOutcomeBytes: number;
+  readonly maxSteps: number;
 }
 
 export type PolicyOptions = { readonly [Name in keyof Policy]?: Policy[Name] | undefined };
@@ -60,6 +61,7 @@ export const POLICY_DEFAULTS: Policy = {
   storeTimeoutMs: 5_000,
   completeWaitMs: 1_000,
   maxOutcomeBytes: 1_048_576,
+  maxSteps: 100,
 };
 
 export const POLICY_CHECKS: { readonly [Name in keyof Policy]: Check } = {
@@ -79,6 +81,7 @@ export const POLICY_CHECKS: { readonly [Name in keyof Policy]: Check } = {
   storeTimeoutMs: wholeFrom(1),
   completeWaitMs: wholeFrom(0),
   maxOutcomeBytes: wholeFrom(64),
+  maxSteps: wholeFrom(1),
 };
 
 /** The base policy with the policies of `options` (already checked) in place of its own; the base itself if there are none. */

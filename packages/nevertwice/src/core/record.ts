@@ -4,6 +4,7 @@
  * mirrors them, and the cases of `nevertwice/testing` check that it does.
  */
 import { fingerprintsDiffer } from "./fingerprint.ts";
+import { addedStep, carriedSteps, hasSteps, stepsIn } from "./kept-steps.ts";
 import { FORGOTTEN } from "./outcome.ts";
 import type {
   AbandonAs,
@@ -11,6 +12,7 @@ import type {
   ClaimRequest,
   CompleteRequest,
   ForgetRequest,
+  KeepStepRequest,
   Parts,
   RecordState,
   StoreRecord,
@@ -38,6 +40,8 @@ export interface Kept {
   readonly keptUntil: number;
   readonly completedAt: number | undefined;
   readonly outcome: string | undefined;
+  /** The finished steps, as text (kept-steps.ts). */
+  readonly steps?: string | undefined;
 }
 
 /** How much later than one lease a deadline may be before it proves that the clock went back. */
@@ -72,7 +76,9 @@ export function claimRecord(
     return granted(newAttempt(undefined, request, now, nextFence(found?.fence ?? 0)));
   }
   const state = stateOf(record, now);
-  if (state !== "released" && fingerprintsDiffer(record.fingerprint, request.fingerprint)) {
+  // The next attempt would skip the finished steps of a released key, so it must be about the same request.
+  const isCompared = state !== "released" || hasSteps(record);
+  if (isCompared && fingerprintsDiffer(record.fingerprint, request.fingerprint)) {
     return { answer: { status: "conflict", state } };
   }
   if (state === "completed") return { answer: { status: "completed", outcome: record.outcome as string } };
@@ -94,7 +100,9 @@ export function claimRecord(
 
 function granted(record: Kept): { readonly answer: ClaimAnswer; readonly write: Kept } {
   const { fence, number, tookOver } = record;
-  return { answer: { status: "new", fence, number, tookOver }, write: record };
+  const answer = { status: "new", fence, number, tookOver } as const;
+  if (!hasSteps(record)) return { answer, write: record };
+  return { answer: { ...answer, steps: stepsIn(record.id, record) }, write: record };
 }
 
 /** A pending deadline too far away means the clock went back: it is written down to one lease, never handed over. */
@@ -113,12 +121,14 @@ function claimedByAnother(
 
 function newAttempt(before: Kept | undefined, request: ClaimRequest, now: number, fence: number): Kept {
   const lapsed = before?.state === "pending" ? before : undefined;
+  const steps = before && carriedSteps(before, request.token);
+  const continued = steps === undefined ? lapsed : before;
   const leaseEndsAt = now + request.leaseMs;
   return {
     id: request.id,
     parts: request.parts,
-    // The next attempt after a lapsed one continues the same work, so the fingerprint stays. A released key starts anew.
-    fingerprint: request.fingerprint ?? lapsed?.fingerprint,
+    // An attempt that continues the same work keeps its fingerprint. A released key without steps starts anew.
+    fingerprint: request.fingerprint ?? continued?.fingerprint,
     state: "pending",
     token: request.token,
     spent: false,
@@ -133,6 +143,7 @@ function newAttempt(before: Kept | undefined, request: ClaimRequest, now: number
     keptUntil: leaseEndsAt + request.retentionMs,
     completedAt: undefined,
     outcome: undefined,
+    steps,
   };
 }
 
@@ -161,7 +172,16 @@ export function completeRecord(found: Kept | undefined, request: CompleteRequest
   const { outcome, retentionMs } = request;
   return {
     answer: true,
-    write: { ...record, state: "completed", completedAt: now, outcome, retentionMs, keptUntil },
+    // The outcome replaces the steps: no attempt follows that could skip them.
+    write: {
+      ...record,
+      state: "completed",
+      completedAt: now,
+      outcome,
+      retentionMs,
+      keptUntil,
+      steps: undefined,
+    },
   };
 }
 
@@ -179,6 +199,14 @@ export function renewRecord(found: Kept | undefined, token: string, leaseMs: num
   return { answer: true, write: withLease(record, leaseMs, now) };
 }
 
+/** Keeps a finished step. Its owner may do that after its lease has ended, as long as no other attempt took over. */
+export function keepStepRecord(found: Kept | undefined, request: KeepStepRequest, now: number): Step {
+  const record = owned(found, request.token, now);
+  if (record === undefined || record.state !== "pending" || record.spent) return { answer: false };
+  const steps = addedStep(record, request, now);
+  return steps === undefined ? { answer: true } : { answer: true, write: { ...record, steps } };
+}
+
 /** A true answer without `write` means that the record is removed. */
 export function forgetRecord(
   found: Kept | undefined,
@@ -190,12 +218,20 @@ export function forgetRecord(
   if (state === "pending") return { answer: false };
   if (state !== "completed") return { answer: true };
   if (reopen) return { answer: true, write: reopened(found) };
-  return { answer: true, write: { ...found, parts: undefined, fingerprint: undefined, outcome: FORGOTTEN } };
+  const blanked = { parts: undefined, fingerprint: undefined, outcome: FORGOTTEN, steps: undefined };
+  return { answer: true, write: { ...found, ...blanked } };
 }
 
 /** Keeps the fence and the token: the next fence must be higher, and a late claim of this token must not be granted. */
 function reopened(record: Kept): Kept {
-  return { ...record, state: "released", spent: true, completedAt: undefined, outcome: undefined };
+  return {
+    ...record,
+    state: "released",
+    spent: true,
+    completedAt: undefined,
+    outcome: undefined,
+    steps: undefined,
+  };
 }
 
 /** The record as `read` and `list` show it. */
@@ -204,7 +240,7 @@ export function viewOf(record: Kept, now: number): StoreRecord {
     record;
   const state = stateOf(record, now);
   const leaseLeftMs = state === "pending" ? record.leaseEndsAt - now : 0;
-  return {
+  const view = {
     id,
     parts,
     fingerprint,
@@ -219,4 +255,5 @@ export function viewOf(record: Kept, now: number): StoreRecord {
     keptUntil,
     outcome,
   };
+  return state === "completed" || !hasSteps(record) ? view : { ...view, steps: stepsIn(id, record) };
 }

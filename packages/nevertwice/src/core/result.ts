@@ -3,7 +3,8 @@ import type { Ending } from "./attempt.ts";
 import { type ErrorSubject, isNevertwiceError, NevertwiceError } from "./errors.ts";
 import { type Identity, toErrorSubject } from "./identity.ts";
 import { decodeOutcome, type NotKeptReason, type Outcome } from "./outcome.ts";
-import type { Settlement, SettlementResult } from "./settlement.ts";
+import type { Settlement } from "./round.ts";
+import type { SettlementResult } from "./settlement.ts";
 import type { RecordState } from "./store.ts";
 import { TimedOut } from "./store-call.ts";
 
@@ -19,7 +20,8 @@ export type RunResult<T> =
   | { readonly status: "already-done" }
   | { readonly status: "pending"; readonly leaseLeftMs: number }
   | { readonly status: "conflict"; readonly state: RecordState }
-  | { readonly status: "unknown"; readonly fence: number }
+  /** `reason`: why this attempt could not continue the steps of an earlier one. */
+  | { readonly status: "unknown"; readonly fence: number; readonly reason?: string | undefined }
   | { readonly status: "unavailable"; readonly error: NevertwiceError }
   /** The work ran, but another attempt held the key when the outcome was to be recorded. */
   | { readonly status: "lease-lost"; readonly value: T }
@@ -169,7 +171,8 @@ export function toError(result: RefusedResult, isForDeveloper = false): Nevertwi
     case "unknown":
       return new NevertwiceError(
         "unknown",
-        "the outcome of an earlier attempt is unknown: check whether its effect happened, then resolve it.",
+        result.reason ??
+          "the outcome of an earlier attempt is unknown: check whether its effect happened, then resolve it.",
         { ...subject, fence: result.fence },
       );
     case "unavailable":

@@ -1,3 +1,7 @@
+/** The claim of an attempt, and the round of claiming that led to it. */
+import type { Call } from "./request.ts";
+import type { KeptStep } from "./store.ts";
+
 /**
  * One round of claiming: the token that it is sent with, and what to do about a grant that comes too late. The store may
  * answer `new` after the engine stopped waiting for that try. The claim is then held by a token that this process does
@@ -39,4 +43,16 @@ export class Round {
   forgetLateGrants(): void {
     this.#isGrantedLate = false;
   }
+}
+
+/** The claim of one attempt, and what the store and the caller are told about its end. */
+export interface Settlement {
+  readonly call: Call;
+  readonly round: Round;
+  readonly fence: number;
+  /** The work ran without a claim (`onUnavailable: "proceed"`). The claim is made now, together with the completion. */
+  readonly isUnclaimed: boolean;
+  readonly startedAt: number;
+  /** The steps that earlier attempts finished. */
+  readonly steps?: readonly KeptStep[] | undefined;
 }

@@ -6,7 +6,7 @@ import { about, harmless } from "./observer.ts";
 import type { Ports } from "./ports.ts";
 import { reportRenewal } from "./report.ts";
 import type { Call } from "./request.ts";
-import type { Settlement } from "./settlement.ts";
+import type { Settlement } from "./round.ts";
 
 /** Work that was still running when the guard closed. Its key lapses. */
 export interface LeftRunning {
@@ -70,7 +70,7 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
         lease.stop();
         if (entries.delete(entry)) count(id, -1);
       };
-      return { handed: createAttempt(call, lease, fence, number), lease, end };
+      return { handed: createAttempt(ports, settlement, lease, number), lease, end };
     },
     has: (id) => counts.has(id),
     leave() {

@@ -9,8 +9,7 @@ import { fingerprintsDiffer } from "./fingerprint.ts";
 import { about } from "./observer.ts";
 import type { Ports } from "./ports.ts";
 import { type GrantedAttempt, reportAbandon, reportCompletion } from "./report.ts";
-import type { Call } from "./request.ts";
-import type { Round } from "./round.ts";
+import type { Settlement } from "./round.ts";
 import { callWithin, type Deadline } from "./store-call.ts";
 
 /** The state of the record after the store was told how the attempt ended. */
@@ -24,15 +23,6 @@ export type SettlementResult =
   | { readonly status: "overtaken" }
   /** The store has not answered yet. A background task keeps trying. */
   | { readonly status: "unanswered" };
-
-export interface Settlement {
-  readonly call: Call;
-  readonly round: Round;
-  readonly fence: number;
-  /** The work ran without a claim (`onUnavailable: "proceed"`). The claim is made now, together with the completion. */
-  readonly isUnclaimed: boolean;
-  readonly startedAt: number;
-}
 
 export function settleCompletion(
   ports: Ports,

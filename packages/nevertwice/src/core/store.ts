@@ -36,6 +36,17 @@ export interface StoreRecord {
   /** When the record becomes absent. A held record stays until it is decided. */
   readonly keptUntil: number;
   readonly outcome: string | undefined;
+  /** The finished steps of work that is not completed; absent if there are none. */
+  readonly steps?: readonly KeptStep[];
+}
+
+/** A finished step of the work (`attempt.step`), kept under its claim. */
+export interface KeptStep {
+  readonly name: string;
+  /** The encoded outcome of the step. */
+  readonly outcome: string;
+  /** When the store kept it. */
+  readonly keptAt: number;
 }
 
 interface Cancellable {
@@ -63,6 +74,8 @@ export type ClaimAnswer =
       readonly number: number;
       /** The claim took over a lapsed record: an earlier attempt's outcome is unknown. */
       readonly tookOver: boolean;
+      /** The steps that earlier attempts finished, in order; absent if there are none. */
+      readonly steps?: readonly KeptStep[];
     }
   | { readonly status: "pending"; readonly leaseLeftMs: number }
   | { readonly status: "completed"; readonly outcome: string }
@@ -75,6 +88,14 @@ export interface CompleteRequest extends Cancellable {
   /** Well-formed text without U+0000. The store returns it unchanged. */
   readonly outcome: string;
   readonly retentionMs: number;
+}
+
+export interface KeepStepRequest extends Cancellable {
+  readonly id: string;
+  readonly token: string;
+  readonly name: string;
+  /** Text like that of a completion. */
+  readonly outcome: string;
 }
 
 /**
@@ -149,6 +170,12 @@ export interface Store {
   purge(limit: number, options?: Cancellable): Promise<PurgeReport>;
   close(): Promise<void>;
 
+  /**
+   * Keeps a finished step under the claim. False, and nothing is written, unless the token owns a claim that it has neither
+   * completed nor given up. A name that is kept already stays as it is, and the answer is true. While it is undefined,
+   * `attempt.step` is refused.
+   */
+  readonly keepStep?: ((request: KeepStepRequest) => Promise<boolean>) | undefined;
   /** Resolves when the subscription is active, with a function that ends it. Without `watch`, waiters poll. */
   watch?(request: WatchRequest): Promise<() => void>;
   /** Lists records page by page. A record that changes in the meantime may be missed or listed twice. */

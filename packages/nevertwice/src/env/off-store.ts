@@ -25,6 +25,7 @@ export function offStore(): Store {
     complete: async () => true,
     abandon: async () => true,
     renew: async () => true,
+    keepStep: async () => true,
     read: async () => undefined,
     purge: async () => ({ removed: 0, more: false }),
     close: async () => {},

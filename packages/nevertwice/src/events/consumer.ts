@@ -2,7 +2,7 @@
  * Handles one delivery of a message: the work is done now, was done before, or another delivery is doing it. An adapter passes
  * the message to a consumer and tells its broker the verdict. The consumer decides about a message; adapters decide nothing.
  */
-import type { Attempt } from "../core/attempt.ts";
+import { type Attempt, restartSteps } from "../core/attempt.ts";
 import { backoffMs, pause } from "../core/backoff.ts";
 import { BATCH_CHECKS, type BatchOptions, isArrayOfRequests, settleEach } from "../core/batch.ts";
 import { systemTimer } from "../core/clock.ts";
@@ -164,6 +164,7 @@ async function tryAll<Message, T>(
   progress.attempts = attempt.number;
   for (;;) {
     progress.tries++;
+    restartSteps(attempt);
     try {
       return await work(message, attempt, { number: progress.tries });
     } catch (error) {

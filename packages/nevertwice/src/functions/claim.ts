@@ -45,7 +45,7 @@ export type Completion<T = unknown> =
 
 /** A claim that the caller holds. The first call of `complete`, `fail` or `release` settles it. */
 export interface Claimed<T = unknown>
-  extends Pick<Attempt, "fence" | "number" | "signal" | "deriveKey" | "renew"> {
+  extends Pick<Attempt, "fence" | "number" | "signal" | "deriveKey" | "step" | "renew"> {
   readonly status: "claimed";
   readonly request: HeldRequest;
   /** The work is done, and this is its outcome. A second call returns the same as the first. */
@@ -142,6 +142,7 @@ function createClaimed<T>({ request, attempt, done, failed, ended }: HeldRun<T>)
       return attempt.signal;
     },
     deriveKey: attempt.deriveKey,
+    step: attempt.step,
     renew: () => attempt.renew(),
     async complete(value) {
       const completion = await settle("complete", () => done(value));

@@ -56,6 +56,10 @@ export class RunningHttpAttempt implements HttpAttempt {
     return this.#attempt.deriveKey(name);
   }
 
+  step<T>(name: string, work: () => T | PromiseLike<T>): Promise<T> {
+    return this.#attempt.step(name, work);
+  }
+
   renew(): Promise<boolean> {
     return this.#attempt.renew();
   }

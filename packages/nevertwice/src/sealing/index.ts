@@ -1,7 +1,7 @@
 /** Wraps any store, and encrypts outcomes before they leave this process. */
 import { NevertwiceError } from "../core/errors.ts";
 import { notKept } from "../core/outcome.ts";
-import type { ListRequest, Store, StoreRecord } from "../core/store.ts";
+import type { KeptStep, ListRequest, Store, StoreRecord } from "../core/store.ts";
 import { keyringFrom, type SealingOptions } from "./keyring.ts";
 import { roomWithin, seal, unseal } from "./seal.ts";
 
@@ -16,14 +16,27 @@ const UNREADABLE = notKept("unreadable");
  * Returns the same store with its outcomes sealed by AES-256-GCM under the current key. If an outcome cannot be opened (its
  * key is missing, it was altered, or it belongs to another record), a claim fails with `sealing-failed`: the work is done
  * and does not run again. `read` and `list` show such an outcome as not kept, `unreadable`. Options given as a function are
- * read at every use. Only outcomes are sealed: keys, scopes, operations, fingerprints, states and times are not encrypted.
+ * read at every use. Only outcomes are sealed, those of steps too: keys, scopes, operations, fingerprints, names of steps,
+ * states and times are not encrypted.
  */
 export function sealed<S extends Store>(store: S, options: SealingOptions | (() => SealingOptions)): S {
   checkStore(store);
   const keyring = keyringFrom(options);
 
+  /** A step that cannot be opened is still a finished step: it is not repeated, and its outcome is not kept. */
+  function shownSteps(id: string, steps: readonly KeptStep[]): readonly KeptStep[] {
+    return steps.map((step) => {
+      try {
+        return { ...step, outcome: unseal(keyring(), stepId(id, step.name), step.outcome) };
+      } catch {
+        return { ...step, outcome: UNREADABLE };
+      }
+    });
+  }
+
   /** For `read` and `list`: a record whose outcome cannot be opened is still shown, and does not hide the others. */
   function shown(record: StoreRecord): StoreRecord {
+    if (record.steps !== undefined) return { ...record, steps: shownSteps(record.id, record.steps) };
     if (record.outcome === undefined) return record;
     try {
       return { ...record, outcome: unseal(keyring(), record.id, record.outcome) };
@@ -37,6 +50,8 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
       // If the keys cannot be read the claim fails, since the outcome of its work could not be stored.
       keyring();
       const answer = await store.claim(request);
+      if (answer.status === "new" && answer.steps !== undefined)
+        return { ...answer, steps: shownSteps(request.id, answer.steps) };
       if (answer.status !== "completed") return answer;
       return { ...answer, outcome: unseal(keyring(), request.id, answer.outcome) };
     },
@@ -56,6 +71,14 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
     ...Object.getOwnPropertyDescriptors(sealing),
     [IS_SEALED]: { value: true, enumerable: true },
   };
+  if ("keepStep" in store) {
+    const keepSealed: Store["keepStep"] = async (request) => {
+      const { id, name, outcome } = request;
+      return store.keepStep?.({ ...request, outcome: seal(keyring(), stepId(id, name), outcome) }) ?? false;
+    };
+    // Read at every use: a store may learn only after it has connected that its tables cannot keep steps.
+    descriptors.keepStep = { get: () => store.keepStep && keepSealed, enumerable: true };
+  }
   const { list } = store;
   if (list !== undefined) {
     const listShown = async (request: ListRequest) => {
@@ -69,6 +92,11 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
     descriptors.maxOutcomeBytes = { get: room, enumerable: true };
   }
   return Object.defineProperties({}, descriptors) as S;
+}
+
+/** Binds a sealed step to its record and its name: it cannot be moved to another step. No id of a record contains a space. */
+function stepId(recordId: string, name: string): string {
+  return `${recordId} step ${name}`;
 }
 
 /** Passes on all members of the store, including those of its class: methods bound to the store, and other members as getters. */

@@ -5,7 +5,14 @@
  */
 import { NevertwiceError } from "../core/errors.ts";
 import * as machine from "../core/record.ts";
-import type { ClaimAnswer, ClaimRequest, CompleteRequest, Store, StoreRecord } from "../core/store.ts";
+import type {
+  ClaimAnswer,
+  ClaimRequest,
+  CompleteRequest,
+  KeepStepRequest,
+  Store,
+  StoreRecord,
+} from "../core/store.ts";
 
 /** A record as it was read. */
 export interface RecordSnapshot {
@@ -36,6 +43,7 @@ export interface CompareAndSetSteps extends Required<Pick<Store, "abandon" | "re
   claim(request: ClaimRequest, first?: RecordSnapshot): Promise<ClaimAnswer>;
   /** `first` is used instead of a first read. */
   complete(request: CompleteRequest, first?: RecordSnapshot): Promise<boolean>;
+  keepStep(request: KeepStepRequest): Promise<boolean>;
   read(id: string, options?: Pick<ClaimRequest, "signal">): Promise<StoreRecord | undefined>;
 }
 
@@ -91,6 +99,8 @@ export function createCompareAndSet(storage: ConditionalStorage): CompareAndSetS
 
     complete: (request, first) =>
       settle(request, ({ record, now }) => machine.completeRecord(record, request, now), first),
+
+    keepStep: (request) => settle(request, ({ record, now }) => machine.keepStepRecord(record, request, now)),
 
     abandon: (request) =>
       settle(request, ({ record, now }) => machine.abandonRecord(record, request.token, request.as, now)),

@@ -152,10 +152,10 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
     const assigning = Object.keys(assigned);
     const update = {
       Key: { id },
-      UpdateExpression: `SET ${assigning.map((name) => `#${name} = :${name}`).join(", ")}`,
+      UpdateExpression: `SET ${assigning.map((name) => `#${name} = :${name}`).join(", ")} REMOVE #steps`,
       ConditionExpression:
         "#token = :token AND #state = :pending AND (#hold = :true OR #keptUntil > :completedAt)",
-      ...names("token", "hold", ...assigning),
+      ...names("token", "hold", "steps", ...assigning),
       ...values({ ...assigned, token, pending: "pending", true: true }),
     };
     return writeIf("update", update, request.signal);
@@ -223,6 +223,7 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
       return answer === true || steps.complete(extended, answer);
     },
 
+    keepStep: steps.keepStep,
     renew: (request) => steps.renew({ ...request, leaseMs: request.leaseMs + clockSkewMs }),
     abandon: steps.abandon,
     read: steps.read,

@@ -98,6 +98,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return apply(id, machine.renewRecord(records.get(id), token, leaseMs, clock.now()), false);
     },
 
+    async keepStep(request) {
+      return apply(request.id, machine.keepStepRecord(records.get(request.id), request, clock.now()), false);
+    },
+
     async read(id) {
       const record = records.get(id);
       const now = clock.now();

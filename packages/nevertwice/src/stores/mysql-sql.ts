@@ -61,6 +61,8 @@ function assignments(
     ["kept_until", timeValue("keptUntil", after, before)],
     ["completed_at", timeValue("completedAt", after, before)],
     ["outcome", bytes(after.outcome)],
+    // Few records have steps, and tables that were not migrated yet have no column for them.
+    ...(after.steps === before.record?.steps ? [] : [["steps", bytes(after.steps)] as const]),
   ];
 }
 
@@ -231,6 +233,16 @@ export interface Migration {
   readonly sql: string;
 }
 
+/**
+ * A column that is added without a new version, so that releases that do not know it keep working on the same tables. It
+ * allows NULL, which means what those releases mean.
+ */
+export interface ColumnAddition {
+  readonly table: string;
+  readonly column: string;
+  readonly sql: string;
+}
+
 /** Every version that the tables have reached. */
 export const VERSIONS_TABLE = `CREATE TABLE IF NOT EXISTS nevertwice_versions (
   version INT NOT NULL PRIMARY KEY
@@ -246,11 +258,26 @@ export function versionReachedSql(version: number): string {
   return `INSERT IGNORE INTO nevertwice_versions (version) VALUES (${whole(version)})`;
 }
 
-const VERSION_SQL = "SELECT MAX(version) AS version FROM nevertwice_versions";
+/** The column for finished steps (core/kept-steps.ts). */
+const STEPS_COLUMN = {
+  table: "nevertwice_records",
+  column: "steps",
+  sql: "ALTER TABLE nevertwice_records ADD COLUMN steps LONGBLOB",
+} as const;
+
+/** Answers the version, and how many of the columns exist that were added without a new one. */
+const VERSION_SQL = `SELECT MAX(version) AS version, (${countColumnSql(STEPS_COLUMN)}) AS additions FROM nevertwice_versions`;
 
 const NAMES = ["nevertwice_records"] as const;
 
-export const TABLES = { NAMES, VERSIONS_TABLE, VERSION_SQL, versionReachedSql, MIGRATIONS } as const;
+export const TABLES = {
+  NAMES,
+  VERSIONS_TABLE,
+  VERSION_SQL,
+  versionReachedSql,
+  MIGRATIONS,
+  ADDITIONS: [STEPS_COLUMN],
+} as const;
 
 /** One migration at a time per database. The name of a lock may have at most 64 characters. */
 const LOCK_NAME = "CONCAT('nevertwice ', LEFT(SHA2(DATABASE(), 256), 40))";
@@ -266,6 +293,14 @@ export const SESSION_SQL =
 export const SETTINGS_SQL =
   "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format', 'innodb_doublewrite', " +
   "'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'sync_binlog', 'version', 'wsrep_on')";
+
+/** Returns 1 if the table has the column, else 0. */
+export function countColumnSql({ table, column }: Pick<ColumnAddition, "table" | "column">): string {
+  return (
+    "SELECT COUNT(*) AS columns_found FROM information_schema.columns " +
+    `WHERE table_schema = DATABASE() AND table_name = '${table}' AND column_name = '${column}'`
+  );
+}
 
 /** Returns the name and engine of each of these tables that exists. */
 export function enginesSql(tables: readonly string[]): string {

@@ -42,6 +42,9 @@ const MAX_PURGED = 1_000;
 /** How often to read a record that stops being completed each time before its outcome is on disk. */
 const MAX_READS = 5;
 
+/** How often to look whether tables without the column for steps have been migrated. */
+const RECHECK_MS = 30_000;
+
 /** Needs its tables: run `await store.migrate()` once, or the statements of `migrationSql()`. */
 export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
   checkOptions(options, { client: isClient });
@@ -50,15 +53,26 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
   const statements = statementRunnerFor(client);
   const flushedReads = createFlushedReads(statements);
   let checked: Promise<void> | undefined;
+  /** Whether the tables can keep steps, as the last check said. */
+  let hasSteps = true;
+  let recheckAt = Number.POSITIVE_INFINITY;
 
-  /** Checks the version of the tables once. After a failure, the next call checks again. */
+  async function check(signal: AbortSignal | undefined): Promise<void> {
+    const additions = await checkVersion((statement) => statements.rows(statement, signal), sql.TABLES);
+    hasSteps = additions === sql.TABLES.ADDITIONS.length;
+    recheckAt = hasSteps ? Number.POSITIVE_INFINITY : performance.now() + RECHECK_MS;
+  }
+
+  /** Checks the tables once, and again after a failure, or some time later if they were not migrated. */
   function ready(signal: AbortSignal | undefined): Promise<void> {
-    checked ??= checkVersion((statement) => statements.rows(statement, signal), sql.TABLES).catch(
-      (error: unknown) => {
-        checked = undefined;
-        throw error;
-      },
-    );
+    if (performance.now() >= recheckAt) {
+      recheckAt = Number.POSITIVE_INFINITY;
+      checked = undefined;
+    }
+    checked ??= check(signal).catch((error: unknown) => {
+      checked = undefined;
+      throw error;
+    });
     return untilAborted(checked, signal);
   }
 
@@ -141,6 +155,11 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
       );
     },
 
+    // Undefined while the tables lack the column: work with steps is refused before its first step.
+    get keepStep() {
+      return hasSteps ? steps.keepStep : undefined;
+    },
+
     abandon: steps.abandon,
     renew: steps.renew,
     read: steps.read,
@@ -185,6 +204,7 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
 
     async migrate() {
       await migrate(client, sql.TABLES);
+      checked = undefined;
       await ready(undefined);
     },
 

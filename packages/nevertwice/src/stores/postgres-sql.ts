@@ -17,6 +17,7 @@ import { LAST_MICROSECOND } from "../core/checked-record.ts";
 import { CLOCK_BACK_MARGIN_MS } from "../core/record.ts";
 import type { Statement } from "./postgres/client.ts";
 import { WAITS_FOR_STANDBYS } from "./postgres/durability.ts";
+import { STEPS_COLUMN } from "./postgres/schema.ts";
 import * as sound from "./sound-sql.ts";
 
 const isTime = (column: string) => sound.isTime(column, LAST_MICROSECOND);
@@ -84,9 +85,16 @@ const CLAIM_WRITES = "('begin', 'next', 'again', 'shorten')";
 const judge = (verdict: string) =>
   `CASE WHEN damage IS NOT NULL THEN 'damaged' ELSE ${verdict} END AS verdict`;
 
-const CLAIM_VERDICT = `CASE
+/**
+ * Whether the record has finished steps (core/kept-steps.ts). The column `steps` is added without a new version of the tables,
+ * so that a release that does not know it can use them at the same time. Each statement that names it has a second form for
+ * tables that were not migrated yet: the one of that release.
+ */
+const HAS_STEPS = "(steps IS NOT NULL AND starts_with(steps, token || E'\\n'))";
+
+const claimVerdict = (isMigrated: boolean) => `CASE
       WHEN fence IS NULL OR ${IS_EXPIRED} THEN CASE WHEN takeover IS NULL THEN 'begin' ELSE 'nothing' END
-      WHEN state <> 'released' AND ${DIFFERS} THEN 'conflict'
+      WHEN ${isMigrated ? `(state <> 'released' OR ${HAS_STEPS})` : "state <> 'released'"} AND ${DIFFERS} THEN 'conflict'
       WHEN state = 'completed' THEN 'completed'
       WHEN token = asked_token THEN CASE WHEN spent THEN 'nothing' ELSE 'again' END
       WHEN state = 'pending' AND NOT ${IS_LAPSED} THEN
@@ -146,9 +154,20 @@ const CLAIM_COLUMNS: CallColumns = {
 const IS_FRESH = "verdict IN ('begin', 'next')";
 const IS_AFTER_LAPSED = "verdict = 'next' AND state = 'pending'";
 
+/** An attempt that goes on with the work of an earlier one keeps its fingerprint. */
+const isContinued = (isMigrated: boolean) =>
+  isMigrated ? `(${IS_AFTER_LAPSED}) OR (verdict = 'next' AND ${HAS_STEPS})` : IS_AFTER_LAPSED;
+
+/** The steps go on under the token of the claim that continues them. */
+const NEXT_STEPS = `,
+      CASE WHEN NOT ${HAS_STEPS} OR verdict = 'begin' THEN NULL
+        WHEN verdict = 'next' THEN asked_token || substr(steps, length(token) + 1)
+        ELSE steps
+      END AS next_steps`;
+
 /** Judges the locked records again, and computes their new content. */
-const CLAIM_DECIDED = `verdicts AS MATERIALIZED (
-    SELECT *, ${CLAIM_VERDICT} AS verdict FROM locked
+const claimDecided = (isMigrated: boolean) => `verdicts AS MATERIALIZED (
+    SELECT *, ${claimVerdict(isMigrated)} AS verdict FROM locked
   ), attempts AS MATERIALIZED (
     SELECT *,
       CASE WHEN ${IS_FRESH} THEN asked_retention ELSE retention END AS next_retention,
@@ -159,7 +178,7 @@ const CLAIM_DECIDED = `verdicts AS MATERIALIZED (
     SELECT id, position, verdict, now, next_lease, next_retention, next_hold,
       CASE WHEN ${IS_FRESH} THEN asked_parts ELSE parts END AS next_parts,
       CASE
-        WHEN ${IS_FRESH} AND NOT (${IS_AFTER_LAPSED}) THEN asked_fingerprint
+        WHEN ${IS_FRESH} AND NOT (${isContinued(isMigrated)}) THEN asked_fingerprint
         WHEN ${IS_FRESH} THEN coalesce(asked_fingerprint, fingerprint)
         ELSE fingerprint
       END AS next_fingerprint,
@@ -168,16 +187,19 @@ const CLAIM_DECIDED = `verdicts AS MATERIALIZED (
       CASE verdict WHEN 'begin' THEN 1 WHEN 'next' THEN number + 1 ELSE number END AS next_number,
       CASE WHEN ${IS_FRESH} THEN ${IS_AFTER_LAPSED} ELSE took_over END AS next_took_over,
       CASE WHEN ${IS_FRESH} THEN now ELSE claimed_at END AS next_claimed_at,
-      ${purgeAt({ waits: "next_hold", keptUntil: "now + next_lease + next_retention", retention: "next_retention", lease: "next_lease" })} AS next_purge_at
+      ${purgeAt({ waits: "next_hold", keptUntil: "now + next_lease + next_retention", retention: "next_retention", lease: "next_lease" })} AS next_purge_at${isMigrated ? NEXT_STEPS : ""}
     FROM attempts
   )`;
 
 /**
- * Rows of (position, status, detail, number, took over, id). The detail of `new` is its fence (an inserted record has an id
+ * Rows of (position, status, detail, number, took over, id or steps). The detail of `new` is its fence (an inserted record has an id
  * instead of a position); of `pending` the microseconds left; of `conflict` the state; of `unknown` the fence; of `damaged`
- * the column. `completed` has no detail: an extra row `outcome` has it once for each id.
+ * the column. `completed` has no detail: an extra row `outcome` has it once for each id. A record that was not inserted may
+ * have steps.
  */
-const CLAIM_ANSWER = `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'pending' ELSE verdict END,
+const claimAnswer = (
+  isMigrated: boolean,
+) => `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'pending' ELSE verdict END,
     CASE verdict
       WHEN 'nothing' THEN '0'
       WHEN 'pending' THEN (lease_ends_at - now)::text
@@ -193,22 +215,23 @@ const CLAIM_ANSWER = `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'p
   SELECT NULL, 'new', fence::text, '1', 'false', id FROM inserted
   UNION ALL
   SELECT position::text, CASE verdict WHEN 'shorten' THEN 'pending' ELSE 'new' END,
-    CASE verdict WHEN 'shorten' THEN next_lease ELSE next_fence END::text, next_number::text, next_took_over::text, NULL
+    CASE verdict WHEN 'shorten' THEN next_lease ELSE next_fence END::text, next_number::text, next_took_over::text, ${isMigrated ? "next_steps" : "NULL"}
   FROM updated`;
 
 /**
  * Claims. Writes what `claimRecord` grants or corrects. Of several calls with one id, the first that would write does so,
  * and the others get no row. A new id is inserted; a call that loses the race for it writes nothing.
  */
-function claim(records: string, lock: string): string {
+function claim(records: string, lock: string, isMigrated: boolean): string {
+  const record = isMigrated ? `${RECORD}, steps` : RECORD;
   const columns = Object.keys(CLAIM_COLUMNS).join(", ");
   return `WITH ${input(CLAIM_COLUMNS)}, judged AS MATERIALIZED (
     SELECT ${columns}, position, fence, outcome, lease_ends_at, now, damage, ${STATE_SEEN} AS state_seen,
-      ${judge(CLAIM_VERDICT)}
+      ${judge(claimVerdict(isMigrated))}
     FROM (
       SELECT input.*, r.*, started AS now FROM input
       LEFT JOIN LATERAL (
-        SELECT ${RECORD}, outcome, ${DAMAGE} AS damage FROM ${records} WHERE id = input.id LIMIT 1
+        SELECT ${record}, outcome, ${DAMAGE} AS damage FROM ${records} WHERE id = input.id LIMIT 1
       ) AS r ON true
     ) AS look
   ), wanted AS MATERIALIZED (
@@ -226,22 +249,24 @@ function claim(records: string, lock: string): string {
   ), locked AS MATERIALIZED (
     SELECT found.*, r.*, ${CLOCK} AS now
     FROM (SELECT ${columns}, position FROM wanted WHERE is_found ORDER BY id OFFSET 0) AS found
-    CROSS JOIN LATERAL (SELECT ${RECORD} FROM ${records} WHERE id = found.id AND ${IS_SOUND} ${lock}) AS r
-  ), ${CLAIM_DECIDED}, updated AS (
+    CROSS JOIN LATERAL (SELECT ${record} FROM ${records} WHERE id = found.id AND ${IS_SOUND} ${lock}) AS r
+  ), ${claimDecided(isMigrated)}, updated AS (
     UPDATE ${records} AS r SET
       parts = next_parts, fingerprint = next_fingerprint, state = 'pending', token = next_token, spent = false,
       fence = next_fence, number = next_number, hold = next_hold, took_over = next_took_over,
       claimed_at = next_claimed_at, lease = next_lease, lease_ends_at = now + next_lease,
       retention = next_retention, kept_until = now + next_lease + next_retention, purge_at = next_purge_at,
-      completed_at = NULL, outcome = NULL
+      completed_at = NULL, outcome = NULL${isMigrated ? ", steps = next_steps" : ""}
     FROM decided AS d WHERE r.id = d.id AND d.verdict IN ${CLAIM_WRITES}
-    RETURNING d.position, d.verdict, next_fence, next_number, next_took_over, next_lease
+    RETURNING d.position, d.verdict, next_fence, next_number, next_took_over, next_lease${isMigrated ? ", next_steps" : ""}
   )
-  ${CLAIM_ANSWER}`;
+  ${claimAnswer(isMigrated)}`;
 }
 
 interface OwnerStep {
   readonly columns: CallColumns;
+  /** What the step reads of a record besides the columns that every decision needs. */
+  readonly reads?: string;
   /** The condition for a record to be written at any time. No other record is locked. */
   readonly writable: string;
   /** `write`; or `yes` or `no`, which write nothing. */
@@ -270,6 +295,25 @@ const COMPLETE: OwnerStep = {
       retention: "asked_retention",
       lease: "lease",
     }),
+  },
+};
+
+/** Steps have no meaning once the record has an outcome. */
+const completeStep = (isMigrated: boolean): OwnerStep =>
+  isMigrated ? { ...COMPLETE, next: { ...COMPLETE.next, steps: "NULL::text" } } : COMPLETE;
+
+/** `asked_start` and `asked_end` are the line of the step, without the time in the middle. */
+const KEEP_STEP: OwnerStep = {
+  columns: { id: "text", asked_token: "text", asked_start: "text", asked_end: "text" },
+  reads: ", steps",
+  writable: "state = 'pending' AND NOT spent",
+  verdict: `CASE
+      WHEN NOT ${IS_OWNED} OR state <> 'pending' OR spent THEN 'no'
+      WHEN ${HAS_STEPS} AND strpos(steps, E'\\n' || asked_start) > 0 THEN 'yes'
+      ELSE 'write'
+    END`,
+  next: {
+    steps: `CASE WHEN ${HAS_STEPS} THEN steps ELSE token || E'\\n' END || asked_start || (now / 1000)::text || asked_end`,
   },
 };
 
@@ -317,13 +361,14 @@ const RENEW: OwnerStep = {
  * damaged column). The records that the calls' tokens own are locked immediately; only for the others does the statement
  * read why it refuses them.
  */
-function settle(records: string, lock: string, { columns, writable, verdict, next }: OwnerStep): string {
+function settle(records: string, lock: string, step: OwnerStep): string {
+  const { columns, reads = "", writable, verdict, next } = step;
   const changes = Object.entries(next);
   return `WITH ${input(columns)}, locked AS MATERIALIZED (
     SELECT calls.*, r.*, ${CLOCK} AS now
     FROM (SELECT * FROM input ORDER BY id OFFSET 0) AS calls
     CROSS JOIN LATERAL (
-      SELECT ${RECORD}, ctid AS place FROM ${records}
+      SELECT ${RECORD}${reads}, ctid AS place FROM ${records}
       WHERE id = calls.id AND token = calls.asked_token AND ${writable} AND ${IS_SOUND} ${lock}
     ) AS r
   ), decided AS MATERIALIZED (
@@ -339,7 +384,7 @@ function settle(records: string, lock: string, { columns, writable, verdict, nex
     FROM (
       SELECT input.*, r.*, started AS now FROM input
       LEFT JOIN LATERAL (
-        SELECT ${RECORD}, ${DAMAGE} AS damage FROM ${records} WHERE id = input.id LIMIT 1
+        SELECT ${RECORD}${reads}, ${DAMAGE} AS damage FROM ${records} WHERE id = input.id LIMIT 1
       ) AS r ON true
       WHERE position NOT IN (SELECT position FROM locked)
     ) AS look
@@ -351,10 +396,14 @@ function settle(records: string, lock: string, { columns, writable, verdict, nex
   SELECT position::text, 'yes', NULL FROM updated`;
 }
 
-/** The record for `read` and `list`, with times in microseconds, and its damaged column. */
-const VIEW = `id, parts, fingerprint, ${STATE_SEEN}, token, fence::text, number::text, hold::text, claimed_at::text,
+/** The record for `read` and `list`, with times in microseconds, its damaged column, and its steps. */
+const viewColumns = (
+  isMigrated: boolean,
+) => `id, parts, fingerprint, ${STATE_SEEN}, token, fence::text, number::text, hold::text, claimed_at::text,
     CASE WHEN state = 'pending' AND NOT ${IS_LAPSED} THEN lease_ends_at - now ELSE 0 END::text,
-    completed_at::text, kept_until::text, outcome, ${DAMAGE}`;
+    completed_at::text, kept_until::text, outcome, ${DAMAGE}${isMigrated ? SHOWN_STEPS : ""}`;
+
+const SHOWN_STEPS = `, CASE WHEN state <> 'completed' AND ${HAS_STEPS} THEN steps END`;
 
 /** A damaged record is shown whatever its deadline says; otherwise it would look like a free key. */
 const IS_SHOWN = `NOT (${IS_SOUND} AND ${IS_EXPIRED})`;
@@ -363,9 +412,9 @@ const IS_SHOWN = `NOT (${IS_SOUND} AND ${IS_EXPIRED})`;
 const IS_NO_PRIMARY = "(pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on')::text";
 
 /** Answers rows of (is no primary, columns of a record): at least one row, with nulls if there is no record. */
-function view(records: string, where: string): string {
+function view(records: string, where: string, isMigrated: boolean): string {
   return `SELECT ${IS_NO_PRIMARY}, view.* FROM (SELECT 1) AS once LEFT JOIN LATERAL (
-    SELECT ${VIEW} FROM (SELECT *, ${BEGUN} AS now FROM ${records}) AS look WHERE ${IS_SHOWN} AND ${where}
+    SELECT ${viewColumns(isMigrated)} FROM (SELECT *, ${BEGUN} AS now FROM ${records}) AS look WHERE ${IS_SHOWN} AND ${where}
   ) AS view ON true`;
 }
 
@@ -373,10 +422,10 @@ function view(records: string, where: string): string {
 const READ = "id = (($1::text)::text[])[1]";
 
 /** The same for all ids of the array `$1`: one row each, in the form of `view`, in any order. */
-function readTogether(records: string): string {
+function readTogether(records: string, isMigrated: boolean): string {
   return `WITH ${input({ id: "text" })}
   SELECT ${IS_NO_PRIMARY}, view.* FROM input LEFT JOIN LATERAL (
-    SELECT ${VIEW} FROM (SELECT *, ${BEGUN} AS now FROM ${records}) AS look
+    SELECT ${viewColumns(isMigrated)} FROM (SELECT *, ${BEGUN} AS now FROM ${records}) AS look
     WHERE ${IS_SHOWN} AND id = input.id LIMIT 1
   ) AS view ON true`;
 }
@@ -395,7 +444,8 @@ const LIST = `starts_with(parts, ($1::text)) AND id > ($2::text)
  * or, if `$4` is true, it is released. Answers a row (id, null) if it changed something. Leaves a damaged record unchanged
  * and answers (id, column).
  */
-function forget(records: string): string {
+function forget(records: string, isMigrated: boolean): string {
+  const erased = isMigrated ? ", steps = NULL" : "";
   return `WITH locked AS MATERIALIZED (
     SELECT *, ${CLOCK} AS now FROM (
       SELECT *, ${DAMAGE} AS damage FROM ${records}
@@ -409,10 +459,10 @@ function forget(records: string): string {
     DELETE FROM ${records} AS r USING decided AS d
     WHERE r.id = d.id AND d.state_seen IN ('lapsed', 'released') RETURNING r.id
   ), blanked AS (
-    UPDATE ${records} AS r SET parts = NULL, fingerprint = NULL, outcome = ($3::text) FROM decided AS d
+    UPDATE ${records} AS r SET parts = NULL, fingerprint = NULL, outcome = ($3::text)${erased} FROM decided AS d
     WHERE r.id = d.id AND d.state_seen = 'completed' AND NOT d.reopen RETURNING r.id
   ), reopened AS (
-    UPDATE ${records} AS r SET state = 'released', spent = true, completed_at = NULL, outcome = NULL FROM decided AS d
+    UPDATE ${records} AS r SET state = 'released', spent = true, completed_at = NULL, outcome = NULL${erased} FROM decided AS d
     WHERE r.id = d.id AND d.state_seen = 'completed' AND d.reopen RETURNING r.id
   )
   SELECT id, NULL FROM removed UNION ALL SELECT id, NULL FROM blanked UNION ALL SELECT id, NULL FROM reopened
@@ -438,12 +488,14 @@ function purge(records: string): string {
   SELECT (SELECT count(*) FROM old)::text, (SELECT count(*) FROM removed)::text`;
 }
 
-/** Answers (version, schema, default isolation, is a replica, is read-only, encoding, waits for standbys). */
+/** Answers (version, schema, default isolation, is a replica, is read-only, encoding, waits for standbys, has steps). */
 function check(records: string, migrations: string): string {
   return `SELECT (SELECT max(version) FROM ${migrations})::text,
     (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = '${records.replaceAll("'", "''")}'::regclass),
     current_setting('default_transaction_isolation'), pg_is_in_recovery()::text,
-    current_setting('transaction_read_only'), current_setting('server_encoding'), ${WAITS_FOR_STANDBYS}`;
+    current_setting('transaction_read_only'), current_setting('server_encoding'), ${WAITS_FOR_STANDBYS},
+    EXISTS (SELECT FROM pg_attribute WHERE attrelid = '${records.replaceAll("'", "''")}'::regclass
+      AND attname = '${STEPS_COLUMN}' AND NOT attisdropped)::text`;
 }
 
 /**
@@ -479,17 +531,32 @@ export function createStatements(
     together: statement(purpose, write("FOR UPDATE SKIP LOCKED")),
     alone: statement(`${purpose}_alone`, write("FOR UPDATE")),
   });
+  /** A statement with its form for tables that were not migrated yet. */
+  const twoForms = (purpose: string, write: (isMigrated: boolean) => string): Statement => ({
+    ...statement(purpose, write(true)),
+    unmigrated: statement(purpose, write(false)),
+  });
+  const stepInTwoForms = (
+    purpose: string,
+    write: (lock: string, isMigrated: boolean) => string,
+  ): StepStatements => ({
+    together: twoForms(purpose, (isMigrated) => write("FOR UPDATE SKIP LOCKED", isMigrated)),
+    alone: twoForms(`${purpose}_alone`, (isMigrated) => write("FOR UPDATE", isMigrated)),
+  });
   return {
-    claim: step("claim", (lock) => claim(records, lock)),
-    complete: step("complete", (lock) => settle(records, lock, COMPLETE)),
+    claim: stepInTwoForms("claim", (lock, isMigrated) => claim(records, lock, isMigrated)),
+    complete: stepInTwoForms("complete", (lock, isMigrated) =>
+      settle(records, lock, completeStep(isMigrated)),
+    ),
+    keepStep: step("keep_step", (lock) => settle(records, lock, KEEP_STEP)),
     abandon: step("abandon", (lock) => settle(records, lock, ABANDON)),
     renew: step("renew", (lock) => settle(records, lock, RENEW)),
     read: {
-      together: statement("read", readTogether(records)),
-      alone: statement("read_alone", view(records, READ)),
+      together: twoForms("read", (isMigrated) => readTogether(records, isMigrated)),
+      alone: twoForms("read_alone", (isMigrated) => view(records, READ, isMigrated)),
     },
-    list: statement("list", view(records, LIST)),
-    forget: statement("forget", forget(records)),
+    list: twoForms("list", (isMigrated) => view(records, LIST, isMigrated)),
+    forget: twoForms("forget", (isMigrated) => forget(records, isMigrated)),
     purge: statement("purge", purge(records)),
     notify: statement("notify", NOTIFY),
     check: statement("check", check(records, migrations)),

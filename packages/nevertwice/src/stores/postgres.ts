@@ -4,12 +4,13 @@
  * `migrationSql()`.
  */
 import { hash } from "node:crypto";
-import { damagedRecord, readEach } from "../core/checked-record.ts";
+import { readEach } from "../core/checked-record.ts";
+import { damagedRecord } from "../core/damaged-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isBoolean } from "../core/option-checks.ts";
 import { FORGOTTEN } from "../core/outcome.ts";
 import { partsStart } from "../core/parts.ts";
-import type { ListRequest, Store, StoreRecord } from "../core/store.ts";
+import type { KeepStepRequest, ListRequest, Store, StoreRecord } from "../core/store.ts";
 import {
   allCancelled,
   cancelledAfter,
@@ -27,6 +28,7 @@ import {
   abandonStep,
   claimStep,
   completeStep,
+  keepStepStep,
   readStep,
   renewStep,
   requirePrimary,
@@ -73,6 +75,8 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const statements = createStatements(recordTables(schema), statementName);
   const runner = createRunner(client, prepare);
   const { ready, recheckServer, reconnects } = createReadiness(runner, statements.check);
+  /** Whether the tables can keep steps, as the last check said. */
+  let hasSteps = true;
   const stopListening = listenToPool(client, recheckServer);
   const subscription = subscriber && createSubscription(subscriber, async () => (await ready()).channel);
 
@@ -82,7 +86,9 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     isCancelled?: IsCancelled,
   ): Promise<readonly PostgresRow[]> {
     const server = await ready();
-    return server.run(statement, parameters, isCancelled);
+    hasSteps = server.hasSteps;
+    const { unmigrated = statement } = statement;
+    return server.run(hasSteps ? statement : unmigrated, parameters, isCancelled);
   }
 
   const notifier =
@@ -98,6 +104,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const completions = createStepBatch(run, { ...completeStep, step: complete, onSettled });
   const abandons = createStepBatch(run, { ...abandonStep, step: abandon, onSettled });
   const renewals = createStepBatch(run, { ...renewStep, step: renew });
+  const steps = createStepBatch(run, { ...keepStepStep, step: statements.keepStep });
   const reads = createStepBatch(run, { ...readStep, step: read });
 
   return {
@@ -105,6 +112,11 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     complete: (request) => completions.run(request),
     abandon: (request) => abandons.run(request),
     renew: (request) => renewals.run(request),
+
+    // Undefined while the tables lack the column: work with steps is refused before its first step.
+    get keepStep() {
+      return hasSteps ? (request: KeepStepRequest) => steps.run(request) : undefined;
+    },
 
     read: async (id, { signal } = {}) => (await reads.run({ id, signal })).record,
 
@@ -150,6 +162,8 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     async migrate() {
       const statement = { name: "", text: migrationText(schema) };
       await createRunner(client, false).runReadCommitted(statement, []);
+      hasSteps = true;
+      recheckServer();
     },
 
     async close() {

@@ -3,8 +3,9 @@
  * records, for calls that arrived together, and is atomic. All script text is written here; values from outside arrive as
  * KEYS and ARGV.
  *
- * A record is a hash: `record` (twelve fields in one string), `parts` (a JSON array), `fingerprint` and `outcome`, the last
- * two only if they exist.
+ * A record is a hash: `record` (twelve fields in one string), `parts` (a JSON array), `fingerprint`, `outcome` and `steps`
+ * (core/kept-steps.ts), the last three only if they exist. A release without steps ignores the last one, so `record` keeps its
+ * version.
  *
  * The fields of `record`, in order: version, state, fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt,
  * retentionMs, completedAt, token. A token that abandons without releasing writes the state `lapsed`; a pending record whose
@@ -110,6 +111,9 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 /** `pcall`, since a user without the permission to publish must not lose the step that was just written. */
 const WAKE = "redis.pcall('PUBLISH', key, '')";
 
+/** Whether the text of steps in `steps` belongs to the claim of `token`. */
+const ARE_OWN_STEPS = "steps and string.sub(steps, 1, #token + 1) == token .. '\\n'";
+
 /** Writes the claim, as a new record or over the one that it takes over. */
 const GRANT = `
 local fence = math.max(lastFence + 1, time[1] * 1000000 + time[2])
@@ -123,23 +127,25 @@ if ours ~= '' then
 else
   redis.call('HSET', key, 'record', record, 'parts', parts)
 end
+if carried then redis.call('HSET', key, 'steps', carried) end
 if isHeld == '0' then
   ${collectAfter("leaseEndsAt + ourRetentionMs")}
 elseif text then
   redis.call('PERSIST', key)
 end
-return {'new', fence, number, isTakeover and 1 or 0}`;
+return {'new', fence, number, isTakeover and 1 or 0, carried}`;
 
 /**
  * `hold` is 0 or 1; takeover and fingerprint may be empty. Writes on `new`, and when a pending deadline shows that the clock
- * went back. Answers {'new', fence, number, tookOver}, {'pending', leaseLeftMs}, {'completed', outcome},
- * {'conflict', state} or {'unknown', fence}. `onSettled` runs before the script answers with a completed record.
+ * went back. Answers {'new', fence, number, tookOver, steps if there are any}, {'pending', leaseLeftMs},
+ * {'completed', outcome}, {'conflict', state} or {'unknown', fence}. `onSettled` runs before the script answers with a completed record.
  */
 function claimScript(onSettled: string): LuaScript {
   return steps(
     ["ourToken", "ourLeaseMs", "ourRetentionMs", "ourHold", "takeover", "parts", "ours"],
-    `${readFields("'record', 'fingerprint', 'outcome', 'parts'")}
-local lastFence, lastNumber, isTakeover, isHeld = 0, 0, false, ourHold
+    `${readFields("'record', 'fingerprint', 'outcome', 'parts', 'steps'")}
+local lastFence, lastNumber, isTakeover, isHeld, carried = 0, 0, false, ourHold, nil
+local steps = found[5]
 if text then
   ${PARSE}${JUDGE}
   lastFence = fence
@@ -153,7 +159,8 @@ if text then
       ${onSettled}
     end
     local theirs = found[2]
-    if seen ~= 'released' and theirs and ours ~= '' and theirs ~= ours and
+    local isContinued = ${ARE_OWN_STEPS}
+    if (seen ~= 'released' or isContinued) and theirs and ours ~= '' and theirs ~= ours and
       (string.match(theirs, '^[^:]*:') or '') == (string.match(ours, '^[^:]*:') or '') then
       return {'conflict', seen}
     end
@@ -164,7 +171,7 @@ if text then
       leaseMs = ourLeaseMs
       if ourHold == '1' then hold = '1' end
       ${WRITE_LEASE}
-      return {'new', fence + 0, number + 0, tookOver + 0}
+      return {'new', fence + 0, number + 0, tookOver + 0, isContinued and steps or nil}
     end
     if seen == 'pending' then
       local left = leaseEndsAt - now
@@ -184,9 +191,11 @@ if text then
       if hold == '1' then isHeld = '1' end
     end
     lastNumber = number
+    if isContinued then carried = ourToken .. string.sub(steps, #token + 1) end
   end
-  -- A lapsed attempt's fingerprint stays; of any other former life nothing does.
-  if not isTakeover then redis.call('DEL', key) end
+  -- The fingerprint of a lapsed attempt, or of one with steps, stays; of any other former life nothing does.
+  if not isTakeover and not carried then redis.call('DEL', key)
+  elseif steps and not carried then redis.call('HDEL', key, 'steps') end
 elseif found[2] or found[3] or found[4] then
   return {'${UNREADABLE}', '${HEADLESS}'}
 elseif takeover ~= '' then
@@ -206,7 +215,7 @@ const EMPTY_WRITE = "('HDEL', KEYS[1], '')";
 const REFUSED = `do redis.call${EMPTY_WRITE} return 0 end`;
 
 /** stale-token-refused: every step after the claim starts with this. */
-const OWNED = `${readFields("'record'")}
+const owned = (fields: string) => `${readFields(fields)}
 if not text then
   ${REFUSE_HEADLESS}
   ${REFUSED}
@@ -229,7 +238,7 @@ return 1
 /** Answers 1, or 0 and writes nothing. */
 export const COMPLETE: LuaScript = steps(
   ["ourToken", "ourRetentionMs", "outcome"],
-  `${OWNED}
+  `${owned("'record', 'steps'")}
 if state == 'released' then ${REFUSED} end
 if state == 'completed' then
   if not redis.call('HGET', key, 'outcome') then return ${WITHOUT_OUTCOME} end
@@ -237,6 +246,7 @@ if state == 'completed' then
 end
 state, completedAt, retentionMs = 'completed', ${formatWhole("now")}, ourRetentionMs
 redis.call('HSET', key, 'record', ${JOINED}, 'outcome', outcome)
+if found[2] then redis.call('HDEL', key, 'steps') end
 ${collectAfter("now + retentionMs")}
 ${WAKE}
 return 1`,
@@ -245,7 +255,7 @@ return 1`,
 /** Answers 1, or 0 and writes nothing. */
 export const ABANDON: LuaScript = steps(
   ["ourToken", "as"],
-  `${OWNED}
+  `${owned("'record'")}
 if state == 'completed' then ${REFUSED} end
 if state ~= 'pending' then ${REPEATED} end
 local isReleased = as == 'released' or (as == 'unrun' and tookOver == '0')
@@ -259,10 +269,22 @@ return 1`,
 /** Answers 1, or 0 and writes nothing. */
 export const RENEW: LuaScript = steps(
   ["ourToken", "ourLeaseMs"],
-  `${OWNED}
+  `${owned("'record'")}
 if state ~= 'pending' then ${REFUSED} end
 leaseMs = ourLeaseMs
 ${WRITE_LEASE}
+return 1`,
+);
+
+/** `lineStart` and `lineEnd` are the line of the step, without the time in the middle. Answers 1, or 0 and writes nothing. */
+export const KEEP_STEP: LuaScript = steps(
+  ["ourToken", "lineStart", "lineEnd"],
+  `${owned("'record', 'steps'")}
+if state ~= 'pending' then ${REFUSED} end
+local steps = found[2]
+if not (${ARE_OWN_STEPS}) then steps = token .. '\\n' end
+if string.find(steps, '\\n' .. lineStart, 1, true) then ${REPEATED} end
+redis.call('HSET', key, 'steps', steps .. lineStart .. ${formatWhole("now")} .. lineEnd)
 return 1`,
 );
 
@@ -283,10 +305,10 @@ elseif reopen == '1' then
   -- Kept for as long as it was: what is released counts from the end of its lease.
   state, leaseEndsAt, completedAt = 'released', completedAt, '0'
   redis.call('HSET', key, 'record', ${JOINED})
-  redis.call('HDEL', key, 'outcome')
+  redis.call('HDEL', key, 'outcome', 'steps')
 else
   redis.call('HSET', key, 'outcome', '${FORGOTTEN}')
-  redis.call('HDEL', key, 'parts', 'fingerprint')
+  redis.call('HDEL', key, 'parts', 'fingerprint', 'steps')
 end
 ${WAKE}
 return 1`,
@@ -304,7 +326,7 @@ end
 
 /**
  * KEYS: any number of records. ARGV: how the parts must begin; empty for any. A replica never answers it. Returns the time in
- * milliseconds, then for each key its record, parts, fingerprint and outcome unchanged, or nil. A record that cannot be read
+ * milliseconds, then for each key its record, parts, fingerprint, outcome and steps unchanged, or nil. A record that cannot be read
  * is reported to a caller that reads its key, and in the list that it is known to belong to.
  */
 function readScript(onSettled: string): LuaScript {
@@ -319,12 +341,13 @@ for i = 1, #KEYS do
   local found = redis.pcall('HMGET', key, 'record', 'parts', 'fingerprint')
   if found.err and not string.find(found.err, 'WRONGTYPE') then return found end
   local isAsked = start == '' or (found[2] and string.sub(found[2], 1, #start) == start)
-  local outcome = isAsked and not found.err and redis.call('HGET', key, 'outcome')
+  local rest = isAsked and not found.err and redis.call('HMGET', key, 'outcome', 'steps') or {}
+  local outcome = rest[1] or false
   ${onSettled}
   if isAsked and found.err then
     answer[i + 1] = {'${UNREADABLE}', found.err}
   elseif isAsked and found[1] then
-    found[4] = outcome
+    found[4], found[5] = outcome, rest[2]
     answer[i + 1] = found
   elseif isAsked and (found[2] or found[3] or outcome) then
     answer[i + 1] = {'${UNREADABLE}', '${HEADLESS}'}

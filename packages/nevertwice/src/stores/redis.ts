@@ -4,6 +4,7 @@
  * evicts nothing is safe.
  */
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { stepLine, stepsIn } from "../core/kept-steps.ts";
 import { checkOptions, isText, wholeFrom } from "../core/option-checks.ts";
 import { partsText } from "../core/parts.ts";
 import { isExpired, viewOf } from "../core/record.ts";
@@ -27,6 +28,7 @@ import {
   CLAIM_REPLICATED,
   COMPLETE,
   FORGET,
+  KEEP_STEP,
   type LuaScript,
   READ,
   READ_REPLICATED,
@@ -124,6 +126,7 @@ export function redisStore(options: RedisStoreOptions): Store {
   const renewals = batchStep(RENEW);
   const abandons = batchStep(ABANDON);
   const erasures = batchStep(FORGET);
+  const finishedSteps = batchStep(KEEP_STEP);
 
   const readScript = isReplicated ? READ_REPLICATED : READ;
   const source: RecordSource = {
@@ -144,7 +147,7 @@ export function redisStore(options: RedisStoreOptions): Store {
       const checking = safety.check();
       if (checking !== undefined) await checking;
       const { id } = request;
-      return claimAnswer(checkAnswer(id, await claims.run({ id, args: claimArguments(request) })));
+      return claimAnswer(request, checkAnswer(id, await claims.run({ id, args: claimArguments(request) })));
     },
     async complete({ id, token, outcome, retentionMs }) {
       return isDone(id, await completions.run({ id, args: [token, formatMs(retentionMs), outcome] }));
@@ -152,6 +155,11 @@ export function redisStore(options: RedisStoreOptions): Store {
     abandon: async ({ id, token, as }) => isDone(id, await abandons.run({ id, args: [token, as] })),
     renew: async ({ id, token, leaseMs }) =>
       isDone(id, await renewals.run({ id, args: [token, formatMs(leaseMs)] })),
+    async keepStep(request) {
+      const { id, token } = request;
+      const { start, end } = stepLine(request);
+      return isDone(id, await finishedSteps.run({ id, args: [token, start, end] }));
+    },
     forget: async ({ id, fence, reopen = false }) =>
       isDone(id, await erasures.run({ id, args: [String(fence), reopen ? "1" : "0"] })),
     read: async (id) => toStoreRecord(id, checkAnswer(id, await reads.run(id))),
@@ -218,11 +226,14 @@ function checkAnswer(id: string, answer: unknown): unknown {
   return answer;
 }
 
-function claimAnswer(reply: unknown): ClaimAnswer {
-  const [status, first, number, tookOver] = reply as [ClaimAnswer["status"], unknown, unknown, unknown];
+function claimAnswer({ id, token }: ClaimRequest, reply: unknown): ClaimAnswer {
+  const [status, first, number, tookOver, steps] = reply as [ClaimAnswer["status"], ...unknown[]];
   switch (status) {
-    case "new":
-      return { status, fence: Number(first), number: Number(number), tookOver: Number(tookOver) === 1 };
+    case "new": {
+      const fence = Number(first);
+      const granted = { status, fence, number: Number(number), tookOver: Number(tookOver) === 1 };
+      return typeof steps === "string" ? { ...granted, steps: stepsIn(id, { token, steps }) } : granted;
+    }
     case "pending":
       return { status, leaseLeftMs: Number(first) };
     case "completed":

@@ -30,6 +30,12 @@ const COLUMNS = [
   "outcome",
 ] as const;
 
+/**
+ * Added without a new version of the schema, so that a release that does not know it can use the file at the same time. Few
+ * records have steps, so only KEEP_STEPS writes the column.
+ */
+const STEPS = "steps";
+
 const ALL_COLUMNS = ["purge_at", ...COLUMNS];
 /** Without `parts`, which only `forget` changes, and `purge_at`, whose change also rewrites an index. */
 const USUAL_COLUMNS = COLUMNS.filter((column) => column !== "parts");
@@ -71,6 +77,7 @@ export const MIGRATIONS: readonly string[] = [
 export const SCHEMA: SqliteSchema = {
   table: "nevertwice_store",
   migrations: MIGRATIONS,
+  additions: { nevertwice_records: [[STEPS, "TEXT"]] },
   columns: {
     nevertwice_records: ["id", "purge_at", ...COLUMNS],
     nevertwice_store: ["schema_version", "last_fence"],
@@ -78,7 +85,7 @@ export const SCHEMA: SqliteSchema = {
 };
 
 /** The row of one id: its rowid, when it may be purged, and its columns. */
-export const FIND = `SELECT rowid, purge_at, ${COLUMNS.join(", ")} FROM nevertwice_records WHERE id = ?`;
+export const FIND = `SELECT rowid, purge_at, ${[...COLUMNS, STEPS].join(", ")} FROM nevertwice_records WHERE id = ?`;
 
 export const INSERT = `INSERT INTO nevertwice_records (id, ${ALL_COLUMNS.join(", ")}) VALUES (?, ${ALL_COLUMNS.map(() => "?").join(", ")})`;
 
@@ -86,6 +93,8 @@ export const INSERT = `INSERT INTO nevertwice_records (id, ${ALL_COLUMNS.join(",
 export const UPDATE = `UPDATE nevertwice_records SET ${USUAL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE rowid = ?`;
 
 export const UPDATE_ALL = `UPDATE nevertwice_records SET ${ALL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE rowid = ?`;
+
+export const KEEP_STEPS = `UPDATE nevertwice_records SET ${STEPS} = ? WHERE rowid = ?`;
 
 export const REMOVE = "DELETE FROM nevertwice_records WHERE rowid = ?";
 
@@ -107,7 +116,7 @@ const IS_SOUND = `(${[
   `${sound.isOfCompletion("completed_at")} AND (completed_at IS NULL OR ${isTime("completed_at")})`,
   sound.isOfCompletion("outcome"),
   sound.IS_KEPT_LONG_ENOUGH,
-  ...["fingerprint", "parts", "outcome"].map(isTextOrNull),
+  ...["fingerprint", "parts", "outcome", STEPS].map(isTextOrNull),
   sound.ARE_PARTS,
   // Drivers cannot return a row that contains a larger number.
   `purge_at BETWEEN ${Number.MIN_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`,
@@ -130,8 +139,8 @@ export const PURGE = `DELETE FROM nevertwice_records
 /** Whether there is an outcome is stored at the start of a row; the outcome itself may be pages away. */
 const HAS_OUTCOME = "CASE WHEN outcome IS NULL THEN NULL ELSE '' END";
 
-/** Bound to an id and a limit. Returns the next rows in the order of their ids, without outcomes, for the caller to filter. */
-export const SCAN = `SELECT id, rowid, purge_at, ${COLUMNS.map((column) => (column === "outcome" ? HAS_OUTCOME : column)).join(", ")}
+/** Bound to an id and a limit. Returns the next rows in the order of their ids, without outcomes and steps, for the caller to filter. */
+export const SCAN = `SELECT id, rowid, purge_at, ${COLUMNS.map((column) => (column === "outcome" ? HAS_OUTCOME : column)).join(", ")}, NULL
   FROM (SELECT rowid AS place FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ?)
   JOIN nevertwice_records ON nevertwice_records.rowid = place ORDER BY id`;
 

@@ -48,6 +48,15 @@ const MAX_MESSAGE_LENGTH = 4 * 1_048_576;
 /** Twice the engine's default timeout for a call, so that abandoned calls do not pile up while the file is locked. */
 const MAX_QUEUED_MS = 10_000;
 
+/** The calls of owners go before claims: their work is running. */
+const URGENT: ReadonlySet<StoreCall[0]> = new Set(["complete", "abandon", "renew", "keep-step"]);
+
+/** About how many characters a call adds to its message. */
+function sizeOf(call: StoreCall): number {
+  const text = call[0] === "complete" ? call[3] : call[0] === "keep-step" ? call[4] : "";
+  return typeof text === "string" ? text.length : 0;
+}
+
 /** An answer, and the outcomes of the reply that it came with. */
 interface AnsweredCall {
   readonly answer: CallAnswer;
@@ -67,8 +76,8 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
   const batch = createBatch<StoreCall, AnsweredCall>({
     send,
     alone: async (call) => (await send([call]))[0] as AnsweredCall,
-    isUrgent: ([kind]) => kind === "complete" || kind === "abandon" || kind === "renew",
-    sizeOf: (call) => (call[0] === "complete" && typeof call[3] === "string" ? call[3].length : 0),
+    isUrgent: ([kind]) => URGENT.has(kind),
+    sizeOf,
     maxCalls: MAX_CALLS,
     maxBytes: MAX_MESSAGE_LENGTH,
     // A second message would only wait in the thread behind the first one, where its calls can no longer be dropped.
@@ -116,6 +125,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
     complete: ({ id, token, outcome, retentionMs }) => run(["complete", id, token, outcome, retentionMs]),
     abandon: ({ id, token, as }) => run(["abandon", id, token, as]),
     renew: ({ id, token, leaseMs }) => run(["renew", id, token, leaseMs]),
+    keepStep: ({ id, token, name, outcome }) => run(["keep-step", id, token, name, outcome]),
     read: (id) => run<StoreRecord | undefined>(["read", id]),
     forget: ({ id, fence, reopen = false }) => run(["forget", id, fence, reopen]),
 

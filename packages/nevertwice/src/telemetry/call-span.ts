@@ -95,6 +95,9 @@ function eventAttributes(event: GuardEvent): Attributes | undefined {
       };
     case "waited":
       return { "nevertwice.waited": event.waitedMs / 1_000 };
+    case "step-kept":
+    case "step-skipped":
+      return { "nevertwice.steps": event.position };
     case "abandoned":
       return { "nevertwice.abandoned_as": event.as };
     case "lease-lost":

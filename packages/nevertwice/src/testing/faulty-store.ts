@@ -17,6 +17,7 @@ export type FaultyMethod =
   | "complete"
   | "abandon"
   | "renew"
+  | "keepStep"
   | "read"
   | "purge"
   | "list"
@@ -54,6 +55,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     complete: 0,
     abandon: 0,
     renew: 0,
+    keepStep: 0,
     read: 0,
     purge: 0,
     list: 0,
@@ -89,7 +91,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     return answer;
   }
 
-  const { watch, list, forget, settings } = store;
+  const { keepStep, watch, list, forget, settings } = store;
   return {
     claim: (request) => pass("claim", () => store.claim(request)),
     complete: (request) => pass("complete", () => store.complete(request)),
@@ -98,6 +100,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     read: (id, bound) => pass("read", () => store.read(id, bound)),
     purge: (limit, bound) => pass("purge", () => store.purge(limit, bound)),
     close: () => store.close(),
+    ...(keepStep && { keepStep: (request) => pass("keepStep", () => keepStep.call(store, request)) }),
     ...(watch && { watch: (request) => pass("watch", () => watch.call(store, request)) }),
     ...(list && { list: (request) => pass("list", () => list.call(store, request)) }),
     ...(forget && { forget: (request) => pass("forget", () => forget.call(store, request)) }),

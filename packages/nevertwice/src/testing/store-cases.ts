@@ -19,6 +19,7 @@ import { ownClaimRecognised } from "./cases/own-claim-recognised.ts";
 import { purgeSparesTheLiving } from "./cases/purge-spares-the-living.ts";
 import { retentionEnds } from "./cases/retention-ends.ts";
 import { staleTokenRefused } from "./cases/stale-token-refused.ts";
+import { stepsStayDone } from "./cases/steps-stay-done.ts";
 import { takeoverIsSingle } from "./cases/takeover-is-single.ts";
 import { type GuaranteeCase, type GuaranteeCases, missing, startTrial } from "./cases/trial.ts";
 import { waitersWake } from "./cases/waiters-wake.ts";
@@ -62,6 +63,7 @@ const CASES: Readonly<Record<Guarantee, GuaranteeCases>> = {
   "purge-spares-the-living": purgeSparesTheLiving,
   "waiters-wake": waitersWake,
   "takeover-is-single": takeoverIsSingle,
+  "steps-stay-done": stepsStayDone,
 };
 
 type Create = () => Store | StoreUnderTest | Promise<Store | StoreUnderTest>;

@@ -1,7 +1,14 @@
 /** Tests that every cell of the table in docs/guarantees.md says what the state machine does. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { abandonRecord, claimRecord, completeRecord, type Kept, renewRecord } from "../../src/core/record.ts";
+import {
+  abandonRecord,
+  claimRecord,
+  completeRecord,
+  type Kept,
+  keepStepRecord,
+  renewRecord,
+} from "../../src/core/record.ts";
 
 const NOW = 1_000_000;
 const PENDING: Kept = {
@@ -59,6 +66,7 @@ function cellsOf(record: Kept | undefined): readonly string[] {
     step(completeRecord(record, COMPLETE, NOW)),
     step(renewRecord(record, "own", 1_000, NOW)),
     step(abandonRecord(record, "own", "released", NOW)),
+    step(keepStepRecord(record, { id: "id", token: "own", name: "charge", outcome: "1vp3" }, NOW)),
   ];
 }
 

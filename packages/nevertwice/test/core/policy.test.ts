@@ -38,6 +38,7 @@ describe("the defaults", () => {
       storeTimeoutMs: 5_000,
       completeWaitMs: 1_000,
       maxOutcomeBytes: 1_024 * 1_024,
+      maxSteps: 100,
     });
   });
 
@@ -67,6 +68,7 @@ const WHOLE: readonly [name: string, least: number][] = [
   ["storeTimeoutMs", 1],
   ["completeWaitMs", 0],
   ["maxOutcomeBytes", 64],
+  ["maxSteps", 1],
 ];
 const GUARD_WHOLE: readonly [name: string, least: number][] = [...WHOLE, ["purgeEveryMs", 0], ["drainMs", 0]];
 const HUNDRED_YEARS_MS = 3_155_760_000_000;

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import type { Attempt } from "../../src/core/attempt.ts";
 import { createEngine, type GuardOptions } from "../../src/core/engine.ts";
 import type { Store, StoreRecord } from "../../src/core/store.ts";
 import { type SealingOptions, sealed } from "../../src/sealing/index.ts";
@@ -422,5 +423,65 @@ describe("sealed", () => {
     expect(() => sealed(memoryStore(), { keys: { a: A }, current: "b" })).toThrow(
       expect.objectContaining({ code: "options-invalid" }),
     );
+  });
+});
+
+describe("the outcomes of steps", () => {
+  const failing = async (attempt: Attempt) => {
+    await attempt.step("charge", () => "paid by card 4711");
+    await attempt.step("ship", () => "sent");
+    throw new Error("failed");
+  };
+
+  test("are sealed in the record, and opened for the next attempt and for read", async () => {
+    const inner = memoryStore();
+    const guard = guardOn(sealed(inner, ONLY_A));
+    await expect(guard.run(REQUEST, failing)).rejects.toThrow("failed");
+    expect(JSON.stringify(await onlyRecordOf(inner))).not.toContain("4711");
+    const [step] = (await guard.read(REQUEST))?.steps ?? [];
+    expect(step).toMatchObject({ name: "charge", outcome: { value: "paid by card 4711" } });
+    const work = (attempt: Attempt) => attempt.step("charge", () => "again");
+    expect(await guardOn(sealed(inner, BOTH)).run(REQUEST, work)).toBe("paid by card 4711");
+  });
+
+  test("that cannot be opened are not repeated", async () => {
+    const inner = memoryStore();
+    await expect(guardOn(sealed(inner, ONLY_A)).run(REQUEST, failing)).rejects.toThrow("failed");
+    let isRun = false;
+    const work = (attempt: Attempt) =>
+      attempt.step("charge", () => {
+        isRun = true;
+      });
+    await expect(guardOn(sealed(inner, ONLY_B)).run(REQUEST, work)).rejects.toMatchObject({
+      code: "not-kept",
+    });
+    expect(isRun).toBe(false);
+  });
+
+  test("cannot be moved to another step", async () => {
+    const inner = memoryStore();
+    await expect(guardOn(sealed(inner, ONLY_A)).run(REQUEST, failing)).rejects.toThrow("failed");
+    const swapped: Store = {
+      ...inner,
+      async claim(request) {
+        const answer = await inner.claim(request);
+        const [charge, ship] = (answer.status === "new" && answer.steps) || [];
+        if (charge === undefined || ship === undefined) return answer;
+        const steps = [
+          { ...charge, outcome: ship.outcome },
+          { ...ship, outcome: charge.outcome },
+        ];
+        return { ...answer, steps } as typeof answer;
+      },
+    };
+    const work = (attempt: Attempt) => attempt.step("charge", () => "again");
+    const run = guardOn(sealed(swapped, ONLY_A)).run(REQUEST, work);
+    await expect(run).rejects.toMatchObject({ code: "not-kept" });
+  });
+
+  test("need a store that can keep steps", () => {
+    const { keepStep: _, ...bare } = memoryStore();
+    expect(sealed(bare as Store, ONLY_A).keepStep).toBeUndefined();
+    expect(sealed(memoryStore(), ONLY_A).keepStep).toBeDefined();
   });
 });

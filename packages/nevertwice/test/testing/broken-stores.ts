@@ -17,6 +17,7 @@ import { ownClaimRecognised } from "./broken-stores/own-claim-recognised.ts";
 import { purgeSparesTheLiving } from "./broken-stores/purge-spares-the-living.ts";
 import { retentionEnds } from "./broken-stores/retention-ends.ts";
 import { staleTokenRefused } from "./broken-stores/stale-token-refused.ts";
+import { stepsStayDone } from "./broken-stores/steps-stay-done.ts";
 import { takeoverIsSingle } from "./broken-stores/takeover-is-single.ts";
 import { waitersWake } from "./broken-stores/waiters-wake.ts";
 import type { Fault } from "./wrong-rules.ts";
@@ -38,4 +39,5 @@ export const BROKEN_STORES: Readonly<Record<Guarantee, readonly Fault[]>> = {
   "purge-spares-the-living": purgeSparesTheLiving,
   "waiters-wake": waitersWake,
   "takeover-is-single": takeoverIsSingle,
+  "steps-stay-done": stepsStayDone,
 };

@@ -15,8 +15,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "no fence check: a late writer's completion is accepted",
     file: "core/record.js",
-    find: "const record = owned(found, request.token, now);",
-    replace: "const record = owned(found, found?.token, now);",
+    find: 'const record = owned(found, request.token, now);\n    if (record === undefined || record.state === "released")',
+    replace:
+      'const record = owned(found, found?.token, now);\n    if (record === undefined || record.state === "released")',
   },
   {
     name: "the lease is used as retention",
@@ -42,8 +43,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "the fingerprint is compared only when completed",
     file: "core/record.js",
-    find: 'if (state !== "released" && fingerprintsDiffer(',
-    replace: 'if (state === "completed" && fingerprintsDiffer(',
+    find: 'const isCompared = state !== "released" || hasSteps(record);',
+    replace: 'const isCompared = state === "completed";',
   },
   {
     name: "a token is used again after a takeover",
@@ -54,10 +55,11 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "renew after complete shortens the retention",
     file: "core/record.js",
-    find: 'if (record === undefined || record.state !== "pending" || record.spent)',
-    replace: `if (record?.state === "completed")
-        return { answer: false, write: { ...record, keptUntil: now + leaseMs } };
-    if (record === undefined || record.state !== "pending" || record.spent)`,
+    find: "export function renewRecord(found, token, leaseMs, now) {\n    const record = owned(found, token, now);",
+    replace: `export function renewRecord(found, token, leaseMs, now) {
+    const record = owned(found, token, now);
+    if (record?.state === "completed")
+        return { answer: false, write: { ...record, keptUntil: now + leaseMs } };`,
   },
   {
     name: "a waiter that gives up deletes the claim it waited for",
@@ -132,7 +134,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "work that was cut off is called a failure",
     file: "core/attempt.js",
-    find: "if (lease.isLost() || call.signal?.aborted)",
+    find: "if (isCutOff || isStepFailure(thrown))",
     replace: "if (false)",
   },
   {
@@ -141,6 +143,31 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     find: "return granted(withLease({ ...record, hold: record.hold || request.hold }, request.leaseMs, now));",
     replace:
       "return granted(withLease({ ...record, fence: nextFence(record.fence), hold: record.hold || request.hold }, request.leaseMs, now));",
+  },
+  {
+    name: "a takeover starts again with the first step",
+    file: "core/record.js",
+    find: "const steps = before && carriedSteps(before, request.token);",
+    replace: 'const steps = before?.state === "released" ? carriedSteps(before, request.token) : undefined;',
+  },
+  {
+    name: "a released key starts again with the first step",
+    file: "core/record.js",
+    find: "const steps = before && carriedSteps(before, request.token);",
+    replace: 'const steps = before?.state === "pending" ? carriedSteps(before, request.token) : undefined;',
+  },
+  {
+    name: "the next step starts before the last one is kept",
+    file: "core/steps.js",
+    find: "if (!(await this.#send(keepStep, name, encoded.text))) {",
+    replace: "void this.#send(keepStep, name, encoded.text).catch(() => {});\n        if (false) {",
+  },
+  {
+    name: "a late writer's step is accepted",
+    file: "core/record.js",
+    find: 'const record = owned(found, request.token, now);\n    if (record === undefined || record.state !== "pending"',
+    replace:
+      'const record = owned(found, found?.token, now);\n    if (record === undefined || record.state !== "pending"',
   },
   {
     name: "an identity without its scope",

@@ -7,6 +7,7 @@ import {
   forgetRecord,
   isExpired,
   type Kept,
+  keepStepRecord,
   renewRecord,
   type Step,
   stateOf,
@@ -21,6 +22,7 @@ export interface Rules {
   readonly complete: typeof completeRecord;
   readonly abandon: typeof abandonRecord;
   readonly renew: typeof renewRecord;
+  readonly keepStep: typeof keepStepRecord;
   readonly forget: typeof forgetRecord;
   /** What `read` shows. */
   readonly read: (record: Kept, now: number) => ReturnType<typeof viewOf> | undefined;
@@ -50,6 +52,7 @@ export const RULES: Rules = {
   complete: completeRecord,
   abandon: abandonRecord,
   renew: renewRecord,
+  keepStep: keepStepRecord,
   forget: forgetRecord,
   read: (record, now) => (isExpired(record, now) ? undefined : viewOf(record, now)),
   nextFence: (after, now) => Math.max(after + 1, Math.floor(now * 1_000)),
@@ -137,6 +140,9 @@ export function ruleStore(clock: Clock, broken: Partial<Rules> = {}): Store {
     },
     async renew({ id, token, leaseMs }) {
       return apply(id, rules.renew(records.get(rules.keyOf(id)), token, leaseMs, clock.now()));
+    },
+    async keepStep(request) {
+      return apply(request.id, rules.keepStep(records.get(rules.keyOf(request.id)), request, clock.now()));
     },
     async read(id) {
       const record = records.get(rules.keyOf(id));

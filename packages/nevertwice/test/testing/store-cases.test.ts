@@ -48,7 +48,7 @@ function caseNamed(name: string, create: () => Store | StoreUnderTest): StoreCas
 describe("the list of cases", () => {
   test("has at least one case for each guarantee, in the order of the guarantees", () => {
     const order = CASES.map(({ guarantee }) => GUARANTEES.indexOf(guarantee));
-    expect(new Set(order).size).toBe(16);
+    expect(new Set(order).size).toBe(17);
     expect(order).toEqual([...order].sort((a, b) => a - b));
   });
 
@@ -164,15 +164,18 @@ describe("running a case", () => {
   });
 
   test("skips with a written reason what the store cannot be asked", async () => {
-    const { watch: _watch, list: _list, forget: _forget, ...bare } = memoryStore();
+    const { watch: _watch, list: _list, forget: _forget, keepStep: _keepStep, ...bare } = memoryStore();
     const cases = storeCases(() => ({ ...bare, collectsItself: true }));
     const reasons = new Set<string>();
-    for (const asked of cases.filter(({ name }) => /waiter|list|forg|clock went back|removes/.test(name))) {
+    for (const asked of cases.filter(({ name }) =>
+      /waiter|list|forg|clock went back|removes|step/.test(name),
+    )) {
       const answer = await asked.run();
       if (answer) reasons.add(answer.skipped);
     }
     expect([...reasons].sort()).toEqual([
       "The store has no `forget`.",
+      "The store has no `keepStep`: work on it has no steps.",
       "The store has no `list`.",
       "The store has no `watch`: its waiters poll.",
       "The store says `collectsItself`: its database removes what is past its time.",

@@ -30,7 +30,7 @@ export interface Fault {
   readonly caught: readonly string[];
 }
 
-type WrongRules = () => Partial<Rules>;
+export type WrongRules = () => Partial<Rules>;
 type Decision = ReturnType<Rules["claim"]>;
 
 /** Judges a claim by something else than the record that was found. */

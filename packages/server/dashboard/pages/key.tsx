@@ -95,6 +95,7 @@ function Life(props: {
           {props.canAct && <Actions record={record} onDone={props.onDone} />}
         </section>
         <OutcomeCard record={record} isOperator={props.canAct} />
+        <StepsCard record={record} />
       </div>
       <section class="card" aria-labelledby="life">
         <div class="card-head">
@@ -216,6 +217,28 @@ function OutcomeCard({
           {outcomeText(record.outcome)}
         </pre>
       )}
+    </section>
+  );
+}
+
+/** How far the work came, and what its finished steps returned. */
+function StepsCard({ record }: { readonly record: KeyJson }): JSX.Element | null {
+  const { steps } = record;
+  if (steps === undefined) return null;
+  return (
+    <section class="card" aria-labelledby="steps">
+      <div class="card-head">
+        <h2 id="steps">Finished steps</h2>
+        <span class="muted">{steps.length}</span>
+      </div>
+      <dl class="facts">
+        {steps.map(({ name, keptAt, outcome }) => (
+          <Fact key={name} name={name}>
+            {momentWords(keptAt)}
+            {outcome !== undefined && <span class="is-code"> {outcomeText(outcome)}</span>}
+          </Fact>
+        ))}
+      </dl>
     </section>
   );
 }

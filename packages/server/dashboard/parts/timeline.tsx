@@ -31,6 +31,12 @@ const DESCRIPTIONS: Readonly<Record<string, Describe>> = {
     text: "a claim came with a token that had already abandoned this key",
     tone: "bad",
   }),
+  "step-kept": ({ step, position }) => ({ title: `Step ${position} done`, text: String(step), tone: "good" }),
+  "step-skipped": ({ step, position }) => ({
+    title: `Step ${position} skipped`,
+    text: `${step}, done by an earlier attempt`,
+    tone: "plain",
+  }),
   completed: ({ ranMs }) => ({ title: "Completed", text: `after ${tookWords(Number(ranMs))}`, tone: "good" }),
   replayed: ({ refused }) => ({
     title: refused === true ? "Refused: already done" : "Replayed",
@@ -82,6 +88,9 @@ function toMoments(record: KeyJson, events: readonly KeyEventJson[]): readonly M
       tone: "busy",
       count: 1,
     });
+  if (!kinds.has("step-kept"))
+    for (const [index, { name, keptAt }] of (record.steps ?? []).entries())
+      kept.push({ at: keptAt, title: `Step ${index + 1} done`, text: name, tone: "good", count: 1 });
   if (record.completedAt !== null && !kinds.has("completed"))
     kept.push({ at: record.completedAt, title: "Completed", tone: "good", count: 1 });
   return [...kept, ...seen].sort((a, b) => a.at - b.at).concat(currentState(record));

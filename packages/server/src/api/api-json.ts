@@ -23,6 +23,14 @@ export interface KeyJson {
   readonly completedAt: number | null;
   readonly keptUntil: number | null;
   readonly outcome?: OutcomeJson;
+  readonly steps?: readonly StepJson[];
+}
+
+/** A finished step of work that is not completed. */
+export interface StepJson {
+  readonly name: string;
+  readonly keptAt: number;
+  readonly outcome?: OutcomeJson;
 }
 
 export type OutcomeJson =

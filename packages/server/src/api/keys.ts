@@ -97,7 +97,7 @@ function listRoute(context: Context): ApiRoute {
       const records = page.records
         // A forgotten key is not listed, since it cannot be found by its id either.
         .filter(({ operation }) => operation !== undefined)
-        .map((record) => recordJson({ ...record, outcome: undefined }, isWhole));
+        .map((record) => recordJson(record, isWhole, false));
       // A reason may quote the record, and auditors must not see all of it.
       const unreadable = page.unreadable?.map((damaged) => (isWhole ? damaged : { id: damaged.id }));
       return { status: 200, body: { records, ...(unreadable && { unreadable }), next: page.next ?? null } };

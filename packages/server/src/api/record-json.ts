@@ -1,6 +1,6 @@
 /** Records and outcomes as the JSON of the HTTP API: the schemas and the conversions. */
-import type { Outcome, RecordView } from "nevertwice";
-import type { KeyJson, OutcomeJson } from "./api-json.ts";
+import type { Outcome, RecordView, StepView } from "nevertwice";
+import type { KeyJson, OutcomeJson, StepJson } from "./api-json.ts";
 import type { JsonSchema } from "./route.ts";
 
 export const STATES = ["pending", "lapsed", "completed", "released"] as const;
@@ -60,14 +60,27 @@ export const RECORD_SCHEMA: JsonSchema = {
     completedAt: TIME_OR_NULL,
     keptUntil: TIME_OR_NULL,
     outcome: OUTCOME_SCHEMA,
+    steps: {
+      type: "array",
+      description: "The finished steps of work that is not completed, in order; absent if there are none.",
+      items: {
+        type: "object",
+        required: ["name", "keptAt"],
+        properties: { name: { type: "string" }, keptAt: TIME, outcome: OUTCOME_SCHEMA },
+        additionalProperties: false,
+      },
+    },
   },
   additionalProperties: false,
 };
 
-/** `isWhole` adds the outcome and the whole key, which only operators and the owner of the key may read. */
-export function recordJson(record: RecordView, isWhole: boolean): KeyJson {
+/**
+ * `isWhole` adds the outcomes and the whole key, which only operators and the owner of the key may read. Without
+ * `hasOutcomes` the outcomes are left out for them too.
+ */
+export function recordJson(record: RecordView, isWhole: boolean, hasOutcomes: boolean = isWhole): KeyJson {
   const { id, keyHash, operation, scope, key, state, fence, number, held } = record;
-  const { claimedAt, leaseLeftMs, completedAt, keptUntil, outcome } = record;
+  const { claimedAt, leaseLeftMs, completedAt, keptUntil, outcome, steps } = record;
   return {
     id,
     keyHash,
@@ -82,8 +95,13 @@ export function recordJson(record: RecordView, isWhole: boolean): KeyJson {
     leaseLeftMs: Math.round(leaseLeftMs),
     completedAt: roundTime(completedAt),
     keptUntil: roundTime(keptUntil),
-    ...(isWhole && outcome !== undefined && { outcome: outcomeJson(outcome) }),
+    ...(hasOutcomes && outcome !== undefined && { outcome: outcomeJson(outcome) }),
+    ...(steps && { steps: steps.map((step) => stepJson(step, hasOutcomes)) }),
   };
+}
+
+function stepJson({ name, keptAt, outcome }: StepView, hasOutcome: boolean): StepJson {
+  return { name, keptAt: Math.round(keptAt), ...(hasOutcome && { outcome: outcomeJson(outcome) }) };
 }
 
 /** At most the first four characters, and never more than half of the key. */

@@ -5,7 +5,7 @@
  *   claim ── invocation 1 ──────────────────────────────────▶ returns ── complete
  *               └─ the policy's timeout ── the caller is answered
  */
-import type { Attempt } from "../../core/attempt.ts";
+import { type Attempt, restartSteps } from "../../core/attempt.ts";
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 
 /** Calls the work with what the policy passes to it. */
@@ -93,6 +93,10 @@ export function createPolicyRun(execute: (invoke: Invoke) => unknown, work: AnyW
   /** The attempt object for one invocation. */
   function invocationAttempt(attempt: Attempt, execution: unknown): Attempt {
     let signal: AbortSignal | undefined;
+    const noteRefusal = (error: unknown) => {
+      if (isNevertwiceError(error, "lease-lost")) refusals.add(error);
+    };
+    restartSteps(attempt);
     return {
       fence: attempt.fence,
       number: attempt.number,
@@ -105,9 +109,14 @@ export function createPolicyRun(execute: (invoke: Invoke) => unknown, work: AnyW
         try {
           return attempt.deriveKey(name);
         } catch (error) {
-          if (isNevertwiceError(error, "lease-lost")) refusals.add(error);
+          noteRefusal(error);
           throw error;
         }
+      },
+      step(name, stepWork) {
+        const outcome = attempt.step(name, stepWork);
+        outcome.catch(noteRefusal);
+        return outcome;
       },
       notDone(cause) {
         const error = attempt.notDone(cause);

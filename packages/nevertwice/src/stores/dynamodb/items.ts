@@ -3,8 +3,9 @@
  * records are found by scanning the table.
  */
 
-import { checkedRecord, damagedRecord, readEach } from "../../core/checked-record.ts";
+import { checkedRecord, readEach } from "../../core/checked-record.ts";
 import type { Clock } from "../../core/clock.ts";
+import { damagedRecord } from "../../core/damaged-record.ts";
 import { isExpired, type Kept, stateOf, viewOf } from "../../core/record.ts";
 import type { ListPage, ListRequest, Parts, StoreRecord, UnreadableRecord } from "../../core/store.ts";
 import { type DynamodbItem, names, values } from "./client.ts";
@@ -52,6 +53,7 @@ export function fromItem(item: DynamodbItem): MarkedRecord {
     keptUntil: numberFrom(item.keptUntil),
     completedAt: item.completedAt === undefined ? undefined : numberFrom(item.completedAt),
     outcome: textFrom(item.outcome),
+    steps: item.steps,
   });
   if (typeof item.mark !== "string" || item.mark === "") throw damagedRecord(id, "mark");
   return { record, mark: item.mark };

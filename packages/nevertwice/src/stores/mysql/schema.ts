@@ -1,6 +1,13 @@
 /** Creates and migrates the tables, one process at a time, and checks their version. */
 import { NevertwiceError } from "../../core/errors.ts";
-import { enginesSql, LOCK_SQL, type Migration, UNLOCK_SQL } from "../mysql-sql.ts";
+import {
+  type ColumnAddition,
+  countColumnSql,
+  enginesSql,
+  LOCK_SQL,
+  type Migration,
+  UNLOCK_SQL,
+} from "../mysql-sql.ts";
 import { change, type MysqlClient, type MysqlConnection, type MysqlRow, queryRows } from "./client.ts";
 import { isDuplicateIndex, missingTablesError, toStoreError } from "./errors.ts";
 import { readNumber } from "./values.ts";
@@ -14,14 +21,17 @@ export interface MysqlTables {
   versionReachedSql(version: number): string;
   /** In order. The version of the tables is that of the last migration. */
   readonly MIGRATIONS: readonly Migration[];
+  readonly ADDITIONS?: readonly ColumnAddition[];
 }
 
 type QueryRows = (sql: string) => Promise<readonly MysqlRow[]>;
 
 /** Every statement that `migrate` runs on an empty database, for operators that run migrations themselves. */
-export function migrationScript({ VERSIONS_TABLE, MIGRATIONS, versionReachedSql }: MysqlTables): string {
+export function migrationScript(tables: MysqlTables): string {
+  const { VERSIONS_TABLE, MIGRATIONS, ADDITIONS = [], versionReachedSql } = tables;
   const statements = MIGRATIONS.flatMap(({ version, sql }) => [sql, versionReachedSql(version)]);
-  return [VERSIONS_TABLE, ...statements].map((sql) => `${sql};\n`).join("\n");
+  const added = ADDITIONS.map(({ sql }) => sql);
+  return [VERSIONS_TABLE, ...statements, ...added].map((sql) => `${sql};\n`).join("\n");
 }
 
 export async function migrate(client: MysqlClient, tables: MysqlTables): Promise<void> {
@@ -66,6 +76,10 @@ async function migrateAlone(connection: MysqlConnection, tables: MysqlTables): P
     }
     await change(connection, tables.versionReachedSql(version));
   }
+  for (const addition of tables.ADDITIONS ?? []) {
+    const [row] = await queryRows(connection, countColumnSql(addition));
+    if (row !== undefined && readNumber(row, "columns_found") === 0) await change(connection, addition.sql);
+  }
 }
 
 /** The version of the tables, or 0 if one of them was dropped: every migration can be repeated. */
@@ -77,12 +91,16 @@ async function lastMigration(connection: MysqlConnection, tables: MysqlTables): 
   return existing.length === tables.NAMES.length ? reached : 0;
 }
 
-/** Throws `store-unsafe` unless the tables have exactly this version. */
-export async function checkVersion(query: QueryRows, tables: MysqlTables): Promise<void> {
-  const reached = await readVersion(query, tables);
+/**
+ * Throws `store-unsafe` unless the tables have exactly this version. Returns how many of the columns exist that were added
+ * without a new version.
+ */
+export async function checkVersion(query: QueryRows, tables: MysqlTables): Promise<number> {
+  const [row] = await query(tables.VERSION_SQL);
+  const reached = row === undefined ? 0 : readNumber(row, "version");
   const ours = tables.MIGRATIONS.length;
   if (reached === 0) throw missingTablesError();
-  if (reached === ours) return;
+  if (reached === ours) return row === undefined ? 0 : readNumber(row, "additions");
   const [needs, toDo] =
     reached > ours ? ["knows", "Upgrade nevertwice here."] : ["needs", "Run migrate() once."];
   throw new NevertwiceError(

@@ -3,7 +3,8 @@
  * neither the character set of a connection nor its SQL mode nor a setting of the driver can change them.
  */
 
-import { checkedRecord, damagedRecord, flagFrom, LAST_MICROSECOND } from "../../core/checked-record.ts";
+import { checkedRecord, flagFrom, LAST_MICROSECOND } from "../../core/checked-record.ts";
+import { damagedRecord } from "../../core/damaged-record.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 import type { Kept } from "../../core/record.ts";
 import type { RecordSnapshot } from "../compare-and-set.ts";
@@ -78,6 +79,7 @@ export function toRecord(row: MysqlRow): Kept {
     keptUntil: readTime(row, "kept_until"),
     completedAt: isNull(row, "completed_at") ? undefined : readTime(row, "completed_at"),
     outcome: isNull(row, "outcome") ? undefined : readText(row, "outcome"),
+    steps: isNull(row, "steps") ? undefined : readText(row, "steps"),
   });
 }
 

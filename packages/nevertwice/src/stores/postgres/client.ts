@@ -65,6 +65,8 @@ export type PostgresClient = PgPool | PostgresJs;
 export interface Statement {
   readonly name: string;
   readonly text: string;
+  /** The form for tables that lack the columns which later releases added. */
+  readonly unmigrated?: Statement;
 }
 
 /** A row of the answer. Every column is text. */

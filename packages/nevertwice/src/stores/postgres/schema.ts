@@ -40,6 +40,15 @@ const MIGRATIONS: readonly ((table: string) => string)[] = [
   (table) => `CREATE INDEX nevertwice_records_purge_at ON ${table} (purge_at);`,
 ];
 
+/** The finished steps of a record (core/kept-steps.ts). */
+export const STEPS_COLUMN = "steps";
+
+/**
+ * Columns that are added without a new version, so that releases that do not know them keep working on the same tables. Each
+ * allows NULL, which means what those releases mean.
+ */
+const ADDED_COLUMNS: readonly (readonly [name: string, type: string])[] = [[STEPS_COLUMN, "text"]];
+
 /** The version of the tables that this library needs. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
@@ -66,7 +75,16 @@ export function schemaPrefix(schema: string | undefined): string {
 export function migrationText(schema: string | undefined, upTo = SCHEMA_VERSION): string {
   const { records, migrations } = recordTables(schema);
   const steps = MIGRATIONS.slice(0, upTo).map((step) => step(records));
-  return migrationScript(schema, { migrations, created: [records] }, steps);
+  const added = upTo < SCHEMA_VERSION ? [] : ADDED_COLUMNS.map((column) => addColumnSql(records, column));
+  return migrationScript(schema, { migrations, created: [records] }, steps, added);
+}
+
+/** Looks first: `ADD COLUMN IF NOT EXISTS` would lock the table each time. */
+function addColumnSql(table: string, [name, type]: readonly [string, string]): string {
+  return `  IF NOT EXISTS (SELECT FROM pg_attribute
+      WHERE attrelid = '${escapeLiteral(table)}'::regclass AND attname = '${name}' AND NOT attisdropped) THEN
+    ALTER TABLE ${table} ADD COLUMN ${name} ${type};
+  END IF;`;
 }
 
 interface MigratedTables {
@@ -85,6 +103,7 @@ export function migrationScript(
   schema: string | undefined,
   { migrations, created }: MigratedTables,
   steps: readonly string[],
+  added: readonly string[] = [],
 ): string {
   const texts = steps.map(
     (step, index) => `  IF NOT EXISTS (SELECT FROM ${migrations} WHERE version = ${index + 1}) THEN
@@ -100,7 +119,7 @@ ${schema === undefined ? "" : createSchemaSql(schema)}  IF to_regclass('${escape
       applied_at timestamptz NOT NULL DEFAULT now()
     );
   END IF;
-${checkDroppedSql({ migrations, created }, steps.length)}${texts.join("\n")}
+${checkDroppedSql({ migrations, created }, steps.length)}${[...texts, ...added].join("\n")}
 END $nevertwice$;
 `;
 }
@@ -152,6 +171,8 @@ export interface ReadyServer {
   readonly run: RunStatement;
   /** The channel that reports settled records: one for the tables of one schema. */
   readonly channel: string;
+  /** Whether the tables have the column `steps`. */
+  readonly hasSteps: boolean;
 }
 
 /** How long a query about the server itself may take; it has no caller with a signal. */
@@ -251,7 +272,7 @@ function throwStepError(error: unknown): never {
 }
 
 function toReadyServer(row: PostgresRow, runner: PostgresRunner, needed: number): ReadyServer {
-  const [version, schema, isolation, isReplica, isReadOnly, encoding, hasStandbys] = row;
+  const [version, schema, isolation, isReplica, isReadOnly, encoding, hasStandbys, hasSteps] = row;
   if (isReplica === "true") throw unsafe("it is a replica; connect to the primary");
   if (isReadOnly === "on")
     throw unsafe(
@@ -271,6 +292,7 @@ function toReadyServer(row: PostgresRow, runner: PostgresRunner, needed: number)
   const mustNotCancel = runner.cancelsBlindly && hasStandbys === "true";
   return {
     run: mustNotCancel ? (statement, parameters) => run(statement, parameters) : run,
+    hasSteps: hasSteps === "true",
     channel: `nevertwice_${hash("sha256", schema ?? "", "hex").slice(0, 16)}`,
   };
 }

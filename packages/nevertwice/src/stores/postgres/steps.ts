@@ -1,13 +1,16 @@
 /** Converts the calls of each step to a statement's parameters, and its rows to answers. */
 
-import { checkedParts, damagedRecord } from "../../core/checked-record.ts";
+import { checkedParts } from "../../core/checked-record.ts";
+import { damagedRecord } from "../../core/damaged-record.ts";
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { stepLine, stepsIn } from "../../core/kept-steps.ts";
 import { partsText } from "../../core/parts.ts";
 import type {
   AbandonRequest,
   ClaimAnswer,
   ClaimRequest,
   CompleteRequest,
+  KeepStepRequest,
   RecordState,
   RenewRequest,
   StoreRecord,
@@ -64,7 +67,7 @@ function claimAnswers(
     else {
       const answer = claimAnswer(status as string, detail as string, Number(number), tookOver === "true");
       if (position === null) inserted.push([id as string, answer]);
-      else answers[index] = answer;
+      else answers[index] = typeof id === "string" ? withSteps(calls[index], answer, id) : answer;
     }
   }
   for (const index of completed) {
@@ -85,6 +88,25 @@ function claimAnswer(status: string, detail: string, number: number, tookOver: b
       return { status, state: detail as RecordState };
     default:
       return { status: "pending", leaseLeftMs: leftMs(detail) };
+  }
+}
+
+function withSteps(
+  call: ClaimRequest | undefined,
+  answer: ClaimAnswer,
+  steps: string,
+): ClaimAnswer | NevertwiceError {
+  const { id = "", token = "" } = call ?? {};
+  return orDamaged(() => ({ ...answer, steps: stepsIn(id, { token, steps }) }) as ClaimAnswer);
+}
+
+/** Returns an error of ours instead of throwing it: the other calls of the batch have their own answers. */
+function orDamaged<Answer>(read: () => Answer): Answer | NevertwiceError {
+  try {
+    return read();
+  } catch (error) {
+    if (isNevertwiceError(error)) return error;
+    throw error;
   }
 }
 
@@ -115,6 +137,15 @@ function abandonParameters(calls: readonly AbandonRequest[]): readonly string[] 
 
 function renewParameters(calls: readonly RenewRequest[]): readonly string[] {
   return [...ownerParameters(calls), plainArray(calls.map(({ leaseMs }) => microseconds(leaseMs)))];
+}
+
+function keepStepParameters(calls: readonly KeepStepRequest[]): readonly string[] {
+  const lines = calls.map(stepLine);
+  return [
+    ...ownerParameters(calls),
+    textArray(lines.map(({ start }) => start)),
+    textArray(lines.map(({ end }) => end)),
+  ];
 }
 
 function ownerParameters(
@@ -154,20 +185,13 @@ export function requirePrimary(rows: readonly PostgresRow[]): readonly PostgresR
 /** A row contains an id only if there is a record. */
 function readAnswers(calls: readonly ReadCall[], rows: readonly PostgresRow[]): StepAnswers<ReadAnswer> {
   const found = new Map(requirePrimary(rows).map((row) => [row[1], row]));
-  return calls.map(({ id }) => {
-    try {
-      return { record: toStoreRecord(found.get(id) ?? []) };
-    } catch (error) {
-      if (isNevertwiceError(error)) return error;
-      throw error;
-    }
-  });
+  return calls.map(({ id }) => orDamaged(() => ({ record: toStoreRecord(found.get(id) ?? []) })));
 }
 
 /** The record of a row, or undefined if there is none. Throws `store-unsafe` if it is damaged. */
 export function toStoreRecord(row: PostgresRow): StoreRecord | undefined {
   const [, id, parts, fingerprint, state, token, fence, number, hold] = row;
-  const [claimedAt, leaseLeft, completedAt, keptUntil, outcome, damage] = row.slice(9);
+  const [claimedAt, leaseLeft, completedAt, keptUntil, outcome, damage, steps] = row.slice(9);
   if (typeof id !== "string") return undefined;
   if (typeof damage === "string") throw damagedRecord(id, damage);
   return {
@@ -184,6 +208,7 @@ export function toStoreRecord(row: PostgresRow): StoreRecord | undefined {
     completedAt: typeof completedAt === "string" ? momentMs(completedAt) : undefined,
     keptUntil: momentMs(keptUntil as string),
     outcome: outcome ?? undefined,
+    ...(typeof steps === "string" && { steps: stepsIn(id, { token: token as string, steps }) }),
   };
 }
 
@@ -212,6 +237,13 @@ export const abandonStep: StepFormat<AbandonRequest, boolean> = {
 export const renewStep: StepFormat<RenewRequest, boolean> = {
   toParameters: renewParameters,
   toAnswers: settleAnswers,
+  idOf: readId,
+};
+
+export const keepStepStep: StepFormat<KeepStepRequest, boolean> = {
+  toParameters: keepStepParameters,
+  toAnswers: settleAnswers,
+  sizeOf: ({ outcome }) => outcome.length,
   idOf: readId,
 };
 

@@ -6,8 +6,14 @@ import type { ListPage, ListRequest, Parts, StoreRecord, UnreadableRecord } from
 import { RECORD_VERSION, UNREADABLE } from "../redis-lua.ts";
 import type { RedisAdapter, RedisNode } from "./client.ts";
 
-/** What the READ script returns for one key: record, parts, fingerprint, outcome. */
-export type StoredFields = readonly [string, string | null, string | null, string | null];
+/** What the READ script returns for one key: record, parts, fingerprint, outcome, steps. */
+export type StoredFields = readonly [
+  string,
+  string | null,
+  string | null,
+  string | null,
+  (string | null | undefined)?,
+];
 
 /** The pattern of the scripts, with numbers of at most 16 digits. */
 const RECORD =
@@ -15,7 +21,7 @@ const RECORD =
 
 export function parseRecord(id: string, fields: StoredFields): Kept {
   checkReadable(id, fields);
-  const [text, parts, fingerprint, outcome] = fields;
+  const [text, parts, fingerprint, outcome, steps] = fields;
   const found = RECORD.exec(text);
   if (found === null) throw unreadableError(id, "", text);
   const number = (at: number): number => Number(found[at]);
@@ -45,6 +51,7 @@ export function parseRecord(id: string, fields: StoredFields): Kept {
     keptUntil: (completedAt ?? leaseEndsAt) + retentionMs,
     completedAt,
     outcome: outcome ?? undefined,
+    steps: steps ?? undefined,
   };
 }
 

@@ -151,7 +151,8 @@ function createCallSequence({ table, clock, readSettings: currentSettings }: Run
     if (kept !== undefined) write(found, kept);
     switch (answer.status) {
       case "new":
-        return ["new", answer.fence, answer.number, answer.tookOver];
+        replyLength += kept?.steps?.length ?? 0;
+        return ["new", answer.fence, answer.number, answer.tookOver, answer.steps];
       case "pending":
         return ["pending", answer.leaseLeftMs];
       case "completed":
@@ -191,7 +192,7 @@ function createCallSequence({ table, clock, readSettings: currentSettings }: Run
   }
 
   function view(kept: machine.Kept, now: number): StoreRecord {
-    replyLength += kept.outcome?.length ?? 0;
+    replyLength += (kept.outcome?.length ?? 0) + (kept.steps?.length ?? 0);
     return machine.viewOf(kept, now);
   }
 
@@ -246,6 +247,11 @@ function createCallSequence({ table, clock, readSettings: currentSettings }: Run
           return settle(call[1], (kept) => machine.abandonRecord(kept, call[2], call[3], clock.now()));
         case "renew":
           return settle(call[1], (kept) => machine.renewRecord(kept, call[2], call[3], clock.now()));
+        case "keep-step": {
+          const [, id, token, name, outcome] = call;
+          const request = { id, token, name, outcome };
+          return settle(id, (kept) => machine.keepStepRecord(kept, request, clock.now()));
+        }
         case "forget":
           return forget(call[1], call[2], call[3]);
         case "read":

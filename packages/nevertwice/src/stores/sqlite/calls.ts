@@ -6,6 +6,7 @@ import type {
   AbandonAs,
   ClaimAnswer,
   ClaimRequest,
+  KeptStep,
   ListPage,
   RecordState,
   StoreRecord,
@@ -44,6 +45,7 @@ export type StoreCall =
   | readonly [kind: "complete", id: string, token: string, outcome: string, retentionMs: number]
   | readonly [kind: "abandon", id: string, token: string, as: AbandonAs]
   | readonly [kind: "renew", id: string, token: string, leaseMs: number]
+  | readonly [kind: "keep-step", id: string, token: string, name: string, outcome: string]
   | readonly [kind: "forget", id: string, fence: number, reopen: boolean]
   | readonly [kind: "read", id: string]
   | readonly [kind: "purge", limit: number]
@@ -51,7 +53,13 @@ export type StoreCall =
 
 export type CallAnswer =
   | boolean
-  | readonly [status: "new", fence: number, number: number, tookOver: boolean]
+  | readonly [
+      status: "new",
+      fence: number,
+      number: number,
+      tookOver: boolean,
+      steps: readonly KeptStep[] | undefined,
+    ]
   | readonly [status: "pending", leaseLeftMs: number]
   /** The index of the outcome in the reply's `outcomes`. */
   | readonly [status: "completed", outcome: number]
@@ -105,13 +113,11 @@ export function toClaimRequest(call: ClaimCall): ClaimRequest {
 export function toResult(answer: CallAnswer, outcomes: readonly string[]): unknown {
   if (typeof answer === "boolean") return answer;
   switch (answer[0]) {
-    case "new":
-      return {
-        status: "new",
-        fence: answer[1],
-        number: answer[2],
-        tookOver: answer[3],
-      } satisfies ClaimAnswer;
+    case "new": {
+      const [status, fence, number, tookOver, steps] = answer;
+      const granted = { status, fence, number, tookOver };
+      return (steps === undefined ? granted : { ...granted, steps }) satisfies ClaimAnswer;
+    }
     case "pending":
       return { status: "pending", leaseLeftMs: answer[1] } satisfies ClaimAnswer;
     case "completed":

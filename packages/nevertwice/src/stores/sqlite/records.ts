@@ -1,6 +1,7 @@
 /** The table of records: finds, writes, removes and scans rows. Each statement is prepared once per connection. */
 
-import { checkedParts, checkedRecord, damagedRecord, flagFrom } from "../../core/checked-record.ts";
+import { checkedParts, checkedRecord, flagFrom } from "../../core/checked-record.ts";
+import { damagedRecord } from "../../core/damaged-record.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 import { partsText } from "../../core/parts.ts";
 import type { Kept } from "../../core/record.ts";
@@ -62,6 +63,7 @@ export function createRecordTable(
   const insert = database.prepare(sql.INSERT);
   const update = database.prepare(sql.UPDATE);
   const updateAll = database.prepare(sql.UPDATE_ALL);
+  const keepSteps = database.prepare(sql.KEEP_STEPS);
   const remove = database.prepare(sql.REMOVE);
   const lastFence = prepareQuery(database, sql.LAST_FENCE);
   const keepFence = database.prepare(sql.KEEP_FENCE);
@@ -94,6 +96,8 @@ export function createRecordTable(
       else if (purgeAt === found.purgeAt && kept.parts === found.kept.parts)
         update.run(...usual, outcome, found.rowid);
       else updateAll.run(purgeAt, ...usual, parts(), outcome, found.rowid);
+      if (found !== undefined && kept.steps !== found.kept.steps)
+        keepSteps.run(toText(kept.steps), found.rowid);
     },
     remove: ({ rowid }) => void remove.run(rowid),
     lastFence: () =>
@@ -198,7 +202,7 @@ function toText(text: string | undefined): string | null {
   if (!text?.includes("\u0000")) return text ?? null;
   throw new NevertwiceError(
     "options-invalid",
-    "a token, fingerprint or outcome contains U+0000, which SQLite drivers cannot store.",
+    "a token, fingerprint, outcome or step contains U+0000, which SQLite drivers cannot store.",
   );
 }
 
@@ -223,6 +227,7 @@ function fromRow(id: string, row: SqliteRow): StoredRow {
     fingerprint,
     parts,
     outcome,
+    steps,
   ] = row;
   const kept = checkedRecord({
     id,
@@ -242,6 +247,7 @@ function fromRow(id: string, row: SqliteRow): StoredRow {
     keptUntil,
     completedAt: completedAt ?? undefined,
     outcome: outcome ?? undefined,
+    steps: steps ?? undefined,
   });
   return { rowid: rowid as number, purgeAt: purgeAt as number | null, kept };
 }

@@ -8,6 +8,11 @@ export interface SqliteSchema {
   readonly table: string;
   /** In order. The first one creates `table`. */
   readonly migrations: readonly string[];
+  /**
+   * Columns, as pairs of name and type, that are added to a table that lacks them. The version stays the same, so releases
+   * that do not know a column keep working on the same file: it must allow NULL, and NULL must mean what they mean.
+   */
+  readonly additions?: Readonly<Record<string, readonly (readonly [name: string, type: string])[]>>;
   /** The columns of each table after the last migration, including those of `table`. */
   readonly columns?: Readonly<Record<string, readonly string[]>>;
 }
@@ -15,13 +20,48 @@ export interface SqliteSchema {
 export function migrate(database: SqliteDatabase, schema: SqliteSchema): void {
   applyMigrations(database, schema);
   checkColumns(database, schema);
+  addColumns(database, schema);
+}
+
+function addColumns(database: SqliteDatabase, schema: SqliteSchema): void {
+  if (missingAdditions(database, schema).length === 0) return;
+  inWriteTransaction(database, () => {
+    // Read again: another process may have added them while this one waited for the lock.
+    for (const statement of missingAdditions(database, schema)) database.exec(statement);
+  });
+}
+
+/** The statements that add what is missing. */
+function missingAdditions(database: SqliteDatabase, { additions = {} }: SqliteSchema): readonly string[] {
+  return Object.entries(additions).flatMap(([table, columns]) => {
+    const existing = columnNames(database, table);
+    return columns
+      .filter(([name]) => !existing.includes(name))
+      .map(([name, type]) => `ALTER TABLE ${table} ADD COLUMN ${name} ${type}`);
+  });
+}
+
+function columnNames(database: SqliteDatabase, table: string): readonly unknown[] {
+  return prepareQuery(database, `PRAGMA table_info(${table})`)
+    .all()
+    .map(([, name]) => name);
+}
+
+function inWriteTransaction(database: SqliteDatabase, change: () => void): void {
+  database.exec(BEGIN_WRITING);
+  try {
+    change();
+    database.exec(COMMIT);
+  } catch (error) {
+    rollBack(database);
+    throw error;
+  }
 }
 
 function applyMigrations(database: SqliteDatabase, schema: SqliteSchema): void {
   if (isLatest(database, schema) && !isEmptied(database, schema)) return;
   const { table, migrations } = schema;
-  database.exec(BEGIN_WRITING);
-  try {
+  inWriteTransaction(database, () => {
     // All tables were dropped except the one with the version: start again with the first migration.
     if (isEmptied(database, schema)) database.exec(`DROP TABLE ${table}`);
     // Read the version again: another process may have migrated while this one waited for the lock.
@@ -29,11 +69,7 @@ function applyMigrations(database: SqliteDatabase, schema: SqliteSchema): void {
       database.exec(migrations[version] as string);
       database.prepare(`UPDATE ${table} SET schema_version = ?`).run(version + 1);
     }
-    database.exec(COMMIT);
-  } catch (error) {
-    rollBack(database);
-    throw error;
-  }
+  });
 }
 
 /** Throws `store-unsafe` for a schema from a later version: its rows may have a meaning that this version does not know. */
@@ -56,9 +92,7 @@ function isEmptied(database: SqliteDatabase, { table, columns = {} }: SqliteSche
 /** Throws `store-unsafe` if a table lacks a column. Additional columns do no harm. */
 function checkColumns(database: SqliteDatabase, { columns = {} }: SqliteSchema): void {
   for (const [table, expected] of Object.entries(columns)) {
-    const existing = prepareQuery(database, `PRAGMA table_info(${table})`)
-      .all()
-      .map(([, name]) => name);
+    const existing = columnNames(database, table);
     const missing = expected.filter((name) => !existing.includes(name));
     if (missing.length === 0) continue;
     const what =

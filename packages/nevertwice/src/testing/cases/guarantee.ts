@@ -16,6 +16,7 @@ export const GUARANTEES = [
   "purge-spares-the-living",
   "waiters-wake",
   "takeover-is-single",
+  "steps-stay-done",
 ] as const;
 
 export type Guarantee = (typeof GUARANTEES)[number];

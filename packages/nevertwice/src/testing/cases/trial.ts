@@ -33,6 +33,7 @@ export type GuaranteeCases = Readonly<Record<string, GuaranteeCase>>;
 const NEEDS = {
   watch: "The store has no `watch`: its waiters poll.",
   list: "The store has no `list`.",
+  keepStep: "The store has no `keepStep`: work on it has no steps.",
   forget: "The store has no `forget`.",
   purge: "The store says `collectsItself`: its database removes what is past its time.",
   clock: "The store's clock cannot be turned back from here: no `advance` was given.",

@@ -29,6 +29,7 @@ export interface CaseAttempt {
   complete(outcome?: string, retentionMs?: number): Promise<boolean>;
   abandon(as: AbandonAs): Promise<boolean>;
   renew(leaseMs?: number): Promise<boolean>;
+  keepStep(name: string, outcome?: string): Promise<boolean>;
 }
 
 export interface BegunAttempt extends CaseAttempt {
@@ -66,6 +67,8 @@ export function workOn(store: Store, parts: Parts = newParts(), id: string = toI
       store.complete({ id, token, outcome, retentionMs }),
     abandon: (as) => store.abandon({ id, token, as }),
     renew: (leaseMs = LONG_MS) => store.renew({ id, token, leaseMs }),
+    keepStep: (name, outcome = DONE) =>
+      (store.keepStep as NonNullable<Store["keepStep"]>)({ id, token, name, outcome }),
   });
   return {
     id,

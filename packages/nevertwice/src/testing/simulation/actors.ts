@@ -8,8 +8,10 @@ import { toIdentity } from "../../core/identity.ts";
 import type { Store } from "../../core/store.ts";
 import { type FaultRates, type FaultyStore, faultyStore } from "../faulty-store.ts";
 import type { Random } from "../random.ts";
+import { judgeAnswer, judgeThrow } from "./answer-judge.ts";
 import type { Referee } from "./referee.ts";
 import type { PlannedCall, Scenario } from "./scenario.ts";
+import type { Tenure } from "./tenures.ts";
 import { createProcess, type Process, type World } from "./world.ts";
 
 export const NAMESPACE = "simulation";
@@ -59,6 +61,7 @@ export function createActor(options: ActorOptions): Actor {
 
 /** Next to the store: the referee sees each step as it is applied. */
 function refereed({ name, store, clock, referee }: ActorOptions): Store {
+  const { keepStep } = store;
   return {
     ...store,
     async claim(request) {
@@ -85,6 +88,14 @@ function refereed({ name, store, clock, referee }: ActorOptions): Store {
       referee.renewed(request, answer, now);
       return answer;
     },
+    ...(keepStep && {
+      async keepStep(request) {
+        const now = clock.now();
+        const answer = await keepStep(request);
+        referee.stepKept(request, answer, now);
+        return answer;
+      },
+    }),
   };
 }
 
@@ -103,12 +114,13 @@ function delivered(store: Store, process: Process, referee: Referee): Store {
       );
     });
   }
-  const { watch, list, forget } = store;
+  const { keepStep, watch, list, forget } = store;
   return {
     claim: (request) => deliver("claim", request.token, store.claim(request)),
     complete: (request) => deliver("complete", request.token, store.complete(request)),
     abandon: (request) => deliver("abandon", request.token, store.abandon(request)),
     renew: (request) => deliver("renew", undefined, store.renew(request)),
+    ...(keepStep && { keepStep: (request) => deliver("keepStep", undefined, keepStep(request)) }),
     read: (id, bound) => deliver("read", undefined, store.read(id, bound)),
     purge: (limit, bound) => deliver("purge", undefined, store.purge(limit, bound)),
     close: () => store.close(),
@@ -157,16 +169,22 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     // Work that proceeded without a claim has no fence to be judged by.
     const tenure = attempt.fence === 0 ? undefined : referee.started(id, attempt.fence);
     if (attempt.fence === 0 && !Number.isFinite(plan.work.lastsMs)) referee.excuse(actor.name, id);
-    await pauseFor(
-      actor,
-      plan.work.lastsMs,
-      plan.work.ending === "throw-when-lost" ? attempt.signal : undefined,
-    );
+    const isWhole = await takeSteps(attempt, tenure);
+    if (isWhole)
+      await pauseFor(
+        actor,
+        plan.work.lastsMs,
+        plan.work.ending === "throw-when-lost" ? attempt.signal : undefined,
+      );
     const isUnsure = () => attempt.signal.aborted || caller?.signal.aborted === true;
     const end = (how: "returned" | "threw" | "threw-unsure") => {
       referee.tell(() => `work: ${run} ${how}`);
       if (tenure !== undefined) tenure.work = how;
     };
+    if (!isWhole) {
+      end("threw-unsure");
+      throw new Error(run);
+    }
     switch (plan.work.ending) {
       case "not-done":
         end("threw");
@@ -182,6 +200,27 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     }
     end("returned");
     return { run, subject };
+  }
+
+  /** Every call of a key has the same steps, some of them fewer. False if the claim was lost on the way. */
+  async function takeSteps(attempt: Attempt, tenure: Tenure | undefined): Promise<boolean> {
+    const count = actor.network.keepStep === undefined ? 0 : plan.work.steps;
+    try {
+      for (let step = 0; step < count; step++) {
+        const name = `step ${step}`;
+        const { of } = await attempt.step(name, async () => {
+          referee.stepStarted(tenure, name, step === 0 ? undefined : `step ${step - 1}`);
+          await pauseFor(actor, plan.work.stepMs, undefined);
+          return { of: `${subject} ${name}` };
+        });
+        if (of !== `${subject} ${name}`) referee.fail("I7", "a step was answered with another one's outcome");
+      }
+    } catch (error) {
+      if (!isNevertwiceError(error, "lease-lost")) throw error;
+      referee.count("step lost");
+      return false;
+    }
+    return true;
   }
 
   const reconcile =
@@ -217,47 +256,6 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
       signal?.addEventListener("abort", () => resolve(), { once: true });
     });
   }
-}
-
-interface SimulatedAnswer {
-  readonly id: string;
-  readonly subject: string;
-  readonly run: string;
-  /** How often the caller's own work was started. */
-  readonly runs: number;
-}
-
-function judgeAnswer(
-  referee: Referee,
-  { id, subject, run, runs }: SimulatedAnswer,
-  result: { readonly status: string },
-): void {
-  referee.count(`answer ${result.status}`);
-  const { value, recorded } = result as { value?: { run: string; subject: string }; recorded?: boolean };
-  switch (result.status) {
-    case "ran":
-      if (value?.run !== run) referee.fail("I6", "the first caller was not given what its work returned");
-      if (recorded && !referee.hasOutcome(id, run))
-        referee.fail("I2", "an outcome was called recorded that is not");
-      return;
-    case "replayed":
-      if (value?.subject !== subject) referee.fail("I7", "an outcome of another identity was replayed");
-      else if (!referee.hasOutcome(id, value.run))
-        referee.fail("I6", "an outcome was replayed that was never recorded");
-      return;
-    case "lease-lost":
-      return;
-    default:
-      if (runs > 0) referee.fail("I12", `a caller whose work ran got the answer ${result.status}`);
-  }
-}
-
-function judgeThrow(referee: Referee, id: string, run: string, error: unknown): void {
-  referee.count("answer thrown");
-  const message = error instanceof Error ? error.message : String(error);
-  if (message === run || referee.hasOutcome(id, message)) return;
-  const code = isNevertwiceError(error) ? error.code : "no code";
-  referee.fail("I12", `a caller got an error that no work threw: ${message} (${code})`);
 }
 
 /** A reconciler that decides about a held claim as the scenario says. */

@@ -1,6 +1,6 @@
 /** The invariants that a simulation checks. docs/guarantees.md explains each, and also those that no simulation can see. */
 
-export type Invariant = "I1" | "I2" | "I3" | "I6" | "I7" | "I8" | "I12";
+export type Invariant = "I1" | "I2" | "I3" | "I6" | "I7" | "I8" | "I12" | "I13";
 
 export interface Violation {
   readonly invariant: Invariant;

@@ -9,10 +9,11 @@ import type {
   ClaimAnswer,
   ClaimRequest,
   CompleteRequest,
+  KeepStepRequest,
   RenewRequest,
 } from "../../core/store.ts";
 import type { Fail, Violation } from "./invariant.ts";
-import { createTenures, type Tenures } from "./tenures.ts";
+import { createTenures, type Tenure, type Tenures } from "./tenures.ts";
 
 /** What the referee knows of one record. */
 interface RecordNote {
@@ -28,6 +29,8 @@ interface RecordNote {
   retentionMs: number;
   keptUntil: number;
   outcome: string;
+  /** The finished steps, each with its outcome. */
+  steps: readonly (readonly [name: string, outcome: string])[];
 }
 
 export interface Referee extends Pick<Tenures, "delivered" | "started" | "excuse"> {
@@ -42,6 +45,9 @@ export interface Referee extends Pick<Tenures, "delivered" | "started" | "excuse
   completed(request: CompleteRequest, answer: boolean, now: number): void;
   abandoned(request: AbandonRequest, answer: boolean, now: number): void;
   renewed(request: RenewRequest, answer: boolean, now: number): void;
+  stepKept(request: KeepStepRequest, answer: boolean, now: number): void;
+  /** The work of a step starts. `before` is the step in front of it. */
+  stepStarted(tenure: Tenure | undefined, name: string, before: string | undefined): void;
   /** Expired records are gone, and stay gone if the clock goes back. */
   purged(now: number): void;
   checkDebts(isAlive: (owner: string) => boolean): void;
@@ -91,7 +97,10 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
         `fence ${answer.fence} was given to ${isRepeat ? "a repeat" : "a new attempt"} after ${highest}`,
       );
     highestFence.set(id, answer.fence);
+    const steps = note?.steps ?? [];
+    checkSteps(answer, steps);
     const lapsed = note?.state === "pending" ? note : undefined;
+    const continued = steps.length > 0 ? note : lapsed;
     if (lapsed !== undefined && !isRepeat) count("takeover");
     notes.set(id, {
       state: "pending",
@@ -100,14 +109,22 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       fence: answer.fence,
       hold: request.hold || (lapsed?.hold ?? false),
       tookOver: isRepeat ? note.tookOver : lapsed !== undefined,
-      fingerprint: isRepeat ? note.fingerprint : (fingerprint ?? lapsed?.fingerprint),
+      fingerprint: isRepeat ? note.fingerprint : (fingerprint ?? continued?.fingerprint),
       leaseMs,
       leaseEndsAt: now + leaseMs,
       retentionMs,
       keptUntil: now + leaseMs + retentionMs,
       outcome: "",
+      steps,
     });
-    tenures.granted(token, answer.fence, leaseMs);
+    tenures.granted(token, { fence: answer.fence, leaseMs, steps: steps.map(([name]) => name) });
+  }
+
+  function checkSteps({ steps = [] }: ClaimAnswer & { status: "new" }, finished: RecordNote["steps"]): void {
+    if (finished.length > 0) count("claim finds steps");
+    const answered = steps.map(({ name, outcome }) => [name, outcome]);
+    if (JSON.stringify(answered) !== JSON.stringify(finished))
+      fail("I13", "a claim was answered with other steps than those that are finished");
   }
 
   function checkGrant(note: RecordNote, request: ClaimRequest, isRepeat: boolean, now: number): void {
@@ -153,7 +170,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       const note = live(id, now);
       const isOther =
         note !== undefined &&
-        note.state !== "released" &&
+        (note.state !== "released" || note.steps.length > 0) &&
         fingerprintsDiffer(note.fingerprint, request.fingerprint);
       if (isOther !== (answer.status === "conflict"))
         fail("I2", `a claim of ${isOther ? "another" : "the same"} meaning was answered ${answer.status}`);
@@ -171,6 +188,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       if (!answer || note === undefined || note.state === "completed") return;
       note.state = "completed";
       note.outcome = outcome;
+      note.steps = [];
       note.keptUntil = now + retentionMs;
       outcomes.set(id, (outcomes.get(id) ?? new Set()).add(runNamedIn(outcome)));
       count("completed");
@@ -202,6 +220,26 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       extend(note, leaseMs, now);
       tenures.renewed(token);
       count("renewed");
+    },
+    stepKept({ id, token, name, outcome }, answer, now) {
+      tell(() => `store: keepStep ${token} ${id.slice(0, 4)} ${name} -> ${answer}`);
+      const note = live(id, now);
+      const isOwn = note?.token === token && note.state === "pending" && !note.isSpent;
+      if (answer !== isOwn)
+        fail("I3", `a step was ${answer ? "accepted from a stranger" : "refused to the owner"}`);
+      if (!answer || note === undefined) return;
+      tenures.get(token)?.finished.add(name);
+      if (note.steps.some(([kept]) => kept === name)) return;
+      note.steps = [...note.steps, [name, outcome]];
+      count("step kept");
+    },
+    stepStarted(tenure, name, before) {
+      count("step started");
+      tell(() => `work: step ${name} starts`);
+      if (tenure === undefined) return;
+      if (tenure.finished.has(name)) fail("I13", "a finished step ran again");
+      if (before !== undefined && !tenure.finished.has(before))
+        fail("I13", "a step started although the one in front of it was not kept");
     },
     purged(now) {
       for (const id of notes.keys()) if (live(id, now) === undefined) notes.delete(id);

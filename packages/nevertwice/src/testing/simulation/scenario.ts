@@ -10,6 +10,9 @@ export interface PlannedWork {
   /** Infinity: it never ends. */
   readonly lastsMs: number;
   readonly ending: "return" | "throw" | "not-done" | "throw-when-lost";
+  /** How many steps it has, and how long each of them lasts. They come before the rest of the work. */
+  readonly steps: number;
+  readonly stepMs: number;
 }
 
 export interface PlannedCall {
@@ -113,6 +116,8 @@ function drawCall(random: Random, workers: number, shared: Partial<Policy>): Pla
         "not-done",
         "throw-when-lost",
       ]),
+      steps: random.pick([0, 0, 0, 1, 3]),
+      stepMs: random.pick([0, 5, random.between(0, 60)]),
     },
     cancelAfterMs: random.chance(0.12) ? random.between(0, 150) : undefined,
   };

@@ -16,12 +16,14 @@ export interface Tenure {
   isTold: boolean;
   isSettled: boolean;
   work: "unstarted" | "running" | "returned" | "threw" | "threw-unsure";
+  /** The steps that the store has kept: those that its grant found, and its own. */
+  readonly finished: Set<string>;
 }
 
 export interface Tenures {
   get(token: string): Tenure | undefined;
   claimed(owner: string, token: string, id: string): void;
-  granted(token: string, fence: number, leaseMs: number): void;
+  granted(token: string, grant: { fence: number; leaseMs: number; steps: readonly string[] }): void;
   renewed(token: string): void;
   /** A complete or abandon was applied. */
   told(token: string): Tenure | undefined;
@@ -54,9 +56,10 @@ export function createTenures(trueNow: () => number, fail: Fail): Tenures {
         isTold: false,
         isSettled: false,
         work: "unstarted",
+        finished: new Set(),
       });
     },
-    granted(token, fence, leaseMs) {
+    granted(token, { fence, leaseMs, steps }) {
       const tenure = tenures.get(token);
       if (tenure === undefined) return;
       tenure.grantedAt = trueNow();
@@ -64,6 +67,7 @@ export function createTenures(trueNow: () => number, fail: Fail): Tenures {
       // Everything before this grant was about an earlier one.
       tenure.isTold = false;
       tenure.isSettled = false;
+      for (const name of steps) tenure.finished.add(name);
       byFence.set(`${tenure.id} ${fence}`, tenure);
     },
     renewed(token) {

@@ -1,5 +1,6 @@
 /** Stores that compare fingerprints wrongly, or not, or too late. */
 import { fingerprintsDiffer } from "../../../src/core/fingerprint.ts";
+import { hasSteps } from "../../../src/core/kept-steps.ts";
 import { stateOf } from "../../../src/core/record.ts";
 import type { ClaimAnswer } from "../../../src/core/store.ts";
 import { answering, deciding, type Fault, forgetting, judging, living, writing } from "../wrong-rules.ts";
@@ -7,7 +8,9 @@ import { answering, deciding, type Fault, forgetting, judging, living, writing }
 export const conflictWins: readonly Fault[] = [
   {
     fault: "compares no fingerprints",
-    rules: judging((found, request) => ({ ...found, fingerprint: request.fingerprint })),
+    rules: judging((found, request) =>
+      hasSteps(found) ? found : { ...found, fingerprint: request.fingerprint },
+    ),
     caught: [
       "another fingerprint is a conflict while the key is pending",
       "another fingerprint is a conflict once the key is lapsed",
@@ -59,7 +62,10 @@ export const conflictWins: readonly Fault[] = [
   {
     fault: "salts each fingerprint, so that no two are the same",
     rules: deciding((decision, found, request, now) =>
-      living(found, now) && found.fingerprint !== undefined && found.fingerprint === request.fingerprint
+      living(found, now) &&
+      !hasSteps(found) &&
+      found.fingerprint !== undefined &&
+      found.fingerprint === request.fingerprint
         ? answering({ status: "conflict", state: stateOf(found, now) })
         : decision,
     ),
@@ -118,7 +124,7 @@ export const conflictWins: readonly Fault[] = [
   {
     fault: "writes the fingerprint that it then calls a conflict",
     rules: deciding((decision, found, request) =>
-      decision.answer.status === "conflict" && found !== undefined
+      decision.answer.status === "conflict" && found !== undefined && !hasSteps(found)
         ? { ...decision, write: { ...found, fingerprint: request.fingerprint } }
         : decision,
     ),

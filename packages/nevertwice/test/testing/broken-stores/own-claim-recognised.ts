@@ -1,4 +1,5 @@
 /** Stores that do not know a token again when it comes back. */
+import { hasSteps } from "../../../src/core/kept-steps.ts";
 import { abandonRecord, completeRecord, renewRecord, stateOf } from "../../../src/core/record.ts";
 import { answering, deciding, type Fault, isNew, judging, living, writing } from "../wrong-rules.ts";
 
@@ -6,7 +7,7 @@ export const ownClaimRecognised: readonly Fault[] = [
   {
     fault: "takes the repeat of a claim for a stranger's",
     rules: judging((found, request) =>
-      found.token === request.token && found.state === "pending" && !found.spent
+      found.token === request.token && found.state === "pending" && !found.spent && !hasSteps(found)
         ? { ...found, token: "a stranger's" }
         : found,
     ),
