@@ -2,14 +2,35 @@
 import { fileURLToPath } from "node:url";
 import { runnerImport } from "vite";
 
+/** @typedef {Readonly<Partial<Record<"redis" | "postgres" | "nats", Readonly<Record<string, string>>>>>} Servers settings by name */
+/** @typedef {Readonly<Record<string, string>>} Urls of the servers, by name */
+
 const SERVICES = fileURLToPath(new URL("../packages/nevertwice/test/services/", import.meta.url));
 
 /**
- * @param {"redis" | "postgres" | "nats"} name
- * @param {Readonly<Record<string, string>>} settings
- * @returns {Promise<{ url: string, stop(): Promise<void> }>}
+ * Starts the servers, and stops them after their use.
+ *
+ * @template T
+ * @param {Servers} servers
+ * @param {(urls: Urls) => Promise<T>} use
  */
-export async function startServer(name, settings) {
+export async function withServers(servers, use) {
+  /** @type {{ name: string, url: string, stop(): Promise<void> }[]} */
+  const started = [];
+  try {
+    for (const [name, settings] of Object.entries(servers))
+      started.push({ name, ...(await startServer(name, settings)) });
+    return await use(Object.fromEntries(started.map(({ name, url }) => [name, url])));
+  } finally {
+    for (const { stop } of started) await stop();
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {Readonly<Record<string, string>>} settings
+ */
+async function startServer(name, settings) {
   const { installMissing } = await load("packages.ts");
   await installMissing(["redis-server", "initdb", "postgres", "nats-server"]);
   const { startRedis, startPostgres, startNats } = await load(`${name}.ts`);

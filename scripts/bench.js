@@ -4,203 +4,93 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { hotSpotsText, page, resultsText } from "../bench/document.js";
-import { deliveriesText, eventsPage } from "../bench/events/document.js";
-import { PHASES } from "../bench/events/phases.js";
+import { hotSpotsText, page, tableText } from "../bench/document.js";
 import { gatewayPage, gatewaySpotsText, gatewayText } from "../bench/gateway/document.js";
 import { compareGateway } from "../bench/gateway/rounds.js";
 import { httpPage, layerSpotsText, layersText } from "../bench/http/document.js";
 import { compareLayers } from "../bench/http/rounds.js";
 import { isInstalled } from "../bench/installed.js";
-import { comparePaired } from "../bench/paired.js";
-import { messagesText, pipelinePage } from "../bench/pipeline/document.js";
-import { holdSpotsText, holdsText, reservationsPage } from "../bench/reservations/document.js";
-import { compareReservations } from "../bench/reservations/rounds.js";
 import { compare } from "../bench/rounds.js";
-import { installLoad, startServer } from "../bench/servers.js";
-import { events } from "../bench/suites/events.js";
+import { installLoad, withServers } from "../bench/servers.js";
 import { gateway } from "../bench/suites/gateway.js";
 import { http } from "../bench/suites/http.js";
-import { pipeline } from "../bench/suites/pipeline.js";
-import { reservations } from "../bench/suites/reservations.js";
 import { suites } from "../bench/suites.js";
 import { ROOT } from "./command.js";
+import { PLATFORM } from "./platform.js";
 
 const BENCH = `${ROOT}bench/`;
+
+/**
+ * One page of results, and how its tables are measured and shown.
+ *
+ * @typedef {object} Benchmark
+ * @property {string} name
+ * @property {string} title
+ * @property {boolean} [usesLoad] whether wrk is needed
+ * @property {object} quick the size of a quick run
+ * @property {readonly any[]} tables
+ * @property {(table: any, conditions: { size: any, urls: import("../bench/servers.js").Urls }) => Promise<any>} compare
+ * @property {(table: any, results: any) => readonly string[]} texts
+ * @property {(all: readonly any[], measurement: import("../bench/page.js").Measurement) => string} page
+ */
+
+/** @type {readonly Benchmark[]} */
+const BENCHMARKS = [
+  ...suites.map((suite) => ({
+    ...suite,
+    compare: (/** @type {any} */ table, /** @type {any} */ conditions) => compare(suite, table, conditions),
+    texts: (/** @type {any} */ table, /** @type {any} */ results) => [
+      tableText(suite, table, results),
+      hotSpotsText(suite, results),
+    ],
+    page: (/** @type {readonly any[]} */ all, /** @type {any} */ measurement) =>
+      page(suite, all, measurement),
+  })),
+  {
+    ...http,
+    compare: compareLayers,
+    texts: (_, rows) => [layersText(rows), layerSpotsText(rows)],
+    page: httpPage,
+  },
+  {
+    ...gateway,
+    compare: compareGateway,
+    texts: (_, rows) => [gatewayText(rows), gatewaySpotsText(rows)],
+    page: gatewayPage,
+  },
+];
 
 const { values: flags, positionals } = parseArgs({
   options: { quick: { type: "boolean", default: false } },
   allowPositionals: true,
 });
-const names = [...suites, http, reservations, events, pipeline, gateway].map(({ name }) => name);
+const names = BENCHMARKS.map(({ name }) => name);
 const unknown = positionals.find((name) => !names.includes(name));
 if (unknown !== undefined) {
   console.error(`There is no suite ${unknown}. The suites are ${names.join(", ")}.`);
   process.exit(2);
 }
-const chosen = positionals.length === 0 ? names : positionals;
 
 npm(ROOT, "run", "--silent", "build");
 installPeers();
-for (const suite of suites) if (chosen.includes(suite.name)) await bench(suite);
-if (chosen.includes(http.name)) await benchHttp();
-if (chosen.includes(reservations.name)) await benchReservations();
-if (chosen.includes(events.name)) await benchEvents();
-if (chosen.includes(pipeline.name)) await benchPipeline();
-if (chosen.includes(gateway.name)) await benchGateway();
+for (const benchmark of BENCHMARKS)
+  if (positionals.length === 0 || positionals.includes(benchmark.name)) await bench(benchmark);
 
-/** @param {import("../bench/suites.js").Suite} suite */
-async function bench(suite) {
-  /** @type {import("../bench/rounds.js").Results[]} */
-  const all = [];
-  for (const table of suite.tables) {
-    console.error(`\n${suite.title}. ${table.durability}`);
-    const results = await benchTable(suite, table);
-    console.log(`\n${resultsText(suite, results)}\n`);
-    console.log(hotSpotsText(suite, results));
-    all.push(results);
-  }
-  keep(suite.name, (measurement) => page(suite, all, measurement));
-}
-
-async function benchHttp() {
-  await installLoad();
-  const size = flags.quick ? { ...http.size, runs: 1, keys: 2_000, warmup: 1_000 } : http.size;
-  /** @type {(readonly import("../bench/http/rounds.js").Row[])[]} */
-  const all = [];
-  for (const table of http.tables) {
-    console.error(`\n${http.title}. ${table.title}`);
-    const rows = await withServer(table.store === "redis" ? "redis" : undefined, http.settings, (url) =>
-      compareLayers(table, { size, url }, onRound(size)),
-    );
-    console.log(`\n${layersText(rows)}\n\n${layerSpotsText(table, rows)}`);
-    all.push(rows);
-  }
-  keep(http.name, (measurement) => httpPage(all, measurement));
-}
-
-async function benchReservations() {
-  /** @type {import("../bench/reservations/rounds.js").Results[]} */
-  const all = [];
-  for (const table of reservations.tables) {
-    console.error(`\n${table.title}. ${table.durability}`);
-    const size = flags.quick ? { ...table.size, runs: 2, holds: 1_000, warmup: 200 } : table.size;
-    const results = await withServer(table.server, table.settings, (url) =>
-      compareReservations(table, { size, url }, onRound(size)),
-    );
-    console.log(`\n${holdsText(table, results)}\n\n${holdSpotsText(table, results)}`);
-    all.push(results);
-  }
-  keep(reservations.name, (measurement) => reservationsPage(all, measurement));
-}
-
-async function benchEvents() {
-  const all = await withServer("nats", {}, (natsUrl) =>
-    benchPaired(
-      events,
-      { measure: "events", quick: { messages: 2_000, warmup: 500 }, natsUrl },
-      deliveriesText,
-    ),
-  );
-  keep(events.name, (measurement) => eventsPage(all, measurement));
-}
-
-async function benchPipeline() {
-  const quickly = { messages: 1_000, warmup: 200 };
-  const all = await benchPaired(pipeline, { measure: "pipeline", quick: quickly }, messagesText);
-  keep(pipeline.name, (measurement) => pipelinePage(all, measurement));
-}
-
-/**
- * Measures every table of a suite with and without a guard.
- *
- * @template {import("../bench/suites/events.js").Table | import("../bench/suites/pipeline.js").Table} Table
- * @param {{ title: string, bare: { file: string }, tables: readonly Table[] }} suite
- * @param {{ measure: string, quick: { messages: number, warmup: number }, natsUrl?: string | undefined }} plan `measure`
- * is the folder of the script that measures one run
- * @param {(table: Table, rows: readonly import("../bench/paired.js").Row[]) => string} tableText
- */
-async function benchPaired({ title, bare, tables }, { measure, quick: fewer, natsUrl }, tableText) {
-  /** @type {(readonly import("../bench/paired.js").Row[])[]} */
+/** @param {Benchmark} benchmark */
+async function bench({ name, title, usesLoad, quick, tables, compare: compareSides, texts, page: pageOf }) {
+  if (usesLoad) await installLoad();
   const all = [];
   for (const table of tables) {
-    console.error(`\n${title}. ${table.title}. ${table.durability}`);
-    const size = flags.quick ? { ...table.size, runs: 2, ...fewer } : table.size;
-    const rows = await withServer(table.server, table.settings, (url) =>
-      comparePaired(
-        `${BENCH}${measure}/measure.js`,
-        PHASES,
-        { ...table, bare },
-        { size, url, natsUrl },
-        onRound(size),
-      ),
-    );
-    console.log(`\n${tableText(table, rows)}`);
-    all.push(rows);
+    console.error(`\n${title}. ${[table.title, table.durability].filter(Boolean).join(". ")}`);
+    const size = flags.quick ? { ...table.size, ...quick } : table.size;
+    const results = await withServers(table.servers, (urls) => compareSides(table, { size, urls }));
+    console.log(`\n${texts(table, results).join("\n\n")}`);
+    all.push(results);
   }
-  return all;
-}
-
-/**
- * Starts the server, if there is one to start, and stops it after its use.
- *
- * @template T
- * @param {Parameters<typeof startServer>[0] | undefined} name
- * @param {Readonly<Record<string, string>>} settings
- * @param {(url: string | undefined) => Promise<T>} use
- */
-async function withServer(name, settings, use) {
-  const server = name && (await startServer(name, settings));
-  try {
-    return await use(server?.url);
-  } finally {
-    await server?.stop();
-  }
-}
-
-/** @param {{ runs: number }} size */
-function onRound({ runs }) {
-  return (/** @type {number} */ round) => console.error(`run ${round} of ${runs} done`);
-}
-
-async function benchGateway() {
-  await installLoad();
-  const size = flags.quick ? { ...gateway.size, runs: 1, keys: 4_000, warmup: 2_000 } : gateway.size;
-  console.error(`\n${gateway.title}. ${gateway.durability}`);
-  const rows = await compareGateway(size, onRound(size));
-  console.log(`\n${gatewayText(rows)}\n\n${gatewaySpotsText(rows)}`);
-  keep(gateway.name, (measurement) => gatewayPage(rows, measurement));
-}
-
-/**
- * Writes the page of a whole measurement.
- *
- * @param {string} name
- * @param {(measurement: { versionOf: (name: string) => string, platform: string }) => string} pageOf
- */
-function keep(name, pageOf) {
   if (flags.quick) return;
-  const platform = `Node ${process.versions.node}, ${process.platform} ${process.arch}, ${availableParallelism()} logical processors`;
-  writeFileSync(`${BENCH}results/${name}.md`, pageOf({ versionOf, platform }));
+  writeFileSync(`${BENCH}results/${name}.md`, pageOf(all, { versionOf, platform: PLATFORM }));
   console.log(`\nWritten to bench/results/${name}.md.`);
-}
-
-/**
- * @param {import("../bench/suites.js").Suite} suite
- * @param {import("../bench/suites.js").Table} table
- */
-async function benchTable(suite, { settings, fingerprints, size: full }) {
-  const size = flags.quick ? quick(full) : full;
-  return withServer(suite.server, settings ?? {}, (url) =>
-    compare(suite, { fingerprints, size, url }, onRound(size)),
-  );
-}
-
-/** @param {import("../bench/suites.js").Size} full */
-function quick({ keys, warmup, ...rest }) {
-  return { ...rest, runs: 2, keys: Math.min(keys, 2_000), warmup: Math.min(warmup, 1_000) };
 }
 
 /** The peers are installed outside the workspace, so that building and testing need not fetch them. */

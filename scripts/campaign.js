@@ -6,13 +6,9 @@
  */
 import { execFileSync } from "node:child_process";
 import { parseArgs } from "node:util";
-import { campaignOfEvents } from "./campaign/events.js";
-import { campaignOfGateway } from "./campaign/gateway.js";
 import { campaignOfNext } from "./campaign/next.js";
-import { campaignOfReservations } from "./campaign/reservations.js";
-import { campaignOfServer } from "./campaign/server.js";
 import { campaignOfSimulation } from "./campaign/simulation.js";
-import { campaignOfStores } from "./campaign/stores.js";
+import { campaignOfTrials, TRIALS } from "./campaign/trials.js";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -22,11 +18,9 @@ const { values, positionals } = parseArgs({
 /** @type {Readonly<Record<string, () => Promise<boolean>>>} each resolves to whether every check passed */
 const CAMPAIGNS = {
   simulation: () => campaignOfSimulation({ schedules: Number(values.schedules), seed: Number(values.seed) }),
-  stores: campaignOfStores,
-  reservations: campaignOfReservations,
-  events: campaignOfEvents,
-  server: campaignOfServer,
-  gateway: campaignOfGateway,
+  ...Object.fromEntries(
+    Object.entries(TRIALS).map(([name, trials]) => [name, () => campaignOfTrials(name, trials)]),
+  ),
   next: campaignOfNext,
 };
 

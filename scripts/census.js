@@ -1,4 +1,4 @@
-/** `npm run census`: counts how easy the repository is to read. Nothing fails by it; compare it before and after a change. */
+/** `npm run census`: counts how easy the repository is to read. It fails nothing; compare its counts before and after a change. */
 import { pathToFileURL } from "node:url";
 import { functionNames } from "./tidy/function-names.js";
 import { proseProblems } from "./tidy/prose.js";
@@ -10,6 +10,7 @@ import { repositoryFiles } from "./tidy.js";
 /** @typedef {import("./tidy/source.js").File} File */
 
 const STORES = ["dynamodb", "memory", "mysql", "postgres", "redis", "sqlite"];
+const RUN_LINES = 6;
 const STORE_FOLDER = "packages/nevertwice/src/stores/";
 
 /**
@@ -38,6 +39,7 @@ export function census(files) {
     ["lines of src", String(linesOf(sources))],
     ["lines of tests", String(linesOf(files.filter(({ path }) => /^packages\/[^/]+\/test\//.test(path))))],
     ["lines of scripts and bench", String(linesOf(files.filter(isTool)))],
+    ["repeated runs of six lines", String(repeatedRuns(files))],
     ["lines of README", String(linesOf([{ path: "", text: readme }]))],
     ["words of README", String(readme.split(/\s+/).filter(Boolean).length)],
     ["test files", placesOf(files)],
@@ -57,6 +59,26 @@ function linesOf(files) {
 /** @param {File} file */
 function isTool({ path }) {
   return /^(?:scripts|bench)\/.*\.js$/.test(path);
+}
+
+/**
+ * The runs of six lines of code that stand in more than one place. Indentation, comments, imports and lines without words
+ * do not count.
+ *
+ * @param {readonly File[]} files
+ */
+function repeatedRuns(files) {
+  /** @type {Map<string, number>} */
+  const places = new Map();
+  for (const { text } of files.filter(({ path }) => /\.[jt]sx?$/.test(path))) {
+    const lines = text.split("\n").map((line) => line.trim());
+    const code = lines.filter((line) => /\w/.test(line) && !/^(?:\*|\/[/*]|import\b)/.test(line));
+    for (let start = 0; start + RUN_LINES <= code.length; start++) {
+      const run = code.slice(start, start + RUN_LINES).join("\n");
+      places.set(run, (places.get(run) ?? 0) + 1);
+    }
+  }
+  return [...places.values()].filter((count) => count > 1).length;
 }
 
 /**

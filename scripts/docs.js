@@ -273,7 +273,7 @@ async function storeSections() {
  */
 function constantOf(text, name) {
   const value = new RegExp(`^const ${name} = (.+);$`, "m").exec(text)?.[1];
-  if (value === undefined) throw new Error(`there is no constant ${name} any more`);
+  if (value === undefined) throw new Error(`there is no constant ${name}`);
   return JSON.parse(value.replace(/(?<=\d)_(?=\d)/g, ""));
 }
 

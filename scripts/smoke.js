@@ -18,7 +18,7 @@ const SMOKES = [
   ["remembers an error", remembersAnError],
   ["frees a key after a failure", freesAKeyAfterAFailure],
   [`runs once for ${DUPLICATES} duplicates at a time`, runsOnceForManyDuplicates],
-  ["loses a lease that nobody renews", losesALease],
+  ["loses a lease that is not renewed", losesALease],
   ["lets its caller go", letsItsCallerGo],
 ];
 

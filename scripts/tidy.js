@@ -18,9 +18,6 @@ import { nameProblems, wordProblems } from "./tidy/words.js";
 
 /** @typedef {(files: readonly import("./tidy/source.js").File[]) => readonly string[]} Check */
 
-/** Folders and files that the checks of prose and of type names do not read yet. */
-const NOT_YET = ["bench/results/"];
-
 /** @type {readonly Check[]} */
 const CHECKS = [
   layerProblems,
@@ -35,8 +32,8 @@ const CHECKS = [
   titleProblems,
   catchProblems,
   functionNameProblems,
-  whereReady(proseProblems),
-  whereReady(typeNameProblems),
+  proseProblems,
+  typeNameProblems,
 ];
 
 const NOT_OURS = new Set(["node_modules", "dist", ".git", ".cache", "coverage"]);
@@ -45,14 +42,6 @@ const BINARY = /\.(png|jpe?g|gif|ico|webp|woff2?|tgz|db|sqlite)$/;
 export async function tidyProblems() {
   const files = await repositoryFiles();
   return CHECKS.flatMap((check) => check(files));
-}
-
-/**
- * @param {Check} check
- * @returns {Check}
- */
-function whereReady(check) {
-  return (files) => check(files.filter(({ path }) => !NOT_YET.some((folder) => path.startsWith(folder))));
 }
 
 /**

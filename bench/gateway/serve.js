@@ -1,30 +1,18 @@
 /**
- * One part of the measurement in its own process, forked with a plan: the service, the proxy in front of it with or
- * without its layer, or the server whose API is measured. It sends the port that it listens on, and answers `begin`,
- * `end` and `stop` as the applications of the HTTP benchmark do.
+ * One part of the measurement in its own process: the service, the proxy in front of it with or without its layer, or the
+ * server whose API is measured.
  */
 import { createServer as createHttpServer } from "node:http";
 import { BlockList } from "node:net";
 import { createProxy } from "../../packages/server/dist/src/gateway/proxy.js";
 import { createServer } from "../../packages/server/dist/src/index.js";
 import { openDatabase } from "../databases/sqlite.js";
-import { startProfiles } from "../inspect.js";
-import { makeOperations } from "../payload.js";
+import { answerMessages, charge, plan } from "../http/counted-app.js";
 
 const HOST = "127.0.0.1";
-const { role, upstream, accessToken } = JSON.parse(process.argv[2]);
-const [{ outcome: pattern }] = makeOperations(1);
-let ran = 0;
-let startedAt = process.cpuUsage();
-let stopProfiles;
-
-const { port, close } = await { service, plain, gateway: () => server({ upstream }), api: () => server({}) }[
-  role
-]();
-process.on("message", (message) => answers[message.kind](message));
-// The client has disconnected.
-process.on("disconnect", () => process.exit());
-process.send({ kind: "ready", port });
+const { role, upstream, accessToken } = plan;
+const roles = { service, plain, gateway: () => server({ upstream }), api: () => server({}) };
+answerMessages(await roles[role]());
 
 /** Answers with a thousand bytes of JSON, and does nothing else. */
 async function service() {
@@ -33,9 +21,8 @@ async function service() {
       const chunks = [];
       req.on("data", (chunk) => chunks.push(chunk));
       req.on("end", () => {
-        ran++;
         const { order } = JSON.parse(Buffer.concat(chunks).toString());
-        const body = JSON.stringify({ ...pattern, order });
+        const body = JSON.stringify(charge(order));
         res.writeHead(201, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) });
         res.end(body);
       });
@@ -91,27 +78,3 @@ async function listening(made, ended = () => {}) {
     },
   };
 }
-
-const answers = {
-  async begin({ isProfiled }) {
-    stopProfiles = isProfiled ? await startProfiles() : undefined;
-    ran = 0;
-    startedAt = process.cpuUsage();
-    process.send({ kind: "begun" });
-  },
-
-  async end() {
-    const { user, system } = process.cpuUsage(startedAt);
-    process.send({
-      kind: "ended",
-      ran,
-      processorMicroseconds: user + system,
-      profiles: await stopProfiles?.(),
-    });
-  },
-
-  async stop() {
-    await close();
-    process.disconnect();
-  },
-};

@@ -3,16 +3,14 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
-const SERVE = fileURLToPath(new URL("serve.js", import.meta.url));
-
 /** @typedef {{ ran: number, processorMicroseconds: number, profiles?: import("../profile.js").Profile[] }} Counted */
 
 /**
  * @param {object} plan as the script takes it
- * @param {string} [script]
+ * @param {string} [script] relative to this folder
  */
-export async function startApp(plan, script = SERVE) {
-  const child = fork(script, [JSON.stringify(plan)], {
+export async function startApp(plan, script = "serve.js") {
+  const child = fork(fileURLToPath(new URL(script, import.meta.url)), [JSON.stringify(plan)], {
     execArgv: ["--expose-gc"],
     serialization: "advanced",
     env: { ...process.env, NODE_ENV: "production" },

@@ -1,20 +1,10 @@
 /** The same consumer with a guard, as its users write it. */
-import { createGuard } from "nevertwice";
 import { consumer } from "nevertwice/events";
 import { natsHandler } from "nevertwice/events/nats";
-import { STORES } from "./nevertwice.js";
+import { openGuard } from "./nevertwice.js";
 
-export async function create({ store: name, target, capacity, work }) {
-  const { store, close } = await STORES[name](target, capacity);
-  const guard = createGuard({ store });
+export async function create({ store, target, capacity, work }) {
+  const { guard, close } = await openGuard(store, target, capacity);
   const key = ({ headers }) => headers.get("message-id");
-  return {
-    handle: natsHandler(consumer(guard, { name: "orders", key, work })),
-    runsAgain: false,
-    async close() {
-      await guard.close();
-      await store.close();
-      await close?.();
-    },
-  };
+  return { handle: natsHandler(consumer(guard, { name: "orders", key, work })), runsAgain: false, close };
 }

@@ -1,19 +1,10 @@
 /** This library's adapters, as its users use them. */
-import { createGuard } from "nevertwice";
-import { STORES } from "./nevertwice.js";
+import { openGuard } from "./nevertwice.js";
 
-export async function create({ framework, store: storeName, target, capacity }) {
-  const { store, close } = await STORES[storeName](target, capacity);
+export async function create({ framework, store, target, capacity }) {
+  const { guard, close } = await openGuard(store, target, capacity);
   const { idempotency } = await import(`nevertwice/http/${framework}`);
-  const guard = createGuard({ store });
-  return {
-    layer: idempotency(guard, { scope: SCOPES[framework] }),
-    async close() {
-      await guard.close();
-      await store.close();
-      await close?.();
-    },
-  };
+  return { layer: idempotency(guard, { scope: SCOPES[framework] }), close };
 }
 
 const SCOPES = {

@@ -1,13 +1,20 @@
 /** This library, as its users use it. */
 import { createGuard } from "nevertwice";
 
-export async function create({ suite, target, hasFingerprint, capacity }) {
-  const { store, close } = await STORES[suite](target, capacity);
+export async function create({ store, target, hasFingerprint, capacity }) {
+  const { guard, close } = await openGuard(store, target, capacity);
+  const run = hasFingerprint
+    ? (key, body, work) => guard.run({ operation: "charge", key, fingerprint: body }, work)
+    : (key, _body, work) => guard.run({ operation: "charge", key }, work);
+  return { run, close };
+}
+
+/** `close` closes the guard, its store and the client of the store. */
+export async function openGuard(name, target, capacity) {
+  const { store, close } = await STORES[name](target, capacity);
   const guard = createGuard({ store });
   return {
-    run: hasFingerprint
-      ? (key, body, work) => guard.run({ operation: "charge", key, fingerprint: body }, work)
-      : (key, _body, work) => guard.run({ operation: "charge", key }, work),
+    guard,
     async close() {
       await guard.close();
       await store.close();

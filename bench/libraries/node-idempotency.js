@@ -1,8 +1,8 @@
 /** The core of node-idempotency on its own stores, driven as its plugins drive it. */
 import { Idempotency } from "@node-idempotency/core";
 
-export async function create({ suite, target, hasFingerprint }) {
-  const adapter = await ADAPTERS[suite](target);
+export async function create({ store, target, hasFingerprint }) {
+  const adapter = await ADAPTERS[store](target);
   const idempotency = new Idempotency(adapter, {
     cacheTTLMS: 86_400_000,
     // Without this a duplicate of work in progress is refused, where the others wait for its outcome.

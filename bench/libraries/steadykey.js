@@ -7,8 +7,8 @@ import {
   SqliteIdempotencyStore,
 } from "steadykey";
 
-export async function create({ suite, target, hasFingerprint }) {
-  const { store, close } = await STORES[suite](target);
+export async function create({ store: name, target, hasFingerprint }) {
+  const { store, close } = await STORES[name](target);
   const options = { defaultTtlSeconds: 86_400 };
   // The closest it has to no fingerprint, and faster than any real one: the canonical text of null, unhashed.
   if (!hasFingerprint) options.hashFn = (canonical) => canonical;

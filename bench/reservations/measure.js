@@ -1,26 +1,20 @@
 /**
- * One run of one library in its own process, since code that the JIT compiled for another library runs at another speed.
- * It is forked with a plan as its argument and sends one message back. The benchmark fails unless every hold is placed
- * and confirmed once, a retry gets the first answer, and nothing is held twice.
+ * Measures the reservations of one library. The benchmark fails unless every hold is placed and confirmed once, a retry gets
+ * the first answer, and nothing is held twice.
  */
 import { deepEqual, equal } from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { startProfiles } from "../inspect.js";
-import { PHASES } from "./phases.js";
+import { library, openTarget, plan, sendRun, timeLanes } from "../forked-run.js";
+import { reservations } from "../suites/reservations.js";
 
 const DURATION_MS = 600_000;
 const POOL = "the pool";
 
-const { store, url, library, holds, warmup, inFlight, profile } = JSON.parse(process.argv[2]);
-const { openDatabase } = await import(`../databases/${store}.js`);
-const { create } = await import(`../libraries/${library}.js`);
+const { store, inFlight } = plan;
 
-await run(warmup, undefined);
-process.send(await run(holds, profile));
-
-async function run(count, profiled) {
-  const target = await openDatabase({ url });
-  const books = await create({ store, target });
+await sendRun(async (count, profiled) => {
+  const target = await openTarget();
+  const books = await library.create({ store, target });
   await openConnections(books);
   await books.declare(POOL, count);
   const requests = {
@@ -32,7 +26,7 @@ async function run(count, profiled) {
   let profiles;
 
   const before = await target.bytes();
-  for (const { name, action, resource } of PHASES) {
+  for (const { name, action, resource } of reservations.phases) {
     const asked =
       action === "placeHold" ? requests[resource] : ids[resource].map((id) => ({ key: randomUUID(), id }));
     const timed = await time(asked, books[action], name === profiled);
@@ -40,38 +34,29 @@ async function run(count, profiled) {
     perSecond[name] = timed.perSecond;
     profiles ??= timed.profiles;
   }
-  const bytesPerHold = ((await target.bytes()) - before) / (2 * count);
+  const bytes = ((await target.bytes()) - before) / (2 * count);
 
   equal(new Set([...ids.own, ...ids.pool]).size, 2 * count, "two holds have one id");
   await answersAsBefore(books, requests.own[0], ids.own[0]);
   await holdsNothingTwice(books, ids.own[0]);
   await books.close();
   await target.close();
-  return { perSecond, bytesPerHold, profiles };
-}
+  return { perSecond, bytes, profiles };
+});
 
 function holdOf(resource, i) {
   return { key: randomUUID(), resource, requester: `guest ${i % 1_000}`, durationMs: DURATION_MS };
 }
 
-/** Sends every request with `inFlight` at a time. Every answer must be a success. */
+/** Every answer must be a success. */
 async function time(asked, act, isProfiled) {
   const answers = [];
-  let next = 0;
-  async function lane() {
-    while (next < asked.length) {
-      const n = next++;
-      const answer = await act(asked[n]);
-      if (!answer.ok) throw new Error(`request ${n} was refused: ${JSON.stringify(answer)}`);
-      answers[n] = answer;
-    }
-  }
-  global.gc();
-  const stopProfiles = isProfiled ? await startProfiles() : undefined;
-  const startedAt = performance.now();
-  await Promise.all(Array.from({ length: inFlight }, lane));
-  const seconds = (performance.now() - startedAt) / 1_000;
-  return { perSecond: asked.length / seconds, answers, profiles: await stopProfiles?.() };
+  const timed = await timeLanes({ total: asked.length, isProfiled }, async (n) => {
+    const answer = await act(asked[n]);
+    if (!answer.ok) throw new Error(`request ${n} was refused: ${JSON.stringify(answer)}`);
+    answers[n] = answer;
+  });
+  return { ...timed, answers };
 }
 
 async function openConnections({ placeHold }) {

@@ -1,72 +1,80 @@
 /** Messages of NATS JetStream: consumed through a guard, and by the same consumer without one. */
+import { REQUEST_BYTES } from "../payload.js";
+import { formatCount } from "../report.js";
+
+/** The second phase delivers the messages of the first again. */
+export const DELIVERIES = [
+  { name: "first", title: "delivered for the first time" },
+  { name: "again", title: "delivered again" },
+];
+
+/** Redis must not rewrite the file in the middle of one library's run. */
+const FLUSHED_EVERY_SECOND = {
+  appendonly: "yes",
+  appendfsync: "everysec",
+  "auto-aof-rewrite-percentage": "0",
+};
 
 /**
- * @typedef {object} Library
- * @property {string} name at the head of its column
- * @property {string} file under `libraries/`; it exports `create({ store, target, capacity, work })`, which resolves to
- * `{ handle(message), runsAgain, close() }`: `handle` does the work of one message and answers for it
- * @property {readonly string[]} packages whose versions matter
- * @property {string} settings
+ * A table in memory and one on Redis, with the same size and the same peer.
+ *
+ * @param {{ library: { name: string, file: string }, packages: readonly string[], how: string, peer: import("../suites.js").Library, size: import("../suites.js").Size, servers?: import("../servers.js").Servers }} options
+ * @returns {readonly import("../suites.js").Table[]}
  */
-
-/** @typedef {{ runs: number, messages: number, warmup: number, inFlight: number }} Size */
-
-/**
- * @typedef {object} Table
- * @property {"memory" | "redis"} store
- * @property {string} title
- * @property {string} durability what a crash loses, in the terms of the database
- * @property {"redis" | undefined} server that is started for it, beside NATS
- * @property {Readonly<Record<string, string>>} settings of that server
- * @property {Library} ours
- * @property {Size} size
- */
-
-const CONSUMER =
-  "`consumer(guard, { name, key, work })` behind `nevertwice/events/nats`, every other option at its default";
-
-/** @type {Size} */
-const SIZE = { runs: 5, messages: 20_000, warmup: 5_000, inFlight: 64 };
-
-export const events = {
-  name: "events",
-  title: "Messages",
-  /** @type {Library} */
-  bare: {
-    name: "no guard",
-    file: "events-bare",
-    packages: ["@nats-io/jetstream"],
-    settings: "does the work of every delivery, and acknowledges it",
-  },
-  /** @type {readonly Table[]} */
-  tables: [
+export function inMemoryAndOnRedis({ library, packages, how, peer, size, servers = {} }) {
+  return [
     {
       store: "memory",
       title: "In memory",
       durability: "Nothing outlives the process",
-      server: undefined,
-      settings: {},
-      ours: {
-        name: "nevertwice",
-        file: "events-nevertwice",
-        packages: ["nevertwice", "@nats-io/jetstream"],
-        settings: `\`memoryStore({ maxRecords })\`, ${CONSUMER}`,
-      },
-      size: SIZE,
+      servers,
+      ours: { ...library, packages, settings: `\`memoryStore({ maxRecords })\`, ${how}` },
+      peers: [peer],
+      size,
     },
     {
       store: "redis",
       title: "On Redis",
       durability: "`appendonly yes`, `appendfsync everysec`: a crash of the server loses up to a second",
-      server: "redis",
-      settings: { appendonly: "yes", appendfsync: "everysec", "auto-aof-rewrite-percentage": "0" },
+      servers: { ...servers, redis: FLUSHED_EVERY_SECOND },
       ours: {
-        name: "nevertwice",
-        file: "events-nevertwice",
-        packages: ["nevertwice", "@nats-io/jetstream", "ioredis"],
-        settings: `\`redisStore({ client })\` on one connection of ioredis, ${CONSUMER}`,
+        ...library,
+        packages: [...packages, "ioredis"],
+        settings: `\`redisStore({ client })\` on one connection of ioredis, ${how}`,
       },
-      size: SIZE,
+      peers: [peer],
+      size,
     },
+  ];
+}
+
+/** @type {import("../suites.js").Suite} */
+export const events = {
+  name: "events",
+  title: "Messages",
+  script: "events/measure.js",
+  operation: "delivery",
+  peer: "no guard",
+  kept: "message",
+  phases: DELIVERIES,
+  quick: { runs: 2, count: 2_000, warmup: 500 },
+  intro:
+    "One process consumes messages of NATS JetStream. The ratio compares the consumer with a guard to the same consumer without one, which does the work of every delivery again.",
+  method: ({ runs, count, warmup, inFlight }) => [
+    `${inFlight} deliveries in flight, ${REQUEST_BYTES} bytes each; ${formatCount(count)} messages a run, each delivered twice, after a warm-up of ${formatCount(warmup)}; ${runs} runs. The work reads the message as JSON and costs nothing else, so this is the most that a guard can cost. The stream is kept in the server's memory. All messages are sent before the clock starts, and it stops when the server has the last acknowledgement. The servers run on the same computer.`,
+    "Every run checks that each message was processed, once with the guard and twice without, and that every delivery was acknowledged.",
   ],
+  tables: inMemoryAndOnRedis({
+    library: { name: "nevertwice", file: "events-nevertwice" },
+    packages: ["nevertwice", "@nats-io/jetstream"],
+    how: "`consumer(guard, { name, key, work })` behind `nevertwice/events/nats`, every other option at its default",
+    peer: {
+      name: "no guard",
+      file: "events-bare",
+      packages: ["@nats-io/jetstream"],
+      settings: "does the work of every delivery, and acknowledges it",
+    },
+    size: { runs: 5, count: 20_000, warmup: 5_000, inFlight: 64 },
+    servers: { nats: {} },
+  }),
 };

@@ -22,8 +22,10 @@
  * @property {"express" | "fastify" | "hono"} framework
  * @property {"memory" | "redis"} store
  * @property {string} title
+ * @property {import("../servers.js").Servers} servers
  * @property {number} ratioMeant ours to the bare application
  * @property {readonly Layer[]} peers
+ * @property {Size} size
  */
 
 /** @type {Layer} */
@@ -49,7 +51,7 @@ const steadykey = {
   file: "http-steadykey",
   packages: ["steadykey", "redis"],
   settings:
-    "`createIdempotencyMiddleware(manager)` behind the body parser on Express, `fastifyIdempotency(manager)` on Fastify; `InMemoryIdempotencyStore` or `RedisIdempotencyStore` on one connection, `defaultTtlSeconds` 24 h, else its defaults. On Express it sends its answer first and keeps it afterwards",
+    "`createIdempotencyMiddleware(manager)` behind the body parser on Express, `fastifyIdempotency(manager)` on Fastify; `InMemoryIdempotencyStore` or `RedisIdempotencyStore` on one connection, `defaultTtlSeconds` 24 h, else its defaults. On Express it sends the answer before it stores it",
 };
 
 /** @type {Layer} */
@@ -58,46 +60,46 @@ const expressIdempotency = {
   file: "http-express-idempotency",
   packages: ["express-idempotency"],
   settings:
-    "`idempotency()` behind the body parser, its own store in memory; the handler asks `isHit`. Its store looks through all its keys for every request, so it is given fewer of them than the others",
+    "`idempotency()` behind the body parser, its own store in memory; the handler asks `isHit`. Its store looks through all its keys for every request, so it gets fewer keys than the others",
   keys: 4_000,
 };
+
+/** @type {Size} */
+const SIZE = { runs: 5, keys: 20_000, warmup: 20_000, alone: 2_000, connections: 64 };
+
+/**
+ * @param {Table["framework"]} framework
+ * @param {string} name
+ * @param {number} ratioMeant
+ * @param {{ memory: readonly Layer[], redis: readonly Layer[] }} peers
+ * @returns {readonly Table[]}
+ */
+function inMemoryAndOnRedis(framework, name, ratioMeant, { memory, redis }) {
+  const both = { framework, ratioMeant, size: SIZE };
+  return [
+    { ...both, store: "memory", title: `${name}, memory`, servers: {}, peers: memory },
+    {
+      ...both,
+      store: "redis",
+      title: `${name}, Redis`,
+      servers: { redis: { appendonly: "no" } },
+      peers: redis,
+    },
+  ];
+}
 
 export const http = {
   name: "http",
   title: "Behind HTTP",
+  usesLoad: true,
   frameworks: ["express", "fastify", "hono", "@hono/node-server"],
-  /** Settings of the server, where there is one. */
-  settings: { appendonly: "no" },
-  /** @type {Size} */
-  size: { runs: 5, keys: 20_000, warmup: 20_000, alone: 2_000, connections: 64 },
-  /** @type {readonly Table[]} */
+  quick: { runs: 1, keys: 2_000, warmup: 1_000 },
   tables: [
-    {
-      framework: "express",
-      store: "memory",
-      title: "Express 5, memory",
-      ratioMeant: 0.85,
-      peers: [steadykey, expressIdempotency],
-    },
-    {
-      framework: "express",
-      store: "redis",
-      title: "Express 5, Redis",
-      ratioMeant: 0.85,
-      peers: [steadykey],
-    },
-    { framework: "fastify", store: "memory", title: "Fastify, memory", ratioMeant: 0.6, peers: [steadykey] },
-    { framework: "fastify", store: "redis", title: "Fastify, Redis", ratioMeant: 0.6, peers: [steadykey] },
-    { framework: "hono", store: "memory", title: "Hono, memory", ratioMeant: 0.6, peers: [] },
-    { framework: "hono", store: "redis", title: "Hono, Redis", ratioMeant: 0.6, peers: [] },
+    ...inMemoryAndOnRedis("express", "Express 5", 0.85, {
+      memory: [steadykey, expressIdempotency],
+      redis: [steadykey],
+    }),
+    ...inMemoryAndOnRedis("fastify", "Fastify", 0.6, { memory: [steadykey], redis: [steadykey] }),
+    ...inMemoryAndOnRedis("hono", "Hono", 0.6, { memory: [], redis: [] }),
   ],
 };
-
-/**
- * In the order of their rows.
- *
- * @param {Table} table
- */
-export function layersOf({ peers }) {
-  return [bare, ours, ...peers];
-}

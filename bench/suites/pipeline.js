@@ -1,71 +1,34 @@
 /** Messages through a network of five nodes that have keys, and through the same network without any. */
+import { REQUEST_BYTES } from "../payload.js";
+import { formatCount } from "../report.js";
+import { DELIVERIES, inMemoryAndOnRedis } from "./events.js";
 
-/**
- * @typedef {object} Library
- * @property {string} name at the head of its column
- * @property {string} file under `libraries/`; it exports `isKeyed`, and `open(store, target, capacity)`, which resolves to
- * `{ store, close }`
- * @property {readonly string[]} packages whose versions matter
- * @property {string} settings
- */
-
-/** @typedef {{ runs: number, messages: number, warmup: number, inFlight: number }} Size */
-
-/**
- * @typedef {object} Table
- * @property {"memory" | "redis"} store
- * @property {string} title
- * @property {string} durability what a crash loses, in the terms of the database
- * @property {"redis" | undefined} server that is started for it
- * @property {Readonly<Record<string, string>>} settings of that server
- * @property {Library} ours
- * @property {Size} size
- */
-
-const KEYS = '`idempotency: { key: "key" }` in every node, every other option at its default';
-
-/** @type {Size} */
-const SIZE = { runs: 5, messages: 10_000, warmup: 2_000, inFlight: 64 };
-
+/** @type {import("../suites.js").Suite} */
 export const pipeline = {
   name: "pipeline",
   title: "Pipelines",
-  /** @type {Library} */
-  bare: {
-    name: "no keys",
-    file: "pipeline-bare",
-    packages: ["nevertwice"],
-    settings: "the same network, whose nodes have no `idempotency`: it asks no store for anything",
-  },
-  /** @type {readonly Table[]} */
-  tables: [
-    {
-      store: "memory",
-      title: "In memory",
-      durability: "Nothing outlives the process",
-      server: undefined,
-      settings: {},
-      ours: {
-        name: "with keys",
-        file: "pipeline-keyed",
-        packages: ["nevertwice"],
-        settings: `\`memoryStore({ maxRecords })\`, ${KEYS}`,
-      },
-      size: SIZE,
-    },
-    {
-      store: "redis",
-      title: "On Redis",
-      durability: "`appendonly yes`, `appendfsync everysec`: a crash of the server loses up to a second",
-      server: "redis",
-      settings: { appendonly: "yes", appendfsync: "everysec", "auto-aof-rewrite-percentage": "0" },
-      ours: {
-        name: "with keys",
-        file: "pipeline-keyed",
-        packages: ["nevertwice", "ioredis"],
-        settings: `\`redisStore({ client })\` on one connection of ioredis, ${KEYS}`,
-      },
-      size: SIZE,
-    },
+  script: "pipeline/measure.js",
+  operation: "message",
+  peer: "no keys",
+  kept: "message",
+  phases: DELIVERIES,
+  quick: { runs: 2, count: 1_000, warmup: 200 },
+  intro:
+    "Messages go through a network of five nodes in one process. The ratio compares the network whose nodes all have keys to the same network without keys, which runs every node for every delivery.",
+  method: ({ runs, count, warmup, inFlight }) => [
+    `${inFlight} messages in flight, ${REQUEST_BYTES} bytes each, and a concurrency of ${inFlight} in every node; ${formatCount(count)} messages a run, each pushed twice, after a warm-up of ${formatCount(warmup)}; ${runs} runs. The five nodes stand in a row and only send the message on, so this is the most that keys can cost: a claim and a mark for each node, and one more of each for the whole. What a node emits is kept with its mark. The clock stops when the last message is settled. The server runs on the same computer.`,
+    "Every run checks that each message went through each node, once with keys and twice without, and that every delivery was acknowledged.",
   ],
+  tables: inMemoryAndOnRedis({
+    library: { name: "with keys", file: "pipeline-keyed" },
+    packages: ["nevertwice"],
+    how: '`idempotency: { key: "key" }` in every node, every other option at its default',
+    peer: {
+      name: "no keys",
+      file: "pipeline-bare",
+      packages: ["nevertwice"],
+      settings: "the same network, whose nodes have no `idempotency`: it never calls the store",
+    },
+    size: { runs: 5, count: 10_000, warmup: 2_000, inFlight: 64 },
+  }),
 };

@@ -1,48 +1,35 @@
 /** Records in a file of SQLite. */
-import { memory } from "./memory.js";
+import { nevertwiceOn, rawLoopOn, steadykeyOn, storeSuite, WITH_FINGERPRINT } from "./stores.js";
 
-const [steadykey] = memory.peers;
-if (steadykey === undefined) throw new Error("a peer is missing");
+export const SQLITE_PROFILE_NOTE =
+  "`backup` is V8's name for everything that the SQLite driver does in native code, its flushes included.";
 
-/** @type {import("../suites.js").Suite} */
-export const sqlite = {
+export const sqlite = storeSuite({
   name: "sqlite",
   title: "On SQLite",
-  server: undefined,
-  ratioMeant: 10,
-  bytes: "Bytes of the file",
-  profileNote:
-    "`backup` is V8's name for whatever the SQLite driver does in native code, its flushes included.",
+  profileNote: SQLITE_PROFILE_NOTE,
   tables: [
     {
+      store: "sqlite",
       durability:
         "`journal_mode = WAL`, `synchronous = FULL`: every commit is flushed to disk before its answer",
-      settings: undefined,
-      fingerprints: [true],
-      size: { runs: 5, keys: 5_000, laps: 2, warmup: 1_000, inFlight: 64 },
+      servers: {},
+      phases: WITH_FINGERPRINT,
+      ours: nevertwiceOn(["@photostructure/sqlite"], "`sqliteStore({ file })`, in its own worker thread"),
+      peers: [
+        steadykeyOn(
+          ["@photostructure/sqlite"],
+          "`SqliteIdempotencyStore` on one connection in the same thread, its statements prepared once",
+        ),
+      ],
+      raw: rawLoopOn(
+        "sqlite",
+        "@photostructure/sqlite",
+        "the same statements by hand on one connection in the same thread; the calls of one turn of the event loop are one transaction; no worker",
+      ),
+      ratioMeant: 10,
+      bytes: "Bytes of the file",
+      size: { runs: 5, count: 5_000, laps: 2, warmup: 1_000, inFlight: 64 },
     },
   ],
-  ours: {
-    ...memory.ours,
-    packages: ["nevertwice", "@photostructure/sqlite"],
-    store:
-      "`sqliteStore({ file })`, in a worker thread of its own, every policy at its default: retention 24 h, lease 30 s, renewed while the work runs",
-  },
-  peers: [
-    {
-      ...steadykey,
-      packages: ["steadykey", "@photostructure/sqlite"],
-      store:
-        "`SqliteIdempotencyStore` on one connection in the same thread, its statements prepared once, `defaultTtlSeconds` 24 h, else its defaults",
-    },
-  ],
-  raw: {
-    name: "raw loop",
-    file: "raw-sqlite",
-    packages: ["@photostructure/sqlite"],
-    store:
-      "the same statements by hand on one connection in the same thread; what is asked in one turn of the event loop is one transaction; no engine, no worker, no lease to renew, no time limit",
-    withFingerprint: "one SHA-256 over `JSON.stringify(body)`",
-    withoutFingerprint: "none",
-  },
-};
+});

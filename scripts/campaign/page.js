@@ -24,7 +24,7 @@ export function pageOf({ title, campaign }, collected, platform) {
   });
   return `${[
     `# ${title}`,
-    `Written by \`npm run campaign -- ${campaign}\`; do not edit. Each trial runs on real servers, in processes that are killed, paused and cut off where it says so, and fails if a promise is broken. Beside each store stand the settings it ran with: what they survive is for the doctor to say.`,
+    `Written by \`npm run campaign -- ${campaign}\`; do not edit. Each trial runs on real servers, and fails if a promise is broken. Where it says so, its processes are killed, paused or cut off. Each store is listed with its settings; the doctor reports which faults they survive.`,
     ...sections,
     `${platform}; servers, clients and trials on one machine.`,
   ].join("\n\n")}\n`;

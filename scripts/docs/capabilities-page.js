@@ -90,7 +90,7 @@ function rowProblems({ page, title: prefix }, { capability, paths, isClaimed }, 
   if (paths.length === 0) return [`${page}: "${capability}" names neither a test nor why it is not claimed`];
   return paths.flatMap((path) => {
     const titles = proven.get(path);
-    if (titles === undefined) return [`${page}: "${capability}" names ${path}, which is no file of tests`];
+    if (titles === undefined) return [`${page}: "${capability}" names ${path}, which is not a test file`];
     return titles.includes(capability)
       ? []
       : [`${page}: no test in ${path} is called "${prefix}${capability}"`];
@@ -105,7 +105,7 @@ function rowProblems({ page, title: prefix }, { capability, paths, isClaimed }, 
  */
 function titleProblems({ page, title: prefix }, path, title, rows) {
   const row = rows.find(({ capability }) => capability === title);
-  if (row === undefined) return [`${path}: "${prefix}${title}" is no row of ${page}`];
+  if (row === undefined) return [`${path}: "${prefix}${title}" is not a row of ${page}`];
   if (!row.isClaimed) return [`${path}: "${prefix}${title}" is proven, and ${page} does not claim it`];
   return row.paths.includes(path) ? [] : [`${page}: the row "${title}" does not name ${path}`];
 }

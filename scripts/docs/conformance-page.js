@@ -75,7 +75,7 @@ function rowProblems({ ids, paths, isClaimed }, proven) {
   if (paths.length === 0) return [`${PAGE}: ${id} names neither a test nor why it is not claimed`];
   return paths.flatMap((path) => {
     const titles = proven.get(path);
-    if (titles === undefined) return [`${PAGE}: ${id} names ${path}, which is no file of tests`];
+    if (titles === undefined) return [`${PAGE}: ${id} names ${path}, which is not a test file`];
     return titles.has(id) ? [] : [`${PAGE}: no test in ${path} begins with ${id}`];
   });
 }

@@ -46,7 +46,7 @@ export function interfaceMembers(source, name) {
   const found = tree.statements.find(
     (statement) => ts.isInterfaceDeclaration(statement) && statement.name.text === name,
   );
-  if (found === undefined) throw new Error(`there is no interface ${name} any more`);
+  if (found === undefined) throw new Error(`there is no interface ${name}`);
   return /** @type {ts.InterfaceDeclaration} */ (found).members.flatMap((member) =>
     member.name !== undefined && ts.isIdentifier(member.name)
       ? [{ name: member.name.text, isRequired: member.questionToken === undefined }]

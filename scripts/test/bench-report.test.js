@@ -1,9 +1,7 @@
-/** Tests the numbers and tables of the benchmark, on made-up results. */
+/** Tests the numbers of the benchmark: how they are measured in turn, summarised and explained. */
 import { once } from "node:events";
-import { existsSync } from "node:fs";
 import { Worker } from "node:worker_threads";
-import { describe, expect, it } from "vitest";
-import { hotSpotsText, page, resultsText } from "../../bench/document.js";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { startProfiles } from "../../bench/inspect.js";
 import { isInstalled } from "../../bench/installed.js";
 import { makeOperations, retryOf } from "../../bench/payload.js";
@@ -16,9 +14,7 @@ import {
   ratioToBest,
   summarise,
 } from "../../bench/report.js";
-import { memory } from "../../bench/suites/memory.js";
-import { redis } from "../../bench/suites/redis.js";
-import { librariesOf, suites } from "../../bench/suites.js";
+import { takeTurns } from "../../bench/turns.js";
 
 describe("the numbers of a benchmark", () => {
   it("has the middle run as its median, whatever the order", () => {
@@ -137,106 +133,20 @@ describe("a profile", () => {
   });
 });
 
-describe("the page of results", () => {
-  const summary = { median: 50_000, least: 40_000, most: 60_000 };
-  const fast = {
-    title: "replay, none",
-    ours: summary,
-    peers: [summary, summary],
-    raw: undefined,
-    ratio: 2,
-    rawRatio: undefined,
-    explanations: undefined,
-  };
-  const slow = {
-    ...fast,
-    title: "first call, none",
-    ratio: 1,
-    explanations: [
-      { waiting: 0.5, hotSpots: [{ place: "claim (a.js:1)", share: 0.25 }] },
-      { waiting: 0, hotSpots: [{ place: "flush (b.js:1)", share: 1 }] },
-    ],
-  };
-  const results = { rows: [fast, slow], bytesPerKey: [1_500, 1_600.4, 1_700] };
-  const measurement = { versionOf: () => "9.9.9", platform: "Node 20" };
+describe("the sides of a comparison", () => {
+  beforeEach(() => void vi.spyOn(console, "error").mockReturnValue());
 
-  /** The results of a suite with three peers, one of which was not measured, and a raw loop. */
-  const besideRaw = {
-    rows: [{ ...slow, peers: [summary, summary, undefined], raw: summary, rawRatio: 0.55 }],
-    bytesPerKey: [1_500, 1_600, 1_700, 1_800, 1_900],
-  };
-
-  it("has a line for each row and the bytes of each library", () => {
-    const text = resultsText(memory, results);
-    expect(text).toContain("| replay, none ");
-    expect(text).toContain("2.00x |");
-    expect(text).toContain(
-      "Bytes of memory for each kept key, its outcome included: nevertwice 1,500, steadykey 1,600, @node-idempotency/core 1,700.",
-    );
+  it("take turns, and each round begins with another", async () => {
+    /** @type {string[]} */
+    const order = [];
+    const measure = async (/** @type {string} */ side) => order.push(side);
+    expect(await takeTurns(["a", "b", "c"], 2, measure)).toEqual([
+      [1, 6],
+      [2, 4],
+      [3, 5],
+    ]);
+    expect(order.join("")).toBe("abcbca");
   });
-
-  it("has both ratios where there is a raw loop, and says who was not asked", () => {
-    const [header, , row] = resultsText(redis, besideRaw).split("\n");
-    expect(header?.replaceAll(/ +/g, " ")).toBe(
-      "| operations per second | nevertwice | steadykey | @node-idempotency/core | powertools | raw loop | to best peer | to raw loop |",
-    );
-    expect(row?.replaceAll(/ +/g, " ")).toMatch(
-      / not asked \| 50,000 \(40,000 to 60,000\) \| 1.00x \| 0.55x \|$/,
-    );
-  });
-
-  it("explains the rows that are not as fast as meant, and only those, in microseconds of one operation", () => {
-    const text = hotSpotsText(memory, results);
-    expect(text).not.toContain("replay, none");
-    expect(text).toContain(
-      "**first call, none**: 1.00x of the best peer where 2.00x is meant; 20.0 µs an operation.",
-    );
-    expect(text).toContain("The main thread waits for 50.0 % of the time, and does in the rest:");
-    expect(text).toContain("| claim (a.js:1) | 25.0 % | 2.50 |");
-    expect(text).toContain("The worker thread waits for 0.0 % of the time, and does in the rest:");
-    expect(text).toContain("| flush (b.js:1) | 100.0 % | 20.00 |");
-    expect(hotSpotsText(memory, { ...results, rows: [fast] })).toBe("");
-    expect(hotSpotsText(redis, besideRaw)).toContain("0.55x of the raw loop where 0.60x is meant");
-  });
-
-  it("says how it came about, and with which versions", () => {
-    const text = page(memory, [results], measurement);
-    const { size } = memory.tables[0] ?? {};
-    expect(text).toContain("Written by `npm run bench`; do not edit.");
-    expect(text).toContain(`${size?.keys.toLocaleString("en-US")} first calls`);
-    expect(text).toContain("- **steadykey 9.9.9**");
-    expect(text).toContain("## What our time goes into");
-  });
-
-  it("says beside each table how durable its figures are", () => {
-    const text = page(redis, [besideRaw, besideRaw], measurement);
-    expect(text).toContain("\n## `appendonly no`: nothing outlives the server\n");
-    expect(text).toContain("\n## `appendonly yes`, `appendfsync always`: every write is flushed");
-    expect(text).toContain("- **raw loop, ioredis 9.9.9**: our own scripts");
-  });
-});
-
-describe("the suites of the benchmark", () => {
-  const bench = new URL("../../bench/", import.meta.url);
-  const libraries = suites.flatMap((suite) => librariesOf(suite));
-
-  it.each(suites.map(({ name }) => name))("know how to open %s afresh", (name) => {
-    expect(existsSync(new URL(`databases/${name}.js`, bench))).toBe(true);
-  });
-
-  it.each([...new Set(libraries.map(({ file }) => file))])("know how to run %s", (file) => {
-    expect(existsSync(new URL(`libraries/${file}.js`, bench))).toBe(true);
-  });
-
-  it.each(suites.map(({ name, tables }) => [name, tables]))(
-    "measure %s five times, 64 in flight",
-    (_, tables) => {
-      for (const { size, fingerprints } of tables) {
-        expect(size).toMatchObject({ runs: 5, inFlight: 64 });
-        expect(fingerprints.length).toBeGreaterThan(0);
-      }
-    },
-  );
 });
 
 describe("what the libraries are given", () => {

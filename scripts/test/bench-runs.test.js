@@ -1,11 +1,8 @@
 /** Tests that the benchmark runs: every name that it imports from the build exists, and a few keys pass through each of ours. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { describe, expect, it, test } from "vitest";
-import { runForked } from "../../bench/forked.js";
-import { pipeline } from "../../bench/suites/pipeline.js";
-import { reservations } from "../../bench/suites/reservations.js";
+import { runForked } from "../../bench/run.js";
 import { suites } from "../../bench/suites.js";
 
 const BENCH = new URL("../../bench/", import.meta.url);
@@ -64,35 +61,23 @@ describe("the modules of the benchmark", () => {
   });
 });
 
-/** The suites that need no server and no other package. */
-const PLANS = [
-  ...suites
-    .filter(({ server }) => server === undefined)
-    .flatMap(({ name, ours, raw }) =>
-      [ours, ...(raw === undefined ? [] : [raw])].map(({ file }) => ({
-        script: "measure.js",
-        plan: { library: file, suite: name, hasFingerprint: true, keys: 20, laps: 1 },
-      })),
+/** The libraries that need no server and no other package. */
+const PLANS = suites.flatMap(({ script, tables, peer }) =>
+  tables
+    .filter(({ servers }) => Object.keys(servers).length === 0)
+    .flatMap(({ store, ours, peers, raw }) =>
+      // The peers of the stores are packages; the others are files of the benchmark.
+      [ours, ...(peer === "the best peer" ? [] : peers), ...(raw === undefined ? [] : [raw])].map(
+        ({ file, withFingerprint }) => ({
+          script,
+          plan: { library: file, store, hasFingerprint: withFingerprint !== undefined },
+        }),
+      ),
     ),
-  ...reservations.tables
-    .filter(({ server }) => server === undefined)
-    .flatMap(({ store, ours, byHand }) =>
-      [ours, byHand].map(({ file }) => ({
-        script: "reservations/measure.js",
-        plan: { library: file, store, holds: 20 },
-      })),
-    ),
-  ...pipeline.tables
-    .filter(({ server }) => server === undefined)
-    .flatMap(({ store, ours }) =>
-      [ours, pipeline.bare].map(({ file }) => ({
-        script: "pipeline/measure.js",
-        plan: { library: file, store, messages: 20 },
-      })),
-    ),
-];
+);
 
 test.each(PLANS)("$script runs $plan", { timeout: 60_000 }, async ({ script, plan }) => {
-  const run = await runForked(fileURLToPath(new URL(script, BENCH)), { ...plan, warmup: 5, inFlight: 4 });
-  expect(run).toBeTypeOf("object");
+  const size = { count: 20, laps: 1, warmup: 5, inFlight: 4 };
+  const { perSecond } = await runForked(script, { ...plan, ...size, urls: {} });
+  expect(Object.keys(perSecond).length).toBeGreaterThan(1);
 });

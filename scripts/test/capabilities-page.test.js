@@ -57,7 +57,7 @@ describe("a page of capabilities", () => {
     [
       "a link to nothing",
       page.replace("not claimed: there are no transactions", "[gone](../gone.test.ts)"),
-      '"outbox" names gone.test.ts, which is no file of tests',
+      '"outbox" names gone.test.ts, which is not a test file',
     ],
     ["a row left out", page.replace(/^\| outbox.*\n/m, ""), "3 capabilities, not 4"],
     [
@@ -77,15 +77,15 @@ describe("a page of capabilities", () => {
   test("fails when a test is renamed, on the row and on the title", () => {
     expect(problemsOf(page, text.replace("a key's hash", "a key's sum"))).toEqual([
       expect.stringContaining(`no test in ${path} is called "Baldur: a key's hash"`),
-      expect.stringContaining(`"Baldur: a key's sum: of its text" is no row`),
+      expect.stringContaining(`"Baldur: a key's sum: of its text" is not a row`),
     ]);
   });
 
-  test("takes no title for that of a shorter row", () => {
+  test("does not take a title for a row whose name is only its beginning", () => {
     expect(problemsOf(page, text.replace('test("Baldur: duplicate",', 'test("Baldur: duplicated",'))).toEqual(
       [
         expect.stringContaining('is called "Baldur: duplicate"'),
-        expect.stringContaining('"Baldur: duplicated" is no row'),
+        expect.stringContaining('"Baldur: duplicated" is not a row'),
       ],
     );
   });

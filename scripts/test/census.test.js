@@ -15,6 +15,19 @@ const FILES = [
   { path: "packages/nevertwice/test/stores/lost.test.ts", text: "" },
 ];
 
+test("counts runs of six lines that stand in several places, without indentation, comments and imports", () => {
+  const lines = ["one();", "two();", "three();", "four();", "five();", "six();"];
+  const first = { path: "scripts/a.js", text: `import "x";\n${lines.join("\n")}\nend();\n` };
+  const again = { path: "bench/b.js", text: `begin();\n  // Again.\n  ${lines.join("\n\n  ")}\n` };
+  const other = { path: "bench/c.js", text: lines.toReversed().join("\n") };
+  const page = { path: "docs/d.md", text: lines.join("\n") };
+  const runs = (/** @type {Parameters<typeof census>[0]} */ files) =>
+    Object.fromEntries(census(files))["repeated runs of six lines"];
+  expect(runs([first, other, page])).toBe("0");
+  expect(runs([first, again, other])).toBe("1");
+  expect(runs([first, again, { ...first, path: "scripts/e.js" }])).toBe("2");
+});
+
 test("counts words, names, files, lines and places", () => {
   expect(Object.fromEntries(census(FILES))).toMatchObject({
     '"whoever" in src': "0",

@@ -72,7 +72,7 @@ describe("the page of conformance", () => {
     [
       "a link to nothing",
       page.replace(`| everywhere | [keys](../${path})`, "| everywhere | [keys](../gone.test.ts)"),
-      "IK-03 names gone.test.ts, which is no file of tests",
+      "IK-03 names gone.test.ts, which is not a test file",
     ],
   ])("fails on %s", (_, markdown, problem) => {
     expect(problemsOf(markdown)).toEqual([expect.stringContaining(problem)]);
@@ -89,7 +89,7 @@ describe("the page of conformance", () => {
 
   test.each([
     ["that the page does not claim", 'test("IK-04 commits", () => {});', "a test is called IK-04"],
-    ["that nobody knows", 'test("ZZ-01 exists", () => {});', "a test is called ZZ-01"],
+    ["that does not exist", 'test("ZZ-01 exists", () => {});', "a test is called ZZ-01"],
     ["beside another", 'test("IK-01, IK-04 both", () => {});', "a test is called IK-04"],
   ])("fails on a test with an id %s", (_, more, problem) => {
     expect(problemsOf(page, text + more)).toEqual([expect.stringContaining(problem)]);

@@ -38,7 +38,7 @@ describe("layers", () => {
     ["env/guard-from-env.ts", 'import { openStore } from "../stores/open.ts";'],
     ["testing/simulation/world.ts", 'import { memoryStore } from "../../stores/memory.ts";'],
     ["index.ts", 'export { createGuard } from "./functions/guard.ts";'],
-  ])("%s may say %s", (path, text) => {
+  ])("allows in %s: %s", (path, text) => {
     expect(layerProblems([source(path, text)])).toEqual([]);
   });
 
@@ -55,7 +55,7 @@ describe("layers", () => {
     ["env/guard-from-env.ts", 'import { memoryStore } from "../stores/memory.ts";'],
     ["stores/memory.ts", 'import { x } from "../../test/trial.ts";'],
     ["attic/old.ts", "export const old = 1;"],
-  ])("%s may not say %s", (path, text) => {
+  ])("refuses in %s: %s", (path, text) => {
     expect(layerProblems([source(path, text)])).toHaveLength(1);
   });
 
@@ -106,7 +106,7 @@ describe("the exports map", () => {
 
 describe("names of files", () => {
   test.each([source("index.ts", ""), source("testing/index.ts", ""), source("core/lease.ts", "")])(
-    "$path is one",
+    "allows $path",
     (file) => {
       expect(nameProblems([file])).toEqual([]);
     },
@@ -119,7 +119,7 @@ describe("names of files", () => {
     { path: "scripts/helpers.js", text: "" },
     { path: "packages/nevertwice/test/common.test.ts", text: "" },
     { path: "examples/index.js", text: "" },
-  ])("$path is none", (file) => {
+  ])("refuses $path", (file) => {
     expect(nameProblems([file])).toHaveLength(1);
   });
 });
@@ -132,8 +132,7 @@ describe("words", () => {
     "// if the owner is gone; nobody knows\nconst a = 1;",
     "/**\n * A worked example:\n * ```\n * const a = 1;\n * ```\n */\nconst b = 1;",
     "/**\n * @example\n * const guard = createGuard({ store });\n */\nexport const a = 1;",
-    "const a = value as unknown;",
-  ])("%j is fine", (text) => {
+  ])("allows %j", (text) => {
     expect(wordProblems([source("core/a.ts", text)])).toEqual([]);
   });
 
@@ -144,20 +143,16 @@ describe("words", () => {
     "function f(cacheKey: string) {}",
     "interface Backend {}",
     "const payloadHash = 1;",
-    "enum State { Pending }",
-    "const a = value as any;",
-    "const a = <any>value;",
     "// TODO: later\nconst a = 1;",
     "/* FIXME */ const a = 1;",
     "function f() {\n  // XXX\n}",
-    "// @ts-ignore\nconst a: string = 1;",
     "// @ts-nocheck\nconst a: string = 1;",
     "// const old = 1;\nconst a = 1;",
     "function f() {\n  // return old(1);\n}",
     "/*\nif (old) {\n  drop();\n}\n*/\nconst a = 1;",
     "// store.drop(id);\nconst a = 1;",
     "// this.old = value;\nconst a = 1;",
-  ])("%j is not", (text) => {
+  ])("refuses %j", (text) => {
     expect(wordProblems([source("core/a.ts", text)])).toHaveLength(1);
   });
 });
@@ -171,7 +166,7 @@ describe("places", () => {
     "https://example.com/home/page",
     "the registry of names",
     "./tmp/out",
-  ])("%j is fine", (text) => {
+  ])("allows %j", (text) => {
     expect(placeProblems([{ path: "docs/a.md", text }])).toEqual([]);
   });
 
@@ -183,7 +178,7 @@ describe("places", () => {
     `see ..${slash}shared/notes.md`,
     `"resolved": "https://registry.${"example"}.org/a.tgz"`,
     `registry ${"="} https://example.org`,
-  ])("%j is not", (text) => {
+  ])("refuses %j", (text) => {
     expect(placeProblems([{ path: "docs/a.md", text }])).toHaveLength(1);
   });
 });
@@ -191,7 +186,7 @@ describe("places", () => {
 describe("sizes", () => {
   const lines = (/** @type {number} */ count) => "  step();\n".repeat(count);
 
-  test("70 lines are a function, and 71 are two", () => {
+  test("allows 70 lines of a function, and refuses 71", () => {
     expect(sizeProblems([source("core/a.ts", `function f() {\n${lines(68)}}`)])).toEqual([]);
     expect(sizeProblems([source("core/a.ts", `function f() {\n${lines(69)}}`)])).toEqual([
       expect.stringContaining("f has 71 lines"),
@@ -200,7 +195,7 @@ describe("sizes", () => {
     expect(sizeProblems([source("core/a.ts", `const o = { f() {\n${lines(69)}} };`)])).toHaveLength(1);
   });
 
-  test("a factory is as long as what it does itself", () => {
+  test("does not count the lines of nested functions", () => {
     const inner = (/** @type {string} */ name) => `  function ${name}() {\n${lines(50)}  }\n`;
     expect(sizeProblems([source("core/a.ts", `function create() {\n${inner("a")}${inner("b")}}`)])).toEqual(
       [],
@@ -217,7 +212,7 @@ describe("openings", () => {
     "/** What a guard tells whoever watches it. */\nexport const a = 1;",
     "/**\n * The reference store.\n */\nexport const a = 1;",
     "// The reference store.\nexport const a = 1;",
-  ])("%j opens", (text) => {
+  ])("allows a file that begins with %j", (text) => {
     expect(openingProblems([source("core/a.ts", text)])).toEqual([]);
   });
 
@@ -226,7 +221,7 @@ describe("openings", () => {
     'import "./b.ts";\n/** Too late to say it. */\nexport const a = 1;',
     "/** */\nexport const a = 1;",
     "// a\nexport const a = 1;",
-  ])("%j does not", (text) => {
+  ])("refuses %j", (text) => {
     expect(openingProblems([source("core/a.ts", text)])).toHaveLength(1);
   });
 });
@@ -242,7 +237,7 @@ describe("catches", () => {
     "await guard.run(a, b).catch((error) => console.error(error));",
     "await guard.run(a, b).then(done, (error) => { throw error; });",
     "await guard.run(a, b).then(() => {});",
-  ])("%j says which errors it means", (text) => {
+  ])("allows %j", (text) => {
     expect([...inExample(text), ...inPage(text)]).toEqual([]);
   });
 
@@ -254,7 +249,7 @@ describe("catches", () => {
     "await guard.run(a, b).then(done, () => undo());",
     'try { await guard.run(a, b); } catch (error) { console.log(isNevertwiceError(error, "conflict")); }',
     "try { await guard.run(a, b); } catch (error) { if (error instanceof Refused) undo(); }",
-  ])("%j does not", (text) => {
+  ])("refuses %j", (text) => {
     expect(inExample(text)).toHaveLength(1);
     expect(inPage(text)).toEqual([expect.stringMatching(/^docs\/a\.md:4: /)]);
   });
@@ -268,7 +263,7 @@ describe("links", () => {
   /** @param {string} text */
   const withReadme = (text) => linkProblems([{ path: "README.md", text }, architecture, engine]);
 
-  test("a missing README or ARCHITECTURE is said", () => {
+  test("reports a missing README or ARCHITECTURE", () => {
     expect(linkProblems([])).toEqual(["README.md is missing", "ARCHITECTURE.md is missing"]);
   });
 
@@ -282,7 +277,7 @@ describe("links", () => {
     "```\n[no link](nowhere.md)\n```",
     "`packages/nevertwice/src/core/engine.ts`, `src/core/`, `core/engine`, `core/*.ts`",
     "`nevertwice/stores/memory`, `/v1/claims`, `24h`, `a/b`",
-  ])("%j leads somewhere", (text) => {
+  ])("allows %j", (text) => {
     expect(withReadme(text)).toEqual([]);
   });
 
@@ -294,18 +289,18 @@ describe("links", () => {
     "`packages/nowhere/`",
     "`src/attic`",
     "`docs/nowhere.md`",
-  ])("%j leads nowhere", (text) => {
+  ])("refuses %j", (text) => {
     expect(withReadme(text)).toHaveLength(1);
   });
 
-  test("anchors are made of headings as they are shown", () => {
+  test("makes anchors from the visible text of headings", () => {
     expect(anchorsOf(`${readme.text}## One call\n## One call\n\`\`\`\n# no heading\n\`\`\`\n`)).toEqual(
       new Set(["nevertwice", "the-conflict-code", "one-call", "one-call-1"]),
     );
   });
 });
 
-test("the whole repository is read, and nothing that is not ours", async () => {
+test("reads the whole repository, and nothing that is generated or installed", async () => {
   const paths = (await repositoryFiles()).map(({ path }) => path);
   expect(paths).toEqual(
     expect.arrayContaining(["package.json", "scripts/test/tidy.test.js", ".github/workflows/ci.yml"]),
@@ -366,7 +361,7 @@ describe("prose", () => {
 });
 
 describe("names of types", () => {
-  test("two files that declare a type of one name are refused", () => {
+  test("refuses two files that declare a type of the same name", () => {
     const files = [
       source("core/a.ts", "export interface Answer { readonly a: 1 }"),
       source("http/b.ts", "type Answer = 2;"),
@@ -391,7 +386,7 @@ describe("names of types", () => {
 });
 
 describe("names of functions", () => {
-  test("more functions than allowed that end in Of are refused", () => {
+  test("refuses more functions that end in Of than are allowed", () => {
     const text =
       "function keyOf() {}\nconst idOf = () => 1;\nconst nameOf = function () {};\nconst proof = () => 1;";
     expect(functionNameProblems([source("core/a.ts", text)], 3)).toEqual([]);
@@ -409,19 +404,19 @@ describe("places of tests", () => {
     "packages/nevertwice/test/core/engine.test.ts",
     "scripts/test/tally.test.js",
     "scripts/tally.js",
-  ])("%s is where a reader looks for it", (path) => {
+  ])("allows a test at %s", (path) => {
     expect(place(path)).toEqual([]);
   });
 
   test.each([
     "/** Tests the engine with a store that fails. */",
     "/**\n * Tests two engines on one store.\n */",
-  ])("a test elsewhere may open with %s", (text) => {
+  ])("allows a test elsewhere that begins with %s", (text) => {
     expect(place("packages/nevertwice/test/core/edges.test.ts", text)).toEqual([]);
   });
 
   test.each(['import "vitest";', "/** The edges of the engine. */", "/** Tests. */", "// Tests the engine."])(
-    "a test elsewhere may not open with %s",
+    "refuses a test elsewhere that begins with %s",
     (text) => {
       expect(place("packages/nevertwice/test/core/edges.test.ts", text)).toHaveLength(1);
     },

@@ -50,7 +50,6 @@ async function demo(call: CommandCall): Promise<Exit> {
 }
 
 const DRAIN_MS = 10_000;
-const LEASE_MS = 3_000;
 
 async function openServer(call: CommandCall, store: string, upstream: string): Promise<NevertwiceServer> {
   const { createServer } = await import("../src/server.ts");
@@ -60,7 +59,6 @@ async function openServer(call: CommandCall, store: string, upstream: string): P
     namespace: `demo-${Date.now()}`,
     listen: configFrom(call).listen,
     gatewayListen: { host: "127.0.0.1", port: 0 },
-    lease: LEASE_MS,
     drain: DRAIN_MS,
     logLevel: "silent",
     routes: [

@@ -36,7 +36,7 @@ export function openFeed(): () => void {
       if (!isClosed) publish({ ...feed, isConnected: false });
     };
     timer = setTimeout(disconnect, ANSWER_MS);
-    loadOnce()
+    void loadOnce()
       .catch(disconnect)
       .then(() => {
         clearTimeout(timer);

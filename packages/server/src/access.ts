@@ -3,9 +3,9 @@
  * with a hash instead of the secret, so that all servers on one store accept the same tokens.
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
-import { createGuard, type Guard, NevertwiceError, type Store } from "nevertwice";
-import { LONGEST_DURATION_MS } from "./longest-duration.ts";
+import { type Guard, NevertwiceError, type Store } from "nevertwice";
 import { recordedValue } from "./recorded-value.ts";
+import { createServerGuard, SERVER_NAMESPACE } from "./server-guard.ts";
 
 export const ROLES = ["service", "operator", "auditor"] as const;
 export type Role = (typeof ROLES)[number];
@@ -70,8 +70,6 @@ export interface Access {
   end(): Promise<void>;
 }
 
-/** The namespace of the server's own records. Users cannot choose it. */
-export const SERVER_NAMESPACE = "nevertwice:server";
 const OPERATION = "access";
 /** A record that is written with the first token and never removed. */
 const REQUIRED = { operation: "access-required", key: "1" };
@@ -95,13 +93,7 @@ export function createAccess(options: {
 }): Access {
   const { store, namespace, isReachable = false, drainMs, now = () => performance.now() } = options;
   const fixed = options.fixed === undefined ? undefined : configuredToken(options.fixed, namespace);
-  const guard = createGuard({
-    store,
-    namespace: SERVER_NAMESPACE,
-    retentionMs: LONGEST_DURATION_MS,
-    purgeEveryMs: 0,
-    drainMs,
-  });
+  const guard = createServerGuard(store, drainMs);
   const known = new Map<string, { readonly kept: StoredToken | undefined; readonly until: number }>();
   let required: { readonly is: boolean; readonly until: number } | undefined;
 

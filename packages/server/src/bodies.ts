@@ -56,7 +56,7 @@ export function guardBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser("error", "error");
   app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, text, done) => {
     if (isDeeper(text, MAX_JSON_DEPTH)) done(nestedTooDeep());
-    else parse(request, text, done);
+    else void parse(request, text, done);
   });
 }
 

@@ -5,9 +5,9 @@
  */
 import { isIP } from "node:net";
 import { windowsFromEnv } from "nevertwice/env";
-import { SERVER_NAMESPACE } from "./access.ts";
 import { ConfigError } from "./config-error.ts";
 import { GATEWAY_SETTINGS } from "./gateway/gateway-settings.ts";
+import { SERVER_NAMESPACE } from "./server-guard.ts";
 import {
   atLeast,
   type ListenAddress,

@@ -28,7 +28,7 @@ import { createFailedTries } from "./failed-tries.ts";
 import { createGatekeeper } from "./gatekeeper.ts";
 import { gatewayRules } from "./gateway/gateway-rules.ts";
 import { createRouteLabel } from "./gateway/route-match.ts";
-import { createGateway } from "./gateway.ts";
+import type { Gateway } from "./gateway.ts";
 import { registerHealth } from "./health.ts";
 import { isLoopback } from "./host-header.ts";
 import { createLive } from "./live.ts";
@@ -60,7 +60,7 @@ export async function createServer(given: Partial<ServerConfig> = {}): Promise<N
   const config = configOf(given);
   const stores = await openStores(config);
   try {
-    return assembleServer(stores, config);
+    return await assembleServer(stores, config);
   } catch (error) {
     await closeStores(stores);
     throw error;
@@ -72,7 +72,7 @@ function operationLabel(config: ServerConfig): (operation: string) => string {
   return createRouteLabel(config.upstream === undefined ? [] : gatewayRules(config));
 }
 
-function assembleServer(stores: Stores, config: ServerConfig): NevertwiceServer {
+async function assembleServer(stores: Stores, config: ServerConfig): Promise<NevertwiceServer> {
   const metrics = createMetrics({ label: operationLabel(config) });
   const context = openContext(config, stores, metrics);
   const isSecure = config.tlsCert !== undefined;
@@ -100,7 +100,7 @@ function assembleServer(stores: Stores, config: ServerConfig): NevertwiceServer 
   registerHealth(app, { context, metrics, gatekeeper });
   app.get("/openapi.json", async () => openApiDocument(routes, VERSION));
   registerPages(app, { context, gatekeeper, sessions });
-  const gateway = config.upstream === undefined ? undefined : createGateway(config, context);
+  const gateway = config.upstream === undefined ? undefined : await openGateway(config, context);
 
   return {
     app,
@@ -120,6 +120,12 @@ function assembleServer(stores: Stores, config: ServerConfig): NevertwiceServer 
       await closeStores(stores);
     },
   };
+}
+
+/** Loaded only if it is used: the gateway's HTTP client is a large part of the code that a command would load. */
+async function openGateway(config: ServerConfig, context: Context): Promise<Gateway> {
+  const { createGateway } = await import("./gateway.ts");
+  return createGateway(config, context);
 }
 
 /** Waits for running requests, but at most `drainMs`: a client may send its body or read its response slowly. */

@@ -4,10 +4,10 @@
  */
 import { createHmac, randomBytes, randomUUID } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import { createGuard, NevertwiceError, type Store } from "nevertwice";
-import { type Access, CACHE_MS, type Caller, SERVER_NAMESPACE, sameText } from "./access.ts";
-import { LONGEST_DURATION_MS } from "./longest-duration.ts";
+import { NevertwiceError, type Store } from "nevertwice";
+import { type Access, CACHE_MS, type Caller, sameText } from "./access.ts";
 import { recordedValue } from "./recorded-value.ts";
+import { createServerGuard, SERVER_NAMESPACE } from "./server-guard.ts";
 
 export interface Session {
   readonly caller: Caller;
@@ -31,6 +31,8 @@ export interface Sessions {
 }
 
 const SECRET = { operation: "session-secret", key: "1" };
+/** 32 bytes in base64url. */
+const SECRET_TEXT = /^[A-Za-z0-9_-]{43}$/;
 const COOKIE = "nevertwice_session";
 /** Browsers accept a cookie with this prefix only over TLS and from this exact host, so no other subdomain can set it. */
 const HOST_PREFIX = "__Host-";
@@ -57,13 +59,7 @@ export function createSessions(options: {
   readonly passed?: () => number;
 }): Sessions {
   const { store, access, isSecure, drainMs, now = Date.now, passed = () => performance.now() } = options;
-  const guard = createGuard({
-    store,
-    namespace: SERVER_NAMESPACE,
-    retentionMs: LONGEST_DURATION_MS,
-    purgeEveryMs: 0,
-    drainMs,
-  });
+  const guard = createServerGuard(store, drainMs);
   const name = isSecure ? `${HOST_PREFIX}${COOKIE}` : COOKIE;
   const closed = new Map<string, { readonly is: boolean; readonly until: number }>();
   let secret: Promise<string> | undefined;
@@ -71,10 +67,12 @@ export function createSessions(options: {
   /** The first server that needs the secret makes it; all others read the same one from the store. */
   function sharedSecret(): Promise<string> {
     const make = () => randomBytes(32).toString("base64url");
-    secret ??= recordedValue(guard, SECRET, make).catch((error: unknown) => {
-      secret = undefined;
-      throw error;
-    });
+    secret ??= recordedValue(guard, SECRET, make)
+      .then(checkSecret)
+      .catch((error: unknown) => {
+        secret = undefined;
+        throw error;
+      });
     return secret;
   }
 
@@ -164,6 +162,15 @@ export function createSessions(options: {
       );
     },
   };
+}
+
+/** Throws `store-unsafe` for a damaged secret: with an empty one, for example, anyone could sign a session. */
+function checkSecret(secret: unknown): string {
+  if (typeof secret === "string" && SECRET_TEXT.test(secret)) return secret;
+  throw new NevertwiceError(
+    "store-unsafe",
+    `the secret of sessions in the store is damaged; delete its record (namespace ${SERVER_NAMESPACE}, operation ${SECRET.operation}).`,
+  );
 }
 
 function cookieValue(header: string, name: string): string | undefined {

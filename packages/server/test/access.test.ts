@@ -2,24 +2,20 @@ import { createGuard } from "nevertwice";
 import { memoryStore } from "nevertwice/stores/memory";
 import { manualClock } from "nevertwice/testing";
 import { describe, expect, test } from "vitest";
-import { CACHE_MS, createAccess, SERVER_NAMESPACE } from "../src/access.ts";
+import { type Access, CACHE_MS, createAccess } from "../src/access.ts";
+import { SERVER_NAMESPACE } from "../src/server-guard.ts";
 import { createSessions } from "../src/sessions.ts";
 import { sceneOf } from "./calling.ts";
 
 const RIGHT = { name: "shop", role: "service" } as const;
 
-/** Several servers on one store, each with its own memory. */
-function copies(count = 2) {
+/** Two servers on one store, each with its own memory. */
+function copies() {
   const store = memoryStore();
   const clock = manualClock();
   const now = () => clock.now();
-  const made = Array.from({ length: count }, () => createAccess({ store, namespace: "default", now }));
-  return {
-    store,
-    clock,
-    now,
-    copies: made as [ReturnType<typeof createAccess>, ReturnType<typeof createAccess>],
-  };
+  const create = () => createAccess({ store, namespace: "default", now });
+  return { store, clock, now, one: create(), two: create() };
 }
 
 async function dump(store: ReturnType<typeof memoryStore>): Promise<string> {
@@ -31,9 +27,7 @@ async function dump(store: ReturnType<typeof memoryStore>): Promise<string> {
 
 describe("tokens", () => {
   test("every server accepts a token, with its role, namespace and scope", async () => {
-    const {
-      copies: [one, two],
-    } = copies();
+    const { one, two } = copies();
     const { token, id } = await one.create({ ...RIGHT, namespace: "orders", scope: "tenant-1" });
     expect(token).toMatch(/^nt_[0-9a-z]{16}_[A-Za-z0-9_-]{43}$/);
     const caller = { name: "shop", roles: ["service"], namespace: "orders", scope: "tenant-1", tokenId: id };
@@ -42,10 +36,7 @@ describe("tokens", () => {
   });
 
   test("the store contains a hash, and neither the token nor its secret", async () => {
-    const {
-      store,
-      copies: [access],
-    } = copies();
+    const { store, one: access } = copies();
     const { token } = await access.create(RIGHT);
     const stored = await dump(store);
     expect(stored).toContain("shop");
@@ -54,9 +45,7 @@ describe("tokens", () => {
   });
 
   test("a token with one changed character is refused", async () => {
-    const {
-      copies: [access],
-    } = copies();
+    const { one: access } = copies();
     const { token } = await access.create(RIGHT);
     const other = token.at(-1) === "A" ? "B" : "A";
     for (const wrong of [
@@ -71,10 +60,7 @@ describe("tokens", () => {
   });
 
   test("a token that one server revoked is refused by the others within 5 seconds", async () => {
-    const {
-      clock,
-      copies: [one, two],
-    } = copies();
+    const { clock, one, two } = copies();
     const { token, id } = await one.create(RIGHT);
     expect(await two.verify(token)).toBeDefined();
     expect(await one.revoke(id)).toBe(true);
@@ -99,10 +85,7 @@ describe("tokens", () => {
       { id: "b", name: "n", role: "god", namespace: "n", scope: "n", createdAt: "", hash: "" },
     ],
   ])("a record that holds %s is not a token and does not hide the others", async (_, value) => {
-    const {
-      store,
-      copies: [access],
-    } = copies();
+    const { store, one: access } = copies();
     const { token, id } = await access.create(RIGHT);
     const damaged = "0123456789abcdef";
     const guard = createGuard({ store, namespace: SERVER_NAMESPACE, purgeEveryMs: 0 });
@@ -156,9 +139,7 @@ describe("tokens", () => {
     ["scope", { scope: " " }],
     ["namespace", { namespace: SERVER_NAMESPACE }],
   ])("a token whose %s is wrong is not made: %j", async (named, wrong) => {
-    const {
-      copies: [access],
-    } = copies();
+    const { one: access } = copies();
     await expect(access.create({ ...RIGHT, ...wrong })).rejects.toThrow(
       new RegExp(`request-invalid: ${named}`),
     );
@@ -186,10 +167,7 @@ describe("who needs a token", () => {
   });
 
   test("another server requires it too within 5 seconds", async () => {
-    const {
-      clock,
-      copies: [one, two],
-    } = copies();
+    const { clock, one, two } = copies();
     expect(await two.isRequired()).toBe(false);
     await one.create(RIGHT);
     clock.advance(CACHE_MS);
@@ -197,10 +175,7 @@ describe("who needs a token", () => {
   });
 
   test("revoking the last token does not open the server again", async () => {
-    const {
-      clock,
-      copies: [access],
-    } = copies();
+    const { clock, one: access } = copies();
     const { id } = await access.create(RIGHT);
     await access.revoke(id);
     clock.advance(CACHE_MS);
@@ -243,15 +218,9 @@ describe("sessions", () => {
   const cookieOf = (setCookie: string) => ({ cookie: setCookie.split(";")[0] as string });
 
   function sessionsOf(isSecure = false) {
-    const { store, clock, now, copies: pair } = copies();
-    const [one, two] = pair.map((access) => createSessions({ store, access, isSecure, now, passed: now }));
-    return {
-      clock,
-      store,
-      access: pair[0],
-      one: one as NonNullable<typeof one>,
-      two: two as NonNullable<typeof one>,
-    };
+    const { store, clock, now, one, two } = copies();
+    const create = (access: Access) => createSessions({ store, access, isSecure, now, passed: now });
+    return { clock, store, access: one, one: create(one), two: create(two) };
   }
 
   test("a session that one server opened works on the others, and its cookie contains no token", async () => {
@@ -265,6 +234,17 @@ describe("sessions", () => {
     const headers = cookieOf(opened?.cookie ?? "");
     expect(await two.findCaller(headers, true)).toMatchObject({ name: "desk", roles: ["operator"] });
   });
+
+  test.each([[""], ["short"], [7], [undefined]])(
+    "no session is signed with the damaged secret %j",
+    async (damaged) => {
+      const { access, store, one } = sessionsOf();
+      const { token } = await access.create({ name: "desk", role: "operator" });
+      const guard = createGuard({ store, namespace: SERVER_NAMESPACE });
+      await guard.run({ operation: "session-secret", key: "1" }, () => damaged);
+      await expect(one.open(token)).rejects.toMatchObject({ code: "store-unsafe" });
+    },
+  );
 
   test("over TLS the cookie is limited to this exact host", async () => {
     const { access, one } = sessionsOf(true);

@@ -245,14 +245,14 @@ test.each([
   ["an empty key", { operation: "charge", key: "" }, "request-invalid"],
   ["an empty scope", { ...CLAIM, scope: "" }, "request-invalid"],
   ["a number for a key", { operation: "charge", key: 1 }, "request-invalid"],
-  ["an option that there is not", { ...CLAIM, ttl: 1 }, "request-invalid"],
+  ["an unknown option", { ...CLAIM, ttl: 1 }, "request-invalid"],
   ["a namespace in the body", { ...CLAIM, namespace: "elsewhere" }, "request-invalid"],
-  ["a lease of no time", { ...CLAIM, leaseMs: 0 }, "request-invalid"],
-  ["a token that is guessed", { ...CLAIM, token: "1" }, "request-invalid"],
+  ["a lease of zero", { ...CLAIM, leaseMs: 0 }, "request-invalid"],
+  ["a token that is easy to guess", { ...CLAIM, token: "1" }, "request-invalid"],
   ["a key of too many bytes", { operation: "charge", key: "ä".repeat(600) }, "key-invalid"],
   ["an operation of too many bytes", { operation: "ä".repeat(600), key: "k" }, "request-invalid"],
   ["an operation of the library's own", { operation: "nevertwice:quota", key: "k" }, "request-invalid"],
-  ["half a character in a key", { operation: "charge", key: "\ud800" }, "key-invalid"],
+  ["a lone surrogate in a key", { operation: "charge", key: "\ud800" }, "key-invalid"],
   ["a fingerprint that is too deep", { ...CLAIM, fingerprint: deep(200) }, "fingerprint-invalid"],
 ])("a claim with %s is refused as the caller's mistake", async (_, body, code) => {
   const { shop } = await scene();

@@ -109,11 +109,11 @@ test("a mark of a claimed event waits for the claim and is then not first", asyn
 });
 
 test.each([
-  ["nothing to tell it by", {}],
+  ["neither a key nor an id", {}],
   ["a source without an id", { source: "stripe" }],
   ["a key and an id", { key: "a", source: "stripe", id: "evt_1" }],
-  ["a retention of no time", { ...EVENT, retentionMs: 0 }],
-  ["a retention in words", { ...EVENT, retentionMs: "30d" }],
+  ["a retention of zero", { ...EVENT, retentionMs: 0 }],
+  ["a retention that is text", { ...EVENT, retentionMs: "30d" }],
 ])("an event with %s is refused", async (_, body) => {
   const { mailer } = await scene();
   expect(await mailer("POST", "/v1/events", body)).toMatchObject({

@@ -121,17 +121,18 @@ test("a stream counts the events of its token's namespace", async () => {
 test("a token can open eight streams, all tokens together 200, and a closed stream makes room", async () => {
   const server = await startServer({ listen: { host: "127.0.0.1", port: 0 }, drain: 50 });
   const { url } = await server.listen();
-  const streams = new Map<string, AbortController[]>();
+  /** With their responses: `fetch` closes the stream of a response that nothing refers to. */
+  const streams = new Map<string, { readonly controller: AbortController; readonly response: Response }[]>();
   const open = async (token: string): Promise<Response> => {
     const controller = new AbortController();
     const headers = { authorization: `Bearer ${token}` };
     const response = await fetch(`${url}/v1/live/stream`, { headers, signal: controller.signal });
-    if (response.ok) streams.set(token, [...(streams.get(token) ?? []), controller]);
+    if (response.ok) streams.set(token, [...(streams.get(token) ?? []), { controller, response }]);
     else controller.abort();
     return response;
   };
   onTestFinished(() => {
-    for (const controller of [...streams.values()].flat()) controller.abort();
+    for (const { controller } of [...streams.values()].flat()) controller.abort();
   });
   const tokens: string[] = [];
   for (let index = 0; index < 26; index++)
@@ -147,7 +148,7 @@ test("a token can open eight streams, all tokens together 200, and a closed stre
   expect(tooMany.headers["retry-after"]).toBe("10");
   expect((await callWith(server, last)("GET", "/v1/live/stream")).body.detail).toContain("200 streams");
 
-  streams.get(first)?.pop()?.abort();
+  streams.get(first)?.pop()?.controller.abort();
   await vi.waitFor(async () => expect((await open(last)).status).toBe(200));
 });
 

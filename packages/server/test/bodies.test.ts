@@ -88,7 +88,7 @@ describe("the body of a caller without access", () => {
       for (const address of addresses) {
         const { status, bytesRead, text } = await flooded(at, address, framing);
         expect(bytesRead, `${address} ${text.slice(0, 200)}`).toBeLessThan(MOST_READ);
-        // Nobody looked at how long it is, and nobody waited for it.
+        // The server neither checked the length of the body nor waited for it.
         expect([413, 408], address).not.toContain(status);
       }
     },

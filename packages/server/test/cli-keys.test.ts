@@ -4,7 +4,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { createClaims } from "nevertwice/claims";
 import { openStore } from "nevertwice/stores/open";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ended, FOLDER, json, run, type Serving, serving, startWith, stop } from "./cli-process.ts";
+import { ended, FOLDER, json, run, type Serving, serving, startWith, stop, words } from "./cli-process.ts";
 
 interface Row {
   readonly id: string;
@@ -58,18 +58,7 @@ describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
 
   it("resolves a key once, and refuses a stale decision with code 1", async () => {
     const { id, fence } = await unknownKey("resolve-me");
-    const decide = [
-      "keys",
-      "resolve",
-      id,
-      ...reach,
-      "--fence",
-      fence,
-      "--as",
-      "done",
-      "--value",
-      '{"paid":5}',
-    ];
+    const decide = [...words(`keys resolve ${id} --fence ${fence} --as done --value {"paid":5}`), ...reach];
     expect(await run(decide)).toMatchObject({ code: 0, out: [`done: resolve ${id}`] });
     const { record } = await json<{ readonly record: Row }>("keys", "show", id, ...reach);
     expect(record).toMatchObject({ state: "completed", outcome: { kind: "value", value: { paid: 5 } } });
@@ -174,20 +163,7 @@ describe.concurrent("nevertwice holds and audit", { timeout: 120_000 }, () => {
   it("places a hold once for a key, confirms it, refuses invalid actions, and audits the result", async () => {
     const declared = await run(["holds", "declare", "room", "--capacity", "2", ...reach]);
     expect(declared.code, declared.err.join("\n")).toBe(0);
-    const place = [
-      "holds",
-      "place",
-      "room",
-      "--requester",
-      "ada",
-      "--for",
-      "10m",
-      "--units",
-      "2",
-      "--key",
-      "k-1",
-      ...reach,
-    ];
+    const place = [...words("holds place room --requester ada --for 10m --units 2 --key k-1"), ...reach];
     const { id } = await json<{ readonly id: string }>(...place);
     expect((await json<{ readonly id: string }>(...place)).id).toBe(id);
     const full = await run(["holds", "place", "room", "--requester", "bob", "--for", "10m", ...reach]);
@@ -213,17 +189,7 @@ describe.concurrent("nevertwice holds and audit", { timeout: 120_000 }, () => {
 
   it("exits with code 1 if the audit finds a broken invariant", async () => {
     const file = join(FOLDER, "tampered.db");
-    const placed = await run([
-      "holds",
-      "place",
-      "room",
-      "--requester",
-      "ada",
-      "--for",
-      "1h",
-      "--store",
-      `sqlite:${file}`,
-    ]);
+    const placed = await run(words(`holds place room --requester ada --for 1h --store sqlite:${file}`));
     expect(placed.code, placed.err.join("\n")).toBe(0);
     const database = new DatabaseSync(file);
     database.exec("UPDATE nevertwice_resources SET taken = 0");

@@ -55,6 +55,9 @@ export async function ended(child: ChildProcessWithoutNullStreams, input?: strin
 
 export const run = (args: readonly string[], input = "") => ended(start(...args), input);
 
+/** The words of a command line without quotes. */
+export const words = (line: string): readonly string[] => line.split(" ");
+
 /** The JSON output of a command that must succeed. */
 export async function json<T>(...args: readonly string[]): Promise<T> {
   const { code, out, err } = await run([...args, "--json"]);

@@ -2,18 +2,28 @@
 import { execFileSync } from "node:child_process";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, createServer as createSilent } from "node:net";
+import { setTimeout } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "vitest";
 import { startProxy } from "../../nevertwice/test/services/proxy.ts";
 import { sharedUrl } from "../../nevertwice/test/services/services.ts";
-import { ended, printed, run, serving, start, stop } from "./cli-process.ts";
+import { ended, printed, run, type Serving, serving, start, stop, words } from "./cli-process.ts";
 
 const upstreams: Server[] = [];
 afterAll(() => {
   for (const server of upstreams) server.close().closeAllConnections();
 });
 
-/** A service that answers when the test allows it. */
-async function slowService(): Promise<{ readonly url: string; readonly asked: Promise<ServerResponse> }> {
+interface Charging extends Serving {
+  /** Sends a request with a key through the gateway. */
+  charge(): Promise<Response>;
+  /** The response of the service to the first request. */
+  readonly asked: Promise<ServerResponse>;
+  /** Tells the server to stop, and waits until it accepts no more requests. */
+  beginStop(): Promise<void>;
+}
+
+/** A gateway in front of a service that answers when the test allows it. */
+async function chargingServer(): Promise<Charging> {
   let take: (response: ServerResponse) => void;
   const asked = new Promise<ServerResponse>((resolve) => {
     take = resolve;
@@ -21,7 +31,31 @@ async function slowService(): Promise<{ readonly url: string; readonly asked: Pr
   const server = createServer((_request, response) => take(response));
   upstreams.push(server);
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+  const upstream = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const gateway = `--upstream ${upstream} --gateway-scope anyone --gateway-listen 127.0.0.1:0`;
+  const { url, gatewayUrl, child, ending } = await serving(...words(`--store memory: ${gateway}`));
+  const isHealthy = () =>
+    fetch(`${url}/healthz`).then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+  return {
+    url,
+    gatewayUrl,
+    child,
+    ending,
+    charge: () =>
+      fetch(`${gatewayUrl}/charges`, {
+        method: "POST",
+        headers: { "idempotency-key": '"k"' },
+        body: "{}",
+      }),
+    asked,
+    async beginStop() {
+      child.kill("SIGTERM");
+      while (await isHealthy()) await setTimeout(20);
+    },
+  };
 }
 
 describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
@@ -44,15 +78,7 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
   });
 
   it("prints the address of the dashboard, and three curl commands that work", async () => {
-    const child = start(
-      "serve",
-      "--store",
-      "sqlite:./curl.db",
-      "--listen",
-      "127.0.0.1:0",
-      "--log-level",
-      "error",
-    );
+    const child = start(...words("serve --store sqlite:./curl.db --listen 127.0.0.1:0 --log-level error"));
     const ending = ended(child);
     const text = await printed(child, "/v1/keys?search=");
     const [, dashboard = ""] = /dashboard {2}(http\S+)/.exec(text) ?? [];
@@ -92,67 +118,24 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
   });
 
   it("finishes a running request after a signal, and accepts no other", async () => {
-    const service = await slowService();
-    const server = await serving(
-      "--store",
-      "memory:",
-      "--upstream",
-      service.url,
-      "--gateway-scope",
-      "anyone",
-      "--gateway-listen",
-      "127.0.0.1:0",
-    );
-    const post = () =>
-      fetch(`${server.gatewayUrl}/charges`, {
-        method: "POST",
-        headers: { "idempotency-key": '"k"' },
-        body: "{}",
-      });
-    const first = post();
-    const response = await service.asked;
-    server.child.kill("SIGTERM");
-    while (
-      await fetch(`${server.url}/healthz`).then(
-        ({ status }) => status === 200,
-        () => false,
-      )
-    )
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    await expect(post()).rejects.toThrow("fetch failed");
+    const { charge, asked, beginStop, ending } = await chargingServer();
+    const first = charge();
+    const response = await asked;
+    await beginStop();
+    await expect(charge()).rejects.toThrow("fetch failed");
     response.writeHead(201).end("charged");
     const answer = await first;
     expect([answer.status, await answer.text()]).toEqual([201, "charged"]);
-    expect((await server.ending).code).toBe(0);
+    expect((await ending).code).toBe(0);
   });
 
   it("ends at once, with code 1, on the second signal", async () => {
-    const service = await slowService();
-    const server = await serving(
-      "--store",
-      "memory:",
-      "--upstream",
-      service.url,
-      "--gateway-scope",
-      "anyone",
-      "--gateway-listen",
-      "127.0.0.1:0",
-    );
-    const lost = fetch(`${server.gatewayUrl}/charges`, {
-      method: "POST",
-      headers: { "idempotency-key": '"k"' },
-    }).catch(() => "lost");
-    await service.asked;
-    server.child.kill("SIGTERM");
-    while (
-      await fetch(`${server.url}/healthz`).then(
-        ({ status }) => status === 200,
-        () => false,
-      )
-    )
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    server.child.kill("SIGTERM");
-    expect((await server.ending).code).toBe(1);
+    const { charge, asked, beginStop, child, ending } = await chargingServer();
+    const lost = charge().catch(() => "lost");
+    await asked;
+    await beginStop();
+    child.kill("SIGTERM");
+    expect((await ending).code).toBe(1);
     expect(await lost).toBe("lost");
   });
 
@@ -182,15 +165,9 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
   });
 
   it("prints the configuration without secrets, and exits", async () => {
-    const { code, out } = await run([
-      "serve",
-      "--print-config",
-      "--store",
-      "postgres://ada:secret@db/shop",
-      "--access-token",
-      "hush-hush-nobody-guesses-this-token",
-      "--json",
-    ]);
+    const settings =
+      "--store postgres://ada:secret@db/shop --access-token hush-hush-nobody-guesses-this-token";
+    const { code, out } = await run(words(`serve --print-config ${settings} --json`));
     expect(code).toBe(0);
     const shown = JSON.parse(out.join("\n"));
     expect(shown).toMatchObject({ store: "postgres://ada:(hidden)@db/shop", access_token: "(hidden)" });
@@ -198,13 +175,7 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
   });
 
   it("reports with code 3 that a store does not answer", async () => {
-    const { code, err } = await run([
-      "serve",
-      "--store",
-      "postgres://127.0.0.1:1/none",
-      "--listen",
-      "127.0.0.1:0",
-    ]);
+    const { code, err } = await run(words("serve --store postgres://127.0.0.1:1/none --listen 127.0.0.1:0"));
     expect(code, err.join("\n")).toBe(3);
   });
 });

@@ -16,7 +16,7 @@ describe.concurrent("nevertwice doctor", { timeout: 120_000 }, () => {
   });
 
   it.each(["doctor", "check-store", "migrate"])(
-    "%s says that nobody answers, with code 3",
+    "%s reports with code 3 that the store does not answer",
     async (command) => {
       const { code, err } = await run([command, "postgres://127.0.0.1:1/none"]);
       expect(code, err.join("\n")).toBe(3);

@@ -17,18 +17,18 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Sets the wall clock; what counts time that passes is not touched. */
+/** Sets the wall clock. The monotonic clock goes on as before. */
 function step(ms: number): void {
   vi.setSystemTime(Date.now() + ms);
 }
 
-/** A store with a clock of its own, which nobody sets. */
+/** A store with its own clock, which is never set. */
 function newStore() {
   return memoryStore({ clock: { now: () => START + performance.now() } });
 }
 
 describe.each([-HOUR_MS, -1_000, HOUR_MS])("after the clock was set by %i ms", (ms) => {
-  test("a token that another copy revoked is unknown within 5 seconds", async () => {
+  test("a copy refuses a token that another copy revoked within 5 seconds", async () => {
     const store = newStore();
     const one = createAccess({ store, namespace: "default" });
     const two = createAccess({ store, namespace: "default" });
@@ -40,7 +40,7 @@ describe.each([-HOUR_MS, -1_000, HOUR_MS])("after the clock was set by %i ms", (
     expect(await two.verify(token)).toBeUndefined();
   });
 
-  test("that tokens are required is known within 5 seconds", async () => {
+  test("a copy requires tokens within 5 seconds after another copy created the first one", async () => {
     const store = newStore();
     const one = createAccess({ store, namespace: "default" });
     const two = createAccess({ store, namespace: "default" });
@@ -51,7 +51,7 @@ describe.each([-HOUR_MS, -1_000, HOUR_MS])("after the clock was set by %i ms", (
     expect(await two.isRequired()).toBe(true);
   });
 
-  test("a session that another copy closed has ended within 5 seconds", async () => {
+  test("a session that another copy closed ends within 5 seconds", async () => {
     const store = newStore();
     const access = createAccess({ store, namespace: "default" });
     const one = createSessions({ store, access, isSecure: false });
@@ -66,7 +66,7 @@ describe.each([-HOUR_MS, -1_000, HOUR_MS])("after the clock was set by %i ms", (
     expect(await one.find(headers)).toBeUndefined();
   });
 
-  test("the store is asked again for what the doctor says of it", async () => {
+  test("the doctor asks the store again after ten seconds", async () => {
     let asked = 0;
     const store = newStore();
     const doctor = createDoctor({
@@ -85,7 +85,7 @@ describe.each([-HOUR_MS, -1_000, HOUR_MS])("after the clock was set by %i ms", (
     expect(asked).toBe(2);
   });
 
-  test("what happens is shown in the second in which it happens", () => {
+  test("an event counts in the second in which it happens", () => {
     const live = createLive();
     const claimed = () =>
       live.observerElsewhere("shop")({ kind: "replayed", operation: "o", keyHash: "k" } as never);

@@ -110,7 +110,7 @@ const LOOKS = [
 
 describe.each(LOOKS)("on $look", ({ look, ...options }) => {
   it.each(PAGES)(
-    "the page $name shows what is there, breaks no rule of accessibility, and asks nobody else",
+    "the page $name shows its data, breaks no rule of accessibility, and sends requests only to its own server",
     {
       timeout: 60_000,
     },

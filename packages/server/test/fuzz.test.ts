@@ -2,14 +2,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { count, report } from "../../nevertwice/test/scale/figures.ts";
 import type { NevertwiceServer } from "../src/server.ts";
 import { type Answered, checkDocumented, documentOf, startServer } from "./api-client.ts";
 import { type FuzzRequest, type KnownClaim, requestFor, type Target, targetsOf } from "./fuzz-requests.ts";
+import { collectGarbage } from "./garbage.ts";
 
 const REQUESTS = process.env.NEVERTWICE_SCALE === "full" ? 100_000 : 3_000;
 const AT_ONCE = 50;
@@ -111,8 +110,8 @@ test(`${REQUESTS} requests: no 500, nothing that is another's, and no more memor
   }
   expect(WORTH_SENDING.filter((name) => !statuses.has(name))).toEqual([]);
   await report(server.context.store, {
-    trial: "Requests made up from the API's own description",
-    figures: `${count(sent)} requests by ${senders.length} callers to ${targets.length} operations (seed ${SEED}): ${statuses.size} different answers, all as documented, none of them a 500 or another's; ${Math.max(0, Math.round(growth / 1_048_576))} MiB more memory after the last four fifths`,
+    trial: "Requests generated from the API's own description",
+    figures: `${count(sent)} requests by ${senders.length} callers to ${targets.length} operations (seed ${SEED}): ${statuses.size} different answers, all as documented, none a 500 and none meant for another caller; ${Math.max(0, Math.round(growth / 1_048_576))} MiB more memory after the last four fifths`,
   });
 });
 
@@ -220,8 +219,6 @@ async function judge({ server, senders, sender, request, answered, known }: Judg
 }
 
 function heapAfterCollection(): number {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void;
-  collect();
+  collectGarbage();
   return process.memoryUsage().heapUsed;
 }

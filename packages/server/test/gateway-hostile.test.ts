@@ -53,7 +53,7 @@ describe("an upgrade with a body", () => {
   test.each([
     ["a length", `Content-Length: ${inner.length}\r\n\r\n${inner}`],
     ["chunks", `Transfer-Encoding: chunked\r\n\r\n${inner.length.toString(16)}\r\n${inner}\r\n0\r\n\r\n`],
-  ])("by %s is an ordinary request, and its body never a request of its own", async (_, framed) => {
+  ])("by %s is an ordinary request, and its body is never read as a second request", async (_, framed) => {
     const { asked, port } = await countingService();
     const gateway = await gatewayBefore(port, { routes });
     const upgrade = "Host: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n";
@@ -107,7 +107,7 @@ describe("an answer of the service", () => {
       "GET / HTTP/1.1",
       /^HTTP\/1\.1 103 Early Hints\r\nLink: <\/a\.css>; rel="preload stylesheet"\r\n\r\nHTTP\/1\.1 200 OK\r\n.*ok$/s,
     ],
-    ["with latin1 behind its length", withLatin1, "GET / HTTP/1.1", /filename="na\u00efve\.txt".*ok$/s],
+    ["with latin1 after its length", withLatin1, "GET / HTTP/1.1", /filename="na\u00efve\.txt".*ok$/s],
     [
       "with a trailer and a length",
       "HTTP/1.1 200 OK\r\nTrailer: x\r\nContent-Length: 2\r\n\r\nok",
@@ -157,13 +157,13 @@ describe("an answer of the service", () => {
       /^HTTP\/1\.1 502 .*upstream-lost/s,
     ],
     [
-      "that agrees to what nobody asked for",
+      "that accepts an upgrade which no client asked for",
       "HTTP/1.1 101 Go\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
       "GET / HTTP/1.1",
       /^HTTP\/1\.1 502 /,
     ],
-    ["that is no HTTP", "hello\r\n\r\n", "GET / HTTP/1.1", /^HTTP\/1\.1 502 .*upstream-lost/s],
-  ])("%s ends nothing", async (_, answer, line, wanted) => {
+    ["that is not HTTP", "hello\r\n\r\n", "GET / HTTP/1.1", /^HTTP\/1\.1 502 .*upstream-lost/s],
+  ])("%s does not end the process", async (_, answer, line, wanted) => {
     const service = await bareService(answer);
     const { port } = await gatewayBefore(service.port);
     expect(await raw(port, `${line}\r\n${CLOSE}\r\n`)).toMatch(wanted);
@@ -202,7 +202,7 @@ describe("two readings of one request", () => {
     ],
     ["a Host with a user", "GET / HTTP/1.1\r\nHost: localhost:80@evil.com\r\nConnection: close\r\n\r\n", 400],
     [
-      "a Host that goes on behind its address",
+      "a Host with a name after its address",
       "GET / HTTP/1.1\r\nHost: [::1].evil.com\r\nConnection: close\r\n\r\n",
       400,
     ],
@@ -216,7 +216,7 @@ describe("two readings of one request", () => {
     ["another coding", `POST / HTTP/1.1\r\n${CLOSE}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`, 400],
     ["chunks in HTTP/1.0", `POST / HTTP/1.0\r\n${CLOSE}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 400],
     ["a fragment", `GET /a#b HTTP/1.1\r\n${CLOSE}\r\n`, 400],
-    ["a tunnel to elsewhere", "CONNECT evil.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", 501],
+    ["a tunnel to another host", "CONNECT evil.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", 501],
     ["too many header lines", `GET / HTTP/1.1\r\n${CLOSE}${"a: 1\r\n".repeat(300)}\r\n`, 400],
   ])("is refused: %s", async (_, text, status) => {
     const { asked, port } = await countingService();
@@ -246,7 +246,7 @@ describe("two readings of one request", () => {
     "//payments",
     "/./payments",
     "/payments%2f",
-  ])("%s does not get past a rule that wants a key", async (path) => {
+  ])("%s does not bypass a rule that requires a key", async (path) => {
     const { asked, port } = await countingService();
     const { send } = await gatewayBefore(port, { routes });
     expect((await send({ path })).status).toBe(400);

@@ -40,14 +40,14 @@ describe("a client that stalls", () => {
   test.each([
     ["before its first byte", ""],
     ["in its head", "POST / HTTP/1.1\r\nHost: localhost\r\nX-A"],
-  ])("%s is told so and closed", async (_, text) => {
+  ])("%s gets 408 and is closed", async (_, text) => {
     const { port } = await gatewayBefore(await echo(), { headTimeout: 200 });
     const { said } = await hanging(port, text);
     expect(await said).toMatch(/^HTTP\/1\.1 408 .*"request-timeout"/s);
   });
 
   test("in its second request, after an upgrade that was ignored, gets 408 and is closed", async () => {
-    const { port } = await gatewayBefore(await echo(), { headTimeout: 300, bodyTimeout: 60_000 });
+    const { port } = await gatewayBefore(await echo(), { headTimeout: 2_000, bodyTimeout: 60_000 });
     const wish =
       "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nab";
     const { said, socket } = await hanging(port, `${wish}GET / HTTP/1.1\r\nX-A: `);
@@ -58,8 +58,8 @@ describe("a client that stalls", () => {
 
   test.each([
     ["that is read for its fingerprint", "Idempotency-Key: k\r\n"],
-    ["that is sent on as it comes", ""],
-  ])("in a body %s is told so and closed, and its key is free", async (_, key) => {
+    ["that is forwarded while it arrives", ""],
+  ])("in a body %s gets 408 and is closed, and its key is free", async (_, key) => {
     const { port, send } = await gatewayBefore(await echo(), { bodyTimeout: 200 });
     const { said } = await hanging(
       port,

@@ -79,7 +79,7 @@ test.each([
   [{ ...GOOD, max_body_bytes: -1 }, /^max_body_bytes of route 1/],
   [{ ...GOOD, requierd: true }, /^there is no setting requierd of route 1 in f\. Did you mean "required"\?/],
   ["text", /^route 1 in f is "text"/],
-])("%j is refused, and it is said why", (route, message) => {
+])("%j is refused with a reason", (route, message) => {
   expect(() => readRules("f", [route])).toThrow(
     expect.objectContaining({ message: expect.stringMatching(message) }),
   );

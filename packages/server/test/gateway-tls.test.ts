@@ -92,7 +92,7 @@ test("the service's certificate is checked for the service's name, whatever Host
     upstream: `https://localhost:${port}`,
     allowHost: ["evil.example"],
   });
-  // It is signed by nobody that the gateway knows: that is found out before the request is written.
+  // The gateway does not know the signer of the certificate, and finds that out before it writes the request.
   const answer = await send({ method: "GET", headers: { Host: "evil.example" } });
   expect([answer.status, answer.code()]).toEqual([503, "upstream-unreachable"]);
   expect([...new Set(names)]).toEqual(["localhost"]);

@@ -34,7 +34,7 @@ const serve = (...args: readonly string[]) => serving("--access-token", ACCESS, 
 const OWN = { operation: "charge", key: "order-1", token: "anna's token, which nobody guesses" };
 const OTHER = { operation: "charge", key: "order-1", token: "bert's token, which nobody guesses" };
 
-describe("while the store is down", { timeout: 120_000 }, () => {
+describe.concurrent("while the store is down", { timeout: 120_000 }, () => {
   test.for(["takeover", "hold"])(
     "a claim that was not answered is its token's, at any server and after the first one has ended (%s)",
     async (onLapsed, context) => {

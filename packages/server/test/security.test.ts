@@ -8,6 +8,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sharedUrl } from "../../nevertwice/test/services/services.ts";
 import type { ApiRoute } from "../src/api/route.ts";
+import type { NevertwiceServer } from "../src/server.ts";
 import { type Scene, sceneOf } from "./calling.ts";
 
 const HOLD = { resource: "room-7", requester: "ann", durationMs: 60_000 };
@@ -64,14 +65,15 @@ describe("Host and Origin", () => {
     "",
   ];
 
+  const everyAddress = ({ routes }: NevertwiceServer) => [
+    ...routes.map(addressOf),
+    ...OWN.map((path) => `GET ${path}`),
+    "OPTIONS /v1/holds",
+  ];
+
   test("every address refuses a foreign Host, health checks and 404 included", async () => {
     const { server, call } = await sceneOf();
-    const addresses = [
-      ...server.routes.map(addressOf),
-      ...OWN.map((path) => `GET ${path}`),
-      "OPTIONS /v1/holds",
-    ];
-    for (const address of addresses) {
+    for (const address of everyAddress(server)) {
       const { status, body } = await call(address, { headers: { host: "evil.example" } });
       expect([status, body?.code], address).toEqual([403, "not-authorized"]);
     }
@@ -79,12 +81,7 @@ describe("Host and Origin", () => {
 
   test("every address refuses a page of another origin", async () => {
     const { server, call } = await sceneOf();
-    const addresses = [
-      ...server.routes.map(addressOf),
-      ...OWN.map((path) => `GET ${path}`),
-      "OPTIONS /v1/holds",
-    ];
-    for (const address of addresses) {
+    for (const address of everyAddress(server)) {
       const { status, headers } = await call(address, { headers: { origin: "http://evil.example" } });
       expect(status, address).toBe(403);
       expect(headers["access-control-allow-origin"]).toBeUndefined();

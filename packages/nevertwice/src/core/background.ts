@@ -55,7 +55,7 @@ export function createBackground(caller: TimedStore, random: () => number): Back
     persist(timeoutMs, call) {
       const task = repeat(timeoutMs, call);
       tasks.add(task);
-      task.then(() => tasks.delete(task));
+      void task.then(() => tasks.delete(task));
       return task;
     },
     isFull: () => tasks.size >= MAX_TASKS,

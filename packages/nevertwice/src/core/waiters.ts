@@ -17,7 +17,7 @@ export interface WaitRequest {
   readonly id: string;
   /** How much of the lease was left when the claim was refused. */
   readonly leaseLeftMs: number;
-  /** The longest and the shortest wait. The shortest keeps a timed from claiming without a pause. */
+  /** The longest and the shortest wait. The shortest keeps a waiter from claiming without a pause. */
   readonly longestMs: number;
   readonly leastMs: number;
   readonly storeTimeoutMs: number;
@@ -25,7 +25,7 @@ export interface WaitRequest {
 }
 
 export interface Waiters {
-  /** Resolves when it is worth claiming again, when the time is up, or when the timed cancels. */
+  /** Resolves when it is worth claiming again, when the time is up, or when the caller cancels. */
   wait(request: WaitRequest): Promise<void>;
   wakeAll(): void;
 }

@@ -89,7 +89,7 @@ export function createClaimMethods(engine: Pick<Engine, "tryRun">): ClaimMethods
           return { status: "failed", error };
         });
       // This has no effect if the claim was granted.
-      ended.then((result) => resolve(result as Refusal<T>));
+      void ended.then((result) => resolve(result as Refusal<T>));
     });
   }
 

@@ -7,6 +7,7 @@ import { type ConsumerEvent, type ConsumerOptions, consumer } from "../../src/ev
 import { createGuard } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore } from "../../src/testing/index.ts";
+import { deferred } from "../deferred.ts";
 import { sharedUrl } from "../services/services.ts";
 
 const WAIT = { timeout: 15_000, interval: 20 };
@@ -76,10 +77,7 @@ describe("a job", () => {
 
   test("that stalled does not run twice while its first worker lives, and returns the first worker's value", async (context) => {
     const { queue, work, ended, ran, events, errors } = scene(context);
-    let finish = () => {};
-    const opened = new Promise<void>((resolve) => {
-      finish = resolve;
-    });
+    const { promise: opened, resolve: finish } = deferred();
     const slow = {
       work: async ({ data }: OrderJob) => {
         ran.push(data.order);

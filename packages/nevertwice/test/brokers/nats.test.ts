@@ -28,7 +28,9 @@ import {
 } from "../../src/events/nats.ts";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { deferred } from "../deferred.ts";
 import { sharedUrl } from "../services/services.ts";
+import { crowdOf } from "./crowd.ts";
 
 const WAIT = { timeout: 15_000, interval: 20 };
 
@@ -219,10 +221,7 @@ test("keeps a message in progress while its claim is renewed: NATS does not send
   const stream = await openStream(await connectTo(context));
   const ackWaitMs = 1_500;
   await stream.consumer("shop", { ack_wait: nanos(ackWaitMs) });
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
+  const { promise: held, resolve: release } = deferred();
   const { kinds } = consume(
     newGuard({ leaseMs: 900 }),
     { work: () => held },
@@ -242,10 +241,7 @@ test("lets another consumer process the message of a lost connection once its cl
   await stream.consumer("shop", { ack_wait: nanos(300) });
   const store = memoryStore();
   const doomed = await connectTo(context);
-  let begun = () => {};
-  const isBegun = new Promise<void>((resolve) => {
-    begun = resolve;
-  });
+  const { promise: isBegun, resolve: begun } = deferred();
   const dying = newGuard({ store, leaseMs: 300, maxRunMs: 300 });
   const work = () => {
     begun();
@@ -310,29 +306,10 @@ test("processes at most concurrency messages at once", async (context) => {
   const stream = await openStream(await connectTo(context));
   await stream.consumer("shop");
   for (let i = 0; i < 20; i++) await stream.js.publish(stream.name, "{}");
-  let most = 0;
-  let underWay = 0;
-  let done = 0;
-  let fill = () => {};
-  const full = new Promise<void>((resolve) => {
-    fill = resolve;
-  });
-  consume(
-    newGuard(),
-    {
-      async work() {
-        most = Math.max(most, ++underWay);
-        if (underWay === 3) fill();
-        await full;
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        underWay--;
-        done++;
-      },
-    },
-    { messages: await stream.messages("shop"), concurrency: 3 },
-  );
-  await vi.waitFor(() => expect(done).toBe(20), WAIT);
-  expect(most).toBe(3);
+  const { work, done, most } = crowdOf(3);
+  consume(newGuard(), { work }, { messages: await stream.messages("shop"), concurrency: 3 });
+  await vi.waitFor(() => expect(done()).toBe(20), WAIT);
+  expect(most()).toBe(3);
 });
 
 test("close waits for started messages, and returns the others immediately", async (context) => {
@@ -341,10 +318,7 @@ test("close waits for started messages, and returns the others immediately", asy
   await stream.consumer("shop");
   const guard = newGuard();
   for (let i = 0; i < 5; i++) await stream.js.publish(stream.name, "{}", { msgID: String(i) });
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
+  const { promise: held, resolve: release } = deferred();
   const first = consume(
     guard,
     { work: () => held },

@@ -14,9 +14,11 @@ import { createGuard, type Store } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { redisStore } from "../../src/stores/redis.ts";
 import { faultyStore } from "../../src/testing/index.ts";
+import { gate } from "../deferred.ts";
 import { startProxy } from "../services/proxy.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
 import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "../stores/redis/clients.ts";
+import { crowdOf } from "./crowd.ts";
 
 const WAIT = { timeout: 15_000, interval: 10 };
 const until = (check: () => unknown) => vi.waitFor(check, WAIT);
@@ -28,13 +30,18 @@ interface Scene {
   readonly store?: Store;
 }
 
-/** Work that ends when the test ends it. */
-function gate() {
-  let open = () => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { open, opened };
+/** Adds an entry, which is processed, and an entry without a key, which becomes a dead letter. */
+async function expectProcessed(
+  stream: { start(): Promise<unknown>; close(): Promise<unknown> },
+  client: Pick<ReturnType<typeof ioredis>, "xadd" | "xlen">,
+  { name, deadLetter, ran }: { name: string; deadLetter: string; ran: readonly string[] },
+): Promise<void> {
+  await stream.start();
+  await client.xadd(name, "*", "id", "a");
+  await client.xadd(name, "*", "other", "b");
+  await until(() => expect(ran).toEqual(["a"]));
+  await until(async () => expect(await client.xlen(deadLetter)).toBe(1));
+  await stream.close();
 }
 
 /** A separate stream for each test, and consumers of one group on one store. */
@@ -308,23 +315,12 @@ describe("idle entries", () => {
 
 describe("a stream", () => {
   test("processes at most concurrency entries at once", async (context) => {
-    const { add, open, ran } = scene(context);
-    let most = 0;
-    let now = 0;
+    const { add, open } = scene(context);
+    const { work, done, most } = crowdOf(4);
     for (let i = 0; i < 30; i++) await add(String(i));
-    await open(
-      {
-        work: async ({ fields }) => {
-          most = Math.max(most, ++now);
-          await new Promise((resolve) => setTimeout(resolve, 5));
-          now--;
-          ran.push(String(fields.id));
-        },
-      },
-      { concurrency: 4 },
-    ).start();
-    await until(() => expect(ran).toHaveLength(30));
-    expect(most).toBe(4);
+    await open({ work }, { concurrency: 4 }).start();
+    await until(() => expect(done()).toBe(30));
+    expect(most()).toBe(4);
   });
 
   test("waits in Redis on a separate connection", async (context) => {
@@ -463,23 +459,13 @@ describe("its client", () => {
     const prefixed = await nodeRedis(url, { keyPrefix: "shop:" });
     const reader = await nodeRedis(url, { keyPrefix: "shop:" });
     const stream = open({ isPermanent: () => true }, { client: prefixed, reader });
-    await stream.start();
-    await client.xadd(`shop:${name}`, "*", "id", "a");
-    await client.xadd(`shop:${name}`, "*", "other", "b");
-    await until(() => expect(ran).toEqual(["a"]));
-    await until(async () => expect(await client.xlen(`shop:${deadLetter}`)).toBe(1));
-    await stream.close();
+    await expectProcessed(stream, client, { name: `shop:${name}`, deadLetter: `shop:${deadLetter}`, ran });
   });
 
   test("may be of ioredis, with a key prefix", async (context) => {
     const { url, client, name, open, ran, deadLetter } = scene(context);
     const stream = open({}, { client: ioredis(url, { keyPrefix: "shop:" }) });
-    await stream.start();
-    await client.xadd(`shop:${name}`, "*", "id", "a");
-    await client.xadd(`shop:${name}`, "*", "other", "b");
-    await until(() => expect(ran).toEqual(["a"]));
-    await until(async () => expect(await client.xlen(`shop:${deadLetter}`)).toBe(1));
-    await stream.close();
+    await expectProcessed(stream, client, { name: `shop:${name}`, deadLetter: `shop:${deadLetter}`, ran });
   });
 
   test.for(["ioredis", "node-redis"])("may be a cluster of %s", async (kind, context) => {
@@ -488,12 +474,7 @@ describe("its client", () => {
     const adder = ioredisCluster(cluster);
     const { name, open, ran, deadLetter } = scene(context, { name: `{${randomUUID()}}` });
     const stream = open({}, { client });
-    await stream.start();
-    await adder.xadd(name, "*", "id", "a");
-    await adder.xadd(name, "*", "other", "b");
-    await until(() => expect(ran).toEqual(["a"]));
-    await until(async () => expect(await adder.xlen(deadLetter)).toBe(1));
-    await stream.close();
+    await expectProcessed(stream, adder, { name, deadLetter, ran });
   });
 
   test("may be the store's client", async (context) => {

@@ -13,14 +13,13 @@ import {
 } from "../../src/events/sqs.ts";
 import { createGuard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { deferred } from "../deferred.ts";
+import { crowdOf } from "./crowd.ts";
 import { advance, createScene } from "./sqs/scene.ts";
 
 /** Work that runs until the test ends it. */
 function held() {
-  let finish = (_: string) => {};
-  const end = new Promise<string>((resolve) => {
-    finish = resolve;
-  });
+  const { promise: end, resolve: finish } = deferred<string>();
   return { work: vi.fn(() => end), finish };
 }
 
@@ -151,15 +150,10 @@ describe("the loop", () => {
     const Entries = Array.from({ length: 10 }, (_, index) => ({ Id: `${index}`, MessageBody: `${index}` }));
     for (const _ of [1, 2]) await client.sendMessageBatch({ QueueUrl: queueUrl, Entries });
     const deletes = vi.spyOn(client, "deleteMessageBatch");
-    let [now, most] = [0, 0];
-    const work = async () => {
-      most = Math.max(most, ++now);
-      await new Promise((resolve) => setTimeout(resolve, 5));
-      now--;
-    };
+    const { work, most } = crowdOf(4);
     consume({ key: messageId, work }, { queueUrl, concurrency: 4 });
     await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
-    expect(most).toBe(4);
+    expect(most()).toBe(4);
     expect(deletes.mock.calls.length).toBeLessThan(20);
   });
 

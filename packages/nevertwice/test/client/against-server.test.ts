@@ -4,6 +4,7 @@ import { createFetch, createSubmission, problemOf } from "../../src/client/index
 import { createGuard } from "../../src/functions/guard.ts";
 import { withIdempotency } from "../../src/http/fetch.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { deferred } from "../deferred.ts";
 import { REPLAYED } from "../http/replayed-header.ts";
 
 const QUICK = { firstPauseMs: 1, maxPauseMs: 1 } as const;
@@ -45,10 +46,7 @@ describe("the client against our own server", () => {
   });
 
   it("waits while another try is still running, and gets its answer", async () => {
-    let finish: () => void = () => {};
-    const working = new Promise<void>((resolve) => {
-      finish = resolve;
-    });
+    const { promise: working, resolve: finish } = deferred();
     const { fetch, orders } = shop({ work: () => working });
     const first = createFetch({ fetch })(URL, { ...ORDER, idempotencyKey: "order-17" });
     const statuses: unknown[] = [];

@@ -1,11 +1,12 @@
 /** Tests keys that outlive the process: written before the first send, found after a crash, gone after a final answer. */
 import { existsSync } from "node:fs";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createFetch, type KeyStorage } from "../../src/client/index.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { deferred } from "../deferred.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { CREATED, eventually, problem, type Step, startServer } from "./server.ts";
 
 const QUICK = { firstPauseMs: 1, maxPauseMs: 1 } as const;
@@ -14,8 +15,7 @@ const CHANGED = { ...ORDER, body: '{"sku":"b-2"}' } as const;
 const DAY_MS = 86_400_000;
 
 async function fileStorage(): Promise<KeyStorage> {
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-client-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder();
   const fileOf = (name: string) => join(folder, encodeURIComponent(name));
   return {
     get: async (name) => (existsSync(fileOf(name)) ? readFile(fileOf(name), "utf8") : undefined),
@@ -257,10 +257,7 @@ describe("a kept key", () => {
   it("is not removed by an old call after a new call has created its own", async () => {
     const server = await startServer("hang");
     const storage = new Map<string, string>();
-    let answerOld: (response: Response) => void = () => {};
-    const late = new Promise<Response>((resolve) => {
-      answerOld = resolve;
-    });
+    const { promise: late, resolve: answerOld } = deferred<Response>();
     const old = createFetch({ storage, fetch: () => late })("/", ORDER);
     await eventually(() => storage.has("order-17")).toBe(true);
     storage.delete("order-17");

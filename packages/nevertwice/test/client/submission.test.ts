@@ -88,29 +88,28 @@ describe("a submission", () => {
     expect(server.keys[1]).not.toBe(server.keys[0]);
   });
 
+  /** The keys of the same content twice, each answered with this status, and then of other content. */
+  async function keysAfter(status: number) {
+    const server = await startServer({ status }, { status }, CREATED);
+    const submission = createSubmission({ fetch: ONCE });
+    await submission.send(server.url, ORDER);
+    expect(submission.status).toBe("ready");
+    await submission.send(server.url, ORDER);
+    await submission.send(server.url, CHANGED);
+    return server.keys;
+  }
+
   it.each([400, 402, 404, 422])(
     "takes other content, and the same, under a new key after a %i",
     async (status) => {
-      const server = await startServer({ status }, { status }, CREATED);
-      const submission = createSubmission({ fetch: ONCE });
-      await submission.send(server.url, ORDER);
-      expect(submission.status).toBe("ready");
-      await submission.send(server.url, ORDER);
-      await submission.send(server.url, CHANGED);
-      expect(new Set(server.keys).size).toBe(3);
+      expect(new Set(await keysAfter(status)).size).toBe(3);
     },
   );
 
   it.each([401, 403, 429])(
     "keeps its key after a %i for the same content, and lets it be edited",
     async (status) => {
-      const server = await startServer({ status }, { status }, CREATED);
-      const submission = createSubmission({ fetch: ONCE });
-      await submission.send(server.url, ORDER);
-      expect(submission.status).toBe("ready");
-      await submission.send(server.url, ORDER);
-      await submission.send(server.url, CHANGED);
-      const [first, second, third] = server.keys;
+      const [first, second, third] = await keysAfter(status);
       expect(second).toBe(first);
       expect(third).not.toBe(first);
     },

@@ -42,28 +42,25 @@ test("a thrown value that is not an error is released, remembered and replayed u
     await expect(guard.run(remembering, () => Promise.reject("text"))).rejects.toBe("text");
 });
 
-test("returns the stored outcome to an attempt that was overtaken without noticing and whose error is to be remembered", async () => {
-  const { guard, another, settle, advance, sleep, jump } = createScene({
-    onFailure: "remember",
-    leaseMs: 1_000,
-  });
-  const first = guard.tryRun(request, () => sleep(100).then(() => Promise.reject(new Error("first"))));
+/** An attempt that will fail, and whose lease has ended without its notice. */
+async function failingUnnoticed() {
+  const scene = createScene({ onFailure: "remember", leaseMs: 1_000 });
+  const failing = () => scene.sleep(100).then(() => Promise.reject(new Error("first")));
+  const first = scene.guard.tryRun(request, failing);
   first.catch(() => {});
-  await advance(10);
-  jump(5_000);
+  await scene.advance(10);
+  scene.jump(5_000);
+  return { ...scene, first };
+}
+
+test("returns the stored outcome to an attempt that was overtaken without noticing and whose error is to be remembered", async () => {
+  const { first, another, settle } = await failingUnnoticed();
   await another().run(request, () => "second");
   expect(await settle(first)).toEqual({ status: "replayed", value: "second" });
 });
 
 test("throws the error of an attempt that was overtaken without noticing, while the other attempt runs, even if it is to be remembered", async () => {
-  const { guard, another, settle, advance, sleep, jump } = createScene({
-    onFailure: "remember",
-    leaseMs: 1_000,
-  });
-  const first = guard.tryRun(request, () => sleep(100).then(() => Promise.reject(new Error("first"))));
-  first.catch(() => {});
-  await advance(10);
-  jump(5_000);
+  const { first, another, settle, sleep } = await failingUnnoticed();
   const second = another().run(request, () => sleep(500).then(() => "second"));
   await expect(settle(first)).rejects.toThrow("first");
   expect(await settle(second)).toBe("second");

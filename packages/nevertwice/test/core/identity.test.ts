@@ -94,22 +94,14 @@ const cuts = fc
   });
 
 describe("no two identities share an id", () => {
-  test("for any parts", () => {
-    fc.assert(
-      fc.property(tuples, tuples, (a, b) => {
-        expect(idOf(a) === idOf(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
-      }),
-      { numRuns: 1_000 },
-    );
-  });
-
-  test("wherever the same text is cut into parts", () => {
-    fc.assert(
-      fc.property(cuts, ([a, b]) => {
-        expect(idOf(a) === idOf(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
-      }),
-      { numRuns: 1_000 },
-    );
+  test.each([
+    ["for any parts", fc.tuple(tuples, tuples)],
+    ["wherever the same text is cut into parts", cuts],
+  ])("%s", (_, pairs) => {
+    const agrees = fc.property(pairs, ([a, b]) => {
+      expect(idOf(a) === idOf(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
+    });
+    fc.assert(agrees, { numRuns: 1_000 });
   });
 
   test("when characters, digits and colons move from one part to the next", () => {

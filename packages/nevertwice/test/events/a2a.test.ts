@@ -21,6 +21,7 @@ import type { GuardOptions } from "../../src/core/engine.ts";
 import { idempotentMessages, type MessageOptions } from "../../src/events/a2a.ts";
 import { createGuard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { gate } from "../deferred.ts";
 
 type Work = (context: RequestContext, bus: ExecutionEventBus) => void | Promise<void>;
 
@@ -141,15 +142,6 @@ async function streamed(client: Client, request: SendMessageRequest): Promise<un
   const events: unknown[] = [];
   for await (const event of client.sendMessageStream(request)) events.push(event);
   return events;
-}
-
-/** A promise and the functions that settle it. */
-function gate(): { readonly opened: Promise<void>; open(): void } {
-  let open = () => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { opened, open: () => open() };
 }
 
 // The server logs every error that it returns.

@@ -11,6 +11,7 @@ import {
 import { createGuard } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore, manualClock } from "../../src/testing/index.ts";
+import { gate } from "../deferred.ts";
 
 interface Message {
   readonly id?: string;
@@ -42,15 +43,6 @@ function till(options: Partial<ConsumerOptions<Message, string>> = {}, scene = s
     ...options,
   });
   return { ...scene, done, events, till: made };
-}
-
-/** A promise and the functions that settle it. */
-function gate() {
-  let open = () => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { opened, open };
 }
 
 describe("a delivery", () => {

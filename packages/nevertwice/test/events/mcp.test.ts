@@ -14,21 +14,13 @@ import { createGuard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { gate } from "../deferred.ts";
 import { type Charge, connect, dial, listen, shop, text } from "./mcp-scene.ts";
 
 const KEY = "7f4b9a52-5a3e-4d5c-9a55-3b1f0f1c2d3e";
 
 function charge(amount: number, extra: object = {}): { name: string; arguments: Record<string, unknown> } {
   return { name: "charge", arguments: { amount, ...extra } };
-}
-
-/** A promise and the functions that settle it. */
-function gate(): { readonly opened: Promise<void>; open(): void } {
-  let open = () => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { opened, open: () => open() };
 }
 
 describe("a tool with a key", () => {

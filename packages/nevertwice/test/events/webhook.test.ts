@@ -16,6 +16,7 @@ import {
 import { createGuard } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { faultyStore, manualClock } from "../../src/testing/index.ts";
+import { deferred } from "../deferred.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const reference = new Reference(SECRET);
@@ -202,10 +203,7 @@ describe("a webhook", () => {
 
 describe("the response to the sender", () => {
   it("is 409 with Retry-After while the same webhook is being processed", async () => {
-    let open = () => {};
-    const opened = new Promise<void>((resolve) => {
-      open = resolve;
-    });
+    const { promise: opened, resolve: open } = deferred();
     const { send } = scene({ work: () => opened, laterMs: 1_500 });
     const first = send("msg_1");
     // The first has claimed the key when the second is verified.

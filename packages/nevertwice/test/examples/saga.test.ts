@@ -6,8 +6,8 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { type FaultyStore, faultyStore } from "../../src/testing/faulty-store.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { deferred } from "../deferred.ts";
 import { text } from "../documents.ts";
-import { deferred } from "../http/wire.ts";
 
 const STEPS = ["reserve", "charge", "ship"];
 const SHIPPED = ["reserve", "charge", "ship"];

@@ -8,6 +8,7 @@ import { compositeKey } from "../../src/core/key.ts";
 import { reserved } from "../../src/core/reserved.ts";
 import { type ExclusiveOptions, exclusive, type Lock } from "../../src/functions/exclusive.ts";
 import { createScene, type Scene } from "../core/scene.ts";
+import { deferred } from "../deferred.ts";
 
 const LEASE_MS = 30_000;
 const SUBJECT = { ...reserved("exclusive"), key: "report" };
@@ -17,29 +18,20 @@ const failure = (code: ErrorCode, words = "") =>
 
 /** A section that lasts until the test ends it; `entered` resolves with its lock. */
 function holding(scene: Scene, options: ExclusiveOptions = {}, engine = scene.guard) {
-  let enter = (_lock: Lock) => {};
-  let leave = (_value?: unknown) => {};
-  let fail = (_error: unknown) => {};
-  const entered = new Promise<Lock>((resolve) => {
-    enter = resolve;
-  });
+  const { promise: entered, resolve: enter } = deferred<Lock>();
+  const { promise: work, resolve: leave, reject: fail } = deferred<unknown>();
   const ended = exclusive(
     engine,
     "report",
-    (lock) =>
-      new Promise<unknown>((resolve, reject) => {
-        [leave, fail] = [resolve, reject];
-        enter(lock);
-      }),
+    (lock) => {
+      enter(lock);
+      return work;
+    },
     options,
   );
   ended.catch(() => {});
-  return {
-    entered: scene.settle(entered),
-    ended,
-    leave: (value?: unknown) => leave(value),
-    fail: (e: unknown) => fail(e),
-  };
+  work.catch(() => {});
+  return { entered: scene.settle(entered), ended, leave: (value?: unknown) => leave(value), fail };
 }
 
 class Connection {

@@ -16,6 +16,7 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { type FaultyStore, faultyStore } from "../../src/testing/faulty-store.ts";
 import { type ManualClock, manualClock } from "../../src/testing/manual-clock.ts";
+import { deferred } from "../deferred.ts";
 
 /** Policies with which a guard refuses a duplicate at once with an error. */
 export const REFUSE = { onCompleted: "reject", onPending: "reject" } as const;
@@ -60,14 +61,8 @@ export function tally(results: readonly { readonly status: string }[]): Record<s
 
 /** Work that runs until the test finishes it. */
 export function held<T>() {
-  let finish: (value: T) => void = () => {};
-  let started: () => void = () => {};
-  const isUnderWay = new Promise<void>((resolve) => {
-    started = resolve;
-  });
-  const end = new Promise<T>((resolve) => {
-    finish = resolve;
-  });
+  const { promise: isUnderWay, resolve: started } = deferred();
+  const { promise: end, resolve: finish } = deferred<T>();
   const work = () => {
     started();
     return end;

@@ -5,7 +5,8 @@ import { compositeKey } from "../../src/core/key.ts";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { type DeadLetter, protect, replay, tryProtect } from "../../src/functions/protect.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
-import { deferred, failure } from "./protect-scene.ts";
+import { deferred } from "../deferred.ts";
+import { failure } from "./protect-scene.ts";
 
 const retries = (maxAttempts: number) => retry(handleAll, { maxAttempts, backoff: new ConstantBackoff(0) });
 

@@ -25,7 +25,8 @@ import { protect, protectedFunction, tryProtect } from "../../src/functions/prot
 import { memoryStore } from "../../src/stores/memory.ts";
 import { type FaultyStore, faultyStore } from "../../src/testing/faulty-store.ts";
 import { createScene } from "../core/scene.ts";
-import { deferred, failure } from "./protect-scene.ts";
+import { deferred } from "../deferred.ts";
+import { failure } from "./protect-scene.ts";
 
 const CHARGE = { operation: "charge", key: "orderId", context: { orderId: "42" } } as const;
 const SUBJECT = { operation: "charge", key: "42" };

@@ -1,4 +1,4 @@
-/** When a kept answer is unpacked for a client, and when it is sent as it was kept. */
+/** When a stored answer is unpacked for a client, and when it is sent unchanged. */
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { decodeForClient, isCodedFor } from "../../src/http/content-coding.ts";

@@ -1,4 +1,4 @@
-/** Tests what a JSON body means: its value where a value carries all of it, its bytes where two bodies could pass for one. */
+/** Tests how JSON bodies are compared: by value, or by bytes if a value could not represent all of the body. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { canonicalJson, toFingerprint } from "../../src/core/fingerprint.ts";

@@ -16,7 +16,7 @@ const post = (key?: string, body = '{"product":"pump"}') =>
     body,
   });
 
-test("Skill: Idempotency-Key middleware: one order for one key, and what is wrong about a key is said", async () => {
+test("Skill: Idempotency-Key middleware: one order for one key, and an error for each wrong use of a key", async () => {
   const { guard } = createScene();
   const create = vi.fn(async () => Response.json({ orderId: create.mock.calls.length }, { status: 201 }));
   const serve = withIdempotency(guard, { scope: "anyone", required: true }, create);

@@ -1,4 +1,4 @@
-/** Tests that what a request names becomes part of an identity, which has its limits: past them it is refused, and nothing runs. */
+/** Tests the limits of scope, operation and key: a request that exceeds one is refused, and nothing runs. */
 import { Buffer } from "node:buffer";
 import { expect, onTestFinished, test } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";

@@ -4,6 +4,7 @@ import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { attemptOf, idempotency, type LambdaEvent, type LambdaReply } from "../../src/http/lambda.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
+import { deferred } from "../deferred.ts";
 import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
 
 let guard: Guard;
@@ -93,10 +94,7 @@ describe.each([
   });
 
   test("IK-08 runs once while a duplicate arrives", async () => {
-    let answer: (result: object) => void = () => {};
-    const running = new Promise<object>((resolve) => {
-      answer = resolve;
-    });
+    const { promise: running, resolve: answer } = deferred<object>();
     const { noted, handler } = counted(() => running);
     const first = handler(event("k"));
     const second = (await handler(event("k"))) as LambdaReply;
@@ -154,7 +152,7 @@ describe.each([
     const { multiValueQueryStringParameters: isMulti, rawQueryString: isRaw } = event("k") as LambdaEvent;
     const other = event("k", {
       ...(isRaw && { rawQueryString: "a=1&a=3" }),
-      // Version 1 shows the last value alone here, and all of them there.
+      // Version 1 has only the last value in one member, and all values in the other.
       ...(isMulti
         ? { multiValueQueryStringParameters: { a: ["3", "2"] } }
         : { queryStringParameters: { a: "3" } }),
@@ -162,7 +160,7 @@ describe.each([
     expect(await handler(other)).toMatchObject({ statusCode: 422 });
   });
 
-  test("that said no status did not fail, and is not run again", async () => {
+  test("that returns no status counts as successful, and does not run again", async () => {
     const { noted, handler } = counted(() => undefined);
     expect(await handler(event("k"))).toBeUndefined();
     expect(await handler(event("k"))).toMatchObject({ statusCode: 200, body: "" });
@@ -200,7 +198,7 @@ describe("with events of version 2", () => {
     });
   });
 
-  test("what is added to such an answer does not change what it means", async () => {
+  test("a header that the layer adds to such an answer does not change its meaning", async () => {
     const { handler } = counted(() => ({ id: 7 }));
     const event = version2("k");
     expect(await handler({ ...event, headers: { ...event.headers, origin: "https://p.example" } })).toEqual({
@@ -249,7 +247,7 @@ describe("with events of version 1", () => {
     });
   });
 
-  test("what is added joins the values that the handler gave", async () => {
+  test("a header that the layer adds joins the values of the handler", async () => {
     const { handler } = counted((run) =>
       run === 1
         ? { statusCode: 200, multiValueHeaders: { "Access-Control-Expose-Headers": ["X-A"] } }
@@ -271,7 +269,7 @@ describe("with events of version 1", () => {
 });
 
 describe("the lease", () => {
-  /** What is left of the lease when a handler with so much time begins. */
+  /** The lease when a handler that may run for `remainingMs` begins. */
   async function leaseOf(remainingMs: number | undefined, options: object = {}): Promise<number> {
     const clock = manualClock();
     const timed = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
@@ -306,7 +304,7 @@ test("a handler that takes a callback is refused, since its result cannot be awa
 });
 
 test("its types are the handler's own", () => {
-  // As the types of AWS have them, as far as they could be in the way.
+  // The parts of the types of AWS that could conflict with ours.
   interface EventV2 {
     version: string;
     rawPath: string;

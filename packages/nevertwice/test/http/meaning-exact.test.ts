@@ -74,7 +74,7 @@ function decimalForm(digits: bigint, power: number): string {
   return digits % 10n === 0n ? decimalForm(digits / 10n, power + 1) : `${digits}e${power}`;
 }
 
-/** Whether a JavaScript value carries it: no name twice, no half pairs, and numbers that come back as they went in. */
+/** Whether a JavaScript value can represent it: no name twice, no lone surrogate, and no number that changes. */
 function isCarried(value: Exact): boolean {
   switch (value.kind) {
     case "literal":
@@ -129,7 +129,7 @@ function writeNumber(digits: bigint, power: number, g: GeneratorValue): string {
   const zeros = digits === 0n ? 0 : g(() => fc.integer({ min: 0, max: 4 }));
   const sign = digits < 0n ? "-" : "";
   const text = `${digits < 0n ? -digits : digits}${"0".repeat(zeros)}`;
-  // Moving the point to the left by `fraction` places is made up for by the exponent.
+  // The exponent makes up for moving the point to the left by `fraction` places.
   const fraction = g(() => fc.integer({ min: 0, max: 25 }));
   const padded = text.padStart(fraction + 1, "0");
   const point = padded.length - fraction;

@@ -5,7 +5,6 @@
 import { once } from "node:events";
 import { request } from "node:http";
 import { connect } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import express from "express";
 import { describe, expect, test } from "vitest";
 import { createEngine } from "../../src/core/engine.ts";
@@ -123,16 +122,6 @@ describe("claims", () => {
     expect(new Set(bodies).size).toBe(1);
   });
 
-  test("idempo: in-flight duplicate: reject: a duplicate gets 409 while the first request runs", async () => {
-    const door = gate();
-    const service = await serve({ handler: waitingAt(door) });
-    const first = service.send({ key: "k" });
-    await door.reached();
-    expect((await service.send({ key: "k" })).status).toBe(409);
-    door.open();
-    expect((await first).text).toBe("order 1");
-  });
-
   describe("an attempt that lost its claim neither stores its response nor frees the key", () => {
     /** The final response under the key, and the state of its record while the attempt that took it over still ran. */
     async function lateAnswer(status: number, given: (store: Store) => Store) {
@@ -201,14 +190,6 @@ describe("claims", () => {
     door.open();
     await lost;
   });
-
-  test("idempo: cluster-wide via shared store: services that share a store share its keys", async () => {
-    const store = memoryStore();
-    const services = [await serve({ store }), await serve({ store })];
-    const sent = Array.from({ length: 20 }, (_, index) => services[index % 2]?.send({ key: "k" }));
-    for (const answer of await Promise.all(sent)) expect([201, 409]).toContain(answer?.status);
-    expect((services[0]?.runs() ?? 0) + (services[1]?.runs() ?? 0)).toBe(1);
-  });
 });
 
 describe("outcomes", () => {
@@ -232,18 +213,6 @@ describe("outcomes", () => {
     expect([isReplayed(first), isReplayed(second)]).toEqual([false, true]);
   });
 
-  test("idempo: mismatch while in flight detected: another body under a key gets 422 while the first request runs, and afterwards", async () => {
-    const door = gate();
-    const service = await serve({ handler: waitingAt(door) });
-    const first = service.send({ key: "k", body: { amount: 1 } });
-    await door.reached();
-    expect((await service.send({ key: "k", body: { amount: 2 } })).status).toBe(422);
-    door.open();
-    await first;
-    expect((await service.send({ key: "k", body: { amount: 2 } })).status).toBe(422);
-    expect(service.runs()).toBe(1);
-  });
-
   test("idempo: canonical parameter serialisation: JSON is compared by its meaning, or by its bytes where an option says so", async () => {
     const [byMeaning, byBytes] = [await serve(), await serve({ options: { fingerprint: "raw" } })];
     const body = { type: "application/json", one: '{"a":1,"b":2}', other: '{"b": 2, "a": 1}' };
@@ -254,29 +223,6 @@ describe("outcomes", () => {
       const headers = [["Content-Type", body.type]] as const;
       await service.send({ key: "k", headers, body: body.one });
       expect((await service.send({ key: "k", headers, body: body.other })).status).toBe(status);
-    }
-  });
-
-  test("idempo: failure releases key: a 5xx response releases it", async () => {
-    for (const status of [500, 502, 503]) {
-      const service = await serve({
-        handler: ({ res, run }) => res.writeHead(run === 1 ? status : 201).end(),
-      });
-      const statuses = [await service.send({ key: "k" }), await service.send({ key: "k" })].map(
-        (a) => a.status,
-      );
-      expect(statuses).toEqual([status, 201]);
-    }
-  });
-
-  test("idempo: failure cached and replayed: a 4xx response is stored and replayed", async () => {
-    for (const status of [400, 404, 409, 422]) {
-      const service = await serve({ handler: ({ res, run }) => res.writeHead(status).end(`refused ${run}`) });
-      const answers = [await service.send({ key: "k" }), await service.send({ key: "k" })];
-      expect(answers.map((answer) => [answer.status, answer.text, isReplayed(answer)])).toEqual([
-        [status, "refused 1", false],
-        [status, "refused 1", true],
-      ]);
     }
   });
 
@@ -296,145 +242,7 @@ describe("outcomes", () => {
   });
 });
 
-describe("time", () => {
-  test("idempo: separate in-flight window: lease and retention are two options", async () => {
-    const time = virtualTime();
-    const store = memoryStore({ clock: time.clock });
-    const dead = faultyStore(store, { timer: time.timer });
-    const options = { leaseMs: 1_000, retentionMs: 60_000 };
-    const door = gate();
-    const stale = await serve({ time, store: dead, options, handler: waitingAt(door) });
-    const service = await serve({ time, store, options });
-    const lost = stale.send({ key: "k" });
-    await door.reached();
-    dead.setRates({ refuse: 1 });
-    await time.advance(999);
-    expect((await service.send({ key: "k" })).status).toBe(409);
-    await time.advance(1);
-    expect((await service.send({ key: "k" })).status).toBe(201);
-    // The retention starts when the response is stored.
-    await time.advance(59_999);
-    expect(isReplayed(await service.send({ key: "k" }))).toBe(true);
-    await time.advance(1);
-    expect(isReplayed(await service.send({ key: "k" }))).toBe(false);
-    expect(service.runs()).toBe(2);
-    dead.setRates({});
-    door.open();
-    await lost;
-  });
-
-  test("idempo: lazy expiry on access: a replay does not extend the retention, and an expired key is new", async () => {
-    const time = virtualTime();
-    const service = await serve({ time, options: { retentionMs: 1_000 } });
-    await service.send({ key: "k" });
-    await time.advance(999);
-    expect(isReplayed(await service.send({ key: "k" }))).toBe(true);
-    await time.advance(1);
-    expect(isReplayed(await service.send({ key: "k" }))).toBe(false);
-  });
-
-  test("idempo: background sweep: the guard removes expired records", async () => {
-    const time = virtualTime();
-    const service = await serve({ time, options: { retentionMs: 1_000 }, guard: { purgeEveryMs: 60_000 } });
-    await service.send({ key: "k" });
-    await time.advance(120_000);
-    expect(service.events).toContainEqual({ kind: "purged", removed: 1 });
-  });
-});
-
 describe("failures", () => {
-  test("idempo: store down at claim: fail closed: 503, and the handler does not run", async () => {
-    const service = await serve({ store: faultyStore(memoryStore(), { rates: { refuse: 1 } }) });
-    const answer = await service.send({ key: "k" });
-    expect([answer.status, answer.json().code, service.runs()]).toEqual([503, "unavailable", 0]);
-  });
-
-  test("idempo: store down after effect: serve + log: the client gets its response, the observer an event, and the response is stored later", async () => {
-    const store = faultyStore(memoryStore());
-    store.plan("complete", "refuse");
-    const service = await serve({ store });
-    const first = await service.send({ key: "k" });
-    expect([first.status, service.events.map(({ kind }) => kind)]).toEqual([
-      201,
-      expect.arrayContaining(["unavailable"]),
-    ]);
-    expect(service.events).toContainEqual(
-      expect.objectContaining({ kind: "unavailable", during: "complete" }),
-    );
-    await service.happened("completed");
-    expect([isReplayed(await service.send({ key: "k" })), service.runs()]).toEqual([true, 1]);
-  });
-
-  test("idempo: timeout on persist call: the client waits for the store at most completeWaitMs", async () => {
-    const time = virtualTime();
-    const store = faultyStore(memoryStore({ clock: time.clock }), { timer: time.timer });
-    store.plan("complete", "hang");
-    const service = await serve({ time, store, options: { completeWaitMs: 1_000, storeTimeoutMs: 5_000 } });
-    const first = service.send({ key: "k" });
-    await service.happened("claimed");
-    await time.advance(1_000);
-    expect((await first).status).toBe(201);
-    await time.advance(5_000);
-    expect(isReplayed(await service.send({ key: "k" }))).toBe(true);
-  });
-
-  test("idempo: persist detached from request cancellation: the response of a slow handler is stored although its client has gone", async () => {
-    const door = gate();
-    const service = await serve({ handler: waitingAt(door) });
-    const leaving = new AbortController();
-    const connected = once(service.server, "connection");
-    const first = service.send({ key: "k", signal: leaving.signal }).catch(() => "gone");
-    const [socket] = await connected;
-    const isSeen = once(socket, "close");
-    await door.reached();
-    leaving.abort();
-    expect(await first).toBe("gone");
-    // The handler continues after the client has disconnected.
-    await isSeen;
-    door.open();
-    await service.happened("completed");
-    const again = await service.send({ key: "k" });
-    expect([again.text, isReplayed(again), service.runs()]).toEqual(["order 1", true, 1]);
-  });
-
-  test("idempo: panic/exception releases: a handler that throws frees the key, and the framework gets its error", async () => {
-    const thrown: unknown[] = [];
-    const app = express();
-    let runs = 0;
-    const guard = createEngine({ store: memoryStore(), purgeEveryMs: 0 });
-    app.post("/orders", idempotency(guard, { scope: "anyone" }), (_req, res) => {
-      if (++runs === 1) throw new Error("the printer is on fire");
-      res.status(201).end();
-    });
-    app.use((error: unknown, _req: unknown, res: express.Response, _next: unknown) => {
-      thrown.push(error);
-      res.status(500).end();
-    });
-    const { send } = await listen(app);
-    expect((await send({ key: "k" })).status).toBe(500);
-    expect((await send({ key: "k" })).status).toBe(201);
-    expect(thrown).toEqual([new Error("the printer is on fire")]);
-  });
-
-  test("idempo: deadline/cancel honoured by store: its signal is aborted when the call times out", async () => {
-    const time = virtualTime();
-    const signals: AbortSignal[] = [];
-    const store: Store = {
-      ...memoryStore({ clock: time.clock }),
-      usesSignal: true,
-      claim: ({ signal }) => {
-        if (signal) signals.push(signal);
-        return new Promise(() => {});
-      },
-    };
-    const service = await serve({ time, store, options: { storeTimeoutMs: 1_000 } });
-    const answer = service.send({ key: "k" });
-    while (signals.length === 0) await new Promise((resolve) => void setImmediate(resolve));
-    await time.advance(60_000);
-    expect((await answer).status).toBe(503);
-    expect(signals.every(({ aborted }) => aborted)).toBe(true);
-  });
-
   test("idempo: honest crash boundary documented: a process that dies after the effect lets the next request run it again, and the page says so", async () => {
     const time = virtualTime();
     const store = memoryStore({ clock: time.clock });
@@ -454,21 +262,6 @@ describe("failures", () => {
     dying.setRates({});
     door.open();
     await lost;
-  });
-
-  test("idempo: close / shutdown drain: running requests finish, and new ones are refused", async () => {
-    const door = gate();
-    const service = await serve({ handler: waitingAt(door) });
-    const running = service.send({ key: "k" });
-    await door.reached();
-    const closed = service.guard.close();
-    const refused = await service.send({ key: "other" });
-    expect([refused.status, refused.json().code]).toEqual([503, "guard-closed"]);
-    // Long enough to see that close() waits.
-    await sleep(50);
-    door.open();
-    expect((await running).status).toBe(201);
-    expect(await closed).toEqual([]);
   });
 });
 

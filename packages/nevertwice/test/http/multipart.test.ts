@@ -1,4 +1,4 @@
-/** What a multipart body means: its parts, whatever is between them; and its bytes wherever two parsers could disagree. */
+/** Tests how multipart bodies are compared: by their parts, or by their bytes if two parsers could disagree. */
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

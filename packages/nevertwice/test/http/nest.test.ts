@@ -1,6 +1,6 @@
 /**
- * The Nest adapter, on Express and on Fastify over real sockets. Decorators are called as a compiler would, since what
- * runs these tests does not lower them.
+ * The Nest adapter, on Express and on Fastify over real sockets. The tests call decorators as a compiler would, since the
+ * test runner does not compile them.
  */
 import "reflect-metadata";
 import { Readable } from "node:stream";
@@ -11,14 +11,12 @@ import {
   Catch,
   Controller,
   type ExecutionContext,
-  Get,
   Header,
   HttpCode,
   HttpException,
   type INestApplication,
   Module,
   type NestInterceptor,
-  Patch,
   Post,
   Redirect,
   Req,
@@ -67,7 +65,7 @@ interface RouteOf {
 }
 type Routes = Readonly<Record<string, RouteOf>>;
 
-/** As a compiler does it for a class with these methods: parameters first, then each method from its last decorator up. */
+/** Like a compiler for a class with these methods: parameters first, then each method from its last decorator to its first. */
 function controller(routes: Routes, on: readonly ClassDecorator[] = [], Base: new () => object = Object) {
   const Made = class extends Base {};
   for (const [name, { on: onMethod = [], parameters = [], handler }] of Object.entries(routes)) {
@@ -169,46 +167,6 @@ describe.each([
     expect(attempts).toEqual([expect.objectContaining({ key: "k", operation: "POST /charge" }), attempts[0]]);
   });
 
-  test("IK-05, IK-06, IK-11 runs without a key and for other methods, and not for another body", async () => {
-    let runs = 0;
-    const Charges = controller({
-      charge: { on: [Post("charge")], handler: () => ({ run: ++runs }) },
-      read: { on: [Get("charge")], handler: () => ({ run: ++runs }) },
-      change: { on: [Patch("charge")], handler: () => ({ run: ++runs }) },
-    });
-    const send = await open(platform, { controllers: [Charges] });
-    const statuses: number[] = [];
-    for (const sent of [{ key: null }, { method: "GET" }, { method: "PATCH" }, {}, { body: "[]" }]) {
-      statuses.push((await send(sent)).status);
-    }
-    expect([statuses, runs]).toEqual([[201, 200, 200, 201, 422], 4]);
-  });
-
-  test("IK-08 runs once while a duplicate arrives", async () => {
-    const answering = new Subject<string>();
-    const arrived = new Subject<void>();
-    const Charges = controller({
-      charge: {
-        on: [Post("charge")],
-        handler: () => {
-          queueMicrotask(() => arrived.next());
-          return firstValueFrom(answering);
-        },
-      },
-    });
-    const send = await open(platform, { controllers: [Charges] });
-    const arriving = firstValueFrom(arrived);
-    const first = send();
-    await arriving;
-    const second = await send();
-    answering.next("done");
-    expect([second.status, second.headers.get("retry-after"), await (await first).text()]).toEqual([
-      409,
-      "1",
-      "done",
-    ]);
-  });
-
   test("IK-17 releases the key after an exception that a filter turns into a failure, and sends that failure", async () => {
     let runs = 0;
     class Teapots {
@@ -308,7 +266,7 @@ describe.each([
       parameters: [IdempotencyAttempt()],
       handler,
     });
-    // Each needs its own function, as methods of classes are.
+    // Each route needs its own function, like the methods of a class.
     const own = (made: RouteOf): RouteOf => ({
       ...made,
       handler: (attempt: HttpAttempt) => handler(attempt),
@@ -485,53 +443,41 @@ describe.each([
     }
   });
 
+  /** A handler whose client disconnects while it runs, and which answers when the test says so. */
+  async function abandoned(answer: (value: Observable<unknown>) => unknown, options: object = {}) {
+    let runs = 0;
+    const leaving = new AbortController();
+    const answering = new Subject<unknown>();
+    const handler = () => {
+      runs++;
+      setImmediate(() => leaving.abort());
+      return answer(answering);
+    };
+    const Charges = controller({ charge: { on: [Post("charge")], handler } });
+    const send = await open(platform, { controllers: [Charges], options });
+    await expect(send({ signal: leaving.signal })).rejects.toThrow();
+    await expect.poll(async () => (await send()).status).toBe(409);
+    // Nest has received the same event by now.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    return { send, answering, runs: () => runs };
+  }
+
   test.each([
     ["a promise", (value: Observable<unknown>) => firstValueFrom(value)],
     ["an observable", (value: Observable<unknown>) => value],
   ])(
     "IK-20 that answers with %s continues when its client disconnects, and a retry gets the answer",
-    async (_what, answer) => {
-      let runs = 0;
-      const leaving = new AbortController();
-      const answering = new Subject<unknown>();
-      const Charges = controller({
-        charge: {
-          on: [Post("charge")],
-          handler: () => {
-            runs++;
-            setImmediate(() => leaving.abort());
-            return answer(answering);
-          },
-        },
-      });
-      const send = await open(platform, { controllers: [Charges] });
-      await expect(send({ signal: leaving.signal })).rejects.toThrow();
-      await expect.poll(async () => (await send()).status).toBe(409);
-      // Nest has received the same event by now.
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    async (_, answer) => {
+      const { send, answering, runs } = await abandoned(answer);
       answering.next({ charged: true });
       answering.complete();
       await expect.poll(async () => (await send()).status).toBe(201);
-      const again = await send();
-      expect([await again.json(), runs]).toEqual([{ charged: true }, 1]);
+      expect([await (await send()).json(), runs()]).toEqual([{ charged: true }, 1]);
     },
   );
 
   test("whose client has disconnected and which then fails leaves its key unknown", async () => {
-    const leaving = new AbortController();
-    const answering = new Subject<unknown>();
-    const Charges = controller({
-      charge: {
-        on: [Post("charge")],
-        handler: () => {
-          setImmediate(() => leaving.abort());
-          return answering;
-        },
-      },
-    });
-    const send = await open(platform, { controllers: [Charges], options: { onLapsed: "hold" } });
-    await expect(send({ signal: leaving.signal })).rejects.toThrow();
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const { send, answering } = await abandoned((value) => value, { onLapsed: "hold" });
     answering.error(new Error("cut off"));
     await expect.poll(async () => ((await (await send()).json()) as { code: string }).code).toBe("unknown");
   });

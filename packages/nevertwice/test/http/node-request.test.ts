@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
-import { connect, createServer as createServer2, type Http2ServerRequest } from "node:http2";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { text } from "node:stream/consumers";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { RequestBody } from "../../src/http/http-message.ts";
 import { ClientGone, NodeRequest, type ParsedBody } from "../../src/http/node-request.ts";
-import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
+import { deferred } from "../deferred.ts";
+import { exchange, listen, open, parsed, requestText, session2 } from "./wire.ts";
 
 const MAX = 1_000;
 
@@ -40,7 +40,7 @@ function chunkedText(...pieces: string[]): string {
   return requestText(chunks.join(""), CHUNKED).replace("Content-Length: \r\n", "");
 }
 
-/** The ways in which those who come after us read a body. */
+/** The ways in which handlers and other layers read a body. */
 const READERS: Record<string, (req: IncomingMessage) => Promise<string>> = {
   "data and end": async (req) => {
     let read = "";
@@ -210,18 +210,11 @@ describe("a client that disconnects", () => {
     const failed = deferred<unknown>();
     const seen = deferred<boolean>();
     const arrived = deferred();
-    const server = createServer2({}, (req: Http2ServerRequest) => {
+    const session = await session2((req) => {
       req.stream.once("data", () => setImmediate(arrived.resolve));
       const node = new NodeRequest(req, req as unknown as IncomingMessage);
       req.on("aborted", () => seen.resolve(node.isGone()));
       node.readBody(MAX).then(failed.resolve, failed.resolve);
-    });
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-    onTestFinished(() => {
-      session.destroy();
-      server.close();
     });
     session.on("error", () => {});
     const stream = session.request({ ":method": "POST" });

@@ -1,4 +1,4 @@
-/** The structure that OpenAPI 3.1 asks of the objects that our fragments are: members, their types, and no others. */
+/** The members and types that OpenAPI 3.1 requires of our fragments. Unknown members are reported. */
 
 type Members = Readonly<Record<string, unknown>>;
 type Judge = (value: unknown, path: string) => readonly string[];
@@ -80,7 +80,7 @@ const content = each(/^[\w.+-]+\/[\w.+-]+$/, shape({}, { schema }));
 const responses = each(/^[1-5]\d\d$/, shape({ description: text }, { headers, content }));
 const operation = shape({ responses }, { parameters: list(parameter), requestBody: shape({ content }) });
 
-/** What is wrong with a description; nothing if it is one. */
+/** The problems of a description; empty if it is valid. */
 export function openapiProblems(document: Members): readonly string[] {
   return shape({
     openapi: (value, path) => (/^3\.1\.\d+$/.test(String(value)) ? [] : [`${path} is not 3.1`]),

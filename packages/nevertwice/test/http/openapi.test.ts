@@ -120,7 +120,7 @@ describe("openapiFragments", () => {
     [{ strict: true }, UUID],
     [{ keyPattern: isUuid }, "k"],
     [{ keyPattern: isUuid, strict: true }, '"k"'],
-  ])("refuses with %o what the layer refuses: %j", async (options, value) => {
+  ])("with %o refuses a value that the layer refuses: %j", async (options, value) => {
     const { status } = await scene(options).send({ headers: { "idempotency-key": value } });
     expect(status).toBe(400);
     expect(schemaProblems(headerSchema(options), value)).not.toEqual([]);
@@ -190,7 +190,7 @@ function isAllowed(request: Request): boolean {
 
 const KEYS = ["8e03978e-40d5-43e8-bc93-6894a57f9324", "0b0c8b7e-40d5-43e8-bc93-6894a57f9324"];
 
-/** One request with a key, in each profile's own manner. */
+/** One request with a key, as each profile expects it. */
 function keyed(
   profile: Options["profile"],
   key: string | undefined,
@@ -209,7 +209,7 @@ function keyed(
   return { headers, body: { amount } };
 }
 
-/** What a client can meet: no key, bad keys, a stranger, a first answer, a replay, a conflict, a long body, an outage. */
+/** Requests that cause every kind of response: no key, bad keys, another owner, a first answer, a replay, a conflict, a long body, an outage. */
 async function* everyAnswer(options: Options): AsyncGenerator<Response> {
   const { profile } = options;
   const [first, second] = KEYS;

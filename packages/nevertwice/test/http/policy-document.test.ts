@@ -159,7 +159,7 @@ describe("idempotencyPolicy", () => {
     expect(codes).not.toContain("body-too-large");
   });
 
-  it("names what carries the key where that is no plain header", () => {
+  it("names the carrier of the key if it is not a plain header", () => {
     expect(policyOf({ profile: "adcp" }).key).toMatchObject({
       in: "body",
       name: "idempotency_key",
@@ -245,7 +245,7 @@ describe("idempotencyPolicy", () => {
     expect(isReplayed("content-disposition", new Set())).toBe(true);
   });
 
-  it.each([200, 301, 402, 404, 409, 429, 500, 503])("says of a %i what happens", async (status) => {
+  it.each([200, 301, 402, 404, 409, 429, 500, 503])("describes what happens after a %i", async (status) => {
     const options = { keep: { 402: "release", 409: "release", 503: "keep" } } as const;
     const { send, answers, runs } = scene(options);
     answers(() => new Response(null, { status }));

@@ -6,6 +6,7 @@ import type { HttpOptions } from "../../src/http/options.ts";
 import { createGuard, type GuardOptions } from "../../src/index.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { type ManualClock, manualClock } from "../../src/testing/manual-clock.ts";
+import { deferred } from "../deferred.ts";
 
 export interface Sent {
   readonly method?: string;
@@ -72,17 +73,11 @@ export function slow(answer: () => Response): {
   began: Promise<void>;
   finish(): void;
 } {
-  let begin = () => {};
-  let finish = () => {};
-  const began = new Promise<void>((resolve) => {
-    begin = resolve;
-  });
-  const finished = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
+  const { promise: began, resolve: begin } = deferred();
+  const { promise: finished, resolve: finish } = deferred();
   return {
     began,
-    finish: () => finish(),
+    finish,
     async handler() {
       begin();
       await finished;

@@ -1,4 +1,4 @@
-/** Several processes' worth of guards on one store, each behind its own HTTP layer, and a flood of requests for them. */
+/** Guards on one store, each behind its own HTTP layer like a process of its own, and a flood of requests. */
 import type { Clock } from "../../src/core/clock.ts";
 import type { Store } from "../../src/core/store.ts";
 import { withIdempotency } from "../../src/http/fetch.ts";
@@ -22,7 +22,7 @@ export interface Layer {
   readonly guard: Guard;
   /** How often the handler ran. */
   runs(): number;
-  /** What else the handler does from now on. */
+  /** Sets what the handler does in addition. */
   onRun(action: () => void): void;
   send(order: Order): Promise<Response>;
   /** The status of one request for this key. */
@@ -93,7 +93,7 @@ export async function flood(
   return { counts, through: layers.reduce((sum, layer) => sum + layer.runs(), 0) };
 }
 
-/** A twin that is broken on purpose: its blocks are known to its own process alone, so that nothing is shared. */
+/** A store that is broken on purpose: each process sees only its own blocks, so no count is shared. */
 export function countingAlone(shared: Store, own: Store): Store {
   const blocks = new Set<string>();
   return {

@@ -1,4 +1,4 @@
-/** Tests what several processes let through together: never more than the quota, and all of it but a block a process. */
+/** Tests how many keys several guards on one store let through together: never more than the quota, and at most one block per guard less. */
 import { describe, expect, test } from "vitest";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { countingAlone, flood, layerOn, processes } from "./quota-scene.ts";

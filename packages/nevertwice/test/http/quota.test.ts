@@ -1,4 +1,4 @@
-/** The quota of one process: what it counts, what it lets through all the same, and what it costs. */
+/** The quota of one process: what it counts, which requests pass anyway, and how many store calls it needs. */
 import { describe, expect, test } from "vitest";
 import type { HttpOptions } from "../../src/http/options.ts";
 import { createQuota } from "../../src/http/quota.ts";
@@ -18,7 +18,7 @@ function scene(options: Options, guardOptions: Partial<GuardOptions> = {}) {
   const { store, calls } = notingStore(guardOptions.store ?? memoryStore({ clock }));
   const layer = layerOn(store, { clock, ...options }, { ...guardOptions, store });
   const methods = () => calls.map(({ method }) => method);
-  /** What the store was asked since the last time. */
+  /** The calls to the store since the last time. */
   let seen = 0;
   const asked = () => {
     const since = methods().slice(seen);
@@ -28,7 +28,7 @@ function scene(options: Options, guardOptions: Partial<GuardOptions> = {}) {
   return { ...layer, clock, store, asked, blocks: () => blocksIn(calls) };
 }
 
-/** The claims of blocks, also of those that another process had. */
+/** The claims of blocks, including blocks that another process had taken. */
 function blocksIn(calls: NotingStore["calls"]): NotingStore["calls"] {
   return calls.filter(
     ({ method, request }) => method === "claim" && request.parts.operation === QUOTA_OPERATION,
@@ -283,10 +283,12 @@ describe("calls to the store", () => {
       return calls.slice(before).filter(({ method }) => method === "complete").length;
     };
     expect([await blocksTakenFor("first"), await blocksTakenFor("first")]).toEqual([1, 0]);
-    for (let i = 1; i < 10_000; i++) await quota.admit(`scope-${i}`, async () => false);
+    expect(await blocksTakenFor("second")).toBe(1);
+    // A known key takes no block, and its scope is remembered too.
+    for (let i = 2; i < 10_000; i++) await quota.admit(`scope-${i}`, async () => true);
     expect(await blocksTakenFor("first")).toBe(0);
-    await quota.admit("one too many", async () => false);
-    expect([await blocksTakenFor("first"), await blocksTakenFor("scope-1")]).toEqual([0, 1]);
+    await quota.admit("one too many", async () => true);
+    expect([await blocksTakenFor("first"), await blocksTakenFor("second")]).toEqual([0, 1]);
   });
 });
 

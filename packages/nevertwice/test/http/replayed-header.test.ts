@@ -1,4 +1,4 @@
-/** Tests that clients rely on the name of this header, so its text is pinned here, and only here. */
+/** Tests the name of the header that marks a replay. Clients rely on it, and no other test contains its text. */
 import { expect, it } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";
 import { withIdempotency } from "../../src/http/fetch.ts";

@@ -1,4 +1,4 @@
-/** What a request means, by the way that its route asked for: bytes, a digest, chosen fields, and what parsers left of it. */
+/** How the meaning of a request is computed: from its bytes, a digest, chosen fields, or a body that a parser has read. */
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { toFingerprint } from "../../src/core/fingerprint.ts";

@@ -6,7 +6,8 @@ import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { HttpResponse } from "../../src/http/http-message.ts";
 import { type CaptureOptions, ResponseCapture } from "../../src/http/response-capture.ts";
-import { deferred, exchange, listen, open, parsed, requestText } from "./wire.ts";
+import { deferred } from "../deferred.ts";
+import { exchange, listen, open, parsed, requestText } from "./wire.ts";
 
 const HOLD: CaptureOptions = {
   exchange: {
@@ -21,11 +22,11 @@ type Handler = (res: ServerResponse, req: IncomingMessage) => unknown;
 
 interface Held {
   readonly port: number;
-  /** The capture of the request under way, from the moment its handler was called. */
+  /** Resolves with the capture of the running request as soon as its handler was called. */
   capture(): Promise<ResponseCapture>;
 }
 
-/** A server whose answers are all held until the test lets them go. */
+/** A server that holds each answer until the test releases it. */
 async function holding(handler: Handler, how: Partial<CaptureOptions> = {}): Promise<Held> {
   const { promise, resolve } = deferred<ResponseCapture>();
   const port = await listen((req, res) => {
@@ -161,7 +162,7 @@ const ANSWERS: Record<string, Handler> = {
 const LINES = ["POST / HTTP/1.1", "HEAD / HTTP/1.1", "POST / HTTP/1.0"];
 
 /** Releases every answer at once. */
-function lettingGo(handler: Handler): RequestListener {
+function releasing(handler: Handler): RequestListener {
   return async (req, res) => {
     const capture = new ResponseCapture(res, HOLD);
     handler(res, req);
@@ -175,7 +176,7 @@ describe("a released response", () => {
   it.each(Object.keys(ANSWERS))("equals that of the bare server: %s", async (name) => {
     const handler = ANSWERS[name] as Handler;
     const bare = await listen((req, res) => void handler(res, req));
-    const held = await listen(lettingGo(handler));
+    const held = await listen(releasing(handler));
     // Node refuses trailers where there are no chunks to put them behind.
     const lines = name.startsWith("trailers") ? LINES.slice(0, 1) : LINES;
     for (const line of lines) {
@@ -187,7 +188,7 @@ describe("a released response", () => {
 
   it("keeps the connection for the next request, in order", async () => {
     let count = 0;
-    const port = await listen(lettingGo((res) => res.end(`answer ${++count};`)));
+    const port = await listen(releasing((res) => res.end(`answer ${++count};`)));
     const wire = await open(port);
     const request = requestText("", { Connection: "keep-alive" });
     wire.send(request + request + request);
@@ -591,7 +592,7 @@ describe("a discarded answer", () => {
 });
 
 describe("a client that disconnects", () => {
-  /** Goes away while the handler runs; `after` is what the handler does then. */
+  /** The client disconnects while the handler runs; `after` is what the handler does then. */
   async function gone(before: Handler, after: Handler, how: Partial<CaptureOptions> = {}) {
     const events: string[] = [];
     const { promise: isGone, resolve: notified } = deferred<void>();

@@ -1,4 +1,4 @@
-/** Tests that what an application asks for in vain is refused when it starts, or said aloud when it happens. */
+/** Tests that an option without an effect is refused at the start, and that an ignored key causes a warning. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createExchange } from "../../src/http/exchange.ts";
 import type { HttpOptions } from "../../src/http/options.ts";

@@ -1,4 +1,4 @@
-/** Tests that a hundred megabytes, up and down, do not pass through memory: what is alive meanwhile is measured after collections. */
+/** Tests that a large upload or answer is never held in memory. Each test collects garbage on the way and counts the bytes that are still alive. */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";
@@ -22,20 +22,20 @@ import { http2Harness, nodeHarness } from "./adapters/node.ts";
 
 const MIB = 1_048_576;
 const CHUNK = new Uint8Array(65_536).fill(120);
-const CHUNKS = 1_600;
+const CHUNKS = 512;
 const TOTAL = CHUNK.length * CHUNKS;
-/** What a layer that keeps the whole body is far above, and the buffers of sockets are far below. */
+/** A layer that keeps the whole body exceeds this by far. The buffers of sockets stay far below it. */
 const MOST_BYTES = 8 * MIB;
-/** A collection takes its time: one now and then shows what is kept as well as many do. */
-const SAMPLE_EVERY = 800;
+/** A collection is slow, and two of them show what is kept as well as many do. */
+const SAMPLE_EVERY = 256;
 
 setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as () => void;
+const gc = runInNewContext("gc") as (how?: { type: "minor" }) => void;
 
-/** Twice, since what the first one finds is only given back by the second. */
+/** The buffers that the first collection found are counted as free only when the second one begins. */
 function collect(): void {
   gc();
-  gc();
+  gc({ type: "minor" });
 }
 
 interface Memory {
@@ -63,11 +63,11 @@ function measuring(): Memory & { report(title: string): void } {
   return memory;
 }
 
-/** A hundred megabytes, which are measured as they go. */
+/** 32 MiB, with a measurement in the middle and at the end. */
 async function* chunks(memory: Memory): AsyncGenerator<Uint8Array> {
   for (let i = 1; i <= CHUNKS; i++) {
     if (i % SAMPLE_EVERY === 0) memory.sample();
-    // Each chunk is a copy, so code that keeps them would hold a hundred megabytes.
+    // Each chunk is a copy, so code that keeps them would hold all of the 32 MiB.
     yield CHUNK.slice();
   }
 }
@@ -116,6 +116,17 @@ const read = async (request: HandledRequest): Promise<ScriptedAnswer> => {
   return { status: 200, headers: [], body: { kind: "json", value: { length } } };
 };
 
+/** A server refuses and closes while the client still writes, so the client may miss the answer. It then tries again. */
+async function untilAnswered<T>(send: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await send();
+    } catch (error) {
+      if (tries === 3) throw error;
+    }
+  }
+}
+
 const HARNESSES = {
   node: nodeHarness,
   http2: http2Harness,
@@ -129,29 +140,24 @@ const HARNESSES = {
 } as unknown as Readonly<Record<string, AdapterHarness<unknown>>>;
 
 describe.each(Object.entries(HARNESSES))("%s", { timeout: 60_000 }, (name, harness) => {
-  test("a chunked upload of 100 MiB is refused without being held in memory", async () => {
-    const send = await served(harness, read);
-    const memory = measuring();
-    const response = await send({ body: chunks(memory), headers: [] });
-    await lengthOf(response.body);
-    memory.sample();
-    memory.report(`${name}, refused upload`);
-    expect(response.status).toBe(413);
-    expect(memory.most).toBeLessThan(MOST_BYTES);
-  });
+  test.each([
+    ["a chunked upload", []],
+    ["an upload with a Content-Length", [["content-length", String(TOTAL)]]],
+  ] as [string, SentRequest["headers"]][])(
+    "%s of 32 MiB is refused without being held in memory",
+    async (upload, headers) => {
+      const send = await served(harness, read);
+      const memory = measuring();
+      const response = await untilAnswered(() => send({ body: chunks(memory), headers }));
+      await lengthOf(response.body);
+      memory.sample();
+      memory.report(`${name}, ${upload} refused`);
+      expect(response.status).toBe(413);
+      expect(memory.most).toBeLessThan(MOST_BYTES);
+    },
+  );
 
-  test("an upload of 100 MiB with a Content-Length is refused without being read", async () => {
-    const send = await served(harness, read);
-    const memory = measuring();
-    const response = await send({ body: chunks(memory), headers: [["content-length", String(TOTAL)]] });
-    await lengthOf(response.body);
-    memory.sample();
-    memory.report(`${name}, refused by its length`);
-    expect(response.status).toBe(413);
-    expect(memory.most).toBeLessThan(MOST_BYTES);
-  });
-
-  test("an upload of 100 MiB with a Content-Digest streams to the handler", async () => {
+  test("an upload of 32 MiB with a Content-Digest streams to the handler", async () => {
     const send = await served(harness, read, { fingerprint: "content-digest" });
     const digest = "sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:";
     const memory = measuring();
@@ -163,7 +169,7 @@ describe.each(Object.entries(HARNESSES))("%s", { timeout: 60_000 }, (name, harne
     expect(memory.most).toBeLessThan(MOST_BYTES);
   });
 
-  test("an answer of 100 MiB streams without being held in memory", async () => {
+  test("an answer of 32 MiB streams without being held in memory", async () => {
     const memory = measuring();
     const send = await served(harness, async () => ({
       status: 200,

@@ -1,10 +1,17 @@
 /** Servers on real sockets until the test ends, and a client that sends and receives exact bytes. */
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
+import {
+  type ClientHttp2Session,
+  connect as connect2,
+  createServer as createServer2,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+} from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** The port it listens on. */
+/** Starts a server; returns its port. */
 export async function listen(listener: RequestListener, options: ServerOptions = {}): Promise<number> {
   return portOf(createServer(options, listener));
 }
@@ -19,14 +26,30 @@ export async function portOf(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
+/** A connection to a new HTTP/2 server. */
+export async function session2(
+  listener: (req: Http2ServerRequest, res: Http2ServerResponse) => void,
+): Promise<ClientHttp2Session> {
+  const server = createServer2({}, listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const session = connect2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  onTestFinished(() => {
+    session.destroy();
+    server.close();
+  });
+  await once(session, "connect");
+  return session;
+}
+
 export interface Wire {
   readonly socket: Socket;
-  /** All that came so far. */
+  /** All text received so far. */
   text(): string;
   send(text: string): void;
-  /** Resolves with all that came as soon as it passes; rejects if the connection ends before. */
+  /** Resolves with the received text as soon as `isEnough` accepts it; rejects if the connection ends before. */
   until(isEnough: (text: string) => boolean): Promise<string>;
-  /** Resolves with all that came when the other side has closed. */
+  /** Resolves with all received text when the server has closed the connection. */
   closed(): Promise<string>;
 }
 
@@ -58,7 +81,7 @@ export async function open(port: number): Promise<Wire> {
   };
 }
 
-/** A request as it goes over the wire. Its connection is closed afterwards, unless it says otherwise. */
+/** A request as it is sent. Its connection is closed afterwards, unless a header says otherwise. */
 export function requestText(
   body: string,
   headers: Readonly<Record<string, string>> = {},
@@ -77,13 +100,13 @@ export async function exchange(port: number, request: string): Promise<string> {
 
 export interface WireAnswer {
   readonly line: string;
-  /** As they came, in their order; without the date. */
+  /** As received, in their order, without the date. */
   readonly headers: readonly string[];
   readonly body: string;
   readonly trailers: readonly string[];
 }
 
-/** Takes an answer apart, and its chunks together. */
+/** Splits an answer into its parts, and joins the chunks of its body. */
 export function parsed(text: string): WireAnswer {
   const end = text.indexOf("\r\n\r\n");
   const [line = "", ...lines] = text.slice(0, end).split("\r\n");
@@ -105,17 +128,4 @@ export function parsed(text: string): WireAnswer {
     .split("\r\n")
     .filter((trailer) => trailer !== "");
   return { line, headers, body, trailers };
-}
-
-export interface Deferred<T> {
-  readonly promise: Promise<T>;
-  resolve(value: T): void;
-}
-
-export function deferred<T = void>(): Deferred<T> {
-  let resolve: (value: T) => void = () => {};
-  const promise = new Promise<T>((given) => {
-    resolve = given;
-  });
-  return { promise, resolve };
 }

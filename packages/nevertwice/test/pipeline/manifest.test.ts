@@ -41,6 +41,20 @@ function problemsOf(manifest: unknown): readonly string[] {
   }
 }
 
+/** What the manifest of the node that charges says. */
+const CONTRACT = {
+  timeoutMs: 5_000,
+  retry: {
+    strategy: "exponential",
+    max: 3,
+    baseMs: 20,
+    capMs: 30_000,
+    jitter: 0.5,
+    on: ["timeout", "bank-busy"],
+  },
+  idempotency: { fields: ["customer", "request_id"], retentionMs: 2_592_000_000 },
+};
+
 describe("a network from files", () => {
   it("is flat: the nodes of a network that it uses have its name as a prefix", async () => {
     const { model } = await loadPipeline(ORDERS);
@@ -65,18 +79,7 @@ describe("a network from files", () => {
       doc: { owner: "payments" },
       capture: { maxBytes: 256, redact: ["card"] },
     });
-    expect(charge?.contract).toMatchObject({
-      timeoutMs: 5_000,
-      retry: {
-        strategy: "exponential",
-        max: 3,
-        baseMs: 20,
-        capMs: 30_000,
-        jitter: 0.5,
-        on: ["timeout", "bank-busy"],
-      },
-      idempotency: { fields: ["customer", "request_id"], retentionMs: 2_592_000_000 },
-    });
+    expect(charge?.contract).toMatchObject(CONTRACT);
     expect([...(charge?.effects ?? [])]).toEqual([["time", { allow: [] }]]);
     expect(model.nodes.get("price")?.in.get("in")).toMatchObject({ schema: { name: "Order@1" }, buffer: 20 });
     expect(model.nodes.get("size")?.in.get("in")?.buffer).toBe(100);
@@ -135,18 +138,7 @@ describe("the description of a network", () => {
       in: { in: { schema: "Priced@1", buffer: 100 } },
       out: { charged: { schema: "Receipt@1" } },
       effects: { time: { allow: [] } },
-      contract: {
-        timeoutMs: 5_000,
-        retry: {
-          strategy: "exponential",
-          max: 3,
-          baseMs: 20,
-          capMs: 30_000,
-          jitter: 0.5,
-          on: ["timeout", "bank-busy"],
-        },
-        idempotency: { fields: ["customer", "request_id"], retentionMs: 2_592_000_000 },
-      },
+      contract: CONTRACT,
       capture: { maxBytes: 256, redact: ["card"] },
       reply: true,
       concurrency: 8,

@@ -1,13 +1,13 @@
 /** Tests networks: what a manifest declares for each node, and how messages flow. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";
 import { definePipeline, loadPipeline, manifestProblems } from "../../src/pipeline/index.ts";
 import type { NetworkManifest } from "../../src/pipeline/manifest/manifest.ts";
 import type { Pulled, ShellContext } from "../../src/pipeline/model.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import {
   chargeOf,
   createManifestScene,
@@ -21,8 +21,7 @@ import {
 const ORDER = { id: "o-1" };
 
 test("Bloccs: declared per node in a manifest: `idempotency` in the contract of one, and not of another", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-bloccs-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = await scratchFolder();
   const node = (id: string, idempotency: string) => `
 [node]
 id = "${id}"

@@ -31,30 +31,45 @@ async function crash(scene: PipelineScene): Promise<void> {
 
 const hangs = () => new Promise<never>(() => {});
 
+const ORDER = { id: "o-1" };
+
+/** A sink with a key that records its run and then does what `next` says, until `isHealed`. */
+function failingSink(ran: string[], next: () => unknown, key = "id") {
+  const state = { isHealed: false };
+  const shell = () => {
+    ran.push("ship");
+    return state.isHealed ? undefined : next();
+  };
+  return { state, ship: { kind: "sink", key, shell } as const };
+}
+
+const noCarrier = () => {
+  throw new Error("no carrier");
+};
+
+/** A sink without a key that runs until the test finishes it. */
+function waitingSink(ran: string[]) {
+  const waiting = { finish() {} };
+  const shell = () => {
+    ran.push("ship");
+    return new Promise<void>((resolve) => {
+      waiting.finish = resolve;
+    });
+  };
+  return { waiting, ship: { kind: "sink", shell } as const };
+}
+
 describe("after a crash", () => {
   it("between completion and settlement, the stored output is forwarded, and no node runs again", async () => {
     const ran: string[] = [];
-    let isCrashing = true;
-    const scene = createPipelineScene(
-      chain(ran, {
-        ship: {
-          kind: "sink",
-          key: "id",
-          shell: () => {
-            ran.push("ship");
-            return isCrashing ? hangs() : undefined;
-          },
-        },
-      }),
-      {},
-      { drainMs: 0 },
-    );
-    void scene.pipeline.push("orders", { id: "o-1" });
+    const { ship, state } = failingSink(ran, hangs);
+    const scene = createPipelineScene(chain(ran, { ship }), {}, { drainMs: 0 });
+    void scene.pipeline.push("orders", ORDER);
     await scene.advance(10);
     expect(ran).toEqual(["take", "price", "ship"]);
     await crash(scene);
-    isCrashing = false;
-    const outcome = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    state.isHealed = true;
+    const outcome = await scene.settle(scene.again().push("orders", ORDER));
     expect(outcome.verdict).toBe("acknowledge");
     expect(ran).toEqual(["take", "price", "ship", "ship"]);
     expect(scene.reported("recovered", "duplicate")).toEqual(["take recovered", "price recovered"]);
@@ -63,8 +78,8 @@ describe("after a crash", () => {
   it("settled output is not forwarded again", async () => {
     const ran: string[] = [];
     const scene = createPipelineScene(chain(ran));
-    await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
-    const outcome = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    await scene.settle(scene.pipeline.push("orders", ORDER));
+    const outcome = await scene.settle(scene.again().push("orders", ORDER));
     expect(outcome).toMatchObject({ verdict: "acknowledge", isDuplicate: true });
     expect(ran).toEqual(["take", "price", "ship"]);
     expect(scene.reported("recovered", "duplicate")).toEqual(["take duplicate"]);
@@ -75,9 +90,9 @@ describe("after a crash", () => {
     const scene = createPipelineScene(
       chain(ran, { price: { kind: "sink", shell: () => void ran.push("price") } }),
     );
-    await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
+    await scene.settle(scene.pipeline.push("orders", ORDER));
     await scene.guard.reopen({ operation: "shop/take", scope: "shop|take", key: "o-1" });
-    await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
+    await scene.settle(scene.pipeline.push("orders", ORDER));
     expect(ran).toEqual(["take", "price", "take", "price"]);
   });
 });
@@ -86,7 +101,7 @@ describe("nothing is acknowledged that is not settled", () => {
   it("by a process that was overtaken while forwarding: the other process holds what it skipped", async () => {
     const ran: string[] = [];
     let isSlow = true;
-    let isBroken = true;
+    const { ship, state } = failingSink(ran, noCarrier);
     const scene = createPipelineScene(
       chain(ran, {
         price: {
@@ -101,32 +116,25 @@ describe("nothing is acknowledged that is not settled", () => {
             return emit("out", decided);
           }) satisfies Shell,
         },
-        ship: {
-          kind: "sink",
-          key: "id",
-          shell: () => {
-            ran.push("ship");
-            if (isBroken) throw new Error("no carrier");
-          },
-        },
+        ship,
       }),
       {},
       { leaseMs: 1_000 },
     );
     for (let i = 0; i < 4; i++) scene.store.plan("renew", "hang");
-    const overtaken = scene.pipeline.push("orders", { id: "o-1" });
+    const overtaken = scene.pipeline.push("orders", ORDER);
     await scene.advance(2_000);
-    const other = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    const other = await scene.settle(scene.again().push("orders", ORDER));
     expect(other.verdict).toBe("later");
     expect((await scene.settle(overtaken)).verdict).toBe("later");
-    isBroken = false;
-    expect((await scene.settle(scene.again().push("orders", { id: "o-1" }))).verdict).toBe("acknowledge");
+    state.isHealed = true;
+    expect((await scene.settle(scene.again().push("orders", ORDER))).verdict).toBe("acknowledge");
     expect(ran.filter((name) => name === "ship").length).toBeGreaterThan(1);
   });
 
   it("by a process that continues forwarding where another gave up", async () => {
     const ran: string[] = [];
-    let isBroken = true;
+    const { ship, state } = failingSink(ran, noCarrier);
     const scene = createPipelineScene(
       chain(ran, {
         take: {
@@ -139,81 +147,53 @@ describe("nothing is acknowledged that is not settled", () => {
             return emit("out", decided);
           }) satisfies Shell,
         },
-        ship: {
-          kind: "sink",
-          key: "id",
-          shell: () => {
-            ran.push("ship");
-            if (isBroken) throw new Error("no carrier");
-          },
-        },
+        ship,
       }),
     );
-    const first = scene.pipeline.push("orders", { id: "o-1" });
+    const first = scene.pipeline.push("orders", ORDER);
     await scene.advance(0);
     expect(ran).toEqual(["take"]);
-    const other = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    const other = await scene.settle(scene.again().push("orders", ORDER));
     expect(other.verdict).toBe("later");
     expect(ran).toEqual(["take", "price", "ship"]);
-    isBroken = false;
+    state.isHealed = true;
     expect((await scene.settle(first)).verdict).toBe("acknowledge");
     expect(ran).toEqual(["take", "price", "ship", "ship"]);
   });
 
   it("by a second run of a node whose first run forwarded output but was never recorded", async () => {
     const ran: string[] = [];
-    let isCrashing = true;
+    const { ship, state } = failingSink(ran, hangs);
     const scene = createPipelineScene(
-      chain(ran, {
-        ship: {
-          kind: "sink",
-          key: "id",
-          shell: () => {
-            if (isCrashing) return hangs();
-            ran.push("ship");
-            return undefined;
-          },
-        },
-      }),
+      chain(ran, { ship }),
       {},
       { drainMs: 0, storeTimeoutMs: 5_000, completeWaitMs: 100 },
     );
     // The completion of the first node: its first call, and the repeated call.
     for (let i = 0; i < 2; i++) scene.store.plan("complete", "hang");
-    void scene.pipeline.push("orders", { id: "o-1" });
+    void scene.pipeline.push("orders", ORDER);
     await scene.advance(1_000);
-    expect(ran).toEqual(["take", "price"]);
+    expect(ran).toEqual(["take", "price", "ship"]);
     // A killed process makes no further calls to the store.
     scene.store.setRates({ hang: 1 });
     await crash(scene);
     scene.store.setRates({});
-    isCrashing = false;
-    const outcome = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    state.isHealed = true;
+    const outcome = await scene.settle(scene.again().push("orders", ORDER));
     expect(outcome.verdict).toBe("acknowledge");
-    expect(ran).toEqual(["take", "price", "take", "ship"]);
+    expect(ran).toEqual(["take", "price", "ship", "take", "ship"]);
   });
 });
 
 describe("a message that failed inside the network", () => {
   it("continues where it failed when it comes again", async () => {
     const ran: string[] = [];
-    let isBroken = true;
-    const scene = createPipelineScene(
-      chain(ran, {
-        ship: {
-          kind: "sink",
-          key: "id",
-          shell: () => {
-            ran.push("ship");
-            if (isBroken) throw new Error("no carrier");
-          },
-        },
-      }),
-    );
-    const failed = await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
+    const { ship, state } = failingSink(ran, noCarrier);
+    const scene = createPipelineScene(chain(ran, { ship }));
+    const failed = await scene.settle(scene.pipeline.push("orders", ORDER));
     expect(failed).toMatchObject({ verdict: "later", failures: [{ node: "ship", phase: "execute" }] });
-    isBroken = false;
-    expect((await scene.settle(scene.pipeline.push("orders", { id: "o-1" }))).verdict).toBe("acknowledge");
+    state.isHealed = true;
+    expect((await scene.settle(scene.pipeline.push("orders", ORDER))).verdict).toBe("acknowledge");
     expect(ran).toEqual(["take", "price", "ship", "ship"]);
   });
 
@@ -248,10 +228,10 @@ describe("a message that failed inside the network", () => {
         },
       },
     );
-    const failed = await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
+    const failed = await scene.settle(scene.pipeline.push("orders", ORDER));
     expect(failed).toMatchObject({ verdict: "later", failures: [{ node: "charge", phase: "dispatch" }] });
     expect(scene.reported("dispatch-failed")).toEqual(["charge dispatch-failed"]);
-    expect((await scene.settle(scene.pipeline.push("orders", { id: "o-1" }))).verdict).toBe("acknowledge");
+    expect((await scene.settle(scene.pipeline.push("orders", ORDER))).verdict).toBe("acknowledge");
     expect(ran).toEqual(["charge"]);
     expect(out).toEqual(["failed", [{ id: "o-1" }, true]]);
   });
@@ -278,7 +258,7 @@ describe("a message that failed inside the network", () => {
       in: { orders: "charge.in" },
     });
     for (let delivery = 0; delivery < 2; delivery++) {
-      const outcome = await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
+      const outcome = await scene.settle(scene.pipeline.push("orders", ORDER));
       expect(outcome).toMatchObject({
         verdict: "reject",
         failures: [{ phase: "dispatch", reason: "wrong-emit" }],
@@ -289,25 +269,14 @@ describe("a message that failed inside the network", () => {
 
   it("must be sent again while another pipeline forwards it", async () => {
     const ran: string[] = [];
-    let finish = () => {};
-    const sketch = chain(ran, {
-      // No key: it would run twice if two processes forwarded to it.
-      ship: {
-        kind: "sink",
-        shell: () => {
-          ran.push("ship");
-          return new Promise<void>((resolve) => {
-            finish = resolve;
-          });
-        },
-      },
-    });
-    const scene = createPipelineScene(sketch);
-    const first = scene.pipeline.push("orders", { id: "o-1" });
+    // It has no key: it would run twice if two processes forwarded to it.
+    const { ship, waiting } = waitingSink(ran);
+    const scene = createPipelineScene(chain(ran, { ship }));
+    const first = scene.pipeline.push("orders", ORDER);
     await scene.advance(10);
-    const second = await scene.settle(scene.again().push("orders", { id: "o-1" }));
+    const second = await scene.settle(scene.again().push("orders", ORDER));
     expect(second).toMatchObject({ verdict: "later", failures: [{ node: "take", reason: "pending" }] });
-    finish();
+    waiting.finish();
     expect((await scene.settle(first)).verdict).toBe("acknowledge");
     expect(ran).toEqual(["take", "price", "ship"]);
   });
@@ -362,56 +331,31 @@ describe("two messages that meet in a later node", () => {
 
   it("do not wait for each other: the second is done while the first is still in the network", async () => {
     const ran: string[] = [];
-    let finish = () => {};
-    const scene = createPipelineScene(
-      chain(ran, {
-        price: { key: "sku", out: ["out"] },
-        ship: {
-          kind: "sink",
-          shell: () => {
-            ran.push("ship");
-            return new Promise<void>((resolve) => {
-              finish = resolve;
-            });
-          },
-        },
-      }),
-    );
+    const { ship, waiting } = waitingSink(ran);
+    const scene = createPipelineScene(chain(ran, { price: { key: "sku", out: ["out"] }, ship }));
     const first = scene.pipeline.push("orders", { id: "o-1", sku: "s-1" });
     await scene.advance(10);
     const second = await scene.settle(scene.pipeline.push("orders", { id: "o-2", sku: "s-1" }));
     expect(second.verdict).toBe("acknowledge");
-    finish();
+    waiting.finish();
     expect((await scene.settle(first)).verdict).toBe("acknowledge");
     expect(ran).toEqual(["take", "ship", "take"]);
   });
 
   it("forward what the other one forwarded without reaching its end", async () => {
     const ran: string[] = [];
-    let isBroken = true;
-    const scene = createPipelineScene(
-      chain(ran, {
-        price: { key: "sku", out: ["out"] },
-        ship: {
-          kind: "sink",
-          key: "sku",
-          shell: () => {
-            if (isBroken) throw new Error("no carrier");
-            ran.push("ship");
-          },
-        },
-      }),
-    );
+    const { ship, state } = failingSink(ran, noCarrier, "sku");
+    const scene = createPipelineScene(chain(ran, { price: { key: "sku", out: ["out"] }, ship }));
     const failed = await scene.settle(scene.pipeline.push("orders", { id: "o-1", sku: "s-1" }));
     expect(failed.verdict).toBe("later");
-    isBroken = false;
+    state.isHealed = true;
     const second = await scene.settle(scene.pipeline.push("orders", { id: "o-2", sku: "s-1" }));
     expect(second.verdict).toBe("acknowledge");
-    expect(ran).toEqual(["take", "take", "ship"]);
+    expect(ran).toEqual(["take", "ship", "take", "ship"]);
     expect((await scene.settle(scene.pipeline.push("orders", { id: "o-1", sku: "s-1" }))).verdict).toBe(
       "acknowledge",
     );
-    expect(ran).toEqual(["take", "take", "ship"]);
+    expect(ran).toEqual(["take", "ship", "take", "ship"]);
   });
 });
 
@@ -420,7 +364,7 @@ describe("a store that does not answer", () => {
     const ran: string[] = [];
     const scene = createPipelineScene(chain(ran), {}, { storeTimeoutMs: 100 });
     scene.store.setRates({ refuse: 1 });
-    const outcome = await scene.settle(scene.pipeline.push("orders", { id: "o-1" }));
+    const outcome = await scene.settle(scene.pipeline.push("orders", ORDER));
     expect(outcome).toMatchObject({
       verdict: "later",
       failures: [{ phase: "claim", reason: "unavailable" }],

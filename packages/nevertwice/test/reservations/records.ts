@@ -47,33 +47,7 @@ export async function readAll<Row>(
 export function seenIn({ commitments, resources, keys, events }: Records): object {
   return {
     commitments: byName(
-      commitments.map(
-        ({
-          id,
-          resource,
-          requester,
-          units,
-          placedAt,
-          expiresAt,
-          state,
-          endedAt,
-          confirmedUnits,
-          occupied,
-        }) => [
-          id,
-          {
-            resource,
-            requester,
-            units,
-            placedAt,
-            expiresAt,
-            state,
-            endedAt: endedAt ?? null,
-            confirmed: confirmedUnits ?? null,
-            occupied,
-          },
-        ],
-      ),
+      commitments.map((row) => [row.id, { ...sharedOf(row), confirmed: row.confirmedUnits ?? null }]),
     ),
     resources: byName(
       resources.map(({ name, capacity, taken, state, isDeclared }) => [
@@ -91,27 +65,23 @@ export function seenIn({ commitments, resources, keys, events }: Records): objec
   };
 }
 
+/** The members that a commitment has in the store and in the model. */
+function sharedOf(
+  row: Omit<KeptCommitment, "confirmedUnits" | "lastHash" | "namespace" | "events" | "endedAt"> & {
+    readonly endedAt?: number | undefined;
+  },
+): object {
+  const { resource, requester, units, placedAt, expiresAt, state, endedAt, occupied } = row;
+  return { resource, requester, units, placedAt, expiresAt, state, endedAt: endedAt ?? null, occupied };
+}
+
 export function toExpected(model: Model): object {
   const names = new Set([...model.pools.keys(), ...model.holds.map(({ resource }) => resource)]);
   return {
     commitments: byName(
       model.holds.map((hold) => {
-        const { id, resource, requester, units, placedAt, expiresAt, state, endedAt } = hold;
-        const confirmed = state === "confirmed" ? hold.confirmed : null;
-        return [
-          id,
-          {
-            resource,
-            requester,
-            units,
-            placedAt,
-            expiresAt,
-            state,
-            endedAt: endedAt ?? null,
-            confirmed,
-            occupied: occupied(hold),
-          },
-        ];
+        const confirmed = hold.state === "confirmed" ? hold.confirmed : null;
+        return [hold.id, { ...sharedOf({ ...hold, occupied: occupied(hold) }), confirmed }];
       }),
     ),
     resources: byName(

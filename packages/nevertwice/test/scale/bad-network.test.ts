@@ -40,7 +40,7 @@ function describeFaultyCases({ name, service, without, create }: Subject): void 
     if (store !== undefined)
       await report(store, {
         trial: "Every published case behind a bad network",
-        figures: `${count(seed)} cases, every failed call repeated as it was; faults met: ${met}`,
+        figures: `${count(seed)} cases, every failed call is repeated unchanged; faults injected: ${met}`,
       });
     for (const end of ends.reverse()) await end();
   });

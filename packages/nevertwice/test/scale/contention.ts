@@ -1,10 +1,10 @@
 /** Runs several processes that contend for the same few keys of one store. Some of them are killed or paused while they own a key. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TestContext } from "vitest";
 import { toIdentity } from "../../src/core/identity.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { startProcess } from "./processes.ts";
 import { judge, type Note, type Verdict } from "./referee.ts";
 
@@ -30,8 +30,7 @@ export async function contend(
   contention: Contention,
 ): Promise<Verdict & { seconds: number }> {
   const { url, processes, claims, leaseMs, killed, paused, lying = 0 } = contention;
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-notes-"));
-  context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder(context);
   const keys = Array.from({ length: KEYS }, (_, index) => {
     const key = `key ${index}`;
     return { key, id: toIdentity({ namespace: "scale", scope: "", operation: "contend", key }).id };

@@ -43,7 +43,7 @@ describe("messages that are sent again, to consumers that are killed every secon
       const { held, leftHeld, kills, deliveries } = ended;
       await report(ended.store, {
         trial: `${broker.name}: deliveries to consumers that are killed, where a lapsed claim is held`,
-        figures: `${figuresOf(ended, secondTries)}; ${count(held.length)} messages were unknown and ${count(leftHeld)} deliveries of them stayed in the queue until they were decided, then it was empty`,
+        figures: `${figuresOf(ended, secondTries)}; ${count(held.length)} messages were unknown and ${count(leftHeld)} deliveries of them stayed in the queue until an operator decided them; then the queue was empty`,
       });
       expect(problems.slice(0, 5)).toEqual([]);
       expect(effects).toBe(ended.messages.length);

@@ -1,6 +1,4 @@
 /** Sends messages more than once, and kills processes while they consume them. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, type TestContext } from "vitest";
@@ -8,6 +6,7 @@ import { shortHash, toIdentity } from "../../src/core/identity.ts";
 import type { Decision } from "../../src/core/policy.ts";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/index.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import type { Broker, Queue } from "./deliveries-brokers.ts";
 import type { Kill, Storm, Takeover } from "./deliveries-referee.ts";
 import { notesIn, startLedger } from "./ledger.ts";
@@ -78,8 +77,7 @@ export async function storm(
   const queue = await open(context);
   const url = await REDIS.create(context);
   const store = await openSubject(context, url);
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-notes-"));
-  context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder(context);
   const ledger = await startLedger(context);
   const { messages, sent } = sendings(size.deliveries);
   await queue.publish(sent);

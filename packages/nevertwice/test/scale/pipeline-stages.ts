@@ -1,12 +1,12 @@
 /** Runs a network of nodes, and kills its processes at every stage of a message, one after another, until all messages are acknowledged. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestContext } from "vitest";
 import { shortHash, toIdentity } from "../../src/core/identity.ts";
 import { compositeKey } from "../../src/core/key.ts";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/index.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import type { Kill, Storm, Takeover } from "./deliveries-referee.ts";
 import { notesIn, startLedger } from "./ledger.ts";
 import { startProcess } from "./processes.ts";
@@ -66,8 +66,7 @@ export async function killAtEveryStage(
 ): Promise<Ended> {
   const url = await subject.create(context);
   const store = await openSubject(context, url);
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-stages-"));
-  context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder(context);
   const acknowledged = join(folder, "acknowledged");
   await writeFile(acknowledged, "");
   const ledger = await startLedger(context);

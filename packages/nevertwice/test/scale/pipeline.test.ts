@@ -15,7 +15,7 @@ describe.for([REDIS, SQLITE])("a network of five nodes on $name, killed at every
     const orders = messages.length / NODES.length;
     await report(ended.store, {
       trial: "A network of five nodes, killed at every stage",
-      figures: `${count(orders)} messages and ${count(kills.length)} kills at ${POINTS.length} stages in ${seconds.toFixed(1)} s: ${count(effects)} effects, one for each message and node, ${count(secondTries)} second tries, each explained by a kill and a \`taken-over\` event, ${count(takeovers.length)} claims taken over, ${count(told.recovered ?? 0)} times what was kept was sent on again, ${count(told.duplicate ?? 0)} duplicates; nothing is stuck`,
+      figures: `${count(orders)} messages and ${count(kills.length)} kills at ${POINTS.length} stages in ${seconds.toFixed(1)} s: ${count(effects)} effects, one for each message and node, ${count(secondTries)} second tries, each explained by a kill and a \`taken-over\` event, ${count(takeovers.length)} claims taken over, stored output sent on again ${count(told.recovered ?? 0)} times, ${count(told.duplicate ?? 0)} duplicates; no message is stuck`,
     });
     expect(problems.slice(0, 5)).toEqual([]);
     expect(effects).toBe(messages.length);

@@ -1,11 +1,10 @@
 /** Tests many processes, some of which are killed while they work: every answer is true, and no unit is sold twice. Needs the build. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, type TestContext, test } from "vitest";
 import { createReservations, type JournalEvent } from "../../src/reservations/index.ts";
 import { openReservations } from "../../src/reservations/open.ts";
 import { readAll } from "../reservations/records.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { count, report } from "./figures.ts";
 import { type Message, startProcess } from "./processes.ts";
 import { lostOf, notesIn, oversoldIn } from "./reservations-referee.ts";
@@ -29,8 +28,7 @@ test("processes that reserve the same resources and are killed at random lose no
   context.onTestFinished(() => store.close());
   const reservations = createReservations({ store, ...RULES });
   const resources = await declared(reservations);
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-scale-"));
-  context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder(context);
 
   const startedAt = performance.now();
   const names = Array.from({ length: processes }, (_, index) => `p${index}`);
@@ -53,8 +51,8 @@ test("processes that reserve the same resources and are killed at random lose no
   expect(audit.data.ok, audit.toString()).toBe(true);
   const failures = notes.filter(({ answer }) => !answer.ok && /-failure$/.test(answer.reason)).length;
   await report(store, {
-    trial: "Reservations of the same things",
-    figures: `${processes} processes, ${killed.reduce((sum, times) => sum + times, 0)} kills: ${count(notes.length)} answers in ${seconds.toFixed(1)} s (${count(notes.length / seconds)} a second), ${failures} of them that the store had failed, ${count(events.length)} events; ${lost.length} answers lost, ${oversold.length} instants oversold, audit ${audit.data.ok ? "clean" : "not clean"}`,
+    trial: "Reservations of the same resources",
+    figures: `${processes} processes, ${killed.reduce((sum, times) => sum + times, 0)} kills: ${count(notes.length)} answers in ${seconds.toFixed(1)} s (${count(notes.length / seconds)} a second), ${failures} of which reported a failure of the store, ${count(events.length)} events; ${lost.length} answers lost, ${oversold.length} instants oversold, audit ${audit.data.ok ? "clean" : "not clean"}`,
   });
   expect(notes.length).toBeGreaterThanOrEqual(actions);
 });

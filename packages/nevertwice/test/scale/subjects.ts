@@ -1,12 +1,11 @@
 /** The stores under test. Each test gets its own database, which is removed when the test ends. */
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createConnection } from "mysql2/promise";
 import pg from "pg";
 import type { TestContext } from "vitest";
 import type { Store } from "../../src/core/store.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { type ServiceName, sharedUrl } from "../services/services.ts";
 import { COLLECTS_ITSELF, NO_WATCH, type Without } from "../stores/cases.ts";
 import { clientOf, newTable } from "../stores/dynamodb/tables.ts";
@@ -28,8 +27,7 @@ export interface Subject {
 export const SQLITE: Subject = {
   name: "SQLite",
   async create({ onTestFinished }) {
-    const folder = await mkdtemp(join(tmpdir(), "nevertwice-scale-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = await scratchFolder({ onTestFinished });
     return `sqlite:${join(folder, "records.db")}`;
   },
 };

@@ -49,7 +49,7 @@ describe("all callers that wait for a key get the same outcome, and the last of 
       expect(await owner).toEqual({ status: "ran", value, recorded: true });
       const lastMs = (Math.max(...answers.map(({ lastAt }) => lastAt)) - store.completedAt) / 1_000;
       await report(store, {
-        trial: "All who wait are answered",
+        trial: "Every waiting caller gets the answer",
         figures: `${count(waiters)} callers in ${processes} processes wait for one key: one run, one value, the last answered ${ms(lastMs)} after the outcome was acknowledged`,
       });
       for (const { runs, statuses, values } of answers) {

@@ -4,27 +4,21 @@ import { randomUUID } from "node:crypto";
 import { CreateTableCommand } from "@aws-sdk/client-dynamodb";
 import { DynamoDBDocumentClient } from "@aws-sdk/lib-dynamodb";
 import { expect, type TestContext, test } from "vitest";
-import type { ClaimRequest, Store } from "../../src/core/store.ts";
+import type { Store } from "../../src/core/store.ts";
 import { toStoreError } from "../../src/stores/dynamodb/errors.ts";
 import { type DynamodbClient, dynamodbStore, dynamodbTable } from "../../src/stores/dynamodb.ts";
 import { type Filter, startProxy } from "../services/proxy.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
+import { claimOf } from "./claim-request.ts";
 import { startConditionProxy } from "./dynamodb/condition-proxy.ts";
 import { clientOf, lowClient, newTable } from "./dynamodb/tables.ts";
-
-function claimOf(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
-  return {
-    id: `id-${key}`,
-    parts: { namespace: "n", scope: "s", operation: "o", key },
-    token: randomUUID(),
-    leaseMs: 60_000,
-    retentionMs: 3_600_000,
-    hold: false,
-    ...more,
-  };
-}
-
-const unavailable = { code: "unavailable", retryable: true };
+import {
+  expectBackAfterRefusal,
+  expectClaimRecognised,
+  STEPS,
+  testRepeatedStep,
+  UNAVAILABLE,
+} from "./lost-replies.ts";
 
 /** A store behind a proxy, whose SDK makes `maxAttempts` attempts, and a second one directly on the service. */
 async function throughProxy(context: TestContext, maxAttempts = 1) {
@@ -48,63 +42,26 @@ const asking =
     chunk.includes(`.${operation}`);
 
 test("lost-reply: a claim whose reply was lost is recognised by its token", async (context) => {
-  const { store, direct, proxy } = await throughProxy(context);
-  const request = claimOf("a");
-  proxy.cutReply(1, asking("PutItem"));
-  await expect(store.claim(request)).rejects.toMatchObject(unavailable);
-  const record = await direct.read(request.id);
-  expect(record).toMatchObject({ token: request.token, state: "pending" });
-  expect(await store.claim(request)).toEqual({
-    status: "new",
-    fence: record?.fence,
-    number: 1,
-    tookOver: false,
-  });
-  expect(await store.claim(claimOf("a"))).toMatchObject({ status: "pending" });
+  await expectClaimRecognised(await throughProxy(context), asking("PutItem"));
 });
 
-const STEPS: Readonly<
-  Record<
-    string,
-    { readonly asks: readonly string[]; take(store: Store, id: string, token: string): Promise<unknown> }
-  >
-> = {
-  complete: {
-    asks: ["UpdateItem"],
-    take: (store, id, token) => store.complete({ id, token, outcome: "done", retentionMs: 60_000 }),
-  },
-  "abandon as released": {
-    asks: ["GetItem", "PutItem"],
-    take: (store, id, token) => store.abandon({ id, token, as: "released" }),
-  },
-  "abandon as unknown": {
-    asks: ["GetItem", "PutItem"],
-    take: (store, id, token) => store.abandon({ id, token, as: "unknown" }),
-  },
-  renew: {
-    asks: ["GetItem", "PutItem"],
-    take: (store, id, token) => store.renew({ id, token, leaseMs: 60_000 }),
-  },
-};
+/** The requests of each step. */
+const REQUESTS = {
+  complete: ["UpdateItem"],
+  "abandon as released": ["GetItem", "PutItem"],
+  "abandon as unknown": ["GetItem", "PutItem"],
+  renew: ["GetItem", "PutItem"],
+} as const;
 
-for (const [name, { asks, take }] of Object.entries(STEPS)) {
-  for (const operation of asks) {
-    for (const side of ["cutReply", "cutRequest"] as const) {
-      test(`lost-reply: ${name} is true when it is repeated (${operation}, ${side})`, async (context) => {
-        const { store, proxy } = await throughProxy(context);
-        const owner = claimOf("a");
-        await store.claim(owner);
-        proxy[side](1, asking(operation));
-        await expect(take(store, owner.id, owner.token)).rejects.toMatchObject(unavailable);
-        expect(await take(store, owner.id, owner.token)).toBe(true);
-      });
-    }
+for (const name of Object.keys(REQUESTS) as (keyof typeof REQUESTS)[]) {
+  for (const operation of REQUESTS[name]) {
+    testRepeatedStep(name, operation, asking(operation), throughProxy);
     test(`lost-reply: ${name} is true although the SDK itself repeated it (${operation})`, async (context) => {
       const { store, proxy } = await throughProxy(context, 3);
       const owner = claimOf("a");
       await store.claim(owner);
       proxy.cutReply(1, asking(operation));
-      expect(await take(store, owner.id, owner.token)).toBe(true);
+      expect(await STEPS[name](store, owner.id, owner.token)).toBe(true);
     });
   }
 }
@@ -137,12 +94,7 @@ test("a repeated write recognises its own mark in the item that the service retu
 });
 
 test("a service that cannot be reached is unavailable, and the store works once it is back", async (context) => {
-  const { store, proxy } = await throughProxy(context);
-  proxy.refuse();
-  proxy.cutAll();
-  await expect(store.claim(claimOf("a"))).rejects.toMatchObject(unavailable);
-  proxy.heal();
-  expect(await store.claim(claimOf("a"))).toMatchObject({ status: "new" });
+  await expectBackAfterRefusal(await throughProxy(context));
 });
 
 /** Each call of the store, with a signal that cancels it. */
@@ -165,7 +117,7 @@ for (const [name, call] of Object.entries(CALLS)) {
     const giveUp = new AbortController();
     const before = proxy.requests;
     const called = call(store, giveUp.signal);
-    const refused = expect(called).rejects.toMatchObject(unavailable);
+    const refused = expect(called).rejects.toMatchObject(UNAVAILABLE);
     await expect.poll(() => proxy.requests, { timeout: 15_000 }).toBeGreaterThan(before);
     giveUp.abort();
     await refused;
@@ -177,7 +129,7 @@ for (const [name, call] of Object.entries(CALLS)) {
 
 test("a port without a listener is unavailable", async () => {
   const client = clientOf("http://127.0.0.1:1", { maxAttempts: 1 });
-  await expect(dynamodbStore({ client, table: "t" }).read("a")).rejects.toMatchObject(unavailable);
+  await expect(dynamodbStore({ client, table: "t" }).read("a")).rejects.toMatchObject(UNAVAILABLE);
 });
 
 test("a missing table is store-unsafe, and the message says how to create it", async (context) => {

@@ -2,11 +2,12 @@
 import { randomUUID } from "node:crypto";
 import { DynamoDBDocument, GetCommand, ScanCommand } from "@aws-sdk/lib-dynamodb";
 import { expect, type TestContext, test, vi } from "vitest";
-import type { ClaimAnswer, ClaimRequest } from "../../src/core/store.ts";
+import type { ClaimAnswer } from "../../src/core/store.ts";
 import { createGuard } from "../../src/index.ts";
 import { dynamodbStore } from "../../src/stores/dynamodb.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { sharedUrl } from "../services/services.ts";
+import { claimOf } from "./claim-request.ts";
 import { startConditionProxy } from "./dynamodb/condition-proxy.ts";
 import { clientOf, lowClient, newTable } from "./dynamodb/tables.ts";
 
@@ -15,18 +16,6 @@ async function newPlace(context: TestContext) {
   const client = clientOf(url);
   context.onTestFinished(() => client.destroy());
   return { url, client, table: await newTable(client) };
-}
-
-function claimOf(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
-  return {
-    id: `id-${key}`,
-    parts: { namespace: "n", scope: "", operation: "o", key },
-    token: randomUUID(),
-    leaseMs: 60_000,
-    retentionMs: 3_600_000,
-    hold: false,
-    ...more,
-  };
 }
 
 const SKEW_MS = 5_000;
@@ -185,7 +174,7 @@ test("a DynamoDBDocument is called by its methods, and its translation options d
   const claimed = (await store.claim(request)) as ClaimAnswer & { status: "new" };
   expect(put).toHaveBeenCalledTimes(1);
   expect(await store.read(id)).toMatchObject({ parts, token, fence: claimed.fence, state: "pending" });
-  expect(await store.list?.({ namespace: "n", scope: "", limit: 10 })).toMatchObject({ records: [{ id }] });
+  expect(await store.list?.({ namespace: "n", scope: "s", limit: 10 })).toMatchObject({ records: [{ id }] });
   expect(await store.complete({ id, token, outcome: "", retentionMs: 60_000 })).toBe(true);
   expect(await store.claim(claimOf("a"))).toEqual({ status: "completed", outcome: "" });
 });

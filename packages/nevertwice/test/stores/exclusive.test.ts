@@ -2,9 +2,7 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -15,6 +13,8 @@ import type { Lock } from "../../src/functions/exclusive.ts";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { openStore } from "../../src/stores/open.ts";
 import { faultyStore } from "../../src/testing/faulty-store.ts";
+import { deferred } from "../deferred.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { sharedUrl } from "../services/services.ts";
 import { createDatabase } from "./postgres/database.ts";
 
@@ -70,14 +70,8 @@ function start(context: TestContext, act: string, url: string, ...rest: readonly
 
 /** A critical section that lasts until the test ends it. */
 function hold(guard: Guard, name: string, leaseMs = 60_000) {
-  let leave = (_value: string) => {};
-  let enter = (_lock: Lock) => {};
-  const entered = new Promise<Lock>((resolve) => {
-    enter = resolve;
-  });
-  const held = new Promise<string>((resolve) => {
-    leave = resolve;
-  });
+  const { promise: entered, resolve: enter } = deferred<Lock>();
+  const { promise: held, resolve: leave } = deferred<string>();
   const work = (lock: Lock) => {
     enter(lock);
     return held;
@@ -107,7 +101,7 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
       };
       // Two callers a client: callers of one client share a watch.
       const callers = [...guards, ...guards].map(async (guard) => {
-        for (let i = 0; i < 8; i++) await guard.exclusive("shared", section, { waitMs: 15_000 });
+        for (let i = 0; i < 8; i++) await guard.exclusive("shared", section, { waitMs: 50_000 });
       });
       await Promise.all(callers);
       expect(fences).toHaveLength(64);
@@ -116,8 +110,7 @@ for (const [server, urlFor] of Object.entries(SERVERS)) {
 
     test("processes never overlap, and see growing fences", async (context) => {
       const url = await urlFor(context);
-      const folder = await mkdtemp(join(tmpdir(), "nevertwice-exclusive-"));
-      context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+      const folder = await scratchFolder(context);
       const processes = Array.from({ length: 3 }, () => start(context, "contend", url, folder, "12"));
       for (const { next } of processes) expect(await next()).toBe("done");
       const fences = (await readFile(`${folder}/fences`, "utf8")).trim().split("\n").map(Number);

@@ -11,7 +11,7 @@ const BATCHES = 40;
 const BATCH_SIZE = 25;
 /** Stores without notifications are polled, which takes longer on a busy machine. */
 const PATIENCE = { waitMs: 60_000, storeTimeoutMs: 60_000 };
-const TIMEOUT = { timeout: 60_000 };
+const TIMEOUT = { timeout: 180_000 };
 
 /** Two stores on the same records, like those of two processes. */
 type Pair = readonly [name: string, open: (context: TestContext) => Promise<readonly [Store, Store]>];

@@ -7,7 +7,8 @@ import { type MysqlStore, mysqlStore } from "../../src/stores/mysql.ts";
 import { openStore } from "../../src/stores/open.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startFor } from "../services/services.ts";
-import { claimOf, newStore, poolOn } from "./mysql/pools.ts";
+import { claimOf } from "./claim-request.ts";
+import { newStore, poolOn } from "./mysql/pools.ts";
 
 const SLOW = { timeout: 120_000 };
 const STORE_TIMEOUT_MS = 1_000;

@@ -9,7 +9,15 @@ import { mysqlStore } from "../../src/stores/mysql.ts";
 import { startMariadb } from "../services/mariadb.ts";
 import { type Filter, startProxy } from "../services/proxy.ts";
 import { startFor } from "../services/services.ts";
-import { claimOf, newDatabase, newStore, poolOn, poolRunningFirst, urlWith } from "./mysql/pools.ts";
+import { claimOf } from "./claim-request.ts";
+import {
+  expectBackAfterRefusal,
+  expectClaimRecognised,
+  STEPS,
+  testRepeatedStep,
+  UNAVAILABLE,
+} from "./lost-replies.ts";
+import { newDatabase, newStore, poolOn, poolRunningFirst, urlWith } from "./mysql/pools.ts";
 
 /** A store behind a proxy, and a second one directly on the server. */
 async function throughProxy(context: TestContext) {
@@ -25,22 +33,8 @@ const sent =
   (chunk) =>
     chunk.includes(text);
 
-const unavailable = { code: "unavailable", retryable: true };
-
 test("lost-reply: a claim whose reply was lost is recognised by its token", async (context) => {
-  const { store, direct, proxy } = await throughProxy(context);
-  const request = claimOf("a");
-  proxy.cutReply(1, sent("INSERT INTO nevertwice_records"));
-  await expect(store.claim(request)).rejects.toMatchObject(unavailable);
-  const record = await direct.read(request.id);
-  expect(record).toMatchObject({ token: request.token, state: "pending" });
-  expect(await store.claim(request)).toEqual({
-    status: "new",
-    fence: record?.fence,
-    number: 1,
-    tookOver: false,
-  });
-  expect(await store.claim(claimOf("a"))).toMatchObject({ status: "pending" });
+  await expectClaimRecognised(await throughProxy(context), sent("INSERT INTO nevertwice_records"));
 });
 
 test("lost-reply: a takeover whose reply was lost is recognised by its token", async (context) => {
@@ -50,35 +44,14 @@ test("lost-reply: a takeover whose reply was lost is recognised by its token", a
   await store.abandon({ id: owner.id, token: owner.token, as: "unknown" });
   const successor = claimOf("a");
   proxy.cutReply(1, sent("UPDATE nevertwice_records"));
-  await expect(store.claim(successor)).rejects.toMatchObject(unavailable);
+  await expect(store.claim(successor)).rejects.toMatchObject(UNAVAILABLE);
   const fence = (await direct.read(owner.id))?.fence;
   expect(await store.claim(successor)).toEqual({ status: "new", fence, number: 2, tookOver: true });
 });
 
-const STEPS: Readonly<Record<string, (store: Store, id: string, token: string) => Promise<unknown>>> = {
-  complete: (store, id, token) => store.complete({ id, token, outcome: "done", retentionMs: 60_000 }),
-  "abandon as released": (store, id, token) => store.abandon({ id, token, as: "released" }),
-  "abandon as unknown": (store, id, token) => store.abandon({ id, token, as: "unknown" }),
-  "abandon as unrun": (store, id, token) => store.abandon({ id, token, as: "unrun" }),
-  renew: (store, id, token) => store.renew({ id, token, leaseMs: 60_000 }),
-};
-
-for (const [name, take] of Object.entries(STEPS)) {
-  for (const [which, statement] of [
-    ["read", "SELECT r.*"],
-    ["write", "UPDATE nevertwice_records"],
-  ] as const) {
-    for (const side of ["cutReply", "cutRequest"] as const) {
-      test(`lost-reply: ${name} is true when it is repeated (${which}, ${side})`, async (context) => {
-        const { store, proxy } = await throughProxy(context);
-        const owner = claimOf("a");
-        await store.claim(owner);
-        proxy[side](1, sent(statement));
-        await expect(take(store, owner.id, owner.token)).rejects.toMatchObject(unavailable);
-        expect(await take(store, owner.id, owner.token)).toBe(true);
-      });
-    }
-  }
+for (const name of Object.keys(STEPS) as (keyof typeof STEPS)[]) {
+  testRepeatedStep(name, "read", sent("SELECT r.*"), throughProxy);
+  testRepeatedStep(name, "write", sent("UPDATE nevertwice_records"), throughProxy);
 }
 
 test("lost-reply: read, list, purge and forget succeed when they are repeated", async (context) => {
@@ -95,19 +68,13 @@ test("lost-reply: read, list, purge and forget succeed when they are repeated", 
     () => store.settings?.(),
   ]) {
     proxy.cutReply(1);
-    await expect(ask()).rejects.toMatchObject(unavailable);
+    await expect(ask()).rejects.toMatchObject(UNAVAILABLE);
     expect(await ask()).toBeTruthy();
   }
 });
 
 test("a server that refuses connections is unavailable, and the store works once it is back", async (context) => {
-  const { store, proxy } = await throughProxy(context);
-  proxy.refuse();
-  proxy.cutAll();
-  await expect(store.claim(claimOf("a"))).rejects.toMatchObject(unavailable);
-  await expect(store.claim(claimOf("a"))).rejects.toMatchObject(unavailable);
-  proxy.heal();
-  expect(await store.claim(claimOf("a"))).toMatchObject({ status: "new" });
+  await expectBackAfterRefusal(await throughProxy(context));
 });
 
 test("a killed server keeps what it acknowledged", async (context) => {
@@ -117,7 +84,7 @@ test("a killed server keeps what it acknowledged", async (context) => {
   const owner = claimOf("a");
   await store.claim(owner);
   await server.kill();
-  await expect(store.claim(claimOf("b"))).rejects.toMatchObject(unavailable);
+  await expect(store.claim(claimOf("b"))).rejects.toMatchObject(UNAVAILABLE);
   await server.restart();
   expect(await store.claim(claimOf("a"))).toMatchObject({ status: "pending" });
   expect(await store.renew({ id: owner.id, token: owner.token, leaseMs: 60_000 })).toBe(true);
@@ -127,11 +94,11 @@ test("an ended pool and a full pool are unavailable", async (context) => {
   const { url } = await newStore(context);
   const busy = poolOn(context, url, { connectionLimit: 1, waitForConnections: false });
   const taken = await busy.getConnection();
-  await expect(mysqlStore({ client: busy }).read("a")).rejects.toMatchObject(unavailable);
+  await expect(mysqlStore({ client: busy }).read("a")).rejects.toMatchObject(UNAVAILABLE);
   taken.release();
   const ended = poolOn(context, url);
   await ended.end();
-  await expect(mysqlStore({ client: ended }).read("a")).rejects.toMatchObject(unavailable);
+  await expect(mysqlStore({ client: ended }).read("a")).rejects.toMatchObject(UNAVAILABLE);
 });
 
 test("a server with too many connections is unavailable", async (context) => {
@@ -145,7 +112,7 @@ test("a server with too many connections is unavailable", async (context) => {
   };
   // The server sends error 1040 and closes the connection; sometimes only the second arrives.
   await expect(fill()).rejects.toThrow();
-  await expect(store.read("a")).rejects.toMatchObject(unavailable);
+  await expect(store.read("a")).rejects.toMatchObject(UNAVAILABLE);
   for (const connection of taken) connection.release();
 });
 

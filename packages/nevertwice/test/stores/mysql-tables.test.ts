@@ -12,7 +12,8 @@ import {
   VERSIONS_TABLE,
   versionReachedSql,
 } from "../../src/stores/mysql-sql.ts";
-import { claimOf, newDatabase, newStore, poolOn } from "./mysql/pools.ts";
+import { claimOf } from "./claim-request.ts";
+import { newDatabase, newStore, poolOn } from "./mysql/pools.ts";
 
 async function shapeOf(pool: Pool): Promise<unknown> {
   const shapes: unknown[] = [];

@@ -9,7 +9,8 @@ import { type MysqlClient, mysqlStore } from "../../src/stores/mysql.ts";
 import { startMariadb } from "../services/mariadb.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startFor } from "../services/services.ts";
-import { claimOf, newStore, poolOn, poolRunningFirst } from "./mysql/pools.ts";
+import { claimOf } from "./claim-request.ts";
+import { newStore, poolOn, poolRunningFirst } from "./mysql/pools.ts";
 
 /** The pool, with an action before each statement of the store. */
 function clientWith(pool: Pool, before: (sql: string) => Promise<void>): MysqlClient {

@@ -1,21 +1,20 @@
 /** `openStore` needs only a URL. The error about a wrong URL does not contain its password. */
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 // The build: a store on a SQLite file starts a thread, which Node 20 cannot start from TypeScript.
 import { openStore } from "../../dist/stores/open.js";
 import { createGuard } from "../../src/index.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { type ServiceName, sharedUrl } from "../services/services.ts";
 import { clientOf, newTable } from "./dynamodb/tables.ts";
 
 const DIST = new URL("../../dist", import.meta.url).pathname;
 
 async function temporaryFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-open-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder();
   return folder;
 }
 

@@ -1,13 +1,12 @@
 /** Tests that what the doctor says of a crash of Redis is what a crash of Redis does, also while its disk is slow. */
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, type TestContext, test, vi } from "vitest";
 import { diagnose } from "../../src/core/doctor.ts";
 import { redisStore } from "../../src/stores/redis.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { find } from "../services/packages.ts";
 import { startRedis } from "../services/redis.ts";
 import { startFor } from "../services/services.ts";
@@ -18,8 +17,7 @@ const SOURCE = fileURLToPath(new URL("../services/slow-flush.c", import.meta.url
 
 /** Servers that start after this have a slow disk, until the test ends. */
 async function slowDisk({ onTestFinished }: TestContext): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-slow-flush-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder({ onTestFinished });
   const library = join(folder, "slow-flush.so");
   await promisify(execFile)(find("cc"), ["-Wall", "-Werror", "-shared", "-fPIC", "-o", library, SOURCE]);
   vi.stubEnv("LD_PRELOAD", library);

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { type RedisClient, redisStore } from "../../src/stores/redis.ts";
+import { deferred } from "../deferred.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startRedis } from "../services/redis.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
@@ -224,10 +225,7 @@ describe("a client with its own prefix", () => {
       const claim = claimOf("t1");
       await store.claim(claim);
       expect(await plain.exists(`own:${keyOf(claim.id)}`)).toBe(1);
-      let wake = (): void => {};
-      const woken = new Promise<void>((resolve) => {
-        wake = resolve;
-      });
+      const { promise: woken, resolve: wake } = deferred();
       await store.watch?.({ id: claim.id, wake });
       await store.complete({ ...claim, outcome: "done" });
       await woken;

@@ -9,18 +9,8 @@ import { startMariadb } from "../services/mariadb.ts";
 import { type Filter, startProxy } from "../services/proxy.ts";
 import { startFor } from "../services/services.ts";
 import { newDatabase, newStore, poolOn, poolRunningFirst } from "./mysql/pools.ts";
-import {
-  asked,
-  countRows,
-  HOUR_MS,
-  locking,
-  NOTHING,
-  newReservations,
-  ONE_HOLD,
-  RULES,
-  toHold,
-  waiting,
-} from "./mysql/reservations.ts";
+import { countRows, locking, newReservations, waiting } from "./mysql/reservations.ts";
+import { asked, HOUR_MS, NOTHING, ONE_HOLD, RULES, toHold } from "./reservation-requests.ts";
 
 const unavailable = { code: "unavailable", retryable: true };
 

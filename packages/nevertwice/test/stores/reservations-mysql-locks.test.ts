@@ -10,18 +10,8 @@ import { NotWritten } from "../../src/reservations/store.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startFor } from "../services/services.ts";
 import { poolOn } from "./mysql/pools.ts";
-import {
-  asked,
-  countRows,
-  HOUR_MS,
-  locking,
-  NOTHING,
-  newReservations,
-  ONE_HOLD,
-  RULES,
-  toHold,
-  waiting,
-} from "./mysql/reservations.ts";
+import { countRows, locking, newReservations, waiting } from "./mysql/reservations.ts";
+import { asked, HOUR_MS, NOTHING, ONE_HOLD, RULES, toHold } from "./reservation-requests.ts";
 
 const KEYS = "INSERT INTO nevertwice_reservation_keys";
 const RESOURCES = "INSERT INTO nevertwice_resources";

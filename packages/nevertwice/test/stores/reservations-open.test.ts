@@ -1,12 +1,10 @@
 /** Tests `openReservations`: a URL is enough, and the error for a wrong URL does not contain its password. */
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 // Uses the build: reservations in a SQLite file start a worker thread, which Node 20 cannot start from TypeScript.
 import { openReservations } from "../../dist/reservations/open.js";
 import { createReservations } from "../../src/reservations/index.ts";
+import { scratchFolder } from "../scratch-folder.ts";
 import { type ServiceName, sharedUrl } from "../services/services.ts";
 import { newDatabase } from "./mysql/pools.ts";
 
@@ -35,8 +33,7 @@ test("memory: opens a new store each time", async () => {
 });
 
 test("sqlite: opens a file, with its settings in the URL", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-open-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder();
   await holdsOnceOn(`sqlite:${folder}/with%20space.db`);
   await holdsOnceOn(`sqlite://${folder}/absolute.db?synchronous=normal&exclusive=true`);
 });

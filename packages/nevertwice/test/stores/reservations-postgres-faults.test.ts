@@ -7,20 +7,8 @@ import { startPostgres } from "../services/postgres.ts";
 import { type FaultProxy, startProxy } from "../services/proxy.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
 import { createDatabase, poolOf, query, until } from "./postgres/database.ts";
-import {
-  asked,
-  hold,
-  holding,
-  migrated,
-  NAMESPACE,
-  RULES,
-  rowCounts,
-  storeOn,
-  untilWaiting,
-} from "./postgres/reservations.ts";
-
-const NOTHING = { keys: 0, resources: 0, commitments: 0, events: 0, checkpoints: 0 };
-const ONE_HOLD = { keys: 1, resources: 1, commitments: 1, events: 1, checkpoints: 1 };
+import { holding, migrated, rowCounts, storeOn, untilWaiting } from "./postgres/reservations.ts";
+import { asked, NAMESPACE, NOTHING, ONE_HOLD, RULES, toHold } from "./reservation-requests.ts";
 
 function pooled(url: string): pg.Pool {
   const pool = poolOf(url);
@@ -57,7 +45,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
       for (let round = 0; round < 3; round++) {
         // Events cannot be written, but keys and resources are already locked.
         const letGo = await holding(url, "LOCK TABLE nevertwice_reservation_events IN SHARE MODE");
-        const transacting = store.transact([hold("room"), hold("hall")], RULES);
+        const transacting = store.transact([toHold("room"), toHold("hall")], RULES);
         const failed = expect(transacting).rejects.toMatchObject({ name: "NotWritten" });
         const [pid] = await untilWaiting(url, 1);
         await query(url, `SELECT pg_terminate_backend(${pid})`);
@@ -65,7 +53,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
         await letGo();
         expect(await rowCounts(url)).toEqual(NOTHING);
       }
-      expect(await store.transact([hold("room")], RULES)).toMatchObject([{ ok: true }]);
+      expect(await store.transact([toHold("room")], RULES)).toMatchObject([{ ok: true }]);
       expect(await rowCounts(url)).toEqual(ONE_HOLD);
     });
 
@@ -74,7 +62,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
       const proxy = await proxied(url);
       const store = postgresReservations({ client: clientOf(proxy.url) });
       proxy.cutReply(1, isCommit);
-      const placed = hold("room");
+      const placed = toHold("room");
       expect(await store.transact([placed], RULES)).toEqual([{ ok: true, id: placed.newId }]);
       expect(await rowCounts(url)).toEqual(ONE_HOLD);
       expect(await store.transact([placed], RULES)).toEqual([{ ok: true, id: placed.newId }]);
@@ -85,7 +73,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
       const proxy = await proxied(url);
       const store = postgresReservations({ client: clientOf(proxy.url) });
       proxy.cutRequest(1, isCommit);
-      const placed = hold("room");
+      const placed = toHold("room");
       await expect(store.transact([placed], RULES)).rejects.toMatchObject({ name: "NotWritten" });
       expect(await rowCounts(url)).toEqual(NOTHING);
       expect(await store.transact([placed], RULES)).toEqual([{ ok: true, id: placed.newId }]);
@@ -105,7 +93,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
         if (isCommit(chunk)) setTimeout(() => proxy.cutAll(), 100);
         return false;
       });
-      const placed = hold("room");
+      const placed = toHold("room");
       expect(await store.transact([placed], RULES)).toEqual([{ ok: true, id: placed.newId }]);
       expect(await rowCounts(url)).toEqual(ONE_HOLD);
     });
@@ -118,7 +106,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
         if (isCommit(chunk)) proxy.refuse();
         return isCommit(chunk);
       });
-      const placed = hold("room");
+      const placed = toHold("room");
       const answers = [{ ok: true, id: placed.newId }];
       await expect(store.transact([placed], RULES)).rejects.toMatchObject({ name: "MayBeWritten", answers });
       proxy.heal();
@@ -144,7 +132,7 @@ for (const [name, clientOf] of Object.entries(CLIENTS))
             isCut ||= part.test(chunk.toString("latin1"));
             return isCut;
           });
-          await expect(store.transact([hold("room")], RULES)).rejects.toMatchObject({ name: "NotWritten" });
+          await expect(store.transact([toHold("room")], RULES)).rejects.toMatchObject({ name: "NotWritten" });
           expect(isCut).toBe(true);
           // The server may notice a lost connection late.
           await until(async () => (await rowCounts(url)).keys === 0);
@@ -158,7 +146,7 @@ test("the answer of another transaction with the same key is never mistaken for 
   const proxy = await proxied(url);
   const [ours, theirs] = [postgresReservations({ client: pooled(proxy.url) }), storeOn(url)];
   // The COMMIT is lost in transit; meanwhile another client sends the same request, and it is written.
-  const again = hold("room", { key: "k" });
+  const again = toHold("room", {}, "k");
   let other: Promise<unknown> | undefined;
   proxy.cutRequest(1, (chunk) => {
     if (!isCommit(chunk)) return false;
@@ -166,11 +154,11 @@ test("the answer of another transaction with the same key is never mistaken for 
     proxy.latency(300);
     return true;
   });
-  await expect(ours.transact([hold("room", { key: "k" })], RULES)).rejects.toMatchObject({
+  await expect(ours.transact([toHold("room", {}, "k")], RULES)).rejects.toMatchObject({
     name: "NotWritten",
   });
   expect(await other).toEqual([{ ok: true, id: again.newId }]);
-  expect(await ours.transact([hold("room", { key: "k" })], RULES)).toEqual([{ ok: true, id: again.newId }]);
+  expect(await ours.transact([toHold("room", {}, "k")], RULES)).toEqual([{ ok: true, id: again.newId }]);
   expect(await rowCounts(url)).toEqual(ONE_HOLD);
 });
 
@@ -182,7 +170,7 @@ test("a server that was killed and restarted has everything that it acknowledged
   let isKilled = false;
   const placing = Array.from({ length: 4 }, async (_, worker) => {
     for (let i = 0; !isKilled; i++) {
-      const group = Array.from({ length: 8 }, (_, seat) => hold(`seat-${worker}-${i}-${seat}`));
+      const group = Array.from({ length: 8 }, (_, seat) => toHold(`seat-${worker}-${i}-${seat}`));
       const answers = await store.transact(group, RULES).catch(() => []);
       for (const answer of answers) if ("id" in answer) ids.push(answer.id);
     }
@@ -198,12 +186,12 @@ test("a server that was killed and restarted has everything that it acknowledged
 
 test("without tables the error says what to do, and after migrate() the store works", async (context) => {
   const store = storeOn(await createDatabase(sharedUrl(context, "postgres")));
-  await expect(store.transact([hold("room")], RULES)).rejects.toMatchObject({
+  await expect(store.transact([toHold("room")], RULES)).rejects.toMatchObject({
     name: "NotWritten",
     cause: { code: "store-unsafe", message: expect.stringContaining("migrate()") },
   });
   await Promise.all([store.migrate(), store.migrate(), store.migrate()]);
-  expect(await store.transact([hold("room")], RULES)).toMatchObject([{ ok: true }]);
+  expect(await store.transact([toHold("room")], RULES)).toMatchObject([{ ok: true }]);
   await store.migrate();
   expect(await store.transact([asked("confirm", { id: "nothing" })], RULES)).toMatchObject([{ ok: false }]);
 });

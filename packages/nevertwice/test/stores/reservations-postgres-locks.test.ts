@@ -6,18 +6,8 @@ import type { PostgresReservations } from "../../src/reservations/postgres.ts";
 import { readAll } from "../reservations/records.ts";
 import { startProxy } from "../services/proxy.ts";
 import { query, setFor } from "./postgres/database.ts";
-import {
-  asked,
-  hold,
-  holding,
-  LOCK_ROOM,
-  migrated,
-  NAMESPACE,
-  RULES,
-  rowCounts,
-  storeOn,
-  untilWaiting,
-} from "./postgres/reservations.ts";
+import { holding, LOCK_ROOM, migrated, rowCounts, storeOn, untilWaiting } from "./postgres/reservations.ts";
+import { asked, NAMESPACE, RULES, toHold } from "./reservation-requests.ts";
 
 test("a group of 64 costs five round trips, as one action does, and its replay four", async (context) => {
   const proxy = await startProxy(await migrated(context));
@@ -29,8 +19,8 @@ test("a group of 64 costs five round trips, as one action does, and its replay f
     await store.transact(group, RULES);
     return requests.count;
   };
-  const group = Array.from({ length: 64 }, (_, i) => hold(`room-${i}`));
-  expect(await trips([hold("room")])).toBe(5);
+  const group = Array.from({ length: 64 }, (_, i) => toHold(`room-${i}`));
+  expect(await trips([toHold("room")])).toBe(5);
   expect(await trips(group)).toBe(5);
   expect(await trips(group)).toBe(4);
   expect(await trips(group.map(({ newId }) => asked("confirm", { id: newId })))).toBe(5);
@@ -41,10 +31,10 @@ test("a duplicate on another connection waits for the first and gets its answer"
   const [one, other] = [storeOn(url), storeOn(url)];
   await one.transact([asked("declare", { resource: "room", capacity: 2 })], RULES);
   const letGo = await holding(url, LOCK_ROOM);
-  const first = one.transact([hold("room", { key: "k" })], RULES);
+  const first = one.transact([toHold("room", {}, "k")], RULES);
   await untilWaiting(url, 1);
   let isAnswered = false;
-  const second = other.transact([hold("room", { key: "k" })], RULES).finally(() => {
+  const second = other.transact([toHold("room", {}, "k")], RULES).finally(() => {
     isAnswered = true;
   });
   await untilWaiting(url, 2);
@@ -60,13 +50,13 @@ test("a key past its window is locked too: two concurrent uses are one request",
   const url = await migrated(context);
   const [one, other] = [storeOn(url), storeOn(url)];
   await one.transact([asked("declare", { resource: "room", capacity: 2 })], RULES);
-  await one.transact([hold("room", { key: "k" })], { ...RULES, windowMs: 1 });
+  await one.transact([toHold("room", {}, "k")], { ...RULES, windowMs: 1 });
   const over = (await one.now()) + 2;
   while ((await one.now()) < over) await new Promise((wake) => setTimeout(wake, 1));
   const letGo = await holding(url, LOCK_ROOM);
-  const first = one.transact([hold("room", { key: "k" })], RULES);
+  const first = one.transact([toHold("room", {}, "k")], RULES);
   await untilWaiting(url, 1);
-  const second = other.transact([hold("hall", { key: "k" })], RULES);
+  const second = other.transact([toHold("hall", {}, "k")], RULES);
   await untilWaiting(url, 2);
   await letGo();
   expect(await first).toMatchObject([{ ok: true }]);
@@ -78,7 +68,7 @@ test("a key is locked before a resource: only one of several duplicates waits fo
   const store = storeOn(url);
   await store.transact([asked("declare", { resource: "room", capacity: 9 })], RULES);
   const letGo = await holding(url, LOCK_ROOM);
-  const duplicates = Array.from({ length: 3 }, () => store.transact([hold("room", { key: "k" })], RULES));
+  const duplicates = Array.from({ length: 3 }, () => store.transact([toHold("room", {}, "k")], RULES));
   await untilWaiting(url, 3);
   const [row] = await query<{ waiters: number }>(
     url,
@@ -95,7 +85,7 @@ test("a key is locked before a resource: only one of several duplicates waits fo
 test("two requests for a resource without a row wait for each other, and one gets it", async (context) => {
   const url = await migrated(context);
   const stores = Array.from({ length: 4 }, () => storeOn(url));
-  const answers = await Promise.all(stores.map((store) => store.transact([hold("room")], RULES)));
+  const answers = await Promise.all(stores.map((store) => store.transact([toHold("room")], RULES)));
   expect(answers.flat().filter(({ ok }) => ok)).toHaveLength(1);
   expect(
     answers.flat().filter((answer) => !answer.ok && answer.reason === "resource-unavailable"),
@@ -105,7 +95,7 @@ test("two requests for a resource without a row wait for each other, and one get
 test("the clock is read after the locks: a confirm that waited past expiresAt is too late", async (context) => {
   const url = await migrated(context);
   const [store, looking] = [storeOn(url), storeOn(url)];
-  const placed = hold("room", { durationMs: 600 });
+  const placed = toHold("room", { durationMs: 600 });
   await store.transact([placed], RULES);
   const letGo = await holding(url, LOCK_ROOM);
   const { commitment } = await looking.get(NAMESPACE, placed.newId);
@@ -123,19 +113,23 @@ test("the wait for a lock is bounded, and nothing is written", async (context) =
   await store.transact([asked("declare", { resource: "room", capacity: 1 })], RULES);
   const before = await rowCounts(url);
   const letGo = await holding(url, LOCK_ROOM);
-  await expect(store.transact([hold("room"), hold("hall")], RULES)).rejects.toMatchObject({
+  await expect(store.transact([toHold("room"), toHold("hall")], RULES)).rejects.toMatchObject({
     name: "NotWritten",
     cause: { code: "unavailable" },
   });
   expect(await rowCounts(url)).toEqual(before);
   await letGo();
-  expect(await store.transact([hold("room")], RULES)).toMatchObject([{ ok: true }]);
+  expect(await store.transact([toHold("room")], RULES)).toMatchObject([{ ok: true }]);
 });
 
 test("a rejected hold leaves no row for an undeclared resource", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
-  const group = [asked("adjust", { resource: "room", capacity: 2 }), hold("hall", { units: 2 }), hold(" ")];
+  const group = [
+    asked("adjust", { resource: "room", capacity: 2 }),
+    toHold("hall", { units: 2 }),
+    toHold(" "),
+  ];
   const answers = await store.transact(group, RULES);
   expect(answers).toMatchObject([
     { reason: "not-known" },
@@ -153,24 +147,24 @@ test("an availability function that throws writes nothing and keeps the connecti
   const available = () => {
     throw new Error("the calendar is gone");
   };
-  const failing = store.transact([hold("room")], { ...RULES, available });
+  const failing = store.transact([toHold("room")], { ...RULES, available });
   await expect(failing).rejects.toMatchObject({
     name: "NotWritten",
     cause: { message: "the calendar is gone" },
   });
   expect(await rowCounts(url)).toMatchObject({ keys: 0, resources: 0 });
-  expect(await store.transact([hold("room")], RULES)).toMatchObject([{ ok: true }]);
+  expect(await store.transact([toHold("room")], RULES)).toMatchObject([{ ok: true }]);
 });
 
 test("as many elapsed holds as needed are expired, however many there are", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   await store.transact([asked("declare", { resource: "room", capacity: 5 })], RULES);
-  const short = Array.from({ length: 5 }, () => hold("room", { durationMs: 1 }));
+  const short = Array.from({ length: 5 }, () => toHold("room", { durationMs: 1 }));
   await store.transact(short, RULES);
   const last = Math.max(...(await allCommitments(store)).map(({ expiresAt }) => expiresAt));
   while ((await store.now()) < last) await new Promise((wake) => setTimeout(wake, 1));
-  expect(await store.transact([hold("room", { units: 3 })], RULES)).toMatchObject([{ ok: true }]);
+  expect(await store.transact([toHold("room", { units: 3 })], RULES)).toMatchObject([{ ok: true }]);
   const states = (await allCommitments(store)).map(({ state }) => state).sort();
   expect(states).toEqual(["expired", "expired", "expired", "held", "held", "held"]);
 });
@@ -178,10 +172,10 @@ test("as many elapsed holds as needed are expired, however many there are", asyn
 test("purge skips locked keys, and removes them the next time", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
-  await store.transact([hold("a", { key: "a" }), hold("b", { key: "b" })], { ...RULES, windowMs: 1 });
+  await store.transact([toHold("a", {}, "a"), toHold("b", {}, "b")], { ...RULES, windowMs: 1 });
   const until = (await store.now()) + 2;
   while ((await store.now()) < until) await new Promise((wake) => setTimeout(wake, 1));
-  const { keyId } = hold("a", { key: "a" });
+  const { keyId } = toHold("a", {}, "a");
   const letGo = await holding(
     url,
     `SELECT FROM nevertwice_reservation_keys WHERE id = '${keyId}' FOR UPDATE`,
@@ -253,7 +247,7 @@ function anyAction(rooms: readonly string[], ids: readonly string[]) {
     case 2:
       return asked("giveBack", { id }, key);
     default:
-      return hold(resource, { key, durationMs: 1 + randomInt(200) });
+      return toHold(resource, { durationMs: 1 + randomInt(200) }, key);
   }
 }
 

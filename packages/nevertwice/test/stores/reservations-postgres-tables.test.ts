@@ -4,7 +4,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { postgresReservations } from "../../src/reservations/postgres.ts";
 import { sharedUrl } from "../services/services.ts";
 import { createDatabase, poolOf, query } from "./postgres/database.ts";
-import { hold, holding, NAMESPACE, RULES } from "./postgres/reservations.ts";
+import { holding } from "./postgres/reservations.ts";
+import { NAMESPACE, RULES, toHold } from "./reservation-requests.ts";
 
 const TABLES = [
   "nevertwice_commitments",
@@ -53,8 +54,8 @@ test("a table that another session locked blocks no connection: the action is re
   const store = postgresReservations({ client: pool });
   await store.migrate();
   const unlock = await holding(url, "LOCK TABLE nevertwice_reservation_keys IN ACCESS EXCLUSIVE MODE");
-  await expect(store.transact([hold("room")], RULES)).rejects.toThrow();
+  await expect(store.transact([toHold("room")], RULES)).rejects.toThrow();
   expect(pool.totalCount - pool.idleCount).toBe(0);
   await unlock();
-  expect(await store.transact([hold("room")], RULES)).toMatchObject([{ ok: true }]);
+  expect(await store.transact([toHold("room")], RULES)).toMatchObject([{ ok: true }]);
 });

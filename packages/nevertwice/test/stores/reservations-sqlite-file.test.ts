@@ -1,9 +1,6 @@
 /** Tests reservations in a SQLite file: in their worker thread, and from several processes. Needs the build. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdir, readdir } from "node:fs/promises";
 import { basename, dirname } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Worker } from "node:worker_threads";
@@ -12,6 +9,7 @@ import { createReservations, type ReservationStore } from "../../dist/reservatio
 import { type SqliteReservationsOptions, sqliteReservations } from "../../dist/reservations/sqlite.js";
 import { sqliteStore } from "../../dist/stores/sqlite.js";
 import { reservationStoreSuite } from "../reservations/store-suite.ts";
+import { startProcess } from "./sqlite/child-process.ts";
 import { claimOf, commitsIn, connectionsBeside, scratchFiles } from "./sqlite/scratch.ts";
 
 const fileNamed = scratchFiles();
@@ -248,42 +246,8 @@ describe("the file", () => {
   });
 });
 
-interface Child {
-  readonly process: ChildProcess;
-  /** The next line that the process prints. */
-  next<Said>(): Promise<Said>;
-  /** The remaining lines, once the process has ended. */
-  readonly rest: () => Promise<string[]>;
-  readonly ended: Promise<{ code: number | null; complaint: string }>;
-}
-
-function start(act: string, file: string, ...more: readonly string[]): Child {
-  const child = spawn(process.execPath, [CHILD, act, BUILD, file, ...more], {
-    stdio: ["pipe", "pipe", "pipe"],
-    env: { ...process.env, NODE_OPTIONS: "--disable-warning=ExperimentalWarning" },
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  let complaint = "";
-  child.stderr.setEncoding("utf8").on("data", (text) => {
-    complaint += text;
-  });
-  const ended = once(child, "close").then(([code]) => ({ code, complaint }));
-  return {
-    process: child,
-    async next() {
-      const { value, done } = await lines.next();
-      if (done) throw new Error(`the process ended:\n${complaint}`);
-      return JSON.parse(value);
-    },
-    async rest() {
-      const said: string[] = [];
-      for await (const line of { [Symbol.asyncIterator]: () => lines }) said.push(line);
-      return said;
-    },
-    ended,
-  };
-}
+const start = (act: string, file: string, ...more: readonly string[]) =>
+  startProcess([CHILD, act, BUILD, file, ...more]);
 
 describe("two processes on one file", () => {
   test("that use the same keys at the same time get the same answers, and each hold is placed once", async () => {

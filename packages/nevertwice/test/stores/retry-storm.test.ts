@@ -2,20 +2,14 @@
  * Tests the retry storm: a thousand operations whose work fails three times in ten, retried by a policy, with duplicates of each
  * arriving meanwhile at two guards. Each is done once, and all its callers hold the same receipt.
  */
-import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConsecutiveBreaker, ConstantBackoff, circuitBreaker, handleAll, retry, wrap } from "cockatiel";
-import { Redis } from "ioredis";
-import pg from "pg";
-import { expect, type TestContext, test } from "vitest";
-import type { Store } from "../../src/core/store.ts";
+import { expect, test } from "vitest";
 import { createGuard } from "../../src/functions/guard.ts";
 import { tryProtect } from "../../src/functions/protect.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
-import { postgresStore } from "../../src/stores/postgres.ts";
-import { redisStore } from "../../src/stores/redis.ts";
 import { seededRandom } from "../../src/testing/random.ts";
-import { sharedUrl } from "../services/services.ts";
+import { type Pair, postgresPair, redisPair } from "./shared/scene.ts";
 
 const OPERATIONS = 1_000;
 const RETRIES = 4;
@@ -24,40 +18,13 @@ const CALLERS = 3;
 /** How many operations run at a time. */
 const ABREAST = 50;
 
-/** Two stores on the same records, each with its own connections. */
-type Pair = (context: TestContext) => Promise<readonly [Store, Store]>;
-
 const PAIRS: Readonly<Record<string, Pair>> = {
   async memory() {
     const store = memoryStore();
     return [store, store];
   },
-  async Redis(context) {
-    const url = sharedUrl(context, "redis");
-    const prefix = `retry-storm:${randomUUID()}:`;
-    const connect = () => {
-      const client = new Redis(url);
-      context.onTestFinished(() => client.disconnect());
-      return client;
-    };
-    const open = () => redisStore({ client: connect(), subscriber: connect(), prefix });
-    return [open(), open()];
-  },
-  async Postgres(context) {
-    const connectionString = sharedUrl(context, "postgres");
-    const schema = `retry_storm_${randomUUID().replaceAll("-", "")}`;
-    const connect = () => {
-      const pool = new pg.Pool({ connectionString });
-      context.onTestFinished(() => pool.end());
-      return pool;
-    };
-    const [one, other] = [connect(), connect()];
-    await one.query(`CREATE SCHEMA ${schema}`);
-    context.onTestFinished(async () => void (await one.query(`DROP SCHEMA ${schema} CASCADE`)));
-    const store = postgresStore({ client: one, schema });
-    await store.migrate();
-    return [store, postgresStore({ client: other, schema })];
-  },
+  Redis: redisPair,
+  Postgres: postgresPair,
 };
 
 for (const [name, pair] of Object.entries(PAIRS)) {

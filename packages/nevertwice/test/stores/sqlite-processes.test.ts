@@ -1,27 +1,17 @@
 /** Tests several processes on one SQLite file, and processes that end. Needs the build. */
-import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import { chmod, cp, mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sqliteStore } from "../../dist/stores/sqlite.js";
+import { type Child, startProcess } from "./sqlite/child-process.ts";
 import { connectionsBeside, scratchFiles } from "./sqlite/scratch.ts";
 
 const fileNamed = scratchFiles();
 const connect = connectionsBeside();
 const CHILD = fileURLToPath(new URL("sqlite/child.js", import.meta.url));
 const BUILD = new URL("../../dist/", import.meta.url).href;
-
-interface Child {
-  readonly process: ChildProcess;
-  /** The next line that the process prints. */
-  next<Said>(): Promise<Said>;
-  /** Its exit code, and its output on stderr. */
-  readonly ended: Promise<{ code: number | null; complaint: string }>;
-}
 
 function start(act: string, file: string, ...rest: readonly string[]): Child {
   return startOn(BUILD, act, file, ...rest);
@@ -36,29 +26,8 @@ function startBy(
   by: readonly string[],
   args: readonly [child: string, act: string, build: string, file: string, ...rest: string[]],
 ): Child {
-  const [command = "", ...all] = [...by, process.execPath, ...args];
-  const file = args[3];
-  const child = spawn(command, all, {
-    // A folder in which no driver is installed.
-    cwd: dirname(file),
-    stdio: ["pipe", "pipe", "pipe"],
-    env: { ...process.env, NODE_OPTIONS: "--disable-warning=ExperimentalWarning" },
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  let complaint = "";
-  child.stderr.setEncoding("utf8").on("data", (text) => {
-    complaint += text;
-  });
-  return {
-    process: child,
-    async next() {
-      const { value, done } = await lines.next();
-      if (done) throw new Error(`the process ended:\n${complaint}`);
-      return JSON.parse(value);
-    },
-    ended: once(child, "close").then(([code]) => ({ code, complaint })),
-  };
+  // A folder in which no driver is installed.
+  return startProcess(args, dirname(args[3]), by);
 }
 
 describe("two processes on one file", () => {

@@ -2,6 +2,7 @@
 import { attemptOf, withIdempotency } from "../../src/http/fetch.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
 import type { AdapterHarness, AdapterSubject } from "../../src/testing/adapter-cases.ts";
+import { deferred } from "../deferred.ts";
 import { fetchHarness } from "../http/adapters/fetch.ts";
 import { fromResponse, seenBy, toRequest, toResponse } from "../http/adapters/web.ts";
 import { REPLAYED } from "../http/replayed-header.ts";
@@ -56,10 +57,7 @@ function watched(
   handler: Handler,
 ): (request: Request) => [Promise<Response>, Promise<Response>] {
   return (request) => {
-    let tell: (response: Response) => void = () => undefined;
-    const own = new Promise<Response>((resolve) => {
-      tell = resolve;
-    });
+    const { promise: own, resolve: tell } = deferred<Response>();
     const right = before(async (handled) => {
       const response = await handler(handled);
       tell(response.clone());

@@ -9,11 +9,11 @@ import type { Gatekeeper } from "../gatekeeper.ts";
 import { sendProblem } from "../problems.ts";
 import type { ApiAnswer, ApiRoute, JsonSchema, Parameter } from "./route.ts";
 
-/** A body must have the types of its schema. The parts of an address are text and are converted first. */
-const bodyValidator = new Ajv({ allErrors: false, strict: false, coerceTypes: false });
-const textValidator = new Ajv({ allErrors: false, strict: false, coerceTypes: true });
-
 type SchemaCheck = (what: string, value: unknown) => void;
+
+/** A body must have the types of its schema. The parts of an address are text and are converted first. */
+const bodyCheck = createChecks(false);
+const textCheck = createChecks(true);
 
 export function registerRoutes(
   app: FastifyInstance,
@@ -22,10 +22,10 @@ export function registerRoutes(
 ): void {
   for (const route of routes) {
     const checks = {
-      params: compileCheck(textValidator, parametersSchema(route.params)),
-      query: compileCheck(textValidator, parametersSchema(route.query)),
-      headers: compileCheck(textValidator, parametersSchema(route.headers, true)),
-      body: route.body === undefined ? undefined : compileCheck(bodyValidator, route.body),
+      params: textCheck(parametersSchema(route.params)),
+      query: textCheck(parametersSchema(route.query)),
+      headers: textCheck(parametersSchema(route.headers, true)),
+      body: route.body === undefined ? undefined : bodyCheck(route.body),
     };
     app.route({
       method: route.method,
@@ -123,13 +123,30 @@ function parametersSchema(
   };
 }
 
-function compileCheck(ajv: Ajv, schema: JsonSchema): SchemaCheck {
-  const validate: ValidateFunction = ajv.compile(schema);
-  return (what, value) => {
-    if (validate(value)) return;
-    const [problem] = validate.errors ?? [];
-    const where = problem?.instancePath ? `${what}, at ${problem.instancePath}` : what;
-    throw new NevertwiceError("request-invalid", `${where}: ${describeProblem(problem)}.`);
+/**
+ * A schema is compiled when it is first used, and once for all servers of the process: to compile all of them at the
+ * start would take a third of the time that the server needs to start. A test checks that every schema is valid.
+ */
+function createChecks(coerceTypes: boolean): (schema: JsonSchema) => SchemaCheck {
+  const ajv = new Ajv({ allErrors: false, strict: false, meta: false, validateSchema: false, coerceTypes });
+  const compiled = new Map<string, ValidateFunction>();
+
+  function compile(schema: JsonSchema): ValidateFunction {
+    const text = JSON.stringify(schema);
+    const validate = compiled.get(text) ?? ajv.compile(schema);
+    compiled.set(text, validate);
+    return validate;
+  }
+
+  return (schema) => {
+    let validate: ValidateFunction | undefined;
+    return (what, value) => {
+      validate ??= compile(schema);
+      if (validate(value)) return;
+      const [problem] = validate.errors ?? [];
+      const where = problem?.instancePath ? `${what}, at ${problem.instancePath}` : what;
+      throw new NevertwiceError("request-invalid", `${where}: ${describeProblem(problem)}.`);
+    };
   };
 }
 

@@ -7,8 +7,8 @@ import { gzipSync } from "node:zlib";
 export interface Asset {
   readonly type: string;
   readonly bytes: Buffer;
-  /** Undefined if compression does not make it smaller. */
-  readonly gzipped: Buffer | undefined;
+  /** Compresses on the first call, so that a start does not wait for it. Undefined if that does not make the file smaller. */
+  gzipped(): Buffer | undefined;
 }
 
 export interface Dashboard {
@@ -40,10 +40,13 @@ export function readDashboard(folder = join(PACKAGE, "dist", "dashboard")): Dash
 
 function readAsset(path: string): Asset {
   const bytes = readFileSync(path);
-  const gzipped = gzipSync(bytes);
+  let gzipped: Buffer | undefined;
   return {
     type: TYPES[extname(path)] ?? "application/octet-stream",
     bytes,
-    gzipped: gzipped.length < bytes.length ? gzipped : undefined,
+    gzipped() {
+      gzipped ??= gzipSync(bytes);
+      return gzipped.length < bytes.length ? gzipped : undefined;
+    },
   };
 }

@@ -83,9 +83,10 @@ function sendPage(
   );
 }
 
-function send(request: FastifyRequest, reply: FastifyReply, { type, bytes, gzipped }: Asset): FastifyReply {
+function send(request: FastifyRequest, reply: FastifyReply, { type, bytes, ...asset }: Asset): FastifyReply {
   reply.headers({ ...HEADERS, "content-type": type, vary: "accept-encoding" });
   const takesGzip = /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
-  if (gzipped === undefined || !takesGzip) return reply.send(bytes);
+  const gzipped = takesGzip ? asset.gzipped() : undefined;
+  if (gzipped === undefined) return reply.send(bytes);
   return reply.header("content-encoding", "gzip").send(gzipped);
 }

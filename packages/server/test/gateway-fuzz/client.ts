@@ -1,5 +1,6 @@
 /** A client that writes exact bytes, piece by piece, and records every byte of the response. */
 import { connect } from "node:net";
+import { LIMIT_MS } from "./fuzz-stage.ts";
 
 export interface Answered {
   readonly bytes: string;
@@ -14,8 +15,8 @@ export interface Exchange {
   isOver(bytes: string): boolean;
 }
 
-/** The gateway may wait for the rest of a broken request up to its limits; the test does not wait for that. */
-const PATIENCE_MS = 2_000;
+/** The gateway has several limits, one after the other, for the rest of a broken request. The client does not wait for all. */
+const PATIENCE_MS = 2 * LIMIT_MS;
 
 export function exchange({ port, pieces, isOver }: Exchange): Promise<Answered> {
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** Bodies and the header lines that say where they end: rightly, wrongly, or in two ways at once. */
+/** Bodies, and header lines that say where they end: correct ones, wrong ones, and contradictions. */
 import type { Random } from "./random.ts";
 
 export interface Framed {
@@ -63,7 +63,7 @@ const TRAILERS = [
   "X: \0",
 ];
 
-/** `inner` is a whole request with an id of its own, which only a wrong reading takes for one. */
+/** `inner` is a complete request with its own id. Only a reader that misses the end of the body takes it for a request. */
 export function framedBody(random: Random, inner: string): Framed {
   const body = bodyFor(random, inner);
   const kind = random.below(40);

@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tomlName } from "../../src/server-settings.ts";
-import { FOLDER, printed, start } from "../cli-process.ts";
+import { FOLDER, printed, start, words } from "../cli-process.ts";
 
 export interface GatewayProcess {
   readonly port: number;
@@ -53,17 +53,9 @@ export async function startGateway({
     ([name, value]) => `${tomlName(name)} = "${value}${name.endsWith("Timeout") ? "ms" : ""}"\n`,
   );
   writeFileSync(file, `upstream = "http://127.0.0.1:${upstreamPort}"\n${lines.join("")}${ROUTES}`);
-  const addresses = ["--listen", "127.0.0.1:0", "--gateway-listen", "127.0.0.1:0"];
+  const addresses = "--listen 127.0.0.1:0 --gateway-listen 127.0.0.1:0";
   const child = start(
-    "serve",
-    "--json",
-    "--store",
-    "memory:",
-    ...addresses,
-    "--log-level",
-    "error",
-    "--config",
-    file,
+    ...words(`serve --json --store memory: ${addresses} --log-level error --config ${file}`),
   );
   const { url, gatewayUrl } = JSON.parse(await printed(child, "\n")) as Record<"url" | "gatewayUrl", string>;
   let said = "";

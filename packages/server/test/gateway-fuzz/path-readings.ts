@@ -1,4 +1,4 @@
-/** Every path that some service may read in a request's target. */
+/** Reads the path in the target of a request in every way that some service may read it. */
 
 const ADDRESS = /^[a-z][a-z0-9+.-]*:\/\/[^/?#\\]*/i;
 const MOST_DECODINGS = 5;
@@ -16,13 +16,13 @@ export function pathReadings(target: string): readonly string[] {
   return readings;
 }
 
-/** What follows the question mark, which names no path. */
+/** The question mark and everything after it. */
 export function queryOf(target: string): string {
   const start = target.indexOf("?");
   return start < 0 ? "" : target.slice(start);
 }
 
-/** Byte by byte: what is not UTF-8 is decoded too. */
+/** Decodes byte by byte, so that escapes which are not UTF-8 are decoded, too. */
 function decodedOnce(path: string): string {
   return path.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
 }

@@ -7,7 +7,7 @@ export interface Random {
   pick<T>(choices: readonly T[]): T;
 }
 
-/** Case number `index` of the run with this seed; each case can be made without those before it. */
+/** The choices of case number `index` of the run with this seed. They do not depend on the cases before it. */
 export function randomFor(seed: number, index: number): Random {
   let state = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(index + 1, 0xc2b2ae35);
   // mulberry32

@@ -1,6 +1,6 @@
 /**
- * A strict reading of HTTP/1.1 that shares no code with node's parser. It refuses every message that two programs may
- * read in two ways. Bytes are latin1 strings: one character is one byte.
+ * A strict reader of HTTP/1.1 that shares no code with node's parser. It refuses every message that two programs may
+ * read differently. Bytes are latin1 strings: one character is one byte.
  */
 
 export type Lines = readonly (readonly [name: string, value: string])[];
@@ -9,7 +9,7 @@ interface Message {
   readonly headers: Lines;
   readonly body: string;
   readonly trailers: Lines;
-  /** Whether the body came to its end. */
+  /** Whether the body is complete. */
   readonly isWhole: boolean;
 }
 
@@ -17,23 +17,23 @@ export interface ReadRequest extends Message {
   readonly method: string;
   readonly target: string;
   readonly version: string;
-  /** Why it must be refused although all programs agree where it ends. */
+  /** Why the gateway must refuse it, although all programs agree where it ends. */
   readonly objection: string | undefined;
 }
 
 export interface ReadResponse extends Message {
   readonly status: number;
-  /** Ends with the connection, so nothing else says whether it is whole. */
+  /** True if the body ends with the connection, so that nothing says whether it is complete. */
   readonly isUntilClose: boolean;
 }
 
 export interface Reading<M extends Message> {
   readonly messages: readonly M[];
-  /** The message that has not come to its end: only its head and a part of its body are known. */
+  /** The last message, if its head is complete and its body is not. */
   readonly unfinished: M | undefined;
-  /** Why the reading stopped before the end of the bytes, if the bytes are to blame. */
+  /** Why the reader stopped: bytes that it cannot read. */
   readonly malformed: string | undefined;
-  /** Where the last whole message ends. */
+  /** Where the last complete message ends. */
   readonly offset: number;
 }
 
@@ -76,13 +76,13 @@ function hostObjection(lines: Lines, version: string): string | undefined {
   return /[@/?#\\,\s]/.test(hosts[0] ?? "") ? "a Host that is no name" : undefined;
 }
 
-/** The last coding says where the body ends; what the others make of it is not passed on. */
+/** The last coding says where the body ends. The gateway does not pass on bodies with other codings. */
 function codingObjection(lines: Lines): string | undefined {
   const [coding = "chunked"] = valuesOf(lines, "transfer-encoding");
   return coding.toLowerCase() === "chunked" ? undefined : `Transfer-Encoding: ${coding}`;
 }
 
-/** `methods` are those of the requests that are answered, in their order; `isClosed` says that no more bytes come. */
+/** `methods` are those of the answered requests, in order. `isClosed` is true if no more bytes will come. */
 export function readResponses(
   bytes: string,
   methods: readonly string[],
@@ -145,7 +145,7 @@ function readAll<M extends Message>(
   return { messages, unfinished, malformed, offset };
 }
 
-/** Before a request line, parts of empty lines have no meaning. */
+/** CR and LF in front of a request line are ignored. */
 function skipEmptyLines(bytes: string, offset: number): number {
   let from = offset;
   while (bytes[from] === "\r" || bytes[from] === "\n") from++;
@@ -162,7 +162,7 @@ function framingOf(lines: Lines): number | "chunked" | undefined {
   const lengths = valuesOf(lines, "content-length");
   const codings = valuesOf(lines, "transfer-encoding");
   if (codings.length > 0) {
-    // Any other coding may stand before it.
+    // Other codings may come first.
     if (codings.length > 1 || !/^(?:(?!chunked)[a-z]+, ?)*chunked$/i.test(codings[0] ?? ""))
       throw new Malformed(`Transfer-Encoding: ${codings.join(" and ")}`);
     if (lengths.length > 0) throw new Malformed("both Transfer-Encoding and Content-Length");

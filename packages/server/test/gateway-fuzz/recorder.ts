@@ -1,6 +1,6 @@
 /**
- * The service behind the gateway, on node:http. It keeps the bytes of every connection and reads them a second time,
- * strictly: both readings must agree on what was asked.
+ * The service behind the gateway, on node:http. It keeps the bytes of every connection and reads them a second time with
+ * the strict reader: both must find the same requests.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -9,24 +9,24 @@ import { type Lines, type ReadRequest, readRequests, valuesOf } from "./reading.
 
 export interface Recorder {
   readonly port: number;
-  /** What has come since the last call. */
+  /** The requests since the last call. */
   take(): Taken;
   close(): void;
 }
 
 export interface Taken {
   readonly requests: readonly ReadRequest[];
-  /** What the service cannot have been meant to get. */
+  /** Bytes that no gateway should send, and requests that the two readers read differently. */
   readonly problems: readonly string[];
 }
 
 interface Connection {
-  /** Those that were not read yet. */
+  /** The bytes that the strict reader has not read yet. */
   bytes: string;
   isOpen: boolean;
-  /** After bytes that cannot be read nothing on it means anything. */
+  /** True after bytes that cannot be read: nothing after them can be understood. */
   isLost: boolean;
-  /** Node's reading of the same bytes, in order. */
+  /** The heads that node read from the same bytes, in order. */
   readonly heads: string[];
 }
 
@@ -47,7 +47,7 @@ export async function startRecorder(): Promise<Recorder> {
     socket.on("error", () => {});
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    // A connection that ends within a request is the gateway's to end.
+    // The gateway may close a connection within a request.
     if (error.code?.startsWith("HPE_") && error.code !== "HPE_INVALID_EOF_STATE")
       problems.push(`the service cannot read it: ${error.code} in ${shown(connections.get(socket)?.bytes)}`);
     socket.destroy();
@@ -72,10 +72,10 @@ export async function startRecorder(): Promise<Recorder> {
   };
 }
 
-/** Long enough for the request behind to be answered, if nothing holds that back. */
+/** Long enough for an answer to the next request on the connection, if the gateway does not keep the order. */
 const SLOW_MS = 200;
 
-/** Names the case that it answers. Half of them are answered before their body was read, and slow ones late. */
+/** Answers with the id of the case: half of the cases before their body was read, and slow ones after a pause. */
 function answer(req: IncomingMessage, res: ServerResponse): void {
   const id = caseOf(linesOf(req), req.url ?? "");
   const send = () => res.writeHead(200, { "X-Answer": id, "Content-Type": "text/plain" }).end(id);
@@ -85,7 +85,7 @@ function answer(req: IncomingMessage, res: ServerResponse): void {
   req.on("error", () => {}).resume();
 }
 
-/** The requests of a connection that are whole, or will not become so. */
+/** The requests of a connection that are complete, or that can no longer become complete. */
 function strictly(connection: Connection, problems: string[]): readonly ReadRequest[] {
   if (connection.isLost) return [];
   const { messages, unfinished, malformed, offset } = readRequests(connection.bytes);
@@ -96,7 +96,7 @@ function strictly(connection: Connection, problems: string[]): readonly ReadRequ
   for (const { method, target, headers } of requests) {
     const strict = headText(method, target, headers);
     const nodes = connection.heads.shift();
-    // A connection that was cut may have had more than node has looked at.
+    // If a connection was closed, node may not have read all of its bytes.
     if (nodes !== strict && !(nodes === undefined && isOver))
       problems.push(`two readings of one request: ${strict} and ${nodes}`);
   }
@@ -104,7 +104,7 @@ function strictly(connection: Connection, problems: string[]): readonly ReadRequ
   return requests;
 }
 
-/** What names the case of a request: its header, or else its query. */
+/** The id of the case of a request, from its header or else from its query. */
 export function caseOf(headers: Lines, target: string): string {
   return valuesOf(headers, "x-case")[0] ?? /[?&]case=([\w.]+)/.exec(target)?.[1] ?? `none ${target}`;
 }

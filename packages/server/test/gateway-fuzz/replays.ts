@@ -43,7 +43,7 @@ export const REQUEST_REPLAYS: readonly RequestReplay[] = [
     bytes: get(`${WEBSOCKET}Trailer: x\r\n`),
   },
   {
-    name: "a WebSocket handshake behind another request is not answered before it",
+    name: "a WebSocket handshake after another request is not answered before it",
     bytes: `${post("/free").replace("Connection: close\r\n", "").replace("replay.2", "replay.slow")}${get(WEBSOCKET)}`,
   },
   ...[
@@ -69,11 +69,11 @@ export const REQUEST_REPLAYS: readonly RequestReplay[] = [
     }),
   ),
   {
-    name: "nothing is read behind a request with an empty Transfer-Encoding",
+    name: "nothing is read after a request with an empty Transfer-Encoding",
     bytes: get("Transfer-Encoding:\r\n", lastRequest("behind")),
   },
   {
-    name: "nothing is read behind a request with a length and an empty Transfer-Encoding",
+    name: "nothing is read after a request with a length and an empty Transfer-Encoding",
     bytes: get("Transfer-Encoding:\r\nContent-Length: 2\r\n", `{}${lastRequest("behind")}`),
   },
   ...["HTTP/0.9", "HTTP/2.0"].map((version) => ({
@@ -90,7 +90,7 @@ export const REQUEST_REPLAYS: readonly RequestReplay[] = [
     bytes: post("/free").replace("Host: localhost", "Host: localhost:80, other"),
   },
   ...["X_Forwarded_For", "x-forwarded_host", "X_Real_IP", "Nevertwice_Fence", "Forwarded"].map((name) => ({
-    name: `${name} does not come to the service as a client forged it`,
+    name: `a ${name} that a client forged does not reach the service`,
     bytes: post("/free", `${name}: forged\r\n`),
   })),
 ];
@@ -162,7 +162,7 @@ export const RESPONSE_REPLAYS: readonly ResponseReplay[] = [
       "HTTP/1.1 101 Switching Protocols\r\nX-Answer: replay\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
   },
   {
-    name: "a second answer behind the first is nobody's",
+    name: "a second answer to one request reaches no client",
     answer: withLine("X-Odd: 1") + withLine("X-Odd: 2").replace("replay", "second"),
   },
   {
@@ -177,7 +177,7 @@ export const RESPONSE_REPLAYS: readonly ResponseReplay[] = [
   },
 ];
 
-/** The whole case of a named answer. */
+/** The case in which the service gives this answer. */
 export function answeringOf({
   method = "GET",
   version = "1.1",

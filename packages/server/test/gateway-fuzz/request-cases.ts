@@ -1,6 +1,6 @@
 /**
- * What a client of the gateway sends over one connection: a few requests, most of them legal, some broken on purpose.
- * The last one asks the gateway to close the connection, so that the client knows when everything was answered.
+ * The requests that a client sends over one connection: a few, most of them legal, some broken on purpose. The last one
+ * asks the gateway to close the connection, so that the client knows when all of them were answered.
  */
 import { framedBody } from "./framing.ts";
 import { type Random, randomFor } from "./random.ts";
@@ -8,9 +8,9 @@ import { targetFor } from "./targets.ts";
 
 export interface Sending {
   readonly index: number;
-  /** How many requests it was made of, before bytes were changed. */
+  /** How many requests there were before bytes were mutated. */
   readonly requests: number;
-  /** What is written at once, in turn. */
+  /** Written one after the other. */
   readonly pieces: readonly string[];
 }
 
@@ -126,12 +126,12 @@ export function sendingFor(seed: number, index: number): Sending {
   return { index, requests: count + 1, pieces: inPieces(random, bytes) };
 }
 
-/** Asks for the end of the connection. */
+/** A request that asks the gateway to close the connection. */
 export function lastRequest(id: string): string {
   return `GET /free?case=${id} HTTP/1.1\r\nHost: localhost\r\nX-Case: ${id}\r\nConnection: close\r\n\r\n`;
 }
 
-/** The digits behind the number make sure that a mutated id is never another's. */
+/** The random digits make sure that a mutated id is never the id of another case. */
 function idOf(random: Random, index: number, turn: number): string {
   return `c${index}.${turn}.${(random.below(65_536) + 65_536).toString(16)}`;
 }
@@ -158,7 +158,7 @@ function requestFor(random: Random, id: string): string {
   return `${method} ${targetFor(random, id)} ${version}\r\n${head.join("\r\n")}\r\n\r\n${bytes}`;
 }
 
-/** Changes a few bytes wherever they are. */
+/** Changes, adds or removes bytes at one to three random places. */
 function mutated(random: Random, given: string): string {
   let bytes = given;
   for (let left = 1 + random.below(3); left > 0; left--) {
@@ -177,7 +177,7 @@ function mutated(random: Random, given: string): string {
   return bytes;
 }
 
-/** Short ones byte by byte, some at any points, most of them whole. */
+/** Splits some short texts into single bytes and some texts at random points; most stay whole. */
 export function inPieces(random: Random, bytes: string): readonly string[] {
   const kind = random.below(10);
   if (kind === 0 && bytes.length < 600) return [...bytes];

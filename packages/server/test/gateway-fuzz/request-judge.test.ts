@@ -1,4 +1,4 @@
-/** Tests that the judge of the gateway's fuzzer is shown what a broken gateway would do, and must object. */
+/** Tests that the judge of the gateway's fuzzer objects to everything that a broken gateway would do. */
 import { expect, test } from "vitest";
 import { pathReadings } from "./path-readings.ts";
 import { readRequests, readResponses } from "./reading.ts";
@@ -27,7 +27,7 @@ test.each([
   ["with another query", SENT, [SENT.replace("/free", "/free?x")]],
   ["with another body", SENT, [SENT.replace("{}", "[]")]],
   ["with a header that nobody sent", SENT, [SENT.replace("Content-Length", "X-New: 1\r\nContent-Length")]],
-  ["that is a part of another's body", SENT, [SENT.replace("c1.0.1abcd", "c1.0.1abcd.inner")]],
+  ["that is a part of the body of another", SENT, [SENT.replace("c1.0.1abcd", "c1.0.1abcd.inner")]],
   ["that became whole on the way", SENT.slice(0, -1), [SENT.replace("{}", "{x")]],
   [
     "to a guarded path without a key",
@@ -61,7 +61,7 @@ test.each([
   expect(malformed).toBeDefined();
 });
 
-test("tells an answer that belongs to another request, and one that cannot be read", () => {
+test("reports an answer that belongs to another request, and one that cannot be read", () => {
   const { messages: asked } = readRequests(SENT);
   const answer = "HTTP/1.1 200 OK\r\nX-Answer: c1.0.1abcd\r\nContent-Length: 2\r\n\r\nok";
   expect(answerProblems(asked, answer, true).problems).toEqual([]);
@@ -78,7 +78,7 @@ test("reads chunks, trailers and answers that end with their connection", () => 
   expect(readResponses("HTTP/1.1 200 OK\r\n\r\nabc", ["GET"], false).messages).toEqual([]);
 });
 
-test("reads a path in every way that some service may", () => {
+test("reads a path in every way that some service may read it", () => {
   expect(pathReadings("/payments/%252e%252e/x")).toEqual(
     expect.arrayContaining(["/payments/%2e%2e/x", "/x"]),
   );

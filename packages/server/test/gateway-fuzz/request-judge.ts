@@ -11,20 +11,20 @@ import {
 import { caseOf } from "./recorder.ts";
 
 export interface RequestJudge {
-  /** Notes what a client is about to send; the last of them may be unfinished. */
+  /** Records the requests that a client is about to send, and returns them. The last one may be unfinished. */
   expect(bytes: string): readonly ReadRequest[];
-  /** What is wrong with a request that came to the service. */
+  /** The problems of a request that the service received. */
   problemsOf(seen: ReadRequest): readonly string[];
 }
 
-/** Header fields that the gateway, or nginx behind it, says itself. */
+/** Header fields that the gateway, or nginx behind it, sets itself. */
 const ADDED = new Set(
   "host connection content-length transfer-encoding via forwarded x-forwarded-for x-forwarded-host x-forwarded-proto nevertwice-fence x-location x-real-ip".split(
     " ",
   ),
 );
 const FORGEABLE = /^(forwarded|x-forwarded-.*|x-real-ip|nevertwice-fence|host)$/;
-/** Requests that are much older than this no longer reach the service. */
+/** How many requests are kept: older ones no longer reach the service. */
 const REMEMBERED = 10_000;
 const WRITES = /^(POST|PATCH|PUT|DELETE)$/;
 
@@ -61,7 +61,7 @@ function differences(seen: ReadRequest, meant: ReadRequest): readonly string[] {
     seen.isWhole && meant.isWhole ? seen.body === meant.body : meant.body.startsWith(seen.body);
   const isSamePath = pathReadings(seen.target).at(-1) === pathReadings(meant.target).at(-1);
   const isSame = isSameBody && isSamePath && seen.method === meant.method;
-  // The part behind # names nothing for a server.
+  // Servers ignore the part after #.
   const queries = [seen, meant].map(({ target }) => queryOf(target).split("#", 1)[0]);
   const known = new Set([...meant.headers, ...meant.trailers].map(lineText));
   const strange = seen.headers.filter(
@@ -101,7 +101,7 @@ function forged({ headers, trailers }: ReadRequest): readonly string[] {
     .map(([name]) => `the service saw ${name} as the client had forged it`);
 }
 
-/** What is wrong with the answers on one connection, to these requests in this order. */
+/** The answers that one connection received to these requests, and their problems. */
 export function answerProblems(
   asked: readonly ReadRequest[],
   bytes: string,

@@ -1,4 +1,5 @@
-/** Sends generated requests through a gateway, and judges all that its service and its clients get. */
+/** Sends generated requests through a gateway, and checks what the service and the clients receive. */
+import { BATCH, canaryProblem, findCulprits, type Problem, sendEach } from "./batch.ts";
 import { exchange } from "./client.ts";
 import type { FuzzStage } from "./fuzz-stage.ts";
 import { type ReadRequest, readRequests, readResponses, valuesOf } from "./reading.ts";
@@ -22,18 +23,9 @@ export interface RequestRun {
   readonly problems: readonly Problem[];
 }
 
-export interface Problem {
-  readonly what: string;
-  /** How many requests had been sent. */
-  readonly after: number;
-  readonly replay: string;
-}
-
-const BATCH = 400;
-const AT_ONCE = 64;
 const MOST_DESCRIPTORS = 1_200;
 
-/** Stops after the first batch with a problem, unless it is to collect them all. */
+/** Stops after the first batch with a problem, unless `collectsAll` is true. */
 export async function runRequests(options: RunOptions, collectsAll = false): Promise<RequestRun> {
   const { seed, requests, stage, recorder } = options;
   const judge = createRequestJudge();
@@ -50,7 +42,10 @@ export async function runRequests(options: RunOptions, collectsAll = false): Pro
     problems.push(...found.map((what) => ({ what, after: sent, replay: replayOf(what, batch, seed) })));
     if (stage.gateway().ended() !== undefined) {
       await stage.restart();
-      problems.push(...(await culprits(batch, options, sent)));
+      const send = (one: Sending) => sendOne(one, options, createRequestJudge());
+      const replay = (one: Sending) => replayText(one, seed);
+      problems.push(...(await findCulprits({ batch, stage, after: sent, send, replay })));
+      recorder.take();
       await stage.restart();
     }
   }
@@ -61,16 +56,12 @@ async function sendAll(batch: readonly Sending[], options: RunOptions, judge: Re
   const problems: string[] = [];
   let sent = 0;
   let served = 0;
-  let next = 0;
-  const worker = async () => {
-    for (let sending = batch[next++]; sending !== undefined; sending = batch[next++]) {
-      const result = await sendOne(sending, options, judge);
-      sent += sending.requests;
-      served += result.served;
-      problems.push(...result.problems);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  await sendEach(batch, async (sending) => {
+    const result = await sendOne(sending, options, judge);
+    sent += sending.requests;
+    served += result.served;
+    problems.push(...result.problems);
+  });
   return { sent, served, problems };
 }
 
@@ -78,7 +69,8 @@ async function sendOne({ pieces }: Sending, { stage }: Pick<RunOptions, "stage">
   const bytes = pieces.join("");
   const asked = judge.expect(bytes);
   const methods = asked.map(({ method }) => method);
-  // The gateway ends the connection after the last request, or after one that it cannot read; not within one.
+  // The gateway closes the connection after the last request, or after one that it cannot read. If the bytes end within
+  // a request, the client leaves once all requests before that are answered.
   const { messages, malformed, offset } = readRequests(bytes);
   const isHalf = malformed === undefined && offset < bytes.length;
   const isOver = (said: string) => isHalf && finals(said, methods) >= messages.length;
@@ -95,14 +87,14 @@ function finals(bytes: string, methods: readonly string[]): number {
   return readResponses(bytes, methods, false).messages.filter(({ status }) => status >= 200).length;
 }
 
-/** What is wrong once a batch is over: with what came to the service, with the process, and for the next client. */
+/** The problems after a batch: in the requests that the service received, in the process, and for the next client. */
 async function aftermath(
   stage: FuzzStage,
   recorder: Recorder,
   judge: RequestJudge,
 ): Promise<readonly string[]> {
   const gateway = stage.gateway();
-  const canary = gateway.ended() ?? (await canaryProblem(gateway.port, judge));
+  const canary = await canaryProblem(gateway, judge.expect);
   const { requests, problems } = recorder.take();
   const end = gateway.ended();
   const descriptors = end === undefined ? gateway.descriptors() : 0;
@@ -115,39 +107,7 @@ async function aftermath(
   ];
 }
 
-let canaries = 0;
-
-/** A correct client is served, at once or on a retry. */
-async function canaryProblem(port: number, judge: RequestJudge): Promise<string | undefined> {
-  let said = "";
-  for (let left = 3; left > 0; left--) {
-    const id = `canary.${++canaries}`;
-    const bytes = `POST /payments?case=${id} HTTP/1.1\r\nHost: localhost\r\nX-Case: ${id}\r\nIdempotency-Key: "${id}"\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`;
-    judge.expect(bytes);
-    said = (await exchange({ port, pieces: [bytes], isOver: () => false })).bytes;
-    const [answer] = readResponses(said, ["POST"], true).messages;
-    if (answer?.status === 200 && answer.body === id) return undefined;
-  }
-  return `a client that does everything right was answered ${JSON.stringify(said.slice(0, 400))}`;
-}
-
-/** Which of a batch end the process by themselves. */
-async function culprits(batch: readonly Sending[], options: RunOptions, after: number): Promise<Problem[]> {
-  const { stage, recorder, seed } = options;
-  const problems: Problem[] = [];
-  for (const sending of batch) {
-    await sendOne(sending, options, createRequestJudge());
-    await canaryProblem(stage.gateway().port, createRequestJudge());
-    const end = stage.gateway().ended();
-    if (end === undefined) continue;
-    problems.push({ what: end, after, replay: replayText(sending, seed) });
-    await stage.restart();
-  }
-  recorder.take();
-  return problems;
-}
-
-/** Sends this over one connection, and then what other clients send; answers what is wrong with any of it. */
+/** Sends these bytes over one connection, then a correct request, and returns the problems of both. */
 export async function replayRequest(
   options: Omit<RunOptions, "seed" | "requests">,
   bytes: string,

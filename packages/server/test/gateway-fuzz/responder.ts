@@ -1,4 +1,4 @@
-/** A service that answers with exactly the bytes that it is given, whatever they are. */
+/** A service that answers with exactly the bytes that the test planned, legal or not. */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { type ReadRequest, readRequests } from "./reading.ts";
@@ -6,7 +6,7 @@ import { caseOf } from "./recorder.ts";
 
 export interface Responder {
   readonly port: number;
-  /** What to answer to a case; any other request is answered properly. */
+  /** Sets the answer to a case. Every other request gets a correct answer. */
   plan(id: string, answer: Pick<Planned, "pieces" | "closes">): void;
   close(): void;
 }

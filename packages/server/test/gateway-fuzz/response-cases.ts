@@ -1,19 +1,19 @@
-/** What a service answers, legal and not, to a request that is legal, and then one more request on the connection. */
+/** Answers of a service, legal and illegal, each to a legal request that one more request follows on the connection. */
 import { type Random, randomFor } from "./random.ts";
 import { readResponses } from "./reading.ts";
 import { inPieces, lastRequest } from "./request-cases.ts";
 
 export interface Answering {
   readonly index: number;
-  /** The case of the request whose answer is generated, and its method. */
+  /** The id of the case, and the method of its request. */
   readonly id: string;
   readonly method: string;
   readonly version: string;
   readonly request: string;
   readonly asksUpgrade: boolean;
-  /** The request behind it; a connection that ends with its first answer, or may become another protocol, has none. */
+  /** The next request on the connection. Empty if the connection ends with its first answer, or may change its protocol. */
   readonly last: string;
-  /** What the service writes at once, in turn. */
+  /** The service writes them one after the other. */
   readonly pieces: readonly string[];
   /** Whether it then closes the connection. */
   readonly closes: boolean;
@@ -188,7 +188,7 @@ function answerTo(random: Random, id: string): Pick<Answering, "pieces" | "close
     ]);
   const isCut = random.chance(0.08);
   const sent = isCut ? bytes.slice(0, random.below(bytes.length + 1)) : bytes;
-  // Few stay open within an answer: services that stall have a test of their own.
+  // After half an answer most connections are closed, because `gateway-stalls.test.ts` tests services that stall.
   const { messages, unfinished, malformed } = readResponses(sent, ["GET"], false);
   const isHalf = malformed === undefined && (unfinished !== undefined || messages.length === 0);
   return { pieces: inPieces(random, sent), closes: random.chance(isHalf ? 0.95 : 0.3) };

@@ -1,4 +1,4 @@
-/** Request targets: the paths that rules are about, spelled in every way that some service may understand. */
+/** Request targets: the paths that have rules, in every spelling that some service may understand. */
 import type { Random } from "./random.ts";
 
 const PATHS = ["/payments", "/payments", "/payments/7", "/orders", "/api/x", "/api", "/free", "/"] as const;
@@ -48,7 +48,7 @@ const SPELLINGS: readonly Spelling[] = [
   (path) => path.slice(1),
 ];
 
-/** A target that names its case in its query. */
+/** A target whose query contains the id of its case. */
 export function targetFor(random: Random, id: string): string {
   if (random.chance(0.02)) return random.pick(["*", "localhost:80", "//", "?", "/\x7f", "http://"]);
   let path: string = random.pick(PATHS);

@@ -38,7 +38,7 @@ export const STALLS: readonly Stall[] = [
   ),
   stall("connections that are kept and not used", `GET /quick HTTP/1.1\r\n${HOST}\r\n`),
   stall(
-    "WebSocket handshakes that nobody answers",
+    "WebSocket handshakes that get no answer",
     `GET /silent HTTP/1.1\r\n${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
   ),
 ];

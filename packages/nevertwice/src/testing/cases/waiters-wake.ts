@@ -3,8 +3,9 @@ import { expect } from "./expect.ts";
 import { type GuaranteeCase, type GuaranteeCases, sleep } from "./trial.ts";
 import { type CaseWork, EVERY_AS } from "./work.ts";
 
-/** A waiter polls more often than this, so a later wake-up is useless. */
+/** A waiter polls more often than this, so a later wake-up is useless. A slow store has the time of some reads as well. */
 const WAKE_WITHIN_MS = 3_000;
+const WAKE_WITHIN_READS = 10;
 /** How long the case waits for a wake-up that must not come. */
 const STRAGGLER_MS = 20;
 
@@ -37,7 +38,7 @@ async function watching(
   return {
     woken: () => woken,
     async wakes() {
-      const inTime = await within(WAKE_WITHIN_MS, hearing);
+      const inTime = await isInTime(work, hearing);
       stop();
       return inTime;
     },
@@ -45,12 +46,16 @@ async function watching(
   };
 }
 
-async function within(ms: number, event: Promise<void>): Promise<boolean> {
+async function isInTime(work: CaseWork, event: Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, ms, false);
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, WAKE_WITHIN_MS);
   });
-  const inTime = await Promise.race([event.then(() => true), late]);
+  const tooLate = late.then(async () => {
+    for (let reads = 0; reads < WAKE_WITHIN_READS; reads++) await work.read();
+    return false;
+  });
+  const inTime = await Promise.race([event.then(() => true), tooLate]);
   clearTimeout(timer);
   return inTime;
 }

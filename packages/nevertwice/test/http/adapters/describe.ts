@@ -9,7 +9,7 @@ export function describeAdapterCases<Native>(title: string, harness: AdapterHarn
   describe(title, { concurrent: true, timeout: TIMEOUT_MS }, () => {
     for (const { subject, name, skip, run } of adapterCases(harness)) {
       if (skip === undefined) test(`${subject}: ${name}`, run);
-      // Not a skipped test, since in CI a skip is a failure, and a missing feature of a framework is not ours to fix.
+      // This is not a skipped test, since a skip is a failure in CI, and we cannot fix what a framework lacks.
       else test(`${subject}: ${name} (not asked: ${skip})`, () => expect(skip).toMatch(/\w \w/));
     }
   });

@@ -43,7 +43,7 @@ function harnessOf(create: typeof express): AdapterHarness<Request> {
       if (parser === "after") app.use(parsers);
       app.use((req: Request, res: Response, next: NextFunction) => {
         const seen = seenOn(req, parser !== "none", req.idempotency);
-        // Express 4 does not look at what a handler promises.
+        // Express 4 ignores the promise of a handler.
         handle(seen)
           .then((answer) => answerBy(res, answer))
           .catch(next);
@@ -60,5 +60,5 @@ function harnessOf(create: typeof express): AdapterHarness<Request> {
 }
 
 export const expressHarness = harnessOf(express);
-/** It has no types. The members that are used here have not changed. */
+/** The alias has no types. The members that are used here are the same as in Express 5. */
 export const express4Harness = harnessOf(createRequire(import.meta.url)("express4") as typeof express);

@@ -1,4 +1,4 @@
-/** Fastify 5, over sockets and injected. */
+/** Fastify 5, over sockets. */
 import { Readable } from "node:stream";
 import createFastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { idempotency } from "../../../src/http/fastify.ts";

@@ -23,7 +23,7 @@ export const fetchHarness: AdapterHarness<Request> = {
         try {
           return fromResponse(await served(toRequest(sent)));
         } catch (error) {
-          // What the function throws its server answers for.
+          // A server answers 500 for a function that throws.
           return fromResponse(new Response(String(error), { status: 500 }));
         }
       },

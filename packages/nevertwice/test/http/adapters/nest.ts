@@ -69,7 +69,7 @@ function returned(response: NestResponse, answer: ScriptedAnswer): unknown {
   }
 }
 
-/** A controller with one handler, decorated by hand: nothing lowers decorators here. */
+/** A controller with one handler. Its decorators are called by hand, since the test runner does not compile decorators. */
 function controllerOf(handler: Handler, path: "*" | "*path", isPassedThrough: boolean): Type<unknown> {
   class Orders {}
   const all = { value: handler, writable: true, configurable: true };

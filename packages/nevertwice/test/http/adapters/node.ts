@@ -42,7 +42,7 @@ function listenerOf({ layer, handle }: ScriptedApp<IncomingMessage>): RequestLis
   return handler;
 }
 
-/** Servers answer 500 for listeners that reject if they were made while this was on; else the process ends. */
+/** A server that is created while `captureRejections` is on answers 500 for a listener that rejects. Otherwise the process ends. */
 function answeringRejections<S>(create: () => S): S {
   EventEmitter.captureRejections = true;
   const server = create();

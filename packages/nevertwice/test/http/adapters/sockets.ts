@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import type { HttpAttempt } from "../../../src/http/http-attempt.ts";
 import type { HandledRequest, ScriptedAnswer } from "../../../src/testing/adapter-cases.ts";
 
-/** Names and their values; one that has several is sent as several lines. */
+/** Names and their values. A name with several values is sent as several lines. */
 export function headersOf({ headers }: ScriptedAnswer): readonly (readonly [string, string | string[]])[] {
   const groups = new Map<string, string[]>();
   for (const [name, value] of headers) groups.set(name, [...(groups.get(name) ?? []), value]);

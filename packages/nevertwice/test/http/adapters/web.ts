@@ -1,4 +1,4 @@
-/** What the harnesses of frameworks that speak the web's own types share: requests made, scripts answered, responses read. */
+/** What the harnesses of frameworks with web-standard Request and Response share. */
 import type {
   HandledRequest,
   ReceivedResponse,
@@ -8,7 +8,7 @@ import type {
 
 type HeaderLine = readonly [name: string, value: string];
 
-/** The request as a server makes it of what came in. */
+/** The request as a server creates it. */
 export function toRequest({ method, target, headers, body, signal }: SentRequest): Request {
   return new Request(`http://localhost${target}`, {
     method,
@@ -41,7 +41,7 @@ export function seenBy(request: Request, attempt: HandledRequest["attempt"]): Ha
 
 async function* emptyBody(): AsyncGenerator<Uint8Array> {}
 
-/** What the script says, as a handler of such a framework answers it. */
+/** The scripted answer, as a handler of such a framework returns it. */
 export function toResponse({ status, headers, body }: ScriptedAnswer): Response {
   const init = { status, headers: headers as [string, string][] };
   switch (body.kind) {

@@ -18,8 +18,8 @@ function waitingAt(door: Gate, status = 201): Handler {
   };
 }
 
-describe("one key", () => {
-  test("CC-01 with 50 requests at once runs once; the others are refused or get the same answer", async () => {
+describe("a key", () => {
+  test("CC-01 of 50 requests at once runs once; the other requests get a 409 or the same answer", async () => {
     const door = gate();
     const service = await serve({ handler: waitingAt(door) });
     const requests = Array.from({ length: 50 }, () => service.send({ key: "k" }));
@@ -36,7 +36,7 @@ describe("one key", () => {
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(50 - first.length);
   });
 
-  test("CC-02 that is running says after how many seconds to come back", async () => {
+  test("CC-02 whose request still runs answers a duplicate with Retry-After in seconds", async () => {
     const door = gate();
     const service = await serve({ handler: waitingAt(door) });
     const first = service.send({ key: "k" });
@@ -48,7 +48,7 @@ describe("one key", () => {
     await first;
   });
 
-  test("CC-03 that is running is a conflict for another payload, not a reason to wait", async () => {
+  test("CC-03 whose request still runs answers another payload with a conflict, without Retry-After", async () => {
     const door = gate();
     const service = await serve({ handler: waitingAt(door) });
     const first = service.send({ key: "k", body: { amount: 1 } });
@@ -64,7 +64,7 @@ describe("one key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("CC-04 in wait mode holds a duplicate until the answer is there, or until its patience ends", async () => {
+  test("CC-04 with onPending wait makes a duplicate wait for the answer, at most for waitMs", async () => {
     const time = virtualTime();
     const door = gate();
     const options = { onPending: "wait", waitMs: 5_000 } as const;
@@ -72,23 +72,23 @@ describe("one key", () => {
     const service = await serve({ time, store, handler: waitingAt(door), options });
     const first = service.send({ key: "k" });
     await door.reached();
-    const impatient = service.send({ key: "k" });
+    const early = service.send({ key: "k" });
     await asked("claim", 2);
     await time.advance(5_000);
-    expect((await impatient).status).toBe(409);
-    const patient = service.send({ key: "k" });
-    // The impatient one asked once more before it gave up.
+    expect((await early).status).toBe(409);
+    const waiting = service.send({ key: "k" });
+    // The first duplicate claimed once more before it gave up.
     await asked("claim", 4);
     await time.advance(4_999);
     door.open();
     const { text } = await first;
     await time.advance(5);
-    const answer = await patient;
+    const answer = await waiting;
     expect([answer.status, answer.text, answer.header(REPLAYED)]).toEqual([201, text, "true"]);
     expect(service.runs()).toBe(1);
   });
 
-  test("CC-05 keeps no 409: what was refused leaves the record as it was", async () => {
+  test("CC-05 is not changed by a duplicate that gets a 409", async () => {
     const door = gate();
     const service = await serve({ handler: waitingAt(door) });
     const subject = { operation: "POST /orders", key: "k" };
@@ -103,7 +103,7 @@ describe("one key", () => {
     expect((await service.send({ key: "k" })).status).toBe(201);
   });
 
-  test("CC-06 that was taken over refuses its first owner, who answers with what was kept", async () => {
+  test("CC-06 that was taken over refuses its first owner, whose client gets the stored answer", async () => {
     const time = virtualTime();
     const store = memoryStore({ clock: time.clock });
     const cut = faultyStore(store, { timer: time.timer });
@@ -112,7 +112,7 @@ describe("one key", () => {
     const quick = await serve({ time, store, guard: { leaseMs: LEASE_MS } });
     const late = slow.send({ key: "k" });
     await door.reached();
-    // A pause that no renewal survives.
+    // No renewal reaches the store until the lease has ended.
     cut.setRates({ refuse: 1 });
     await time.advance(LEASE_MS);
     const answer = await quick.send({ key: "k" });
@@ -125,7 +125,7 @@ describe("one key", () => {
     expect(slow.events.some(({ kind }) => kind === "lease-lost")).toBe(true);
   });
 
-  test("CC-07 whose first run fails while a second waits is run by the second, and by no other", async () => {
+  test("CC-07 whose first run fails while two duplicates wait is run by one of them", async () => {
     const doors = [gate(), gate()];
     const { store, asked } = notingStore(memoryStore());
     const service = await serve({
@@ -150,7 +150,7 @@ describe("one key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("CC-08 is held beyond its lease for as long as its handler runs", async () => {
+  test("CC-08 stays claimed beyond its lease while its handler runs", async () => {
     const time = virtualTime();
     const door = gate();
     const service = await serve({ time, guard: { leaseMs: LEASE_MS }, handler: waitingAt(door) });
@@ -165,7 +165,7 @@ describe("one key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("CC-11 whose upstream failed after it received the request is not sent again: it is unknown, and held for a decision", async () => {
+  test("CC-11 whose upstream failed after it received the request is held as unknown until an operator decides", async () => {
     const upstream = await breakingUpstream();
     const service = await serve({
       options: { onLapsed: "hold" },
@@ -203,7 +203,7 @@ describe("one key", () => {
   });
 });
 
-/** Takes a whole request, and is gone before it answers. */
+/** An upstream that reads a whole request and closes the connection without an answer. */
 async function breakingUpstream() {
   let requests = 0;
   const server = createServer((socket) => {

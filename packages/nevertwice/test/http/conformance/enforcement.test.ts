@@ -1,4 +1,4 @@
-/** Tests what a key does: the first request runs, its repeats are answered for, and everything else is refused or left alone. */
+/** Tests what a key does: the first request runs, duplicates get its answer, and other requests are refused or not changed. */
 import { connect } from "node:net";
 import express from "express";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { gate, type Handler, listen, notingStore, serve, virtualTime } from "./s
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Answers with this status and says which run it was. */
+/** Answers with this status and the number of the run. */
 const answering =
   (status: number): Handler =>
   ({ res, run }) => {
@@ -20,7 +20,7 @@ const answering =
   };
 
 describe("a key", () => {
-  test("IK-01 that is new runs the handler once, and its answer is the handler's own", async () => {
+  test("IK-01 that is new runs the handler once, and the client gets the handler's answer", async () => {
     const service = await serve();
     const answer = await service.send({ key: "k" });
     expect([answer.status, answer.text]).toEqual([201, '{"order":1,"key":"k"}']);
@@ -29,7 +29,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-02 whose 201 is kept answers it again", async () => {
+  test("IK-02 with a stored 201 replays it", async () => {
     const service = await serve();
     const first = await service.send({ key: "k" });
     const second = await service.send({ key: "k" });
@@ -38,17 +38,17 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-03 whose 404 came from the handler answers it again", async () => {
-    const service = await serve({ handler: answering(404) });
+  test.each([400, 404, 409, 422])("IK-03 with a stored %i of the handler replays it", async (status) => {
+    const service = await serve({ handler: answering(status) });
     const answers = [await service.send({ key: "k" }), await service.send({ key: "k" })];
-    expect(answers.map(({ status, text }) => [status, text])).toEqual([
-      [404, '{"run":1}'],
-      [404, '{"run":1}'],
+    expect(answers.map((answer) => [answer.status, answer.text, answer.header(REPLAYED)])).toEqual([
+      [status, '{"run":1}', undefined],
+      [status, '{"run":1}', "true"],
     ]);
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-04 that is required and missing is a 400 that says where to read more", async () => {
+  test("IK-04 that is required and missing causes a 400 with a link to its explanation", async () => {
     const service = await serve({ options: { required: true } });
     const answer = await service.send();
     expect(answer.status).toBe(400);
@@ -57,7 +57,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(0);
   });
 
-  test("IK-05 that is optional and missing: both requests run, and the store is never asked", async () => {
+  test("IK-05 that is optional and missing lets both requests run without a call to the store", async () => {
     const { store, calls } = notingStore(memoryStore());
     const service = await serve({ store });
     const answers = [await service.send(), await service.send()];
@@ -68,7 +68,7 @@ describe("a key", () => {
     expect(calls).toEqual([]);
   });
 
-  test("IK-06 that comes back with another payload is a 422, and nothing runs", async () => {
+  test("IK-06 that is sent again with another payload causes a 422, and nothing runs", async () => {
     const service = await serve();
     await service.send({ key: "k", body: { amount: 1 } });
     const answer = await service.send({ key: "k", body: { amount: 2 } });
@@ -76,7 +76,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-07 still answers its own payload after another one was refused", async () => {
+  test("IK-07 still replays its answer after another payload was refused", async () => {
     const service = await serve();
     const first = await service.send({ key: "k", body: { amount: 1 } });
     await service.send({ key: "k", body: { amount: 2 } });
@@ -85,7 +85,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-08 whose first request still runs is a 409", async () => {
+  test("IK-08 whose first request still runs causes a 409", async () => {
     const door = gate();
     const service = await serve({ handler: waitingAt(door) });
     const first = service.send({ key: "k" });
@@ -97,7 +97,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-09 that was refused because it ran is answered once it is done, by the request unchanged", async () => {
+  test("IK-09 that caused a 409 replays the answer to the same request when the first one has ended", async () => {
     const door = gate();
     const service = await serve({ handler: waitingAt(door) });
     const first = service.send({ key: "k" });
@@ -110,14 +110,14 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-10 is not another key: two keys with one payload are two runs", async () => {
+  test("IK-10 is independent of another key: two keys with the same payload are two runs", async () => {
     const service = await serve();
     await service.send({ key: "k1" });
     expect((await service.send({ key: "k2" })).json().order).toBe(2);
     expect(service.runs()).toBe(2);
   });
 
-  test("IK-11 means nothing on a GET, which runs each time and is not kept", async () => {
+  test("IK-11 is ignored on GET, HEAD and OPTIONS, which run each time", async () => {
     const { store, calls } = notingStore(memoryStore());
     const service = await serve({ store });
     await service.send({ key: "k" });
@@ -130,7 +130,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(4);
   });
 
-  test("IK-12 protects a PATCH as it does a POST", async () => {
+  test("IK-12 protects a PATCH like a POST", async () => {
     const service = await serve();
     const first = await service.send({ method: "PATCH", key: "k" });
     const second = await service.send({ method: "PATCH", key: "k" });
@@ -138,7 +138,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-13 is left alone on PUT and DELETE, unless they are opted in", async () => {
+  test("IK-13 is ignored on PUT and DELETE, unless the option methods names them", async () => {
     const service = await serve();
     for (const method of ["PUT", "DELETE", "PUT", "DELETE"]) await service.send({ method, key: "k" });
     expect(service.runs()).toBe(4);
@@ -147,7 +147,7 @@ describe("a key", () => {
     expect(optedIn.runs()).toBe(2);
   });
 
-  test("IK-14 a refusal without a problem body links to its explanation", async () => {
+  test("IK-14 that is refused without a problem body gets a Link to its explanation", async () => {
     const door = gate();
     const service = await serve({ options: { profile: "acp", required: true }, handler: waitingAt(door) });
     const running = service.send({ key: "k", body: { amount: 1 } });
@@ -166,7 +166,7 @@ describe("a key", () => {
     }
   });
 
-  test("IK-16 that has not the published form is refused before anything is looked up", async () => {
+  test("IK-16 that does not match the published pattern is refused without a call to the store", async () => {
     const { store, calls } = notingStore(memoryStore());
     const service = await serve({ store, options: { keyPattern: UUID } });
     const answer = await service.send({ key: "order-17" });
@@ -178,15 +178,15 @@ describe("a key", () => {
 });
 
 describe("a request that fails", () => {
-  test("IK-17 with a 500 leaves its key free: the retry runs", async () => {
-    const service = await serve({ handler: (call) => answering(call.run === 1 ? 500 : 201)(call) });
+  test.each([500, 502, 503])("IK-17 with a %i releases its key: the retry runs", async (status) => {
+    const service = await serve({ handler: (call) => answering(call.run === 1 ? status : 201)(call) });
     const answers = [await service.send({ key: "k" }), await service.send({ key: "k" })];
-    expect(answers.map(({ status }) => status)).toEqual([500, 201]);
+    expect(answers.map((answer) => answer.status)).toEqual([status, 201]);
     expect(answers[1]?.header(REPLAYED)).toBeUndefined();
     expect(service.runs()).toBe(2);
   });
 
-  test("IK-18 because its handler throws leaves no stuck record: the retry runs", async () => {
+  test("IK-18 because its handler throws releases its key: the retry runs", async () => {
     const { guard, runs, send } = await expressShop({
       handler: ({ run }) => {
         if (run === 1) throw new Error("the printer is on fire");
@@ -205,22 +205,19 @@ describe("a request that fails", () => {
     ["missing credentials", 401],
     ["a missing permission", 403],
     ["validation", 400],
-  ])(
-    "IK-19 before its handler, by %s, leaves nothing to replay: the same key runs later",
-    async (_, status) => {
-      const { send, runs } = await expressShop({
-        before: (attempt) => (attempt === 1 ? status : undefined),
-      });
-      expect((await send({ key: "k" })).status).toBe(status);
-      expect(runs()).toBe(0);
-      const retried = await send({ key: "k" });
-      expect([retried.status, retried.header(REPLAYED)]).toEqual([201, undefined]);
-      expect(runs()).toBe(1);
-    },
-  );
+  ])("IK-19 before its handler, by %s, stores nothing: the same key runs later", async (_, status) => {
+    const { send, runs } = await expressShop({
+      before: (attempt) => (attempt === 1 ? status : undefined),
+    });
+    expect((await send({ key: "k" })).status).toBe(status);
+    expect(runs()).toBe(0);
+    const retried = await send({ key: "k" });
+    expect([retried.status, retried.header(REPLAYED)]).toEqual([201, undefined]);
+    expect(runs()).toBe(1);
+  });
 
   test.each([401, 403, 408, 425, 429])(
-    "IK-19 in the handler with a %d, which says that nothing was done, is not replayed either",
+    "IK-19 in the handler with a %d, which means that nothing was done, is not replayed",
     async (status) => {
       const service = await serve({ handler: (call) => answering(call.run === 1 ? status : 201)(call) });
       expect((await service.send({ key: "k" })).status).toBe(status);
@@ -229,7 +226,7 @@ describe("a request that fails", () => {
     },
   );
 
-  test("IK-20 for its client alone, which went away, is answered for: the retry gets what the handler did", async () => {
+  test("IK-20 because its client disconnected keeps running: the retry gets the answer", async () => {
     const door = gate();
     const service = await serve({ handler: waitingAt(door) });
     const leaving = new AbortController();
@@ -245,7 +242,7 @@ describe("a request that fails", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-20 also if the client vanishes before its answer is written", async () => {
+  test("IK-20 because its client resets the connection before the answer is written keeps running: the retry gets the answer", async () => {
     const door = gate();
     const service = await serve({ handler: waitingAt(door) });
     const socket = connect(service.port, "127.0.0.1");
@@ -259,7 +256,7 @@ describe("a request that fails", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("IK-21 because its process stopped is run exactly once more after the lease, and the first owner changes nothing", async () => {
+  test("IK-21 because its process stopped runs exactly once more after the lease, and the first process changes nothing", async () => {
     const time = virtualTime();
     const shared = memoryStore({ clock: time.clock });
     const lost = faultyStore(shared, { timer: time.timer });
@@ -269,7 +266,7 @@ describe("a request that fails", () => {
     const second = await serve({ time, guard, store: shared });
     const answer = first.send({ key: "k" });
     await door.reached();
-    // From here on nothing of the first process reaches the store.
+    // From here on, no call of the first process reaches the store.
     lost.setRates({ refuse: 1 });
     expect((await second.send({ key: "k" })).status).toBe(409);
     await time.advance(30_000);
@@ -278,7 +275,7 @@ describe("a request that fails", () => {
     expect(second.runs()).toBe(1);
     const settled = await second.send({ key: "k" });
     const kept = await second.guard.read({ operation: "POST /orders", key: "k" });
-    // It wakes up, finishes, and is heard again.
+    // The first process continues, finishes, and reaches the store again.
     lost.setRates({});
     door.open();
     const late = await answer;
@@ -296,10 +293,10 @@ function waitingAt(door: { pass(): Promise<void> }): Handler {
   };
 }
 
-/** An Express application whose route is guarded after its other checks, as it should be. */
+/** An Express application that mounts the layer behind its other checks, as the documentation recommends. */
 async function expressShop(parts: {
   readonly handler?: (call: { readonly run: number }) => void;
-  /** A status to refuse the request with before it comes to the layer. */
+  /** A status to refuse the request with before the layer sees it. */
   readonly before?: (request: number) => number | undefined;
 }) {
   const guard = createEngine({ store: memoryStore(), purgeEveryMs: 0 });

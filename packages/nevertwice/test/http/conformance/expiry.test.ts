@@ -1,11 +1,10 @@
 /** Tests how long an answer is replayed: for its whole retention and no longer, whether or not the store was purged or restarted. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { sqliteStore } from "../../../src/stores/sqlite.ts";
+import { scratchFolder } from "../../scratch-folder.ts";
 import { REPLAYED } from "../replayed-header.ts";
 import { gate, serve, virtualTime } from "./service.ts";
 
@@ -13,7 +12,7 @@ const WINDOW_MS = 3_600_000;
 const options = { retentionMs: WINDOW_MS };
 
 describe("a key", () => {
-  test("EX-01 whose window is over runs as a first one, without an error", async () => {
+  test("EX-01 runs as a new key after its retention, without an error", async () => {
     const time = virtualTime();
     const service = await serve({ time, options });
     await service.send({ key: "k" });
@@ -25,7 +24,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("EX-02 whose window is over may come with another payload", async () => {
+  test("EX-02 may be used with another payload after its retention", async () => {
     const time = virtualTime();
     const service = await serve({ time, options });
     await service.send({ key: "k", body: { amount: 1 } });
@@ -34,7 +33,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("EX-03 is judged by its record's time, not by whether that was removed", async () => {
+  test("EX-03 expires by the time in its record, whether or not the record was purged", async () => {
     const time = virtualTime();
     const store = memoryStore({ clock: time.clock });
     let numbers: number[] = [];
@@ -58,7 +57,7 @@ describe("a key", () => {
     expect(await store.purge(10)).toMatchObject({ removed: 2 });
   });
 
-  test("EX-05 that is remembered as expired is refused, and nothing runs", async () => {
+  test("EX-05 that expired is refused if the option expired says so, and nothing runs", async () => {
     const time = virtualTime();
     const service = await serve({
       time,
@@ -74,7 +73,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("EX-06 does not live longer for being asked", async () => {
+  test("EX-06 is not kept longer because of replays", async () => {
     const time = virtualTime();
     const service = await serve({ time, options });
     await service.send({ key: "k" });
@@ -87,7 +86,7 @@ describe("a key", () => {
     expect(service.runs()).toBe(2);
   });
 
-  test("EX-07 that runs for longer than its window is not removed while it is held", async () => {
+  test("EX-07 whose handler runs longer than the retention is not purged while it is claimed", async () => {
     const time = virtualTime();
     const store = memoryStore({ clock: time.clock });
     const door = gate();
@@ -111,9 +110,8 @@ describe("a key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("EX-08 is still answered after everything was closed and opened again", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "nevertwice-conformance-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  test("EX-08 is still replayed after the service and its store were closed and opened again", async () => {
+    const folder = await scratchFolder();
     const open = async () => {
       const database = new DatabaseSync(join(folder, "records.db"));
       const store = sqliteStore({ database });
@@ -132,7 +130,7 @@ describe("a key", () => {
     after.database.close();
   });
 
-  test("EX-09 is given a minute at the end of its window, for clocks that differ", async () => {
+  test("EX-09 is replayed for one more minute after its retention, since clocks differ", async () => {
     const time = virtualTime();
     const service = await serve({ time, options: { ...options, expired: "refuse" } });
     await service.send({ key: "k" });

@@ -18,7 +18,7 @@ async function expectRefused(service: Service, key: string): Promise<void> {
   expect(service.runs()).toBe(before);
 }
 
-/** The key as the handler is shown it. */
+/** The key that the handler gets. */
 async function keyTaken(service: Service, key: string): Promise<unknown> {
   const answer = await service.send({ key });
   expect(answer.status).toBe(201);
@@ -38,7 +38,7 @@ describe("the header Idempotency-Key", () => {
     await expectRefused(await strict(), `a${UUID.slice(1)}`);
   });
 
-  test("SF-04 quoted and bare are one key in lenient mode", async () => {
+  test("SF-04 a quoted and a bare key are the same key in lenient mode", async () => {
     const service = await lenient();
     const first = await service.send({ key: '"k-1"' });
     const second = await service.send({ key: "k-1" });
@@ -76,7 +76,7 @@ describe("the header Idempotency-Key", () => {
     expect(service.runs()).toBe(0);
   });
 
-  test("SF-10 parameters behind the key are read and left aside", async () => {
+  test("SF-10 parameters behind the key are parsed and ignored", async () => {
     const service = await strict();
     expect(await keyTaken(service, '"k1";v=1;foo')).toBe("k1");
     const again = await service.send({ key: '"k1"' });
@@ -84,14 +84,14 @@ describe("the header Idempotency-Key", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("SF-11 spaces around the quoted key do not count", async () => {
+  test("SF-11 spaces around the quoted key are ignored", async () => {
     const service = await strict();
     expect(await keyTaken(service, '  "k1"  ')).toBe("k1");
     expect(await statusOfRaw(service.port, 'Idempotency-Key:    "k1"   ')).toBe(201);
     expect(service.runs()).toBe(1);
   });
 
-  test("SF-12 two lines are two keys, and refused", async () => {
+  test("SF-12 two header lines are two keys, and refused", async () => {
     for (const service of [await strict(), await lenient()]) {
       const lines = (one: string, other: string) =>
         [
@@ -113,7 +113,7 @@ describe("the header Idempotency-Key", () => {
     expect(service.runs()).toBe(0);
   });
 
-  test("SF-13 the header's name is the same in any case", async () => {
+  test("SF-13 the case of the header's name does not matter", async () => {
     for (const service of [await strict(), await lenient()]) {
       for (const name of ["idempotency-key", "IDEMPOTENCY-KEY", "Idempotency-key"])
         expect((await service.send({ headers: [[name, '"k1"']] })).status).toBe(201);
@@ -121,7 +121,7 @@ describe("the header Idempotency-Key", () => {
     }
   });
 
-  test("SF-14 no other type of a structured field is a key", async () => {
+  test("SF-14 structured fields of other types are refused", async () => {
     const service = await strict();
     for (const value of [
       "42",
@@ -137,12 +137,12 @@ describe("the header Idempotency-Key", () => {
       await expectRefused(service, value);
   });
 
-  test("SF-15 a String of 1024 characters is taken where the limit allows it", async () => {
+  test("SF-15 a String of 1024 characters is accepted if the limit allows it", async () => {
     const key = "x".repeat(1_024);
     expect(await keyTaken(await strict({ maxKeyLength: 1_024 }), `"${key}"`)).toBe(key);
   });
 
-  test("SF-16 by default 255 characters are a key, and 256 are refused", async () => {
+  test("SF-16 by default 255 characters are accepted, and 256 are refused", async () => {
     for (const service of [await strict(), await lenient()]) {
       expect(await keyTaken(service, `"${"x".repeat(255)}"`)).toBe("x".repeat(255));
       await expectRefused(service, `"${"x".repeat(256)}"`);
@@ -150,7 +150,7 @@ describe("the header Idempotency-Key", () => {
     await expectRefused(await lenient(), "x".repeat(256));
   });
 
-  test("SF-17 an empty key is refused, not taken for none", async () => {
+  test("SF-17 an empty key is refused, and does not count as missing", async () => {
     for (const service of [
       await strict(),
       await lenient(),
@@ -163,7 +163,7 @@ describe("the header Idempotency-Key", () => {
   });
 });
 
-/** What is answered to a request with this very line among its headers, which no client library would send. */
+/** The status of a request with exactly this header line, which no client library would send. */
 async function statusOfRaw(port: number, line: string): Promise<number> {
   const socket = connect(port, "127.0.0.1");
   const body = JSON.stringify({ item: "book", amount: 100 });

@@ -1,4 +1,4 @@
-/** Tests which requests are one request: what of method, target, headers and body decides whether a key was used for this. */
+/** Tests which requests count as equal under one key: which parts of method, target, headers and body are compared. */
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { HeaderLine } from "../../../src/http/http-message.ts";
@@ -8,7 +8,7 @@ import { type Sent, type ServiceOptions, serve } from "./service.ts";
 
 const JSON_TYPE: HeaderLine = ["Content-Type", "application/json"];
 
-/** Sends both under one key, and says whether the second was taken for the first. */
+/** Sends both under one key, and returns whether the second one was a replay. */
 async function areOne(first: Sent, second: Sent, options: ServiceOptions["options"] = {}): Promise<boolean> {
   const service = await serve({ options });
   const answer = await service.send({ key: "k", ...first });
@@ -25,28 +25,28 @@ async function areOne(first: Sent, second: Sent, options: ServiceOptions["option
 
 const json = (body: string): Sent => ({ body, headers: [JSON_TYPE] });
 
-describe("the meaning of JSON", () => {
-  test("FP-01 is not in the order of its members, nor in white space", async () => {
+describe("a JSON body", () => {
+  test("FP-01 is equal with its members in another order and with other white space", async () => {
     const first = json('{"a":1,"b":{"c":[1,2],"d":"x"}}');
     const second = json('{ "b" : {"d":"\\u0078", "c":[1, 2]},\n "a":1 }');
     expect(await areOne(first, second)).toBe(true);
   });
 
-  test("FP-02 is not in how a number is written", async () => {
+  test("FP-02 is equal with a number spelt in another way", async () => {
     expect(await areOne(json('{"amount":1.0}'), json('{"amount":1}'))).toBe(true);
     expect(await areOne(json('{"amount":100}'), json('{"amount":1e2}'))).toBe(true);
     expect(await areOne(json('{"amount":1}'), json('{"amount":1.01}'))).toBe(false);
   });
 
-  test("FP-03 is in the order of an array", async () => {
+  test("FP-03 differs by the order of an array", async () => {
     expect(await areOne(json("[1,2]"), json("[2,1]"))).toBe(false);
   });
 
-  test("FP-04 tells a null from a member that is not there", async () => {
+  test("FP-04 differs by a null in place of a missing member", async () => {
     expect(await areOne(json('{"a":1,"b":null}'), json('{"a":1}'))).toBe(false);
   });
 
-  test("FP-13 falls back to the bytes where a parser would lose something", async () => {
+  test("FP-13 is compared by its bytes if a parser would lose a part of it", async () => {
     const twice = json('{"a":1,"a":2}');
     expect(await areOne(twice, twice)).toBe(true);
     expect(await areOne(twice, json('{"a":2}'))).toBe(false);
@@ -58,14 +58,14 @@ describe("the meaning of JSON", () => {
   });
 });
 
-describe("raw bytes", () => {
-  test("FP-05 differ by one space", async () => {
+describe("a body compared by its bytes", () => {
+  test("FP-05 differs by one space", async () => {
     const options = { fingerprint: "raw" } as const;
     expect(await areOne(json('{"a":1}'), json('{"a":1}'), options)).toBe(true);
     expect(await areOne(json('{"a":1}'), json('{"a": 1}'), options)).toBe(false);
   });
 
-  test("FP-06 are compared by the same digest that a client sends as Content-Digest", async () => {
+  test("FP-06 is equal if its Content-Digest is equal", async () => {
     const body = Buffer.from([0, 1, 2, 255, 254, 10, 13]);
     const digest = createHash("sha256").update(body).digest("base64");
     const other = createHash("sha256").update("other").digest("base64");
@@ -85,8 +85,8 @@ describe("raw bytes", () => {
   });
 });
 
-describe("what surrounds the body", () => {
-  test("FP-07 another method or path is another operation, or a conflict: never the other one's answer", async () => {
+describe("the rest of a request", () => {
+  test("FP-07 with another method or path is another operation or a conflict, and never gets the first answer", async () => {
     const service = await serve();
     const orders = await service.send({ key: "k", path: "/orders" });
     for (const other of [{ path: "/refunds" }, { path: "/orders/1" }, { method: "PATCH" }]) {
@@ -96,13 +96,13 @@ describe("what surrounds the body", () => {
     }
     expect(service.runs()).toBe(4);
     expect(await areOne({ path: "/orders?currency=eur" }, { path: "/orders?currency=usd" })).toBe(false);
-    // With one operation for all of them, they differ by their meaning.
+    // If they share one operation, their meaning differs.
     const options = { operation: "shop" };
     expect(await areOne({ path: "/orders" }, { path: "/refunds" }, options)).toBe(false);
     expect(await areOne({ method: "POST" }, { method: "PATCH" }, options)).toBe(false);
   });
 
-  test("FP-08 headers of a trace, of the client or of the moment change nothing", async () => {
+  test("FP-08 with other headers for tracing, client or date is equal", async () => {
     const of = (trace: string, date: string): Sent => ({
       headers: [
         ["Traceparent", `00-${trace.repeat(32)}-${trace.repeat(16)}-01`],
@@ -119,8 +119,8 @@ describe("what surrounds the body", () => {
   });
 });
 
-describe("a part of the body", () => {
-  test("FP-09 that was not chosen may differ", async () => {
+describe("a part of a body", () => {
+  test("FP-09 that is not in fingerprint.fields may differ", async () => {
     const options = { fingerprint: { fields: ["amount", "card.last4"] } };
     const first = { amount: 1, card: { last4: "4242", holder: "A" }, note: "one" };
     expect(await areOne({ body: first }, { body: { ...first, note: "two" } }, options)).toBe(true);
@@ -129,19 +129,19 @@ describe("a part of the body", () => {
     expect(await areOne({ body: first }, { body: otherCard }, options)).toBe(false);
   });
 
-  test("FP-10 of a form has no boundary in its meaning", async () => {
+  test("FP-10 that is the boundary of a form may differ", async () => {
     const file = "line one\r\n--looks-like-a-boundary\r\nline three";
     expect(await areOne(form("AaB03x", file), form("----xYz987", file))).toBe(true);
     expect(await areOne(form("AaB03x", file), form("AaB03x", `${file}.`))).toBe(false);
   });
 
-  test("FP-11 or all of it: without a fingerprint another body gets the first answer", async () => {
+  test("FP-11 and even all of it may differ without a fingerprint", async () => {
     expect(await areOne({ body: { amount: 1 } }, { body: { amount: 2 } }, { fingerprint: "none" })).toBe(
       true,
     );
   });
 
-  test("FP-12 that is the key itself is left out", async () => {
+  test("FP-12 that is the key itself is not compared", async () => {
     const service = await serve({ options: { keyField: "idempotency_key", operation: "order" } });
     const first = await service.send({ body: { idempotency_key: "k1", amount: 1 } });
     const again = await service.send({ body: { amount: 1, idempotency_key: "k1" } });

@@ -28,7 +28,7 @@ const byId = { operation: "charge", key: (order: Order) => order.id };
 const order: Order = { id: "order-17", amount: 100 };
 
 describe("a wrapped function", () => {
-  test("FW-01 that is done gives its kept value to an equal call", async () => {
+  test("FW-01 that has ended returns its stored value to an equal call", async () => {
     let runs = 0;
     const charge = scene().guard.wrap(({ amount }: Order) => ({ charged: amount, run: ++runs }), byId);
     expect([await charge(order), await charge({ ...order })]).toEqual([
@@ -38,7 +38,7 @@ describe("a wrapped function", () => {
     expect(runs).toBe(1);
   });
 
-  test("FW-02 that runs is a typed error to a second call that will not wait, and safe to call again", async () => {
+  test("FW-02 that still runs throws a retryable error to a second call that does not wait", async () => {
     const door = gate();
     const charge = scene().guard.wrap(
       async (_: Order) => {
@@ -54,7 +54,7 @@ describe("a wrapped function", () => {
     expect([await first, await charge(order)]).toEqual(["charged", "charged"]);
   });
 
-  test("FW-03 that throws runs again, and leaves nothing that answers", async () => {
+  test("FW-03 that throws runs again, and stores no outcome", async () => {
     const { guard } = scene();
     let runs = 0;
     const charge = guard.wrap((_: Order) => {
@@ -71,7 +71,7 @@ describe("a wrapped function", () => {
     expect(runs).toBe(2);
   });
 
-  test("FW-04 whose call has no key is a typed error: it does not run unprotected", async () => {
+  test("FW-04 that is called without a key throws an error, and does not run", async () => {
     let runs = 0;
     const charge = scene().guard.wrap(() => ++runs, { operation: "charge", keyFrom: ["0.id"] }) as (
       order: Partial<Order>,
@@ -81,7 +81,7 @@ describe("a wrapped function", () => {
     expect(runs).toBe(0);
   });
 
-  test("FW-05 whose meaning changed under one key is a typed error", async () => {
+  test("FW-05 that is called with other arguments under one key throws an error", async () => {
     let runs = 0;
     const charge = scene().guard.wrap((_: Order) => ++runs, { ...byId, fingerprint: ({ amount }) => amount });
     await charge(order);
@@ -92,7 +92,7 @@ describe("a wrapped function", () => {
     expect([await charge(order), runs]).toEqual([1, 1]);
   });
 
-  test("FW-06 whose owner did not come back within its lease runs again", async () => {
+  test("FW-06 whose first call did not end within its lease runs again", async () => {
     const clock = manualClock();
     const store = memoryStore({ clock });
     const door = gate();
@@ -112,11 +112,11 @@ describe("a wrapped function", () => {
       { kind: "completed" },
     ]);
     door.open();
-    // The first one comes back too late, and is given what was kept.
+    // The first call ends too late, and gets the stored value.
     expect([await lost, runs]).toEqual([2, 2]);
   });
 
-  test("FW-07 whose store fails is a typed error, and does not run", async () => {
+  test("FW-07 whose store fails throws an error, and does not run", async () => {
     const store = faultyStore(memoryStore(), { rates: { refuse: 1 } });
     let runs = 0;
     const charge = scene({ store }).guard.wrap((_: Order) => ++runs, byId);
@@ -124,7 +124,7 @@ describe("a wrapped function", () => {
     expect(runs).toBe(0);
   });
 
-  test("FW-08 whose value cannot be kept says so, and is not run again", async () => {
+  test("FW-08 whose value cannot be stored throws not-kept to later calls, and does not run again", async () => {
     const { guard, events } = scene();
     let runs = 0;
     const charge = guard.wrap((_: Order) => {
@@ -137,7 +137,7 @@ describe("a wrapped function", () => {
     expect(runs).toBe(1);
   });
 
-  test("FW-09 is independent of another one with the same key", async () => {
+  test("FW-09 is independent of another function with the same key", async () => {
     const { guard } = scene();
     const charge = guard.wrap((_: Order) => "charged", byId);
     const ship = guard.wrap((_: Order) => "shipped", { ...byId, operation: "ship" });

@@ -1,13 +1,13 @@
 /** Tests services in separate processes on one SQLite file, which are killed. Needs the build. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { scratchFolder } from "../../scratch-folder.ts";
 import { REPLAYED } from "../replayed-header.ts";
 import { type Received, send } from "./service.ts";
 
@@ -16,8 +16,7 @@ const BUILD = new URL("../../../dist/", import.meta.url).href;
 const LEASE_MS = 1_000;
 
 async function shop() {
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-killed-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder();
   const effects = join(folder, "effects");
   return {
     /** Starts a service on the records of this shop. */

@@ -11,7 +11,7 @@ import { gate, type Received, type ServiceOptions, serve } from "./service.ts";
 
 const KEY = "key-of-a-customer-4711";
 
-/** How each refusal comes about, one request each time. */
+/** How to cause each refusal, by its code. */
 const REFUSALS: Readonly<Record<string, () => Promise<Received>>> = {
   async "key-missing"() {
     return (await serve({ options: { required: true } })).send();
@@ -106,7 +106,7 @@ const failing: NonNullable<ServiceOptions["handler"]> = ({ res }) => {
 
 const SECRET = "postgres://shop:hunter2@db.internal:5432/orders";
 
-/** A store whose server is gone, and whose driver is talkative. */
+/** A store whose server cannot be reached, and whose driver puts secrets into its errors. */
 function unreachable(): Store {
   const fail = async (asked: { readonly parts?: Parts } | string): Promise<never> => {
     throw new Error(`connect ECONNREFUSED ${SECRET} while looking for ${JSON.stringify(asked)}`);
@@ -125,7 +125,7 @@ interface Problem {
   readonly code: string;
 }
 
-/** Every refusal there is, by its code. */
+/** Every refusal, by its code. */
 async function everyRefusal(): Promise<readonly (readonly [code: string, answer: Received])[]> {
   const made: (readonly [string, Received])[] = [];
   for (const [code, refuse] of Object.entries(REFUSALS)) made.push([code, await refuse()]);
@@ -133,7 +133,7 @@ async function everyRefusal(): Promise<readonly (readonly [code: string, answer:
 }
 
 describe("a refusal of the layer", () => {
-  test("is of every code that a request can meet, so that the rows below are about all of them", async () => {
+  test("has every code that a request can cause, so that the tests below cover all of them", async () => {
     const atConstruction = ["options-invalid", "manifest-invalid", "driver-missing", "store-unsafe"];
     const ofOtherDoors = ["signature-invalid", "concurrent-modification", "token-spent"];
     const ofTheServer = [
@@ -161,14 +161,14 @@ describe("a refusal of the layer", () => {
     }
   });
 
-  test("PD-02 has the status of the wire in its body", async () => {
+  test("PD-02 has the status of the response in its body", async () => {
     for (const [code, answer] of await everyRefusal()) {
       expect([code, answer.json().status]).toEqual([code, answer.status]);
       expect([code, answer.status]).toEqual([code, ERROR_CODES[code as ErrorCode].status]);
     }
   });
 
-  test("PD-03 has a type that is an absolute URI, another one for each condition", async () => {
+  test("PD-03 has a type that is an absolute URI, a different one for each condition", async () => {
     const refusals = await everyRefusal();
     const types = refusals.map(([, answer]) => answer.json<Problem>().type);
     for (const type of types) expect(new URL(type).href).toBe(type);
@@ -177,7 +177,7 @@ describe("a refusal of the layer", () => {
     expect((await own.send()).json().type).toBe("https://shop.example/errors/key-missing");
   });
 
-  test("PD-04 has one title for one condition, whatever the occasion", async () => {
+  test("PD-04 always has the same title for the same condition", async () => {
     const service = await serve({ options: { keyPattern: /^[a-z]+$/, maxKeyLength: 10 } });
     const occasions = [
       await service.send({ key: '"open' }),
@@ -194,7 +194,7 @@ describe("a refusal of the layer", () => {
     expect(titles(again)).toEqual(titles(once));
   });
 
-  test("PD-07 names its own members as extensions should be named", async () => {
+  test("PD-07 has names for its own members that RFC 9457 allows", async () => {
     const standard = ["type", "title", "status", "detail", "instance"];
     for (const [, answer] of await everyRefusal()) {
       const own = Object.keys(answer.json()).filter((name) => !standard.includes(name));
@@ -203,7 +203,7 @@ describe("a refusal of the layer", () => {
     }
   });
 
-  test("PD-08 for another payload tells nothing of the stored request or its answer", async () => {
+  test("PD-08 for another payload reveals nothing of the stored request or its answer", async () => {
     const stored = { iban: "DE02120300000000202051", amount: 4_711 };
     const answers: Received[] = [];
     for (const body of [stored, { other: "thing" }, ["x"]]) {
@@ -254,7 +254,7 @@ describe("a refusal of the layer", () => {
     for (const [, refusal] of await everyRefusal()) expect(refusal.text).not.toContain(KEY);
   });
 
-  test("PD-10 carries a code of its condition that a program can act on", async () => {
+  test("PD-10 has a code that a program can act on", async () => {
     const refusals = await everyRefusal();
     const codes = refusals.map(([, answer]) => answer.json<Problem>().code);
     expect(codes).toEqual(Object.keys(REFUSALS));

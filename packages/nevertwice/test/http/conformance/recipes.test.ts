@@ -1,4 +1,4 @@
-/** Tests other worlds' rules for duplicates, each in a few lines on a guard: conditional creates, request ids, business messages. */
+/** Tests rules for duplicates from other standards, each with a few lines on a guard: conditional creates, request ids, business messages. */
 import { describe, expect, test } from "vitest";
 import { eventKey } from "../../../src/core/key.ts";
 import { createGuard } from "../../../src/functions/guard.ts";
@@ -11,8 +11,8 @@ interface Patient {
 }
 
 /**
- * A conditional create in the manner of FHIR: the search itself is the key, so that equal searches go one at a time, and
- * nothing is kept, so that each one searches again.
+ * A conditional create like that of FHIR. The search is the key, so equal searches run one at a time. Nothing is stored, so
+ * each request searches again.
  */
 async function conditionalCreates(patients: Patient[] = []) {
   const service = await serve({
@@ -26,7 +26,7 @@ async function conditionalCreates(patients: Patient[] = []) {
     handler: async ({ res, attempt }) => {
       const identifier = attempt?.key ?? "";
       const found = patients.filter((patient) => patient.identifier === identifier);
-      // The search and the create are two steps, with room for another request between them.
+      // Another request may arrive between the search and the create.
       await new Promise((resolve) => void setImmediate(resolve));
       if (found.length > 1) return res.writeHead(412).end();
       if (found[0] === undefined) patients.push({ id: patients.length + 1, identifier });
@@ -44,14 +44,14 @@ async function conditionalCreates(patients: Patient[] = []) {
 }
 
 describe("a conditional create", () => {
-  test("FH-01 without a match is created, with its location", async () => {
+  test("FH-01 without a match creates the resource, and returns its location", async () => {
     const { create, patients } = await conditionalCreates();
     const answer = await create();
     expect([answer.status, answer.header("location")]).toEqual([201, "/Patient/1"]);
     expect(patients).toHaveLength(1);
   });
 
-  test("FH-02 with one match is answered with that one, and creates nothing", async () => {
+  test("FH-02 with one match returns that resource, and creates nothing", async () => {
     const { create, patients } = await conditionalCreates();
     await create();
     const again = await create();
@@ -69,7 +69,7 @@ describe("a conditional create", () => {
     expect(patients).toHaveLength(2);
   });
 
-  test("FH-04 that comes many times at once makes one resource", async () => {
+  test("FH-04 that is sent many times at once creates one resource", async () => {
     const { create, patients } = await conditionalCreates();
     const answers = await Promise.all(Array.from({ length: 10 }, create));
     expect(answers.map(({ status }) => status).sort()).toEqual([
@@ -81,7 +81,7 @@ describe("a conditional create", () => {
   });
 });
 
-describe("a request message with a request_id", () => {
+describe("a request message", () => {
   interface CreateBook {
     readonly title: string;
     readonly request_id?: string;
@@ -97,7 +97,7 @@ describe("a request message with a request_id", () => {
     return { books, create };
   }
 
-  test("AP-01 that comes twice is answered with the earlier success", async () => {
+  test("AP-01 with a request_id that is sent twice gets the first success again", async () => {
     const { create, books } = library();
     const request = { title: "Emma", request_id: "8e03978e-40d5-43e8-bc93-6894a57f9324" };
     expect([await create(request), await create(request)]).toEqual([
@@ -107,7 +107,7 @@ describe("a request message with a request_id", () => {
     expect(books).toEqual(["Emma"]);
   });
 
-  test("AP-02 or without one, which is carried out each time", async () => {
+  test("AP-02 without a request_id runs each time", async () => {
     const { create, books } = library();
     expect([await create({ title: "Emma" }), await create({ title: "Emma" })]).toEqual([
       { name: "books/1" },
@@ -124,7 +124,7 @@ describe("a business message of ISO 20022", () => {
     readonly PssblDplct?: boolean;
   }
 
-  /** Who sent it and what the sender called it decide; the flag is a hint that changes nothing. */
+  /** The sender and its id of the message are the key. The duplicate flag is a hint that changes nothing. */
   function inbox() {
     const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
     const processed: string[] = [];
@@ -136,27 +136,27 @@ describe("a business message of ISO 20022", () => {
     return { processed, receive };
   }
 
-  test("IS-01 that may be a duplicate, but is not known, is processed", async () => {
+  test("IS-01 that is flagged as a possible duplicate but is new is processed", async () => {
     const { receive, processed } = inbox();
     expect(await receive({ sender: "BANKDEFF", BizMsgIdr: "M1", PssblDplct: true })).toBe("ran");
     expect(processed).toEqual(["M1"]);
   });
 
-  test("IS-02 that may be a duplicate and is known is not processed again", async () => {
+  test("IS-02 that is flagged as a possible duplicate and is known is not processed again", async () => {
     const { receive, processed } = inbox();
     await receive({ sender: "BANKDEFF", BizMsgIdr: "M1" });
     expect(await receive({ sender: "BANKDEFF", BizMsgIdr: "M1", PssblDplct: true })).toBe("replayed");
     expect(processed).toEqual(["M1"]);
   });
 
-  test("IS-03 that is known is a duplicate without saying so", async () => {
+  test("IS-03 that is known is a duplicate without the flag too", async () => {
     const { receive, processed } = inbox();
     await receive({ sender: "BANKDEFF", BizMsgIdr: "M1" });
     expect(await receive({ sender: "BANKDEFF", BizMsgIdr: "M1" })).toBe("replayed");
     expect(processed).toEqual(["M1"]);
   });
 
-  test("IS-04 of another sender is another message, whatever it is called", async () => {
+  test("IS-04 of another sender is another message, even with the same id", async () => {
     const { receive, processed } = inbox();
     await receive({ sender: "BANKDEFF", BizMsgIdr: "M1" });
     expect(await receive({ sender: "BANKFRPP", BizMsgIdr: "M1" })).toBe("ran");

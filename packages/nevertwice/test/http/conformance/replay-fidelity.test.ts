@@ -1,4 +1,4 @@
-/** Tests what a repeat is answered: the first answer and nothing of its moment, or, where that was not kept, the plain fact. */
+/** Tests what a duplicate gets: the first answer without its momentary headers, or a marker if the answer was not kept. */
 import { describe, expect, test } from "vitest";
 import { current } from "../../../src/http/replay.ts";
 import { REPLAYED } from "../replayed-header.ts";
@@ -15,19 +15,19 @@ async function twice(handler: Handler, more: Parameters<typeof serve>[0] = {}) {
 const isReplayed = (answer: Received) => answer.header(REPLAYED);
 
 describe("a replay", () => {
-  test("RP-01 says that it is one", async () => {
+  test("RP-01 has the header that marks it", async () => {
     const { second } = await twice(({ res }) => res.end("done"));
     expect(isReplayed(second)).toBe("true");
     const named = await twice(({ res }) => res.end("done"), { options: { replayedHeader: "X-Replay" } });
     expect([named.second.header("x-replay"), isReplayed(named.second)]).toEqual(["true", undefined]);
   });
 
-  test("RP-02 is never taken for the first answer, which has no such mark", async () => {
+  test("RP-02 differs from the first answer, which has no such header", async () => {
     const { first } = await twice(({ res }) => res.end("done"));
     expect(isReplayed(first)).toBeUndefined();
   });
 
-  test("RP-03 is the first answer to the byte, although the resource has changed since", async () => {
+  test("RP-03 equals the first answer to the byte, although the resource has changed since", async () => {
     const order = { id: 17, state: "open" };
     const service = await serve({
       handler: ({ res }) =>
@@ -43,7 +43,7 @@ describe("a replay", () => {
     ]);
   });
 
-  test("RP-04 tells today's state of the same thing where it is asked to", async () => {
+  test("RP-04 shows the current state if the option replay says so", async () => {
     const order = { id: 17, state: "open" };
     const service = await serve({
       handler: ({ res }) =>
@@ -66,7 +66,7 @@ describe("a replay", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("RP-05 of an accepted job is the 202 it was, although the job is finished", async () => {
+  test("RP-05 of an accepted job is still the 202, although the job has finished", async () => {
     const { first, second, service } = await twice(({ res, run }) =>
       res.writeHead(202, { Location: `/jobs/${run}` }).end(`{"job":${run}}`),
     );
@@ -74,7 +74,7 @@ describe("a replay", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("RP-06 of a binary, an empty and a missing body is equal to the byte, with the same type", async () => {
+  test("RP-06 of a binary, an empty and a missing body has the same bytes and type", async () => {
     const every = Buffer.from(Array.from({ length: 512 }, (_, index) => index % 256));
     const binary = await twice(({ res }) => res.writeHead(200, { "Content-Type": "image/png" }).end(every));
     expect([binary.second.header("content-type"), binary.second.body.equals(every)]).toEqual([
@@ -96,7 +96,7 @@ describe("a replay", () => {
     expect(none.service.runs()).toBe(1);
   });
 
-  test("RP-07 repeats nothing that belongs to one client, connection or moment", async () => {
+  test("RP-07 repeats no header that belongs to one client, connection or moment", async () => {
     const longAgo = "Thu, 01 Jan 1970 00:00:00 GMT";
     const { first, second } = await twice(({ res }) => {
       res.setHeader("Set-Cookie", ["session=1", "theme=dark"]);
@@ -126,7 +126,7 @@ describe("a replay", () => {
     expect(valuesOf(second, "link")).toEqual(["</a>; rel=next", "</b>; rel=prev"]);
   });
 
-  test("RP-08 of an answer that was too large to keep says so, and nothing runs again", async () => {
+  test("RP-08 of an answer that was too large to keep has a marker, and nothing runs again", async () => {
     const large = "x".repeat(5_000);
     const { service, first, second } = await twice(
       ({ res }) => res.writeHead(201, { "Content-Type": "text/plain", Location: "/orders/1" }).end(large),
@@ -136,7 +136,7 @@ describe("a replay", () => {
     expect([second.status, second.text, second.header("location")]).toEqual([201, "", "/orders/1"]);
     expect([second.header("nevertwice-outcome"), isReplayed(second)]).toEqual(["not-kept", "true"]);
     expect(service.runs()).toBe(1);
-    // Also if it is its text that is too large, written down for the store.
+    // The limit also applies to the text that the store gets, in which zeros are escaped.
     const zeros = "\0".repeat(1_500);
     const escaped = await twice(({ res }) => res.writeHead(201, { Location: "/orders/1" }).end(zeros), {
       options: { maxOutcomeBytes: 2_000 },
@@ -150,7 +150,7 @@ describe("a replay", () => {
     expect([escaped.second.header("nevertwice-outcome"), escaped.service.runs()]).toEqual(["not-kept", 1]);
   });
 
-  test("RP-09 of a streamed answer is its status and headers, never half of its body", async () => {
+  test("RP-09 of a streamed answer has its status and headers, and never half of its body", async () => {
     const door = gate();
     const service = await serve({
       handler: async ({ res }) => {
@@ -162,7 +162,7 @@ describe("a replay", () => {
     });
     const first = service.send({ key: "k" });
     await door.reached();
-    // It answers for its key from its first byte on, while the rest is still to come.
+    // The key is completed from the first byte on, while the handler still writes.
     await service.happened("completed");
     const during = await service.send({ key: "k" });
     door.open();
@@ -178,7 +178,7 @@ describe("a replay", () => {
     expect(service.runs()).toBe(1);
   });
 
-  test("RP-10 has no effect: no mail is sent and no card is charged", async () => {
+  test("RP-10 has no effect: it sends no mail and charges no card", async () => {
     const effects = { mails: 0, charges: 0 };
     const service = await serve({
       handler: ({ res }) => {

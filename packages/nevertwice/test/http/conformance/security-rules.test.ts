@@ -23,7 +23,7 @@ const byTenant = { scope: (req: IncomingMessage) => req.headers["x-tenant"] as s
 const valuesOf = ({ lines }: Received, name: string) =>
   lines.filter(([line]) => line === name).map(([, value]) => value);
 
-/** A store whose kept answers an attacker has changed. */
+/** A store whose stored answers an attacker has changed. */
 function tampered(inner: Store, change: (kept: unknown[]) => unknown): Store {
   return {
     ...inner,
@@ -36,7 +36,7 @@ function tampered(inner: Store, change: (kept: unknown[]) => unknown): Store {
   };
 }
 
-describe("whose keys", () => {
+describe("the owner of a key", () => {
   test("security rule 1: the layer requires a scope, and an empty scope is never shared", async () => {
     const guard = createEngine({ store: memoryStore(), purgeEveryMs: 0 });
     for (const options of [{}, { scope: undefined }, { scope: "" }, { scope: "tenant" }, { scope: null }])
@@ -52,7 +52,7 @@ describe("whose keys", () => {
     expect(calls).toEqual([]);
   });
 
-  test("security rule 2: no two owners, routes and keys share a record, whatever characters they hold", async () => {
+  test("security rule 2: different owners, routes and keys never share a record, whatever characters they contain", async () => {
     const part = fc.string({
       unit: fc.constantFrom(":", "|", "\u0000", "1", "a", "é", "/"),
       minLength: 1,
@@ -72,7 +72,7 @@ describe("whose keys", () => {
     expect(service.runs()).toBe(paths.length);
   });
 
-  test("security rule 3: the caller is judged before anything is looked up, for a first request and for a repeat", async () => {
+  test("security rule 3: the caller is authorized before the store is called, for a first request and for a duplicate", async () => {
     const order: string[] = [];
     const inner = notingStore(memoryStore());
     const store: Store = {
@@ -106,7 +106,7 @@ describe("whose keys", () => {
     expect(order.slice(4)).toEqual(["authorize", "authorize"]);
   });
 
-  test("security rule 6: who squats on another's key neither sees, blocks nor delays the owner", async () => {
+  test("security rule 6: a caller who uses another caller's key neither sees, blocks nor delays its owner", async () => {
     const door = gate();
     const service = await serve({
       options: byTenant,
@@ -125,7 +125,7 @@ describe("whose keys", () => {
     expect((await service.send({ key: "k", headers: as("owner") })).text).toBe("for owner");
   });
 
-  test("security rule 16: another's running, failed or finished key is no oracle", async () => {
+  test("security rule 16: a caller cannot find out the state of another caller's key", async () => {
     const door = gate();
     const service = await serve({
       options: byTenant,
@@ -150,8 +150,8 @@ describe("whose keys", () => {
   });
 });
 
-describe("what a request may be", () => {
-  test("security rule 5: method, path, query and body make the fingerprint, which is a digest and tells nothing", async () => {
+describe("a request", () => {
+  test("security rule 5: the fingerprint is a digest of method, path, query and body, and reveals none of them", async () => {
     const store = memoryStore();
     const service = await serve({ store, options: { operation: "order" } });
     const body = { card: "4242424242424242" };
@@ -173,7 +173,7 @@ describe("what a request may be", () => {
     expect(answers[0]?.text).not.toContain("4242");
   });
 
-  test("security rule 10: a key is 1 to 255 visible characters on one line; an empty one is refused, not ignored", async () => {
+  test("security rule 10: a key has 1 to 255 visible characters on one line; an empty one is refused, not ignored", async () => {
     const service = await serve();
     const bad = ["", " ", '""', "a b", '"a', "a,b", "x".repeat(256), "ü", '"a" "b"'];
     for (const key of bad) expect([key, (await service.send({ key })).status]).toEqual([key, 400]);
@@ -190,7 +190,7 @@ describe("what a request may be", () => {
     expect(service.runs()).toBe(3);
   });
 
-  test("security rule 11: a body is counted by its bytes as they come, is never inflated, and nothing is claimed before it is whole", async () => {
+  test("security rule 11: a body is limited by its received bytes, is never unpacked, and nothing is claimed before it is complete", async () => {
     const { store, calls } = notingStore(memoryStore());
     const service = await serve({ store, options: { maxBodyBytes: 2_000 } });
     const tooLong = "x".repeat(2_001);
@@ -221,7 +221,7 @@ describe("what a request may be", () => {
     const arrived = once(service.server, "request");
     slow.write("12345");
     await arrived;
-    // Others are served meanwhile, and nothing is asked about the slow one.
+    // Other requests are served meanwhile, and the slow one has not called the store.
     await service.send({ key: "meanwhile" });
     expect(calls.slice(before).map(({ method }) => method)).toEqual(["claim", "complete"]);
     slow.end("67890");
@@ -230,7 +230,7 @@ describe("what a request may be", () => {
     expect(calls.slice(before + 2).map(({ method }) => method)).toEqual(["claim", "complete"]);
   });
 
-  test("security rule 13: no body and no kept answer reaches a prototype, and what is not ours is not replayed", async () => {
+  test("security rule 13: no body and no stored answer changes a prototype, and a record that the layer did not write is not replayed", async () => {
     const service = await serve({ options: { operation: "order" } });
     const headers = [["Content-Type", "application/json"]] as const;
     const polluting = [
@@ -267,7 +267,7 @@ describe("what a request may be", () => {
     }
   });
 
-  test("security rule 14: owners and operations are data to the store, as keys are", async () => {
+  test("security rule 14: the store treats owners and operations as data, like keys", async () => {
     const hostile = "'; DROP TABLE nevertwice_records; --";
     const { store, calls } = notingStore(memoryStore());
     const service = await serve({
@@ -284,13 +284,13 @@ describe("what a request may be", () => {
       key: hostile.replaceAll(" ", ""),
     };
     expect(claim?.request).toMatchObject({ id: expect.stringMatching(/^[0-9a-f]{64}$/), parts });
-    // What names the record is a digest: nothing of what a client sends is part of it.
+    // The id of a record is a digest, and contains nothing that a client sent.
     expect(claim?.request).toMatchObject(toIdentity(parts));
   });
 });
 
-describe("what is kept and handed back", () => {
-  test("security rule 7: only headers that are allowed are replayed, each line as it was", async () => {
+describe("a stored answer", () => {
+  test("security rule 7: only allowed headers are replayed, each line unchanged", async () => {
     const guard = createEngine({ store: memoryStore(), purgeEveryMs: 0 });
     const never = [
       "Set-Cookie",
@@ -332,7 +332,7 @@ describe("what is kept and handed back", () => {
     for (const name of gone) expect([name, valuesOf(second, name)]).toEqual([name, []]);
   });
 
-  test("security rule 8: a header that could split a message is neither kept nor replayed", async () => {
+  test("security rule 8: a header that could split a message is neither stored nor replayed", async () => {
     const bad: HeaderLine[] = [
       ["location", "/a\r\nSet-Cookie: evil=1"],
       ["link", "a\u0000b"],
@@ -378,7 +378,7 @@ describe("what is kept and handed back", () => {
     }
   });
 
-  test("security rule 9: an answer marked as secret leaves a mark and no body; no-store alone does not", async () => {
+  test("security rule 9: an answer marked as secret is stored as a marker without its body; no-store alone is not enough", async () => {
     const secret = "the one-time password 8412";
     const { store, calls } = notingStore(memoryStore());
     const service = await serve({
@@ -400,7 +400,7 @@ describe("what is kept and handed back", () => {
     expect((await marked.send({ key: "k" })).text).toBe("");
   });
 
-  test("security rule 12: a caller's keys and bytes are bounded, and a full store refuses instead of forgetting", async () => {
+  test("security rule 12: a caller's keys and bytes are limited, and a full store refuses new keys and forgets none", async () => {
     const bounded = await serve({ options: { ...byTenant, quota: 2 } });
     for (const key of ["a", "b"]) await bounded.send({ key, headers: as("flood") });
     expect((await bounded.send({ key: "c", headers: as("flood") })).status).toBe(429);
@@ -456,8 +456,8 @@ describe("what is kept and handed back", () => {
   });
 });
 
-describe("who may write", () => {
-  test("security rule 17: what was refused before the handler, or by a tired upstream, poisons no key", async () => {
+describe("the right to write", () => {
+  test("security rule 17: a refusal before the handler, or by an overloaded upstream, does not use up the key", async () => {
     const { store, calls } = notingStore(memoryStore());
     const app = express();
     let upstream = 503;
@@ -488,7 +488,7 @@ describe("who may write", () => {
     expect((await shop.send({ key: "k", headers })).header(REPLAYED)).toBe("true");
   });
 
-  test("security rule 18: an answer is kept and a key freed by the token that owns it, and by nothing else", async () => {
+  test("security rule 18: only the token that owns a key stores an answer or releases the key", async () => {
     const { store, calls } = notingStore(memoryStore());
     const door = gate();
     const service = await serve({
@@ -517,9 +517,9 @@ describe("who may write", () => {
     expect(new Set(claimed).size).toBe(2);
   });
 
-  test("security rule 20: the package depends on one small package, behind one of its doors, and runs nothing when it is installed", async () => {
+  test("security rule 20: the package has one small dependency, which one entry point loads, and runs nothing when it is installed", async () => {
     const manifest = JSON.parse(await readFile(new URL("../../../package.json", import.meta.url), "utf8"));
-    // What each door loads is shown by the tests of the package: this one is loaded by pipelines alone.
+    // The tests of the package show what each entry point loads. Only pipelines load this dependency.
     expect(Object.keys(manifest.dependencies)).toEqual(["smol-toml"]);
     expect(manifest.bundledDependencies).toBeUndefined();
     const peers = Object.keys(manifest.peerDependencies ?? {});

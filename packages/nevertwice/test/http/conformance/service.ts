@@ -21,18 +21,19 @@ import { idempotency } from "../../../src/http/node.ts";
 import type { HttpOptions } from "../../../src/http/options.ts";
 import { memoryStore } from "../../../src/stores/memory.ts";
 import { createWorld } from "../../../src/testing/simulation/world.ts";
+import { deferred } from "../../deferred.ts";
 
 export interface Sent {
   /** Default POST. */
   readonly method?: string;
   /** Default /orders. */
   readonly path?: string;
-  /** The value of Idempotency-Key as it goes over the wire; without it there is no such header. */
+  /** The value of Idempotency-Key on the wire. Without it, the header is not sent. */
   readonly key?: string | undefined;
   readonly headers?: readonly HeaderLine[];
-  /** Text and bytes go as they are, anything else as JSON. Default: the JSON of one order. */
+  /** Text and bytes are sent unchanged, other values as JSON. Default: the JSON of one order. */
   readonly body?: unknown;
-  /** Ends the connection when it fires. */
+  /** Closes the connection when it fires. */
   readonly signal?: AbortSignal;
 }
 
@@ -131,7 +132,7 @@ export interface ServiceOptions {
   readonly options?: Partial<HttpOptions<IncomingMessage>>;
   readonly store?: Store;
   readonly guard?: Partial<GuardOptions>;
-  /** Whose time it lives in; default: the real one. */
+  /** Default: real time. */
   readonly time?: VirtualTime;
 }
 
@@ -145,13 +146,13 @@ export interface Service extends Client {
   happened(kind: GuardEvent["kind"]): Promise<void>;
 }
 
-/** Says which run it was, and the key: what a replay must not change. */
+/** Answers with the number of the run and the key, which a replay must not change. */
 const ordered: Handler = ({ res, run, attempt }) => {
   res.writeHead(201, { "Content-Type": "application/json", Location: `/orders/${run}` });
   res.end(JSON.stringify({ order: run, key: attempt?.key }));
 };
 
-/** A service on node:http. Its keys belong to anyone, unless the options say whose they are. */
+/** A service on node:http. Its scope is "anyone", unless the options have another. */
 export async function serve(settings: ServiceOptions = {}): Promise<Service> {
   const { handler = ordered, time } = settings;
   const store = settings.store ?? memoryStore(time === undefined ? {} : { clock: time.clock });
@@ -202,7 +203,7 @@ export function virtualTime(): VirtualTime {
     clock: { now: () => START_MS + world.now() },
     timer: world,
     async advance(ms) {
-      // Whatever is under way arms its timers first.
+      // Running code sets its timers first.
       await world.run(() => true);
       let isReached = false;
       world.after(ms, () => {
@@ -215,9 +216,9 @@ export function virtualTime(): VirtualTime {
 
 /** A gate that is closed until it is opened, and reports when a caller waits at it. */
 export interface Gate {
-  /** For the one who has to wait. */
+  /** Waits until the gate is open. */
   pass(): Promise<void>;
-  /** Resolves when as many have come. */
+  /** Resolves when this many callers wait, or have passed. Default 1. */
   reached(count?: number): Promise<void>;
   open(): void;
 }
@@ -225,10 +226,7 @@ export interface Gate {
 export function gate(): Gate {
   let come = 0;
   const awaited: { count: number; resolve: () => void }[] = [];
-  let open = () => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
+  const { promise: opened, resolve: open } = deferred();
   return {
     pass() {
       come++;
@@ -240,11 +238,11 @@ export function gate(): Gate {
         if (come >= count) resolve();
         else awaited.push({ count, resolve });
       }),
-    open: () => open(),
+    open,
   };
 }
 
-/** What the calls of a store carry, each its share of it. */
+/** The parameters of store calls. Each call has some of them. */
 export interface Asked {
   readonly id: string;
   readonly token: string;
@@ -255,11 +253,11 @@ export interface Asked {
 export interface NotingStore {
   readonly store: Store;
   readonly calls: readonly { readonly method: string; readonly request: Asked }[];
-  /** Resolves when a method has been called as often. */
+  /** Resolves when a method has been called this often. */
   asked(method: keyof Store, count: number): Promise<void>;
 }
 
-/** A store that notes what it is asked before it asks the one behind it. */
+/** A store that records each call before it passes it on. */
 export function notingStore(inner: Store): NotingStore {
   const calls: { method: string; request: Asked }[] = [];
   const noted = new EventEmitter();

@@ -1,8 +1,7 @@
 /** Databases, pools and requests for the tests of the MySQL store. */
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { createPool, type Pool, type PoolOptions } from "mysql2/promise";
 import type { TestContext } from "vitest";
-import type { ClaimRequest } from "../../../src/core/store.ts";
 import { type MysqlStore, mysqlStore } from "../../../src/stores/mysql.ts";
 import { sharedUrl } from "../../services/services.ts";
 
@@ -41,18 +40,6 @@ export async function newStore(
   const store = mysqlStore({ client: pool });
   await store.migrate();
   return { url, pool, store };
-}
-
-export function claimOf(key: string, more: Partial<ClaimRequest> = {}): ClaimRequest {
-  return {
-    id: `id-${key}`,
-    parts: { namespace: "n", scope: "s", operation: "o", key },
-    token: randomUUID(),
-    leaseMs: 60_000,
-    retentionMs: 3_600_000,
-    hold: false,
-    ...more,
-  };
 }
 
 /** The URL with another user, database or port. */

@@ -1,25 +1,8 @@
-/** Reservations in new databases, called as `createReservations` would call them. */
-import { randomUUID } from "node:crypto";
+/** Reservations in new databases, and the locks that others hold there. */
 import type { Pool, RowDataPacket } from "mysql2/promise";
 import { type TestContext, vi } from "vitest";
-import {
-  type ActionName,
-  type ActionRequest,
-  digestParameters,
-  type Parameters,
-} from "../../../src/reservations/action-request.ts";
 import { type MysqlReservations, mysqlReservations } from "../../../src/reservations/mysql.ts";
-import type { Rules } from "../../../src/reservations/store.ts";
 import { newDatabase, poolOn } from "./pools.ts";
-
-export const HOUR_MS = 3_600_000;
-export const RULES: Rules = {
-  namespace: "n",
-  windowMs: HOUR_MS,
-  historyMs: 0,
-  maxDurationMs: HOUR_MS,
-  available: undefined,
-};
 
 export async function newReservations(
   context: TestContext,
@@ -29,24 +12,6 @@ export async function newReservations(
   const store = mysqlReservations({ client: pool });
   await store.migrate();
   return { url, pool, store };
-}
-
-export function asked(action: ActionName, parameters: Parameters, key: string = randomUUID()): ActionRequest {
-  const digest = digestParameters(action, parameters);
-  return {
-    action,
-    parameters,
-    digest,
-    keyId: `key-${key}`,
-    namespace: "n",
-    scope: "",
-    key,
-    newId: randomUUID(),
-  };
-}
-
-export function toHold(resource: string, more: Parameters = {}, key?: string): ActionRequest {
-  return asked("placeHold", { resource, requester: "ann", durationMs: HOUR_MS, units: 1, ...more }, key);
 }
 
 /** Another transaction that locks these rows until it ends. */
@@ -96,6 +61,3 @@ export async function countRows(pool: Pool): Promise<Record<string, number>> {
   }
   return counts;
 }
-
-export const NOTHING = { keys: 0, resources: 0, commitments: 0, events: 0, checkpoints: 0 };
-export const ONE_HOLD = { keys: 1, resources: 1, commitments: 1, events: 1, checkpoints: 1 };

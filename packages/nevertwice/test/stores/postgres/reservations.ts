@@ -1,33 +1,13 @@
-/** Reservations on their own database, action requests, and the waiting sessions of that database. */
-import { randomUUID } from "node:crypto";
+/** Reservations on their own database, and the sessions of that database that wait. */
 import pg from "pg";
 import { onTestFinished, type TestContext } from "vitest";
-import { toIdentity } from "../../../src/core/identity.ts";
-import {
-  type ActionName,
-  type ActionRequest,
-  digestParameters,
-  type Parameters,
-} from "../../../src/reservations/action-request.ts";
 import {
   type PostgresReservations,
   postgresReservations,
   reservationsSql,
 } from "../../../src/reservations/postgres.ts";
-import type { Rules } from "../../../src/reservations/store.ts";
 import { sharedUrl } from "../../services/services.ts";
 import { createDatabase, poolOf, query, until } from "./database.ts";
-
-const HOUR_MS = 3_600_000;
-export const NAMESPACE = "n";
-
-export const RULES: Rules = {
-  namespace: NAMESPACE,
-  windowMs: HOUR_MS,
-  historyMs: 0,
-  maxDurationMs: HOUR_MS,
-  available: undefined,
-};
 
 export async function migrated(context: TestContext): Promise<string> {
   const url = await createDatabase(sharedUrl(context, "postgres"));
@@ -40,20 +20,6 @@ export function storeOn(url: string): PostgresReservations {
   const pool = poolOf(url);
   onTestFinished(() => pool.end());
   return postgresReservations({ client: pool });
-}
-
-export function asked(action: ActionName, parameters: Parameters, key: string = randomUUID()): ActionRequest {
-  const { id: keyId } = toIdentity({ namespace: NAMESPACE, scope: "", operation: "test", key });
-  const digest = digestParameters(action, parameters);
-  return { action, parameters, digest, keyId, namespace: NAMESPACE, scope: "", key, newId: randomUUID() };
-}
-
-export function hold(
-  resource: string,
-  more: { units?: number; durationMs?: number; key?: string } = {},
-): ActionRequest {
-  const { key, ...rest } = more;
-  return asked("placeHold", { resource, requester: "ann", durationMs: HOUR_MS, units: 1, ...rest }, key);
 }
 
 /** A foreign transaction that ran these statements and stays open until it is ended. */

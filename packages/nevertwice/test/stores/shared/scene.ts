@@ -1,7 +1,5 @@
 /** Two stores on one real database, each with its own connection, and guards over them. */
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseSync } from "@photostructure/sqlite";
@@ -17,6 +15,7 @@ import { postgresStore } from "../../../src/stores/postgres.ts";
 import { redisStore } from "../../../src/stores/redis.ts";
 import { sqliteStore } from "../../../src/stores/sqlite.ts";
 import { type CaseWork, newParts, workOn } from "../../../src/testing/cases/work.ts";
+import { scratchFolder } from "../../scratch-folder.ts";
 import { sharedUrl } from "../../services/services.ts";
 
 export interface Scene {
@@ -36,8 +35,7 @@ export interface Scene {
 export type Pair = (context: TestContext) => Promise<readonly [Store, Store]>;
 
 export const sqlitePair: Pair = async ({ onTestFinished }) => {
-  const folder = await mkdtemp(join(tmpdir(), "nevertwice-shared-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await scratchFolder({ onTestFinished });
   const open = () => {
     const database = new DatabaseSync(join(folder, "records.db"), { timeout: 5_000 });
     onTestFinished(() => database.close());
@@ -46,7 +44,7 @@ export const sqlitePair: Pair = async ({ onTestFinished }) => {
   return [open(), open()];
 };
 
-const redisPair: Pair = async (context) => {
+export const redisPair: Pair = async (context) => {
   const url = sharedUrl(context, "redis");
   const prefix = `shared:${randomUUID()}:`;
   const connect = () => {
