@@ -1,4 +1,4 @@
-/** Tests that nothing of the steps stays in the database once they have no meaning: they may contain personal data. */
+/** Tests the text of steps in the database: nothing of it stays once it has no meaning, and a damaged one is not trusted. */
 import { randomUUID } from "node:crypto";
 import { expect, onTestFinished, type TestContext, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
@@ -13,8 +13,8 @@ import { keyOf } from "./redis/scene.ts";
 
 interface Ground {
   readonly store: Store;
-  /** Replaces the token of the record's steps, as if another release had claimed the key in the meantime. */
-  walkOver(id: string): Promise<unknown>;
+  /** Replaces the text, as another release or a person could. */
+  replaceSteps(id: string, steps: string): Promise<unknown>;
   stepsOf(id: string): Promise<unknown>;
 }
 
@@ -22,12 +22,10 @@ async function onRedis(context: TestContext): Promise<Ground> {
   const client = ioredis(sharedUrl(context, "redis"));
   return {
     store: redisStore({ client }),
-    walkOver: (id) => client.hset(keyOf(id), "steps", `another\n["charge",1,"secret"]\n`),
+    replaceSteps: (id, steps) => client.hset(keyOf(id), "steps", steps),
     stepsOf: (id) => client.hget(keyOf(id), "steps"),
   };
 }
-
-const FOREIGN = `'another' || chr(10) || '["charge",1,"secret"]' || chr(10)`;
 
 async function onPostgres(context: TestContext): Promise<Ground> {
   const client = poolOf(await createDatabase(sharedUrl(context, "postgres")));
@@ -36,7 +34,8 @@ async function onPostgres(context: TestContext): Promise<Ground> {
   await store.migrate();
   return {
     store,
-    walkOver: (id) => client.query(`UPDATE nevertwice_records SET steps = ${FOREIGN} WHERE id = $1`, [id]),
+    replaceSteps: (id, steps) =>
+      client.query("UPDATE nevertwice_records SET steps = $2 WHERE id = $1", [id, steps]),
     stepsOf: async (id) =>
       (await client.query("SELECT steps FROM nevertwice_records WHERE id = $1", [id])).rows[0].steps,
   };
@@ -48,11 +47,8 @@ async function onMysql(context: TestContext): Promise<Ground> {
   await store.migrate();
   return {
     store,
-    walkOver: (id) =>
-      client.query("UPDATE nevertwice_records SET steps = ? WHERE id = ?", [
-        'another\n["charge",1,"secret"]\n',
-        id,
-      ]),
+    replaceSteps: (id, steps) =>
+      client.query("UPDATE nevertwice_records SET steps = ? WHERE id = ?", [steps, id]),
     async stepsOf(id) {
       const [rows] = await client.query("SELECT steps FROM nevertwice_records WHERE id = ?", [id]);
       return (rows as { steps: unknown }[])[0]?.steps;
@@ -60,24 +56,44 @@ async function onMysql(context: TestContext): Promise<Ground> {
   };
 }
 
-test.for([
+const GROUNDS = [
   ["Redis", onRedis],
   ["Postgres", onPostgres],
   ["MySQL", onMysql],
-] as const)("on %s a completed or walked-over record has no text of steps", async ([, open], context) => {
-  const { store, walkOver, stepsOf } = await open(context);
-  const claim = claimOf();
-  const { id, token } = claim;
-  await store.claim(claim);
-  await store.keepStep?.({ id, token, name: "charge", outcome: "secret" });
-  expect(String(await stepsOf(id))).toContain("secret");
-  await store.complete(completionOf(claim));
-  expect(await stepsOf(id)).toBeNull();
+] as const;
 
-  const lapsed = claimOf(randomUUID());
-  await store.claim(lapsed);
-  await walkOver(lapsed.id);
-  await store.abandon({ id: lapsed.id, token: lapsed.token, as: "unknown" });
-  expect(await store.claim({ ...lapsed, token: "next" })).toMatchObject({ status: "new", tookOver: true });
-  expect(await stepsOf(lapsed.id)).toBeNull();
-});
+test.for(GROUNDS)(
+  "on %s a damaged text of steps is store-unsafe for its own key",
+  async ([, open], context) => {
+    const { store, replaceSteps } = await open(context);
+    for (const line of ["garbage", "[1,2,3]", '["charge",1]', "{}"]) {
+      const claim = claimOf();
+      await store.claim(claim);
+      await replaceSteps(claim.id, `${claim.token}\n${line}\n`);
+      await expect(store.claim(claim), line).rejects.toMatchObject({ code: "store-unsafe" });
+      await expect(store.read(claim.id), line).rejects.toMatchObject({ code: "store-unsafe" });
+    }
+    expect(await store.claim(claimOf())).toMatchObject({ status: "new" });
+  },
+);
+
+test.for(GROUNDS)(
+  "on %s a completed or walked-over record has no text of steps",
+  async ([, open], context) => {
+    const { store, replaceSteps, stepsOf } = await open(context);
+    const claim = claimOf();
+    const { id, token } = claim;
+    await store.claim(claim);
+    await store.keepStep?.({ id, token, name: "charge", outcome: "secret" });
+    expect(String(await stepsOf(id))).toContain("secret");
+    await store.complete(completionOf(claim));
+    expect(await stepsOf(id)).toBeNull();
+
+    const lapsed = claimOf(randomUUID());
+    await store.claim(lapsed);
+    await replaceSteps(lapsed.id, 'another\n["charge",1,"secret"]\n');
+    await store.abandon({ id: lapsed.id, token: lapsed.token, as: "unknown" });
+    expect(await store.claim({ ...lapsed, token: "next" })).toMatchObject({ status: "new", tookOver: true });
+    expect(await stepsOf(lapsed.id)).toBeNull();
+  },
+);
