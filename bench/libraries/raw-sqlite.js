@@ -6,7 +6,7 @@ import {
   INSERT,
   KEEP_FENCE,
   LAST_FENCE,
-  MIGRATIONS,
+  SCHEMA,
   UPDATE,
 } from "../../packages/nevertwice/dist/stores/sqlite-sql.js";
 import { grouped, LEASE_MS, RETENTION_MS, rawLoop } from "./raw.js";
@@ -15,7 +15,9 @@ export async function create({ target, hasFingerprint }) {
   const database = new DatabaseSync(target.file);
   database.exec("PRAGMA journal_mode = WAL");
   database.exec(filePragmas("full"));
-  for (const migration of MIGRATIONS) database.exec(migration);
+  for (const migration of SCHEMA.migrations) database.exec(migration);
+  for (const [table, columns] of Object.entries(SCHEMA.additions))
+    for (const [name, type] of columns) database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ${type}`);
   const [begin, commit, find, insert, update, lastFence, keepFence] = [
     BEGIN,
     COMMIT,
