@@ -202,7 +202,7 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     return { run, subject };
   }
 
-  /** Every call of a key has the same steps, some of them fewer. False if the claim was lost on the way. */
+  /** Every call of a key has the same steps, some of them fewer. False if the attempt could not finish them. */
   async function takeSteps(attempt: Attempt, tenure: Tenure | undefined): Promise<boolean> {
     const count = actor.network.keepStep === undefined ? 0 : plan.work.steps;
     try {
@@ -216,8 +216,9 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
         if (of !== `${subject} ${name}`) referee.fail("I7", "a step was answered with another one's outcome");
       }
     } catch (error) {
-      if (!isNevertwiceError(error, "lease-lost")) throw error;
-      referee.count("step lost");
+      // A record that expired while its work went on has lost its first steps: they do not fit those of a later attempt.
+      if (!isNevertwiceError(error, "lease-lost") && !isNevertwiceError(error, "unknown")) throw error;
+      referee.count(`step ${error.code === "unknown" ? "unknown" : "lost"}`);
       return false;
     }
     return true;

@@ -16,7 +16,11 @@ export function judgeAnswer(
   result: { readonly status: string },
 ): void {
   referee.count(`answer ${result.status}`);
-  const { value, recorded } = result as { value?: { run: string; subject: string }; recorded?: boolean };
+  const { value, recorded, reason } = result as {
+    value?: { run: string; subject: string };
+    recorded?: boolean;
+    reason?: string;
+  };
   switch (result.status) {
     case "ran":
       if (value?.run !== run) referee.fail("I6", "the first caller was not given what its work returned");
@@ -29,6 +33,11 @@ export function judgeAnswer(
         referee.fail("I6", "an outcome was replayed that was never recorded");
       return;
     case "lease-lost":
+      return;
+    case "unknown":
+      // With a reason, the attempt itself found out that it cannot continue the finished steps.
+      if (runs > 0 && reason === undefined)
+        referee.fail("I12", "a caller whose work ran got the answer unknown");
       return;
     default:
       if (runs > 0) referee.fail("I12", `a caller whose work ran got the answer ${result.status}`);

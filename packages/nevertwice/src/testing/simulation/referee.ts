@@ -13,7 +13,7 @@ import type {
   RenewRequest,
 } from "../../core/store.ts";
 import type { Fail, Violation } from "./invariant.ts";
-import { createTenures, type Tenure, type Tenures } from "./tenures.ts";
+import { createTenures, finishStep, type Tenure, type Tenures } from "./tenures.ts";
 
 /** What the referee knows of one record. */
 interface RecordNote {
@@ -228,7 +228,8 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       if (answer !== isOwn)
         fail("I3", `a step was ${answer ? "accepted from a stranger" : "refused to the owner"}`);
       if (!answer || note === undefined) return;
-      tenures.get(token)?.finished.add(name);
+      const tenure = tenures.get(token);
+      if (tenure !== undefined) finishStep(tenure, name);
       if (note.steps.some(([kept]) => kept === name)) return;
       note.steps = [...note.steps, [name, outcome]];
       count("step kept");
@@ -238,7 +239,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       tell(() => `work: step ${name} starts`);
       if (tenure === undefined) return;
       if (tenure.finished.has(name)) fail("I13", "a finished step ran again");
-      if (before !== undefined && !tenure.finished.has(before))
+      if (before !== undefined && !tenure.everFinished.has(before))
         fail("I13", "a step started although the one in front of it was not kept");
     },
     purged(now) {

@@ -16,8 +16,10 @@ export interface Tenure {
   isTold: boolean;
   isSettled: boolean;
   work: "unstarted" | "running" | "returned" | "threw" | "threw-unsure";
-  /** The steps that the store has kept: those that its grant found, and its own. */
+  /** The finished steps of the record: those that the last grant found, and its own since then. */
   readonly finished: Set<string>;
+  /** Every step that was finished under this token. A record that expired in between has lost some of them. */
+  readonly everFinished: Set<string>;
 }
 
 export interface Tenures {
@@ -35,6 +37,11 @@ export interface Tenures {
   excuse(owner: string, id: string): void;
   /** At the end of a schedule: fails if a living process has not settled a claim. */
   checkDebts(isAlive: (owner: string) => boolean, isStanding: (token: string, id: string) => boolean): void;
+}
+
+export function finishStep({ finished, everFinished }: Tenure, name: string): void {
+  finished.add(name);
+  everFinished.add(name);
 }
 
 export function createTenures(trueNow: () => number, fail: Fail): Tenures {
@@ -57,6 +64,7 @@ export function createTenures(trueNow: () => number, fail: Fail): Tenures {
         isSettled: false,
         work: "unstarted",
         finished: new Set(),
+        everFinished: new Set(),
       });
     },
     granted(token, { fence, leaseMs, steps }) {
@@ -67,7 +75,8 @@ export function createTenures(trueNow: () => number, fail: Fail): Tenures {
       // Everything before this grant was about an earlier one.
       tenure.isTold = false;
       tenure.isSettled = false;
-      for (const name of steps) tenure.finished.add(name);
+      tenure.finished.clear();
+      for (const name of steps) finishStep(tenure, name);
       byFence.set(`${tenure.id} ${fence}`, tenure);
     },
     renewed(token) {
