@@ -46,6 +46,8 @@ import { closed, type RunResult, toError } from "./result.ts";
 import type { LeftRunning } from "./running-attempts.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
+import { transactionPolicy } from "./transaction.ts";
+import { TRANSACTION_DOOR, type TransactionDoor } from "./transaction-door.ts";
 
 export interface GuardOptions extends PolicyOptions {
   readonly store: Store;
@@ -92,9 +94,10 @@ export interface Engine {
   close(): Promise<readonly LeftRunning[]>;
 }
 
-/** The engine with what `mark` needs. */
+/** The engine with what `mark` and `transaction` need. */
 export interface MarkEngine extends Engine {
   with(options: PolicyOptions): MarkEngine;
+  readonly [TRANSACTION_DOOR]: TransactionDoor;
   /**
    * `token`: the caller's own token for this attempt. The store recognises a repeated token: the call continues with its
    * claim, or answers `ran` again if that token has completed it. Two runs with the same token may run at the same time,
@@ -174,8 +177,20 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
       purger.used();
       return createOperator(ports, namespace, live.policy());
     };
+    const prepare = (request: RunRequest) => prepareCall(request, namespace, live.policy());
+    const door: TransactionDoor = {
+      store,
+      tryRun: async (request, transaction) => {
+        const call = prepare(request);
+        return awaited({ ...call, policy: transactionPolicy(call.policy), transaction }, execute, notHere);
+      },
+      prepare,
+      limits: ({ policy }) => ({ maxOutcomeBytes: outcomeLimit(ports, policy), origin: ports.origin?.() }),
+      newToken: ports.newToken,
+    };
     return {
       ...createCalls(execute, operator, namespace, live.policy),
+      [TRANSACTION_DOOR]: door,
       get policy() {
         return live.policy();
       },
@@ -195,15 +210,13 @@ function createCalls(
   open: () => Operator,
   namespace: string,
   policy: () => Policy,
-): Omit<MarkEngine, "policy" | "with" | "retune" | "close"> {
+): Omit<MarkEngine, "policy" | "with" | "retune" | "close" | typeof TRANSACTION_DOOR> {
   function tryRun<T>(request: RunRequest, work: Work<T>, token?: string): Promise<RunResult<T>> {
     try {
       const prepared = prepareCall(request, namespace, policy());
       const call = token === undefined ? prepared : { ...prepared, token };
       isFunction("the work", work);
-      if (call.signal === undefined) return execute(call, work);
-      call.signal.throwIfAborted();
-      return unlessAborted(execute(call, work), call.signal);
+      return awaited(call, execute, work);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -240,6 +253,18 @@ function createCalls(
     reopen: async (subject) => open().reopen(subject),
     ready: async () => open().probe(),
   };
+}
+
+/** Executes the call, and lets its caller stop waiting. */
+function awaited<T>(call: Call, execute: Executor["execute"], work: Work<T>): Promise<RunResult<T>> {
+  if (call.signal === undefined) return execute(call, work);
+  call.signal.throwIfAborted();
+  return unlessAborted(execute(call, work), call.signal);
+}
+
+/** The work of a call in a transaction is in its runner. */
+function notHere(): never {
+  throw new Error("the runner of the transaction calls the work");
 }
 
 /** If the signal fires the caller stops waiting. Work that runs continues, and its outcome is recorded as usual. */

@@ -31,6 +31,7 @@ import type { Round } from "./round.ts";
 import { createRunningAttempts, type LeftRunning } from "./running-attempts.ts";
 import { type Settlement, settleAbandon, settleCompletion } from "./settlement.ts";
 import type { ClaimAnswer } from "./store.ts";
+import { finishInTransaction } from "./transaction.ts";
 import { createWaiters } from "./waiters.ts";
 import { warnOnce } from "./warning.ts";
 
@@ -192,6 +193,8 @@ export function createExecutor(ports: Ports): Executor {
       maxOutcomeBytes: outcomeLimit(ports, call.policy),
       origin: ports.origin?.(),
     });
+    if (call.transaction !== undefined)
+      return finishInTransaction(ports, call.transaction, settlement, { handed, lease, end, limits });
     let ending: Ending;
     try {
       // Encoding the value never throws: a value that cannot be stored has an ending too.

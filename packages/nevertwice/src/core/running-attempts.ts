@@ -59,7 +59,7 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
         leaseMs,
         maxRunMs,
         sentAt: isUnclaimed ? undefined : round.sentAt,
-        renew: () => renewed(settlement, sendRenew(ports, call, round)),
+        renew: call.transaction ? undefined : () => renewed(settlement, sendRenew(ports, call, round)),
         onLost: (reason) => emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason }),
       });
       const entry: RunningAttempt = { call, fence, lease };

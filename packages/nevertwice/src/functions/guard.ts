@@ -1,9 +1,12 @@
 /** The guard of the public API: the engine, with methods for functions, jobs and locks. */
+import type { Attempt } from "../core/attempt.ts";
 import { createEngine, type Engine, type GuardOptions, type MarkEngine } from "../core/engine.ts";
 import type { Key } from "../core/key.ts";
 import { createEmit, observersIn } from "../core/observer.ts";
 import type { PolicyOptions } from "../core/policy.ts";
-import type { OfWork } from "../core/request.ts";
+import type { OfWork, RunRequest } from "../core/request.ts";
+import { transaction } from "../transaction/guarded.ts";
+import type { DatabaseHandle, TransactionOf } from "../transaction/recognition.ts";
 import { type ClaimMethods, createClaimMethods } from "./claim.ts";
 import { type ExclusiveOptions, exclusive, type Lock } from "./exclusive.ts";
 import { createMarks, type Marks, type NotifyMark } from "./mark.ts";
@@ -21,6 +24,16 @@ export interface Guard extends Engine, Marks, ClaimMethods {
     name: string | Key,
     work: (lock: Lock) => T | PromiseLike<T>,
     options?: ExclusiveOptions,
+  ): Promise<T>;
+  /**
+   * Runs `work` in one transaction of the store's database, together with the completion of its record: both commit, or
+   * neither does. `database` is a `pg` Pool, the `sql` of postgres.js, a pool of mysql2/promise, the SQLite connection of the
+   * store, or what an adapter of `nevertwice/transaction/…` returns. Returns the value, or throws as `run` does.
+   */
+  transaction<T, Handle extends DatabaseHandle, Kept = unknown>(
+    request: RunRequest<OfWork<T>, Kept>,
+    database: Handle,
+    work: (tx: TransactionOf<Handle>, attempt: Attempt) => T | PromiseLike<T>,
   ): Promise<T>;
 }
 
@@ -45,5 +58,6 @@ function guardFrom(engine: MarkEngine, notify: NotifyMark): Guard {
     with: (options) => guardFrom(engine.with(options), notify),
     wrap: (work, options) => wrap(engine, work, options),
     exclusive: (name, work, options) => exclusive(engine, name, work, options),
+    transaction: (request, database, work) => transaction(engine, request, database, work),
   };
 }

@@ -50,7 +50,7 @@ const DAMAGE = `CASE
 const IS_SOUND = `((CASE WHEN ${SOUND.map(([, condition]) => condition).join(" AND ")} THEN true END) IS NOT NULL)`;
 
 /** Microseconds since the epoch, at the time of evaluation. */
-const CLOCK = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
+export const CLOCK = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 /** Microseconds since the epoch when the statement arrived. For a statement that writes, this is before its snapshot. */
 const STARTED = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
 /**
@@ -62,6 +62,17 @@ const BEGUN = "(date_part('epoch', transaction_timestamp()) * 1000000)::bigint";
 const CLOCK_BACK_MARGIN = CLOCK_BACK_MARGIN_MS * 1_000;
 /** How long a statement waits for a lock: another open transaction must not use up the store's connections. */
 const LOCK_TIMEOUT_MS = 1_000;
+
+const LOCK_LIMIT = `set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true)`;
+
+/**
+ * The advisory lock of a record, by its id. Every claim that begins an attempt takes it until its transaction ends, and
+ * never waits for it: a claim that finds it taken answers `pending`. So no claim waits for a transaction of the application
+ * that has claimed the same id and not committed yet, and neither do the other claims of its batch.
+ */
+export const claimLock = (id: string) => `hashtextextended(${id}, 0)`;
+/** How long to wait before another claim of a record whose advisory lock is taken, in microseconds. */
+const TAKEN_US = 1_000_000;
 
 /** The columns that every decision needs. */
 const RECORD = `state, token, spent, fence, number, hold, took_over, claimed_at, lease, lease_ends_at, retention,
@@ -77,6 +88,8 @@ const digestVersion = (digest: string) => `left(${digest}, greatest(strpos(${dig
 const DIFFERS = `(fingerprint <> asked_fingerprint
         AND ${digestVersion("fingerprint")} = ${digestVersion("asked_fingerprint")})`;
 
+/** The verdicts that begin an attempt, for which a claim takes the record's advisory lock. */
+const CLAIM_BEGINS = "('begin', 'next')";
 /** The verdicts that write: an absent record, the next attempt, a repeat of the owner's claim, and a corrected deadline. */
 const CLAIM_WRITES = "('begin', 'next', 'again', 'shorten')";
 
@@ -117,7 +130,7 @@ type CallColumns = Readonly<Record<string, string>>;
  * The calls, one row each. The subquery hides the length of the arrays from the planner: for a short array it would make a
  * new plan each time, and planning takes longer than the step.
  */
-function input(columns: CallColumns): string {
+function input(columns: CallColumns, isLimited = true): string {
   const names = Object.keys(columns);
   const arrays = Object.entries(columns).map(
     ([name, type], index) => `($${index + 1}::text)::${type}[] AS all_${name}`,
@@ -126,7 +139,7 @@ function input(columns: CallColumns): string {
   return `input AS MATERIALIZED (
     SELECT ${names.map((name) => (name === "id" ? 'calls.id COLLATE "C" AS id' : name)).join(", ")}, position, started
     FROM (
-      SELECT ${arrays.join(", ")}, ${STARTED} AS started, set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true) OFFSET 0
+      SELECT ${arrays.join(", ")}, ${STARTED} AS started${isLimited ? `, ${LOCK_LIMIT}` : ""} OFFSET 0
     ) AS given, unnest(${names.map((name) => `all_${name}`).join(", ")})
       WITH ORDINALITY AS calls (${names.join(", ")}, position)
   )`;
@@ -143,7 +156,7 @@ const CLAIM_COLUMNS: CallColumns = {
   takeover: "bigint",
 };
 
-const IS_FRESH = "verdict IN ('begin', 'next')";
+const IS_FRESH = `verdict IN ${CLAIM_BEGINS}`;
 const IS_AFTER_LAPSED = "verdict = 'next' AND state = 'pending'";
 
 /** Judges the locked records again, and computes their new content. */
@@ -187,6 +200,9 @@ const CLAIM_ANSWER = `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'p
     END, NULL, NULL, NULL
   FROM judged WHERE verdict NOT IN ${CLAIM_WRITES}
   UNION ALL
+  SELECT position::text, 'pending', '${TAKEN_US}', NULL, NULL, NULL
+  FROM judged WHERE ${IS_FRESH} AND id = ANY (ARRAY(SELECT id FROM free WHERE NOT is_free))
+  UNION ALL
   SELECT NULL, 'outcome', outcome, NULL, NULL, id
   FROM (SELECT DISTINCT ON (id) id, outcome FROM judged WHERE verdict = 'completed' ORDER BY id) AS completed
   UNION ALL
@@ -200,9 +216,9 @@ const CLAIM_ANSWER = `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'p
  * Claims. Writes what `claimRecord` grants or corrects. Of several calls with one id, the first that would write does so,
  * and the others get no row. A new id is inserted; a call that loses the race for it writes nothing.
  */
-function claim(records: string, lock: string): string {
+function claim(records: string, lock: string, isLimited = true, answer = CLAIM_ANSWER): string {
   const columns = Object.keys(CLAIM_COLUMNS).join(", ");
-  return `WITH ${input(CLAIM_COLUMNS)}, judged AS MATERIALIZED (
+  return `WITH ${input(CLAIM_COLUMNS, isLimited)}, judged AS MATERIALIZED (
     SELECT ${columns}, position, fence, outcome, lease_ends_at, now, damage, ${STATE_SEEN} AS state_seen,
       ${judge(CLAIM_VERDICT)}
     FROM (
@@ -212,20 +228,23 @@ function claim(records: string, lock: string): string {
       ) AS r ON true
     ) AS look
   ), wanted AS MATERIALIZED (
-    SELECT DISTINCT ON (id) ${columns}, position, fence IS NOT NULL AS is_found
+    SELECT DISTINCT ON (id) ${columns}, position, verdict, fence IS NOT NULL AS is_found
     FROM judged WHERE verdict IN ${CLAIM_WRITES} ORDER BY id, position
+  ), free AS MATERIALIZED (
+    SELECT *, CASE WHEN ${IS_FRESH} THEN pg_try_advisory_xact_lock(${claimLock("id")}) ELSE true END AS is_free
+    FROM wanted
   ), inserted AS (
     INSERT INTO ${records} (id, parts, fingerprint, state, token, spent, fence, number, hold, took_over, claimed_at,
       lease, lease_ends_at, retention, kept_until, purge_at)
     SELECT id, asked_parts, asked_fingerprint, 'pending', asked_token, false, now, 1, asked_hold, false, now,
       asked_lease, now + asked_lease, asked_retention, now + asked_lease + asked_retention,
       CASE WHEN NOT asked_hold THEN now + asked_lease + asked_retention + asked_retention / 16 END
-    FROM (SELECT *, ${CLOCK} AS now FROM wanted WHERE NOT is_found ORDER BY id OFFSET 0) AS absent
+    FROM (SELECT *, ${CLOCK} AS now FROM free WHERE NOT is_found AND is_free ORDER BY id OFFSET 0) AS absent
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fence
   ), locked AS MATERIALIZED (
     SELECT found.*, r.*, ${CLOCK} AS now
-    FROM (SELECT ${columns}, position FROM wanted WHERE is_found ORDER BY id OFFSET 0) AS found
+    FROM (SELECT ${columns}, position FROM free WHERE is_found AND is_free ORDER BY id OFFSET 0) AS found
     CROSS JOIN LATERAL (SELECT ${RECORD} FROM ${records} WHERE id = found.id AND ${IS_SOUND} ${lock}) AS r
   ), ${CLAIM_DECIDED}, updated AS (
     UPDATE ${records} AS r SET
@@ -237,7 +256,16 @@ function claim(records: string, lock: string): string {
     FROM decided AS d WHERE r.id = d.id AND d.verdict IN ${CLAIM_WRITES}
     RETURNING d.position, d.verdict, next_fence, next_number, next_took_over, next_lease
   )
-  ${CLAIM_ANSWER}`;
+  ${answer}`;
+}
+
+/**
+ * The claim of one call in a transaction of the application. It leaves the settings of the transaction unchanged and waits
+ * for no lock. Returns the rows of the answer as one JSON text.
+ */
+export function claimInside(records: string): string {
+  const rows = `SELECT json_agg(json_build_array(a, b, c, d, e, f))::text FROM (${CLAIM_ANSWER}) AS rows (a, b, c, d, e, f)`;
+  return claim(records, "FOR UPDATE SKIP LOCKED", false, rows);
 }
 
 interface OwnerStep {
@@ -250,7 +278,7 @@ interface OwnerStep {
   readonly next: Readonly<Record<string, string>>;
 }
 
-const COMPLETE: OwnerStep = {
+export const COMPLETE: OwnerStep = {
   columns: { id: "text", asked_token: "text", asked_outcome: "text", asked_retention: "bigint" },
   writable: "state = 'pending'",
   verdict: `CASE

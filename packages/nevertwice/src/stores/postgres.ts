@@ -32,6 +32,8 @@ import {
   requirePrimary,
   toStoreRecord,
 } from "./postgres/steps.ts";
+import { settleSql } from "./postgres/transaction-sql.ts";
+import { createTransactions } from "./postgres/transactions.ts";
 import { createNotifier, createSubscription, NOTIFY_MS, type PostgresSubscriber } from "./postgres/watch.ts";
 import { createStatements } from "./postgres-sql.ts";
 
@@ -70,7 +72,8 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   checkClient("client", options.client);
   const { client, subscriber, prepare = true, schema } = options;
   checkRoom(client, subscriber);
-  const statements = createStatements(recordTables(schema), statementName);
+  const tables = recordTables(schema);
+  const statements = createStatements(tables, statementName);
   const runner = createRunner(client, prepare);
   const { ready, recheckServer, reconnects } = createReadiness(runner, statements.check);
   const stopListening = listenToPool(client, recheckServer);
@@ -100,7 +103,18 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const renewals = createStepBatch(run, { ...renewStep, step: renew });
   const reads = createStepBatch(run, { ...readStep, step: read });
 
+  const settleText = settleSql(tables.records);
+  const settleStatement = { name: statementName("settle", settleText), text: settleText };
+  const settle = async (parameters: readonly string[], waitMs: number) =>
+    run(settleStatement, parameters, cancelledAfter(waitMs + CHECK_MS));
+  const transactions = createTransactions({
+    records: tables.records,
+    settle,
+    announce: (id) => onSettled([id]),
+  });
+
   return {
+    transactions,
     claim: (request) => claims.run(request),
     complete: (request) => completions.run(request),
     abandon: (request) => abandons.run(request),

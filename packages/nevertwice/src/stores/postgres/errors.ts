@@ -121,6 +121,16 @@ function sqlState(error: unknown): string | undefined {
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) && code !== "EPIPE" ? code : undefined;
 }
 
+/** The server's code for an error, or for the error that caused it: query builders wrap the errors of their drivers. */
+export function errorState(error: unknown): string | undefined {
+  for (let cause: unknown = error, depth = 0; cause !== undefined && depth < 5; depth++) {
+    const state = sqlState(cause);
+    if (state !== undefined) return state;
+    cause = (cause as { readonly cause?: unknown } | null)?.cause;
+  }
+  return undefined;
+}
+
 /** After this error, the connection that reported it answers no further statement. */
 export function isConnectionOver(error: unknown): boolean {
   const { severity } = (error ?? {}) as PostgresError;
