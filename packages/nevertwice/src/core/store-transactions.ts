@@ -46,6 +46,8 @@ export interface StatementTransactions {
   settle(request: { readonly id: string; readonly token: string; readonly waitMs: number }): Promise<SettledState>;
   /** Whether the transaction is still the one in which the record was locked with this mark. */
   isSame(run: RunText, mark: string): Promise<boolean>;
+  /** Puts back what `lock` changed for the whole session, before COMMIT or ROLLBACK. */
+  restore?(run: RunText): Promise<void>;
   /** Ends the connection of the transaction on the server, which rolls it back. */
   endConnection(run: RunText): Promise<unknown>;
   /** What an error of a statement, or of COMMIT, says about the transaction. */
@@ -59,8 +61,14 @@ export interface ConnectionTransactions {
   readonly kind: "connection";
   /** Whether this is the connection that the store uses. */
   isConnection(database: unknown): boolean;
-  /** Runs `work` in one transaction with the completion of the record. Rolls back and throws what it throws. */
-  transact(request: { readonly id: string; readonly token: string }, work: () => AttemptEnd): LockAnswer["status"];
+  /**
+   * Runs `work` in one transaction with the completion of the record. Rolls back and throws what it throws. `left`: the work
+   * ended the transaction itself.
+   */
+  transact(
+    request: { readonly id: string; readonly token: string },
+    work: () => AttemptEnd,
+  ): LockAnswer["status"] | "left";
   /** The same steps inside a transaction that the application has open. */
   claim(request: ClaimRequest): ClaimAnswer;
   complete(request: CompleteRequest): boolean;

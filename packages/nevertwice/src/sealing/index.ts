@@ -4,6 +4,7 @@ import { notKept } from "../core/outcome.ts";
 import type { ListRequest, Store, StoreRecord } from "../core/store.ts";
 import { keyringFrom, type SealingOptions } from "./keyring.ts";
 import { roomWithin, seal, unseal } from "./seal.ts";
+import { sealedTransactions } from "./sealed-transactions.ts";
 
 export type { SealingKey, SealingOptions } from "./keyring.ts";
 
@@ -63,6 +64,10 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
       return { ...page, records: page.records.map(shown) };
     };
     descriptors.list = { value: listShown, enumerable: true };
+  }
+  if (store.transactions !== undefined) {
+    const transactions = sealedTransactions(store.transactions, keyring);
+    descriptors.transactions = { value: transactions, enumerable: true };
   }
   if ("maxOutcomeBytes" in store) {
     const room = () => (store.maxOutcomeBytes === undefined ? undefined : roomWithin(store.maxOutcomeBytes));

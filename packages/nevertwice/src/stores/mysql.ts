@@ -17,6 +17,7 @@ import { isOvertaken, readOnlyError, toStoreError } from "./mysql/errors.ts";
 import { createFlushedReads } from "./mysql/flushed-reads.ts";
 import { checkVersion, migrate, migrationScript } from "./mysql/schema.ts";
 import { boundedClient, statementRunnerFor } from "./mysql/statement-runner.ts";
+import { createTransactions } from "./mysql/transactions.ts";
 import { readMillis, readNumber, readText, toRecord, toSnapshot } from "./mysql/values.ts";
 import * as sql from "./mysql-sql.ts";
 
@@ -117,6 +118,7 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
 
   return {
     usesSignal: true,
+    transactions: createTransactions({ query: (text, signal) => statements.rows(text, signal), read }),
 
     // A new connection may lead to another server, or to one that was reset.
     get reconnects() {

@@ -5,7 +5,7 @@
 import { NevertwiceError } from "../core/errors.ts";
 import type { ConnectionTransactions } from "../core/store-transactions.ts";
 import type { TransactionRunner } from "../core/transaction.ts";
-import type { TransactionWork } from "./transaction-runner.ts";
+import { leftEnd, type TransactionWork } from "./transaction-runner.ts";
 
 /** An open connection of `node:sqlite`, `@photostructure/sqlite` or better-sqlite3. */
 export interface SqliteConnection {
@@ -31,6 +31,7 @@ export function createConnectionRunner(
           isWorking = true;
           return encode(refusePromise(work(database, attempt)));
         });
+        if (status === "left") return leftEnd(undefined);
         return status === "locked" ? { status: "committed" } : { status: "not-found" };
       } catch (error) {
         return isWorking ? { status: "threw", thrown: error } : { status: "failed", error };

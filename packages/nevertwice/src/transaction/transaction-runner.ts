@@ -118,27 +118,37 @@ class TransactionTry<Tx> {
 
   /** Lock, work, complete. Rejects to roll back. */
   async #steps(tx: Tx, run: RunText, work: TransactionWork<Tx, unknown>): Promise<void> {
-    const { id, token, attempt, encode, timer } = this.#claimed;
+    const { id, token, timer } = this.#claimed;
     this.#phase = "locking";
     const transactionMs = Math.ceil(Math.max(1, this.#endsAt - timer.now()));
     const lock = await this.#transactions.lock(run, { id, token, transactionMs });
-    if (lock.status === "none") return this.#rollBack({ status: "not-found" });
+    try {
+      if (lock.status === "none") return this.#rollBack({ status: "not-found" });
+      await this.#locked(tx, run, work, lock.mark);
+    } finally {
+      // On a connection that is lost there is nothing to put back.
+      await this.#transactions.restore?.(run).catch(() => {});
+    }
+    this.#phase = "committing";
+  }
+
+  async #locked(tx: Tx, run: RunText, work: TransactionWork<Tx, unknown>, mark: string): Promise<void> {
+    const { id, token, attempt, encode } = this.#claimed;
     this.#phase = "working";
     let value: unknown;
     try {
       value = await whileInside(this.#database.source, () => work(tx, attempt));
     } catch (thrown) {
       // Work that committed by itself and threw afterwards must not look as if it had been rolled back.
-      if (this.#transactions.judgeFailure(thrown) !== "repeat" && (await this.#hasLeft(run, lock.mark)))
+      if (this.#transactions.judgeFailure(thrown) !== "repeat" && (await this.#hasLeft(run, mark)))
         return this.#rollBack(leftEnd(thrown));
       throw thrown;
     }
     const end = encode(value);
     this.#phase = "completing";
-    const answer = await this.#transactions.complete(run, { id, token, ...end }, lock.mark);
+    const answer = await this.#transactions.complete(run, { id, token, ...end }, mark);
     if (answer === "lost") return this.#rollBack({ status: "lost" });
     if (answer === "left") return this.#rollBack(leftEnd(undefined));
-    this.#phase = "committing";
   }
 
   async #hasLeft(run: RunText, mark: string): Promise<boolean> {
@@ -212,7 +222,8 @@ class TransactionTry<Tx> {
   }
 }
 
-function leftEnd(cause: unknown): TransactionEnd {
+/** The work ended its transaction itself. */
+export function leftEnd(cause: unknown): TransactionEnd {
   const reason = new Error(
     "the work ended the transaction that it was given, by a COMMIT or by a statement that commits implicitly; a part of it is committed without its record",
     { cause },
