@@ -6,7 +6,7 @@ import { createBackground } from "./background.ts";
 import { systemTimer, type Timer } from "./clock.ts";
 import { FAULTS, type Fault } from "./durability.ts";
 import { NevertwiceError } from "./errors.ts";
-import { createExecutor, type Executor } from "./executor.ts";
+import { createExecutor, type ExecutedWork, type Executor } from "./executor.ts";
 import { checkedPart } from "./identity.ts";
 import { createLivePolicy, type LivePolicy, type Windows } from "./live-policy.ts";
 import { NOTIFY, type Notify } from "./notify.ts";
@@ -46,8 +46,7 @@ import { closed, type RunResult, toError } from "./result.ts";
 import type { LeftRunning } from "./running-attempts.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
-import { transactionPolicy } from "./transaction.ts";
-import { TRANSACTION_DOOR, type TransactionDoor } from "./transaction-door.ts";
+import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
 
 export interface GuardOptions extends PolicyOptions {
   readonly store: Store;
@@ -94,10 +93,9 @@ export interface Engine {
   close(): Promise<readonly LeftRunning[]>;
 }
 
-/** The engine with what `mark` and `transaction` need. */
+/** The engine with what `mark` needs. */
 export interface MarkEngine extends Engine {
   with(options: PolicyOptions): MarkEngine;
-  readonly [TRANSACTION_DOOR]: TransactionDoor;
   /**
    * `token`: the caller's own token for this attempt. The store recognises a repeated token: the call continues with its
    * claim, or answers `ran` again if that token has completed it. Two runs with the same token may run at the same time,
@@ -161,7 +159,7 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
   };
 
   const around = createAround(observers);
-  function execute<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
+  function execute<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
     purger.used();
     const run = () => executor.execute(call, work);
     return around === undefined ? run() : around(about(call.identity), run);
@@ -177,20 +175,13 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
       purger.used();
       return createOperator(ports, namespace, live.policy());
     };
-    const prepare = (request: RunRequest) => prepareCall(request, namespace, live.policy());
-    const door: TransactionDoor = {
-      store,
-      tryRun: async (request, transaction) => {
-        const call = prepare(request);
-        return awaited({ ...call, policy: transactionPolicy(call.policy), transaction }, execute, notHere);
-      },
-      prepare,
-      limits: ({ policy }) => ({ maxOutcomeBytes: outcomeLimit(ports, policy), origin: ports.origin?.() }),
-      newToken: ports.newToken,
-    };
+    const door = createTransactionDoor(ports, {
+      prepare: (request) => prepareCall(request, namespace, live.policy()),
+      execute: (call, runner) => awaited(call, execute, runner),
+    });
     return {
       ...createCalls(execute, operator, namespace, live.policy),
-      [TRANSACTION_DOOR]: door,
+      ...{ [TRANSACTION_DOOR]: door },
       get policy() {
         return live.policy();
       },
@@ -210,7 +201,7 @@ function createCalls(
   open: () => Operator,
   namespace: string,
   policy: () => Policy,
-): Omit<MarkEngine, "policy" | "with" | "retune" | "close" | typeof TRANSACTION_DOOR> {
+): Omit<MarkEngine, "policy" | "with" | "retune" | "close"> {
   function tryRun<T>(request: RunRequest, work: Work<T>, token?: string): Promise<RunResult<T>> {
     try {
       const prepared = prepareCall(request, namespace, policy());
@@ -256,15 +247,10 @@ function createCalls(
 }
 
 /** Executes the call, and lets its caller stop waiting. */
-function awaited<T>(call: Call, execute: Executor["execute"], work: Work<T>): Promise<RunResult<T>> {
+function awaited<T>(call: Call, execute: Executor["execute"], work: ExecutedWork<T>): Promise<RunResult<T>> {
   if (call.signal === undefined) return execute(call, work);
   call.signal.throwIfAborted();
   return unlessAborted(execute(call, work), call.signal);
-}
-
-/** The work of a call in a transaction is in its runner. */
-function notHere(): never {
-  throw new Error("the runner of the transaction calls the work");
 }
 
 /** If the signal fires the caller stops waiting. Work that runs continues, and its outcome is recorded as usual. */

@@ -78,8 +78,9 @@ export class Lease {
   /** Renews now, unless the lease is set once. False if the claim is lost or there never was one; rejects if the store does not answer. */
   async renew(): Promise<boolean> {
     const { timer, sentAt, renew } = this.#options;
-    if (this.#isStopped || sentAt === undefined || this.isLost()) return false;
+    if (this.#isStopped || this.isLost()) return false;
     if (renew === undefined) return true;
+    if (sentAt === undefined) return false;
     const now = timer.now();
     this.#answered(now, await renew());
     return !this.isLost();

@@ -8,7 +8,6 @@ import { type Key, keyText } from "./key.ts";
 import { type Check, checkOptions, isFunction } from "./option-checks.ts";
 import { mergePolicy, POLICY_CHECKS, type Policy, type PolicyOptions } from "./policy.ts";
 import { isOurs, refuseReserved } from "./reserved.ts";
-import type { TransactionRunner } from "./transaction.ts";
 
 /** Names one piece of work. */
 export interface Subject {
@@ -55,8 +54,6 @@ export interface Call extends KeepOptions<unknown, unknown> {
   readonly onRenewed: (() => unknown) | undefined;
   /** The caller's own token for this call, which the caller may send again. If undefined, every round has a fresh one. */
   readonly token?: string | undefined;
-  /** Commits the work and its completion together. If undefined, the store completes the record after the work. */
-  readonly transaction?: TransactionRunner | undefined;
 }
 
 const anything: Check = () => {};

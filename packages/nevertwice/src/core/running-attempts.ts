@@ -16,8 +16,12 @@ export interface LeftRunning {
 }
 
 export interface RunningAttempts {
-  /** Starts an attempt and its lease. The executor calls `end` when the work has ended. */
-  begin(settlement: Settlement, number: number): { handed: Attempt; lease: Lease; end: () => void };
+  /** Starts an attempt and its lease, which is renewed unless it `isSetOnce`. The executor calls `end` when the work has ended. */
+  begin(
+    settlement: Settlement,
+    number: number,
+    isSetOnce?: boolean,
+  ): { handed: Attempt; lease: Lease; end: () => void };
   /** Whether an attempt at this key runs in this process. */
   has(id: string): boolean;
   /** Fires the signals of the attempts that still run, and leaves them to lapse. */
@@ -51,7 +55,7 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
   }
 
   return {
-    begin(settlement, number) {
+    begin(settlement, number, isSetOnce = false) {
       const { call, round, fence, isUnclaimed } = settlement;
       const { leaseMs, maxRunMs } = call.policy;
       const lease = new Lease({
@@ -59,7 +63,7 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
         leaseMs,
         maxRunMs,
         sentAt: isUnclaimed ? undefined : round.sentAt,
-        renew: call.transaction ? undefined : () => renewed(settlement, sendRenew(ports, call, round)),
+        renew: isSetOnce ? undefined : () => renewed(settlement, sendRenew(ports, call, round)),
         onLost: (reason) => emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason }),
       });
       const entry: RunningAttempt = { call, fence, lease };

@@ -2,8 +2,11 @@
  * What a store offers for transactions of the application: its statements for one record, to be run on a connection of the
  * application, so that the work and the completion of its record commit together. A store without it cannot do that.
  */
-import type { AttemptEnd } from "./transaction.ts";
-import type { ClaimAnswer, ClaimRequest, CompleteRequest } from "./store.ts";
+
+import type { ClaimAnswer, ClaimRequest, CompleteRequest, Store } from "./store.ts";
+
+/** What is stored when the work has ended. */
+export type AttemptEnd = Pick<CompleteRequest, "outcome" | "retentionMs">;
 
 /** Runs one statement in the application's transaction. Returns the first column of the first row as text, if there is one. */
 export type RunText = (text: string) => Promise<string | undefined>;
@@ -40,10 +43,16 @@ export interface StatementTransactions {
   lock(run: RunText, request: LockRequest): Promise<LockAnswer>;
   /** Completes the record in the transaction of this lock. `mark` is undefined for a record that `claim` claimed in it. */
   complete(run: RunText, request: CompleteRequest, mark: string | undefined): Promise<CompletionAnswer>;
-  /** Claims in the application's transaction. Never waits for another transaction. */
+  /** Throws `options-invalid` if the connection has no open transaction, where the server would not notice by itself. */
+  requireOpen?(run: RunText): Promise<void>;
+  /** Claims in the application's transaction. */
   claim(run: RunText, request: ClaimRequest): Promise<ClaimAnswer>;
   /** Reads the record on the store's own client, after its lock is free. Waits up to `waitMs` for that. */
-  settle(request: { readonly id: string; readonly token: string; readonly waitMs: number }): Promise<SettledState>;
+  settle(request: {
+    readonly id: string;
+    readonly token: string;
+    readonly waitMs: number;
+  }): Promise<SettledState>;
   /** Whether the transaction is still the one in which the record was locked with this mark. */
   isSame(run: RunText, mark: string): Promise<boolean>;
   /** Puts back what `lock` changed for the whole session, before COMMIT or ROLLBACK. */
@@ -75,3 +84,13 @@ export interface ConnectionTransactions {
 }
 
 export type StoreTransactions = StatementTransactions | ConnectionTransactions;
+
+/** A store that can take part in transactions of the application. */
+export interface TransactionalStore extends Store {
+  readonly transactions: StoreTransactions;
+}
+
+/** Undefined for a store whose records are not in the application's database. */
+export function storeTransactions(store: Store): StoreTransactions | undefined {
+  return (store as Partial<TransactionalStore>).transactions;
+}

@@ -3,7 +3,6 @@
  * step, judged by the store's own clock. docs/guarantees.md has the table, and `nevertwice/testing` the cases.
  */
 import type { StoreSettings } from "./durability.ts";
-import type { StoreTransactions } from "./store-transactions.ts";
 
 /** The parts of an identity. They are stored next to the hashed `id` for operators, and never compared. */
 export interface Parts {
@@ -173,6 +172,4 @@ export interface Store {
   readonly collectsItself?: boolean;
   /** Outcomes larger than this are completed as not kept. */
   readonly maxOutcomeBytes?: number;
-  /** The statements for a transaction of the application in the same database, for `guard.transaction` and `once`. */
-  readonly transactions?: StoreTransactions;
 }

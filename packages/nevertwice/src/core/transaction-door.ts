@@ -3,11 +3,13 @@
  * methods of a guard are for users.
  */
 import { requireGuard } from "./argument-checks.ts";
-import type { KeepLimits } from "./attempt.ts";
+import { type Attempt, createAttempt, type KeepLimits } from "./attempt.ts";
+import { Lease } from "./lease.ts";
+import { outcomeLimit, type Ports } from "./ports.ts";
 import type { Call, RunRequest } from "./request.ts";
 import type { RunResult } from "./result.ts";
 import type { Store } from "./store.ts";
-import type { TransactionRunner } from "./transaction.ts";
+import { type TransactionRunner, transactionPolicy } from "./transaction.ts";
 
 export interface TransactionDoor {
   readonly store: Store;
@@ -17,6 +19,43 @@ export interface TransactionDoor {
   prepare(request: RunRequest): Call;
   limits(call: Call): KeepLimits;
   newToken(): string;
+  /** An attempt in the application's own transaction, which holds its record until that ends. */
+  begin(
+    call: Call,
+    granted: { readonly fence: number; readonly number: number },
+  ): { handed: Attempt; end: () => void };
+}
+
+/** What the engine does for its door. */
+interface DoorEngine {
+  prepare(request: RunRequest): Call;
+  execute<T>(call: Call, runner: TransactionRunner): Promise<RunResult<T>>;
+}
+
+export function createTransactionDoor(ports: Ports, { prepare, execute }: DoorEngine): TransactionDoor {
+  const { store, timer, newToken } = ports;
+  return {
+    store,
+    async tryRun(request, runner) {
+      const call = prepare(request);
+      return execute({ ...call, policy: transactionPolicy(call.policy) }, runner);
+    },
+    prepare,
+    limits: ({ policy }) => ({ maxOutcomeBytes: outcomeLimit(ports, policy), origin: ports.origin?.() }),
+    newToken,
+    begin(call, { fence, number }) {
+      const { leaseMs, maxRunMs } = call.policy;
+      const lease = new Lease({
+        timer,
+        leaseMs,
+        maxRunMs,
+        sentAt: undefined,
+        renew: undefined,
+        onLost() {},
+      });
+      return { handed: createAttempt(call, lease, fence, number), end: () => lease.stop() };
+    },
+  };
 }
 
 /** A registered symbol, so that all copies of this package share it. */

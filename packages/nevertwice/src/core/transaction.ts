@@ -19,16 +19,11 @@ import { reportCompletion } from "./report.ts";
 import type { Call } from "./request.ts";
 import { type RunResult, refused, replay, toResult } from "./result.ts";
 import { completedRetention, type Settlement, settleAbandon, settleCompletion } from "./settlement.ts";
+import type { AttemptEnd } from "./store-transactions.ts";
 
 /** Runs the work and the completion in one transaction. `transaction/` implements it for each kind of database. */
 export interface TransactionRunner {
   run(claimed: ClaimedAttempt): Promise<TransactionEnd>;
-}
-
-/** What is stored when the work has ended. */
-export interface AttemptEnd {
-  readonly outcome: string;
-  readonly retentionMs: number;
 }
 
 /** An attempt with its claim, as the runner gets it. */
@@ -67,9 +62,10 @@ export function transactionPolicy(policy: Policy): Policy {
   return { ...policy, leaseMs, maxRunMs: leaseMs, onUnavailable: "refuse" };
 }
 
-type Completion = Ending & { kind: "complete" };
+/** An ending whose outcome is stored. */
+export type CompletedEnding = Ending & { kind: "complete" };
 
-export interface BegunAttempt {
+export interface AttemptInTransaction {
   readonly handed: Attempt;
   readonly lease: Lease;
   readonly end: () => void;
@@ -81,11 +77,11 @@ export async function finishInTransaction<T>(
   ports: Ports,
   runner: TransactionRunner,
   settlement: Settlement,
-  { handed, lease, end, limits }: BegunAttempt,
+  { handed, lease, end, limits }: AttemptInTransaction,
 ): Promise<RunResult<T>> {
   const { call, round } = settlement;
   const { transactionMs, storeTimeoutMs } = call.policy;
-  let completion: Completion | undefined;
+  let completion: CompletedEnding | undefined;
   const ended = await runner.run({
     ...ports,
     id: call.identity.id,
@@ -94,7 +90,7 @@ export async function finishInTransaction<T>(
     transactionMs,
     waitMs: storeTimeoutMs,
     encode(value) {
-      const ending = endingFromValue(value, limits(), call) as Completion;
+      const ending = endingFromValue(value, limits(), call) as CompletedEnding;
       completion = ending;
       return { outcome: ending.outcome, retentionMs: completedRetention(ports, settlement) };
     },
@@ -104,7 +100,7 @@ export async function finishInTransaction<T>(
   end();
   switch (ended.status) {
     case "committed":
-      return committed(ports, settlement, completion as Completion);
+      return committed(ports, settlement, completion as CompletedEnding);
     case "threw":
       return threw(ports, settlement, endingFromThrow(ended.thrown, call, handed, lease, limits()));
     case "failed":
@@ -130,11 +126,7 @@ export async function finishInTransaction<T>(
   }
 }
 
-function committed<T>(
-  ports: Ports,
-  settlement: Settlement,
-  ending: Completion,
-): RunResult<T> {
+function committed<T>(ports: Ports, settlement: Settlement, ending: CompletedEnding): RunResult<T> {
   const { call, fence, startedAt } = settlement;
   const ranMs = ports.timer.now() - startedAt;
   reportCompletion(

@@ -2,6 +2,7 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { notKept } from "../core/outcome.ts";
 import type { ListRequest, Store, StoreRecord } from "../core/store.ts";
+import { storeTransactions } from "../core/store-transactions.ts";
 import { keyringFrom, type SealingOptions } from "./keyring.ts";
 import { roomWithin, seal, unseal } from "./seal.ts";
 import { sealedTransactions } from "./sealed-transactions.ts";
@@ -65,10 +66,9 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
     };
     descriptors.list = { value: listShown, enumerable: true };
   }
-  if (store.transactions !== undefined) {
-    const transactions = sealedTransactions(store.transactions, keyring);
-    descriptors.transactions = { value: transactions, enumerable: true };
-  }
+  const transactions = storeTransactions(store);
+  if (transactions !== undefined)
+    descriptors.transactions = { value: sealedTransactions(transactions, keyring), enumerable: true };
   if ("maxOutcomeBytes" in store) {
     const room = () => (store.maxOutcomeBytes === undefined ? undefined : roomWithin(store.maxOutcomeBytes));
     descriptors.maxOutcomeBytes = { get: room, enumerable: true };

@@ -4,7 +4,10 @@ import type { StoreTransactions } from "../core/store-transactions.ts";
 import type { Keyring } from "./keyring.ts";
 import { seal, unseal } from "./seal.ts";
 
-export function sealedTransactions(transactions: StoreTransactions, keyring: () => Keyring): StoreTransactions {
+export function sealedTransactions(
+  transactions: StoreTransactions,
+  keyring: () => Keyring,
+): StoreTransactions {
   const sealedRequest = (request: CompleteRequest): CompleteRequest => ({
     ...request,
     outcome: seal(keyring(), request.id, request.outcome),

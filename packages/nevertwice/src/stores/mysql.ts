@@ -8,7 +8,8 @@ import { readEach } from "../core/checked-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/option-checks.ts";
 import { viewOf } from "../core/record.ts";
-import type { Store, StoreRecord } from "../core/store.ts";
+import type { StoreRecord } from "../core/store.ts";
+import type { TransactionalStore } from "../core/store-transactions.ts";
 import { randomToken } from "../core/token.ts";
 import { createCompareAndSet, type RecordSnapshot, type WriteResult } from "./compare-and-set.ts";
 import { isClient, type MysqlClient, type MysqlRow, untilAborted } from "./mysql/client.ts";
@@ -28,7 +29,7 @@ export interface MysqlStoreOptions {
   readonly client: MysqlClient;
 }
 
-export interface MysqlStore extends Store {
+export interface MysqlStore extends TransactionalStore {
   /** Creates the tables, or migrates them to this version. Several processes may call it at the same time. */
   migrate(): Promise<void>;
 }

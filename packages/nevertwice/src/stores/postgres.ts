@@ -9,7 +9,8 @@ import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isBoolean } from "../core/option-checks.ts";
 import { FORGOTTEN } from "../core/outcome.ts";
 import { partsStart } from "../core/parts.ts";
-import type { ListRequest, Store, StoreRecord } from "../core/store.ts";
+import type { ListRequest, StoreRecord } from "../core/store.ts";
+import type { TransactionalStore } from "../core/store-transactions.ts";
 import {
   allCancelled,
   cancelledAfter,
@@ -51,7 +52,7 @@ export interface PostgresStoreOptions {
   readonly schema?: string;
 }
 
-export interface PostgresStore extends Store {
+export interface PostgresStore extends TransactionalStore {
   /** Creates the tables, or migrates them to this version. Several processes may call it at the same time. */
   migrate(): Promise<void>;
 }

@@ -7,7 +7,7 @@ import { Worker } from "node:worker_threads";
 import type { Clock } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { ClaimAnswer, ListPage, Store, StoreRecord, UnreadableRecord } from "../core/store.ts";
-import type { ConnectionTransactions } from "../core/store-transactions.ts";
+import type { ConnectionTransactions, TransactionalStore } from "../core/store-transactions.ts";
 import { createBatch } from "./batch.ts";
 import { type CallRunner, createCallRunner } from "./sqlite/call-runner.ts";
 import {
@@ -56,7 +56,7 @@ interface AnsweredCall {
   readonly outcomes: readonly string[];
 }
 
-export function sqliteStore(options: SqliteStoreOptions): Store {
+export function sqliteStore(options: SqliteStoreOptions): Store & Partial<TransactionalStore> {
   const source = toSource(options, "for records in memory use memoryStore()");
   const watchers = createWatchers({
     onFirst: (id) => executor.watch(id),

@@ -1,4 +1,5 @@
 /** Transactions of Drizzle on Postgres or MySQL: the work is given Drizzle's own transaction. */
+import type { RunText } from "../core/store-transactions.ts";
 import { firstText, type TransactionDatabase } from "./database.ts";
 
 export type { TransactionDatabase } from "./database.ts";
@@ -8,7 +9,7 @@ export interface DrizzleShape<Tx> {
   transaction(work: (tx: Tx) => Promise<unknown>): Promise<unknown>;
 }
 
-interface DrizzleTransaction {
+export interface DrizzleTransaction {
   execute(text: string): Promise<unknown>;
 }
 
@@ -16,9 +17,10 @@ interface DrizzleTransaction {
 export function drizzleDatabase<Tx>(db: DrizzleShape<Tx>): TransactionDatabase<Tx> {
   return {
     source: db,
-    transact: (body) =>
-      db.transaction((tx) =>
-        body(tx, async (text) => firstText(await (tx as DrizzleTransaction).execute(text))),
-      ),
+    transact: (body) => db.transaction((tx) => body(tx, runDrizzle(tx as DrizzleTransaction))),
   };
+}
+
+export function runDrizzle(tx: DrizzleTransaction): RunText {
+  return async (text) => firstText(await tx.execute(text));
 }

@@ -2,51 +2,39 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { isFunction } from "../core/option-checks.ts";
 import type { RunRequest } from "../core/request.ts";
-import { type RunResult, toError } from "../core/result.ts";
+import { toError } from "../core/result.ts";
 import type { Store } from "../core/store.ts";
+import { storeTransactions } from "../core/store-transactions.ts";
 import type { TransactionRunner } from "../core/transaction.ts";
-import { TRANSACTION_DOOR, type TransactionDoor } from "../core/transaction-door.ts";
+import { transactionDoor } from "../core/transaction-door.ts";
 import type { TransactionDatabase } from "./database.ts";
 import { refuseNested } from "./nesting.ts";
 import { type DatabaseHandle, toDatabase } from "./recognition.ts";
 import { createConnectionRunner, isConnection, type SqliteConnection } from "./sqlite.ts";
 import { createTransactionRunner, type TransactionWork } from "./transaction-runner.ts";
 
-/** A guard, as far as it is needed here. */
-export interface TransactionGuard {
-  readonly [TRANSACTION_DOOR]: TransactionDoor;
-}
-
 /** Runs `work` and the completion of its record in one transaction. Returns the value, or throws as `guard.run` does. */
 export async function transaction<T>(
-  guard: TransactionGuard,
+  guard: object,
   request: RunRequest,
   database: DatabaseHandle,
   work: TransactionWork<never, T>,
 ): Promise<T> {
-  const result = await tryTransaction(guard, request, database, work);
+  isFunction("the work", work);
+  const door = transactionDoor(guard, "guard.transaction(request, database, work)");
+  const runner = runnerFor(door.store, database, work as TransactionWork<unknown, T>);
+  const result = await door.tryRun<T>(request, runner);
   if (result.status === "ran" || result.status === "replayed") return result.value;
   throw toError(result, true);
 }
 
-/** The same, with every expected ending as a value. */
-export async function tryTransaction<T>(
-  guard: TransactionGuard,
-  request: RunRequest,
-  database: DatabaseHandle,
-  work: TransactionWork<never, T>,
-): Promise<RunResult<T>> {
-  isFunction("the work", work);
-  const door = guard[TRANSACTION_DOOR];
-  return door.tryRun(request, runnerFor(door.store, database, work as TransactionWork<unknown, T>));
-}
-
 /** Throws `options-invalid` for a database in which the store's records cannot be. */
-export function runnerFor(
-  { transactions }: Store,
+function runnerFor(
+  store: Store,
   handle: DatabaseHandle,
   work: TransactionWork<unknown, unknown>,
 ): TransactionRunner {
+  const transactions = storeTransactions(store);
   const database = toDatabase(handle);
   refuseNested(isConnection(database) ? database : (database as TransactionDatabase<unknown>).source);
   if (transactions === undefined)

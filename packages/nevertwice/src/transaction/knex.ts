@@ -1,4 +1,5 @@
 /** Transactions of Knex: the work is given Knex's own `Transaction`. */
+import type { RunText } from "../core/store-transactions.ts";
 import { firstText, type TransactionDatabase } from "./database.ts";
 
 export type { TransactionDatabase } from "./database.ts";
@@ -8,7 +9,7 @@ export interface KnexShape<Tx> {
   transaction(work: (tx: Tx) => Promise<unknown>): Promise<unknown>;
 }
 
-interface KnexTransaction {
+export interface KnexTransaction {
   raw(text: string): PromiseLike<unknown>;
 }
 
@@ -16,7 +17,10 @@ interface KnexTransaction {
 export function knexDatabase<Tx>(knex: KnexShape<Tx>): TransactionDatabase<Tx> {
   return {
     source: knex,
-    transact: (body) =>
-      knex.transaction((tx) => body(tx, async (text) => firstText(await (tx as KnexTransaction).raw(text)))),
+    transact: (body) => knex.transaction((tx) => body(tx, runKnex(tx as KnexTransaction))),
   };
+}
+
+export function runKnex(tx: KnexTransaction): RunText {
+  return async (text) => firstText(await tx.raw(text));
 }

@@ -1,4 +1,5 @@
 /** Transactions of Kysely: the work is given Kysely's own `Transaction`. */
+import type { RunText } from "../core/store-transactions.ts";
 import { firstText, type TransactionDatabase } from "./database.ts";
 
 export type { TransactionDatabase } from "./database.ts";
@@ -8,7 +9,7 @@ export interface KyselyShape<Tx> {
   transaction(): { execute(work: (tx: Tx) => Promise<unknown>): Promise<unknown> };
 }
 
-interface KyselyTransaction {
+export interface KyselyTransaction {
   executeQuery(query: object): Promise<unknown>;
 }
 
@@ -16,11 +17,12 @@ interface KyselyTransaction {
 export function kyselyDatabase<Tx>(db: KyselyShape<Tx>): TransactionDatabase<Tx> {
   return {
     source: db,
-    transact: (body) =>
-      db.transaction().execute((tx) =>
-        body(tx, async (text) => firstText(await (tx as KyselyTransaction).executeQuery(toCompiledQuery(text)))),
-      ),
+    transact: (body) => db.transaction().execute((tx) => body(tx, runKysely(tx as KyselyTransaction))),
   };
+}
+
+export function runKysely(tx: KyselyTransaction): RunText {
+  return async (text) => firstText(await tx.executeQuery(toCompiledQuery(text)));
 }
 
 /** What `CompiledQuery.raw` of Kysely returns. */

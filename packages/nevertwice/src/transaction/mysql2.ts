@@ -17,9 +17,7 @@ export function isMysqlPool(value: unknown): value is MysqlPoolShape {
   return typeof getConnection === "function" && typeof promise !== "function";
 }
 
-export function mysqlDatabase<Connection>(
-  pool: MysqlPoolShape<Connection>,
-): TransactionDatabase<Connection> {
+export function mysqlDatabase<Connection>(pool: MysqlPoolShape<Connection>): TransactionDatabase<Connection> {
   return {
     source: pool,
     async transact(body, { waitMs }) {

@@ -1,8 +1,10 @@
 /** Transactions on the `sql` of postgres.js. */
+import type { RunText } from "../core/store-transactions.ts";
 import { firstText, type TransactionDatabase } from "./database.ts";
 
 /** The members of `sql` that are used here. `Transaction` is the `sql` inside `begin`. */
-export interface PostgresJsShape<Transaction = never> {
+// biome-ignore lint/suspicious/noExplicitAny: a sql of any types has this shape.
+export interface PostgresJsShape<Transaction = any> {
   unsafe(text: string): PromiseLike<unknown>;
   begin(options: string, work: (sql: Transaction) => unknown): Promise<unknown>;
 }
@@ -23,9 +25,10 @@ export function postgresJsDatabase<Transaction>(
         let isOver = false;
         const ending = { isEnded: false };
         try {
+          const run = runPostgresJs(tx as PostgresJsShape);
           await body(refusingAfter(ending, tx), async (text) => {
             try {
-              return firstText([...((await (tx as PostgresJsShape).unsafe(text)) as unknown[])]);
+              return await run(text);
             } catch (error) {
               isOver = isConnectionOver(error);
               throw error;
@@ -41,6 +44,10 @@ export function postgresJsDatabase<Transaction>(
         }
       }),
   };
+}
+
+export function runPostgresJs(tx: Pick<PostgresJsShape, "unsafe">): RunText {
+  return async (text) => firstText([...((await tx.unsafe(text)) as unknown[])]);
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Interactive transactions of Prisma on Postgres: the work is given Prisma's own transaction client. */
+import type { RunText } from "../core/store-transactions.ts";
 import { firstText, type TransactionDatabase } from "./database.ts";
 
 export type { TransactionDatabase } from "./database.ts";
@@ -11,7 +12,7 @@ export interface PrismaShape<Tx> {
   ): Promise<unknown>;
 }
 
-interface PrismaTransaction {
+export interface PrismaTransaction {
   $queryRawUnsafe(text: string): PromiseLike<unknown>;
 }
 
@@ -21,10 +22,13 @@ export function prismaDatabase<Tx>(client: PrismaShape<Tx>): TransactionDatabase
     source: client,
     transact: (body, { waitMs, transactionMs }) =>
       client.$transaction(
-        (tx) =>
-          body(tx, async (text) => firstText(await (tx as PrismaTransaction).$queryRawUnsafe(text))),
+        (tx) => body(tx, runPrisma(tx as PrismaTransaction)),
         // Prisma's own limit is five seconds. It counts from the start, so it gets the time for the answer as well.
         { maxWait: waitMs, timeout: transactionMs + waitMs },
       ),
   };
+}
+
+export function runPrisma(tx: PrismaTransaction): RunText {
+  return async (text) => firstText(await tx.$queryRawUnsafe(text));
 }

@@ -50,7 +50,7 @@ export function createTransactionRunner<Tx>(
   };
 }
 
-type Phase = "connecting" | "locking" | "working" | "completing" | "committing";
+type TransactionPhase = "connecting" | "locking" | "working" | "completing" | "committing";
 
 /** One try of a transaction. */
 class TransactionTry<Tx> {
@@ -58,7 +58,7 @@ class TransactionTry<Tx> {
   readonly #database: TransactionDatabase<Tx>;
   readonly #claimed: ClaimedAttempt;
   readonly #endsAt: number;
-  #phase: Phase = "connecting";
+  #phase: TransactionPhase = "connecting";
   /** How the transaction ends whatever its adapter rejects with: the reason is known here. */
   #stopped: TransactionEnd | undefined;
 

@@ -5,8 +5,8 @@
 import { randomUUID } from "node:crypto";
 import { drizzle as drizzleMysql } from "drizzle-orm/mysql2";
 import { drizzle } from "drizzle-orm/node-postgres";
-import { drizzle as drizzleJs } from "drizzle-orm/postgres-js";
 import { pgTable, text } from "drizzle-orm/pg-core";
+import { drizzle as drizzleJs } from "drizzle-orm/postgres-js";
 import createKnex from "knex";
 import { Kysely, MysqlDialect, PostgresDialect } from "kysely";
 import { createPool as createCallbackPool } from "mysql2";
@@ -56,7 +56,8 @@ async function onMysql(context: TestContext): Promise<Scene> {
   await store.migrate();
   const guard = createGuard({ store, purgeEveryMs: 0 });
   onTestFinished(async () => void (await guard.close()));
-  const count = async () => (await pool.query("SELECT COUNT(*) AS count FROM ledger"))[0] as { count: unknown }[];
+  const count = async () =>
+    (await pool.query("SELECT COUNT(*) AS count FROM ledger"))[0] as { count: unknown }[];
   return { url, guard, rows: async () => Number((await count())[0]?.count) };
 }
 
@@ -76,7 +77,10 @@ function kyselyPay(db: Kysely<Ledger>): Pay {
 }
 
 const BUILDERS: Readonly<
-  Record<string, { readonly on: (context: TestContext) => Promise<Scene>; readonly connect: (url: string) => Pay }>
+  Record<
+    string,
+    { readonly on: (context: TestContext) => Promise<Scene>; readonly connect: (url: string) => Pay }
+  >
 > = {
   "Kysely on Postgres": {
     on: onPostgres,
@@ -85,7 +89,8 @@ const BUILDERS: Readonly<
   },
   "Kysely on MariaDB": {
     on: onMysql,
-    connect: (url) => kyselyPay(new Kysely<Ledger>({ dialect: new MysqlDialect({ pool: createCallbackPool(url) }) })),
+    connect: (url) =>
+      kyselyPay(new Kysely<Ledger>({ dialect: new MysqlDialect({ pool: createCallbackPool(url) }) })),
   },
   "Drizzle on pg": {
     on: onPostgres,
@@ -171,7 +176,11 @@ for (const [name, { on, connect }] of Object.entries(BUILDERS)) {
       const pay = connect(url);
       const key = randomUUID();
       let runs = 0;
-      const conflict = Object.assign(new Error("conflict"), { code: "40001", errno: 1213, sqlState: "40001" });
+      const conflict = Object.assign(new Error("conflict"), {
+        code: "40001",
+        errno: 1213,
+        sqlState: "40001",
+      });
       await pay(guard, key, () => {
         runs++;
         if (runs === 1) throw new Error("wrapped by the builder", { cause: conflict });

@@ -49,7 +49,9 @@ test("commits the write and the record together, and a duplicate gets the same v
   const values = await Promise.all(Array.from({ length: 10 }, pay));
   expect(new Set(values.map(({ paid }) => paid))).toEqual(new Set([1]));
   expect(await ledger()).toBe(1);
-  const [[row]] = (await pool.query("SELECT state, outcome FROM nevertwice_records")) as never as [[{ state: string }]];
+  const [[row]] = (await pool.query("SELECT state, outcome FROM nevertwice_records")) as never as [
+    [{ state: string }],
+  ];
   expect(row.state).toBe("completed");
 });
 
@@ -138,7 +140,9 @@ test("a deadlock repeats the transaction under the same claim", async (context) 
       // The server ends the transaction that changed fewer rows.
       await other.query("INSERT INTO ledger SELECT CONCAT('rival-', seq) FROM seq_1_to_50");
       await other.query("UPDATE balance SET amount = amount + 1 WHERE id = 2");
-      rival = other.query("UPDATE balance SET amount = amount + 1 WHERE id = 1").then(() => other.query("ROLLBACK"));
+      rival = other
+        .query("UPDATE balance SET amount = amount + 1 WHERE id = 1")
+        .then(() => other.query("ROLLBACK"));
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     await tx.query("UPDATE balance SET amount = amount + 1 WHERE id = 2");
@@ -176,7 +180,9 @@ test("leaves the settings of the connection as they were", async (context) => {
     expect((rows as { seconds: number }[])[0]?.seconds).toBe(30);
   });
   expect(await limit()).toBe(before);
-  await guard.transaction({ ...asked, key: "throws" }, single, () => Promise.reject(new Error("no"))).catch(() => {});
+  await guard
+    .transaction({ ...asked, key: "throws" }, single, () => Promise.reject(new Error("no")))
+    .catch(() => {});
   expect(await limit()).toBe(before);
 });
 

@@ -3,7 +3,7 @@
  * together or not at all. The rows of the table `ledger` count what was committed, without asking the library.
  */
 import { randomUUID } from "node:crypto";
-import pg from "pg";
+import type pg from "pg";
 import postgres from "postgres";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createGuard, type Guard, type GuardOptions } from "../../src/index.ts";

@@ -8,7 +8,7 @@ import { createGuard, type Guard, type GuardOptions } from "../../src/index.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 
 interface Scene {
-  readonly database: DatabaseSync;
+  readonly database: InstanceType<typeof DatabaseSync>;
   readonly guard: Guard;
   readonly asked: { readonly operation: string; readonly key: string };
   ledger(): number;
@@ -26,11 +26,13 @@ function createScene(options: Partial<GuardOptions> = {}): Scene {
     database,
     guard,
     asked: { operation: "pay", key: randomUUID() },
-    ledger: () => Number((database.prepare("SELECT count(*) AS count FROM ledger").get() as { count: number }).count),
+    ledger: () =>
+      Number((database.prepare("SELECT count(*) AS count FROM ledger").get() as { count: number }).count),
   };
 }
 
-const insert = (database: DatabaseSync, key: string) => database.prepare("INSERT INTO ledger VALUES (?)").run(key);
+const insert = (database: InstanceType<typeof DatabaseSync>, key: string) =>
+  database.prepare("INSERT INTO ledger VALUES (?)").run(key);
 
 test("commits the write and the record together, and duplicates get the same value", async () => {
   const { database, guard, asked, ledger } = createScene();

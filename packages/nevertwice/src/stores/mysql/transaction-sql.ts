@@ -8,12 +8,12 @@ import { bytes, NOW_US, STATEMENT_US, short, whole } from "./values.ts";
 export const SAVEPOINT = "SAVEPOINT nevertwice_transaction";
 export const RELEASE = "RELEASE SAVEPOINT nevertwice_transaction";
 
-interface Owner {
+interface RecordOwner {
   readonly id: string;
   readonly token: string;
 }
 
-const isOwner = ({ id, token }: Owner) => `id = ${short(id)} AND token = ${short(token)}`;
+const isOwner = ({ id, token }: RecordOwner) => `id = ${short(id)} AND token = ${short(token)}`;
 
 /**
  * Lets the server end a transaction whose client stays idle for longer than this. MariaDB only; the setting belongs to the
@@ -27,7 +27,7 @@ export function limitSql(transactionMs: number): string {
 export const RESTORE_LIMIT = "SET SESSION idle_transaction_timeout = @nevertwice_idle";
 
 /** Locks the record that the token owns. No row if it does not own a pending one. */
-export function lockSql(owner: Owner): string {
+export function lockSql(owner: RecordOwner): string {
   return (
     "SELECT 'locked' AS answer FROM nevertwice_records " +
     `WHERE ${isOwner(owner)} AND state = 'pending' AND spent = 0 FOR UPDATE`
@@ -36,7 +36,7 @@ export function lockSql(owner: Owner): string {
 
 /** Completes the record if the token owns it. */
 export function completeSql(
-  owner: Owner,
+  owner: RecordOwner,
   given: { readonly outcome: string; readonly retentionMs: number; readonly mark: string },
 ): string {
   const keptUntil = `${NOW_US} + ${whole(Math.round(given.retentionMs * 1_000))}`;

@@ -1,6 +1,6 @@
 /** The steps of the MySQL store in transactions of the application. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { isNevertwiceError } from "../../core/errors.ts";
+import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import { isExpired } from "../../core/record.ts";
 import type { CommitFailure, RunText, StatementTransactions } from "../../core/store-transactions.ts";
 import { randomToken } from "../../core/token.ts";
@@ -66,6 +66,12 @@ export function createTransactions({ query, read }: MysqlTransactionsOptions): S
       return record.state === "released" ? "lost" : record.state;
     },
 
+    async requireOpen(run) {
+      // Without a transaction each statement commits by itself, and no savepoint is kept.
+      await run(sql.SAVEPOINT);
+      if (!(await isSame(run))) throw notOpen();
+    },
+
     claim: (run, request) => claimSteps(run).claim(request),
 
     judgeFailure,
@@ -109,6 +115,13 @@ function claimSteps(run: RunText) {
       return { fence: Number(fence) };
     },
   });
+}
+
+function notOpen(): NevertwiceError {
+  return new NevertwiceError(
+    "options-invalid",
+    "the connection has no open transaction, so nothing was run: begin one first, or use guard.transaction.",
+  );
 }
 
 const DUPLICATE = 1062;

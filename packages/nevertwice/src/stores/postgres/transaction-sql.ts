@@ -5,7 +5,7 @@
 import { CLOCK, COMPLETE, claimInside, claimLock } from "../postgres-sql.ts";
 
 /** A string as its UTF-8 bytes, so that no setting of the connection can change its meaning. */
-export function literal(text: string): string {
+function literal(text: string): string {
   return `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
 }
 
@@ -19,7 +19,11 @@ function limit(name: string, ms: number): string {
  * Locks the record that the token owns, and limits the time of the transaction. Returns the number of the transaction, which
  * shows later whether it is still the same one. Returns no row if the token does not own a pending record.
  */
-export function lockSql(records: string, owner: { id: string; token: string }, transactionMs: number): string {
+export function lockSql(
+  records: string,
+  owner: { id: string; token: string },
+  transactionMs: number,
+): string {
   const limits = ["statement_timeout", "idle_in_transaction_session_timeout"].map((name) =>
     limit(name, transactionMs),
   );
@@ -78,5 +82,7 @@ export function settleSql(records: string): string {
 
 /** Claims in the application's transaction. The parameters are those of the store's own claims. */
 export function claimSql(records: string, parameters: readonly string[]): string {
-  return claimInside(records).replace(/\$(\d)::text/g, (_, number) => literal(parameters[Number(number) - 1] as string));
+  return claimInside(records).replace(/\$(\d)::text/g, (_, number) =>
+    literal(parameters[Number(number) - 1] as string),
+  );
 }

@@ -1,6 +1,11 @@
 /** The steps of the Postgres store in transactions of the application. */
 import { isNevertwiceError } from "../../core/errors.ts";
-import type { CommitFailure, RunText, SettledState, StatementTransactions } from "../../core/store-transactions.ts";
+import type {
+  CommitFailure,
+  RunText,
+  SettledState,
+  StatementTransactions,
+} from "../../core/store-transactions.ts";
 import { microseconds, type PostgresRow } from "./client.ts";
 import { errorState, isConnectionOver } from "./errors.ts";
 import { claimStep } from "./steps.ts";
