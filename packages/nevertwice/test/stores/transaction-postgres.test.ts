@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import postgres from "postgres";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import type { StatementTransactions } from "../../src/core/store-transactions.ts";
 import { createGuard, type Guard, type GuardOptions } from "../../src/index.ts";
 import { migrationSql, postgresStore } from "../../src/stores/postgres.ts";
 import { pgDatabase } from "../../src/transaction/pg.ts";
@@ -267,6 +268,11 @@ test("a claim that meets the record's lock after its lease answers pending, and 
     async (_, run) => {
       const lock = await transactions.lock(run, { ...claim, transactionMs: 10_000 });
       expect(lock.status).toBe("locked");
+      const lockAgain = query(
+        url,
+        `SELECT 1 FROM nevertwice_records WHERE id = '${claim.id}' FOR UPDATE NOWAIT`,
+      );
+      await expect(lockAgain).rejects.toMatchObject({ code: "55P03" });
       await new Promise((resolve) => setTimeout(resolve, 150));
       const startedAt = performance.now();
       const other = elsewhere.claim(claimOf(claim.parts.key));
@@ -386,6 +392,21 @@ test("the lease is not renewed, and covers the transaction", async () => {
     expect(after?.leaseLeftMs).toBeLessThan((before?.leaseLeftMs as number) - 500);
     expect(before?.leaseLeftMs).toBeGreaterThan(3_000);
   });
+});
+
+test.each([
+  ["a lost connection", { code: "ECONNRESET" }, "ambiguous"],
+  ["a server that shuts down", { code: "57P01", severity: "FATAL" }, "ambiguous"],
+  ["a completion that the server does not know", { code: "40003" }, "ambiguous"],
+  ["a failed constraint", { code: "23505" }, "rolled-back"],
+  ["a serialization failure", { code: "40001" }, "repeat"],
+  ["a deadlock that a query builder wrapped", { message: "failed", cause: { code: "40P01" } }, "repeat"],
+  ["a write conflict of Prisma", { code: "P2034" }, "repeat"],
+  ["a transaction that Prisma lost", { code: "P2028" }, "ambiguous"],
+  ["anything else", new Error("what?"), "ambiguous"],
+])("after COMMIT, %s is judged", (_, error, verdict) => {
+  const { transactions } = postgresStore({ client: pooled() });
+  expect((transactions as StatementTransactions).judgeFailure(error)).toBe(verdict);
 });
 
 test("an adapter is recognised by its shape", async () => {
