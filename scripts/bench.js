@@ -25,7 +25,10 @@ import { gateway } from "../bench/suites/gateway.js";
 import { http } from "../bench/suites/http.js";
 import { pipeline } from "../bench/suites/pipeline.js";
 import { reservations } from "../bench/suites/reservations.js";
+import { transaction } from "../bench/suites/transaction.js";
 import { suites } from "../bench/suites.js";
+import { transactionPage, transactionsText } from "../bench/transaction/document.js";
+import { compareTransactions } from "../bench/transaction/rounds.js";
 import { ROOT } from "./command.js";
 
 const BENCH = `${ROOT}bench/`;
@@ -34,7 +37,7 @@ const { values: flags, positionals } = parseArgs({
   options: { quick: { type: "boolean", default: false } },
   allowPositionals: true,
 });
-const names = [...suites, http, reservations, events, pipeline, gateway].map(({ name }) => name);
+const names = [...suites, http, reservations, events, pipeline, gateway, transaction].map(({ name }) => name);
 const unknown = positionals.find((name) => !names.includes(name));
 if (unknown !== undefined) {
   console.error(`There is no suite ${unknown}. The suites are ${names.join(", ")}.`);
@@ -50,6 +53,7 @@ if (chosen.includes(reservations.name)) await benchReservations();
 if (chosen.includes(events.name)) await benchEvents();
 if (chosen.includes(pipeline.name)) await benchPipeline();
 if (chosen.includes(gateway.name)) await benchGateway();
+if (chosen.includes(transaction.name)) await benchTransactions();
 
 /** @param {import("../bench/suites.js").Suite} suite */
 async function bench(suite) {
@@ -172,6 +176,15 @@ async function benchGateway() {
   const rows = await compareGateway(size, onRound(size));
   console.log(`\n${gatewayText(rows)}\n\n${gatewaySpotsText(rows)}`);
   keep(gateway.name, (measurement) => gatewayPage(rows, measurement));
+}
+
+async function benchTransactions() {
+  const { size: full, server, settings } = transaction;
+  const size = flags.quick ? { ...full, runs: 2, keys: 500, warmup: 100 } : full;
+  console.error(`\n${transaction.title}. ${transaction.durability}`);
+  const rows = await withServer(server, settings, (url) => compareTransactions({ size, url }, onRound(size)));
+  console.log(`\n${transactionsText(rows)}`);
+  keep(transaction.name, (measurement) => transactionPage(rows, measurement));
 }
 
 /**

@@ -367,6 +367,25 @@ test("a transaction that always conflicts ends with the database's error after f
   expect(runs).toBe(5);
 });
 
+test("runs nothing when another attempt has taken the claim over before the transaction began", async () => {
+  const pool = pooled();
+  const own = pgDatabase(pool);
+  const guard = guardOn(pooled());
+  const asked = request();
+  const database: typeof own = {
+    ...own,
+    async transact(body, limits) {
+      await query(url, `UPDATE nevertwice_records SET token = 'another' WHERE parts LIKE '%${asked.key}%'`);
+      return own.transact(body, limits);
+    },
+  };
+  let runs = 0;
+  const late = guard.transaction(asked, database, () => ++runs);
+  await expect(late).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("lost") });
+  expect(runs).toBe(0);
+  expect(await guard.read(asked)).toMatchObject({ state: "pending" });
+});
+
 test("waits only so long for a connection, runs nothing, and leaves the key free", async () => {
   const pool = pooled(url, { max: 1 });
   const held = await pool.connect();
