@@ -38,7 +38,9 @@ export function createTransactionDoor(ports: Ports, { prepare, execute }: DoorEn
     store,
     async tryRun(request, runner) {
       const call = prepare(request);
-      return execute({ ...call, policy: transactionPolicy(call.policy) }, runner);
+      // A held claim must outlive a crash: it keeps others from trying again.
+      const mayBeLost = call.policy.onLapsed !== "hold";
+      return execute({ ...call, policy: transactionPolicy(call.policy), mayBeLost }, runner);
     },
     prepare,
     limits: ({ policy }) => ({ maxOutcomeBytes: outcomeLimit(ports, policy), origin: ports.origin?.() }),

@@ -11,9 +11,15 @@ import { type ClaimMethods, createClaimMethods } from "./claim.ts";
 import { type ExclusiveOptions, exclusive, type Lock } from "./exclusive.ts";
 import { createMarks, type Marks, type NotifyMark } from "./mark.ts";
 import { type WrapOptions, wrap } from "./wrap.ts";
+import { isInTransaction, type TransactionWrapOptions, wrapInTransaction } from "./wrap-transaction.ts";
 
 export interface Guard extends Engine, Marks, ClaimMethods {
   with(options: PolicyOptions): Guard;
+  /** The same as below for a function that writes in a transaction of `options.transaction`, and gets it as its first argument. */
+  wrap<Args extends readonly unknown[], T, Handle extends DatabaseHandle, Kept = unknown>(
+    work: (tx: TransactionOf<Handle>, ...args: Args) => T | PromiseLike<T>,
+    options: TransactionWrapOptions<Parameters<(...args: Args) => void>, Handle, OfWork<T>, Kept>,
+  ): (...args: Args) => Promise<T>;
   /** Returns a function that runs once per key. The options are checked immediately. The function always returns a promise. */
   wrap<Args extends readonly unknown[], T, Kept = unknown>(
     work: (...args: Args) => T | PromiseLike<T>,
@@ -56,7 +62,9 @@ function guardFrom(engine: MarkEngine, notify: NotifyMark): Guard {
       return engine.policy;
     },
     with: (options) => guardFrom(engine.with(options), notify),
-    wrap: (work, options) => wrap(engine, work, options),
+    // biome-ignore lint/suspicious/noExplicitAny: the two forms of `wrap` have different functions.
+    wrap: (work: any, options: any) =>
+      isInTransaction(options) ? wrapInTransaction(engine, work, options) : wrap(engine, work, options),
     exclusive: (name, work, options) => exclusive(engine, name, work, options),
     transaction: (request, database, work) => transaction(engine, request, database, work),
   };

@@ -65,6 +65,9 @@ const LOCK_TIMEOUT_MS = 1_000;
 
 const LOCK_LIMIT = `set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true)`;
 
+/** The answer does not wait until the commit is on disk. A later commit that does wait is flushed together with it. */
+const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
+
 /**
  * The advisory lock of a record, by its id. Every claim that begins an attempt takes it until its transaction ends, and
  * never waits for it: a claim that finds it taken answers `pending`. So no claim waits for a transaction of the application
@@ -130,7 +133,7 @@ type CallColumns = Readonly<Record<string, string>>;
  * The calls, one row each. The subquery hides the length of the arrays from the planner: for a short array it would make a
  * new plan each time, and planning takes longer than the step.
  */
-function input(columns: CallColumns, isLimited = true): string {
+function input(columns: CallColumns, limits: readonly string[] = [LOCK_LIMIT]): string {
   const names = Object.keys(columns);
   const arrays = Object.entries(columns).map(
     ([name, type], index) => `($${index + 1}::text)::${type}[] AS all_${name}`,
@@ -139,7 +142,7 @@ function input(columns: CallColumns, isLimited = true): string {
   return `input AS MATERIALIZED (
     SELECT ${names.map((name) => (name === "id" ? 'calls.id COLLATE "C" AS id' : name)).join(", ")}, position, started
     FROM (
-      SELECT ${arrays.join(", ")}, ${STARTED} AS started${isLimited ? `, ${LOCK_LIMIT}` : ""} OFFSET 0
+      SELECT ${arrays.join(", ")}, ${[`${STARTED} AS started`, ...limits].join(", ")} OFFSET 0
     ) AS given, unnest(${names.map((name) => `all_${name}`).join(", ")})
       WITH ORDINALITY AS calls (${names.join(", ")}, position)
   )`;
@@ -216,9 +219,14 @@ const CLAIM_ANSWER = `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'p
  * Claims. Writes what `claimRecord` grants or corrects. Of several calls with one id, the first that would write does so,
  * and the others get no row. A new id is inserted; a call that loses the race for it writes nothing.
  */
-function claim(records: string, lock: string, isLimited = true, answer = CLAIM_ANSWER): string {
+function claim(
+  records: string,
+  lock: string,
+  limits: readonly string[] = [LOCK_LIMIT],
+  answer = CLAIM_ANSWER,
+): string {
   const columns = Object.keys(CLAIM_COLUMNS).join(", ");
-  return `WITH ${input(CLAIM_COLUMNS, isLimited)}, judged AS MATERIALIZED (
+  return `WITH ${input(CLAIM_COLUMNS, limits)}, judged AS MATERIALIZED (
     SELECT ${columns}, position, fence, outcome, lease_ends_at, now, damage, ${STATE_SEEN} AS state_seen,
       ${judge(CLAIM_VERDICT)}
     FROM (
@@ -265,7 +273,7 @@ function claim(records: string, lock: string, isLimited = true, answer = CLAIM_A
  */
 export function claimInside(records: string): string {
   const rows = `SELECT json_agg(json_build_array(a, b, c, d, e, f))::text FROM (${CLAIM_ANSWER}) AS rows (a, b, c, d, e, f)`;
-  return claim(records, "FOR UPDATE SKIP LOCKED", false, rows);
+  return claim(records, "FOR UPDATE SKIP LOCKED", [], rows);
 }
 
 interface OwnerStep {
@@ -509,6 +517,8 @@ export function createStatements(
   });
   return {
     claim: step("claim", (lock) => claim(records, lock)),
+    /** The same for claims that a crash of the server may lose. */
+    unflushedClaim: step("claim_unflushed", (lock) => claim(records, lock, [LOCK_LIMIT, UNFLUSHED])),
     complete: step("complete", (lock) => settle(records, lock, COMPLETE)),
     abandon: step("abandon", (lock) => settle(records, lock, ABANDON)),
     renew: step("renew", (lock) => settle(records, lock, RENEW)),

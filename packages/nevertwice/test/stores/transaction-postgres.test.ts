@@ -10,8 +10,9 @@ import type { StatementTransactions } from "../../src/core/store-transactions.ts
 import { createGuard, type Guard, type GuardOptions } from "../../src/index.ts";
 import { migrationSql, postgresStore } from "../../src/stores/postgres.ts";
 import { pgDatabase } from "../../src/transaction/pg.ts";
+import { startPostgres } from "../services/postgres.ts";
 import { type FaultProxy, startProxy } from "../services/proxy.ts";
-import { sharedUrl } from "../services/services.ts";
+import { sharedUrl, startFor } from "../services/services.ts";
 import { claimOf, completionOf, createDatabase, poolOf, query, until } from "./postgres/database.ts";
 
 let url = "";
@@ -426,6 +427,52 @@ test.each([
 ])("after COMMIT, %s is judged", (_, error, verdict) => {
   const { transactions } = postgresStore({ client: pooled() });
   expect((transactions as StatementTransactions).judgeFailure(error)).toBe(verdict);
+});
+
+test("wrap runs a function in transactions, and takes its key from the arguments after the transaction", async () => {
+  const pool = pooled();
+  const guard = guardOn(pool);
+  const pay = guard.wrap(
+    async (tx: pg.PoolClient, order: { readonly key: string; readonly amount: number }) => {
+      await tx.query("INSERT INTO ledger VALUES ($1)", [order.key]);
+      return order.amount;
+    },
+    { operation: "pay", key: (order) => order.key, transaction: pool },
+  );
+  const order = { key: randomUUID(), amount: 5 };
+  expect(await Promise.all([pay(order), pay(order)])).toEqual([5, 5]);
+  expect(await ledgerOf(order)).toBe(1);
+  const options = { operation: "pay", keyFrom: [1], transaction: pool } as never;
+  expect(() => guard.wrap(async () => 1, options)).toThrow(/keyFrom cannot be combined/);
+});
+
+test("a transaction costs one flush of the log, and two if its claim holds", async (context) => {
+  // The background writer would flush by itself, and so would another test on a shared server.
+  const settings = { wal_writer_delay: "10s", fsync: "on", autovacuum: "off" };
+  const server = await startFor(context, () => startPostgres({ settings }));
+  await query(server.url, `${migrationSql()}; CREATE TABLE ledger (key text)`);
+  const flushes = async () => {
+    const [row] = await query<{ wal_sync: string }>(server.url, "SELECT wal_sync FROM pg_stat_wal");
+    return Number(row?.wal_sync);
+  };
+  const flushesOf = async (kind: string, options: Partial<GuardOptions>) => {
+    const before = await flushes();
+    const pool = poolOf(server.url);
+    const guard = createGuard({ store: postgresStore({ client: pool }), purgeEveryMs: 0, ...options });
+    for (let index = 0; index < 20; index++)
+      await guard.transaction({ operation: "pay", key: `${kind}-${index}` }, pool, (tx) =>
+        tx.query("INSERT INTO ledger VALUES ('x')").then(() => index),
+      );
+    await guard.close();
+    // A connection reports what it counted when it ends.
+    await pool.end();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    return (await flushes()) - before;
+  };
+  const brief = await flushesOf("brief", {});
+  const held = await flushesOf("held", { onLapsed: "hold" });
+  expect(brief).toBeLessThan(30);
+  expect(held).toBeGreaterThanOrEqual(40);
 });
 
 test("an adapter is recognised by its shape", async () => {
