@@ -12,53 +12,15 @@ import { Kysely, MysqlDialect, PostgresDialect } from "kysely";
 import { createPool as createCallbackPool } from "mysql2";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
-import { createGuard, type Guard } from "../../src/index.ts";
-import { mysqlStore } from "../../src/stores/mysql.ts";
-import { migrationSql, postgresStore } from "../../src/stores/postgres.ts";
+import type { Guard } from "../../src/index.ts";
 import { drizzleDatabase } from "../../src/transaction/drizzle.ts";
 import { knexDatabase } from "../../src/transaction/knex.ts";
 import { kyselyDatabase } from "../../src/transaction/kysely.ts";
-import { sharedUrl } from "../services/services.ts";
-import { newDatabase, poolOn } from "./mysql/pools.ts";
-import { createDatabase, poolOf, query } from "./postgres/database.ts";
+import { poolOf } from "./postgres/database.ts";
+import { type LedgerScene, onMysql, onPostgres } from "./transaction/scene.ts";
 
 interface Ledger {
   readonly ledger: { readonly key: string };
-}
-
-interface Scene {
-  readonly url: string;
-  readonly guard: Guard;
-  rows(): Promise<number>;
-}
-
-async function onPostgres(context: TestContext): Promise<Scene> {
-  const url = await createDatabase(sharedUrl(context, "postgres"));
-  await query(url, `${migrationSql()}; CREATE TABLE ledger (key text NOT NULL)`);
-  const pool = poolOf(url);
-  const guard = createGuard({ store: postgresStore({ client: pool }), purgeEveryMs: 0 });
-  onTestFinished(async () => {
-    await guard.close();
-    await pool.end();
-  });
-  return {
-    url,
-    guard,
-    rows: async () => Number((await query<{ count: string }>(url, "SELECT count(*) FROM ledger"))[0]?.count),
-  };
-}
-
-async function onMysql(context: TestContext): Promise<Scene> {
-  const url = await newDatabase(context);
-  const pool = poolOn(context, url);
-  await pool.query("CREATE TABLE ledger (`key` VARCHAR(64) NOT NULL) ENGINE = InnoDB");
-  const store = mysqlStore({ client: pool });
-  await store.migrate();
-  const guard = createGuard({ store, purgeEveryMs: 0 });
-  onTestFinished(async () => void (await guard.close()));
-  const count = async () =>
-    (await pool.query("SELECT COUNT(*) AS count FROM ledger"))[0] as { count: unknown }[];
-  return { url, guard, rows: async () => Number((await count())[0]?.count) };
 }
 
 type Pay = (guard: Guard, key: string, after?: () => unknown) => Promise<string>;
@@ -79,7 +41,7 @@ function kyselyPay(db: Kysely<Ledger>): Pay {
 const BUILDERS: Readonly<
   Record<
     string,
-    { readonly on: (context: TestContext) => Promise<Scene>; readonly connect: (url: string) => Pay }
+    { readonly on: (context: TestContext) => Promise<LedgerScene>; readonly connect: (url: string) => Pay }
   >
 > = {
   "Kysely on Postgres": {

@@ -10,50 +10,13 @@ import { Kysely, PostgresDialect } from "kysely";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { createGuard, type Guard, type RunResult } from "../../src/index.ts";
-import { mysqlStore } from "../../src/stores/mysql.ts";
-import { migrationSql, postgresStore } from "../../src/stores/postgres.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { once } from "../../src/transaction/index.ts";
-import { sharedUrl } from "../services/services.ts";
-import { newDatabase, poolOn } from "./mysql/pools.ts";
-import { createDatabase, poolOf, query } from "./postgres/database.ts";
+import { poolOn } from "./mysql/pools.ts";
+import { poolOf } from "./postgres/database.ts";
+import { type LedgerScene, onMysql, onPostgres } from "./transaction/scene.ts";
 
 const insert = (key: string) => `INSERT INTO ledger VALUES ('${key}')`;
-
-interface Scene {
-  readonly url: string;
-  readonly guard: Guard;
-  rows(): Promise<number>;
-}
-
-async function onPostgres(context: TestContext): Promise<Scene> {
-  const url = await createDatabase(sharedUrl(context, "postgres"));
-  await query(url, `${migrationSql()}; CREATE TABLE ledger (key text NOT NULL)`);
-  const pool = poolOf(url);
-  const guard = createGuard({ store: postgresStore({ client: pool }), purgeEveryMs: 0, onPending: "reject" });
-  onTestFinished(async () => {
-    await guard.close();
-    await pool.end();
-  });
-  return {
-    url,
-    guard,
-    rows: async () => Number((await query<{ count: string }>(url, "SELECT count(*) FROM ledger"))[0]?.count),
-  };
-}
-
-async function onMysql(context: TestContext): Promise<Scene> {
-  const url = await newDatabase(context);
-  const pool = poolOn(context, url);
-  await pool.query("CREATE TABLE ledger (`key` VARCHAR(64) NOT NULL) ENGINE = InnoDB");
-  const store = mysqlStore({ client: pool });
-  await store.migrate();
-  const guard = createGuard({ store, purgeEveryMs: 0, onPending: "reject" });
-  onTestFinished(async () => void (await guard.close()));
-  const count = async () =>
-    (await pool.query("SELECT COUNT(*) AS count FROM ledger"))[0] as { count: unknown }[];
-  return { url, guard, rows: async () => Number((await count())[0]?.count) };
-}
 
 /** Runs `body` in a transaction of a driver, which commits if it resolves. */
 type InTransaction = <T>(
@@ -64,7 +27,7 @@ const KINDS: Readonly<
   Record<
     string,
     {
-      on: (context: TestContext) => Promise<Scene>;
+      on: (context: TestContext) => Promise<LedgerScene>;
       connect: (context: TestContext, url: string) => InTransaction;
     }
   >
@@ -213,13 +176,14 @@ for (const [name, { on, connect }] of Object.entries(KINDS)) {
 
 test("a duplicate beside an open transaction is pending at once, and delays no other claim", async (context) => {
   const { url, guard } = await onPostgres(context);
+  const rejecting = guard.with({ onPending: "reject" });
   const key = randomUUID();
   const request = { guard, operation: "pay", key };
   await pgTransactions(url)(async (tx) => {
     expect(await once(tx, request, async () => "first")).toMatchObject({ status: "ran" });
     const startedAt = performance.now();
     const duplicates = Array.from({ length: 5 }, () =>
-      guard.tryRun({ operation: "pay", key }, () => "second"),
+      rejecting.tryRun({ operation: "pay", key }, () => "second"),
     );
     const unrelated = Array.from({ length: 31 }, () =>
       guard.tryRun({ operation: "pay", key: randomUUID() }, () => 1),
