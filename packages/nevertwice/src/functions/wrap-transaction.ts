@@ -14,9 +14,9 @@ export interface TransactionWrapOptions<Args extends readonly unknown[], Handle,
 
 /** Whether the options of `wrap` name a database. */
 export function isInTransaction(
-  options: object | undefined,
+  options: object | null | undefined,
 ): options is TransactionWrapOptions<readonly unknown[], DatabaseHandle> {
-  return options !== undefined && "transaction" in options && options.transaction !== undefined;
+  return (options as { readonly transaction?: unknown } | null | undefined)?.transaction !== undefined;
 }
 
 /** Throws `options-invalid` immediately for bad options. */
