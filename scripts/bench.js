@@ -15,7 +15,10 @@ import { compare } from "../bench/rounds.js";
 import { installLoad, withServers } from "../bench/servers.js";
 import { gateway } from "../bench/suites/gateway.js";
 import { http } from "../bench/suites/http.js";
+import { transaction } from "../bench/suites/transaction.js";
 import { suites } from "../bench/suites.js";
+import { transactionPage, transactionsText } from "../bench/transaction/document.js";
+import { compareTransactions } from "../bench/transaction/rounds.js";
 import { ROOT } from "./command.js";
 import { PLATFORM } from "./platform.js";
 
@@ -58,6 +61,12 @@ const BENCHMARKS = [
     compare: compareGateway,
     texts: (_, rows) => [gatewayText(rows), gatewaySpotsText(rows)],
     page: gatewayPage,
+  },
+  {
+    ...transaction,
+    compare: compareTransactions,
+    texts: (_, rows) => [transactionsText(rows)],
+    page: transactionPage,
   },
 ];
 

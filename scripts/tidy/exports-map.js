@@ -16,6 +16,9 @@ const EVENTS =
 /** One file for each store of reservations. */
 const RESERVATIONS = /^reservations\/(memory|sqlite|postgres|mysql|open)\.ts$/;
 
+/** One file for each query builder. */
+const TRANSACTION = /^transaction\/(drizzle|knex|kysely|prisma)\.ts$/;
+
 /** Subpaths for functions other than the guard; the rest of the folder belongs to the guard. */
 const FUNCTION_DOOR = /^functions\/(protect|flapping)\.ts$/;
 
@@ -49,7 +52,9 @@ export function exportsProblems(files) {
 export function isFrontDoor(path) {
   const inside = path.slice(SRC.length);
   if (
-    [/^([^/]+\/)?index\.ts$/, ADAPTER, EVENTS, FUNCTION_DOOR, RESERVATIONS].some((door) => door.test(inside))
+    [/^([^/]+\/)?index\.ts$/, ADAPTER, EVENTS, FUNCTION_DOOR, RESERVATIONS, TRANSACTION].some((door) =>
+      door.test(inside),
+    )
   )
     return true;
   return /^stores\/[^/]+\.ts$/.test(inside) && !PART_OF_A_STORE.test(inside);

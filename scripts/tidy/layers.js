@@ -21,7 +21,7 @@ const PLUMBING = [
 const MAY_IMPORT = {
   core: [],
   stores: ["core"],
-  functions: ["core"],
+  functions: ["core", "transaction"],
   http: ["core"],
   claims: ["core"],
   client: ["core"],
@@ -30,6 +30,7 @@ const MAY_IMPORT = {
   reservations: ["core", ...PLUMBING],
   sealing: ["core"],
   telemetry: ["core"],
+  transaction: ["core"],
   env: ["core", "functions", "stores/open"],
   testing: [ANYTHING],
 };

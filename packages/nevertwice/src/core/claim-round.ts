@@ -113,7 +113,7 @@ const OVERDUE = {
 
 export function sendClaim(
   { store, requirement }: Ports,
-  { identity, fingerprint, policy }: Call,
+  { identity, fingerprint, policy, mayBeLost }: Call,
   token: string,
   takeover: number | undefined,
   { signal }: Deadline,
@@ -128,6 +128,7 @@ export function sendClaim(
       retentionMs: policy.retentionMs,
       hold: policy.onLapsed === "hold",
       takeover,
+      ...(mayBeLost && { mayBeLost }),
       signal,
     });
   return requirement?.isMet === false ? requirement.meet().then(send) : send();

@@ -6,7 +6,7 @@ import { createBackground } from "./background.ts";
 import { systemTimer, type Timer } from "./clock.ts";
 import { FAULTS, type Fault } from "./durability.ts";
 import { NevertwiceError } from "./errors.ts";
-import { createExecutor, type Executor } from "./executor.ts";
+import { createExecutor, type ExecutedWork, type Executor } from "./executor.ts";
 import { checkedPart } from "./identity.ts";
 import { createLivePolicy, type LivePolicy, type Windows } from "./live-policy.ts";
 import { NOTIFY, type Notify } from "./notify.ts";
@@ -46,6 +46,7 @@ import { closed, type RunResult, toError } from "./result.ts";
 import type { LeftRunning } from "./running-attempts.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
+import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
 
 export interface GuardOptions extends PolicyOptions {
   readonly store: Store;
@@ -158,7 +159,7 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
   };
 
   const around = createAround(observers);
-  function execute<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
+  function execute<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
     purger.used();
     const run = () => executor.execute(call, work);
     return around === undefined ? run() : around(about(call.identity), run);
@@ -174,8 +175,13 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
       purger.used();
       return createOperator(ports, namespace, live.policy());
     };
+    const door = createTransactionDoor(ports, {
+      prepare: (request) => prepareCall(request, namespace, live.policy()),
+      execute: (call, runner) => awaited(call, execute, runner),
+    });
     return {
       ...createCalls(execute, operator, namespace, live.policy),
+      ...{ [TRANSACTION_DOOR]: door },
       get policy() {
         return live.policy();
       },
@@ -201,9 +207,7 @@ function createCalls(
       const prepared = prepareCall(request, namespace, policy());
       const call = token === undefined ? prepared : { ...prepared, token };
       isFunction("the work", work);
-      if (call.signal === undefined) return execute(call, work);
-      call.signal.throwIfAborted();
-      return unlessAborted(execute(call, work), call.signal);
+      return awaited(call, execute, work);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -240,6 +244,13 @@ function createCalls(
     reopen: async (subject) => open().reopen(subject),
     ready: async () => open().probe(),
   };
+}
+
+/** Executes the call, and lets its caller stop waiting. */
+function awaited<T>(call: Call, execute: Executor["execute"], work: ExecutedWork<T>): Promise<RunResult<T>> {
+  if (call.signal === undefined) return execute(call, work);
+  call.signal.throwIfAborted();
+  return unlessAborted(execute(call, work), call.signal);
 }
 
 /** If the signal fires the caller stops waiting. Work that runs continues, and its outcome is recorded as usual. */

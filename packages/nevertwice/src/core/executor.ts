@@ -32,11 +32,15 @@ import type { Round, Settlement } from "./round.ts";
 import { createRunningAttempts, type LeftRunning } from "./running-attempts.ts";
 import { settleAbandon, settleCompletion } from "./settlement.ts";
 import type { ClaimAnswer } from "./store.ts";
+import { finishInTransaction, type TransactionRunner } from "./transaction.ts";
 import { createWaiters } from "./waiters.ts";
 import { warnOnce } from "./warning.ts";
 
+/** The work, or the runner that runs it in a transaction. */
+export type ExecutedWork<T> = Work<T> | TransactionRunner;
+
 export interface Executor {
-  execute<T>(call: Call, work: Work<T>): Promise<RunResult<T>>;
+  execute<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>>;
   isClosed(): boolean;
   /** Takes no new claims and waits for running work. After `drainMs` it fires the signals of what still runs, and leaves it to lapse. */
   close(drainMs: number): Promise<readonly LeftRunning[]>;
@@ -63,7 +67,7 @@ export function createExecutor(ports: Ports): Executor {
   let onIdle = () => {};
   let closing: Promise<readonly LeftRunning[]> | undefined;
 
-  async function execute<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
+  async function execute<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
     calls++;
     try {
       return withCallDetails(call.identity, await drive(call, work), running.has);
@@ -73,7 +77,7 @@ export function createExecutor(ports: Ports): Executor {
     }
   }
 
-  async function drive<T>(call: Call, work: Work<T>): Promise<RunResult<T>> {
+  async function drive<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
     const claim = await claimUntilAnswered(call);
     if (claim === undefined) return refused(closed(), { identity: call.identity });
     const { round, answer } = claim;
@@ -167,17 +171,19 @@ export function createExecutor(ports: Ports): Executor {
   /** Runs the work under its claim. */
   function attempt<T>(
     call: Call,
-    work: Work<T>,
+    work: ExecutedWork<T>,
     round: Round,
     answer: ClaimAnswer & { status: "new" },
   ): Promise<RunResult<T>> {
     const { fence, number, steps } = answer;
     const startedAt = round.sentAt;
-    return finish(call, work, { call, round, fence, isUnclaimed: false, startedAt, steps }, number);
+    const isInTransaction = typeof work !== "function";
+    const settlement = { call, round, fence, isUnclaimed: false, startedAt, isInTransaction, steps };
+    return finish(call, work, settlement, number);
   }
 
   /** Runs the work without a claim (`onUnavailable: "proceed"`): another process may be running it too. */
-  function proceed<T>(call: Call, work: Work<T>, round: Round): Promise<RunResult<T>> {
+  function proceed<T>(call: Call, work: ExecutedWork<T>, round: Round): Promise<RunResult<T>> {
     emit?.({ ...about(call.identity), kind: "proceeded" });
     // If the unanswered claim was granted after all, it belongs to this run: a late grant needs no answer yet.
     return finish(call, work, { call, round, fence: 0, isUnclaimed: true, startedAt: timer.now() }, 0);
@@ -185,7 +191,7 @@ export function createExecutor(ports: Ports): Executor {
 
   async function finish<T>(
     call: Call,
-    work: Work<T>,
+    work: ExecutedWork<T>,
     settlement: Settlement,
     number: number,
   ): Promise<RunResult<T>> {
@@ -194,6 +200,8 @@ export function createExecutor(ports: Ports): Executor {
       maxOutcomeBytes: outcomeLimit(ports, call.policy),
       origin: ports.origin?.(),
     });
+    if (typeof work !== "function")
+      return finishInTransaction(ports, work, settlement, { handed, lease, end, limits });
     let ending: Ending;
     try {
       // Encoding the value never throws: a value that cannot be stored has an ending too.

@@ -17,13 +17,19 @@ export function leaseEnd(sentAt: number, leaseMs: number): number {
   return sentAt + leaseMs * (1 - MARGIN);
 }
 
+/** The lease with which an attempt may rely on its claim for `ms`. */
+export function leaseFor(ms: number): number {
+  return Math.ceil(ms / (1 - MARGIN));
+}
+
 export interface LeaseOptions {
   readonly timer: Timer;
   readonly leaseMs: number;
   readonly maxRunMs: number;
   /** When the claim was sent; undefined for an attempt without a claim, which it cannot lose. */
   readonly sentAt: number | undefined;
-  readonly renew: () => Promise<boolean>;
+  /** Undefined for a lease that is set once: a renewal from another connection would make the completion of a transaction fail. */
+  readonly renew: (() => Promise<boolean>) | undefined;
   readonly onLost: (reason: LeaseLostReason) => void;
 }
 
@@ -43,7 +49,7 @@ export class Lease {
     this.#options = options;
     this.#runEnd = timer.now() + maxRunMs;
     this.#endsAt = leaseEnd(sentAt, leaseMs);
-    this.#renewAt = sentAt + leaseMs * RENEW_AT;
+    this.#renewAt = options.renew === undefined ? Number.POSITIVE_INFINITY : sentAt + leaseMs * RENEW_AT;
     this.#cancel = this.#arm();
   }
 
@@ -69,10 +75,12 @@ export class Lease {
     this.#controller?.abort(reason);
   }
 
-  /** Renews now. False if the claim is lost or there never was one; rejects if the store does not answer. */
+  /** Renews now, unless the lease is set once. False if the claim is lost or there never was one; rejects if the store does not answer. */
   async renew(): Promise<boolean> {
     const { timer, sentAt, renew } = this.#options;
-    if (this.#isStopped || sentAt === undefined || this.isLost()) return false;
+    if (this.#isStopped || this.isLost()) return false;
+    if (renew === undefined) return true;
+    if (sentAt === undefined) return false;
     const now = timer.now();
     this.#answered(now, await renew());
     return !this.isLost();
@@ -119,7 +127,7 @@ export class Lease {
     const { timer, leaseMs, renew } = this.#options;
     // No other renewal is sent until this one is answered. `endsAt` still ends the lease.
     this.#renewAt = Number.POSITIVE_INFINITY;
-    renew().then(
+    renew?.().then(
       (isRenewed) => this.#answered(sentAt, isRenewed),
       () => {
         this.#renewAt = timer.now() + leaseMs * RETRY_AT;

@@ -8,6 +8,7 @@ const WINDOWS = [
   "markRetentionMs",
   "leaseMs",
   "maxRunMs",
+  "transactionMs",
   "storeTimeoutMs",
   "completeWaitMs",
 ] as const satisfies readonly (keyof Policy)[];

@@ -37,6 +37,7 @@ export interface Policy {
   readonly markRetentionMs: number;
   readonly leaseMs: number;
   readonly maxRunMs: number;
+  readonly transactionMs: number;
   readonly storeTimeoutMs: number;
   readonly completeWaitMs: number;
   readonly maxOutcomeBytes: number;
@@ -58,6 +59,7 @@ export const POLICY_DEFAULTS: Policy = {
   markRetentionMs: 60_000,
   leaseMs: 30_000,
   maxRunMs: 900_000,
+  transactionMs: 30_000,
   storeTimeoutMs: 5_000,
   completeWaitMs: 1_000,
   maxOutcomeBytes: 1_048_576,
@@ -78,6 +80,7 @@ export const POLICY_CHECKS: { readonly [Name in keyof Policy]: Check } = {
   markRetentionMs: wholeFrom(1),
   leaseMs: wholeFrom(10),
   maxRunMs: wholeFrom(1),
+  transactionMs: wholeFrom(100),
   storeTimeoutMs: wholeFrom(1),
   completeWaitMs: wholeFrom(0),
   maxOutcomeBytes: wholeFrom(64),

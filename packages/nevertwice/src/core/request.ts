@@ -54,6 +54,8 @@ export interface Call extends KeepOptions<unknown, unknown> {
   readonly onRenewed: (() => unknown) | undefined;
   /** The caller's own token for this call, which the caller may send again. If undefined, every round has a fresh one. */
   readonly token?: string | undefined;
+  /** See `ClaimRequest`. */
+  readonly mayBeLost?: boolean | undefined;
 }
 
 const anything: Check = () => {};

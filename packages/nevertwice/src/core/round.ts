@@ -53,6 +53,8 @@ export interface Settlement {
   /** The work ran without a claim (`onUnavailable: "proceed"`). The claim is made now, together with the completion. */
   readonly isUnclaimed: boolean;
   readonly startedAt: number;
+  /** The work runs in a transaction that completes the record. Its lease is set once, and it has no steps. */
+  readonly isInTransaction?: boolean;
   /** The steps that earlier attempts finished. */
   readonly steps?: readonly KeptStep[] | undefined;
 }

@@ -52,14 +52,14 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
 
   return {
     begin(settlement, number) {
-      const { call, round, fence, isUnclaimed } = settlement;
+      const { call, round, fence, isUnclaimed, isInTransaction = false } = settlement;
       const { leaseMs, maxRunMs } = call.policy;
       const lease = new Lease({
         timer,
         leaseMs,
         maxRunMs,
         sentAt: isUnclaimed ? undefined : round.sentAt,
-        renew: () => renewed(settlement, sendRenew(ports, call, round)),
+        renew: isInTransaction ? undefined : () => renewed(settlement, sendRenew(ports, call, round)),
         onLost: (reason) => emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason }),
       });
       const entry: RunningAttempt = { call, fence, lease };

@@ -91,21 +91,28 @@ async function settle<T>(
   return unanswered;
 }
 
+/** How long an outcome that is completed now is kept. */
+export function completedRetention({ timer }: Ports, { call, startedAt }: Settlement): number {
+  const { retentionFrom, retentionMs } = call.policy;
+  const spentMs = retentionFrom === "claim" ? Math.floor(timer.now() - startedAt) : 0;
+  return Math.max(1, retentionMs - spentMs);
+}
+
 /** Completes the record. If the store refuses that, reads the record to see why. It never claims again. */
 function completer(
   ports: Ports,
-  { call, round, startedAt }: Settlement,
+  settlement: Settlement,
   outcome: string,
 ): (deadline: Deadline) => Promise<SettlementResult> {
-  const { identity, fingerprint, policy } = call;
-  const { store, timer } = ports;
+  const { call, round } = settlement;
+  const { identity, fingerprint } = call;
+  const { store } = ports;
   return async (deadline) => {
-    const spentMs = policy.retentionFrom === "claim" ? Math.floor(timer.now() - startedAt) : 0;
     const isCompleted = await store.complete({
       id: identity.id,
       token: round.token,
       outcome,
-      retentionMs: Math.max(1, policy.retentionMs - spentMs),
+      retentionMs: completedRetention(ports, settlement),
       signal: deadline.signal,
     });
     if (isCompleted) return { status: "recorded" };

@@ -104,6 +104,11 @@ export class Steps {
 
   #requireKeepStep(): NonNullable<Store["keepStep"]> {
     const { store } = this.#ports;
+    if (this.#settlement.isInTransaction)
+      throw this.#error(
+        "options-invalid",
+        "attempt.step was called in a transaction, which holds the record and keeps all of its work or none; write with the transaction itself.",
+      );
     if (store.keepStep !== undefined) return store.keepStep.bind(store);
     throw this.#error(
       "options-invalid",

@@ -65,6 +65,11 @@ export interface ClaimRequest extends Cancellable {
   readonly hold: boolean;
   /** Claim only a lapsed record that has this fence. */
   readonly takeover?: number | undefined;
+  /**
+   * A crash of the store may lose this claim: its work commits only together with the record, so without the claim nothing
+   * has happened. A store may then answer before the claim is on disk.
+   */
+  readonly mayBeLost?: boolean | undefined;
 }
 
 export type ClaimAnswer =

@@ -2,8 +2,10 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { notKept } from "../core/outcome.ts";
 import type { KeptStep, ListRequest, Store, StoreRecord } from "../core/store.ts";
+import { storeTransactions } from "../core/store-transactions.ts";
 import { keyringFrom, type SealingOptions } from "./keyring.ts";
 import { roomWithin, seal, unseal } from "./seal.ts";
+import { sealedTransactions } from "./sealed-transactions.ts";
 
 export type { SealingKey, SealingOptions } from "./keyring.ts";
 
@@ -87,6 +89,9 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
     };
     descriptors.list = { value: listShown, enumerable: true };
   }
+  const transactions = storeTransactions(store);
+  if (transactions !== undefined)
+    descriptors.transactions = { value: sealedTransactions(transactions, keyring), enumerable: true };
   if ("maxOutcomeBytes" in store) {
     const room = () => (store.maxOutcomeBytes === undefined ? undefined : roomWithin(store.maxOutcomeBytes));
     descriptors.maxOutcomeBytes = { get: room, enumerable: true };

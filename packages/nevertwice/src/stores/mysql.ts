@@ -8,7 +8,8 @@ import { readEach } from "../core/checked-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/option-checks.ts";
 import { viewOf } from "../core/record.ts";
-import type { Store, StoreRecord } from "../core/store.ts";
+import type { StoreRecord } from "../core/store.ts";
+import type { TransactionalStore } from "../core/store-transactions.ts";
 import { randomToken } from "../core/token.ts";
 import { createCompareAndSet, type RecordSnapshot, type WriteResult } from "./compare-and-set.ts";
 import { isClient, type MysqlClient, type MysqlRow, untilAborted } from "./mysql/client.ts";
@@ -17,6 +18,7 @@ import { isOvertaken, readOnlyError, toStoreError } from "./mysql/errors.ts";
 import { createFlushedReads } from "./mysql/flushed-reads.ts";
 import { checkVersion, migrate, migrationScript } from "./mysql/schema.ts";
 import { boundedClient, statementRunnerFor } from "./mysql/statement-runner.ts";
+import { createTransactions } from "./mysql/transactions.ts";
 import { readMillis, readNumber, readText, toRecord, toSnapshot } from "./mysql/values.ts";
 import * as sql from "./mysql-sql.ts";
 
@@ -27,7 +29,7 @@ export interface MysqlStoreOptions {
   readonly client: MysqlClient;
 }
 
-export interface MysqlStore extends Store {
+export interface MysqlStore extends TransactionalStore {
   /** Creates the tables, or migrates them to this version. Several processes may call it at the same time. */
   migrate(): Promise<void>;
 }
@@ -131,6 +133,12 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
 
   return {
     usesSignal: true,
+    transactions: createTransactions({
+      query: (text, signal) => statements.rows(text, signal),
+      read,
+      isMigrated: () => hasSteps,
+      ready: () => ready(undefined),
+    }),
 
     // A new connection may lead to another server, or to one that was reset.
     get reconnects() {

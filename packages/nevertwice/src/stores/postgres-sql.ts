@@ -51,7 +51,7 @@ const DAMAGE = `CASE
 const IS_SOUND = `((CASE WHEN ${SOUND.map(([, condition]) => condition).join(" AND ")} THEN true END) IS NOT NULL)`;
 
 /** Microseconds since the epoch, at the time of evaluation. */
-const CLOCK = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
+export const CLOCK = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
 /** Microseconds since the epoch when the statement arrived. For a statement that writes, this is before its snapshot. */
 const STARTED = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
 /**
@@ -63,6 +63,20 @@ const BEGUN = "(date_part('epoch', transaction_timestamp()) * 1000000)::bigint";
 const CLOCK_BACK_MARGIN = CLOCK_BACK_MARGIN_MS * 1_000;
 /** How long a statement waits for a lock: another open transaction must not use up the store's connections. */
 const LOCK_TIMEOUT_MS = 1_000;
+
+const LOCK_LIMIT = `set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true)`;
+
+/** The answer does not wait until the commit is on disk. A later commit that does wait is flushed together with it. */
+const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
+
+/**
+ * The advisory lock of a record, by its id. Every claim that begins an attempt takes it until its transaction ends, and
+ * never waits for it: a claim that finds it taken answers `pending`. So no claim waits for a transaction of the application
+ * that has claimed the same id and not committed yet, and neither do the other claims of its batch.
+ */
+export const claimLock = (id: string) => `hashtextextended(${id}, 0)`;
+/** How long to wait before another claim of a record whose advisory lock is taken, in microseconds. */
+const TAKEN_US = 1_000_000;
 
 /** The columns that every decision needs. */
 const RECORD = `state, token, spent, fence, number, hold, took_over, claimed_at, lease, lease_ends_at, retention,
@@ -78,6 +92,8 @@ const digestVersion = (digest: string) => `left(${digest}, greatest(strpos(${dig
 const DIFFERS = `(fingerprint <> asked_fingerprint
         AND ${digestVersion("fingerprint")} = ${digestVersion("asked_fingerprint")})`;
 
+/** The verdicts that begin an attempt, for which a claim takes the record's advisory lock. */
+const CLAIM_BEGINS = "('begin', 'next')";
 /** The verdicts that write: an absent record, the next attempt, a repeat of the owner's claim, and a corrected deadline. */
 const CLAIM_WRITES = "('begin', 'next', 'again', 'shorten')";
 
@@ -125,7 +141,7 @@ type CallColumns = Readonly<Record<string, string>>;
  * The calls, one row each. The subquery hides the length of the arrays from the planner: for a short array it would make a
  * new plan each time, and planning takes longer than the step.
  */
-function input(columns: CallColumns): string {
+function input(columns: CallColumns, limits: readonly string[] = [LOCK_LIMIT]): string {
   const names = Object.keys(columns);
   const arrays = Object.entries(columns).map(
     ([name, type], index) => `($${index + 1}::text)::${type}[] AS all_${name}`,
@@ -134,7 +150,7 @@ function input(columns: CallColumns): string {
   return `input AS MATERIALIZED (
     SELECT ${names.map((name) => (name === "id" ? 'calls.id COLLATE "C" AS id' : name)).join(", ")}, position, started
     FROM (
-      SELECT ${arrays.join(", ")}, ${STARTED} AS started, set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true) OFFSET 0
+      SELECT ${arrays.join(", ")}, ${[`${STARTED} AS started`, ...limits].join(", ")} OFFSET 0
     ) AS given, unnest(${names.map((name) => `all_${name}`).join(", ")})
       WITH ORDINALITY AS calls (${names.join(", ")}, position)
   )`;
@@ -151,7 +167,7 @@ const CLAIM_COLUMNS: CallColumns = {
   takeover: "bigint",
 };
 
-const IS_FRESH = "verdict IN ('begin', 'next')";
+const IS_FRESH = `verdict IN ${CLAIM_BEGINS}`;
 const IS_AFTER_LAPSED = "verdict = 'next' AND state = 'pending'";
 
 /** An attempt that goes on with the work of an earlier one keeps its fingerprint. */
@@ -209,6 +225,9 @@ const claimAnswer = (
     END, NULL, NULL, NULL
   FROM judged WHERE verdict NOT IN ${CLAIM_WRITES}
   UNION ALL
+  SELECT position::text, 'pending', '${TAKEN_US}', NULL, NULL, NULL
+  FROM judged WHERE ${IS_FRESH} AND id = ANY (ARRAY(SELECT id FROM free WHERE NOT is_free))
+  UNION ALL
   SELECT NULL, 'outcome', outcome, NULL, NULL, id
   FROM (SELECT DISTINCT ON (id) id, outcome FROM judged WHERE verdict = 'completed' ORDER BY id) AS completed
   UNION ALL
@@ -222,10 +241,16 @@ const claimAnswer = (
  * Claims. Writes what `claimRecord` grants or corrects. Of several calls with one id, the first that would write does so,
  * and the others get no row. A new id is inserted; a call that loses the race for it writes nothing.
  */
-function claim(records: string, lock: string, isMigrated: boolean): string {
+function claim(
+  records: string,
+  lock: string,
+  isMigrated: boolean,
+  limits: readonly string[] = [LOCK_LIMIT],
+  answer = claimAnswer(isMigrated),
+): string {
   const record = isMigrated ? `${RECORD}, steps` : RECORD;
   const columns = Object.keys(CLAIM_COLUMNS).join(", ");
-  return `WITH ${input(CLAIM_COLUMNS)}, judged AS MATERIALIZED (
+  return `WITH ${input(CLAIM_COLUMNS, limits)}, judged AS MATERIALIZED (
     SELECT ${columns}, position, fence, outcome, lease_ends_at, now, damage, ${STATE_SEEN} AS state_seen,
       ${judge(claimVerdict(isMigrated))}
     FROM (
@@ -235,20 +260,23 @@ function claim(records: string, lock: string, isMigrated: boolean): string {
       ) AS r ON true
     ) AS look
   ), wanted AS MATERIALIZED (
-    SELECT DISTINCT ON (id) ${columns}, position, fence IS NOT NULL AS is_found
+    SELECT DISTINCT ON (id) ${columns}, position, verdict, fence IS NOT NULL AS is_found
     FROM judged WHERE verdict IN ${CLAIM_WRITES} ORDER BY id, position
+  ), free AS MATERIALIZED (
+    SELECT *, CASE WHEN ${IS_FRESH} THEN pg_try_advisory_xact_lock(${claimLock("id")}) ELSE true END AS is_free
+    FROM wanted
   ), inserted AS (
     INSERT INTO ${records} (id, parts, fingerprint, state, token, spent, fence, number, hold, took_over, claimed_at,
       lease, lease_ends_at, retention, kept_until, purge_at)
     SELECT id, asked_parts, asked_fingerprint, 'pending', asked_token, false, now, 1, asked_hold, false, now,
       asked_lease, now + asked_lease, asked_retention, now + asked_lease + asked_retention,
       CASE WHEN NOT asked_hold THEN now + asked_lease + asked_retention + asked_retention / 16 END
-    FROM (SELECT *, ${CLOCK} AS now FROM wanted WHERE NOT is_found ORDER BY id OFFSET 0) AS absent
+    FROM (SELECT *, ${CLOCK} AS now FROM free WHERE NOT is_found AND is_free ORDER BY id OFFSET 0) AS absent
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fence
   ), locked AS MATERIALIZED (
     SELECT found.*, r.*, ${CLOCK} AS now
-    FROM (SELECT ${columns}, position FROM wanted WHERE is_found ORDER BY id OFFSET 0) AS found
+    FROM (SELECT ${columns}, position FROM free WHERE is_found AND is_free ORDER BY id OFFSET 0) AS found
     CROSS JOIN LATERAL (SELECT ${record} FROM ${records} WHERE id = found.id AND ${IS_SOUND} ${lock}) AS r
   ), ${claimDecided(isMigrated)}, updated AS (
     UPDATE ${records} AS r SET
@@ -260,7 +288,16 @@ function claim(records: string, lock: string, isMigrated: boolean): string {
     FROM decided AS d WHERE r.id = d.id AND d.verdict IN ${CLAIM_WRITES}
     RETURNING d.position, d.verdict, next_fence, next_number, next_took_over, next_lease${isMigrated ? ", next_steps" : ""}
   )
-  ${claimAnswer(isMigrated)}`;
+  ${answer}`;
+}
+
+/**
+ * The claim of one call in a transaction of the application. It leaves the settings of the transaction unchanged and waits
+ * for no lock. Returns the rows of the answer as one JSON text.
+ */
+export function claimInside(records: string, isMigrated: boolean): string {
+  const rows = `SELECT json_agg(json_build_array(a, b, c, d, e, f))::text FROM (${claimAnswer(isMigrated)}) AS rows (a, b, c, d, e, f)`;
+  return claim(records, "FOR UPDATE SKIP LOCKED", isMigrated, [], rows);
 }
 
 interface OwnerStep {
@@ -299,7 +336,7 @@ const COMPLETE: OwnerStep = {
 };
 
 /** Steps have no meaning once the record has an outcome. */
-const completeStep = (isMigrated: boolean): OwnerStep =>
+export const completeStep = (isMigrated: boolean): OwnerStep =>
   isMigrated ? { ...COMPLETE, next: { ...COMPLETE.next, steps: "NULL::text" } } : COMPLETE;
 
 /** `asked_start` and `asked_end` are the line of the step, without the time in the middle. */
@@ -545,6 +582,10 @@ export function createStatements(
   });
   return {
     claim: stepInTwoForms("claim", (lock, isMigrated) => claim(records, lock, isMigrated)),
+    /** The same for claims that a crash of the server may lose. */
+    unflushedClaim: stepInTwoForms("claim_unflushed", (lock, isMigrated) =>
+      claim(records, lock, isMigrated, [LOCK_LIMIT, UNFLUSHED]),
+    ),
     complete: stepInTwoForms("complete", (lock, isMigrated) =>
       settle(records, lock, completeStep(isMigrated)),
     ),

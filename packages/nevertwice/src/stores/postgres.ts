@@ -10,16 +10,16 @@ import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isBoolean } from "../core/option-checks.ts";
 import { FORGOTTEN } from "../core/outcome.ts";
 import { partsStart } from "../core/parts.ts";
-import type { KeepStepRequest, ListRequest, Store, StoreRecord } from "../core/store.ts";
+import type { KeepStepRequest, ListRequest, StoreRecord } from "../core/store.ts";
+import type { TransactionalStore } from "../core/store-transactions.ts";
 import {
   allCancelled,
   cancelledAfter,
   checkClient,
-  type IsCancelled,
   isPgPool,
   type PostgresClient,
   type PostgresRow,
-  type Statement,
+  type RunStatement,
 } from "./postgres/client.ts";
 import { judgeDurability, toPostgresSettings } from "./postgres/durability.ts";
 import { CHECK_MS, createReadiness, isSchemaName, migrationText, recordTables } from "./postgres/schema.ts";
@@ -34,6 +34,7 @@ import {
   requirePrimary,
   toStoreRecord,
 } from "./postgres/steps.ts";
+import { createTransactions } from "./postgres/transactions.ts";
 import { createNotifier, createSubscription, NOTIFY_MS, type PostgresSubscriber } from "./postgres/watch.ts";
 import { createStatements } from "./postgres-sql.ts";
 
@@ -51,7 +52,7 @@ export interface PostgresStoreOptions {
   readonly schema?: string;
 }
 
-export interface PostgresStore extends Store {
+export interface PostgresStore extends TransactionalStore {
   /** Creates the tables, or migrates them to this version. Several processes may call it at the same time. */
   migrate(): Promise<void>;
 }
@@ -72,7 +73,8 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   checkClient("client", options.client);
   const { client, subscriber, prepare = true, schema } = options;
   checkRoom(client, subscriber);
-  const statements = createStatements(recordTables(schema), statementName);
+  const tables = recordTables(schema);
+  const statements = createStatements(tables, statementName);
   const runner = createRunner(client, prepare);
   const { ready, recheckServer, reconnects } = createReadiness(runner, statements.check);
   /** Whether the tables can keep steps, as the last check said. */
@@ -80,16 +82,12 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const stopListening = listenToPool(client, recheckServer);
   const subscription = subscriber && createSubscription(subscriber, async () => (await ready()).channel);
 
-  async function run(
-    statement: Statement,
-    parameters: readonly string[],
-    isCancelled?: IsCancelled,
-  ): Promise<readonly PostgresRow[]> {
+  const run: RunStatement = async (statement, parameters, isCancelled) => {
     const server = await ready();
     hasSteps = server.hasSteps;
     const { unmigrated = statement } = statement;
     return server.run(hasSteps ? statement : unmigrated, parameters, isCancelled);
-  }
+  };
 
   const notifier =
     subscription &&
@@ -100,14 +98,26 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const onSettled = (ids: readonly string[]) => notifier?.notify(ids);
 
   const { claim, complete, abandon, renew, read } = statements;
-  const claims = createStepBatch(run, { ...claimStep, step: claim });
+  const claims = createStepBatch(run, { ...claimStep, step: claim, unflushed: statements.unflushedClaim });
   const completions = createStepBatch(run, { ...completeStep, step: complete, onSettled });
   const abandons = createStepBatch(run, { ...abandonStep, step: abandon, onSettled });
   const renewals = createStepBatch(run, { ...renewStep, step: renew });
   const steps = createStepBatch(run, { ...keepStepStep, step: statements.keepStep });
   const reads = createStepBatch(run, { ...readStep, step: read });
 
+  const transactions = createTransactions({
+    records: tables.records,
+    isMigrated: () => hasSteps,
+    ready: async () => {
+      hasSteps = (await ready()).hasSteps;
+    },
+    run,
+    nameStatement: statementName,
+    announce: (id) => onSettled([id]),
+  });
+
   return {
+    transactions,
     claim: (request) => claims.run(request),
     complete: (request) => completions.run(request),
     abandon: (request) => abandons.run(request),

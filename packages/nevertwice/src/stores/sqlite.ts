@@ -7,6 +7,7 @@ import { Worker } from "node:worker_threads";
 import type { Clock } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { ClaimAnswer, ListPage, Store, StoreRecord, UnreadableRecord } from "../core/store.ts";
+import type { ConnectionTransactions, TransactionalStore } from "../core/store-transactions.ts";
 import { createBatch } from "./batch.ts";
 import { type CallRunner, createCallRunner } from "./sqlite/call-runner.ts";
 import {
@@ -28,6 +29,7 @@ import {
   toSource,
 } from "./sqlite/client.ts";
 import { judgeDurability, type SqliteSettings } from "./sqlite/durability.ts";
+import { createTransactions } from "./sqlite/transactions.ts";
 import { createRecordWatch } from "./sqlite/watch.ts";
 import { createWorkerThread, type WorkerData } from "./sqlite/worker-thread.ts";
 import { createWatchers } from "./watchers.ts";
@@ -63,7 +65,7 @@ interface AnsweredCall {
   readonly outcomes: readonly string[];
 }
 
-export function sqliteStore(options: SqliteStoreOptions): Store {
+export function sqliteStore(options: SqliteStoreOptions): Store & Partial<TransactionalStore> {
   const source = toSource(options, "for records in memory use memoryStore()");
   const watchers = createWatchers({
     onFirst: (id) => executor.watch(id),
@@ -121,6 +123,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
   }
 
   return {
+    ...(executor.transactions && { transactions: executor.transactions }),
     claim: (request) => run<ClaimAnswer>(toClaimCall(request)),
     complete: ({ id, token, outcome, retentionMs }) => run(["complete", id, token, outcome, retentionMs]),
     abandon: ({ id, token, as }) => run(["abandon", id, token, as]),
@@ -175,6 +178,8 @@ interface CallExecutor {
   watch(id: string): void;
   unwatch(id: string): void;
   close(): Promise<void>;
+  /** Only where the application shares the connection. */
+  readonly transactions?: ConnectionTransactions;
 }
 
 type Wake = (ids: readonly string[]) => void;
@@ -182,11 +187,15 @@ type Wake = (ids: readonly string[]) => void;
 /** Uses a connection of the caller, which stays open. The caller's busy timeout decides how long to wait for a lock. */
 function runInThread(database: SqliteDatabase, clock: Clock, wake: Wake): CallExecutor {
   let runner: CallRunner | undefined;
+  const openRunner = () => {
+    runner ??= createCallRunner(database, { clock, waiting: (step) => step() });
+    return runner;
+  };
   const watch = createRecordWatch({ table: () => runner?.table, wake });
   return {
+    transactions: createTransactions(database, openRunner, wake),
     async run(calls) {
-      runner ??= createCallRunner(database, { clock, waiting: (step) => step() });
-      return runner.run(calls);
+      return openRunner().run(calls);
     },
     watch: (id) => watch.add([id]),
     unwatch: watch.remove,

@@ -17,7 +17,13 @@ function silentStore(): Store {
   const silent = () => new Promise<never>(() => {});
   const { claim, complete, abandon, renew, read, purge, list, forget } = store;
   const asked = { claim, complete, abandon, renew, read, purge, list, forget };
-  return { ...store, ...Object.fromEntries(Object.keys(asked).map((name) => [name, silent])) };
+  // `guard.transaction` asks for the connection of its store first, and then claims like every other call.
+  const transactions = { kind: "connection", isConnection: () => true };
+  return {
+    ...store,
+    ...Object.fromEntries(Object.keys(asked).map((name) => [name, silent])),
+    transactions,
+  } as Store;
 }
 
 /** Every method of a guard that calls the store. */
@@ -25,6 +31,7 @@ const GUARD_CALLS: Readonly<Record<string, (guard: Guard) => Promise<unknown>>> 
   run: (guard) => guard.run(SUBJECT, work),
   tryRun: (guard) => guard.tryRun(SUBJECT, work),
   wrap: (guard) => guard.wrap(work, { operation: "charge", key: () => "k" })(),
+  transaction: (guard) => guard.transaction(SUBJECT, { exec: work, prepare: work }, work),
   exclusive: (guard) => guard.exclusive("report", work),
   claim: (guard) => guard.claim(SUBJECT),
   claimBatch: (guard) => guard.claimBatch([SUBJECT, { ...SUBJECT, key: "2" }], { concurrency: 1 }),

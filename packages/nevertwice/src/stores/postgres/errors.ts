@@ -121,6 +121,21 @@ function sqlState(error: unknown): string | undefined {
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) && code !== "EPIPE" ? code : undefined;
 }
 
+/** Prisma's own codes have the form of a server's code, but say nothing about how a COMMIT ended; except this one. */
+const PRISMA_CODE = /^P[1-9]/;
+const PRISMA_CONFLICT = "P2034";
+
+/** The server's code for an error, or for the error that caused it: query builders wrap the errors of their drivers. */
+export function errorState(error: unknown): string | undefined {
+  for (let cause: unknown = error, depth = 0; cause !== undefined && depth < 5; depth++) {
+    const state = sqlState(cause);
+    if (state === PRISMA_CONFLICT) return "40001";
+    if (state !== undefined && !PRISMA_CODE.test(state)) return state;
+    cause = (cause as { readonly cause?: unknown } | null)?.cause;
+  }
+  return undefined;
+}
+
 /** After this error, the connection that reported it answers no further statement. */
 export function isConnectionOver(error: unknown): boolean {
   const { severity } = (error ?? {}) as PostgresError;

@@ -13,7 +13,6 @@ import {
   type PostgresClient,
   type PostgresRunner,
   type RunStatement,
-  type Statement,
 } from "./client.ts";
 import { isCollision, toStoreError } from "./errors.ts";
 import { createPgDriver } from "./pg-driver.ts";
@@ -95,6 +94,8 @@ const MAX_TRIES = 5;
 
 interface StepBatchOptions<Call, Answer> extends StepFormat<Call, Answer> {
   readonly step: StepStatements;
+  /** The statements for a batch whose calls may all be lost in a crash of the server. */
+  readonly unflushed?: StepStatements;
   /** Called with the ids of the calls that were answered with true. */
   readonly onSettled?: (ids: readonly string[]) => void;
 }
@@ -104,13 +105,19 @@ const CANCELLED = Symbol("cancelled");
 
 /** Batches the calls of one step. */
 export function createStepBatch<
-  Call extends { readonly id: string; readonly signal?: AbortSignal | undefined },
+  Call extends {
+    readonly id: string;
+    readonly signal?: AbortSignal | undefined;
+    readonly mayBeLost?: boolean | undefined;
+  },
   Answer,
 >(run: RunStatement, options: StepBatchOptions<Call, Answer>): CallBatch<Call, Answer> {
-  const { step, toParameters, toAnswers, sizeOf, idOf, onSettled } = options;
+  const { step, unflushed, toParameters, toAnswers, sizeOf, idOf, onSettled } = options;
   type Result = Answer | NevertwiceError | typeof CANCELLED;
 
-  async function send(statement: Statement, calls: readonly Call[]): Promise<StepAnswers<Answer>> {
+  async function send(form: keyof StepStatements, calls: readonly Call[]): Promise<StepAnswers<Answer>> {
+    const mayBeLost = unflushed !== undefined && calls.every((call) => call.mayBeLost === true);
+    const statement = (mayBeLost ? unflushed : step)[form];
     const answers = toAnswers(calls, await run(statement, toParameters(calls), allCancelled(calls)));
     onSettled?.(calls.flatMap(({ id }, index) => (answers[index] === true ? id : [])));
     return answers;
@@ -120,7 +127,7 @@ export function createStepBatch<
     const isCancelled = allCancelled([call]);
     return untilAnswered(async () => {
       if (isCancelled()) return CANCELLED;
-      return (await send(step.alone, [call]))[0];
+      return (await send("alone", [call]))[0];
     });
   }
 
@@ -133,7 +140,7 @@ export function createStepBatch<
     const [only] = calls;
     if (only !== undefined && calls.length === 1) return [await sendAlone(only)];
     try {
-      return await send(step.together, calls);
+      return await send("together", calls);
     } catch (error) {
       // Every caller cancelled. The batch would repeat the calls one by one, and each would wait as long again.
       if (allCancelled(calls)()) return calls.map(() => CANCELLED);

@@ -31,6 +31,8 @@ export interface CallRunner {
   readonly table: RecordTable;
   /** Throws if the transaction failed as a whole; then nothing was written. */
   run(calls: readonly StoreCall[]): CallReply;
+  /** Runs the calls in a transaction that is open on the connection. */
+  runInside(calls: readonly StoreCall[]): CallReply;
 }
 
 export interface CallRunnerOptions {
@@ -46,7 +48,7 @@ export function createCallRunner(database: SqliteDatabase, options: CallRunnerOp
     waiting(() => migrate(database, SCHEMA));
     const table = createRecordTable(database, waiting);
     const context = { table, clock, readSettings: () => readSettings(database) };
-    return { table, run: (calls) => runCalls(context, calls) };
+    return { table, run: (calls) => runCalls(context, calls), runInside: (calls) => runEach(context, calls) };
   } catch (error) {
     throw toStoreError(error);
   }

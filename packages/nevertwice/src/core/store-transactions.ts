@@ -1,0 +1,96 @@
+/**
+ * What a store offers for transactions of the application: its statements for one record, to be run on a connection of the
+ * application, so that the work and the completion of its record commit together. A store without it cannot do that.
+ */
+
+import type { ClaimAnswer, ClaimRequest, CompleteRequest, Store } from "./store.ts";
+
+/** What is stored when the work has ended. */
+export type AttemptEnd = Pick<CompleteRequest, "outcome" | "retentionMs">;
+
+/** Runs one statement in the application's transaction. Returns the first column of the first row as text, if there is one. */
+export type RunText = (text: string) => Promise<string | undefined>;
+
+export interface LockRequest {
+  readonly id: string;
+  readonly token: string;
+  /** After this time the server ends the transaction, where it can. */
+  readonly transactionMs: number;
+}
+
+/** `none`: the server of this transaction has no such record, or another attempt owns it. */
+export type LockAnswer = { readonly status: "locked"; readonly mark: string } | { readonly status: "none" };
+
+/**
+ * `completed`; `lost`: this token does not own the record; `left`: the work ended the transaction in which the record was
+ * locked, so a part of it has committed by itself.
+ */
+export type CompletionAnswer = "completed" | "lost" | "left";
+
+/**
+ * The record after a COMMIT without an answer, read after its lock was free. `locked`: the lock was not free in time, so
+ * the transaction may still commit.
+ */
+export type SettledState = "completed" | "pending" | "lost" | "locked";
+
+/** `repeat`: a conflict with another transaction; the same transaction may succeed. `rolled-back`: certainly nothing was written. */
+export type CommitFailure = "repeat" | "rolled-back" | "ambiguous";
+
+/** A store whose statements can be run on any connection to its database. */
+export interface StatementTransactions {
+  readonly kind: "statements";
+  /** Locks the record that the token owns. While it is locked, no other claim takes it over. */
+  lock(run: RunText, request: LockRequest): Promise<LockAnswer>;
+  /** Completes the record in the transaction of this lock. `mark` is undefined for a record that `claim` claimed in it. */
+  complete(run: RunText, request: CompleteRequest, mark: string | undefined): Promise<CompletionAnswer>;
+  /** Throws `options-invalid` if the connection has no open transaction, where the server would not notice by itself. */
+  requireOpen?(run: RunText): Promise<void>;
+  /** Claims in the application's transaction. */
+  claim(run: RunText, request: ClaimRequest): Promise<ClaimAnswer>;
+  /** Reads the record on the store's own client, after its lock is free. Waits up to `waitMs` for that. */
+  settle(request: {
+    readonly id: string;
+    readonly token: string;
+    readonly waitMs: number;
+  }): Promise<SettledState>;
+  /** Whether the transaction is still the one in which the record was locked with this mark. */
+  isSame(run: RunText, mark: string): Promise<boolean>;
+  /** Puts back what `lock` changed for the whole session, before COMMIT or ROLLBACK. */
+  restore?(run: RunText): Promise<void>;
+  /** Ends the connection of the transaction on the server, which rolls it back. */
+  endConnection(run: RunText): Promise<unknown>;
+  /** What an error of a statement, or of COMMIT, says about the transaction. */
+  judgeFailure(error: unknown): CommitFailure;
+  /** Wakes the waiters of a record that was completed in a transaction of the application. */
+  announce(id: string): void;
+}
+
+/** A store that lives on the application's own connection, where everything is synchronous. */
+export interface ConnectionTransactions {
+  readonly kind: "connection";
+  /** Whether this is the connection that the store uses. */
+  isConnection(database: unknown): boolean;
+  /**
+   * Runs `work` in one transaction with the completion of the record. Rolls back and throws what it throws. `left`: the work
+   * ended the transaction itself.
+   */
+  transact(
+    request: { readonly id: string; readonly token: string },
+    work: () => AttemptEnd,
+  ): LockAnswer["status"] | "left";
+  /** The same steps inside a transaction that the application has open. */
+  claim(request: ClaimRequest): ClaimAnswer;
+  complete(request: CompleteRequest): boolean;
+}
+
+export type StoreTransactions = StatementTransactions | ConnectionTransactions;
+
+/** A store that can take part in transactions of the application. */
+export interface TransactionalStore extends Store {
+  readonly transactions: StoreTransactions;
+}
+
+/** Undefined for a store whose records are not in the application's database. */
+export function storeTransactions(store: Store): StoreTransactions | undefined {
+  return (store as Partial<TransactionalStore>).transactions;
+}

@@ -1,0 +1,165 @@
+/**
+ * An attempt whose work and completion commit in one transaction of the application's database. The claim is committed
+ * already, with a lease that covers the whole transaction; `transaction/` runs the transaction, and this file turns its end
+ * into the end of the attempt.
+ *
+ *   claim ── commits ──┐  BEGIN ── lock the record ── work ── complete ── COMMIT
+ *                      └─ duplicates see `pending` ───────────────────────┘ from here on, the outcome
+ */
+import { type Attempt, type Ending, endingFromThrow, endingFromValue, type KeepLimits } from "./attempt.ts";
+import { abandonUnrun, readRecord } from "./claim-round.ts";
+import { NevertwiceError } from "./errors.ts";
+import { toErrorSubject } from "./identity.ts";
+import type { Lease } from "./lease.ts";
+import { leaseFor } from "./lease.ts";
+import { decodeOutcome } from "./outcome.ts";
+import type { Policy } from "./policy.ts";
+import type { Ports } from "./ports.ts";
+import { reportCompletion } from "./report.ts";
+import type { Call } from "./request.ts";
+import { type RunResult, refused, replay, toResult } from "./result.ts";
+import type { Settlement } from "./round.ts";
+import { completedRetention, settleAbandon, settleCompletion } from "./settlement.ts";
+import type { AttemptEnd } from "./store-transactions.ts";
+
+/** Runs the work and the completion in one transaction. `transaction/` implements it for each kind of database. */
+export interface TransactionRunner {
+  run(claimed: ClaimedAttempt): Promise<TransactionEnd>;
+}
+
+/** An attempt with its claim, as the runner gets it. */
+export interface ClaimedAttempt extends Pick<Ports, "store" | "timer" | "random"> {
+  readonly id: string;
+  readonly token: string;
+  readonly attempt: Attempt;
+  /** How long the transaction may take, and how long to wait for a connection or for an answer about its end. */
+  readonly transactionMs: number;
+  readonly waitMs: number;
+  /** Encodes what the work returned. Never throws. */
+  encode(value: unknown): AttemptEnd;
+  /** The transaction ran out of time: fires the attempt's signal. */
+  expire(): void;
+}
+
+/** How the transaction ended. */
+export type TransactionEnd =
+  | { readonly status: "committed" }
+  /** The work threw, or one of its statements made COMMIT fail. The transaction is rolled back. */
+  | { readonly status: "threw"; readonly thrown: unknown }
+  /** The transaction is rolled back for a reason outside the work, or never began. */
+  | { readonly status: "failed"; readonly error: unknown }
+  /** The record was not found in the transaction's database, so nothing was run. */
+  | { readonly status: "not-found" }
+  /** Another attempt owned the record when the work had ended. The transaction is rolled back. */
+  | { readonly status: "lost" }
+  /** Whether the work's effect is committed is not known. */
+  | { readonly status: "unknown"; readonly cause: unknown };
+
+/** The policy of a call in a transaction: a lease for the wait for a connection, the transaction, and the answer about its end. */
+export function transactionPolicy(policy: Policy): Policy {
+  const { transactionMs, storeTimeoutMs } = policy;
+  const leaseMs = leaseFor(transactionMs + 2 * storeTimeoutMs);
+  // The work never runs without its claim: the transaction's first statement needs the record.
+  return { ...policy, leaseMs, maxRunMs: leaseMs, onUnavailable: "refuse" };
+}
+
+/** An ending whose outcome is stored. */
+export type CompletedEnding = Ending & { kind: "complete" };
+
+export interface AttemptInTransaction {
+  readonly handed: Attempt;
+  readonly lease: Lease;
+  readonly end: () => void;
+  readonly limits: () => KeepLimits;
+}
+
+/** Runs the call's transaction under its claim, and tells the store how the attempt ended if the transaction did not. */
+export async function finishInTransaction<T>(
+  ports: Ports,
+  runner: TransactionRunner,
+  settlement: Settlement,
+  { handed, lease, end, limits }: AttemptInTransaction,
+): Promise<RunResult<T>> {
+  const { call, round } = settlement;
+  const { transactionMs, storeTimeoutMs } = call.policy;
+  let completion: CompletedEnding | undefined;
+  const ended = await runner.run({
+    ...ports,
+    id: call.identity.id,
+    token: round.token,
+    attempt: handed,
+    transactionMs,
+    waitMs: storeTimeoutMs,
+    encode(value) {
+      const ending = endingFromValue(value, limits(), call) as CompletedEnding;
+      completion = ending;
+      return { outcome: ending.outcome, retentionMs: completedRetention(ports, settlement) };
+    },
+    expire: () => lease.lose("ran-too-long"),
+  });
+  const isCut = lease.isLost();
+  end();
+  switch (ended.status) {
+    case "committed":
+      return committed(ports, settlement, completion as CompletedEnding);
+    case "threw":
+      return threw(ports, settlement, endingFromThrow(ended.thrown, call, handed, lease, limits()));
+    case "failed":
+      await settleAbandon(ports, settlement, { kind: "abandon", as: "unrun", thrown: undefined });
+      return refused(ended.error, {
+        identity: call.identity,
+        advice: isCut ? "The transaction was rolled back." : "The transaction was rolled back; try again.",
+      });
+    case "not-found":
+      return notFound(ports, settlement);
+    case "lost":
+      return { status: "lease-lost", value: undefined as T };
+    case "unknown":
+      ports.emit?.({
+        operation: call.identity.parts.operation,
+        keyHash: toErrorSubject(call.identity).keyHash as string,
+        kind: "unavailable",
+        during: "complete",
+        cause: ended.cause,
+      });
+      await settleAbandon(ports, settlement, { kind: "abandon", as: "unknown", thrown: undefined });
+      return { status: "unknown", fence: settlement.fence };
+  }
+}
+
+function committed<T>(ports: Ports, settlement: Settlement, ending: CompletedEnding): RunResult<T> {
+  const { call, fence, startedAt } = settlement;
+  const ranMs = ports.timer.now() - startedAt;
+  reportCompletion(
+    ports.emit,
+    { subject: call.identity, fence },
+    { status: "recorded", ranMs, notKept: ending.notKept },
+  );
+  return toResult(ending, { status: "recorded" }, settlement);
+}
+
+async function threw<T>(ports: Ports, settlement: Settlement, ending: Ending): Promise<RunResult<T>> {
+  if (ending.kind === "complete")
+    return toResult(ending, await settleCompletion(ports, settlement, ending), settlement);
+  await settleAbandon(ports, settlement, ending);
+  throw ending.thrown;
+}
+
+/** The store knows whether the claim was lost, or whether the transaction looked for it in another database. */
+async function notFound<T>(ports: Ports, { call, round }: Settlement): Promise<RunResult<T>> {
+  const { identity } = call;
+  const record = await readRecord(ports, call).catch(() => undefined);
+  if (record?.token === round.token && record.state === "completed")
+    return replay(decodeOutcome(record.outcome as string), call.decode);
+  abandonUnrun(ports, call, round);
+  if (record?.token === round.token) throw otherDatabase(call);
+  return refused(new Error("the claim was lost before the transaction began"), { identity });
+}
+
+function otherDatabase({ identity }: Call): NevertwiceError {
+  return new NevertwiceError(
+    "options-invalid",
+    "the transaction does not see the record of its claim, so nothing was run. Hand in the database that has the store's tables, with the same schema: a read replica or another database cannot commit the work together with the record.",
+    toErrorSubject(identity),
+  );
+}

@@ -1,0 +1,100 @@
+/** The steps of the Postgres store in transactions of the application. */
+import { isNevertwiceError } from "../../core/errors.ts";
+import type {
+  CommitFailure,
+  RunText,
+  SettledState,
+  StatementTransactions,
+} from "../../core/store-transactions.ts";
+import { cancelledAfter, microseconds, type PostgresRow, type RunStatement } from "./client.ts";
+import { errorState, isConnectionOver } from "./errors.ts";
+import { CHECK_MS } from "./schema.ts";
+import { claimStep } from "./steps.ts";
+import { claimSql, completeSql, END_CONNECTION, isSameSql, lockSql, settleSql } from "./transaction-sql.ts";
+
+export interface PostgresTransactionsOptions {
+  /** The table of records, as the store's own statements name it. */
+  readonly records: string;
+  /** Whether the tables can keep steps; `ready` looks first if that is not known yet. */
+  readonly isMigrated: () => boolean;
+  ready(): Promise<unknown>;
+  /** Runs a statement on the store's own client. */
+  readonly run: RunStatement;
+  nameStatement(purpose: string, text: string): string;
+  announce(id: string): void;
+}
+
+export function createTransactions({
+  records,
+  isMigrated,
+  ready,
+  run: runOnStore,
+  nameStatement,
+  announce,
+}: PostgresTransactionsOptions): StatementTransactions {
+  const settleText = settleSql(records);
+  const settleStatement = { name: nameStatement("settle", settleText), text: settleText };
+
+  return {
+    kind: "statements",
+    announce,
+
+    async lock(run, { id, token, transactionMs }) {
+      try {
+        const mark = await run(lockSql(records, { id, token }, transactionMs));
+        return mark === undefined ? { status: "none" } : { status: "locked", mark };
+      } catch (error) {
+        if (MISSING.includes(String(errorState(error)))) return { status: "none" };
+        throw error;
+      }
+    },
+
+    async claim(run, request) {
+      await ready();
+      const text = await run(claimSql(records, claimStep.toParameters([request]), isMigrated()));
+      const rows = JSON.parse(text ?? "null") as readonly PostgresRow[] | null;
+      const [answer] = claimStep.toAnswers([request], rows ?? []);
+      if (isNevertwiceError(answer)) throw answer;
+      // The record changed during the statement, or another transaction has locked it.
+      return answer ?? { status: "pending", leaseLeftMs: TAKEN_MS };
+    },
+
+    async complete(run, { id, token, outcome, retentionMs }, mark) {
+      const given = { id, token, outcome, retention: microseconds(retentionMs) };
+      return (await run(completeSql(records, given, mark, isMigrated()))) as "completed" | "lost" | "left";
+    },
+
+    isSame: async (run: RunText, mark: string) => (await run(`SELECT ${isSameSql(mark)}::text`)) === "true",
+    endConnection: (run: RunText) => run(END_CONNECTION),
+
+    async settle({ id, token, waitMs }): Promise<SettledState> {
+      try {
+        const parameters = [id, token, String(waitMs)];
+        const [row] = await runOnStore(settleStatement, parameters, cancelledAfter(waitMs + CHECK_MS));
+        const state = row?.[0];
+        return state === "completed" || state === "pending" ? state : "lost";
+      } catch (error) {
+        if (errorState(error) === LOCK_TIMEOUT) return "locked";
+        throw error;
+      }
+    },
+
+    judgeFailure,
+  };
+}
+
+const TAKEN_MS = 1_000;
+/** The table or its schema does not exist on the connection of the application. */
+const MISSING = ["42P01", "3F000"];
+const LOCK_TIMEOUT = "55P03";
+const CONFLICTS = ["40001", "40P01"];
+/** The server ended the connection, or does not know itself: COMMIT may have been carried out. */
+const AMBIGUOUS = /^(08|57P|40003)/;
+
+/** An error that the server answered to COMMIT means that it rolled back, unless it ended the connection as well. */
+function judgeFailure(error: unknown): CommitFailure {
+  const state = errorState(error);
+  if (state === undefined) return "ambiguous";
+  if (CONFLICTS.includes(state)) return "repeat";
+  return AMBIGUOUS.test(state) || isConnectionOver(error) ? "ambiguous" : "rolled-back";
+}

@@ -1,0 +1,46 @@
+/**
+ * A database in which transactions can run, as an adapter describes it. An adapter translates and decides nothing: it begins,
+ * commits, rolls back, and runs a text in the transaction. `transaction-runner.ts` owns the control flow.
+ */
+import type { RunText } from "../core/store-transactions.ts";
+
+export interface TransactionDatabase<Tx> {
+  /** What the application handed in. Two adapters with the same source use the same connections. */
+  readonly source: object;
+  /** After the transaction has ended, its object refuses statements. Without it, the connection is ended instead. */
+  readonly refusesLateStatements?: boolean;
+  /**
+   * Begins a transaction, runs `body`, and commits if it resolves or rolls back if it rejects. If this rejects after `body`
+   * has resolved, COMMIT failed.
+   */
+  transact(body: TransactionBody<Tx>, limits: TransactionLimitsMs): Promise<unknown>;
+}
+
+export type TransactionBody<Tx> = (tx: Tx, run: RunText) => Promise<void>;
+
+export interface TransactionLimitsMs {
+  /** How long to wait for a connection, for adapters that must say it. */
+  readonly waitMs: number;
+  readonly transactionMs: number;
+}
+
+/** Where drivers keep their rows: `{ rows }`, `[rows, fields]`, or the rows themselves. */
+export function firstText(answer: unknown): string | undefined {
+  const rows = (answer as { readonly rows?: unknown } | null)?.rows ?? answer;
+  if (!Array.isArray(rows)) return undefined;
+  const row: unknown = Array.isArray(rows[0]) ? rows[0][0] : rows[0];
+  // An array of rows of arrays looks like `[rows, fields]`: its first element is then the value itself.
+  const value: unknown = typeof row === "object" && row !== null ? Object.values(row)[0] : row;
+  return value === undefined || value === null ? undefined : String(value);
+}
+
+/** How long to wait for ROLLBACK before the connection is closed, which rolls back as well. */
+export const ROLLBACK_MS = 1_000;
+
+/** Settles as `answer` does, or rejects after `ms`: a connection that does not answer must not be kept for ever. */
+export function answerWithin<T>(ms: number, answer: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`the database did not answer within ${ms} ms`)), ms);
+    answer.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
