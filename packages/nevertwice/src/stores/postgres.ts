@@ -63,13 +63,15 @@ export function migrationSql(options: { readonly schema?: string } = {}): string
   return migrationText(options.schema);
 }
 
+const OPTION_CHECKS = {
+  client: checkClient,
+  subscriber: checkSubscriber,
+  prepare: isBoolean,
+  schema: isSchemaName,
+};
+
 export function postgresStore(options: PostgresStoreOptions): PostgresStore {
-  checkOptions(options, {
-    client: checkClient,
-    subscriber: checkSubscriber,
-    prepare: isBoolean,
-    schema: isSchemaName,
-  });
+  checkOptions(options, OPTION_CHECKS);
   checkClient("client", options.client);
   const { client, subscriber, prepare = true, schema } = options;
   checkRoom(client, subscriber);
