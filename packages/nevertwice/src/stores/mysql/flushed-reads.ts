@@ -10,7 +10,7 @@
  */
 import type { RecordSnapshot } from "../compare-and-set.ts";
 import { touchSql } from "../mysql-sql.ts";
-import { toStoreError } from "./errors.ts";
+import { isOvertaken, toStoreError } from "./errors.ts";
 import type { StatementRunner } from "./statement-runner.ts";
 
 /** What was read of a record, and the server's clock before that read. */
@@ -43,6 +43,8 @@ export function createFlushedReads(runner: StatementRunner): FlushedReads {
       if (affectedRows > 0) markFlushed(readAt);
       return affectedRows > 0;
     } catch (error) {
+      // Another statement changed the record at the same moment, and nothing was committed here.
+      if (isOvertaken(error)) return false;
       throw toStoreError(error);
     }
   }
@@ -80,7 +82,15 @@ export function createFlushedReads(runner: StatementRunner): FlushedReads {
     async waitUntilFlushed({ record, now }, signal) {
       if (record?.completedAt === undefined) return true;
       if (record.completedAt + LONGEST_STATEMENT_MS < flushedUntil(now)) return true;
-      return shared(() => flush(record.id, now, signal));
+      for (;;) {
+        let isOwn = false;
+        const isFlushed = await shared(() => {
+          isOwn = true;
+          return flush(record.id, now, signal);
+        });
+        // A commit for another record, which failed or was not needed, says nothing about this one.
+        if (isFlushed || isOwn) return isFlushed;
+      }
     },
   };
 }
