@@ -37,12 +37,12 @@ const SIZES = {
     full: { processes: 8, actions: 100_000, kills: 24 },
   },
   deliveries: {
-    share: { deliveries: 10_000, processes: 4, prefetch: 256, lanes: 16, workMs: 50, killEveryMs: 1_000 },
+    share: { deliveries: 4_000, processes: 4, prefetch: 256, lanes: 16, workMs: 50, killEveryMs: 1_000 },
     full: { deliveries: 100_000, processes: 4, prefetch: 256, lanes: 16, workMs: 50, killEveryMs: 1_000 },
   },
   /** An unknown message is redelivered until it is decided. Few lanes and a large prefetch prevent it from blocking all others. */
   "deliveries-held": {
-    share: { deliveries: 10_000, processes: 4, prefetch: 256, lanes: 6, workMs: 6, killEveryMs: 1_000 },
+    share: { deliveries: 4_000, processes: 4, prefetch: 256, lanes: 6, workMs: 6, killEveryMs: 1_000 },
     full: { deliveries: 100_000, processes: 4, prefetch: 1_000, lanes: 6, workMs: 6, killEveryMs: 1_000 },
   },
   pipeline: {
