@@ -19,6 +19,16 @@ interface Subject {
   rows(): Promise<number>;
 }
 
+/** What the work of every transaction does: it writes to the ledger first. */
+async function insertAnd<T>(
+  tx: { query(text: string): Promise<unknown> },
+  key: string,
+  rest: () => Promise<T>,
+): Promise<T> {
+  await tx.query(`INSERT INTO ledger VALUES ('${key}')`);
+  return rest();
+}
+
 const SUBJECTS: Readonly<Record<string, (context: TestContext) => Promise<Subject>>> = {
   async Postgres(context) {
     const { url, guard, rows } = await onPostgres(context);
@@ -28,10 +38,9 @@ const SUBJECTS: Readonly<Record<string, (context: TestContext) => Promise<Subjec
       guard,
       rows,
       transact: (key, work) =>
-        guard.transaction({ operation: "pay", key }, pool, async (tx, attempt) => {
-          await tx.query(`INSERT INTO ledger VALUES ('${key}')`);
-          return work(attempt);
-        }),
+        guard.transaction({ operation: "pay", key }, pool, (tx, attempt) =>
+          insertAnd(tx, key, () => work(attempt)),
+        ),
       async inOnce(key, work) {
         const client = await pool.connect();
         await client.query("BEGIN");
@@ -52,10 +61,9 @@ const SUBJECTS: Readonly<Record<string, (context: TestContext) => Promise<Subjec
       guard,
       rows,
       transact: (key, work) =>
-        guard.transaction({ operation: "pay", key }, pool, async (tx, attempt) => {
-          await tx.query(`INSERT INTO ledger VALUES ('${key}')`);
-          return work(attempt);
-        }),
+        guard.transaction({ operation: "pay", key }, pool, (tx, attempt) =>
+          insertAnd(tx, key, () => work(attempt)),
+        ),
       async inOnce(key, work) {
         const connection = await pool.getConnection();
         await connection.query("START TRANSACTION");
