@@ -8,8 +8,28 @@ import type { ClaimAnswer, ClaimRequest, CompleteRequest, Store } from "./store.
 /** What is stored when the work has ended. */
 export type AttemptEnd = Pick<CompleteRequest, "outcome" | "retentionMs">;
 
+/** A statement that a driver may prepare once for each connection. */
+export interface PreparableStatement {
+  /** The statement with its values as literals: query builders have no common form of parameters. */
+  toText(): string;
+  /** Names the text, so that two texts never share a name on a connection. */
+  readonly name: string;
+  /** The statement with `$1`, `$2` and so on, and the values for them. */
+  readonly prepared: string;
+  readonly values: readonly string[];
+  /** All statements that may follow in the same transaction, this one included: a driver prepares them together. */
+  readonly family: readonly Pick<PreparableStatement, "name" | "prepared">[];
+}
+
 /** Runs one statement in the application's transaction. Returns the first column of the first row as text, if there is one. */
-export type RunText = (text: string) => Promise<string | undefined>;
+export interface RunText {
+  (statement: string | PreparableStatement): Promise<string | undefined>;
+  /**
+   * COMMIT is sent together with the statement, which saves a round trip. So a statement after which the transaction must
+   * not commit has to fail.
+   */
+  readonly commits?: boolean;
+}
 
 export interface LockRequest {
   readonly id: string;
@@ -41,7 +61,10 @@ export interface StatementTransactions {
   readonly kind: "statements";
   /** Locks the record that the token owns. While it is locked, no other claim takes it over. */
   lock(run: RunText, request: LockRequest): Promise<LockAnswer>;
-  /** Completes the record in the transaction of this lock. `mark` is undefined for a record that `claim` claimed in it. */
+  /**
+   * Completes the record in the transaction of this lock, and also commits it if `run` does. `mark` is undefined for a record
+   * that `claim` claimed in it.
+   */
   complete(run: RunText, request: CompleteRequest, mark: string | undefined): Promise<CompletionAnswer>;
   /** Throws `options-invalid` if the connection has no open transaction, where the server would not notice by itself. */
   requireOpen?(run: RunText): Promise<void>;

@@ -50,6 +50,12 @@ export function createTransactionRunner<Tx>(
   };
 }
 
+/** `runLast` is for the last statement, and may commit with it. */
+interface TransactionRuns {
+  readonly run: RunText;
+  readonly runLast: RunText;
+}
+
 type TransactionPhase = "connecting" | "locking" | "working" | "completing" | "committing";
 
 /** One try of a transaction. */
@@ -92,11 +98,12 @@ class TransactionTry<Tx> {
       giveUp(error);
     });
     const transaction = this.#database.transact(
-      async (tx, run) => {
+      async (tx, run, runAndCommit) => {
         // The caller has given up on a connection that came too late.
         if (this.#stopped !== undefined) throw new Error("the transaction is no longer wanted");
         cancel();
-        await this.#untilDeadline(run, () => this.#steps(tx, run, work), giveUp);
+        const runs = { run, runLast: runAndCommit ?? run };
+        await this.#untilDeadline(run, () => this.#steps(tx, runs, work), giveUp);
         waitFor(waitMs, () => giveUp(new Error(`the database did not answer COMMIT within ${waitMs} ms`)));
       },
       { waitMs, transactionMs: leftMs },
@@ -117,14 +124,15 @@ class TransactionTry<Tx> {
   }
 
   /** Lock, work, complete. Rejects to roll back. */
-  async #steps(tx: Tx, run: RunText, work: TransactionWork<Tx, unknown>): Promise<void> {
+  async #steps(tx: Tx, runs: TransactionRuns, work: TransactionWork<Tx, unknown>): Promise<void> {
+    const { run } = runs;
     const { id, token, timer } = this.#claimed;
     this.#phase = "locking";
     const transactionMs = Math.ceil(Math.max(1, this.#endsAt - timer.now()));
     const lock = await this.#transactions.lock(run, { id, token, transactionMs });
     try {
       if (lock.status === "none") return this.#rollBack({ status: "not-found" });
-      await this.#locked(tx, run, work, lock.mark);
+      await this.#locked(tx, runs, work, lock.mark);
     } finally {
       // On a connection that is lost there is nothing to put back.
       await this.#transactions.restore?.(run).catch(() => {});
@@ -132,7 +140,12 @@ class TransactionTry<Tx> {
     this.#phase = "committing";
   }
 
-  async #locked(tx: Tx, run: RunText, work: TransactionWork<Tx, unknown>, mark: string): Promise<void> {
+  async #locked(
+    tx: Tx,
+    { run, runLast }: TransactionRuns,
+    work: TransactionWork<Tx, unknown>,
+    mark: string,
+  ): Promise<void> {
     const { id, token, attempt, encode } = this.#claimed;
     this.#phase = "working";
     let value: unknown;
@@ -145,8 +158,8 @@ class TransactionTry<Tx> {
       throw thrown;
     }
     const end = encode(value);
-    this.#phase = "completing";
-    const answer = await this.#transactions.complete(run, { id, token, ...end }, mark);
+    this.#phase = runLast.commits ? "committing" : "completing";
+    const answer = await this.#transactions.complete(runLast, { id, token, ...end }, mark);
     if (answer === "lost") return this.#rollBack({ status: "lost" });
     if (answer === "left") return this.#rollBack(leftEnd(undefined));
   }

@@ -10,7 +10,15 @@ import { cancelledAfter, microseconds, type PostgresRow, type RunStatement } fro
 import { errorState, isConnectionOver } from "./errors.ts";
 import { CHECK_MS } from "./schema.ts";
 import { claimStep } from "./steps.ts";
-import { claimSql, completeSql, END_CONNECTION, isSameSql, lockSql, settleSql } from "./transaction-sql.ts";
+import {
+  askSameSql,
+  claimSql,
+  END_CONNECTION,
+  type NameStatement,
+  refusalIn,
+  settleSql,
+  transactionStatements,
+} from "./transaction-sql.ts";
 
 export interface PostgresTransactionsOptions {
   /** The table of records, as the store's own statements name it. */
@@ -20,7 +28,7 @@ export interface PostgresTransactionsOptions {
   ready(): Promise<unknown>;
   /** Runs a statement on the store's own client. */
   readonly run: RunStatement;
-  nameStatement(purpose: string, text: string): string;
+  readonly nameStatement: NameStatement;
   announce(id: string): void;
 }
 
@@ -32,6 +40,9 @@ export function createTransactions({
   nameStatement,
   announce,
 }: PostgresTransactionsOptions): StatementTransactions {
+  const statements = (isMigrated: boolean) => transactionStatements(records, isMigrated, nameStatement);
+  const migrated = statements(true);
+  const unmigrated = statements(false);
   const settleText = settleSql(records);
   const settleStatement = { name: nameStatement("settle", settleText), text: settleText };
 
@@ -41,7 +52,8 @@ export function createTransactions({
 
     async lock(run, { id, token, transactionMs }) {
       try {
-        const mark = await run(lockSql(records, { id, token }, transactionMs));
+        const { lock } = isMigrated() ? migrated : unmigrated;
+        const mark = await run(lock(id, token, String(transactionMs)));
         return mark === undefined ? { status: "none" } : { status: "locked", mark };
       } catch (error) {
         if (MISSING.includes(String(errorState(error)))) return { status: "none" };
@@ -60,11 +72,20 @@ export function createTransactions({
     },
 
     async complete(run, { id, token, outcome, retentionMs }, mark) {
-      const given = { id, token, outcome, retention: microseconds(retentionMs) };
-      return (await run(completeSql(records, given, mark, isMigrated()))) as "completed" | "lost" | "left";
+      const { complete, completeOrFail } = isMigrated() ? migrated : unmigrated;
+      const write = run.commits ? completeOrFail : complete;
+      try {
+        const retention = String(microseconds(retentionMs));
+        if ((await run(write(id, token, outcome, retention, mark ?? ""))) !== undefined) return "completed";
+      } catch (error) {
+        const refusal = refusalIn(error);
+        if (refusal === undefined) throw error;
+        return refusal;
+      }
+      return mark === undefined || (await isSame(run, mark)) ? "lost" : "left";
     },
 
-    isSame: async (run: RunText, mark: string) => (await run(`SELECT ${isSameSql(mark)}::text`)) === "true",
+    isSame,
     endConnection: (run: RunText) => run(END_CONNECTION),
 
     async settle({ id, token, waitMs }): Promise<SettledState> {
@@ -83,11 +104,16 @@ export function createTransactions({
   };
 }
 
+async function isSame(run: RunText, mark: string): Promise<boolean> {
+  return (await run(askSameSql(mark))) === "true";
+}
+
 const TAKEN_MS = 1_000;
 /** The table or its schema does not exist on the connection of the application. */
 const MISSING = ["42P01", "3F000"];
 const LOCK_TIMEOUT = "55P03";
-const CONFLICTS = ["40001", "40P01"];
+/** A conflict with another transaction; or a prepared statement is gone, because the work or a proxy removed it. */
+const CONFLICTS = ["40001", "40P01", "26000"];
 /** The server ended the connection, or does not know itself: COMMIT may have been carried out. */
 const AMBIGUOUS = /^(08|57P|40003)/;
 
