@@ -1,5 +1,6 @@
 /** One run of the work under one claim: the `attempt` object that the work gets, and what its return or throw means. */
 
+import type { DatabaseHandle, TransactionOf } from "./database-handle.ts";
 import { describeUnkeepable } from "./describe-unkeepable.ts";
 import { NevertwiceError } from "./errors.ts";
 import { deriveKey, describeType, toErrorSubject } from "./identity.ts";
@@ -31,6 +32,17 @@ export interface Attempt {
    * cannot keep steps.
    */
   step<T>(name: string, work: () => T | PromiseLike<T>): Promise<T>;
+  /**
+   * The same for a step that writes to the store's database: `work` runs in a transaction that also keeps the step, so both
+   * commit or neither does, and not even a crash runs the step twice. `database` is what `guard.transaction` takes. A
+   * conflict with another transaction repeats `work`. Throws `unavailable` if the transaction was rolled back or did not
+   * begin, and `unknown` if nobody knows whether it was committed.
+   */
+  step<T, Handle extends DatabaseHandle>(
+    name: string,
+    database: Handle,
+    work: (tx: TransactionOf<Handle>) => T | PromiseLike<T>,
+  ): Promise<T>;
   /** `throw attempt.notDone(cause)` says that nothing happened: the key is released, and the caller gets `cause`. */
   notDone(cause?: unknown): Error;
 }
@@ -86,9 +98,12 @@ class HandedAttempt implements Attempt {
         );
       return deriveKey(identity.parts, name);
     };
-    this.step = (name, work) => {
+    this.step = (name: string, ...rest: readonly never[]) => {
       this.steps ??= new Steps(ports, settlement, lease);
-      return this.steps.run(name, work);
+      const [database, work] = rest;
+      return rest.length > 1
+        ? (this.steps.transact(name, database, work as never, this) as never)
+        : (this.steps.run(name, database as never) as never);
     };
     this.notDone = (cause) => {
       const error = new Error("nothing was done", { cause });

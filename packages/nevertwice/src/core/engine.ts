@@ -46,6 +46,7 @@ import { closed, type RunResult, toError } from "./result.ts";
 import type { LeftRunning } from "./running-attempts.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
+import type { CreateTransactionRunner } from "./transaction.ts";
 import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
 
 export interface GuardOptions extends PolicyOptions {
@@ -109,6 +110,7 @@ export interface EnginePorts {
   readonly timer: Timer;
   readonly random: () => number;
   readonly newToken: () => string;
+  readonly runnerFor?: CreateTransactionRunner | undefined;
 }
 
 export const SYSTEM_PORTS: EnginePorts = { timer: systemTimer, random: Math.random, newToken: randomToken };

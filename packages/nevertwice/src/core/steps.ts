@@ -9,15 +9,20 @@
  * code that does not fit what was done, so it ends `unknown`, for an operator to decide.
  */
 import { utf8Bytes } from "./bytes.ts";
+import { readRecord } from "./claim-round.ts";
 import { describeUnkeepable } from "./describe-unkeepable.ts";
 import { isNevertwiceError, NevertwiceError } from "./errors.ts";
 import { checkedPart, toErrorSubject } from "./identity.ts";
+import type { Attempt } from "./attempt.ts";
 import { type FinishedStep, stepLine } from "./kept-steps.ts";
 import type { Lease } from "./lease.ts";
 import { about, type EventDetails } from "./observer.ts";
+import { otherDatabase } from "./other-database.ts";
 import { decodeOutcome, encodeOutcome, notKept } from "./outcome.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
+import { unavailable } from "./result.ts";
 import type { Settlement } from "./round.ts";
+import { commitStep } from "./step-transaction.ts";
 import type { Store } from "./store.ts";
 import { callWithin, pauseMs } from "./store-call.ts";
 import { warnOnce } from "./warning.ts";
@@ -76,14 +81,42 @@ export class Steps {
     return this.#stuck;
   }
 
-  run<T>(name: string, work: () => T | PromiseLike<T>): Promise<T> {
-    const running = this.#run(name, work);
-    // The work may have ended without waiting for this step. Then no one is left to handle its failure.
-    running.catch(() => {});
-    return running as Promise<T>;
+  run(name: string, work: () => unknown): Promise<unknown> {
+    return this.#start(name, work, async (keepStep, position) => {
+      const value = await work();
+      // Work without a claim (`onUnavailable: "proceed"`) has nothing to keep its steps under.
+      return this.#settlement.isUnclaimed ? value : this.#keep(keepStep, name, value, position);
+    });
   }
 
-  async #run(name: string, work: () => unknown): Promise<unknown> {
+  /** The same for a step whose work writes in a transaction of `database`, which also keeps the step. */
+  transact(
+    name: string,
+    database: unknown,
+    work: (tx: unknown) => unknown,
+    attempt: Attempt,
+  ): Promise<unknown> {
+    return this.#start(name, work, (_, position) =>
+      this.#transact(name, database, work, { attempt, position }),
+    );
+  }
+
+  #start(
+    name: string,
+    work: unknown,
+    perform: (keepStep: NonNullable<Store["keepStep"]>, position: number) => Promise<unknown>,
+  ): Promise<unknown> {
+    const running = this.#run(name, work, perform);
+    // The work may have ended without waiting for this step. Then no one is left to handle its failure.
+    running.catch(() => {});
+    return running;
+  }
+
+  async #run(
+    name: string,
+    work: unknown,
+    perform: (keepStep: NonNullable<Store["keepStep"]>, position: number) => Promise<unknown>,
+  ): Promise<unknown> {
     const keepStep = this.#requireKeepStep();
     this.#check(name, work);
     const position = this.#names.size;
@@ -92,9 +125,7 @@ export class Steps {
     this.#running = name;
     try {
       // A step that throws is not kept: the work may try it again.
-      const value = await work();
-      // Work without a claim (`onUnavailable: "proceed"`) has nothing to keep its steps under.
-      const result = this.#settlement.isUnclaimed ? value : await this.#keep(keepStep, name, value, position);
+      const result = await perform(keepStep, position);
       this.#names.add(name);
       return result;
     } finally {
@@ -170,10 +201,73 @@ export class Steps {
     position: number,
   ): Promise<unknown> {
     const encoded = this.#encode(name, value);
-    if (!(await this.#send(keepStep, name, encoded.text))) {
-      this.#lease.lose("overtaken");
-      throw this.#lost();
+    if (!(await this.#send(keepStep, name, encoded.text))) throw this.#overtaken();
+    return this.#finish(name, encoded, position);
+  }
+
+  /** The step and its effect commit together, or neither does. */
+  async #transact(
+    name: string,
+    database: unknown,
+    work: (tx: unknown) => unknown,
+    { attempt, position }: { readonly attempt: Attempt; readonly position: number },
+  ): Promise<unknown> {
+    const { identity } = this.#settlement.call;
+    const runner = this.#requireRunner()(this.#ports.store, database, (tx) => work(tx));
+    let encoded: EncodedStep | undefined;
+    const end = await commitStep(this.#ports, this.#settlement, this.#lease, {
+      runner,
+      attempt,
+      encode: (value) => {
+        encoded = this.#encode(name, value);
+        return { step: name, outcome: encoded.text };
+      },
+    });
+    switch (end.status) {
+      case "committed":
+        return this.#finish(name, encoded as EncodedStep, position);
+      case "threw":
+        throw end.thrown;
+      case "failed":
+        throw unavailable(end.error, {
+          identity,
+          advice: `Step ${JSON.stringify(name)} was rolled back, or did not begin; try again.`,
+        });
+      case "not-found":
+        throw await this.#notFound();
+      case "lost":
+        throw this.#overtaken();
+      case "unknown": {
+        this.#emit({ kind: "unavailable", during: "step", cause: end.cause });
+        throw this.#undecided(
+          `it is not known whether step ${JSON.stringify(name)} was committed: ${reasonIn(end.cause)}`,
+          end.cause,
+        );
+      }
     }
+  }
+
+  #requireRunner(): NonNullable<Ports["runnerFor"]> {
+    if (this.#settlement.isUnclaimed)
+      throw this.#error(
+        "unavailable",
+        "this attempt runs without a claim, because the store did not answer; a step in a transaction needs the claim's record.",
+      );
+    const { runnerFor } = this.#ports;
+    if (runnerFor !== undefined) return runnerFor;
+    throw this.#error("options-invalid", "this guard cannot run steps in transactions.");
+  }
+
+  /** The transaction did not find the record of this attempt, and ran nothing. */
+  async #notFound(): Promise<NevertwiceError> {
+    const { call, round } = this.#settlement;
+    const record = await readRecord(this.#ports, call).catch(() => undefined);
+    return record?.token === round.token && record.state !== "completed"
+      ? otherDatabase(call.identity)
+      : this.#overtaken();
+  }
+
+  #finish(name: string, encoded: EncodedStep, position: number): unknown {
     const kept = { name, outcome: encoded.text };
     this.#kept.push(kept);
     this.#bytes += stepBytes(kept);
@@ -228,9 +322,21 @@ export class Steps {
 
   /** The step is done and cannot be kept. No other step may follow it, and a retry would run it again. */
   #refused(name: string, cause: unknown): NevertwiceError {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    this.#stuck = `step ${JSON.stringify(name)} is done, but the store refused to keep it: ${why}`;
-    return this.#failure("unknown", this.#stuck, cause);
+    return this.#undecided(
+      `step ${JSON.stringify(name)} is done, but the store refused to keep it: ${reasonIn(cause)}`,
+      cause,
+    );
+  }
+
+  /** No step may follow, whatever the work does about this error: the attempt ends unknown. */
+  #undecided(why: string, cause: unknown): NevertwiceError {
+    this.#stuck = why;
+    return this.#failure("unknown", why, cause);
+  }
+
+  #overtaken(): NevertwiceError {
+    this.#lease.lose("overtaken");
+    return this.#lost();
   }
 
   #lost(): NevertwiceError {
@@ -244,7 +350,7 @@ export class Steps {
   }
 
   #error(
-    code: "options-invalid" | "lease-lost" | "unknown" | "not-kept",
+    code: "options-invalid" | "lease-lost" | "unknown" | "not-kept" | "unavailable",
     message: string,
     cause?: unknown,
   ): NevertwiceError {
@@ -260,6 +366,10 @@ export class Steps {
 /** Whether the store would refuse every repetition too. A store that is full, or has lost its keys, may recover. */
 function isFinal(error: unknown): boolean {
   return isNevertwiceError(error, "store-unsafe") || isNevertwiceError(error, "options-invalid");
+}
+
+function reasonIn(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 function stepBytes(step: FinishedStep): number {

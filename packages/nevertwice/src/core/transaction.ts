@@ -8,24 +8,30 @@
  */
 import { type Attempt, type Ending, endingFromThrow, endingFromValue, type KeepLimits } from "./attempt.ts";
 import { abandonUnrun, readRecord } from "./claim-round.ts";
-import { NevertwiceError } from "./errors.ts";
 import { toErrorSubject } from "./identity.ts";
-import type { Lease } from "./lease.ts";
-import { leaseFor } from "./lease.ts";
+import { type Lease, transactionLeaseMs } from "./lease.ts";
+import { otherDatabase } from "./other-database.ts";
 import { decodeOutcome } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
 import type { Ports } from "./ports.ts";
 import { reportCompletion } from "./report.ts";
-import type { Call } from "./request.ts";
 import { type RunResult, refused, replay, toResult } from "./result.ts";
 import type { Settlement } from "./round.ts";
 import { completedRetention, settleAbandon, settleCompletion } from "./settlement.ts";
-import type { AttemptEnd } from "./store-transactions.ts";
+import type { Store } from "./store.ts";
+import type { TransactionWrite } from "./store-transactions.ts";
 
-/** Runs the work and the completion in one transaction. `transaction/` implements it for each kind of database. */
+/** Runs the work and the write of its record in one transaction. `transaction/` implements it for each kind of database. */
 export interface TransactionRunner {
   run(claimed: ClaimedAttempt): Promise<TransactionEnd>;
 }
+
+/** Throws `options-invalid` for a database in which the records of the store cannot be. */
+export type CreateTransactionRunner = (
+  store: Store,
+  database: unknown,
+  work: (tx: unknown, attempt: Attempt) => unknown,
+) => TransactionRunner;
 
 /** An attempt with its claim, as the runner gets it. */
 export interface ClaimedAttempt extends Pick<Ports, "store" | "timer" | "random"> {
@@ -35,10 +41,12 @@ export interface ClaimedAttempt extends Pick<Ports, "store" | "timer" | "random"
   /** How long the transaction may take, and how long to wait for a connection or for an answer about its end. */
   readonly transactionMs: number;
   readonly waitMs: number;
-  /** Encodes what the work returned. Never throws. */
-  encode(value: unknown): AttemptEnd;
-  /** The transaction ran out of time: fires the attempt's signal. */
+  /** Encodes what the work returned, for the record. Never throws. */
+  encode(value: unknown): TransactionWrite;
+  /** The transaction ran out of time. */
   expire(): void;
+  /** Gives the claim a new lease for another transaction. False if the claim is lost. */
+  renew(): Promise<boolean>;
 }
 
 /** How the transaction ended. */
@@ -57,10 +65,9 @@ export type TransactionEnd =
 
 /** The policy of a call in a transaction: a lease for the wait for a connection, the transaction, and the answer about its end. */
 export function transactionPolicy(policy: Policy): Policy {
-  const { transactionMs, storeTimeoutMs } = policy;
-  const leaseMs = leaseFor(transactionMs + 2 * storeTimeoutMs);
+  const leaseMs = transactionLeaseMs(policy);
   // The work never runs without its claim: the transaction's first statement needs the record.
-  return { ...policy, leaseMs, maxRunMs: leaseMs, onUnavailable: "refuse" };
+  return { ...policy, leaseMs, maxRunMs: Math.max(leaseMs, policy.maxRunMs), onUnavailable: "refuse" };
 }
 
 /** An ending whose outcome is stored. */
@@ -81,10 +88,13 @@ export async function finishInTransaction<T>(
   { handed, lease, end, limits }: AttemptInTransaction,
 ): Promise<RunResult<T>> {
   const { call, round } = settlement;
-  const { transactionMs, storeTimeoutMs } = call.policy;
+  const { transactionMs, storeTimeoutMs, leaseMs } = call.policy;
   let completion: CompletedEnding | undefined;
+  const { store, timer, random } = ports;
   const ended = await runner.run({
-    ...ports,
+    store,
+    timer,
+    random,
     id: call.identity.id,
     token: round.token,
     attempt: handed,
@@ -96,6 +106,7 @@ export async function finishInTransaction<T>(
       return { outcome: ending.outcome, retentionMs: completedRetention(ports, settlement) };
     },
     expire: () => lease.lose("ran-too-long"),
+    renew: () => lease.hold(leaseMs),
   });
   const isCut = lease.isLost();
   end();
@@ -152,14 +163,6 @@ async function notFound<T>(ports: Ports, { call, round }: Settlement): Promise<R
   if (record?.token === round.token && record.state === "completed")
     return replay(decodeOutcome(record.outcome as string), call.decode);
   abandonUnrun(ports, call, round);
-  if (record?.token === round.token) throw otherDatabase(call);
+  if (record?.token === round.token) throw otherDatabase(identity);
   return refused(new Error("the claim was lost before the transaction began"), { identity });
-}
-
-function otherDatabase({ identity }: Call): NevertwiceError {
-  return new NevertwiceError(
-    "options-invalid",
-    "the transaction does not see the record of its claim, so nothing was run. Hand in the database that has the store's tables, with the same schema: a read replica or another database cannot commit the work together with the record.",
-    toErrorSubject(identity),
-  );
 }

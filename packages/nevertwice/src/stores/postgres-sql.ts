@@ -108,6 +108,13 @@ const judge = (verdict: string) =>
  */
 const HAS_STEPS = "(steps IS NOT NULL AND starts_with(steps, token || E'\\n'))";
 
+/** Whether the record has a step whose line begins with `start`. */
+export const hasStep = (start: string) => `(${HAS_STEPS} AND strpos(steps, E'\\n' || ${start}) > 0)`;
+
+/** The steps of the record with one more line, which has the time in microseconds `now` between its two parts. */
+export const addedStep = (start: string, now: string, end: string) =>
+  `CASE WHEN ${HAS_STEPS} THEN steps ELSE token || E'\\n' END || ${start} || (${now} / 1000)::text || ${end}`;
+
 const claimVerdict = (isMigrated: boolean) => `CASE
       WHEN fence IS NULL OR ${IS_EXPIRED} THEN CASE WHEN takeover IS NULL THEN 'begin' ELSE 'nothing' END
       WHEN ${isMigrated ? `(state <> 'released' OR ${HAS_STEPS})` : "state <> 'released'"} AND ${DIFFERS} THEN 'conflict'
@@ -298,14 +305,20 @@ const FIRST_CLAIM = `id, asked_parts, asked_fingerprint, 'pending', asked_token,
       CASE WHEN NOT asked_hold THEN now + asked_lease + asked_retention + asked_retention / 16 END`;
 
 /**
- * The common claims: a new id is inserted, and a completed record is answered. Every other call gets no row, and is judged by
- * the full statement. Rows have the form of `claimAnswer`. It costs a third of the full statement, because the server prepares
- * every expression of a statement each time that it runs, used or not.
+ * The common claims: a new id is inserted, and a completed record, or one that another token is working on, is answered. Every
+ * other call gets no row, and is judged by the full statement. Rows have the form of `claimAnswer`. It takes two thirds of the
+ * time of the full statement: the server sets up every part of a statement each time that it runs, used or not.
  */
 function quickClaim(records: string, limits: readonly string[] = [LOCK_LIMIT]): string {
   return `WITH ${input(CLAIM_COLUMNS, limits)}, look AS MATERIALIZED (
-    SELECT input.*, r.outcome, r.is_completed FROM input LEFT JOIN LATERAL (
-      SELECT outcome, state = 'completed' AND started < kept_until AND (${DIFFERS}) IS NOT TRUE AND ${IS_SOUND} AS is_completed
+    SELECT input.*, r.outcome, r.verdict, r.lease_left FROM input LEFT JOIN LATERAL (
+      SELECT outcome, lease_ends_at - started AS lease_left, CASE
+          WHEN ${DIFFERS} OR NOT ${IS_SOUND} THEN 'other'
+          WHEN state = 'completed' AND started < kept_until THEN 'completed'
+          WHEN state = 'pending' AND NOT spent AND token <> asked_token
+            AND lease_ends_at - started BETWEEN 1 AND lease + ${CLOCK_BACK_MARGIN} THEN 'pending'
+          ELSE 'other'
+        END AS verdict
       FROM ${records} WHERE id = input.id LIMIT 1
     ) AS r ON true
   ), inserted AS (
@@ -313,7 +326,7 @@ function quickClaim(records: string, limits: readonly string[] = [LOCK_LIMIT]): 
     SELECT ${FIRST_CLAIM}
     FROM (
       SELECT *, ${CLOCK} AS now FROM look
-      WHERE is_completed IS NULL AND takeover IS NULL AND pg_try_advisory_xact_lock(${claimLock("id")})
+      WHERE verdict IS NULL AND takeover IS NULL AND pg_try_advisory_xact_lock(${claimLock("id")})
       ORDER BY id, position OFFSET 0
     ) AS absent
     ON CONFLICT (id) DO NOTHING
@@ -321,10 +334,11 @@ function quickClaim(records: string, limits: readonly string[] = [LOCK_LIMIT]): 
   )
   SELECT NULL, 'new', fence::text, '1', 'false', id FROM inserted
   UNION ALL
-  SELECT position::text, 'completed', NULL, NULL, NULL, NULL FROM look WHERE is_completed
+  SELECT position::text, verdict, CASE verdict WHEN 'pending' THEN lease_left::text END, NULL, NULL, NULL
+  FROM look WHERE verdict IN ('completed', 'pending')
   UNION ALL
   SELECT NULL, 'outcome', outcome, NULL, NULL, id
-  FROM (SELECT DISTINCT ON (id) id, outcome FROM look WHERE is_completed ORDER BY id) AS completed`;
+  FROM (SELECT DISTINCT ON (id) id, outcome FROM look WHERE verdict = 'completed' ORDER BY id) AS completed`;
 }
 
 /**
@@ -382,12 +396,10 @@ const KEEP_STEP: OwnerStep = {
   writable: "state = 'pending' AND NOT spent",
   verdict: `CASE
       WHEN NOT ${IS_OWNED} OR state <> 'pending' OR spent THEN 'no'
-      WHEN ${HAS_STEPS} AND strpos(steps, E'\\n' || asked_start) > 0 THEN 'yes'
+      WHEN ${hasStep("asked_start")} THEN 'yes'
       ELSE 'write'
     END`,
-  next: {
-    steps: `CASE WHEN ${HAS_STEPS} THEN steps ELSE token || E'\\n' END || asked_start || (now / 1000)::text || asked_end`,
-  },
+  next: { steps: addedStep("asked_start", "now", "asked_end") },
 };
 
 const IS_RELEASED = "(asked_as = 'released' OR (asked_as = 'unrun' AND NOT took_over))";

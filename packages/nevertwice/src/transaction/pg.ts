@@ -69,14 +69,11 @@ class Session {
     this.#pool = pool;
     this.#waitMs = waitMs;
     this.run = (statement) => (this.#isBegun ? this.#query(statement) : this.#begin(statement));
-    this.runAndCommit = Object.assign(
-      async (statement: string | PreparableStatement) => {
-        const answer = await answerWithin(waitMs, this.#query(statement, "", ";COMMIT"));
-        this.#isCommitted = true;
-        return answer;
-      },
-      { commits: true },
-    );
+    this.runAndCommit = async (statement) => {
+      const answer = await answerWithin(waitMs, this.#query(statement, "", ";COMMIT"));
+      this.#isCommitted = true;
+      return answer;
+    };
   }
 
   async commit(): Promise<void> {

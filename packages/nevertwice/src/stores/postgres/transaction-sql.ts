@@ -3,7 +3,7 @@
  * row with one column of text.
  */
 import type { PreparableStatement } from "../../core/store-transactions.ts";
-import { CLOCK, claimInside, claimLock, completeStep } from "../postgres-sql.ts";
+import { addedStep, CLOCK, claimInside, claimLock, completeStep, hasStep } from "../postgres-sql.ts";
 
 /** Characters that mean the same in every setting of a connection, and nothing to a query builder. */
 const PLAIN = /^[\w-]*$/;
@@ -61,6 +61,19 @@ export interface TransactionStatements {
   readonly complete: (id: string, token: string, outcome: string, retention: string, mark: string) => PreparableStatement;
   /** The same, but it fails if it wrote nothing: see `refusalIn`. */
   readonly completeOrFail: TransactionStatements["complete"];
+  /**
+   * Keeps a step, whose line is `start`, the time and `end`, if the `token` owns the pending record `id`, the record has no
+   * step of this name, and the transaction has the number `mark`. Returns no row if it wrote nothing.
+   */
+  readonly keepStep: (
+    id: string,
+    token: string,
+    start: string,
+    end: string,
+    mark: string,
+  ) => PreparableStatement;
+  /** The same, but it fails if it wrote nothing. */
+  readonly keepStepOrFail: TransactionStatements["keepStep"];
 }
 
 export function transactionStatements(
@@ -69,15 +82,22 @@ export function transactionStatements(
   nameStatement: NameStatement,
 ): TransactionStatements {
   const complete: WriteStatement = (value) => completion(records, isMigrated, value);
+  const keep: WriteStatement = (value) => keeping(records, value);
   const statement = preparable.bind(undefined, [], nameStatement);
   return {
     lock: statement("lock", (value) => lock(records, value)),
     complete: statement("complete_inside", complete),
     completeOrFail: statement("complete_or_fail", (value) => orFail(complete(value), value(5))),
+    keepStep: statement("keep_inside", keep),
+    keepStepOrFail: statement("keep_or_fail", (value) => orFail(keep(value), value(5))),
   };
 }
 
 const text = (value: string) => `(${value}::text)`;
+
+function fiveTexts(value: (index: number) => string): [string, string, string, string, string] {
+  return [1, 2, 3, 4, 5].map((index) => text(value(index))) as [string, string, string, string, string];
+}
 
 function lock(records: string, value: (index: number) => string): string {
   const [id, token, ms] = [1, 2, 3].map((index) => text(value(index))) as [string, string, string];
@@ -90,19 +110,21 @@ function lock(records: string, value: (index: number) => string): string {
 
 /** The new values are computed from the record, the call and `now`, as the store's own statement does it. */
 function completion(records: string, isMigrated: boolean, value: (index: number) => string): string {
-  const [id, token, outcome, retention, mark] = [1, 2, 3, 4, 5].map((index) => text(value(index))) as [
-    string,
-    string,
-    string,
-    string,
-    string,
-  ];
+  const [id, token, outcome, retention, mark] = fiveTexts(value);
   const changes = Object.entries(completeStep(isMigrated).next);
   return `UPDATE ${records} SET ${changes.map(([name, next]) => `${name} = ${next}`).join(", ")}
     FROM (
       SELECT ${CLOCK} AS now, ${outcome} AS asked_outcome, ${retention}::bigint AS asked_retention OFFSET 0
     ) AS call
     WHERE id = ${id} AND token = ${token} AND state = 'pending' AND (${mark} = '' OR ${isSameSql(mark)})
+    RETURNING 'completed'`;
+}
+
+function keeping(records: string, value: (index: number) => string): string {
+  const [id, token, start, end, mark] = fiveTexts(value);
+  return `UPDATE ${records} SET steps = ${addedStep(start, CLOCK, end)}
+    WHERE id = ${id} AND token = ${token} AND state = 'pending' AND NOT spent
+      AND NOT ${hasStep(start)} AND ${isSameSql(mark)}
     RETURNING 'completed'`;
 }
 
@@ -146,6 +168,19 @@ export const END_CONNECTION = "SELECT pg_terminate_backend(pg_backend_pid())::te
 export function settleSql(records: string): string {
   return `SELECT CASE WHEN token = ($2::text) THEN state ELSE 'lost' END FROM (
     SELECT state, token FROM ${records}
+    WHERE id = ($1::text) AND (SELECT set_config('lock_timeout', ($3::text), true)) IS NOT NULL
+    FOR UPDATE
+  ) AS locked`;
+}
+
+/**
+ * The same for a transaction that was to keep a step, whose line begins with `$4`: `completed` if the record has the step,
+ * `pending` if it lacks it, `lost` if the token no longer owns the pending record.
+ */
+export function settleStepSql(records: string): string {
+  return `SELECT CASE WHEN token <> ($2::text) OR state <> 'pending' THEN 'lost'
+      WHEN ${hasStep("($4::text)")} THEN 'completed' ELSE 'pending' END FROM (
+    SELECT state, token, steps FROM ${records}
     WHERE id = ($1::text) AND (SELECT set_config('lock_timeout', ($3::text), true)) IS NOT NULL
     FOR UPDATE
   ) AS locked`;

@@ -1,7 +1,11 @@
 /** The steps of the Postgres store in transactions of the application. */
 import { isNevertwiceError } from "../../core/errors.ts";
+import { stepLine, stepStart } from "../../core/kept-steps.ts";
 import type {
   CommitFailure,
+  CompletionAnswer,
+  LastRun,
+  PreparableStatement,
   RunText,
   SettledState,
   StatementTransactions,
@@ -17,10 +21,12 @@ import {
   type NameStatement,
   refusalIn,
   settleSql,
+  settleStepSql,
   transactionStatements,
 } from "./transaction-sql.ts";
 
 export interface PostgresTransactionsOptions {
+  readonly clients: readonly unknown[];
   /** The table of records, as the store's own statements name it. */
   readonly records: string;
   /** Whether the tables can keep steps; `ready` looks first if that is not known yet. */
@@ -33,6 +39,7 @@ export interface PostgresTransactionsOptions {
 }
 
 export function createTransactions({
+  clients,
   records,
   isMigrated,
   ready,
@@ -40,20 +47,21 @@ export function createTransactions({
   nameStatement,
   announce,
 }: PostgresTransactionsOptions): StatementTransactions {
-  const statements = (isMigrated: boolean) => transactionStatements(records, isMigrated, nameStatement);
-  const migrated = statements(true);
-  const unmigrated = statements(false);
-  const settleText = settleSql(records);
-  const settleStatement = { name: nameStatement("settle", settleText), text: settleText };
+  const statement = (purpose: string, text: string) => ({ name: nameStatement(purpose, text), text });
+  const migrated = transactionStatements(records, true, nameStatement);
+  const unmigrated = transactionStatements(records, false, nameStatement);
+  const statements = () => (isMigrated() ? migrated : unmigrated);
+  const settleStatement = statement("settle", settleSql(records));
+  const settleStepStatement = statement("settle_step", settleStepSql(records));
 
   return {
     kind: "statements",
+    clients,
     announce,
 
     async lock(run, { id, token, transactionMs }) {
       try {
-        const { lock } = isMigrated() ? migrated : unmigrated;
-        const mark = await run(lock(id, token, String(transactionMs)));
+        const mark = await run(statements().lock(id, token, String(transactionMs)));
         return mark === undefined ? { status: "none" } : { status: "locked", mark };
       } catch (error) {
         if (MISSING.includes(String(errorState(error)))) return { status: "none" };
@@ -71,27 +79,31 @@ export function createTransactions({
       return answer ?? { status: "pending", leaseLeftMs: TAKEN_MS };
     },
 
-    async complete(run, { id, token, outcome, retentionMs }, mark) {
-      const { complete, completeOrFail } = isMigrated() ? migrated : unmigrated;
-      const write = run.commits ? completeOrFail : complete;
-      try {
-        const retention = String(microseconds(retentionMs));
-        if ((await run(write(id, token, outcome, retention, mark ?? ""))) !== undefined) return "completed";
-      } catch (error) {
-        const refusal = refusalIn(error);
-        if (refusal === undefined) throw error;
-        return refusal;
-      }
-      return mark === undefined || (await isSame(run, mark)) ? "lost" : "left";
+    complete(last, { id, token, outcome, retentionMs }, mark) {
+      const { complete, completeOrFail } = statements();
+      const write = last.commits ? completeOrFail : complete;
+      const retention = String(microseconds(retentionMs));
+      return writeLast(last, write(id, token, outcome, retention, mark ?? ""), mark);
+    },
+
+    keepStep(last, { id, token, name, outcome }, mark) {
+      const { keepStep, keepStepOrFail } = statements();
+      const write = last.commits ? keepStepOrFail : keepStep;
+      const { start, end } = stepLine({ name, outcome });
+      return writeLast(last, write(id, token, start, end, mark), mark);
     },
 
     isSame,
     endConnection: (run: RunText) => run(END_CONNECTION),
 
-    async settle({ id, token, waitMs }): Promise<SettledState> {
+    async settle({ id, token, waitMs, step }): Promise<SettledState> {
       try {
-        const parameters = [id, token, String(waitMs)];
-        const [row] = await runOnStore(settleStatement, parameters, cancelledAfter(waitMs + CHECK_MS));
+        const owner = [id, token, String(waitMs)];
+        const isCancelled = cancelledAfter(waitMs + CHECK_MS);
+        const [row] =
+          step === undefined
+            ? await runOnStore(settleStatement, owner, isCancelled)
+            : await runOnStore(settleStepStatement, [...owner, stepStart(step)], isCancelled);
         const state = row?.[0];
         return state === "completed" || state === "pending" ? state : "lost";
       } catch (error) {
@@ -102,6 +114,22 @@ export function createTransactions({
 
     judgeFailure,
   };
+}
+
+/** Without a row, the statement has written nothing; one that commits fails instead. */
+async function writeLast(
+  { run }: LastRun,
+  statement: PreparableStatement,
+  mark: string | undefined,
+): Promise<CompletionAnswer> {
+  try {
+    if ((await run(statement)) !== undefined) return "completed";
+  } catch (error) {
+    const refusal = refusalIn(error);
+    if (refusal === undefined) throw error;
+    return refusal;
+  }
+  return mark === undefined || (await isSame(run, mark)) ? "lost" : "left";
 }
 
 async function isSame(run: RunText, mark: string): Promise<boolean> {
