@@ -8,12 +8,13 @@
  * A later attempt must ask for the same steps in the same order. One that asks for another step at the same position runs
  * code that does not fit what was done, so it ends `unknown`, for an operator to decide.
  */
+
+import type { Attempt } from "./attempt.ts";
 import { utf8Bytes } from "./bytes.ts";
 import { readRecord } from "./claim-round.ts";
 import { describeUnkeepable } from "./describe-unkeepable.ts";
 import { isNevertwiceError, NevertwiceError } from "./errors.ts";
 import { checkedPart, toErrorSubject } from "./identity.ts";
-import type { Attempt } from "./attempt.ts";
 import { type FinishedStep, stepLine } from "./kept-steps.ts";
 import type { Lease } from "./lease.ts";
 import { about, type EventDetails } from "./observer.ts";

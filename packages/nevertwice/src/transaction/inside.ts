@@ -26,7 +26,10 @@ const KINDS: readonly (readonly [is: (tx: unknown) => boolean, run: (tx: never) 
   [(tx) => has(tx, "executeQuery"), (tx: KyselyTransaction) => runKysely(tx)],
   [(tx) => isCallable(tx) && has(tx, "unsafe"), runPostgresJs],
   [(tx) => isCallable(tx) && has(tx, "raw"), (tx: KnexTransaction) => runKnex(tx)],
-  [(tx) => has(tx, "query"), (tx: QueryingConnection) => async (statement) => firstText(await tx.query(plainText(statement)))],
+  [
+    (tx) => has(tx, "query"),
+    (tx: QueryingConnection) => async (statement) => firstText(await tx.query(plainText(statement))),
+  ],
   [(tx) => has(tx, "execute"), (tx: DrizzleTransaction) => runDrizzle(tx)],
 ];
 

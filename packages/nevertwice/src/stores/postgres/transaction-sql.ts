@@ -4,6 +4,7 @@
  */
 import type { PreparableStatement } from "../../core/store-transactions.ts";
 import { addedStep, CLOCK, claimInside, claimLock, completeStep, hasStep } from "../postgres-sql.ts";
+import { errorState } from "./errors.ts";
 
 /** Characters that mean the same in every setting of a connection, and nothing to a query builder. */
 const PLAIN = /^[\w-]*$/;
@@ -58,7 +59,13 @@ export interface TransactionStatements {
    * Completes the record `id` if the `token` owns it, and the transaction has the number `mark` or `mark` is empty. Returns no
    * row if it wrote nothing.
    */
-  readonly complete: (id: string, token: string, outcome: string, retention: string, mark: string) => PreparableStatement;
+  readonly complete: (
+    id: string,
+    token: string,
+    outcome: string,
+    retention: string,
+    mark: string,
+  ) => PreparableStatement;
   /** The same, but it fails if it wrote nothing: see `refusalIn`. */
   readonly completeOrFail: TransactionStatements["complete"];
   /**
@@ -140,9 +147,11 @@ function orFail(statement: string, mark: string): string {
 }
 
 const REFUSAL = "nevertwice:";
+const NOT_A_NUMBER = "22P02";
 
 /** Why a statement that fails unless it writes has written nothing; undefined for any other error. */
 export function refusalIn(error: unknown): "lost" | "left" | undefined {
+  if (errorState(error) !== NOT_A_NUMBER) return undefined;
   const message = String((error as { readonly message?: unknown } | null)?.message);
   if (message.includes(`"${REFUSAL}lost0"`)) return "lost";
   return message.includes(`"${REFUSAL}left0"`) ? "left" : undefined;
