@@ -12,7 +12,8 @@ export function sealedTransactions(
     ...request,
     outcome: seal(keyring(), request.id, request.outcome),
   });
-  const sealedStep = (id: string, name: string, outcome: string) => seal(keyring(), stepId(id, name), outcome);
+  const sealedStep = (id: string, name: string, outcome: string) =>
+    seal(keyring(), stepId(id, name), outcome);
   const sealedWrite = (id: string, write: TransactionWrite): TransactionWrite => {
     const { outcome } = write;
     if ("step" in write) return { ...write, outcome: sealedStep(id, write.step, outcome) };

@@ -79,8 +79,7 @@ export function createTransactions({
       return (await run(completeSql(records, given, mark, isMigrated()))) as CompletionAnswer;
     },
 
-    keepStep: async (run, given, mark) =>
-      (await run(keepStepSql(records, given, mark))) as CompletionAnswer,
+    keepStep: async (run, given, mark) => (await run(keepStepSql(records, given, mark))) as CompletionAnswer,
 
     isSame: async (run: RunText, mark: string) => (await run(`SELECT ${isSameSql(mark)}::text`)) === "true",
     endConnection: (run: RunText) => run(END_CONNECTION),
