@@ -23,6 +23,9 @@ import type { Store } from "./store.ts";
 import { callWithin, pauseMs } from "./store-call.ts";
 import type { Attempt } from "./work.ts";
 
+type KeepStep = NonNullable<Store["keepStep"]>;
+type PerformStep = (keepStep: KeepStep, position: number) => Promise<unknown>;
+
 export class Steps {
   readonly #ports: Ports;
   readonly #settlement: Settlement;
@@ -79,22 +82,14 @@ export class Steps {
     );
   }
 
-  #start(
-    name: string,
-    work: unknown,
-    perform: (keepStep: NonNullable<Store["keepStep"]>, position: number) => Promise<unknown>,
-  ): Promise<unknown> {
+  #start(name: string, work: unknown, perform: PerformStep): Promise<unknown> {
     const running = this.#run(name, work, perform);
     // The work may have ended without waiting for this step. Then no one is left to handle its failure.
     running.catch(() => {});
     return running;
   }
 
-  async #run(
-    name: string,
-    work: unknown,
-    perform: (keepStep: NonNullable<Store["keepStep"]>, position: number) => Promise<unknown>,
-  ): Promise<unknown> {
+  async #run(name: string, work: unknown, perform: PerformStep): Promise<unknown> {
     const keepStep = this.#requireKeepStep();
     this.#check(name, work);
     const position = this.#names.size;
@@ -111,7 +106,7 @@ export class Steps {
     }
   }
 
-  #requireKeepStep(): NonNullable<Store["keepStep"]> {
+  #requireKeepStep(): KeepStep {
     const { store } = this.#ports;
     if (this.#settlement.isInTransaction)
       throw this.#error(
@@ -172,12 +167,7 @@ export class Steps {
   }
 
   /** Keeps the outcome, and returns it as a later attempt will get it. */
-  async #keep(
-    keepStep: NonNullable<Store["keepStep"]>,
-    name: string,
-    value: unknown,
-    position: number,
-  ): Promise<unknown> {
+  async #keep(keepStep: KeepStep, name: string, value: unknown, position: number): Promise<unknown> {
     const encoded = this.#encode(name, value);
     if (!(await this.#send(keepStep, name, encoded.text))) throw this.#overtaken();
     return this.#finish(name, encoded, position);
@@ -256,7 +246,7 @@ export class Steps {
    * Repeats the call until the store answers or the attempt is lost. It is sent at least once, even if the lease has ended:
    * as long as no other attempt took over, the next one can skip this step.
    */
-  async #send(keepStep: NonNullable<Store["keepStep"]>, name: string, outcome: string): Promise<boolean> {
+  async #send(keepStep: KeepStep, name: string, outcome: string): Promise<boolean> {
     const { timer, random } = this.#ports;
     const { call, round } = this.#settlement;
     for (let tries = 0; ; tries++) {
