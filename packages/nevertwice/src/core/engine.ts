@@ -46,8 +46,8 @@ import { closed, type RunResult, toError } from "./result.ts";
 import type { LeftRunning } from "./running-attempts.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
-import type { CreateTransactionRunner } from "./transaction.ts";
 import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
+import type { CreateTransactionRunner } from "./transaction-port.ts";
 
 export interface GuardOptions extends PolicyOptions {
   readonly store: Store;

@@ -5,7 +5,7 @@ import type { EmitEvent } from "./observer.ts";
 import type { Policy } from "./policy.ts";
 import type { Requirement } from "./requirement.ts";
 import type { Store } from "./store.ts";
-import type { CreateTransactionRunner } from "./transaction.ts";
+import type { CreateTransactionRunner } from "./transaction-port.ts";
 
 export interface Ports {
   readonly store: Store;

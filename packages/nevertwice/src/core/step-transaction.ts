@@ -6,12 +6,14 @@
  *   renewals ── lease for the transaction ─┐                                         ┌─ renewals
  *                                          └ BEGIN ── lock ── work ── step ── COMMIT ┘
  */
-import type { Attempt } from "./attempt.ts";
+import { readRecord } from "./claim-round.ts";
 import { type Lease, transactionLeaseMs } from "./lease.ts";
+import { otherDatabase } from "./other-database.ts";
 import type { Ports } from "./ports.ts";
 import type { Settlement } from "./round.ts";
 import type { StepEnd } from "./store-transactions.ts";
-import type { TransactionEnd, TransactionRunner } from "./transaction.ts";
+import type { TransactionEnd, TransactionRunner } from "./transaction-port.ts";
+import type { Attempt } from "./work.ts";
 
 export interface StepTransaction {
   readonly runner: TransactionRunner;
@@ -22,15 +24,16 @@ export interface StepTransaction {
 /** Never rejects. */
 export async function commitStep(
   ports: Ports,
-  { call, round }: Settlement,
+  settlement: Settlement,
   lease: Lease,
   { runner, attempt, encode }: StepTransaction,
 ): Promise<TransactionEnd> {
+  const { call, round } = settlement;
   const { transactionMs, storeTimeoutMs, leaseMs } = call.policy;
   const renew = () => lease.hold(Math.max(leaseMs, transactionLeaseMs(call.policy)));
   try {
     if (!(await renew())) return { status: "lost" };
-    return await runner.run({
+    const end = await runner.run({
       ...ports,
       id: call.identity.id,
       token: round.token,
@@ -42,9 +45,18 @@ export async function commitStep(
       expire() {},
       renew,
     });
+    return end.status === "not-found" ? await notFound(ports, settlement) : end;
   } catch (error) {
     return { status: "failed", error };
   } finally {
     lease.resume();
   }
+}
+
+/** Nothing was run. The store knows whether the claim was lost, or whether the transaction looked for it in another database. */
+async function notFound(ports: Ports, { call, round }: Settlement): Promise<TransactionEnd> {
+  const record = await readRecord(ports, call);
+  return record?.token === round.token && record.state !== "completed"
+    ? { status: "threw", thrown: otherDatabase(call.identity) }
+    : { status: "lost" };
 }

@@ -5,7 +5,7 @@
 import type { SqliteConnection } from "../core/database-handle.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { ConnectionTransactions } from "../core/store-transactions.ts";
-import type { TransactionRunner } from "../core/transaction.ts";
+import type { TransactionRunner } from "../core/transaction-port.ts";
 import { leftEnd, type TransactionWork } from "./transaction-runner.ts";
 
 export function isConnection(value: unknown): value is SqliteConnection {

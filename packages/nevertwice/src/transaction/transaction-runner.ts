@@ -22,7 +22,7 @@ import type {
   StatementTransactions,
   TransactionWrite,
 } from "../core/store-transactions.ts";
-import type { ClaimedAttempt, TransactionEnd, TransactionRunner } from "../core/transaction.ts";
+import type { ClaimedAttempt, TransactionEnd, TransactionRunner } from "../core/transaction-port.ts";
 import type { TransactionDatabase } from "./database.ts";
 import { whileInside } from "./nesting.ts";
 import { slotsFor, type TransactionSlots } from "./transaction-slots.ts";
