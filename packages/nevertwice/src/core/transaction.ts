@@ -47,9 +47,8 @@ export async function finishInTransaction<T>(
   const { call, round } = settlement;
   const { transactionMs, storeTimeoutMs, leaseMs } = call.policy;
   let completion: CompletedEnding | undefined;
-  const { store, timer, random } = ports;
+  const { timer, random } = ports;
   const ended = await runner.run({
-    store,
     timer,
     random,
     id: call.identity.id,
