@@ -49,6 +49,11 @@ const SIZES = {
     share: { rounds: 1, processes: 2, messages: 6 },
     full: { rounds: 20, processes: 3, messages: 12 },
   },
+  /** The kills of each subject. */
+  effects: {
+    share: { kills: 12 },
+    full: { kills: 1_900 },
+  },
   outage: {
     share: { seeds: 1, keys: 20, callers: 4 },
     full: { seeds: 5, keys: 100, callers: 8 },
