@@ -18,7 +18,7 @@ export interface Killing {
   readonly seed: number;
   /** The folder of the built library. */
   readonly library: string;
-  /** Only these statements, for a planted bug that only shows there. Default: those of the subject. */
+  /** Kill only at these statements, where a planted bug shows. Default: those of the subject, and at random. */
   readonly statements?: readonly Point["statement"][];
 }
 
@@ -40,6 +40,8 @@ const KEYS_PER_PROCESS = 12;
 const PHASES: readonly Phase[] = ["before", "sent", "answered"];
 /** How many of the processes are killed at a random moment instead of at a named point. */
 const RANDOM_SHARE = 1 / 3;
+/** A process reaches each point of its first keys before it is killed at the last. */
+const MAX_NTH = 6;
 const RANDOM_WITHIN_MS = 60;
 /** After this the claim of a killed process has lapsed. Until then its key is pending. */
 const LAPSED_MS = 3_400;
@@ -79,10 +81,10 @@ export async function killMany(scene: Scene, subject: EffectSubject, killing: Ki
 
   async function killOne(): Promise<void> {
     const statements = killing.statements ?? subject.statements;
-    const isRandom = random.chance(RANDOM_SHARE);
+    const isRandom = killing.statements === undefined && random.chance(RANDOM_SHARE);
     const statement = random.pick(statements);
     const phase = random.pick(PHASES);
-    const point = isRandom ? undefined : { statement, phase, nth: random.between(1, 6) };
+    const point = isRandom ? undefined : { statement, phase, nth: random.between(1, MAX_NTH) };
     const afterMs = random.between(0, RANDOM_WITHIN_MS);
     let name = point ? `${phase} ${statement}` : "at random";
     await withProcess({ keys: keys.some(KEYS_PER_PROCESS), point }, async (process) => {

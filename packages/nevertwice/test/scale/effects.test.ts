@@ -2,13 +2,18 @@
  * Tests that no effect is lost or happens twice when the processes that run it are killed: at named points and at random, on
  * Postgres, MariaDB and SQLite. The ledger is a table without any constraint and the processes' own notes. Needs the build.
  */
+import { rm } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
+import { plant } from "../testing/plant.ts";
+import { EFFECT_BUGS } from "./effects-bugs.ts";
 import { killMany } from "./effects-kills.ts";
 import { EFFECT_SUBJECTS } from "./effects-subjects.ts";
 import { count, reportOn, tellCounts } from "./figures.ts";
 import { sizeOf } from "./sizes.ts";
 
 const LIBRARY = new URL("../../dist", import.meta.url).pathname;
+/** Enough to reach the point of a planted bug several times. */
+const BUG_KILLS = 9;
 const SEED = Number(process.env.NEVERTWICE_SEED ?? 1);
 
 describe.concurrent("an effect happens exactly once, wherever its process is killed", () => {
@@ -24,5 +29,18 @@ describe.concurrent("an effect happens exactly once, wherever its process is kil
       });
       expect(killed.problems.slice(0, 20), `seed ${SEED}`).toEqual([]);
       expect(killed.kills).toBeGreaterThanOrEqual(kills);
+    });
+});
+
+describe.concurrent("a planted bug is reported", () => {
+  for (const bug of EFFECT_BUGS)
+    test(`${bug.subject}: ${bug.name}`, async (context) => {
+      const subject = EFFECT_SUBJECTS.find(({ name }) => name === bug.subject);
+      if (subject === undefined) throw new Error(`there is no subject ${bug.subject}`);
+      const library = await plant(bug);
+      context.onTestFinished(() => rm(library, { recursive: true, force: true }));
+      const { statements } = bug;
+      const { problems } = await killMany(context, subject, { kills: BUG_KILLS, seed: SEED, library, statements });
+      expect(problems.filter((problem) => bug.report.test(problem))).not.toEqual([]);
     });
 });

@@ -54,6 +54,15 @@ const SIZES = {
     share: { kills: 12 },
     full: { kills: 1_900 },
   },
+  /** For each driver: so many COMMITs are cut before the server has them, and so many after. */
+  "commit-cuts": {
+    share: { commits: 40, tooLate: 2 },
+    full: { commits: 1_000, tooLate: 60 },
+  },
+  "postgres-crashes": {
+    share: { crashes: 8 },
+    full: { crashes: 1_000 },
+  },
   outage: {
     share: { seeds: 1, keys: 20, callers: 4 },
     full: { seeds: 5, keys: 100, callers: 8 },

@@ -29,7 +29,9 @@ import { dieAt } from "./effects/points.js";
 const { door, driver, url, library, notes, keys, point, isSurvivor } = JSON.parse(process.argv[2] ?? "{}");
 /** One connection remains for the store. */
 const LANES = 3;
-const TRIES = 200;
+/** A key that is not done after these tries is lost. */
+const TRIES = 100;
+const PAUSE_MS = 200;
 const file = openSync(notes, "a");
 const load = (/** @type {string} */ name) => import(`${library}/${name}`);
 
@@ -74,11 +76,7 @@ const left = [...keys];
 
 async function lane() {
   for (let key = left.shift(); key !== undefined; key = left.shift()) {
-    if ((await ask(key)) || !isSurvivor) continue;
-    for (let tries = 1; !(await ask(key)); tries++) {
-      if (tries === TRIES) throw new Error(`${key} was not done after ${TRIES} tries`);
-      await sleep(50);
-    }
+    for (let tries = 1; !(await ask(key)) && isSurvivor && tries < TRIES; tries++) await sleep(PAUSE_MS);
   }
 }
 

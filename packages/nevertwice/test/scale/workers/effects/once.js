@@ -3,12 +3,15 @@ import { openMysql, openPg, openSqlite } from "./databases.js";
 
 /** @typedef {import("../effects.js").OpenDoor} OpenDoor */
 
+/** No claim of \`once\` is ever committed without its outcome. A shorter lease shows it sooner if one is. */
+const LIMITS = { leaseMs: 1_000 };
+
 /** @type {Readonly<Record<string, OpenDoor>>} */
 export const DRIVERS = {
   async pg({ url, load, createGuard }) {
     const { pool, store, close } = await openPg(url, load);
     const { once } = await load("transaction/index.js");
-    const guard = createGuard({ store });
+    const guard = createGuard({ store, ...LIMITS });
     return {
       async run(key, { newValue }) {
         const client = await pool.connect();
@@ -34,7 +37,7 @@ export const DRIVERS = {
   async mysql2({ url, load, createGuard }) {
     const { pool, store, close } = await openMysql(url, load);
     const { once } = await load("transaction/index.js");
-    const guard = createGuard({ store });
+    const guard = createGuard({ store, ...LIMITS });
     return {
       async run(key, { newValue }) {
         const connection = await pool.getConnection();
@@ -63,7 +66,7 @@ export const DRIVERS = {
   async sqlite({ url, load, createGuard }) {
     const { connection, store, close } = await openSqlite(url, load);
     const { once } = await load("transaction/index.js");
-    const guard = createGuard({ store });
+    const guard = createGuard({ store, ...LIMITS });
     const insert = connection.prepare("INSERT INTO ledger VALUES (?, ?)");
     return {
       async run(key, { newValue }) {
