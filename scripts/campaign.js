@@ -1,6 +1,6 @@
 /**
  * `npm run campaign`: tests at full size, for which `npm test` has no time. `-- simulation` simulates ten million
- * schedules (`--schedules N --seed S` for others), `-- stores`, `-- reservations` and `-- events` run their trials,
+ * schedules (`--schedules N --seed S` for others), `-- stores`, `-- reservations`, `-- events` and `-- effects` run their trials,
  * `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its gateway, `-- next` installs Next and runs
  * its example. Without a name all of them run.
  */

@@ -1,7 +1,7 @@
 /** Asks for effects in this process, and notes what it was told, for trials in which the process itself is not killed. */
 import { randomUUID } from "node:crypto";
 import type { Ask } from "./effects-referee.ts";
-import type { Opened, OpenDoor } from "./workers/effects.js";
+import type { OpenDoor, Opened } from "./workers/effects.js";
 
 export interface Asking {
   readonly asks: readonly Ask[];
@@ -42,7 +42,12 @@ export function createAsking(): Asking {
 }
 
 /** Opens a door with the library of this folder. */
-export async function openDoor(open: OpenDoor, url: string, library: string, limits: object): Promise<Opened> {
+export async function openDoor(
+  open: OpenDoor,
+  url: string,
+  library: string,
+  limits: object,
+): Promise<Opened> {
   const { createGuard } = await import(`${library}/index.js`);
   return open({
     url,

@@ -10,7 +10,7 @@ import { type Filter, startProxy } from "../services/proxy.ts";
 import { plant } from "../testing/plant.ts";
 import type { PlantedBug } from "../testing/planted-bugs.ts";
 import { createAsking, openDoor } from "./asking.ts";
-import { judgeRows } from "./effects-referee.ts";
+import { judgeLedger } from "./effects-referee.ts";
 import { EFFECT_SUBJECTS, type EffectSubject } from "./effects-subjects.ts";
 import { count, reportOn, tellCounts } from "./figures.ts";
 import { sizeOf } from "./sizes.ts";
@@ -44,9 +44,9 @@ async function cutCommits(
   const proxy = await startProxy(url);
   context.onTestFinished(() => proxy.stop());
   const opened = await openDoor(DRIVERS[subject.driver] as never, proxy.url, library, LIMITS);
-  context.onTestFinished(() => opened.close());
+  context.onTestFinished(async () => void (await opened.close()));
   const random = seededRandom(SEED);
-  const left = Object.entries(cuts).flatMap(([kind, times]) => Array<Cut>(times).fill(kind as Cut));
+  const left = Object.entries(cuts).flatMap(([kind, times]) => Array.from({ length: times }, () => kind as Cut));
   const asking = createAsking();
   const keys: string[] = [];
   const made: Record<string, number> = {};
@@ -74,7 +74,7 @@ async function cutCommits(
   await Promise.all(Array.from({ length: LANES }, lane));
   // A COMMIT that was delayed may not have arrived yet.
   await sleep(tooLateMs);
-  const problems = judgeRows(asking.asks, await subject.database.rows(url), keys);
+  const problems = judgeLedger(asking.asks, await subject.database.rows(url), keys);
   return { problems, made, answers: asking.answers() };
 }
 

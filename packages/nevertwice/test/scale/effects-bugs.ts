@@ -25,7 +25,8 @@ const ONCE_COMMITTED_EARLY = {
   name: "the work of once is committed before its record",
   file: "transaction/once.js",
   find: "const answered = await transactions.complete(",
-  replace: 'await run("COMMIT"); await run("BEGIN"); await run(SAVEPOINT); const answered = await transactions.complete(',
+  replace:
+    'await run("COMMIT"); await run("BEGIN"); await run(SAVEPOINT); const answered = await transactions.complete(',
   statements: ["complete"],
   report: /^duplicate/,
 } as const;

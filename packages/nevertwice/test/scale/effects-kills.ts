@@ -55,7 +55,9 @@ export async function killMany(scene: Scene, subject: EffectSubject, killing: Ki
   const asks: Ask[] = [];
   const points: Record<string, number> = {};
   const running = new Set<() => unknown>();
-  scene.onTestFinished(() => running.forEach((end) => void end()));
+  scene.onTestFinished(() => {
+    for (const end of running) end();
+  });
   let started = 0;
   let killed = 0;
 
@@ -108,7 +110,9 @@ export async function killMany(scene: Scene, subject: EffectSubject, killing: Ki
   await Promise.all(Array.from({ length: PROCESSES }, lane));
   const open = keys.open();
   const share = Math.ceil(open.length / SURVIVORS);
-  const shares = Array.from({ length: SURVIVORS }, (_, index) => open.slice(index * share, (index + 1) * share));
+  const shares = Array.from({ length: SURVIVORS }, (_, index) =>
+    open.slice(index * share, (index + 1) * share),
+  );
   await Promise.all(shares.map((some) => withProcess({ keys: some, isSurvivor: true }, async () => {})));
 
   const answers: Record<string, number> = {};
@@ -132,7 +136,9 @@ function createKeys(random: Random) {
     /** Mostly keys that can be done now: left ones whose claim has lapsed, and new ones. A few are done or pending. */
     some(count: number): readonly string[] {
       const now = performance.now();
-      const left = [...open].filter(([, { dueAt }]) => dueAt < now || random.chance(1 / 8)).map(([key]) => key);
+      const left = [...open]
+        .filter(([, { dueAt }]) => dueAt < now || random.chance(1 / 8))
+        .map(([key]) => key);
       const picked = left.slice(0, count - 4);
       if (finished.length > 0) picked.push(random.pick(finished));
       while (picked.length < count) {

@@ -26,12 +26,21 @@ export interface Row {
 export interface Ask {
   readonly key: string;
   readonly worked: string[];
-  readonly steps: { readonly kind: "begun" | "kept"; readonly step: string; readonly value: string; readonly at: number }[];
+  readonly steps: {
+    readonly kind: "begun" | "kept";
+    readonly step: string;
+    readonly value: string;
+    readonly at: number;
+  }[];
   told?: { readonly answer: string; readonly value: string };
 }
 
 /** Returns the problems. `keys` must all be done: processes that were not killed have repeated them. */
-export type Judge = (asks: readonly Ask[], rows: readonly Row[], keys: readonly string[]) => readonly string[];
+export type Judge = (
+  asks: readonly Ask[],
+  rows: readonly Row[],
+  keys: readonly string[],
+) => readonly string[];
 
 /** The answers that mean "try again later". Any other one is a problem. */
 const LATER = new Set(["pending", "unavailable", "unknown", "lease-lost"]);
@@ -51,8 +60,14 @@ export function toAsks(notes: readonly EffectNote[]): readonly Ask[] {
   return [...asks.values()];
 }
 
-export const judgeRows: Judge = (asks, rows, keys) => {
-  const problems = answerProblems(asks);
+export const judgeRows: Judge = (asks, rows, keys) => [
+  ...answerProblems(asks),
+  ...judgeLedger(asks, rows, keys),
+];
+
+/** For trials in which the work itself may fail, so that callers get the errors of its driver. */
+export const judgeLedger: Judge = (asks, rows, keys) => {
+  const problems: string[] = [];
   const written = new Map<string, string[]>();
   for (const { key, value } of rows) written.set(key, [...(written.get(key) ?? []), value]);
   for (const [key, values] of written)
@@ -61,7 +76,9 @@ export const judgeRows: Judge = (asks, rows, keys) => {
   for (const { key, worked, told } of asks) {
     const values = written.get(key) ?? [];
     if (told?.answer === "done" && values[0] !== told.value)
-      problems.push(`wrong answer: ${key} was told as done with ${told.value}, and the ledger has ${values.join()}`);
+      problems.push(
+        `wrong answer: ${key} was told as done with ${told.value}, and the ledger has ${values.join()}`,
+      );
     // Any other answer says that this attempt was rolled back.
     const isOpen = told === undefined || told.answer === "done" || told.answer === "unknown";
     if (!isOpen && worked.some((value) => values.includes(value)))
@@ -73,7 +90,9 @@ export const judgeRows: Judge = (asks, rows, keys) => {
 /** The effects of steps are notes. A step is finished once an attempt was told that it is kept. */
 export const judgeSteps: Judge = (asks, _rows, keys) => {
   const problems = answerProblems(asks);
-  const steps = asks.flatMap(({ key, steps }) => steps.map((each) => ({ ...each, name: `${key}, ${each.step}` })));
+  const steps = asks.flatMap(({ key, steps }) =>
+    steps.map((each) => ({ ...each, name: `${key}, ${each.step}` })),
+  );
   const finished = new Map<string, { readonly value: string; readonly at: number }>();
   for (const { kind, name, value, at } of steps) {
     if (kind !== "kept") continue;

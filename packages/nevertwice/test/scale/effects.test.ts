@@ -40,7 +40,12 @@ describe.concurrent("a planted bug is reported", () => {
       const library = await plant(bug);
       context.onTestFinished(() => rm(library, { recursive: true, force: true }));
       const { statements } = bug;
-      const { problems } = await killMany(context, subject, { kills: BUG_KILLS, seed: SEED, library, statements });
+      const { problems } = await killMany(context, subject, {
+        kills: BUG_KILLS,
+        seed: SEED,
+        library,
+        statements,
+      });
       expect(problems.filter((problem) => bug.report.test(problem))).not.toEqual([]);
     });
 });

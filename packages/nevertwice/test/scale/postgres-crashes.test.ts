@@ -13,10 +13,11 @@ import { startFor } from "../services/services.ts";
 import { query } from "../stores/postgres/database.ts";
 import { plant } from "../testing/plant.ts";
 import { createAsking, openDoor } from "./asking.ts";
-import { judgeRows, type Row } from "./effects-referee.ts";
+import { judgeLedger, type Row } from "./effects-referee.ts";
 import { count, reportOn, tellCounts } from "./figures.ts";
 import { sizeOf } from "./sizes.ts";
 import { DRIVERS } from "./workers/effects/transaction.js";
+import type { Opened } from "./workers/effects.js";
 
 const LIBRARY = new URL("../../dist", import.meta.url).pathname;
 const SEED = Number(process.env.NEVERTWICE_SEED ?? 1);
@@ -25,9 +26,11 @@ const GUARDS = 4;
 const LANES = 3;
 const LIMITS = { transactionMs: 1_000, storeTimeoutMs: 500, waitMs: 1_000 };
 /** How long the server runs between two crashes, at most. */
-const UPTIME_MS = 120;
+const UPTIME_MS = 400;
+/** Until then the claim of a transaction that a crash has ended may still be pending. */
+const LAPSED_MS = 2_200;
 const PAUSE_MS = 20;
-const TRIES = 1_000;
+const TRIES = 500;
 
 async function crash(context: TestContext, { crashes, library }: { crashes: number; library: string }) {
   // What is not flushed stays in the memory of the server for as long as possible, and is lost with it.
@@ -38,19 +41,29 @@ async function crash(context: TestContext, { crashes, library }: { crashes: numb
   const guards = await Promise.all(
     Array.from({ length: GUARDS }, () => openDoor(DRIVERS.pg as never, url, library, LIMITS)),
   );
-  context.onTestFinished(() => Promise.all(guards.map((guard) => guard.close())));
+  context.onTestFinished(async () => void (await Promise.all(guards.map((guard) => guard.close()))));
   const random = seededRandom(SEED);
   const asking = createAsking();
   const keys: string[] = [];
   let isOver = false;
 
+  /** Keys that are not done yet, and when to ask again. */
+  const left: { readonly key: string; readonly dueAt: number }[] = [];
+
+  async function askNext(guard: Opened): Promise<void> {
+    const isDue = (left[0]?.dueAt ?? Number.POSITIVE_INFINITY) < performance.now();
+    const key = isDue ? (left.shift()?.key as string) : `key ${keys.length}`;
+    if (!isDue) keys.push(key);
+    if (await asking.ask(guard, key)) return;
+    left.push({ key, dueAt: performance.now() + LAPSED_MS });
+    await sleep(PAUSE_MS);
+  }
+
   const lanes = guards.flatMap((guard) =>
     Array.from({ length: LANES }, async () => {
-      while (!isOver) {
-        const key = `key ${keys.length}`;
-        keys.push(key);
+      while (!isOver) await askNext(guard);
+      for (let key = left.shift()?.key; key !== undefined; key = left.shift()?.key)
         for (let tries = 0; !(await asking.ask(guard, key)) && tries < TRIES; tries++) await sleep(PAUSE_MS);
-      }
     }),
   );
   for (let crashed = 0; crashed < crashes; crashed++) {
@@ -61,7 +74,7 @@ async function crash(context: TestContext, { crashes, library }: { crashes: numb
   isOver = true;
   await Promise.all(lanes);
   const rows = await query<Row>(url, "SELECT * FROM ledger");
-  return { keys: keys.length, answers: asking.answers(), problems: judgeRows(asking.asks, rows, keys) };
+  return { keys: keys.length, answers: asking.answers(), problems: judgeLedger(asking.asks, rows, keys) };
 }
 
 /** A process that the server forked while it was killed may outlive it for a moment, and keeps its memory until then. */
@@ -98,5 +111,7 @@ test("a planted bug is reported: the transaction itself commits without a flush"
   });
   context.onTestFinished(() => rm(library, { recursive: true, force: true }));
   const { problems } = await crash(context, { crashes: 4, library });
-  expect(problems.filter((problem) => problem.startsWith("lost") || problem.startsWith("wrong"))).not.toEqual([]);
+  expect(problems.filter((problem) => problem.startsWith("lost") || problem.startsWith("wrong"))).not.toEqual(
+    [],
+  );
 });

@@ -206,7 +206,8 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
     },
     cutReply: (count = 1, filter = () => true) => cut(count, { side: "reply", filter }),
     cutRequest: (count = 1, filter = () => true) => cut(count, { side: "request", filter }),
-    delayRequest: (delayMs, count = 1, filter = () => true) => cut(count, { side: "request", filter, delayMs }),
+    delayRequest: (delayMs, count = 1, filter = () => true) =>
+      cut(count, { side: "request", filter, delayMs }),
     holdReplies: () => setRepliesHeld(true),
     releaseReplies: () => setRepliesHeld(false),
     holdRequests: () => setRequestsHeld(true),

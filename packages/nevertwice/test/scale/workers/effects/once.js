@@ -24,7 +24,7 @@ export const DRIVERS = {
           });
           await client.query(isDone(result) ? "COMMIT" : "ROLLBACK");
           client.release();
-          return valueOf(result);
+          return toValue(result);
         } catch (error) {
           client.release(true);
           throw error;
@@ -51,7 +51,7 @@ export const DRIVERS = {
           });
           await connection.query(isDone(result) ? "COMMIT" : "ROLLBACK");
           connection.release();
-          return valueOf(result);
+          return toValue(result);
         } catch (error) {
           connection.destroy();
           // A duplicate waits for the other transaction, and then either has to be repeated.
@@ -78,7 +78,7 @@ export const DRIVERS = {
             return value;
           });
           connection.exec(isDone(result) ? "COMMIT" : "ROLLBACK");
-          return valueOf(result);
+          return toValue(result);
         } catch (error) {
           if (connection.isTransaction) connection.exec("ROLLBACK");
           throw error;
@@ -93,7 +93,7 @@ export const DRIVERS = {
 const isDone = ({ status }) => status === "ran" || status === "replayed";
 
 /** @param {{ status: string, value?: string }} result */
-function valueOf(result) {
+function toValue(result) {
   if (!isDone(result)) throw refused(result.status);
   return result.value;
 }
