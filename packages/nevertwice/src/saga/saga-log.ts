@@ -108,9 +108,5 @@ export function toKeepable(error: unknown): unknown {
 
 function messageIn(error: unknown): string {
   if (error instanceof Error) return String(error.message);
-  try {
-    return `a ${typeof error} was thrown: ${String(error)}`;
-  } catch {
-    return `a ${typeof error} was thrown`;
-  }
+  return typeof error === "object" ? "the step threw an object" : `the step threw ${String(error)}`;
 }

@@ -44,7 +44,7 @@ export function readEnd(value: unknown): SagaResult {
     const { status, outcomes = {}, step } = value;
     if (status === "done" && isObject(outcomes)) return { status, outcomes };
     if (status === "undone" && (step === undefined || typeof step === "string"))
-      return { status, ...(step !== undefined && { step }), error: value.error ?? decidedByOperator() };
+      return { status, ...(step !== undefined && { step }), error: errorIn(value) };
   }
   return { status: "not-kept", reason: "unreadable" };
 }
@@ -53,6 +53,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function decidedByOperator(): Error {
-  return new Error("an operator decided that this saga is undone");
+/** An operator need not give an error. */
+function errorIn(end: Record<string, unknown>): unknown {
+  return "error" in end ? end.error : new Error("an operator decided that this saga is undone");
 }
