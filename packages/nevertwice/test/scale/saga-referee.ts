@@ -34,8 +34,11 @@ export function sagaProblems(notes: readonly SagaNote[], count: number, end: str
     problems.push("done, but not every step was only run");
   if (end === "undone" && undone.length < begun.length)
     problems.push(`undone, but only ${undone.length} of ${begun.length} steps that began`);
-  if (end === "parked" && notes.at(-1)?.phase !== "threw")
+  const last = Math.max(...notes.map(({ attempt }) => attempt));
+  if (end === "parked" && notes.findLast(({ attempt }) => attempt === last)?.phase !== "threw")
     problems.push("parked, but the last undo did not fail");
+  if (end !== "done" && !notes.some(({ direction, phase }) => direction === "run" && phase === "threw"))
+    problems.push(`${end}, although no step failed`);
   if (!["done", "undone", "parked"].includes(end)) problems.push(`the saga ended ${end}`);
   return problems;
 }
