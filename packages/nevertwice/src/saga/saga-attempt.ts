@@ -55,7 +55,7 @@ export interface SagaPlan {
 }
 
 /** What a step or an undo threw. */
-interface Failure {
+interface StepThrow {
   readonly error: unknown;
 }
 
@@ -151,7 +151,7 @@ export class SagaAttempt {
    * Tries until it succeeds and is kept, or the retries are used up. Returns the last error. Throws if that error says
    * nothing about the step, because the attempt was cut off.
    */
-  async #try(entry: string, backoff: Backoff, work: () => Promise<unknown>): Promise<Failure | undefined> {
+  async #try(entry: string, backoff: Backoff, work: () => Promise<unknown>): Promise<StepThrow | undefined> {
     for (let tries = 1; ; tries++) {
       const failure = await this.#tryOnce(entry, work);
       if (failure === undefined) return undefined;
@@ -168,8 +168,8 @@ export class SagaAttempt {
   }
 
   /** Returns what `work` threw. */
-  async #tryOnce(entry: string, work: () => Promise<unknown>): Promise<Failure | undefined> {
-    let failure: Failure | undefined;
+  async #tryOnce(entry: string, work: () => Promise<unknown>): Promise<StepThrow | undefined> {
+    let failure: StepThrow | undefined;
     const noted = async () => {
       try {
         return await work();

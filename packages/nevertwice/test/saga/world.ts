@@ -1,7 +1,7 @@
 /** A world outside of the store for the tests of sagas: it notes every effect, and recognises the keys of repeated ones. */
 import type { RunContext, SagaStep, UndoContext } from "../../src/saga/index.ts";
 
-export const NAMES = ["reserve", "charge", "ship"];
+const NAMES = ["reserve", "charge", "ship"];
 export const DONE = ["reserve", "charge", "ship"];
 export const UNDONE = ["reserve", "charge", "undo ship", "undo charge", "undo reserve"];
 
