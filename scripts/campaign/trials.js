@@ -21,8 +21,11 @@ const SERVER_TESTS = "packages/server/test/";
 export const TRIALS = {
   stores: {
     projects: ["scale"],
-    // Deliveries and pipelines have their own campaign and page.
-    tests: ["--exclude", "**/deliveries.test.ts", "--exclude", "**/scale/pipeline.test.ts"],
+    // Deliveries, pipelines and query builders have their own campaigns and pages.
+    tests: ["deliveries", "pipeline", "query-builders"].flatMap((name) => [
+      "--exclude",
+      `**/scale/${name}.test.ts`,
+    ]),
     page: "stores-at-scale",
     title: "The stores at scale",
   },
@@ -47,6 +50,13 @@ export const TRIALS = {
     tests: [`${LIBRARY_TESTS}scale/deliveries.test.ts`, `${LIBRARY_TESTS}scale/pipeline.test.ts`],
     page: "deliveries-at-scale",
     title: "Deliveries at scale",
+  },
+  /** The examples of transactions with each query builder, on a fresh install of it and of the packed package. */
+  builders: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/query-builders.test.ts`],
+    page: "query-builders",
+    title: "The query builders on a fresh install",
   },
   /** Servers killed every two seconds, a hundred thousand requests generated from the API's description, and the image. */
   server: {

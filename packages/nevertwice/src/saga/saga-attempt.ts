@@ -73,7 +73,9 @@ export class SagaAttempt {
   }
 
   async run(): Promise<SagaEnd> {
-    const { decision } = this.#log;
+    const { decision, lost } = this.#log;
+    // Another process may be able to read it: with the key that it is sealed with, or with a later version.
+    if (lost?.reason === "unreadable") throw this.#unreadable(lost.step);
     return decision === undefined ? this.#forward() : this.#backward(decision);
   }
 
@@ -88,10 +90,10 @@ export class SagaAttempt {
         if (decision !== undefined) return this.#backward(decision);
       }
       // A later step, and an attempt after a crash, would need the outcome. To undo is the one end that never does.
-      if (this.#log.notKept === step.name)
+      if (this.#log.lost?.step === step.name)
         return this.#backward(await this.#decide(step, notKeepable(step), true));
     }
-    return { status: "done", outcomes: Object.fromEntries(this.#log.outcomes) };
+    return { status: "done", outcomes: this.#decodeOutcomes() };
   }
 
   /** Returns the decision to undo, if the step failed. */
@@ -129,7 +131,7 @@ export class SagaAttempt {
         // The value of an undo is not kept: no one reads it.
         await step.undo?.({
           ...this.#context("undo", step),
-          outcome: this.#log.outcomes.get(name),
+          outcome: this.#decodeOutcomes()[name],
           error: decision.error,
         });
       });
@@ -200,6 +202,12 @@ export class SagaAttempt {
     return this.#log.read(takeKeptSteps(this.#attempt));
   }
 
+  /** Decoded again for each step, so that no step can change what another one gets. */
+  #decodeOutcomes(): Record<string, unknown> {
+    const { outcomes } = new SagaLog().read(takeKeptSteps(this.#attempt));
+    return Object.fromEntries(outcomes);
+  }
+
   #runContext(step: AnyStep, saidNotDone: WeakMap<object, unknown>): RunContext {
     return {
       ...this.#context("run", step),
@@ -217,7 +225,7 @@ export class SagaAttempt {
       fence,
       number,
       signal,
-      outcomes: Object.fromEntries(this.#log.outcomes),
+      outcomes: this.#decodeOutcomes(),
       // JSON keeps the three apart whatever characters they have.
       deriveKey: (name = "") => deriveKey(JSON.stringify(["saga", direction, step, name])),
     };
@@ -226,6 +234,11 @@ export class SagaAttempt {
   /** The record is about another list of steps: nothing may be run or undone by this one. */
   #misfit(name: string): SagaPaused {
     const reason = `an earlier attempt finished the step ${JSON.stringify(name)}, which this list of steps does not have at that place. Check what was done, then resolve or forget the key.`;
+    return this.#paused({ status: "unknown", reason });
+  }
+
+  #unreadable(name: string): SagaPaused {
+    const reason = `the outcome of step ${JSON.stringify(name)} cannot be read by this process: its sealing key is missing, or another version of nevertwice wrote it.`;
     return this.#paused({ status: "unknown", reason });
   }
 

@@ -8,7 +8,7 @@
  */
 import { NevertwiceError } from "../core/errors.ts";
 import type { FinishedStep } from "../core/kept-steps.ts";
-import { decodeOutcome, encodeOutcome } from "../core/outcome.ts";
+import { decodeOutcome, encodeOutcome, type NotKeptReason } from "../core/outcome.ts";
 
 /** Users' steps cannot have such a name. */
 export const RESERVED_PREFIX = "saga: ";
@@ -40,11 +40,11 @@ export interface UndoDecision {
 }
 
 export class SagaLog {
-  /** The finished steps in order. A step whose outcome was not kept is in `notKept` too. */
+  /** The finished steps in order. The outcome of one that is in `lost` is undefined. */
   readonly outcomes = new Map<string, unknown>();
   readonly undone = new Set<string>();
-  /** The first finished step whose outcome was not kept. */
-  notKept: string | undefined;
+  /** The first finished step without an outcome, and why. */
+  lost: { readonly step: string; readonly reason: NotKeptReason } | undefined;
   decision: UndoDecision | undefined;
   /** The last undo that kept failing. */
   parked: { readonly step: string; readonly error: unknown } | undefined;
@@ -71,7 +71,8 @@ export class SagaLog {
       this.parkedCount = Number(count);
     } else {
       this.outcomes.set(name, value);
-      if (decoded.kind !== "value") this.notKept ??= name;
+      const reason = decoded.kind === "not-kept" ? decoded.reason : "unreadable";
+      if (decoded.kind !== "value") this.lost ??= { step: name, reason };
     }
   }
 

@@ -22,7 +22,7 @@ export type SagaResult<Outcomes = Record<string, unknown>> =
   | { readonly status: "unavailable"; readonly error: NevertwiceError }
   /**
    * Nothing is decided: a step ended without an answer (`error`), or the steps in the record do not fit this list of steps
-   * (`reason`). With `onLapsed: "hold"` an operator decides first.
+   * or cannot be read (`reason`). With `onLapsed: "hold"` an operator decides first.
    */
   | {
       readonly status: "unknown";

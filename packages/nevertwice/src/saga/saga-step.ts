@@ -31,7 +31,7 @@ export interface RunContext<Outcomes = Record<string, unknown>> extends StepCont
 
 export interface UndoContext<Outcomes = Record<string, unknown>, Outcome = unknown>
   extends StepContext<Outcomes> {
-  /** What the step returned. Undefined if it threw: then it may have happened or not. */
+  /** What the step returned. Undefined if it threw, since it may have happened or not, or if its value could not be kept. */
   readonly outcome: Outcome | undefined;
   /** Why the saga is undone. */
   readonly error: unknown;

@@ -2,6 +2,7 @@
  * Sagas: several effects that cannot share a transaction, of which each has an undo. A saga is one record with one life, and
  * its steps are the kept steps of that record. `saga-attempt.ts` owns what happens under the claim.
  */
+import { requireRequest } from "../core/argument-checks.ts";
 import { type BackoffOptions, toBackoff } from "../core/backoff.ts";
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
@@ -66,7 +67,8 @@ async function execute(door: SagaDoor, call: Call, plan: SagaPlan): Promise<Saga
     return await toSagaResult(door, call, result);
   } catch (thrown) {
     if (thrown instanceof SagaPaused) return toPaused(door, call, thrown);
-    if (thrown === failure?.thrown || call.signal?.aborted) throw thrown;
+    const isOurs = failure !== undefined && thrown === failure.thrown;
+    if (isOurs || call.signal?.aborted) throw thrown;
     // An operator decided that the saga failed.
     return { status: "undone", error: thrown };
   }
@@ -77,14 +79,15 @@ function prepare(
   request: SagaRequest,
   steps: readonly AnyStep[],
 ): { readonly call: Call; readonly plan: SagaPlan } {
-  const { retry = {}, undoRetry = {}, ...rest } = request ?? {};
+  requireRequest(request);
+  const { retry = {}, undoRetry = {}, ...rest } = request;
   for (const name of DECIDED_HERE)
     if ((rest as RunRequest)[name] !== undefined)
       throw new NevertwiceError(
         "options-invalid",
         `${name} is not an option of a saga: a saga decides it itself.`,
       );
-  const prepared = door.prepare(request && (rest as RunRequest));
+  const prepared = door.prepare(rest);
   const { maxSteps } = prepared.policy;
   checkSteps(steps, maxSteps);
   const policy = {

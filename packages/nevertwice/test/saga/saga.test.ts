@@ -280,6 +280,7 @@ test.each([
     { status: "failed", error: new Error("refunded by hand") },
     { status: "undone", error: new Error("refunded by hand") },
   ],
+  [{ status: "failed", error: undefined }, { status: "undone" }],
   [
     { status: "done", value: "ok" },
     { status: "not-kept", reason: "unreadable" },
@@ -528,6 +529,55 @@ test("a list of steps that changed since runs and undoes nothing", async () => {
   failing.broken.clear();
   expect(await saga(guard, other, [...failing.steps].reverse())).toMatchObject({ status: "undone" });
   expect(failing.effects).toEqual(UNDONE);
+});
+
+test.each([
+  ["forward", [], "done"],
+  ["backward", ["ship"], "undone"],
+] as const)("a process that cannot read an outcome does nothing, going %s", async (_, broken, end) => {
+  const { guard, inner } = createScene();
+  let isDown = true;
+  const point = end === "done" ? "ship" : "undo charge";
+  const world = createWorld(broken, {
+    before(effect) {
+      if (effect === point && isDown) throw new NevertwiceError("unavailable", "no store");
+    },
+  });
+  await saga(guard, request, world.steps);
+  isDown = false;
+  const { length } = world.effects;
+  const store: Store = {
+    ...inner,
+    async claim(claim) {
+      const answer = await inner.claim(claim);
+      if (answer.status !== "new" || answer.steps === undefined) return answer;
+      return { ...answer, steps: answer.steps.map((step) => ({ ...step, outcome: "sealed" })) };
+    },
+  };
+  const blind = createGuard({ store, namespace: "scene", purgeEveryMs: 0 });
+  expect(await saga(blind, request, world.steps)).toMatchObject({
+    status: "unknown",
+    reason: expect.stringContaining("cannot be read"),
+  });
+  expect(world.effects).toHaveLength(length);
+  expect(await saga(guard, request, world.steps)).toMatchObject({ status: end });
+});
+
+test("no step can change what another one gets", async () => {
+  const { guard } = createScene();
+  const seen: unknown[] = [];
+  const steps = [
+    { name: "reserve", run: () => ({ seat: 7 }) },
+    {
+      name: "charge",
+      run: ({ outcomes }: RunContext) => {
+        (outcomes.reserve as { seat: number }).seat = 8;
+      },
+    },
+    { name: "ship", run: ({ outcomes }: RunContext) => void seen.push(outcomes.reserve) },
+  ];
+  expect(await saga(guard, request, steps)).toMatchObject({ outcomes: { reserve: { seat: 7 } } });
+  expect(seen).toEqual([{ seat: 7 }]);
 });
 
 test("parks as often as there is room for a note, and also without", async () => {

@@ -5,8 +5,10 @@ import { NevertwiceError } from "../../src/core/errors.ts";
 import { createGuard } from "../../src/functions/guard.ts";
 import { saga } from "../../src/saga/index.ts";
 import { scratchFolder } from "../scratch-folder.ts";
+import { tellCounts } from "./figures.ts";
 import { notesIn } from "./ledger.ts";
 import { type Message, startProcess } from "./processes.ts";
+import { killSagas } from "./saga-kills.ts";
 import { sagaProblems } from "./saga-referee.ts";
 import { EVERY_SUBJECT, openSubject, POSTGRES, SQLITE, type Subject } from "./subjects.ts";
 import { type SagaNote, sagaNames, sagaSteps } from "./workers/saga-steps.js";
@@ -98,6 +100,17 @@ describe("a saga whose process is killed goes on where it was, and ends done, un
       POSTGRES,
       CASES.filter(({ point }) => point.includes("undo from") || point.includes("parked")),
     ));
+});
+
+test("sagas whose process is killed at random end done, undone or parked, by their ledgers", async (context) => {
+  const url = await POSTGRES.create(context);
+  await openSubject(context, url);
+  const folder = await scratchFolder(context);
+  const { problems, ends, interrupted } = await killSagas(context, { url, folder, sagas: 40, kills: 4 });
+  console.log(`${interrupted} effects were in flight in a kill; ${tellCounts(ends)}`);
+  expect(problems).toEqual([]);
+  expect(Object.keys(ends)).toEqual(expect.arrayContaining(["done", "undone"]));
+  expect(interrupted).toBeGreaterThan(10);
 });
 
 describe("a saga goes on where it was, forward and backward, and is parked and resolved", () => {

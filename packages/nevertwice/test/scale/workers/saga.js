@@ -16,6 +16,7 @@ import { sagaSteps } from "./saga-steps.js";
  * @property {readonly SagaOrder[]} sagas which run at the same time
  * @property {number} steps how many steps each has
  * @property {number} leaseMs
+ * @property {number} [effectMs] how long each effect takes
  * @property {string} [point] an effect (`run step 0`, `ran step 0`, `undo step 0`, `undid step 0`), or a call to the store and
  *   its answer (`keep step 0`, `kept step 0`, `complete`, `completed`)
  */
@@ -29,7 +30,7 @@ import { sagaSteps } from "./saga-steps.js";
  */
 
 /** @type {Options} */
-const { url, namespace, sagas, steps, leaseMs, point } = JSON.parse(process.argv[2] ?? "{}");
+const { url, namespace, sagas, steps, leaseMs, effectMs = 0, point } = JSON.parse(process.argv[2] ?? "{}");
 
 /** @param {string} reached */
 function reach(reached) {
@@ -63,7 +64,10 @@ async function runToEnd({ key, notes, failsAt, stuckAt }) {
     write: (note) => void writeSync(file, `${JSON.stringify(note)}\n`),
     kept: async () => (await guard.read(subject))?.steps?.map(({ name }) => name) ?? [],
     fails: (direction, step) => step === `step ${direction === "run" ? failsAt : stuckAt}`,
-    reach,
+    async reach(reached) {
+      if (effectMs > 0) await sleep(Math.random() * effectMs);
+      reach(reached);
+    },
   });
   const request = { ...subject, undoRetry: { max: 0 } };
   for (;;) {
