@@ -21,14 +21,10 @@ const SERVER_TESTS = "packages/server/test/";
 export const TRIALS = {
   stores: {
     projects: ["scale"],
-    // Deliveries, pipelines and effects have their own campaigns and pages.
-    tests: [
-      "deliveries.test.ts",
-      "scale/pipeline.test.ts",
-      "scale/effects.test.ts",
-      "scale/postgres-crashes.test.ts",
-      "scale/commit-cuts.test.ts",
-    ].flatMap((file) => ["--exclude", `**/${file}`]),
+    // Deliveries, pipelines, effects and query builders have their own campaigns and pages.
+    tests: ["deliveries", "pipeline", "effects", "postgres-crashes", "commit-cuts", "query-builders"].flatMap(
+      (name) => ["--exclude", `**/scale/${name}.test.ts`],
+    ),
     page: "stores-at-scale",
     title: "The stores at scale",
   },
@@ -67,6 +63,13 @@ export const TRIALS = {
     ],
     page: "effects-at-scale",
     title: "Effects at scale",
+  },
+  /** The examples of transactions with each query builder, on a fresh install of it and of the packed package. */
+  builders: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/query-builders.test.ts`],
+    page: "query-builders",
+    title: "The query builders on a fresh install",
   },
   /** Servers killed every two seconds, a hundred thousand requests generated from the API's description, and the image. */
   server: {

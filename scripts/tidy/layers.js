@@ -28,6 +28,7 @@ const MAY_IMPORT = {
   events: ["core"],
   pipeline: ["core"],
   reservations: ["core", ...PLUMBING],
+  saga: ["core"],
   sealing: ["core"],
   telemetry: ["core"],
   transaction: ["core"],

@@ -44,6 +44,7 @@ import {
 import { createRequirement } from "./requirement.ts";
 import { closed, type RunResult, toError } from "./result.ts";
 import type { LeftRunning } from "./running-attempts.ts";
+import { createSagaDoor, SAGA_DOOR } from "./saga-door.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
 import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
@@ -177,13 +178,17 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
       purger.used();
       return createOperator(ports, namespace, live.policy());
     };
-    const door = createTransactionDoor(ports, {
-      prepare: (request) => prepareCall(request, namespace, live.policy()),
-      execute: (call, runner) => awaited(call, execute, runner),
-    });
+    const inner = {
+      prepare: (request: RunRequest) => prepareCall(request, namespace, live.policy()),
+      execute: <T>(call: Call, work: ExecutedWork<T>) => awaited(call, execute, work),
+    };
+    const doors = {
+      [TRANSACTION_DOOR]: createTransactionDoor(ports, inner),
+      [SAGA_DOOR]: createSagaDoor(ports, inner),
+    };
     return {
       ...createCalls(execute, operator, namespace, live.policy),
-      ...{ [TRANSACTION_DOOR]: door },
+      ...doors,
       get policy() {
         return live.policy();
       },
