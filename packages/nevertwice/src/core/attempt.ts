@@ -1,6 +1,7 @@
 /** One run of the work under one claim: the `attempt` object that the work gets, and what its return or throw means. */
 
 import { describeUnkeepable } from "./describe-unkeepable.ts";
+import { type EnqueueOptions, enqueue } from "./enqueue.ts";
 import { NevertwiceError } from "./errors.ts";
 import { deriveKey, describeType, toErrorSubject } from "./identity.ts";
 import type { Lease } from "./lease.ts";
@@ -31,6 +32,12 @@ export interface Attempt {
    * cannot keep steps.
    */
   step<T>(name: string, work: () => T | PromiseLike<T>): Promise<T>;
+  /**
+   * Writes a message in the transaction of this attempt, and returns its id: it is delivered if the transaction commits. Only
+   * inside the work of `guard.transaction` or `once`, and only for a guard with an `outbox`; else it throws `options-invalid`.
+   * On SQLite it returns the id at once; elsewhere a promise. A message that cannot be written fails the transaction.
+   */
+  enqueue(topic: string, body: unknown, options?: EnqueueOptions): string | Promise<string>;
   /** `throw attempt.notDone(cause)` says that nothing happened: the key is released, and the caller gets `cause`. */
   notDone(cause?: unknown): Error;
 }
@@ -66,6 +73,7 @@ class HandedAttempt implements Attempt {
   readonly number: number;
   readonly deriveKey: (name: string) => string;
   readonly step: Attempt["step"];
+  readonly enqueue: Attempt["enqueue"];
   readonly notDone: (cause?: unknown) => Error;
   /** Created by the first step, since most work has none. */
   steps: Steps | undefined;
@@ -89,6 +97,10 @@ class HandedAttempt implements Attempt {
     this.step = (name, work) => {
       this.steps ??= new Steps(ports, settlement, lease);
       return this.steps.run(name, work);
+    };
+    this.enqueue = (topic, body, options) => {
+      const from = { attempt: this, parts: identity.parts, fence: settlement.fence, outbox: ports.outbox };
+      return enqueue(from, topic, body, options);
     };
     this.notDone = (cause) => {
       const error = new Error("nothing was done", { cause });

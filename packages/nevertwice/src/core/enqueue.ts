@@ -16,7 +16,7 @@ export interface EnqueueOptions {
 interface EnqueuedMessage extends EnqueueOptions {
   readonly topic: string;
   readonly body: unknown;
-  readonly scope: string | undefined;
+  readonly scope?: string | undefined;
 }
 
 /** How an attempt reaches the outbox of its guard. On SQLite it returns at once. */
@@ -30,7 +30,10 @@ export const ENQUEUE_DOOR: unique symbol = Symbol.for("nevertwice.enqueue") as n
 /** Throws `options-invalid` unless the value is an outbox. */
 export function isOutbox(name: string, value: unknown): void {
   if (typeof value === "object" && value !== null && ENQUEUE_DOOR in value) return;
-  throw new NevertwiceError("options-invalid", `${name} must be an outbox: createOutbox of nevertwice/outbox makes one.`);
+  throw new NevertwiceError(
+    "options-invalid",
+    `${name} must be an outbox: createOutbox of nevertwice/outbox makes one.`,
+  );
 }
 
 export function enqueueDoor(outbox: object | undefined): EnqueueDoor | undefined {
@@ -50,7 +53,11 @@ const transactions = new WeakMap<object, OpenTransaction>();
  * Runs the work of an attempt in this transaction. A transaction that is repeated starts with its first message again, so
  * its messages get the same ids. Rejects if a message could not be written, also if the work did not await it.
  */
-export async function enqueueWithin<T>(attempt: object, tx: unknown, work: () => T | PromiseLike<T>): Promise<T> {
+export async function enqueueWithin<T>(
+  attempt: object,
+  tx: unknown,
+  work: () => T | PromiseLike<T>,
+): Promise<T> {
   const open: OpenTransaction = { tx, sent: 0, pending: [] };
   transactions.set(attempt, open);
   try {

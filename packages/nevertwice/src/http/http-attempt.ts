@@ -60,6 +60,10 @@ export class RunningHttpAttempt implements HttpAttempt {
     return this.#attempt.step(name, work);
   }
 
+  enqueue(...message: Parameters<Attempt["enqueue"]>): ReturnType<Attempt["enqueue"]> {
+    return this.#attempt.enqueue(...message);
+  }
+
   renew(): Promise<boolean> {
     return this.#attempt.renew();
   }

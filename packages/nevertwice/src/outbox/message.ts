@@ -86,7 +86,10 @@ function checkedName(value: unknown, name: string, code: ErrorCode): string {
 function checkedHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const entries = typeof headers === "object" && headers !== null ? Object.entries(headers) : undefined;
   if (entries === undefined || entries.length > MAX_HEADERS)
-    throw new NevertwiceError("options-invalid", `headers must be an object of at most ${MAX_HEADERS} texts.`);
+    throw new NevertwiceError(
+      "options-invalid",
+      `headers must be an object of at most ${MAX_HEADERS} texts.`,
+    );
   for (const [name, value] of entries) {
     if (!HEADER_NAME.test(name))
       throw new NevertwiceError(
@@ -152,7 +155,10 @@ export function decodeContent(text: string): Content {
 }
 
 function unreadable(): NevertwiceError {
-  return new NevertwiceError("store-unsafe", "the content of a message is not in a format that this version knows.");
+  return new NevertwiceError(
+    "store-unsafe",
+    "the content of a message is not in a format that this version knows.",
+  );
 }
 
 /** The body as a broker or a web server takes it: text and bytes unchanged, any other value as JSON. */
@@ -165,12 +171,22 @@ export function bodyBytes(body: unknown): { readonly bytes: Uint8Array; readonly
 
 const MAX_ERROR_BYTES = 500;
 
-/** Why a delivery failed, as it is kept with the message: bounded, on one line, and never with the body. */
-export function errorText(error: unknown): string {
-  const { code, name, message } = (error ?? {}) as { code?: unknown; name?: unknown; message?: unknown };
-  const text = error instanceof Error ? `${name}${code === undefined ? "" : ` ${String(code)}`}: ${message}` : describeType(error);
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters could forge lines of a log.
-  let line = text.toWellFormed().replace(/[\u0000-\u001f\u007f]+/g, " ").slice(0, MAX_ERROR_BYTES).toWellFormed();
-  while (utf8Bytes(line) > MAX_ERROR_BYTES) line = line.slice(0, -8).toWellFormed();
-  return line;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters could forge lines of a log.
+const CONTROLS = /[\u0000-\u001f\u007f]+/g;
+
+/**
+ * Why a delivery failed, as it is kept with the message: bounded, and on one line. The message of an error may quote the
+ * body, so `isBrief` leaves it out, for outboxes whose bodies are sealed.
+ */
+export function errorText(error: unknown, isBrief: boolean): string {
+  if (!(error instanceof Error)) return `${describeType(error)} was thrown`;
+  const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
+  const named = typeof code === "string" ? `${error.name} ${code}` : error.name;
+  const inner = isBrief && cause instanceof Error ? ` (${cause.name})` : "";
+  const text = isBrief ? named + inner : `${named}: ${error.message}`;
+  const line = text.toWellFormed().replace(CONTROLS, " ");
+  // A UTF-16 unit takes at most three bytes.
+  return utf8Bytes(line) <= MAX_ERROR_BYTES
+    ? line
+    : `${line.slice(0, MAX_ERROR_BYTES / 3 - 3).toWellFormed()}…`;
 }

@@ -9,11 +9,11 @@ import { seal, unseal } from "../sealing/seal.ts";
 import { isSchemaName } from "../stores/postgres/schema.ts";
 import { runInside } from "../transaction/inside.ts";
 import { isConnection, type SqliteConnection } from "../transaction/sqlite.ts";
+import { type OutboxDatabase, toOutboxStore } from "./database.ts";
 import { decodeContent, type OutgoingMessage, type StoredMessage, toStored } from "./message.ts";
 import { createRelay, type Relay } from "./relay.ts";
 import { type RelayOptions, toRelaySettings } from "./relay-options.ts";
 import type { Figures, ListQuery, MessagePage, MessageState, OutboxStore } from "./store.ts";
-import { type OutboxDatabase, toOutboxStore } from "./database.ts";
 
 /** Where the messages are: `client`, `database` or `file`, and one of them only. */
 export type OutboxOptions = OutboxDatabase & {
@@ -76,7 +76,6 @@ const CHECKS: Readonly<Record<string, Check>> = {
   file: isText,
   clock: isClock,
   schema: isSchemaName,
-  prepare: isBoolean,
   namespace: (name, value) => void checkedPart(value, name, "options-invalid"),
   maxMessageBytes: wholeFrom(1),
   sealing: () => {},
@@ -91,7 +90,10 @@ export function createOutbox(options: OutboxOptions): Outbox {
 
 export function outboxOn(
   store: OutboxStore,
-  { sealing, ...options }: Partial<Pick<OutboxOptions, "namespace" | "maxMessageBytes" | "sealing" | "notify">>,
+  {
+    sealing,
+    ...options
+  }: Partial<Pick<OutboxOptions, "namespace" | "maxMessageBytes" | "sealing" | "notify">>,
 ): Outbox {
   const { namespace = OUTBOX_DEFAULTS.namespace } = options;
   const { maxMessageBytes = OUTBOX_DEFAULTS.maxMessageBytes, notify = OUTBOX_DEFAULTS.notify } = options;
@@ -116,9 +118,9 @@ export function outboxOn(
   };
 
   /** A promise that rejects on databases with promises; a throw on SQLite, where nobody awaits. */
-  function sent<Tx, T>(tx: Tx, write: () => T | Promise<T>): SendResult<Tx, T> {
-    if (isConnection(tx)) return write() as SendResult<Tx, T>;
-    return (async () => write())() as SendResult<Tx, T>;
+  function sent<Tx, T>(tx: Tx, writing: () => T | Promise<T>): SendResult<Tx, T> {
+    if (isConnection(tx)) return writing() as SendResult<Tx, T>;
+    return (async () => writing())() as SendResult<Tx, T>;
   }
 
   const outbox: Outbox = {
@@ -132,7 +134,12 @@ export function outboxOn(
       }),
     relay(relayOptions) {
       const relay = createRelay(
-        { store, namespace, open: (id, content) => decodeContent(openedWith(keyring, id, content)) },
+        {
+          store,
+          namespace,
+          isSealed: keyring !== undefined,
+          open: (id, content) => decodeContent(openedWith(keyring, id, content)),
+        },
         toRelaySettings(relayOptions),
       );
       relays.add(relay);
@@ -180,13 +187,15 @@ function checkedId(id: unknown): string {
 function checkedQuery(query: Partial<ListQuery>): ListQuery {
   checkOptions(query, {
     state: (name, value) => {
-      if (!STATES.includes(value as MessageState)) throw invalid(`${name} must be one of ${STATES.join(", ")}.`);
+      if (!STATES.includes(value as MessageState))
+        throw invalid(`${name} must be one of ${STATES.join(", ")}.`);
     },
     topic: isText,
     key: isText,
     limit: wholeFrom(1),
     after: (name, value) => {
-      if (typeof value !== "string" || !/^\d{1,19}$/.test(value)) throw invalid(`${name} must be the next of a page.`);
+      if (typeof value !== "string" || !/^\d{1,19}$/.test(value))
+        throw invalid(`${name} must be the next of a page.`);
     },
   });
   return { ...query, limit: Math.min(query.limit ?? LIST_LIMIT, MAX_LIST_LIMIT) };

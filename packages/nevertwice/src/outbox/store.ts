@@ -137,7 +137,9 @@ export interface OutboxStore {
   /** The text that inserts the messages in a transaction of the application. */
   insertText(namespace: string, messages: readonly StoredMessage[], isNotified: boolean): string;
   /** The same on the SQLite connection of the application; undefined on other databases. */
-  readonly insertOn?: ((database: object, namespace: string, messages: readonly StoredMessage[]) => void) | undefined;
+  readonly insertOn?:
+    | ((database: object, namespace: string, messages: readonly StoredMessage[]) => void)
+    | undefined;
   claim(request: ClaimRequest): Promise<ClaimReply>;
   settle(request: SettleRequest): Promise<SettleReply>;
   /** Extends the leases of these rows. Returns the `seq` of those that still had their token. */

@@ -2,6 +2,7 @@
  * Transactions on the SQLite connection that the store itself uses. Everything is synchronous: between BEGIN and COMMIT no
  * other call of the store can use the connection.
  */
+import { enqueueWithinSync } from "../core/enqueue.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { ConnectionTransactions } from "../core/store-transactions.ts";
 import type { TransactionRunner } from "../core/transaction.ts";
@@ -29,7 +30,7 @@ export function createConnectionRunner(
       try {
         const status = transactions.transact({ id, token }, () => {
           isWorking = true;
-          return encode(refusePromise(work(database, attempt)));
+          return encode(refusePromise(enqueueWithinSync(attempt, database, () => work(database, attempt))));
         });
         if (status === "left") return leftEnd(undefined);
         return status === "locked" ? { status: "committed" } : { status: "not-found" };
