@@ -1,6 +1,7 @@
 /** One run of the work under one claim: the `attempt` object that the work gets, and what its return or throw means. */
 
 import { describeUnkeepable } from "./describe-unkeepable.ts";
+import { enqueue } from "./enqueue.ts";
 import { NevertwiceError } from "./errors.ts";
 import { deriveKey, describeType, toErrorSubject } from "./identity.ts";
 import type { FinishedStep } from "./kept-steps.ts";
@@ -46,6 +47,7 @@ class HandedAttempt implements Attempt {
   readonly number: number;
   readonly deriveKey: (name: string) => string;
   readonly step: Attempt["step"];
+  readonly enqueue: Attempt["enqueue"];
   readonly notDone: (cause?: unknown) => Error;
   /** Created by the first step, since most work has none. */
   steps: Steps | undefined;
@@ -77,6 +79,10 @@ class HandedAttempt implements Attempt {
       return rest.length > 1
         ? (steps.transact(name, database, work as never, this) as never)
         : (steps.run(name, database as never) as never);
+    };
+    this.enqueue = (topic, body, options) => {
+      const from = { attempt: this, parts: identity.parts, fence: settlement.fence, outbox: ports.outbox };
+      return enqueue(from, topic, body, options);
     };
     this.notDone = (cause) => {
       const error = new Error("nothing was done", { cause });
