@@ -1,5 +1,6 @@
 /** `createOutbox`: messages that are written in the application's transaction, and the operators' view of them. */
 import { randomUUID } from "node:crypto";
+import type { SqliteConnection } from "../core/database-handle.ts";
 import { ENQUEUE_DOOR, type EnqueueDoor } from "../core/enqueue.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
@@ -8,7 +9,7 @@ import { type Keyring, keyringFrom, type SealingOptions } from "../sealing/keyri
 import { seal, unseal } from "../sealing/seal.ts";
 import { isSchemaName } from "../stores/postgres/schema.ts";
 import { runInside } from "../transaction/inside.ts";
-import { isConnection, type SqliteConnection } from "../transaction/sqlite.ts";
+import { isConnection } from "../transaction/sqlite.ts";
 import { type OutboxDatabase, toOutboxStore } from "./database.ts";
 import { decodeContent, type OutgoingMessage, type StoredMessage, toStored } from "./message.ts";
 import { createRelay, type Relay } from "./relay.ts";

@@ -21,20 +21,22 @@ export function createAsking(): Asking {
       return answers;
     },
     async ask(opened, key) {
-      const asked: Ask = { key, worked: [], steps: [] };
+      const asked: Ask = { key, worked: [], workedAt: [], steps: [], sagas: [] };
       asks.push(asked);
       const newValue = () => {
         const value = randomUUID();
         asked.worked.push(value);
+        asked.workedAt.push(performance.now());
         return value;
       };
       try {
         const value = (await opened.run(key, { newValue, note() {} })) as string;
-        asked.told = { answer: "done", value };
+        asked.told = { answer: "done", value, at: performance.now() };
         return true;
       } catch (error) {
         const { code } = error as { readonly code?: unknown };
-        asked.told = { answer: typeof code === "string" ? code : "error", value: String(error) };
+        const answer = typeof code === "string" ? code : "error";
+        asked.told = { answer, value: String(error), at: performance.now() };
         return false;
       }
     },
@@ -52,6 +54,7 @@ export async function openDoor(
   return open({
     url,
     load: (file) => import(`${library}/${file}`),
+    noteDelivery() {},
     createGuard: (options) => createGuard({ purgeEveryMs: 0, ...options, ...limits }),
   });
 }

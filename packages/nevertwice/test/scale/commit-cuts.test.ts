@@ -46,7 +46,9 @@ async function cutCommits(
   const opened = await openDoor(DRIVERS[subject.driver] as never, proxy.url, library, LIMITS);
   context.onTestFinished(async () => void (await opened.close()));
   const random = seededRandom(SEED);
-  const left = Object.entries(cuts).flatMap(([kind, times]) => Array.from({ length: times }, () => kind as Cut));
+  const left = Object.entries(cuts).flatMap(([kind, times]) =>
+    Array.from({ length: times }, () => kind as Cut),
+  );
   const asking = createAsking();
   const keys: string[] = [];
   const made: Record<string, number> = {};
@@ -74,7 +76,7 @@ async function cutCommits(
   await Promise.all(Array.from({ length: LANES }, lane));
   // A COMMIT that was delayed may not have arrived yet.
   await sleep(tooLateMs);
-  const problems = judgeLedger(asking.asks, await subject.database.rows(url), keys);
+  const problems = judgeLedger({ ...asking, rows: await subject.database.rows(url), keys, deliveries: [] });
   return { problems, made, answers: asking.answers() };
 }
 

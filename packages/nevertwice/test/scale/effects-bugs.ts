@@ -36,7 +36,7 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
   { ...COMPLETED_AFTER_COMMIT, subject: "guard.transaction, mysql2" },
   {
     name: "the record is completed after the COMMIT of the work",
-    subject: "guard.transaction, SQLite",
+    subject: "guard.transaction, sqlite",
     file: "stores/sqlite/transactions.js",
     find: 'if (!run(["complete",',
     replace: 'table.commit(); table.beginWriting(); if (!run(["complete",',
@@ -47,7 +47,7 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
   { ...ONCE_COMMITTED_EARLY, subject: "once, mysql2" },
   {
     ...ONCE_COMMITTED_EARLY,
-    subject: "once, SQLite",
+    subject: "once, sqlite",
     find: "? runOnConnection(answer, claim, transactions, {",
     replace: `? runOnConnection(answer, claim, { complete: (request) => {
                 database.exec("COMMIT; BEGIN IMMEDIATE; SAVEPOINT nevertwice_once");
@@ -56,7 +56,7 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
   },
   {
     name: "a step is kept before its work",
-    subject: "attempt.step, Postgres",
+    subject: "attempt.step, pg",
     file: "core/steps.js",
     find: `const value = await work();
             // Work without a claim (\`onUnavailable: "proceed"\`) has nothing to keep its steps under.
@@ -68,7 +68,7 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
   },
   {
     name: "a takeover begins with the first step",
-    subject: "attempt.step, SQLite",
+    subject: "attempt.step, sqlite",
     file: "core/steps.js",
     find: "this.#kept = [...(settlement.steps ?? [])];",
     replace: "this.#kept = [];",

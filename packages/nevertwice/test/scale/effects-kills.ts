@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Random, seededRandom } from "../../src/testing/random.ts";
 import { scratchFolder } from "../scratch-folder.ts";
-import { type Ask, type EffectNote, toAsks } from "./effects-referee.ts";
+import { type Ask, type Delivery, type EffectNote, readNotes } from "./effects-referee.ts";
 import type { EffectSubject } from "./effects-subjects.ts";
 import { type Process, startProcess } from "./processes.ts";
 import type { Scene } from "./subjects.ts";
@@ -49,10 +49,12 @@ const SURVIVORS = 4;
 
 export async function killMany(scene: Scene, subject: EffectSubject, killing: Killing): Promise<Killed> {
   const url = await subject.database.create(scene);
+  await subject.prepare?.(url);
   const folder = await scratchFolder(scene as never);
   const keys = createKeys(seededRandom(killing.seed));
   const random = seededRandom(killing.seed + 1);
   const asks: Ask[] = [];
+  const deliveries: Delivery[] = [];
   const points: Record<string, number> = {};
   const running = new Set<() => unknown>();
   scene.onTestFinished(() => {
@@ -64,7 +66,10 @@ export async function killMany(scene: Scene, subject: EffectSubject, killing: Ki
   async function withProcess(more: object, use: (process: Process) => Promise<void>): Promise<void> {
     const notes = join(folder, String(++started));
     const ends: (() => unknown)[] = [];
-    const onTestFinished = (end: () => unknown) => void (ends.push(end), running.add(end));
+    const onTestFinished = (end: () => unknown) => {
+      ends.push(end);
+      running.add(end);
+    };
     const { door, driver } = subject;
     const options = { door, driver, url, library: killing.library, notes, ...more };
     const process = startProcess({ onTestFinished } as never, "effects.js", options);
@@ -75,7 +80,10 @@ export async function killMany(scene: Scene, subject: EffectSubject, killing: Ki
     await rm(notes, { force: true });
     // The last line of a killed process may be incomplete.
     const lines = text.split("\n").slice(0, -1);
-    const told = toAsks(lines.map((line) => JSON.parse(line) as EffectNote));
+    const { asks: told, deliveries: delivered } = readNotes(
+      lines.map((line) => JSON.parse(line) as EffectNote),
+    );
+    deliveries.push(...delivered);
     for (const ask of told) if (ask.told?.answer === "done") keys.finish(ask.key);
     for (const ask of told) if (ask.told === undefined) keys.left(ask.key);
     asks.push(...told);
@@ -120,7 +128,12 @@ export async function killMany(scene: Scene, subject: EffectSubject, killing: Ki
     const answer = told?.answer ?? "killed";
     answers[answer] = (answers[answer] ?? 0) + 1;
   }
-  const problems = subject.judge(asks, await subject.database.rows(url), keys.all());
+  const problems = subject.judge({
+    asks,
+    deliveries,
+    rows: await subject.database.rows(url),
+    keys: keys.all(),
+  });
   return { problems, keys: keys.all().length, kills: killed, points, answers };
 }
 

@@ -4,8 +4,17 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { createConnection } from "mysql2/promise";
 import { scratchFolder } from "../scratch-folder.ts";
 import { query } from "../stores/postgres/database.ts";
-import { type Judge, judgeRows, judgeSteps, type Row } from "./effects-referee.ts";
+import {
+  type Judge,
+  judgeOutbox,
+  judgeRows,
+  judgeSagas,
+  judgeStepRows,
+  judgeSteps,
+  type Row,
+} from "./effects-referee.ts";
 import { MYSQL, openSubject, POSTGRES, type Scene } from "./subjects.ts";
+import { prepareOutbox } from "./workers/effects/outbox.js";
 import type { Point } from "./workers/effects/points.js";
 
 /** A database with the tables of the store and of the ledger. */
@@ -25,6 +34,8 @@ export interface EffectSubject {
   readonly judge: Judge;
   /** The statements at which its processes are killed. */
   readonly statements: readonly Point["statement"][];
+  /** Creates what it needs besides the tables of the store and of the ledger. */
+  prepare?(url: string): Promise<void>;
 }
 
 const SELECT = "SELECT * FROM ledger";
@@ -89,99 +100,71 @@ function onSqlite<T>(url: string, use: (database: InstanceType<typeof DatabaseSy
 
 const SQLITE_SCHEME = "sqlite:";
 
-const TRANSACTION: readonly Point["statement"][] = [
-  "claim",
-  "begin",
-  "lock",
-  "work",
-  "complete",
-  "commit",
-  "any",
-];
-const ONCE: readonly Point["statement"][] = ["claim", "work", "complete", "commit", "any"];
-const STEPS: readonly Point["statement"][] = ["claim", "work", "step", "complete", "any"];
+/** What the processes of a subject run, and how it is judged. */
+interface Door extends Pick<EffectSubject, "judge" | "statements" | "prepare"> {
+  readonly title: string;
+  readonly drivers: readonly (keyof typeof DATABASES)[];
+}
 
-/** A subject is one line here, and a driver in a file of workers/effects/. */
-export const EFFECT_SUBJECTS: readonly EffectSubject[] = [
-  {
-    name: "guard.transaction, pg",
-    database: ON_POSTGRES,
-    door: "transaction",
-    driver: "pg",
+const DATABASES = {
+  pg: ON_POSTGRES,
+  "postgres.js": ON_POSTGRES,
+  kysely: ON_POSTGRES,
+  mysql2: ON_MARIADB,
+  sqlite: ON_SQLITE,
+};
+
+/** One driver for each database. */
+const EACH = ["pg", "mysql2", "sqlite"] as const;
+
+/** Each is a file of workers/effects/ that has these drivers. */
+const DOORS: Readonly<Record<string, Door>> = {
+  transaction: {
+    title: "guard.transaction",
+    drivers: ["pg", "postgres.js", "kysely", "mysql2", "sqlite"],
     judge: judgeRows,
-    statements: TRANSACTION,
+    statements: ["claim", "begin", "lock", "work", "complete", "commit", "any"],
   },
-  {
-    name: "guard.transaction, postgres.js",
-    database: ON_POSTGRES,
-    door: "transaction",
-    driver: "postgres.js",
+  once: {
+    title: "once",
+    drivers: EACH,
     judge: judgeRows,
-    statements: TRANSACTION,
+    statements: ["claim", "work", "complete", "commit", "any"],
   },
-  {
-    name: "guard.transaction, Kysely",
-    database: ON_POSTGRES,
-    door: "transaction",
-    driver: "kysely",
-    judge: judgeRows,
-    statements: TRANSACTION,
-  },
-  {
-    name: "guard.transaction, mysql2",
-    database: ON_MARIADB,
-    door: "transaction",
-    driver: "mysql2",
-    judge: judgeRows,
-    statements: TRANSACTION,
-  },
-  {
-    name: "guard.transaction, SQLite",
-    database: ON_SQLITE,
-    door: "transaction",
-    driver: "sqlite",
-    judge: judgeRows,
-    statements: TRANSACTION,
-  },
-  { name: "once, pg", database: ON_POSTGRES, door: "once", driver: "pg", judge: judgeRows, statements: ONCE },
-  {
-    name: "once, mysql2",
-    database: ON_MARIADB,
-    door: "once",
-    driver: "mysql2",
-    judge: judgeRows,
-    statements: ONCE,
-  },
-  {
-    name: "once, SQLite",
-    database: ON_SQLITE,
-    door: "once",
-    driver: "sqlite",
-    judge: judgeRows,
-    statements: ONCE,
-  },
-  {
-    name: "attempt.step, Postgres",
-    database: ON_POSTGRES,
-    door: "steps",
-    driver: "pg",
+  steps: {
+    title: "attempt.step",
+    drivers: EACH,
     judge: judgeSteps,
-    statements: STEPS,
+    statements: ["claim", "work", "step", "complete", "any"],
   },
-  {
-    name: "attempt.step, MariaDB",
-    database: ON_MARIADB,
-    door: "steps",
-    driver: "mysql2",
-    judge: judgeSteps,
-    statements: STEPS,
+  "step-transaction": {
+    title: "attempt.step with a database",
+    drivers: EACH,
+    judge: judgeStepRows,
+    statements: ["claim", "lock", "work", "commit", "complete", "any"],
   },
-  {
-    name: "attempt.step, SQLite",
-    database: ON_SQLITE,
-    door: "steps",
-    driver: "sqlite",
-    judge: judgeSteps,
-    statements: STEPS,
+  saga: {
+    title: "saga",
+    drivers: EACH,
+    judge: judgeSagas,
+    statements: ["claim", "work", "step", "complete", "any"],
   },
-];
+  outbox: {
+    title: "outbox",
+    drivers: EACH,
+    judge: judgeOutbox,
+    statements: ["work", "outbox", "commit", "any"],
+    prepare: prepareOutbox,
+  },
+};
+
+export const EFFECT_SUBJECTS: readonly EffectSubject[] = Object.entries(DOORS).flatMap(
+  ([door, { title, drivers, ...rest }]) =>
+    drivers.map((driver) => ({
+      ...rest,
+      name: `${title}, ${driver}`,
+      door,
+      driver,
+      database: DATABASES[driver],
+    })),
+);

@@ -51,8 +51,8 @@ const SIZES = {
   },
   /** The kills of each subject. */
   effects: {
-    share: { kills: 12 },
-    full: { kills: 1_900 },
+    share: { kills: 6 },
+    full: { kills: 1_000 },
   },
   /** For each driver: so many COMMITs are cut before the server has them, and so many after. */
   "commit-cuts": {

@@ -22,7 +22,13 @@ import { dieAt } from "./effects/points.js";
 /** @typedef {(...line: readonly unknown[]) => void} TakeNote */
 /** @typedef {{ newValue(): string, note: TakeNote }} Asked */
 /** @typedef {{ run(key: string, asked: Asked): Promise<unknown>, close(): Promise<unknown> }} Opened */
-/** @typedef {{ url: string, load: import("./effects/databases.js").Load, createGuard(options: object): any }} Scene */
+/**
+ * @typedef {object} Scene
+ * @property {string} url
+ * @property {import("./effects/databases.js").Load} load
+ * @property {(options: object) => any} createGuard
+ * @property {(id: string, order: string, value: string, part: number) => void} noteDelivery a message of an outbox arrives
+ */
 /** @typedef {(scene: Scene) => Promise<Opened>} OpenDoor */
 
 /** @type {Options} */
@@ -48,6 +54,7 @@ const opened = await /** @type {OpenDoor} */ (DRIVERS[driver])({
   url,
   load,
   createGuard: (options) => createGuard({ ...limits, ...options }),
+  noteDelivery: (...delivery) => note("delivered", 0, ...delivery),
 });
 
 let asked = 0;

@@ -15,20 +15,21 @@ export const DRIVERS = {
     return {
       async run(key, { newValue }) {
         const client = await pool.connect();
+        let result;
         try {
           await client.query("BEGIN");
-          const result = await once(client, { guard, operation: "pay", key }, async () => {
+          result = await once(client, { guard, operation: "pay", key }, async () => {
             const value = newValue();
             await client.query("INSERT INTO ledger VALUES ($1, $2)", [key, value]);
             return value;
           });
           await client.query(isDone(result) ? "COMMIT" : "ROLLBACK");
-          client.release();
-          return toValue(result);
         } catch (error) {
           client.release(true);
           throw error;
         }
+        client.release();
+        return toValue(result);
       },
       close: () => guard.close().then(close),
     };
@@ -41,23 +42,24 @@ export const DRIVERS = {
     return {
       async run(key, { newValue }) {
         const connection = await pool.getConnection();
+        let result;
         try {
           await connection.query("SET innodb_lock_wait_timeout = 1");
           await connection.query("START TRANSACTION");
-          const result = await once(connection, { guard, operation: "pay", key }, async () => {
+          result = await once(connection, { guard, operation: "pay", key }, async () => {
             const value = newValue();
             await connection.query("INSERT INTO ledger VALUES (?, ?)", [key, value]);
             return value;
           });
           await connection.query(isDone(result) ? "COMMIT" : "ROLLBACK");
-          connection.release();
-          return toValue(result);
         } catch (error) {
           connection.destroy();
           // A duplicate waits for the other transaction, and then either has to be repeated.
           if ([1205, 1213].includes(/** @type {{ errno: number }} */ (error).errno)) throw refused("pending");
           throw error;
         }
+        connection.release();
+        return toValue(result);
       },
       close: () => guard.close().then(close),
     };

@@ -21,6 +21,7 @@ export const STATEMENTS = {
   step: /nevertwice_keep_step|SET steps = |LAST_INSERT_ID\(fence\)/,
   complete: /WITH done|state = 'completed'|nevertwice_complete|UPDATE nevertwice_records SET state/,
   commit: /\bcommit\b/i,
+  outbox: /nevertwice_outbox/,
   any: /[a-z]/i,
 };
 
