@@ -1,6 +1,7 @@
 /** The work of a call, and the attempt that it is handed. */
-import type { EnqueueOptions } from "./enqueue.ts";
+
 import type { DatabaseHandle, TransactionOf } from "./database-handle.ts";
+import type { EnqueueOptions } from "./enqueue.ts";
 
 /** The object that the work is called with. */
 export interface Attempt {
