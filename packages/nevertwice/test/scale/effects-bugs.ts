@@ -14,9 +14,9 @@ export interface EffectBug extends PlantedBug {
 const COMPLETED_AFTER_COMMIT = {
   name: "the record is completed after the COMMIT of the work",
   file: "transaction/transaction-runner.js",
-  find: "const answer = await this.#transactions.complete(run, { id, token, ...end }, mark);",
+  find: "return this.#transactions.complete(run, { id, token, ...write }, mark);",
   replace:
-    'const answer = await run("COMMIT").then(() => this.#transactions.complete(run, { id, token, ...end }, undefined));',
+    'return run("COMMIT").then(() => this.#transactions.complete(run, { id, token, ...write }, undefined));',
   statements: ["complete", "commit"],
   report: /^duplicate/,
 } as const;
@@ -38,8 +38,8 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
     name: "the record is completed after the COMMIT of the work",
     subject: "guard.transaction, sqlite",
     file: "stores/sqlite/transactions.js",
-    find: 'if (!run(["complete",',
-    replace: 'table.commit(); table.beginWriting(); if (!run(["complete",',
+    find: "if (!run(toCall(id, token, end.value)))",
+    replace: "table.commit(); table.beginWriting(); if (!run(toCall(id, token, end.value)))",
     statements: ["complete"],
     report: /^duplicate/,
   },
@@ -74,5 +74,55 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
     replace: "this.#kept = [];",
     statements: ["step"],
     report: /^twice/,
+  },
+  {
+    name: "a step is kept after the COMMIT of its work",
+    subject: "attempt.step with a database, pg",
+    file: "transaction/transaction-runner.js",
+    find: "return this.#transactions.keepStep(run, { id, token, name: write.step, outcome: write.outcome }, mark);",
+    replace:
+      'return run("COMMIT").then(() => this.#transactions.keepStep(run, { id, token, name: write.step, outcome: write.outcome }, undefined));',
+    statements: ["commit"],
+    report: /^duplicate/,
+  },
+  {
+    name: "a step is undone before the decision is kept",
+    subject: "saga, pg",
+    file: "saga/saga-attempt.js",
+    find: "return failure && this.#decide(",
+    replace: `if (failure) await step.undo?.({ ...this.#context("undo", step), outcome: undefined, error: failure.error });
+        return failure && this.#decide(`,
+    statements: ["step"],
+    report: /undone before the decision was kept/,
+  },
+  {
+    name: "an attempt after a crash goes forward, whatever was decided",
+    subject: "saga, sqlite",
+    file: "saga/saga-attempt.js",
+    find: "return decision === undefined ? this.#forward() : this.#backward(decision);",
+    replace: "return this.#forward();",
+    statements: ["step", "work"],
+    report: /began after the decision to undo/,
+  },
+  {
+    name: "a message is deleted before it is delivered",
+    subject: "outbox, sqlite",
+    file: "outbox/relay.js",
+    find: "const answer = deliver(message, { signal: controller.signal, attempt: attempts });",
+    replace: `settlements.add(current, { kind: "delivered" });
+            settlements.flush();
+            const wait = new Promise((go) => setTimeout(go, 20));
+            const answer = wait.then(() => deliver(message, { signal: controller.signal, attempt: attempts }));`,
+    statements: ["work"],
+    report: /^lost: a message/,
+  },
+  {
+    name: "a message does not wait for the one before it",
+    subject: "outbox, pg",
+    file: "outbox/postgres-sql.js",
+    find: "key IS NULL OR NOT EXISTS (",
+    replace: "true OR NOT EXISTS (",
+    statements: ["outbox"],
+    report: /^order/,
   },
 ];
