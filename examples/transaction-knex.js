@@ -1,9 +1,10 @@
-/** A payment and its record in one commit, with Knex. Two clicks pay once, and a failure leaves nothing behind. */
+/** A payment and its record in one commit, with Knex on Postgres. Clicks pay once, and a failure leaves nothing behind. */
 import createKnex from "knex";
 import { createGuard } from "nevertwice";
 import { migrationSql, postgresStore } from "nevertwice/stores/postgres";
 import { knexDatabase } from "nevertwice/transaction/knex";
 import pg from "pg";
+import { tellStory } from "./transaction/story.js";
 
 const { DATABASE_URL } = process.env;
 if (!DATABASE_URL) {
@@ -20,14 +21,15 @@ const pool = new pg.Pool({ connectionString: DATABASE_URL, options });
 const knex = createKnex({ client: "pg", connection: { connectionString: DATABASE_URL, options } });
 const guard = createGuard({ store: postgresStore({ client: pool }), purgeEveryMs: 0 });
 
-/** @param {string} order @param {number} amount */
-const pay = (order, amount) =>
+/** @param {import("./transaction/story.js").Payment} payment */
+const pay = ({ order, amount, onPending, beforeCommit }) =>
   guard.transaction(
-    { operation: "pay", key: order, fingerprint: { amount } },
+    { operation: "pay", key: order, fingerprint: { amount }, onPending },
     knexDatabase(knex),
     async (tx) => {
       await tx("payments").insert({ order_id: order, amount });
       if (amount > 100) throw new Error("over the limit");
+      await beforeCommit?.();
       return { paid: amount };
     },
   );
@@ -35,11 +37,10 @@ const pay = (order, amount) =>
 await pool.query(`CREATE SCHEMA ${schema}`);
 try {
   await pool.query(`${migrationSql()}; CREATE TABLE payments (order_id text, amount int)`);
-  const clicks = await Promise.all([pay("order-1", 42), pay("order-1", 42)]);
-  console.log(`two clicks: paid ${clicks.map(({ paid }) => paid).join(" and ")}`);
-  await pay("order-2", 4200).catch((error) => console.log(`too much: ${error.message}`));
-  const { rows } = await pool.query("SELECT order_id, amount FROM payments");
-  console.log(`payments: ${rows.map(({ order_id, amount }) => `${order_id} ${amount}`).join(", ")}`);
+  await tellStory(pay, async () => {
+    const { rows } = await pool.query("SELECT order_id, amount FROM payments");
+    return rows.map(({ order_id, amount }) => [order_id, amount]);
+  });
 } finally {
   await guard.close();
   await pool.query(`DROP SCHEMA ${schema} CASCADE`);

@@ -1,8 +1,8 @@
 /**
  * `npm run campaign`: tests at full size, for which `npm test` has no time. `-- simulation` simulates ten million
- * schedules (`--schedules N --seed S` for others), `-- stores`, `-- reservations` and `-- events` run their trials,
+ * schedules (`--schedules N --seed S` for others), `-- stores`, `-- reservations`, `-- events` and `-- effects` run their trials,
  * `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its gateway, `-- next` installs Next and runs
- * its example. Without a name all of them run.
+ * its example, `-- builders` installs each query builder and runs its example. Without a name all of them run.
  */
 import { execFileSync } from "node:child_process";
 import { parseArgs } from "node:util";

@@ -81,6 +81,7 @@ async function optionSections() {
   const { POLICY_DEFAULTS } = await import("../packages/nevertwice/dist/core/policy.js");
   const { GUARD_DEFAULTS } = await import("../packages/nevertwice/dist/core/engine.js");
   const { HTTP_DEFAULTS } = await import("../packages/nevertwice/dist/http/options.js");
+  const { SAGA_DEFAULTS } = await import("../packages/nevertwice/dist/saga/saga.js");
   const request = await source("core/request.ts");
   const keep = interfaceMembers(request, "KeepOptions");
   return [
@@ -102,6 +103,10 @@ async function optionSections() {
       [...interfaceMembers(await source("functions/wrap.ts"), "WrapOptions"), ...keep],
       {},
     ),
+    section("A saga", interfaceMembers(await source("saga/saga.ts"), "SagaRequest"), {
+      retry: { text: `\`{ max: ${SAGA_DEFAULTS.retry.max} }\`` },
+      undoRetry: { text: `\`{ max: ${SAGA_DEFAULTS.undoRetry.max} }\`` },
+    }),
     section("The HTTP layer", interfaceMembers(await source("http/options.ts"), "HttpOptions"), {
       ...HTTP_DEFAULTS,
       clock: SYSTEM_CLOCK,

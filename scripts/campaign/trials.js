@@ -21,8 +21,10 @@ const SERVER_TESTS = "packages/server/test/";
 export const TRIALS = {
   stores: {
     projects: ["scale"],
-    // Deliveries and pipelines have their own campaign and page.
-    tests: ["--exclude", "**/deliveries.test.ts", "--exclude", "**/scale/pipeline.test.ts"],
+    // Deliveries, pipelines, effects and query builders have their own campaigns and pages.
+    tests: ["deliveries", "pipeline", "effects", "postgres-crashes", "commit-cuts", "query-builders"].flatMap(
+      (name) => ["--exclude", `**/scale/${name}.test.ts`],
+    ),
     page: "stores-at-scale",
     title: "The stores at scale",
   },
@@ -47,6 +49,27 @@ export const TRIALS = {
     tests: [`${LIBRARY_TESTS}scale/deliveries.test.ts`, `${LIBRARY_TESTS}scale/pipeline.test.ts`],
     page: "deliveries-at-scale",
     title: "Deliveries at scale",
+  },
+  /**
+   * Twenty thousand processes killed in transactions, steps, sagas and outboxes, a Postgres killed a thousand times, and
+   * thousands of COMMITs cut.
+   */
+  effects: {
+    projects: ["scale"],
+    tests: [
+      `${LIBRARY_TESTS}scale/effects.test.ts`,
+      `${LIBRARY_TESTS}scale/postgres-crashes.test.ts`,
+      `${LIBRARY_TESTS}scale/commit-cuts.test.ts`,
+    ],
+    page: "effects-at-scale",
+    title: "Effects at scale",
+  },
+  /** The examples of transactions with each query builder, on a fresh install of it and of the packed package. */
+  builders: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/query-builders.test.ts`],
+    page: "query-builders",
+    title: "The query builders on a fresh install",
   },
   /** Servers killed every two seconds, a hundred thousand requests generated from the API's description, and the image. */
   server: {

@@ -16,6 +16,9 @@ const EVENTS =
 /** One file for each store of reservations. */
 const RESERVATIONS = /^reservations\/(memory|sqlite|postgres|mysql|open)\.ts$/;
 
+/** One file for each deliverer, and the outbox of a URL. */
+const OUTBOX = /^outbox\/(http|nats|open|rabbitmq)\.ts$/;
+
 /** One file for each query builder. */
 const TRANSACTION = /^transaction\/(drizzle|knex|kysely|prisma)\.ts$/;
 
@@ -52,8 +55,8 @@ export function exportsProblems(files) {
 export function isFrontDoor(path) {
   const inside = path.slice(SRC.length);
   if (
-    [/^([^/]+\/)?index\.ts$/, ADAPTER, EVENTS, FUNCTION_DOOR, RESERVATIONS, TRANSACTION].some((door) =>
-      door.test(inside),
+    [/^([^/]+\/)?index\.ts$/, ADAPTER, EVENTS, FUNCTION_DOOR, OUTBOX, RESERVATIONS, TRANSACTION].some(
+      (door) => door.test(inside),
     )
   )
     return true;

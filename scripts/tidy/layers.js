@@ -13,6 +13,9 @@ const PLUMBING = [
   "stores/mysql/",
 ];
 
+/** How events are published with an id, and the clock of a Postgres server: the outbox uses both. */
+const PUBLISHING = ["events/nats/publish-once", "events/rabbitmq/publish-once", "stores/postgres-sql"];
+
 /**
  * What a folder may import other than itself; `stores/open` allows that one file, `stores/open/` the files in the folder.
  *
@@ -27,7 +30,9 @@ const MAY_IMPORT = {
   client: ["core"],
   events: ["core"],
   pipeline: ["core"],
+  outbox: ["core", "transaction", "sealing", ...PLUMBING, ...PUBLISHING],
   reservations: ["core", ...PLUMBING],
+  saga: ["core"],
   sealing: ["core"],
   telemetry: ["core"],
   transaction: ["core"],

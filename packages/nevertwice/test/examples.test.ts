@@ -119,6 +119,8 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "run again: 4 effects, as before",
     "an outage: reserve, charge, and nothing is undone",
     "come again: reserve, charge, ship",
+    "parked: the undo of charge says: the bank is closed",
+    "resolved: reserve, charge, undo charge, undo reserve",
   ],
   "sealed.js": [
     "at rest: sealed.1.2025.",

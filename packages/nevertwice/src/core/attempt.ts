@@ -1,8 +1,10 @@
 /** One run of the work under one claim: the `attempt` object that the work gets, and what its return or throw means. */
 
 import { describeUnkeepable } from "./describe-unkeepable.ts";
+import { enqueue } from "./enqueue.ts";
 import { NevertwiceError } from "./errors.ts";
 import { deriveKey, describeType, toErrorSubject } from "./identity.ts";
+import type { FinishedStep } from "./kept-steps.ts";
 import type { Lease } from "./lease.ts";
 import { encodeOutcome, notKept } from "./outcome.ts";
 import type { Decision, FailureDisposition } from "./policy.ts";
@@ -45,9 +47,11 @@ class HandedAttempt implements Attempt {
   readonly number: number;
   readonly deriveKey: (name: string) => string;
   readonly step: Attempt["step"];
+  readonly enqueue: Attempt["enqueue"];
   readonly notDone: (cause?: unknown) => Error;
   /** Created by the first step, since most work has none. */
   steps: Steps | undefined;
+  readonly openSteps: () => Steps;
   readonly #lease: Lease;
 
   constructor(ports: Ports, settlement: Settlement, lease: Lease, number: number) {
@@ -65,12 +69,20 @@ class HandedAttempt implements Attempt {
         );
       return deriveKey(identity.parts, name);
     };
-    this.step = (name: string, ...rest: readonly never[]) => {
+    this.openSteps = () => {
       this.steps ??= new Steps(ports, settlement, lease);
+      return this.steps;
+    };
+    this.step = (name: string, ...rest: readonly never[]) => {
+      const steps = this.openSteps();
       const [database, work] = rest;
       return rest.length > 1
-        ? (this.steps.transact(name, database, work as never, this) as never)
-        : (this.steps.run(name, database as never) as never);
+        ? (steps.transact(name, database, work as never, this) as never)
+        : (steps.run(name, database as never) as never);
+    };
+    this.enqueue = (topic, body, options) => {
+      const from = { attempt: this, parts: identity.parts, fence: settlement.fence, outbox: ports.outbox };
+      return enqueue(from, topic, body, options);
     };
     this.notDone = (cause) => {
       const error = new Error("nothing was done", { cause });
@@ -95,6 +107,14 @@ export function createAttempt(ports: Ports, settlement: Settlement, lease: Lease
 /** The work begins again under the same claim: it gets the outcomes of the steps that it has finished. */
 export function restartSteps(attempt: Attempt): void {
   (attempt as HandedAttempt).steps?.restart();
+}
+
+/**
+ * The finished steps of the key, from earlier attempts and from this one. Work that calls this does not ask for a finished
+ * step again: its next step follows them.
+ */
+export function takeKeptSteps(attempt: Attempt): readonly FinishedStep[] {
+  return (attempt as HandedAttempt).openSteps().takeKept();
 }
 
 /**

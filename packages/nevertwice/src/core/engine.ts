@@ -5,6 +5,7 @@ import type { Work } from "./attempt.ts";
 import { createBackground } from "./background.ts";
 import { systemTimer, type Timer } from "./clock.ts";
 import { FAULTS, type Fault } from "./durability.ts";
+import { enqueueDoor, isOutbox } from "./enqueue.ts";
 import { NevertwiceError } from "./errors.ts";
 import { createExecutor, type ExecutedWork, type Executor } from "./executor.ts";
 import { checkedPart } from "./identity.ts";
@@ -44,6 +45,7 @@ import {
 import { createRequirement } from "./requirement.ts";
 import { closed, type RunResult, toError } from "./result.ts";
 import type { LeftRunning } from "./running-attempts.ts";
+import { createSagaDoor, SAGA_DOOR } from "./saga-door.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
 import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
@@ -59,6 +61,8 @@ export interface GuardOptions extends PolicyOptions {
   readonly drainMs?: number | undefined;
   /** The hardest fault that an acknowledged claim must survive: our-crash, store-crash, power-loss or failover, each including those before it. */
   readonly require?: Fault | undefined;
+  /** The outbox of `attempt.enqueue`: `createOutbox` of `nevertwice/outbox`, on the database of the transactions. */
+  readonly outbox?: object | undefined;
 }
 
 export const GUARD_DEFAULTS = { namespace: "default", purgeEveryMs: 60_000, drainMs: 30_000 } as const;
@@ -130,6 +134,7 @@ const GUARD_CHECKS: Readonly<Record<string, Check>> = {
   ...POLICY_CHECKS,
   ...PARTS_CHECKS,
   require: oneOf(...FAULTS),
+  outbox: isOutbox,
 };
 
 export function createEngine(options: GuardOptions, enginePorts: EnginePorts = SYSTEM_PORTS): MarkEngine {
@@ -150,6 +155,7 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     origin: createOrigin(observers),
     background: createBackground({ store, timer }, random),
     requirement: options.require === undefined ? undefined : createRequirement(store, options.require),
+    outbox: enqueueDoor(options.outbox),
   };
   const executor = createExecutor(ports);
   const fit = (policy: Policy) => ({ ...policy, maxOutcomeBytes: outcomeLimit(ports, policy) });
@@ -177,13 +183,17 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
       purger.used();
       return createOperator(ports, namespace, live.policy());
     };
-    const door = createTransactionDoor(ports, {
-      prepare: (request) => prepareCall(request, namespace, live.policy()),
-      execute: (call, runner) => awaited(call, execute, runner),
-    });
+    const inner = {
+      prepare: (request: RunRequest) => prepareCall(request, namespace, live.policy()),
+      execute: <T>(call: Call, work: ExecutedWork<T>) => awaited(call, execute, work),
+    };
+    const doors = {
+      [TRANSACTION_DOOR]: createTransactionDoor(ports, inner),
+      [SAGA_DOOR]: createSagaDoor(ports, inner),
+    };
     return {
       ...createCalls(execute, operator, namespace, live.policy),
-      ...{ [TRANSACTION_DOOR]: door },
+      ...doors,
       get policy() {
         return live.policy();
       },

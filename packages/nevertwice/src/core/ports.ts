@@ -1,6 +1,7 @@
 /** Everything outside itself that the engine uses. A simulation passes in its own ports. */
 import type { Background } from "./background.ts";
 import type { Timer } from "./clock.ts";
+import type { EnqueueDoor } from "./enqueue.ts";
 import type { EmitEvent } from "./observer.ts";
 import type { Policy } from "./policy.ts";
 import type { Requirement } from "./requirement.ts";
@@ -22,6 +23,8 @@ export interface Ports {
   readonly requirement: Requirement | undefined;
   /** Runs work in transactions of the application's database. Undefined for an engine without them. */
   readonly runnerFor?: CreateTransactionRunner | undefined;
+  /** Writes the messages of `attempt.enqueue`. */
+  readonly outbox?: EnqueueDoor | undefined;
 }
 
 /** The largest outcome that may be stored: the policy's limit or the store's, whichever is lower. */

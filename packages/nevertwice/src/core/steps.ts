@@ -56,6 +56,12 @@ export class Steps {
     this.#names.clear();
   }
 
+  /** Counts every kept step as asked for, and returns them. The next step that is asked for follows them. */
+  takeKept(): readonly FinishedStep[] {
+    for (const { name } of this.#kept.slice(this.#names.size)) this.#countSkipped(name);
+    return this.#kept;
+  }
+
   /** The work has ended. Returns why no attempt can continue the kept steps, if that is so. */
   end(): string | undefined {
     this.#isEnded = true;
@@ -150,13 +156,7 @@ export class Steps {
       this.#stuck = `step ${position + 1} is called ${JSON.stringify(name)}, but an earlier run of the work finished ${JSON.stringify(kept.name)} there. Check what was done, then resolve or forget the key.`;
       throw this.#failure("unknown", this.#stuck);
     }
-    this.#names.add(name);
-    this.#emit({
-      kind: "step-skipped",
-      fence: this.#settlement.fence,
-      step: name,
-      position: position + 1,
-    });
+    this.#countSkipped(name);
     const outcome = decodeOutcome(kept.outcome);
     if (outcome.kind === "value") return outcome.value;
     const reason = outcome.kind === "not-kept" ? outcome.reason : "unreadable";
@@ -164,6 +164,12 @@ export class Steps {
       "not-kept",
       `step ${JSON.stringify(name)} is done and was not repeated, but its outcome cannot be replayed (${reason}).`,
     );
+  }
+
+  #countSkipped(name: string): void {
+    this.#names.add(name);
+    const { fence } = this.#settlement;
+    this.#emit({ kind: "step-skipped", fence, step: name, position: this.#names.size });
   }
 
   /** Keeps the outcome, and returns it as a later attempt will get it. */

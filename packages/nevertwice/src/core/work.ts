@@ -1,5 +1,7 @@
 /** The work of a call, and the attempt that it is handed. */
+
 import type { DatabaseHandle, TransactionOf } from "./database-handle.ts";
+import type { EnqueueOptions } from "./enqueue.ts";
 
 /** The object that the work is called with. */
 export interface Attempt {
@@ -31,6 +33,12 @@ export interface Attempt {
     database: Handle,
     work: (tx: TransactionOf<Handle>) => T | PromiseLike<T>,
   ): Promise<T>;
+  /**
+   * Writes a message in the transaction of this attempt, and returns its id: it is delivered if the transaction commits. Only
+   * inside the work of `guard.transaction` or `once`, and only for a guard with an `outbox`; else it throws `options-invalid`.
+   * On SQLite it returns the id at once; elsewhere a promise. A message that cannot be written fails the transaction.
+   */
+  enqueue(topic: string, body: unknown, options?: EnqueueOptions): string | Promise<string>;
   /** `throw attempt.notDone(cause)` says that nothing happened: the key is released, and the caller gets `cause`. */
   notDone(cause?: unknown): Error;
 }

@@ -77,6 +77,10 @@ export class RunningHttpAttempt implements HttpAttempt {
     return this.step(name, database, work);
   }
 
+  enqueue(...message: Parameters<Attempt["enqueue"]>): ReturnType<Attempt["enqueue"]> {
+    return this.#attempt.enqueue(...message);
+  }
+
   renew(): Promise<boolean> {
     return this.#attempt.renew();
   }

@@ -6,6 +6,7 @@
  */
 import { type Attempt, endingFromValue } from "../core/attempt.ts";
 import type { SqliteConnection } from "../core/database-handle.ts";
+import { enqueueWithin, enqueueWithinSync } from "../core/enqueue.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { isFunction } from "../core/option-checks.ts";
 import { decodeOutcome } from "../core/outcome.ts";
@@ -51,7 +52,14 @@ export function once<Tx, T>(
   isFunction("the work", work);
   const call = door.prepare(asked as RunRequest);
   const transactions = storeTransactions(door.store);
-  const inside = { door, call, work: (attempt: Attempt) => work(tx, attempt) };
+  const inside = {
+    door,
+    call,
+    work: (attempt: Attempt) =>
+      isConnection(tx)
+        ? enqueueWithinSync(attempt, tx, () => work(tx, attempt))
+        : enqueueWithin(attempt, tx, () => work(tx, attempt)),
+  };
   if (transactions?.kind === "connection" && isConnection(tx) && transactions.isConnection(tx))
     return onceOnConnection(tx, transactions, inside) as OnceResult<Tx, T>;
   if (transactions?.kind !== "statements" || isConnection(tx))

@@ -3,6 +3,7 @@
  * other call of the store can use the connection.
  */
 import type { SqliteConnection } from "../core/database-handle.ts";
+import { enqueueWithinSync } from "../core/enqueue.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { ConnectionTransactions } from "../core/store-transactions.ts";
 import type { TransactionRunner } from "../core/transaction-port.ts";
@@ -24,7 +25,7 @@ export function createConnectionRunner(
       try {
         const status = transactions.transact({ id, token }, () => {
           isWorking = true;
-          return encode(refusePromise(work(database, attempt)));
+          return encode(refusePromise(enqueueWithinSync(attempt, database, () => work(database, attempt))));
         });
         if (status === "left") return leftEnd(undefined);
         return status === "locked" ? { status: "committed" } : { status: "not-found" };

@@ -13,6 +13,7 @@
 import type { Attempt } from "../core/attempt.ts";
 import { within } from "../core/background.ts";
 import { pause } from "../core/backoff.ts";
+import { enqueueWithin } from "../core/enqueue.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { pauseMs } from "../core/store-call.ts";
 import type {
@@ -176,7 +177,9 @@ class TransactionTry<Tx> {
     this.#phase = "working";
     let value: unknown;
     try {
-      value = await whileInside(this.#database.source, () => work(tx, attempt));
+      value = await whileInside(this.#database.source, () =>
+        enqueueWithin(attempt, tx, () => work(tx, attempt)),
+      );
     } catch (thrown) {
       // Work that committed by itself and threw afterwards must not look as if it had been rolled back.
       if (this.#transactions.judgeFailure(thrown) !== "repeat" && (await this.#hasLeft(run, mark)))

@@ -1,10 +1,10 @@
 /** Tests consumers with retries, breakers, dead letters, sagas and traces. */
 import { ConsecutiveBreaker, circuitBreaker, handleAll } from "cockatiel";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { Refused, runSaga } from "../../../../examples/saga/saga.js";
 import { consumer } from "../../src/events/index.ts";
 import { type DeadLetter, protect, replay } from "../../src/functions/protect.ts";
 import { definePipeline, type NodeManifest, type ShellContext } from "../../src/pipeline/index.ts";
+import { type RunContext, saga, type UndoContext } from "../../src/saga/index.ts";
 import { createScene, failure } from "../functions/guard-scene.ts";
 
 interface Envelope {
@@ -183,21 +183,32 @@ test("Skill: saga compensation, idempotent both ways: steps and their undoing ha
   const provider = createProvider();
   let isOpen = false;
   let refunds = 0;
-  const saga = {
-    key: "order-1",
-    steps: ["reserve", "charge", "ship"],
-    async act(operation: string, key: string) {
-      if (operation === "ship" && !isOpen) throw new Refused("the warehouse is closed");
-      if (operation === "undo charge" && refunds++ === 0) provider.loseNext(1);
-      await provider.do(operation, key);
+  const steps = ["reserve", "charge", "ship"].map((name) => ({
+    name,
+    async run({ deriveKey, notDone }: RunContext) {
+      if (name === "ship" && !isOpen) throw notDone(new Error("the warehouse is closed"));
+      await provider.do(name, deriveKey());
     },
-  };
+    async undo({ deriveKey }: UndoContext) {
+      if (name === "charge" && refunds++ === 0) provider.loseNext(1);
+      await provider.do(`undo ${name}`, deriveKey());
+    },
+  }));
+  const run = (by: typeof guard) =>
+    saga(by, { operation: "order", key: "order-1", undoRetry: { max: 0 } }, steps);
   // The refund's answer is lost: what is left to undo is undone by the worker that runs the saga next, and nothing twice.
-  await expect(runSaga(guard, saga)).rejects.toThrow("the answer was lost");
+  const parked = await run(guard);
+  expect(parked).toMatchObject({
+    status: "parked",
+    step: "charge",
+    error: { message: "the answer was lost" },
+  });
   // What was given up is not shipped after all, though it could be now.
   isOpen = true;
-  expect(await runSaga(another(), saga)).toBe("undone");
-  expect(await runSaga(guard, saga)).toBe("undone");
+  const { fence } = parked as { readonly fence: number };
+  await guard.resolve({ operation: "order", key: "order-1", fence }, { status: "not-done" });
+  expect(await run(another())).toMatchObject({ status: "undone", step: "ship" });
+  expect(await run(guard)).toMatchObject({ status: "undone", step: "ship" });
   expect(provider.effects).toEqual(["reserve", "charge", "undo charge", "undo reserve"]);
 });
 

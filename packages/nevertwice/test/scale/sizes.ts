@@ -49,6 +49,20 @@ const SIZES = {
     share: { rounds: 1, processes: 2, messages: 6 },
     full: { rounds: 20, processes: 3, messages: 12 },
   },
+  /** The kills of each subject. */
+  effects: {
+    share: { kills: 6 },
+    full: { kills: 1_000 },
+  },
+  /** For each driver: so many COMMITs are cut before the server has them, and so many after. */
+  "commit-cuts": {
+    share: { commits: 40, tooLate: 2 },
+    full: { commits: 1_000, tooLate: 60 },
+  },
+  "postgres-crashes": {
+    share: { crashes: 8 },
+    full: { crashes: 1_000 },
+  },
   outage: {
     share: { seeds: 1, keys: 20, callers: 4 },
     full: { seeds: 5, keys: 100, callers: 8 },

@@ -67,7 +67,7 @@ export const POSTGRES: Subject = {
   },
 };
 
-const MYSQL: Subject = {
+export const MYSQL: Subject = {
   name: "MySQL",
   service: "mysql",
   without: NO_WATCH,

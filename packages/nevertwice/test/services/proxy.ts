@@ -28,6 +28,8 @@ export interface FaultProxy {
   cutReply(count?: number, filter?: Filter): void;
   /** The next request never reaches the server; the client's connection is cut. */
   cutRequest(count?: number, filter?: Filter): void;
+  /** The client's connection is cut at the next request, which reaches the server `ms` later. */
+  delayRequest(ms: number, count?: number, filter?: Filter): void;
   /** Keeps replies back, in order, until they are released. */
   holdReplies(): void;
   releaseReplies(): void;
@@ -54,6 +56,8 @@ export interface FaultProxy {
 interface Cut {
   readonly side: "request" | "reply";
   readonly filter: Filter;
+  /** The request reaches the server after so many milliseconds. */
+  readonly delayMs?: number;
 }
 
 /** A client, the proxy's own connection to the server for it, and what goes between them. */
@@ -132,6 +136,11 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
     }
     const index = cuts.findIndex(({ filter }) => filter(chunk));
     const [cut] = index < 0 ? [] : cuts.splice(index, 1);
+    if (cut?.delayMs !== undefined) {
+      link.requests.hold(true);
+      link.requests.push(chunk);
+      setTimeout(() => link.requests.hold(false), cut.delayMs);
+    }
     if (cut?.side === "request") {
       link.client.resetAndDestroy();
       return;
@@ -150,8 +159,8 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
     }
   }
 
-  const cut = (side: Cut["side"], count: number, filter: Filter): void => {
-    for (let i = 0; i < count; i++) cuts.push({ side, filter });
+  const cut = (count: number, faulty: Cut): void => {
+    for (let i = 0; i < count; i++) cuts.push(faulty);
   };
   const reset = (isMeant: (link: Link) => boolean): void => {
     for (const link of links) if (isMeant(link)) link.client.resetAndDestroy();
@@ -195,8 +204,10 @@ export async function startProxy(target: string | number): Promise<FaultProxy> {
     get bytesToClient() {
       return sent.bytesToClient;
     },
-    cutReply: (count = 1, filter = () => true) => cut("reply", count, filter),
-    cutRequest: (count = 1, filter = () => true) => cut("request", count, filter),
+    cutReply: (count = 1, filter = () => true) => cut(count, { side: "reply", filter }),
+    cutRequest: (count = 1, filter = () => true) => cut(count, { side: "request", filter }),
+    delayRequest: (delayMs, count = 1, filter = () => true) =>
+      cut(count, { side: "request", filter, delayMs }),
     holdReplies: () => setRepliesHeld(true),
     releaseReplies: () => setRepliesHeld(false),
     holdRequests: () => setRequestsHeld(true),

@@ -10,13 +10,16 @@ import { drizzle as drizzleJs } from "drizzle-orm/postgres-js";
 import createKnex from "knex";
 import { Kysely, MysqlDialect, PostgresDialect } from "kysely";
 import { createPool as createCallbackPool } from "mysql2";
+import pg from "pg";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
-import type { Attempt, Guard } from "../../src/index.ts";
+import { type Attempt, createGuard, type Guard } from "../../src/index.ts";
+import { postgresStore } from "../../src/stores/postgres.ts";
 import type { TransactionDatabase } from "../../src/transaction/database.ts";
 import { drizzleDatabase } from "../../src/transaction/drizzle.ts";
 import { knexDatabase } from "../../src/transaction/knex.ts";
 import { kyselyDatabase } from "../../src/transaction/kysely.ts";
+import { startProxy } from "../services/proxy.ts";
 import { poolOf } from "./postgres/database.ts";
 import { type LedgerScene, onMysql, onPostgres } from "./transaction/scene.ts";
 
@@ -174,3 +177,24 @@ for (const [name, { on, connect }] of Object.entries(BUILDERS)) {
     });
   });
 }
+
+test("a connection that is lost at COMMIT while a query builder has it does not end the process", async (context) => {
+  const { url } = await onPostgres(context);
+  const proxy = await startProxy(url);
+  onTestFinished(() => proxy.stop());
+  const pool = new pg.Pool({ connectionString: proxy.url });
+  const guard = createGuard({ store: postgresStore({ client: pool }), purgeEveryMs: 0 });
+  const db = new Kysely<Ledger>({ dialect: new PostgresDialect({ pool: pool as never }) });
+  const lost: unknown[] = [];
+  pool.on("connect", (client) => client.on("end", () => lost.push(client)));
+  proxy.cutReply(1, (chunk) => /\bcommit\b/i.test(chunk.toString("latin1")));
+  // Without a listener for the connection, Vitest reports an uncaught error here.
+  const paid = guard.transaction(request("k"), kyselyDatabase(db), async (tx) => {
+    await tx.insertInto("ledger").values({ key: "k" }).execute();
+    return "paid";
+  });
+  expect(await paid).toBe("paid");
+  expect(lost).toHaveLength(1);
+  await guard.close();
+  await db.destroy();
+});

@@ -10,6 +10,8 @@ import { Kysely, PostgresDialect } from "kysely";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { createGuard, type Guard, type RunResult } from "../../src/index.ts";
+import { mysqlStore } from "../../src/stores/mysql.ts";
+import { postgresStore } from "../../src/stores/postgres.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { once } from "../../src/transaction/index.ts";
 import { poolOn } from "./mysql/pools.ts";
@@ -240,6 +242,35 @@ describe("without an open transaction", () => {
     connection.release();
     expect(runs).toBe(0);
     expect(await onMy.guard.read({ operation: "pay", key: "k" })).toBeUndefined();
+  });
+});
+
+describe("runs although its transaction has the only connection of the store's pool", () => {
+  test("on pg", async (context) => {
+    const { url } = await onPostgres(context);
+    const pool = poolOf(url, { max: 1 });
+    const guard = createGuard({ store: postgresStore({ client: pool }), purgeEveryMs: 0 });
+    const client = await pool.connect();
+    await client.query("BEGIN");
+    const result = await once(client, { guard, operation: "pay", key: "k" }, async () => "paid");
+    await client.query("COMMIT");
+    client.release();
+    expect(result).toMatchObject({ status: "ran", value: "paid" });
+    await guard.close();
+    await pool.end();
+  });
+
+  test("on mysql2", async (context) => {
+    const { url } = await onMysql(context);
+    const pool = poolOn(context, url, { connectionLimit: 1 });
+    const guard = createGuard({ store: mysqlStore({ client: pool }), purgeEveryMs: 0 });
+    const connection = await pool.getConnection();
+    await connection.query("START TRANSACTION");
+    const result = await once(connection, { guard, operation: "pay", key: "k" }, async () => "paid");
+    await connection.query("COMMIT");
+    connection.release();
+    expect(result).toMatchObject({ status: "ran", value: "paid" });
+    await guard.close();
   });
 });
 

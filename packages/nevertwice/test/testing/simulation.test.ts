@@ -1,11 +1,12 @@
 /** The proof that the simulation proves something: it passes the real code and catches every planted bug. Needs the build. */
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { simulateOnAllCores } from "../../../../scripts/simulation/pool.js";
 import { simulate } from "../../src/testing/simulation.ts";
-import { PLANTED_BUGS, type PlantedBug } from "./planted-bugs.ts";
+import { plant } from "./plant.ts";
+import { PLANTED_BUGS } from "./planted-bugs.ts";
 
 const dist = new URL("../../dist/", import.meta.url);
 const SCHEDULES = 200_000;
@@ -66,22 +67,10 @@ describe("a planted bug is found, and its seed replays it", () => {
   const folders: string[] = [];
   afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));
 
-  /** A copy of the built library with the bug in it. It lies beside the original, so that imports resolve alike. */
-  async function plant({ file, find, replace }: PlantedBug): Promise<URL> {
-    const folder = await mkdtemp(join(new URL("..", dist).pathname, ".planted-"));
-    folders.push(folder);
-    await cp(dist, folder, { recursive: true });
-    const text = await readFile(join(folder, file), "utf8");
-    expect(text.split(find).length - 1, `${find} must stand once in ${file}`).toBe(1);
-    await writeFile(
-      join(folder, file),
-      text.replace(find, () => replace),
-    );
-    return pathToFileURL(join(folder, "testing/simulation.js"));
-  }
-
   test.each(PLANTED_BUGS)("$name", { timeout: 600_000 }, async (bug) => {
-    const simulation = await plant(bug);
+    const folder = await plant(bug);
+    folders.push(folder);
+    const simulation = pathToFileURL(join(folder, "testing/simulation.js"));
     const report = await simulateOnAllCores({ simulation, seed: bug.from ?? 1, schedules: 60_000 });
     const { failure } = report;
     expect(failure, `not found in ${report.schedules} schedules`).toBeDefined();

@@ -118,6 +118,7 @@ export function createPolicyRun(execute: (invoke: Invoke) => unknown, work: AnyW
         outcome.catch(noteRefusal);
         return outcome;
       }) as Attempt["step"],
+      enqueue: (topic, body, options) => attempt.enqueue(topic, body, options),
       notDone(cause) {
         const error = attempt.notDone(cause);
         notDone.add(error);

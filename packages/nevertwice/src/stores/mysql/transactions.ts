@@ -7,6 +7,7 @@ import type { CommitFailure, RunText, StatementTransactions } from "../../core/s
 import { randomToken } from "../../core/token.ts";
 import { createCompareAndSet, type RecordSnapshot } from "../compare-and-set.ts";
 import { insertSql, updateSql } from "../mysql-sql.ts";
+import { readyInTime } from "../ready-in-time.ts";
 import * as sql from "./transaction-sql.ts";
 import { toSnapshot } from "./values.ts";
 
@@ -95,7 +96,7 @@ export function createTransactions({
     },
 
     async claim(run, request) {
-      await ready();
+      await readyInTime(ready());
       return claimSteps(run, isMigrated()).claim(request);
     },
 

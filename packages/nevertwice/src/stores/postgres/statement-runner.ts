@@ -10,6 +10,7 @@ import {
   cancelledError,
   isPgPool,
   type PgPool,
+  type PgPoolClient,
   type PostgresClient,
   type PostgresRunner,
   type RunStatement,
@@ -44,6 +45,14 @@ async function translateErrors<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
+/** The event of a `pg` Pool for each new connection. */
+interface PoolConnections {
+  on?(event: "connect", listener: (connection: PgPoolClient) => void): unknown;
+  off?(event: "connect", listener: (connection: PgPoolClient) => void): unknown;
+}
+
+function ignore(): void {}
+
 interface PoolListeners {
   readonly listeners: Set<() => void>;
   stop(): void;
@@ -74,10 +83,16 @@ function startListening(pool: PgPool): PoolListeners {
     for (const listener of [...listeners]) listener();
   };
   pool.on?.("error", onError);
+  // A pool does not listen to its connections while they are in use. Code that takes one from the same pool, such as a query
+  // builder, may not listen either, and then the loss of the connection would end the process.
+  const onConnect = (connection: PgPoolClient) => void connection.on("error", ignore);
+  const connections = pool as unknown as PoolConnections;
+  connections.on?.("connect", onConnect);
   const started = {
     listeners,
     stop() {
       pool.off?.("error", onError);
+      connections.off?.("connect", onConnect);
       poolListeners.delete(pool);
     },
   };

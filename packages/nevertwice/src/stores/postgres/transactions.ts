@@ -10,6 +10,7 @@ import type {
   SettledState,
   StatementTransactions,
 } from "../../core/store-transactions.ts";
+import { readyInTime } from "../ready-in-time.ts";
 import { cancelledAfter, microseconds, type PostgresRow, type RunStatement } from "./client.ts";
 import { errorState, isConnectionOver } from "./errors.ts";
 import { CHECK_MS } from "./schema.ts";
@@ -70,7 +71,7 @@ export function createTransactions({
     },
 
     async claim(run, request) {
-      await ready();
+      await readyInTime(ready());
       const text = await run(claimSql(records, claimStep.toParameters([request]), isMigrated()));
       const rows = JSON.parse(text ?? "null") as readonly PostgresRow[] | null;
       const [answer] = claimStep.toAnswers([request], rows ?? []);

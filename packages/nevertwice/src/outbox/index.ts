@@ -1,0 +1,15 @@
+/** nevertwice/outbox: messages that commit with the application's write, and are delivered at least once, in order per key. */
+export type { OutboxDatabase } from "./database.ts";
+export type { Message, MessageBody, OutgoingMessage } from "./message.ts";
+export { createOutbox, OUTBOX_DEFAULTS, type Outbox, type OutboxOptions, type SendResult } from "./outbox.ts";
+export type { Relay } from "./relay.ts";
+export {
+  type AboutMessage,
+  type Deliver,
+  type DeliveryContext,
+  RELAY_DEFAULTS,
+  type RelayEvent,
+  type RelayOptions,
+} from "./relay-options.ts";
+export type { Figures, ListQuery, MessagePage, MessageState, MessageView } from "./store.ts";
+export { permanent, retryAfter } from "./verdict.ts";

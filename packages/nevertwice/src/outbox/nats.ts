@@ -1,0 +1,45 @@
+/** Delivers messages of the outbox to a stream of NATS JetStream. */
+import { NevertwiceError } from "../core/errors.ts";
+import { checkOptions, isFunction } from "../core/option-checks.ts";
+import { type NatsPublisher, publishOnce } from "../events/nats/publish-once.ts";
+import { bodyBytes, type Message } from "./message.ts";
+import type { Deliver } from "./relay-options.ts";
+
+/** The headers of a NATS message, as `headers()` of the NATS client makes them. */
+export interface NatsHeaders {
+  append(name: string, value: string): void;
+}
+
+interface PublishOptions {
+  readonly msgID?: string;
+  // biome-ignore lint/suspicious/noExplicitAny: the client's own type of headers.
+  readonly headers?: any;
+}
+
+export interface NatsDelivererOptions {
+  /** What `jetstream(connection)` of `@nats-io/jetstream` returns. */
+  readonly js: NatsPublisher<Uint8Array, PublishOptions, unknown>;
+  /** Default: the topic of the message. */
+  readonly subject?: ((message: Message) => string) | undefined;
+  /** `headers` of the NATS client. Without it, the headers of a message are not sent. */
+  readonly headers?: (() => NatsHeaders) | undefined;
+}
+
+/**
+ * Publishes each message with its id as `Nats-Msg-Id`, and waits until the stream has stored it. A stream that stored the
+ * same id within its duplicate window stores it once.
+ */
+export function natsDeliverer(options: NatsDelivererOptions): Deliver {
+  checkOptions(options, { js: () => {}, subject: isFunction, headers: isFunction });
+  const { js, subject = ({ topic }) => topic, headers: createHeaders } = options;
+  if (typeof js?.publish !== "function")
+    throw new NevertwiceError("options-invalid", "js must be what jetstream(connection) returns.");
+
+  return async (message) => {
+    const headers = createHeaders?.();
+    if (headers !== undefined)
+      for (const [name, value] of Object.entries(message.headers)) headers.append(name, value);
+    const more = headers === undefined ? {} : { headers };
+    await publishOnce(js, subject(message), bodyBytes(message.body).bytes, { id: message.id, ...more });
+  };
+}
