@@ -147,7 +147,9 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "nevertwice.claims: 1 conflict",
   ],
   // With a database they are run in test/stores/transaction-examples.test.ts.
+  "transaction-drizzle-mysql.js": ["This one needs a server"],
   "transaction-drizzle.js": ["This one needs a database"],
+  "transaction-knex-mysql.js": ["This one needs a server"],
   "transaction-knex.js": ["This one needs a database"],
   "transaction-kysely.js": ["This one needs a database"],
   "upsert-dynamodb.js": [

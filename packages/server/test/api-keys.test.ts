@@ -1,4 +1,5 @@
 /** Tests keys over HTTP: what operators and auditors see, and the decisions of operators. */
+import { saga } from "nevertwice/saga";
 import { expect, test } from "vitest";
 import { type Call, callerOf, startServer } from "./api-client.ts";
 
@@ -275,4 +276,40 @@ test("a key shows its finished steps: names and times to all who may read it, ou
     expect(steps).toEqual(named);
     expect(text).not.toContain("4711");
   }
+});
+
+test("a parked saga is shown with its reason, and an operator lets it go on, or ends it", async () => {
+  const { server, operator } = await scene();
+  const guard = server.context.guard("default");
+  let isBankOpen = false;
+  const steps = [
+    {
+      name: "charge",
+      run: () => "receipt-1",
+      undo() {
+        if (!isBankOpen) throw new Error("the bank is closed");
+      },
+    },
+    { name: "ship", run: () => Promise.reject(new Error("sold out")) },
+  ];
+  const order = (key: string) =>
+    saga(guard, { operation: "order", scope: "shop", key, undoRetry: { max: 0 } }, steps);
+  for (const key of ["order-1", "order-2"]) await order(key);
+  const { records } = (await operator("GET", "/v1/keys?state=lapsed")).body;
+  const parked = { held: true, state: "lapsed", operation: "order" };
+  expect(records).toEqual([expect.objectContaining(parked), expect.objectContaining(parked)]);
+  const found = records.find(({ key }: { key: string }) => key === "order-1");
+  const { record } = (await operator("GET", `/v1/keys/${found.id}`)).body;
+  expect(record.steps.at(-1)).toMatchObject({
+    name: "saga: parked 1: charge",
+    outcome: { kind: "value", value: { message: "the bank is closed" } },
+  });
+  const resolve = ({ id, fence }: { id: string; fence: number }, decision: object) =>
+    operator("POST", `/v1/keys/${id}/resolve`, { fence, ...decision });
+  isBankOpen = true;
+  expect((await resolve(found, { decision: "not-done" })).status).toBe(200);
+  expect(await order("order-1")).toMatchObject({ status: "undone", step: "ship" });
+  const other = records.find(({ key }: { key: string }) => key === "order-2");
+  expect((await resolve(other, { decision: "done", value: { status: "undone" } })).status).toBe(200);
+  expect(await order("order-2")).toMatchObject({ status: "undone" });
 });

@@ -6,6 +6,7 @@ import { requireGuard } from "./argument-checks.ts";
 import type { Work } from "./attempt.ts";
 import { claimRound, readRecord } from "./claim-round.ts";
 import type { Timer } from "./clock.ts";
+import { NevertwiceError } from "./errors.ts";
 import type { Ports } from "./ports.ts";
 import type { Call, RunRequest } from "./request.ts";
 import type { RunResult } from "./result.ts";
@@ -66,5 +67,10 @@ export const SAGA_DOOR: unique symbol = Symbol.for("nevertwice.saga") as never;
 /** Throws `options-invalid` for an object that is not a guard. `usage` shows the call with the guard in its place. */
 export function sagaDoor(guard: unknown, usage: string): SagaDoor {
   requireGuard(guard, usage);
-  return (guard as { readonly [SAGA_DOOR]: SagaDoor })[SAGA_DOOR];
+  const { [SAGA_DOOR]: door } = guard as { readonly [SAGA_DOOR]?: SagaDoor };
+  if (door !== undefined) return door;
+  throw new NevertwiceError(
+    "options-invalid",
+    `the guard was not made by createGuard of this version: ${usage}.`,
+  );
 }

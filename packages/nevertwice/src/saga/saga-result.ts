@@ -53,7 +53,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** An operator need not give an error. */
+/** An operator need not give an error, and a record may have no room for it. */
 function errorIn(end: Record<string, unknown>): unknown {
-  return "error" in end ? end.error : new Error("an operator decided that this saga is undone");
+  return "error" in end ? end.error : new Error("this saga was undone, and its error was not kept");
 }

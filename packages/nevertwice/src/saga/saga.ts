@@ -105,7 +105,13 @@ function prepare(
     signal: prepared.signal,
     door,
   };
-  return { call: { ...prepared, policy }, plan };
+  return { call: { ...prepared, policy, shorten: shortenEnd }, plan };
+}
+
+/** An error may be too large for the record. Duplicates must still learn that the saga was undone. */
+function shortenEnd(end: unknown): unknown {
+  const { status, step } = end as Extract<SagaEnd, { readonly status: "undone" }>;
+  return status === "undone" ? { status, step } : end;
 }
 
 async function toSagaResult(door: SagaDoor, call: Call, result: RunResult<SagaEnd>): Promise<SagaResult> {

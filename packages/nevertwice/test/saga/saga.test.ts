@@ -266,7 +266,7 @@ test.each([
   ],
   [
     { status: "done", value: { status: "undone" } },
-    { status: "undone", error: new Error("an operator decided that this saga is undone") },
+    { status: "undone", error: new Error("this saga was undone, and its error was not kept") },
   ],
   [
     { status: "done", value: { status: "done", outcomes: { ship: 1 } } },
@@ -482,6 +482,13 @@ test("a saga whose outcomes have no room left can still be undone and parked", a
   expect(await saga(guard, request, steps)).toMatchObject({ status: "undone", step: "ship" });
 });
 
+test("an error that has no room in the record leaves the saga undone for duplicates too", async () => {
+  const { guard } = createScene({ maxOutcomeBytes: 100 });
+  const steps = [{ name: "charge", run: () => Promise.reject(new Error("e".repeat(900))) }];
+  for (let calls = 0; calls < 2; calls++)
+    expect(await saga(guard, request, steps)).toMatchObject({ status: "undone", step: "charge" });
+});
+
 test.each([
   ["a string", "sold out", "sold out"],
   ["an object that cannot be kept", { call() {} }, new Error("the step threw an object")],
@@ -654,6 +661,8 @@ test("refuses a request that is none, a guard that is none, and retries that are
   const steps = [{ name: "a", run }];
   await expect(saga(guard, undefined as never, steps)).rejects.toMatchObject({ code: "options-invalid" });
   await expect(saga({} as never, request, steps)).rejects.toThrow("the guard is missing");
+  await expect(saga({ tryRun: run } as never, request, steps)).rejects.toThrow("not made by createGuard");
+  await expect(saga(guard, "order-1" as never, steps)).rejects.toThrow("the request is a string");
   await expect(saga(guard, { ...request, retry: { max: -1 } }, steps)).rejects.toThrow("max is -1");
   await expect(saga(guard, { ...request, key: "" }, steps)).rejects.toMatchObject({ code: "key-missing" });
 });

@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { scratchFolder } from "../scratch-folder.ts";
 import { sharedUrl } from "../services/services.ts";
+import { createDatabase } from "../stores/postgres/database.ts";
 import { STORY } from "../stores/transaction/story.ts";
 import { reportOn } from "./figures.ts";
 import { IS_FULL } from "./sizes.ts";
@@ -61,6 +62,39 @@ async function reportInstalled(folder: string, names: readonly string[], figures
   reportOn(versions.join(", "), { trial: TRIAL, figures: `${figures}; ${size}` });
 }
 
+/**
+ * Prisma ends a transaction after five seconds unless it is told otherwise. This program has one of six seconds, and one that
+ * is longer than its `transactionMs`.
+ */
+const PRISMA_LIMITS = `
+import { PrismaPg } from "@prisma/adapter-pg";
+import { createGuard } from "nevertwice";
+import { postgresStore } from "nevertwice/stores/postgres";
+import { prismaDatabase } from "nevertwice/transaction/prisma";
+import pg from "pg";
+import { PrismaClient } from "./generated/client.js";
+
+const connectionString = process.env.DATABASE_URL as string;
+const pool = new pg.Pool({ connectionString });
+const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString }) });
+const store = postgresStore({ client: pool });
+await store.migrate();
+await pool.query("CREATE TABLE payments (order_id text PRIMARY KEY, amount int NOT NULL)");
+const guard = createGuard({ store, purgeEveryMs: 0 });
+const pay = (order: string, ms: number, transactionMs: number) =>
+  guard.transaction({ operation: "pay", key: order, transactionMs }, prismaDatabase(prisma), async (tx) => {
+    await tx.payment.create({ data: { orderId: order, amount: 1 } });
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    return "paid";
+  }).catch(({ code }) => code);
+const codes = await Promise.all([pay("slow", 6_000, 30_000), pay("too-slow", 4_000, 1_000)]);
+const rows = await prisma.payment.findMany();
+console.log(JSON.stringify([...codes, ...rows.map(({ orderId }) => orderId)]));
+await guard.close();
+await prisma.$disconnect();
+await pool.end();
+`;
+
 const TOLD =
   "the first call writes one row, a second one is replayed, a throw leaves no row, and a duplicate in flight is pending";
 
@@ -103,13 +137,22 @@ describe.runIf(IS_FULL)("the example of a transaction runs on a fresh install", 
     const manifest = await readManifest(join(folder, "package.json"));
     manifest.dependencies.nevertwice = `file:${tarball}`;
     await writeFile(join(folder, "package.json"), JSON.stringify(manifest));
+    await writeFile(join(folder, "limits.ts"), PRISMA_LIMITS);
     await install(folder);
     // `generate` needs no engine, but downloads one unless it is given any executable.
     await run("npm", ["run", "generate"], folder, { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath });
     await run("npm", ["run", "build"], folder);
     const told = await run("npm", ["start", "--silent"], folder, { DATABASE_URL });
     expect(told.split("\n")).toEqual(STORY);
+    const limits = await run(process.execPath, ["dist/prisma/limits.js"], folder, {
+      DATABASE_URL: await createDatabase(DATABASE_URL),
+    });
+    expect(JSON.parse(limits)).toEqual(["paid", "unavailable", "slow"]);
     const names = ["prisma", "@prisma/client", "@prisma/adapter-pg"];
-    await reportInstalled(folder, names, `${TOLD}; \`tsc --strict\` accepts it`);
+    await reportInstalled(
+      folder,
+      names,
+      `${TOLD}; \`tsc --strict\` accepts it; a transaction of six seconds commits, and one longer than \`transactionMs\` is rolled back`,
+    );
   });
 });

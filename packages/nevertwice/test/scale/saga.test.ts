@@ -13,7 +13,7 @@ import { sagaProblems } from "./saga-referee.ts";
 import { EVERY_SUBJECT, openSubject, POSTGRES, SQLITE, type Subject } from "./subjects.ts";
 import { type SagaNote, sagaNames, sagaSteps } from "./workers/saga-steps.js";
 
-const STEPS = 3;
+const STEPS = 2;
 const LEASE_MS = 300;
 const AT_ONCE = 4;
 
@@ -27,8 +27,8 @@ const backward = (name: string) => [
 ];
 const LAST = names.at(-1) as string;
 
-/** Every point of a saga that succeeds, and of one whose last step fails. */
-const DONE_POINTS = [...names.flatMap(forward), "complete", "completed"];
+/** Every point of a saga whose last step fails, and those that only a saga that succeeds has. */
+const DONE_POINTS = [...forward(LAST), "complete", "completed"];
 const UNDONE_POINTS = [
   ...names.slice(0, -1).flatMap(forward),
   `run ${LAST}`,
@@ -38,7 +38,7 @@ const UNDONE_POINTS = [
   "complete",
   "completed",
 ];
-/** The undo of the first step fails, after two others. */
+/** The undo of the first step fails, after that of the last one. */
 const PARKED_POINTS = [
   "kept saga: undid step 1",
   "undo step 0",
