@@ -8,7 +8,7 @@ import { harmless } from "../core/observer.ts";
 import { type Check, isFunction, wholeFrom } from "../core/option-checks.ts";
 import { type CloudEvent, toCloudEvent } from "./cloudevents/event.ts";
 import { type ReadEvent, readEvents } from "./cloudevents/http.ts";
-import { consumer } from "./consumer.ts";
+import { createConsumer } from "./consumer.ts";
 import type {
   AnyConsumerOptions,
   ConsumerGuard,
@@ -31,7 +31,7 @@ export interface CloudEventsOptions<T> extends Omit<ConsumerOptions<CloudEvent, 
 
 /** The options of a receiver whose work commits in one transaction with the record of its event (see `consumer`). */
 export interface TransactionCloudEventsOptions<T, Handle extends DatabaseHandle>
-  extends Omit<CloudEventsOptions<T>, "work">,
+  extends Omit<CloudEventsOptions<T>, "work" | "transaction">,
     Pick<TransactionConsumerOptions<CloudEvent, T, Handle>, "transaction" | "work"> {}
 
 export interface CloudEventsReceiver<T> extends Receiver {
@@ -68,7 +68,7 @@ export function cloudEvents<T = unknown>(
 ): CloudEventsReceiver<T>;
 export function cloudEvents<T>(
   guard: ConsumerGuard,
-  options: Omit<CloudEventsOptions<T>, "work"> &
+  options: Omit<CloudEventsOptions<T>, "work" | "transaction"> &
     Pick<AnyConsumerOptions<CloudEvent, T>, "transaction" | "work">,
 ): CloudEventsReceiver<T> {
   requireGuard(guard, "cloudEvents(guard, { name, work })");
@@ -86,7 +86,7 @@ export function cloudEvents<T>(
     ...rest
   } = options;
   // An invalid event throws when its key is read, and the consumer refuses it.
-  const inner = consumer<ReadEvent, T>(guard, {
+  const inner = createConsumer<ReadEvent, T>(guard, {
     ...rest,
     key: (read) => eventKey(read()),
     scope: scope && ((read) => scope(read())),
@@ -122,10 +122,11 @@ export function cloudEvents<T>(
 function readingFirst<T>(
   work: (...args: never[]) => T | PromiseLike<T>,
   isInTransaction: boolean,
-): ConsumerOptions<ReadEvent, T>["work"] {
+): (...args: never[]) => T | PromiseLike<T> {
   const call = work as (...args: unknown[]) => T | PromiseLike<T>;
-  if (!isInTransaction) return (read, ...rest) => call(read(), ...rest);
-  return ((tx: unknown, read: ReadEvent, ...rest: unknown[]) => call(tx, read(), ...rest)) as never;
+  return isInTransaction
+    ? (tx: unknown, read: ReadEvent, ...rest: unknown[]) => call(tx, read(), ...rest)
+    : (read: ReadEvent, ...rest: unknown[]) => call(read(), ...rest);
 }
 
 /** One response for the whole batch. It is sent again while one event must come again; events that are done are skipped then. */

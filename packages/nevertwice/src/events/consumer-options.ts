@@ -20,6 +20,8 @@ export interface ConsumerOptions<Message, T> extends PolicyOptions {
   /** The id that the sender gave the message, the same on every delivery. */
   readonly key: (message: Message) => string | Key | undefined;
   readonly work: (message: Message, attempt: Attempt, tried: Tried) => T | PromiseLike<T>;
+  /** The database in whose transactions the work runs: see `TransactionConsumerOptions`. Default: none. */
+  readonly transaction?: undefined;
   /** What the key is for. Default: the consumer's name. */
   readonly operation?: string | undefined;
   /** The tenant of the message, if one consumer serves several tenants whose keys may be equal. */
@@ -45,7 +47,7 @@ export interface ConsumerOptions<Message, T> extends PolicyOptions {
 
 /** The options of a consumer whose work commits in one transaction with the record of its message. */
 export interface TransactionConsumerOptions<Message, T, Handle extends DatabaseHandle>
-  extends Omit<ConsumerOptions<Message, T>, "work"> {
+  extends Omit<ConsumerOptions<Message, T>, "work" | "transaction"> {
   /** The database that has the store's tables, as for `guard.transaction`. Each try of the work is one transaction. */
   readonly transaction: Handle;
   readonly work: (
@@ -57,7 +59,8 @@ export interface TransactionConsumerOptions<Message, T, Handle extends DatabaseH
 }
 
 /** The options of either kind. */
-export interface AnyConsumerOptions<Message, T> extends Omit<ConsumerOptions<Message, T>, "work"> {
+export interface AnyConsumerOptions<Message, T>
+  extends Omit<ConsumerOptions<Message, T>, "work" | "transaction"> {
   readonly transaction?: unknown;
   readonly work: (...args: never[]) => T | PromiseLike<T>;
 }
@@ -108,7 +111,7 @@ export interface ConsumerTransaction<Message, T> {
   readonly work: (tx: unknown, message: Message, attempt: Attempt, tried: Tried) => T | PromiseLike<T>;
 }
 
-export interface ConsumerSettings<Message, T> extends ConsumerOptions<Message, T> {
+export interface ConsumerSettings<Message, T> extends Omit<ConsumerOptions<Message, T>, "transaction"> {
   readonly guard: ConsumerGuard;
   readonly inTransaction: ConsumerTransaction<Message, T> | undefined;
   readonly policies: PolicyOptions;

@@ -60,6 +60,14 @@ export function consumer<Message, T>(
   guard: ConsumerGuard,
   options: AnyConsumerOptions<Message, T>,
 ): Consumer<Message, T> {
+  return createConsumer(guard, options);
+}
+
+/** A consumer of either kind. */
+export function createConsumer<Message, T>(
+  guard: ConsumerGuard,
+  options: AnyConsumerOptions<Message, T>,
+): Consumer<Message, T> {
   const settings = consumerSettings(guard, options);
 
   async function handle(message: Message, { onRenewed, maxLeaseMs }: Handling = {}): Promise<Delivery<T>> {

@@ -8,7 +8,7 @@ import type { Key } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
 import { type Check, isClock, isFunction, isText, wholeFrom } from "../core/option-checks.ts";
 import { isPlainObject } from "../core/plain-object.ts";
-import { consumer } from "./consumer.ts";
+import { createConsumer } from "./consumer.ts";
 import type {
   AnyConsumerOptions,
   ConsumerGuard,
@@ -66,7 +66,7 @@ export interface WebhookOptions<T> extends Omit<ConsumerOptions<Webhook, T>, "ke
 
 /** The options of a webhook whose work commits in one transaction with the record of its event (see `consumer`). */
 export interface TransactionWebhookOptions<T, Handle extends DatabaseHandle>
-  extends Omit<WebhookOptions<T>, "work">,
+  extends Omit<WebhookOptions<T>, "work" | "transaction">,
     Pick<TransactionConsumerOptions<Webhook, T, Handle>, "transaction" | "work"> {}
 
 /** Four days: senders that follow Standard Webhooks retry for more than three. */
@@ -93,7 +93,8 @@ export function webhook<T, Handle extends DatabaseHandle>(
 export function webhook<T = unknown>(guard: ConsumerGuard, options: WebhookOptions<T>): Receiver;
 export function webhook<T>(
   guard: ConsumerGuard,
-  options: Omit<WebhookOptions<T>, "work"> & Pick<AnyConsumerOptions<Webhook, T>, "work">,
+  options: Omit<WebhookOptions<T>, "work" | "transaction"> &
+    Pick<AnyConsumerOptions<Webhook, T>, "work" | "transaction">,
 ): Receiver {
   requireGuard(guard, "webhook(guard, { name, scheme, secret, work })");
   checkWebhookOptions(options);
@@ -112,8 +113,7 @@ export function webhook<T>(
     retentionMs = retentionPast(WEBHOOK_DEFAULTS.retentionMs, { ...options, sender }),
     ...rest
   } = options;
-  const work = rest.work as WebhookOptions<T>["work"];
-  const inner = consumer<Webhook, T>(guard, { ...rest, work, key, sender, retentionMs });
+  const inner = createConsumer<Webhook, T>(guard, { ...rest, key, sender, retentionMs });
   const verifier = chooseVerifier(scheme, secret, isFromSender, {
     clock,
     ...(toleranceMs === undefined ? {} : { toleranceMs }),
@@ -163,7 +163,7 @@ function chooseVerifier(
   };
 }
 
-function checkWebhookOptions<T>(options: Omit<WebhookOptions<T>, "work">): void {
+function checkWebhookOptions<T>(options: Omit<WebhookOptions<T>, "work" | "transaction">): void {
   const given: Readonly<Record<string, unknown>> = { ...options };
   for (const [name, check] of Object.entries(WEBHOOK_CHECKS)) {
     if (given[name] !== undefined) check(name, given[name]);

@@ -21,7 +21,7 @@ export function slotsFor(
   const pool = poolBehind(source);
   const known = slotsByPool.get(pool);
   if (known !== undefined) return known;
-  const size = sizeOf(pool);
+  const size = poolSize(pool);
   const ownCount = clients.filter((client) => poolBehind(client) === pool).length;
   if (size === undefined || ownCount === 0) return undefined;
   // With a single connection, the store waits for the transaction: that is enough for one caller at a time.
@@ -46,7 +46,7 @@ function poolBehind(handle: unknown): object {
   return (client as PoolMembers).pool ?? client;
 }
 
-function sizeOf({ options, config }: PoolMembers): number | undefined {
+function poolSize({ options, config }: PoolMembers): number | undefined {
   const size = options?.max ?? config?.connectionLimit;
   return typeof size === "number" && size >= 1 ? Math.floor(size) : undefined;
 }
