@@ -10,8 +10,8 @@ interface AdaptedHandle<Tx> {
   transact(body: (tx: Tx, run: RunText) => Promise<void>, limits: never): Promise<unknown>;
 }
 
-/** A `pg` Pool. */
-interface PgHandle<Client> {
+/** The members of a `pg` Pool that are used. `Client` is the type of its connections. */
+export interface PgPoolShape<Client = unknown> {
   readonly connect: {
     (): Promise<Client>;
     (callback: never): unknown;
@@ -19,14 +19,15 @@ interface PgHandle<Client> {
   readonly totalCount: number;
 }
 
-/** The `sql` of postgres.js. */
-interface PostgresJsHandle<Sql> {
-  unsafe(text: string): PromiseLike<unknown>;
-  begin(options: string, work: (sql: Sql) => unknown): Promise<unknown>;
+/** The members of the `sql` of postgres.js that are used. `Transaction` is the `sql` inside `begin`. */
+// biome-ignore lint/suspicious/noExplicitAny: a sql of any types has this shape.
+export interface PostgresJsShape<Transaction = any> {
+  unsafe(text: string, values?: string[], options?: { prepare?: boolean }): PromiseLike<unknown>;
+  begin(options: string, work: (sql: Transaction) => unknown): Promise<unknown>;
 }
 
-/** A pool of mysql2/promise. */
-interface MysqlHandle<Connection> {
+/** The members of a pool of mysql2/promise that are used. `Connection` is the type of its connections. */
+export interface MysqlPoolShape<Connection = unknown> {
   getConnection(): Promise<Connection>;
 }
 
@@ -39,16 +40,16 @@ export interface SqliteConnection {
 /** What `guard.transaction` and `attempt.step` accept as their database. */
 export type DatabaseHandle =
   // biome-ignore lint/suspicious/noExplicitAny: the type of the transaction is inferred from the handle.
-  AdaptedHandle<any> | PgHandle<unknown> | PostgresJsHandle<any> | MysqlHandle<unknown> | SqliteConnection;
+  AdaptedHandle<any> | PgPoolShape | PostgresJsShape | MysqlPoolShape | SqliteConnection;
 
 /** The transaction that the work is given for a handle: the driver's own object with its own type. */
 export type TransactionOf<Handle> =
   Handle extends AdaptedHandle<infer Tx>
     ? Tx
-    : Handle extends PgHandle<infer Client>
+    : Handle extends PgPoolShape<infer Client>
       ? Client
       : Handle extends { begin(options: string, work: (sql: infer Sql) => unknown): unknown }
         ? Sql
-        : Handle extends MysqlHandle<infer Connection>
+        : Handle extends MysqlPoolShape<infer Connection>
           ? Connection
           : Handle;

@@ -1,10 +1,6 @@
 /** Transactions on a pool of mysql2/promise. */
+import type { MysqlPoolShape } from "../core/database-handle.ts";
 import { answerWithin, firstText, plainText, ROLLBACK_MS, type TransactionDatabase } from "./database.ts";
-
-/** The members of a pool that are used here. `Connection` is the type of its connections. */
-export interface MysqlPoolShape<Connection = unknown> {
-  getConnection(): Promise<Connection>;
-}
 
 interface MysqlPoolConnection {
   query(text: string): Promise<unknown>;

@@ -2,17 +2,9 @@
  * Transactions on a `pg` Pool. BEGIN goes in one message with the first statement, and COMMIT with the last one. Statements
  * are prepared once for each connection in SQL, since a message can hold several statements only without parameters.
  */
+import type { PgPoolShape } from "../core/database-handle.ts";
 import type { PreparableStatement, RunText } from "../core/store-transactions.ts";
 import { answerWithin, firstText, plainText, ROLLBACK_MS, type TransactionDatabase } from "./database.ts";
-
-/** The members of a `pg` Pool that are used here. `Client` is the type of its connections. */
-export interface PgPoolShape<Client = unknown> {
-  readonly connect: {
-    (): Promise<Client>;
-    (callback: never): unknown;
-  };
-  readonly totalCount: number;
-}
 
 /** A connection of the pool. */
 interface PgConnection {

@@ -1,13 +1,7 @@
 /** Transactions on the `sql` of postgres.js. */
+import type { PostgresJsShape } from "../core/database-handle.ts";
 import type { RunText } from "../core/store-transactions.ts";
 import { firstText, type TransactionDatabase } from "./database.ts";
-
-/** The members of `sql` that are used here. `Transaction` is the `sql` inside `begin`. */
-// biome-ignore lint/suspicious/noExplicitAny: a sql of any types has this shape.
-export interface PostgresJsShape<Transaction = any> {
-  unsafe(text: string, values?: string[], options?: { prepare?: boolean }): PromiseLike<unknown>;
-  begin(options: string, work: (sql: Transaction) => unknown): Promise<unknown>;
-}
 
 export function isPostgresJs(value: unknown): value is PostgresJsShape {
   const { unsafe, begin } = (value ?? {}) as Partial<PostgresJsShape>;

@@ -1,10 +1,10 @@
 /** Recognises by its members what the application hands in as its database. */
-import type { SqliteConnection } from "../core/database-handle.ts";
+import type { PostgresJsShape, SqliteConnection } from "../core/database-handle.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { TransactionDatabase } from "./database.ts";
 import { isMysqlPool, mysqlDatabase } from "./mysql2.ts";
 import { isPgPool, pgDatabase } from "./pg.ts";
-import { isPostgresJs, type PostgresJsShape, postgresJsDatabase } from "./postgres-js.ts";
+import { isPostgresJs, postgresJsDatabase } from "./postgres-js.ts";
 import { isConnection } from "./sqlite.ts";
 
 /** Throws `options-invalid` for anything else. */
