@@ -23,7 +23,7 @@ export async function prepareOutbox(url) {
 }
 
 /** @param {string} key */
-const orderOf = (key) => `order ${Number(key.split(" ")[1]) % ORDERS}`;
+const messageOrder = (key) => `order ${Number(key.split(" ")[1]) % ORDERS}`;
 
 /** @type {Readonly<Record<string, OpenDoor>>} */
 export const DRIVERS = {
@@ -54,7 +54,7 @@ export const DRIVERS = {
           (/** @type {any} */ _tx, /** @type {any} */ attempt) => {
             const value = newValue();
             insert.run(key, value);
-            for (const part of [0, 1]) attempt.enqueue("paid", { value, part }, { key: orderOf(key) });
+            for (const part of [0, 1]) attempt.enqueue("paid", { value, part }, { key: messageOrder(key) });
             return value;
           },
         ),
@@ -81,7 +81,7 @@ async function door(scene, opened, place, database, write) {
         async (/** @type {any} */ tx, /** @type {any} */ attempt) => {
           const value = newValue();
           await write(tx, key, value);
-          for (const part of [0, 1]) await attempt.enqueue("paid", { value, part }, { key: orderOf(key) });
+          for (const part of [0, 1]) await attempt.enqueue("paid", { value, part }, { key: messageOrder(key) });
           return value;
         },
       ),

@@ -6,7 +6,7 @@ import { Socket } from "node:net";
 
 /**
  * @typedef {object} Point
- * @property {keyof STATEMENTS} statement
+ * @property {keyof typeof STATEMENTS} statement
  * @property {Phase} phase
  * @property {number} nth the process is killed when it reaches the point for the nth time
  */
