@@ -1,8 +1,11 @@
 /** A write in a transaction of Postgres: with `guard.transaction`, with a row for the key by hand, and without any key. */
 
-/** @typedef {{ runs: number, keys: number, warmup: number, inFlight: number }} Size */
+/** @typedef {{ runs: number, keys: number, warmup: number, inFlight: number, connections: number }} Size */
 
 /** @typedef {{ name: string, file: string, packages: readonly string[], settings: string }} Library */
+
+const DURABILITY = "`fsync on`, `synchronous_commit on`: every commit is flushed to disk before its answer";
+const DURABLE = { postgres: { fsync: "on", synchronous_commit: "on" } };
 
 export const transaction = {
   name: "transaction",
@@ -10,9 +13,16 @@ export const transaction = {
   quick: { runs: 2, keys: 500, warmup: 100 },
   tables: [
     {
-      durability: "`fsync on`, `synchronous_commit on`: every commit is flushed to disk before its answer",
-      servers: { postgres: { fsync: "on", synchronous_commit: "on" } },
-      size: /** @type {Size} */ ({ runs: 5, keys: 3_000, warmup: 500, inFlight: 16 }),
+      title: "One call in flight",
+      durability: DURABILITY,
+      servers: DURABLE,
+      size: /** @type {Size} */ ({ runs: 5, keys: 3_000, warmup: 2_000, inFlight: 1, connections: 1 }),
+    },
+    {
+      title: "64 calls in flight",
+      durability: DURABILITY,
+      servers: DURABLE,
+      size: /** @type {Size} */ ({ runs: 5, keys: 20_000, warmup: 10_000, inFlight: 64, connections: 16 }),
     },
   ],
   /** @type {readonly Library[]} */
@@ -22,7 +32,7 @@ export const transaction = {
       file: "transaction-nevertwice",
       packages: ["nevertwice", "pg"],
       settings:
-        "`guard.transaction` on a pool of 16 connections, the store on another one of 4, every policy at its default",
+        "`guard.transaction` on a pool of as many connections as the others have, the store on another one of 4, every policy at its default",
     },
     {
       name: "by hand",

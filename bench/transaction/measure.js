@@ -6,7 +6,7 @@ import { equal } from "node:assert/strict";
 import pg from "pg";
 import { openDatabase } from "../databases/postgres.js";
 
-const { url, library, keys, warmup, inFlight } = JSON.parse(process.argv[2]);
+const { url, library, keys, warmup, inFlight, connections } = JSON.parse(process.argv[2]);
 const { isKeyed, open } = await import(`../libraries/${library}.js`);
 
 await run(warmup);
@@ -16,7 +16,7 @@ async function run(count) {
   const target = await openDatabase({ url });
   const check = new pg.Pool({ connectionString: url, max: 1 });
   await check.query("CREATE TABLE ledger (key text NOT NULL, amount int NOT NULL)");
-  const { run: pay, close } = await open(url, inFlight);
+  const { run: pay, close } = await open(url, connections);
   const perSecond = {};
   for (const phase of ["first", "again"]) {
     perSecond[phase] = await time(count, (key) =>

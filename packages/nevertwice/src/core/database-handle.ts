@@ -2,11 +2,12 @@
  * The types of what an application hands in as its database: its own pool, connection or query builder. They are described
  * by the members that are used, since no driver is a dependency. `transaction/recognition.ts` recognises the same at run time.
  */
+import type { RunText } from "./store-transactions.ts";
 
 /** What an adapter of `nevertwice/transaction/…` returns. */
 interface AdaptedHandle<Tx> {
   readonly source: object;
-  transact(body: (tx: Tx, run: never) => Promise<void>, limits: never): Promise<unknown>;
+  transact(body: (tx: Tx, run: RunText) => Promise<void>, limits: never): Promise<unknown>;
 }
 
 /** A `pg` Pool. */

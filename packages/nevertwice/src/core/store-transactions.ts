@@ -17,8 +17,30 @@ export interface StepEnd {
 /** What the last statement of a transaction writes to the record. */
 export type TransactionWrite = AttemptEnd | StepEnd;
 
+/** A statement that a driver may prepare once for each connection. */
+export interface PreparableStatement {
+  /** The statement with its values as literals: query builders have no common form of parameters. */
+  toText(): string;
+  /** Names the text, so that two texts never share a name on a connection. */
+  readonly name: string;
+  /** The statement with `$1`, `$2` and so on, and the values for them. */
+  readonly prepared: string;
+  readonly values: readonly string[];
+  /** All statements that may follow in the same transaction, this one included: a driver prepares them together. */
+  readonly family: readonly Pick<PreparableStatement, "name" | "prepared">[];
+}
+
 /** Runs one statement in the application's transaction. Returns the first column of the first row as text, if there is one. */
-export type RunText = (text: string) => Promise<string | undefined>;
+export type RunText = (statement: string | PreparableStatement) => Promise<string | undefined>;
+
+/**
+ * Runs the last statement of a transaction. If it `commits`, COMMIT is sent in the same message, which saves a round trip:
+ * then a statement after which the transaction must not commit has to fail.
+ */
+export interface LastRun {
+  readonly run: RunText;
+  readonly commits: boolean;
+}
 
 export interface LockRequest {
   readonly id: string;
@@ -54,9 +76,9 @@ export interface StatementTransactions {
   /** Locks the record that the token owns. While it is locked, no other claim takes it over. */
   lock(run: RunText, request: LockRequest): Promise<LockAnswer>;
   /** Completes the record in the transaction of this lock. `mark` is undefined for a record that `claim` claimed in it. */
-  complete(run: RunText, request: CompleteRequest, mark: string | undefined): Promise<CompletionAnswer>;
+  complete(last: LastRun, request: CompleteRequest, mark: string | undefined): Promise<CompletionAnswer>;
   /** Keeps a step of the pending record in the transaction of this lock. */
-  keepStep(run: RunText, request: KeepStepRequest, mark: string): Promise<CompletionAnswer>;
+  keepStep(last: LastRun, request: KeepStepRequest, mark: string): Promise<CompletionAnswer>;
   /** Throws `options-invalid` if the connection has no open transaction, where the server would not notice by itself. */
   requireOpen?(run: RunText): Promise<void>;
   /** Claims in the application's transaction. */

@@ -47,8 +47,10 @@ export async function finishInTransaction<T>(
   const { call, round } = settlement;
   const { transactionMs, storeTimeoutMs, leaseMs } = call.policy;
   let completion: CompletedEnding | undefined;
+  const { timer, random } = ports;
   const ended = await runner.run({
-    ...ports,
+    timer,
+    random,
     id: call.identity.id,
     token: round.token,
     attempt: handed,

@@ -32,10 +32,10 @@ export function sealedTransactions(
   return {
     ...transactions,
     claim: async (run, request) => opened(request, await transactions.claim(run, request)),
-    complete: (run, request, mark) => transactions.complete(run, sealedRequest(request), mark),
-    keepStep(run, request, mark) {
+    complete: (last, request, mark) => transactions.complete(last, sealedRequest(request), mark),
+    keepStep(last, request, mark) {
       const outcome = sealedStep(request.id, request.name, request.outcome);
-      return transactions.keepStep(run, { ...request, outcome }, mark);
+      return transactions.keepStep(last, { ...request, outcome }, mark);
     },
   };
 }

@@ -273,11 +273,8 @@ function claim(
     SELECT *, CASE WHEN ${IS_FRESH} THEN pg_try_advisory_xact_lock(${claimLock("id")}) ELSE true END AS is_free
     FROM wanted
   ), inserted AS (
-    INSERT INTO ${records} (id, parts, fingerprint, state, token, spent, fence, number, hold, took_over, claimed_at,
-      lease, lease_ends_at, retention, kept_until, purge_at)
-    SELECT id, asked_parts, asked_fingerprint, 'pending', asked_token, false, now, 1, asked_hold, false, now,
-      asked_lease, now + asked_lease, asked_retention, now + asked_lease + asked_retention,
-      CASE WHEN NOT asked_hold THEN now + asked_lease + asked_retention + asked_retention / 16 END
+    INSERT INTO ${records} (${INSERTED})
+    SELECT ${FIRST_CLAIM}
     FROM (SELECT *, ${CLOCK} AS now FROM free WHERE NOT is_found AND is_free ORDER BY id OFFSET 0) AS absent
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fence
@@ -296,6 +293,52 @@ function claim(
     RETURNING d.position, d.verdict, next_fence, next_number, next_took_over, next_lease${isMigrated ? ", next_steps" : ""}
   )
   ${answer}`;
+}
+
+/** The columns of a record that a first claim inserts. */
+const INSERTED = `id, parts, fingerprint, state, token, spent, fence, number, hold, took_over, claimed_at,
+      lease, lease_ends_at, retention, kept_until, purge_at`;
+
+/** Their values, from the call and `now`. */
+const FIRST_CLAIM = `id, asked_parts, asked_fingerprint, 'pending', asked_token, false, now, 1, asked_hold, false, now,
+      asked_lease, now + asked_lease, asked_retention, now + asked_lease + asked_retention,
+      CASE WHEN NOT asked_hold THEN now + asked_lease + asked_retention + asked_retention / 16 END`;
+
+/**
+ * The common claims: a new id is inserted, and a completed record, or one that another token is working on, is answered. Every
+ * other call gets no row, and is judged by the full statement. Rows have the form of `claimAnswer`. It takes two thirds of the
+ * time of the full statement: the server sets up every part of a statement each time that it runs, used or not.
+ */
+function quickClaim(records: string, limits: readonly string[] = [LOCK_LIMIT]): string {
+  return `WITH ${input(CLAIM_COLUMNS, limits)}, look AS MATERIALIZED (
+    SELECT input.*, r.outcome, r.verdict, r.lease_left FROM input LEFT JOIN LATERAL (
+      SELECT outcome, lease_ends_at - started AS lease_left, CASE
+          WHEN ${DIFFERS} OR NOT ${IS_SOUND} THEN 'other'
+          WHEN state = 'completed' AND started < kept_until THEN 'completed'
+          WHEN state = 'pending' AND NOT spent AND token <> asked_token
+            AND lease_ends_at - started BETWEEN 1 AND lease + ${CLOCK_BACK_MARGIN} THEN 'pending'
+          ELSE 'other'
+        END AS verdict
+      FROM ${records} WHERE id = input.id LIMIT 1
+    ) AS r ON true
+  ), inserted AS (
+    INSERT INTO ${records} (${INSERTED})
+    SELECT ${FIRST_CLAIM}
+    FROM (
+      SELECT *, ${CLOCK} AS now FROM look
+      WHERE verdict IS NULL AND takeover IS NULL AND pg_try_advisory_xact_lock(${claimLock("id")})
+      ORDER BY id, position OFFSET 0
+    ) AS absent
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, fence
+  )
+  SELECT NULL, 'new', fence::text, '1', 'false', id FROM inserted
+  UNION ALL
+  SELECT position::text, verdict, CASE verdict WHEN 'pending' THEN lease_left::text END, NULL, NULL, NULL
+  FROM look WHERE verdict IN ('completed', 'pending')
+  UNION ALL
+  SELECT NULL, 'outcome', outcome, NULL, NULL, id
+  FROM (SELECT DISTINCT ON (id) id, outcome FROM look WHERE verdict = 'completed' ORDER BY id) AS completed`;
 }
 
 /**
@@ -560,6 +603,8 @@ const NOTIFY = "SELECT pg_notify(($1::text), ($2::text))::text";
 export interface StepStatements {
   readonly together: Statement;
   readonly alone: Statement;
+  /** Tried first: it answers the common calls, and leaves the others to the statements above. */
+  readonly quick?: Statement;
 }
 
 /** `toName` creates a statement's name from its purpose and text: one connection may serve tables of several schemas. */
@@ -586,8 +631,10 @@ export function createStatements(
     alone: twoForms(`${purpose}_alone`, (isMigrated) => write("FOR UPDATE", isMigrated)),
   });
   return {
+    quickClaim: statement("claim_quick", quickClaim(records)),
     claim: stepInTwoForms("claim", (lock, isMigrated) => claim(records, lock, isMigrated)),
     /** The same for claims that a crash of the server may lose. */
+    unflushedQuickClaim: statement("claim_quick_unflushed", quickClaim(records, [LOCK_LIMIT, UNFLUSHED])),
     unflushedClaim: stepInTwoForms("claim_unflushed", (lock, isMigrated) =>
       claim(records, lock, isMigrated, [LOCK_LIMIT, UNFLUSHED]),
     ),

@@ -2,7 +2,7 @@
  * A database in which transactions can run, as an adapter describes it. An adapter translates and decides nothing: it begins,
  * commits, rolls back, and runs a text in the transaction. `transaction-runner.ts` owns the control flow.
  */
-import type { RunText } from "../core/store-transactions.ts";
+import type { PreparableStatement, RunText } from "../core/store-transactions.ts";
 
 export interface TransactionDatabase<Tx> {
   /** What the application handed in. Two adapters with the same source use the same connections. */
@@ -11,17 +11,23 @@ export interface TransactionDatabase<Tx> {
   readonly refusesLateStatements?: boolean;
   /**
    * Begins a transaction, runs `body`, and commits if it resolves or rolls back if it rejects. If this rejects after `body`
-   * has resolved, COMMIT failed.
+   * has resolved, COMMIT failed. An adapter that can send COMMIT together with the last statement gives `body` a second way
+   * to run one.
    */
   transact(body: TransactionBody<Tx>, limits: TransactionLimitsMs): Promise<unknown>;
 }
 
-export type TransactionBody<Tx> = (tx: Tx, run: RunText) => Promise<void>;
+export type TransactionBody<Tx> = (tx: Tx, run: RunText, runAndCommit?: RunText) => Promise<void>;
 
 export interface TransactionLimitsMs {
   /** How long to wait for a connection, for adapters that must say it. */
   readonly waitMs: number;
   readonly transactionMs: number;
+}
+
+/** The statement with its values, for drivers and query builders that cannot prepare it here. */
+export function plainText(statement: string | PreparableStatement): string {
+  return typeof statement === "string" ? statement : statement.toText();
 }
 
 /** Where drivers keep their rows: `{ rows }`, `[rows, fields]`, or the rows themselves. */

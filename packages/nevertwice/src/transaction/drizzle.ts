@@ -1,6 +1,6 @@
 /** Transactions of Drizzle on Postgres or MySQL: the work is given Drizzle's own transaction. */
 import type { RunText } from "../core/store-transactions.ts";
-import { firstText, type TransactionDatabase } from "./database.ts";
+import { firstText, plainText, type TransactionDatabase } from "./database.ts";
 
 export type { TransactionDatabase } from "./database.ts";
 
@@ -22,5 +22,5 @@ export function drizzleDatabase<Tx>(db: DrizzleShape<Tx>): TransactionDatabase<T
 }
 
 export function runDrizzle(tx: DrizzleTransaction): RunText {
-  return async (text) => firstText(await tx.execute(text));
+  return async (statement) => firstText(await tx.execute(plainText(statement)));
 }

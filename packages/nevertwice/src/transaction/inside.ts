@@ -1,7 +1,7 @@
 /** Recognises a transaction that the application has open, by its members, and how to run a text in it. */
 import { NevertwiceError } from "../core/errors.ts";
 import type { RunText } from "../core/store-transactions.ts";
-import { firstText } from "./database.ts";
+import { firstText, plainText } from "./database.ts";
 import { type DrizzleTransaction, runDrizzle } from "./drizzle.ts";
 import { type KnexTransaction, runKnex } from "./knex.ts";
 import { type KyselyTransaction, runKysely } from "./kysely.ts";
@@ -26,7 +26,10 @@ const KINDS: readonly (readonly [is: (tx: unknown) => boolean, run: (tx: never) 
   [(tx) => has(tx, "executeQuery"), (tx: KyselyTransaction) => runKysely(tx)],
   [(tx) => isCallable(tx) && has(tx, "unsafe"), runPostgresJs],
   [(tx) => isCallable(tx) && has(tx, "raw"), (tx: KnexTransaction) => runKnex(tx)],
-  [(tx) => has(tx, "query"), (tx: QueryingConnection) => async (text) => firstText(await tx.query(text))],
+  [
+    (tx) => has(tx, "query"),
+    (tx: QueryingConnection) => async (statement) => firstText(await tx.query(plainText(statement))),
+  ],
   [(tx) => has(tx, "execute"), (tx: DrizzleTransaction) => runDrizzle(tx)],
 ];
 

@@ -1,6 +1,6 @@
 /** Transactions of Knex: the work is given Knex's own `Transaction`. */
 import type { RunText } from "../core/store-transactions.ts";
-import { firstText, type TransactionDatabase } from "./database.ts";
+import { firstText, plainText, type TransactionDatabase } from "./database.ts";
 
 export type { TransactionDatabase } from "./database.ts";
 
@@ -22,5 +22,5 @@ export function knexDatabase<Tx>(knex: KnexShape<Tx>): TransactionDatabase<Tx> {
 }
 
 export function runKnex(tx: KnexTransaction): RunText {
-  return async (text) => firstText(await tx.raw(text));
+  return async (statement) => firstText(await tx.raw(plainText(statement)));
 }

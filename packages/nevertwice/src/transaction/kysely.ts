@@ -1,6 +1,6 @@
 /** Transactions of Kysely: the work is given Kysely's own `Transaction`. */
 import type { RunText } from "../core/store-transactions.ts";
-import { firstText, type TransactionDatabase } from "./database.ts";
+import { firstText, plainText, type TransactionDatabase } from "./database.ts";
 
 export type { TransactionDatabase } from "./database.ts";
 
@@ -22,7 +22,7 @@ export function kyselyDatabase<Tx>(db: KyselyShape<Tx>): TransactionDatabase<Tx>
 }
 
 export function runKysely(tx: KyselyTransaction): RunText {
-  return async (text) => firstText(await tx.executeQuery(toCompiledQuery(text)));
+  return async (statement) => firstText(await tx.executeQuery(toCompiledQuery(plainText(statement))));
 }
 
 /** What `CompiledQuery.raw` of Kysely returns. */

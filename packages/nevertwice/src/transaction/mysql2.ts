@@ -1,5 +1,5 @@
 /** Transactions on a pool of mysql2/promise. */
-import { answerWithin, firstText, ROLLBACK_MS, type TransactionDatabase } from "./database.ts";
+import { answerWithin, firstText, plainText, ROLLBACK_MS, type TransactionDatabase } from "./database.ts";
 
 /** The members of a pool that are used here. `Connection` is the type of its connections. */
 export interface MysqlPoolShape<Connection = unknown> {
@@ -24,7 +24,7 @@ export function mysqlDatabase<Connection>(pool: MysqlPoolShape<Connection>): Tra
       const connection = (await pool.getConnection()) as Connection & MysqlPoolConnection;
       try {
         await connection.query("START TRANSACTION");
-        await body(connection, async (text) => firstText(await connection.query(text)));
+        await body(connection, async (statement) => firstText(await connection.query(plainText(statement))));
         await answerWithin(waitMs, connection.query("COMMIT"));
       } catch (error) {
         // Closing the connection rolls back as well.

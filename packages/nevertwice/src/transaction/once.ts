@@ -94,7 +94,8 @@ async function onceInside(
   const { handed, end } = door.begin(call, answer);
   try {
     const ending = toEnding(door, call, await work(handed));
-    const answered = await transactions.complete(run, completeRequest(claim, call, ending), undefined);
+    const last = { run, commits: false };
+    const answered = await transactions.complete(last, completeRequest(claim, call, ending), undefined);
     if (answered !== "completed") throw lostError();
     await run(RELEASE);
     return ran(ending);

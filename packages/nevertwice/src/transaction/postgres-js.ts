@@ -5,7 +5,7 @@ import { firstText, type TransactionDatabase } from "./database.ts";
 /** The members of `sql` that are used here. `Transaction` is the `sql` inside `begin`. */
 // biome-ignore lint/suspicious/noExplicitAny: a sql of any types has this shape.
 export interface PostgresJsShape<Transaction = any> {
-  unsafe(text: string): PromiseLike<unknown>;
+  unsafe(text: string, values?: string[], options?: { prepare?: boolean }): PromiseLike<unknown>;
   begin(options: string, work: (sql: Transaction) => unknown): Promise<unknown>;
 }
 
@@ -26,9 +26,9 @@ export function postgresJsDatabase<Transaction>(
         const ending = { isEnded: false };
         try {
           const run = runPostgresJs(tx as PostgresJsShape);
-          await body(refusingAfter(ending, tx), async (text) => {
+          await body(refusingAfter(ending, tx), async (statement) => {
             try {
-              return await run(text);
+              return await run(statement);
             } catch (error) {
               isOver = isConnectionOver(error);
               throw error;
@@ -46,8 +46,16 @@ export function postgresJsDatabase<Transaction>(
   };
 }
 
+/** postgres.js prepares the statement once for each connection, unless the application has turned that off. */
 export function runPostgresJs(tx: Pick<PostgresJsShape, "unsafe">): RunText {
-  return async (text) => firstText([...((await tx.unsafe(text)) as unknown[])]);
+  const { prepare = true } = (tx as { readonly options?: { readonly prepare?: boolean } }).options ?? {};
+  return async (statement) => {
+    const answer =
+      typeof statement === "string"
+        ? tx.unsafe(statement)
+        : tx.unsafe(statement.prepared, [...statement.values], { prepare });
+    return firstText([...((await answer) as unknown[])]);
+  };
 }
 
 /**

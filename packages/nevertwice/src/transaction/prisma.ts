@@ -1,6 +1,6 @@
 /** Interactive transactions of Prisma on Postgres: the work is given Prisma's own transaction client. */
 import type { RunText } from "../core/store-transactions.ts";
-import { firstText, type TransactionDatabase } from "./database.ts";
+import { firstText, plainText, type TransactionDatabase } from "./database.ts";
 
 export type { TransactionDatabase } from "./database.ts";
 
@@ -30,5 +30,5 @@ export function prismaDatabase<Tx>(client: PrismaShape<Tx>): TransactionDatabase
 }
 
 export function runPrisma(tx: PrismaTransaction): RunText {
-  return async (text) => firstText(await tx.$queryRawUnsafe(text));
+  return async (statement) => firstText(await tx.$queryRawUnsafe(plainText(statement)));
 }

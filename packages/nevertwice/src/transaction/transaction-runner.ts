@@ -18,6 +18,7 @@ import { NevertwiceError } from "../core/errors.ts";
 import { pauseMs } from "../core/store-call.ts";
 import type {
   CompletionAnswer,
+  LastRun,
   RunText,
   StatementTransactions,
   TransactionWrite,
@@ -57,6 +58,12 @@ export function createTransactionRunner<Tx>(
       }
     },
   };
+}
+
+interface BegunTransaction<Tx> {
+  readonly tx: Tx;
+  readonly run: RunText;
+  readonly last: LastRun;
 }
 
 type TransactionPhase = "connecting" | "locking" | "working" | "completing" | "committing";
@@ -113,10 +120,11 @@ class TransactionTry<Tx> {
     const begin = async () => {
       this.#requireWanted();
       return this.#database.transact(
-        async (tx, run) => {
+        async (tx, run, runAndCommit) => {
           this.#requireWanted();
           cancel();
-          await this.#untilDeadline(run, () => this.#steps(tx, run, work), giveUp);
+          const last = { run: runAndCommit ?? run, commits: runAndCommit !== undefined };
+          await this.#untilDeadline(run, () => this.#steps({ tx, run, last }, work), giveUp);
           waitFor(waitMs, () => giveUp(new Error(`the database did not answer COMMIT within ${waitMs} ms`)));
         },
         { waitMs, transactionMs: leftMs },
@@ -144,14 +152,15 @@ class TransactionTry<Tx> {
   }
 
   /** Lock, work, complete. Rejects to roll back. */
-  async #steps(tx: Tx, run: RunText, work: TransactionWork<Tx, unknown>): Promise<void> {
+  async #steps(begun: BegunTransaction<Tx>, work: TransactionWork<Tx, unknown>): Promise<void> {
+    const { run } = begun;
     const { id, token, timer } = this.#claimed;
     this.#phase = "locking";
     const transactionMs = Math.ceil(Math.max(1, this.#endsAt - timer.now()));
     const lock = await this.#transactions.lock(run, { id, token, transactionMs });
     try {
       if (lock.status === "none") return this.#rollBack({ status: "not-found" });
-      await this.#locked(tx, run, work, lock.mark);
+      await this.#locked(begun, work, lock.mark);
     } finally {
       // On a connection that is lost there is nothing to put back.
       await this.#transactions.restore?.(run).catch(() => {});
@@ -159,7 +168,11 @@ class TransactionTry<Tx> {
     this.#phase = "committing";
   }
 
-  async #locked(tx: Tx, run: RunText, work: TransactionWork<Tx, unknown>, mark: string): Promise<void> {
+  async #locked(
+    { tx, run, last }: BegunTransaction<Tx>,
+    work: TransactionWork<Tx, unknown>,
+    mark: string,
+  ): Promise<void> {
     const { attempt, encode } = this.#claimed;
     this.#phase = "working";
     let value: unknown;
@@ -174,16 +187,16 @@ class TransactionTry<Tx> {
       throw thrown;
     }
     this.#written = encode(value);
-    this.#phase = "completing";
-    const answer = await this.#write(run, this.#written, mark);
+    this.#phase = last.commits ? "committing" : "completing";
+    const answer = await this.#write(last, this.#written, mark);
     if (answer === "lost") return this.#rollBack({ status: "lost" });
     if (answer === "left") return this.#rollBack(leftEnd(undefined));
   }
 
-  #write(run: RunText, write: TransactionWrite, mark: string): Promise<CompletionAnswer> {
+  #write(last: LastRun, write: TransactionWrite, mark: string): Promise<CompletionAnswer> {
     const { id, token } = this.#claimed;
-    if (!("step" in write)) return this.#transactions.complete(run, { id, token, ...write }, mark);
-    return this.#transactions.keepStep(run, { id, token, name: write.step, outcome: write.outcome }, mark);
+    if (!("step" in write)) return this.#transactions.complete(last, { id, token, ...write }, mark);
+    return this.#transactions.keepStep(last, { id, token, name: write.step, outcome: write.outcome }, mark);
   }
 
   async #hasLeft(run: RunText, mark: string): Promise<boolean> {

@@ -78,8 +78,9 @@ test("two deliveries at once commit the work once, and a third one is acknowledg
   expect(await rows()).toBe(1);
 });
 
-for (const when of ["commit", "handling"])
-  test(`a process killed after ${when}, before it acknowledges, leaves one row, and the redelivery is done before`, async (context) => {
+test.for(["commit", "handling"])(
+  "EV-18 a process killed after %s, before it acknowledges, leaves one row, and the redelivery is done before",
+  async (when, context) => {
     const { url, rows } = await scene(context);
     const id = randomUUID();
     const first = startProcess([CHILD, url, id, when]);
@@ -92,7 +93,8 @@ for (const when of ["commit", "handling"])
       value: first.process.pid,
     });
     expect(await rows()).toBe(1);
-  });
+  },
+);
 
 describe("retries", () => {
   const retry = { max: 2, baseMs: 1 };
@@ -203,6 +205,21 @@ describe("verdicts", () => {
     held.release();
     expect(await handle(id)).toMatchObject({ status: "done", value: "paid" });
     expect(await rows()).toBe(1);
+  });
+
+  test("a process with little time left gives the transaction no more than that", async (context) => {
+    const { pool, guard, rows } = await scene(context);
+    const { handle } = consumer(guard(), {
+      ...named,
+      transaction: pool,
+      async work(tx, id) {
+        await tx.query(insert(id));
+        await new Promise((resolve) => setTimeout(resolve, 5_000).unref());
+      },
+    });
+    const delivery = handle(randomUUID(), { maxLeaseMs: 300 });
+    expect(await delivery).toMatchObject({ status: "unavailable", verdict: "later" });
+    expect(await rows()).toBe(0);
   });
 
   test("a failure that the policy remembers is rejected when it comes again", async (context) => {

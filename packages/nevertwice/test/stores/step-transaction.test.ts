@@ -250,15 +250,14 @@ for (const [name, create] of Object.entries(SERVERS)) {
 
     test("ends a step that takes longer than transactionMs with all that it wrote, and the work may go on", async (context) => {
       const { guard, step, rows } = await create(context);
-      const shop = guard({ transactionMs: 300 });
-      const value = await shop.run(request(), async (attempt) => {
+      const asked = request();
+      const value = await guard({ transactionMs: 300 }).run(asked, async (attempt) => {
         const slow = step(attempt, "charge", () => new Promise((resolve) => setTimeout(resolve, 1_000)));
         await expect(slow).rejects.toMatchObject({ code: "unavailable" });
         expect(await rows()).toBe(0);
-        return step(attempt, "charge", () => "paid");
+        return attempt.step("charge", () => "not charged");
       });
-      expect(value).toBe("paid");
-      expect(await rows()).toBe(1);
+      expect(value).toBe("not charged");
     });
 
     test("a conflict with another transaction repeats the step, and one that never ends goes to the work", async (context) => {
@@ -316,6 +315,24 @@ test("a step whose COMMIT gets no answer while its record stays locked ends the 
   await expect.poll(async () => (await shop.read(asked))?.state).toBe("lapsed");
   expect(await rows()).toBe(0);
   await expect(shop.run(asked, () => "again")).rejects.toMatchObject({ code: "unknown" });
+});
+
+test("runs nothing if another attempt takes the key over after the renewal and before the transaction", async (context) => {
+  const { url, guard, takeOver, rows } = await onPg(context);
+  const pool = poolOf(url);
+  onTestFinished(() => pool.end());
+  const own = pgDatabase(pool);
+  const database: typeof own = {
+    ...own,
+    async transact(body, limits) {
+      await takeOver();
+      return own.transact(body, limits);
+    },
+  };
+  let runs = 0;
+  const late = guard().run(request(), (attempt) => attempt.step("charge", database, () => ++runs));
+  await expect(late).rejects.toMatchObject({ code: "lease-lost" });
+  expect([runs, await rows()]).toEqual([0, 0]);
 });
 
 test("runs nothing in a database that does not have the record, and the attempt may go on", async (context) => {

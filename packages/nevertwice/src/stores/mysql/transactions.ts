@@ -53,14 +53,14 @@ export function createTransactions({
       return locked === undefined ? { status: "none" } : { status: "locked", mark: "savepoint" };
     },
 
-    async complete(run, { id, token, outcome, retentionMs }, mark) {
+    async complete({ run }, { id, token, outcome, retentionMs }, mark) {
       if (mark !== undefined && !(await isSame(run))) return "left";
       const written = randomToken();
       await run(sql.completeSql({ id, token }, { outcome, retentionMs, mark: written }, isMigrated()));
       return (await run(sql.isMarkedSql(id, written))) === undefined ? "lost" : "completed";
     },
 
-    async keepStep(run, { id, token, name, outcome }) {
+    async keepStep({ run }, { id, token, name, outcome }) {
       if (!(await isSame(run))) return "left";
       const mark = randomToken();
       await run(sql.keepStepSql({ id, token }, { name, outcome, mark }));

@@ -14,6 +14,7 @@ import {
   type PostgresClient,
   type PostgresRunner,
   type RunStatement,
+  type Statement,
 } from "./client.ts";
 import { isCollision, toStoreError } from "./errors.ts";
 import { createPgDriver } from "./pg-driver.ts";
@@ -130,12 +131,28 @@ export function createStepBatch<
   const { step, unflushed, toParameters, toAnswers, sizeOf, idOf, onSettled } = options;
   type Result = Answer | NevertwiceError | typeof CANCELLED;
 
-  async function send(form: keyof StepStatements, calls: readonly Call[]): Promise<StepAnswers<Answer>> {
+  const ask = async (statement: Statement, calls: readonly Call[]): Promise<StepAnswers<Answer>> =>
+    toAnswers(calls, await run(statement, toParameters(calls), allCancelled(calls)));
+
+  async function send(form: "together" | "alone", calls: readonly Call[]): Promise<StepAnswers<Answer>> {
     const mayBeLost = unflushed !== undefined && calls.every((call) => call.mayBeLost === true);
-    const statement = (mayBeLost ? unflushed : step)[form];
-    const answers = toAnswers(calls, await run(statement, toParameters(calls), allCancelled(calls)));
+    const { quick, [form]: full } = mayBeLost ? unflushed : step;
+    const answers = quick === undefined ? await ask(full, calls) : await sendQuick(quick, full, calls);
     onSettled?.(calls.flatMap(({ id }, index) => (answers[index] === true ? id : [])));
     return answers;
+  }
+
+  /** The calls that the first statement leaves open take a second trip. */
+  async function sendQuick(
+    quick: Statement,
+    full: Statement,
+    calls: readonly Call[],
+  ): Promise<StepAnswers<Answer>> {
+    const answers = await ask(quick, calls);
+    const open = calls.filter((_, index) => answers[index] === undefined);
+    if (open.length === 0) return answers;
+    const others = (await ask(full, open)).values();
+    return answers.map((answer) => answer ?? others.next().value);
   }
 
   async function sendAlone(call: Call): Promise<Result> {

@@ -1,90 +1,170 @@
 /**
- * The statements that the Postgres store runs on a connection of the application, in its transaction. Values are literals,
- * since query builders have no common form of parameters. Each returns at most one row with one column of text.
+ * The statements that the Postgres store runs on a connection of the application, in its transaction. Each returns at most one
+ * row with one column of text.
  */
-import { stepLine } from "../../core/kept-steps.ts";
+import type { PreparableStatement } from "../../core/store-transactions.ts";
 import { addedStep, CLOCK, claimInside, claimLock, completeStep, hasStep } from "../postgres-sql.ts";
+import { errorState } from "./errors.ts";
 
-/** A string as its UTF-8 bytes, so that no setting of the connection can change its meaning. */
+/** Characters that mean the same in every setting of a connection, and nothing to a query builder. */
+const PLAIN = /^[\w-]*$/;
+
+/** A string, unless it is plain as its UTF-8 bytes, so that no setting of the connection can change its meaning. */
 function literal(text: string): string {
-  return `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
+  return PLAIN.test(text)
+    ? `'${text}'::text`
+    : `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
+}
+
+/** Names a statement by its purpose and text. */
+export type NameStatement = (purpose: string, text: string) => string;
+
+/** Writes the statement for the names of its values. The values are text. */
+type WriteStatement = (value: (index: number) => string) => string;
+
+/** Returns a function that gives the statement its values, and adds it to its family. */
+function preparable(
+  family: { name: string; prepared: string }[],
+  nameStatement: NameStatement,
+  purpose: string,
+  write: WriteStatement,
+): (...values: readonly string[]) => PreparableStatement {
+  const prepared = write((index) => `$${index}`);
+  const name = nameStatement(purpose, prepared);
+  family.push({ name, prepared });
+  return (...values) => ({
+    name,
+    prepared,
+    values,
+    family,
+    toText: () => write((index) => literal(values[index - 1] as string)),
+  });
 }
 
 /** A setting of the transaction, lowered to `ms` unless the application has set a lower limit. */
-function limit(name: string, ms: number): string {
+function limit(name: string, ms: string): string {
   const current = `extract(epoch FROM current_setting('${name}')::interval) * 1000`;
-  return `set_config('${name}', round(least(nullif(${current}, 0), ${ms}))::text, true) IS NOT NULL`;
+  return `set_config('${name}', round(least(nullif(${current}, 0), (${ms})::numeric))::text, true) IS NOT NULL`;
 }
 
-/**
- * Locks the record that the token owns, and limits the time of the transaction. Returns the number of the transaction, which
- * shows later whether it is still the same one. Returns no row if the token does not own a pending record.
- */
-export function lockSql(
+/** The statements of a table of records. Each is given its values in the order of the parameters that are named here. */
+export interface TransactionStatements {
+  /**
+   * Locks the record `id` that the `token` owns, and limits the time of the transaction to `ms`. Returns the number of the
+   * transaction, which shows later whether it is still the same one. Returns no row if the token does not own a pending
+   * record.
+   */
+  readonly lock: (id: string, token: string, ms: string) => PreparableStatement;
+  /**
+   * Completes the record `id` if the `token` owns it, and the transaction has the number `mark` or `mark` is empty. Returns no
+   * row if it wrote nothing.
+   */
+  readonly complete: (
+    id: string,
+    token: string,
+    outcome: string,
+    retention: string,
+    mark: string,
+  ) => PreparableStatement;
+  /** The same, but it fails if it wrote nothing: see `refusalIn`. */
+  readonly completeOrFail: TransactionStatements["complete"];
+  /**
+   * Keeps a step, whose line is `start`, the time and `end`, if the `token` owns the pending record `id`, the record has no
+   * step of this name, and the transaction has the number `mark`. Returns no row if it wrote nothing.
+   */
+  readonly keepStep: (
+    id: string,
+    token: string,
+    start: string,
+    end: string,
+    mark: string,
+  ) => PreparableStatement;
+  /** The same, but it fails if it wrote nothing. */
+  readonly keepStepOrFail: TransactionStatements["keepStep"];
+}
+
+export function transactionStatements(
   records: string,
-  owner: { id: string; token: string },
-  transactionMs: number,
-): string {
-  const limits = ["statement_timeout", "idle_in_transaction_session_timeout"].map((name) =>
-    limit(name, transactionMs),
-  );
+  isMigrated: boolean,
+  nameStatement: NameStatement,
+): TransactionStatements {
+  const complete: WriteStatement = (value) => completion(records, isMigrated, value);
+  const keep: WriteStatement = (value) => keeping(records, value);
+  const statement = preparable.bind(undefined, [], nameStatement);
+  return {
+    lock: statement("lock", (value) => lock(records, value)),
+    complete: statement("complete_inside", complete),
+    completeOrFail: statement("complete_or_fail", (value) => orFail(complete(value), value(5))),
+    keepStep: statement("keep_inside", keep),
+    keepStepOrFail: statement("keep_or_fail", (value) => orFail(keep(value), value(5))),
+  };
+}
+
+const text = (value: string) => `(${value}::text)`;
+
+function fiveTexts(value: (index: number) => string): [string, string, string, string, string] {
+  return [1, 2, 3, 4, 5].map((index) => text(value(index))) as [string, string, string, string, string];
+}
+
+function lock(records: string, value: (index: number) => string): string {
+  const [id, token, ms] = [1, 2, 3].map((index) => text(value(index))) as [string, string, string];
+  const limits = ["statement_timeout", "idle_in_transaction_session_timeout"].map((name) => limit(name, ms));
   return `SELECT txid_current()::text FROM ${records}
-    WHERE id = ${literal(owner.id)} AND token = ${literal(owner.token)} AND state = 'pending' AND NOT spent
-      AND (SELECT ${limits.join(" AND ")} AND pg_advisory_xact_lock(${claimLock(literal(owner.id))}) IS NOT NULL)
+    WHERE id = ${id} AND token = ${token} AND state = 'pending' AND NOT spent
+      AND (SELECT ${limits.join(" AND ")} AND pg_advisory_xact_lock(${claimLock(id)}) IS NOT NULL)
     FOR UPDATE`;
 }
 
-/**
- * Completes the record if the token owns it. With a mark, only in the transaction that has this number; in another one it
- * writes nothing and returns `left`.
- */
-export function completeSql(
-  records: string,
-  given: { id: string; token: string; outcome: string; retention: number },
-  mark: string | undefined,
-  isMigrated: boolean,
-): string {
+/** The new values are computed from the record, the call and `now`, as the store's own statement does it. */
+function completion(records: string, isMigrated: boolean, value: (index: number) => string): string {
+  const [id, token, outcome, retention, mark] = fiveTexts(value);
   const changes = Object.entries(completeStep(isMigrated).next);
-  const isSame = mark === undefined ? "true" : isSameSql(mark);
-  return `WITH done AS (
-    UPDATE ${records} AS r SET ${changes.map(([name]) => `${name} = next_${name}`).join(", ")}
+  return `UPDATE ${records} SET ${changes.map(([name, next]) => `${name} = ${next}`).join(", ")}
     FROM (
-      SELECT id AS own_id, ${changes.map(([name, value]) => `${value} AS next_${name}`).join(", ")}
-      FROM (
-        SELECT *, ${CLOCK} AS now, ${literal(given.outcome)} AS asked_outcome, ${given.retention}::bigint AS asked_retention
-        FROM ${records} WHERE id = ${literal(given.id)}
-      ) AS look
-      WHERE token = ${literal(given.token)} AND state = 'pending'
-    ) AS mine
-    WHERE r.id = own_id AND ${isSame}
-    RETURNING r.id
-  )
-  SELECT CASE WHEN EXISTS (SELECT 1 FROM done) THEN 'completed' WHEN ${isSame} THEN 'lost' ELSE 'left' END`;
+      SELECT ${CLOCK} AS now, ${outcome} AS asked_outcome, ${retention}::bigint AS asked_retention OFFSET 0
+    ) AS call
+    WHERE id = ${id} AND token = ${token} AND state = 'pending' AND (${mark} = '' OR ${isSameSql(mark)})
+    RETURNING 'completed'`;
+}
+
+function keeping(records: string, value: (index: number) => string): string {
+  const [id, token, start, end, mark] = fiveTexts(value);
+  return `UPDATE ${records} SET steps = ${addedStep(start, CLOCK, end)}
+    WHERE id = ${id} AND token = ${token} AND state = 'pending' AND NOT spent
+      AND NOT ${hasStep(start)} AND ${isSameSql(mark)}
+    RETURNING 'completed'`;
 }
 
 /**
- * Keeps a step if the token owns the pending record, and the record has no step of this name. Only in the transaction that
- * has this number; in another one it writes nothing and returns `left`.
+ * Fails unless the statement returns a row: a text that is no number becomes one. COMMIT follows in the same message, and the
+ * server does not carry it out after an error.
  */
-export function keepStepSql(
-  records: string,
-  given: { id: string; token: string; name: string; outcome: string },
-  mark: string,
-): string {
-  const { start, end } = stepLine(given);
-  const isSame = isSameSql(mark);
-  return `WITH done AS (
-    UPDATE ${records} SET steps = ${addedStep(literal(start), CLOCK, literal(end))}
-    WHERE id = ${literal(given.id)} AND token = ${literal(given.token)} AND state = 'pending' AND NOT spent
-      AND NOT ${hasStep(literal(start))} AND ${isSame}
-    RETURNING id
-  )
-  SELECT CASE WHEN EXISTS (SELECT 1 FROM done) THEN 'completed' WHEN ${isSame} THEN 'lost' ELSE 'left' END`;
+function orFail(statement: string, mark: string): string {
+  return `WITH done AS (${statement})
+    SELECT CASE WHEN count(*) > 0 THEN 'completed'
+      ELSE (CASE WHEN ${isSameSql(text(mark))} THEN '${REFUSAL}lost' ELSE '${REFUSAL}left' END || count(*))::integer::text
+    END FROM done`;
+}
+
+const REFUSAL = "nevertwice:";
+const NOT_A_NUMBER = "22P02";
+
+/** Why a statement that fails unless it writes has written nothing; undefined for any other error. */
+export function refusalIn(error: unknown): "lost" | "left" | undefined {
+  if (errorState(error) !== NOT_A_NUMBER) return undefined;
+  const message = String((error as { readonly message?: unknown } | null)?.message);
+  if (message.includes(`"${REFUSAL}lost0"`)) return "lost";
+  return message.includes(`"${REFUSAL}left0"`) ? "left" : undefined;
 }
 
 /** Whether the transaction has this number. */
 export function isSameSql(mark: string): string {
-  return `(txid_current()::text = ${literal(mark)})`;
+  return `(txid_current()::text = ${mark})`;
+}
+
+/** Returns `true` if the transaction has this number. */
+export function askSameSql(mark: string): string {
+  return `SELECT ${isSameSql(literal(mark))}::text`;
 }
 
 /** Ends the connection on which it runs, and so rolls its transaction back. */

@@ -1,9 +1,11 @@
 /** The steps of the Postgres store in transactions of the application. */
 import { isNevertwiceError } from "../../core/errors.ts";
-import { stepStart } from "../../core/kept-steps.ts";
+import { stepLine, stepStart } from "../../core/kept-steps.ts";
 import type {
   CommitFailure,
   CompletionAnswer,
+  LastRun,
+  PreparableStatement,
   RunText,
   SettledState,
   StatementTransactions,
@@ -14,14 +16,14 @@ import { errorState, isConnectionOver } from "./errors.ts";
 import { CHECK_MS } from "./schema.ts";
 import { claimStep } from "./steps.ts";
 import {
+  askSameSql,
   claimSql,
-  completeSql,
   END_CONNECTION,
-  isSameSql,
-  keepStepSql,
-  lockSql,
+  type NameStatement,
+  refusalIn,
   settleSql,
   settleStepSql,
+  transactionStatements,
 } from "./transaction-sql.ts";
 
 export interface PostgresTransactionsOptions {
@@ -33,7 +35,7 @@ export interface PostgresTransactionsOptions {
   ready(): Promise<unknown>;
   /** Runs a statement on the store's own client. */
   readonly run: RunStatement;
-  nameStatement(purpose: string, text: string): string;
+  readonly nameStatement: NameStatement;
   announce(id: string): void;
 }
 
@@ -47,6 +49,9 @@ export function createTransactions({
   announce,
 }: PostgresTransactionsOptions): StatementTransactions {
   const statement = (purpose: string, text: string) => ({ name: nameStatement(purpose, text), text });
+  const migrated = transactionStatements(records, true, nameStatement);
+  const unmigrated = transactionStatements(records, false, nameStatement);
+  const statements = () => (isMigrated() ? migrated : unmigrated);
   const settleStatement = statement("settle", settleSql(records));
   const settleStepStatement = statement("settle_step", settleStepSql(records));
 
@@ -57,7 +62,7 @@ export function createTransactions({
 
     async lock(run, { id, token, transactionMs }) {
       try {
-        const mark = await run(lockSql(records, { id, token }, transactionMs));
+        const mark = await run(statements().lock(id, token, String(transactionMs)));
         return mark === undefined ? { status: "none" } : { status: "locked", mark };
       } catch (error) {
         if (MISSING.includes(String(errorState(error)))) return { status: "none" };
@@ -75,14 +80,21 @@ export function createTransactions({
       return answer ?? { status: "pending", leaseLeftMs: TAKEN_MS };
     },
 
-    async complete(run, { id, token, outcome, retentionMs }, mark) {
-      const given = { id, token, outcome, retention: microseconds(retentionMs) };
-      return (await run(completeSql(records, given, mark, isMigrated()))) as CompletionAnswer;
+    complete(last, { id, token, outcome, retentionMs }, mark) {
+      const { complete, completeOrFail } = statements();
+      const write = last.commits ? completeOrFail : complete;
+      const retention = String(microseconds(retentionMs));
+      return writeLast(last, write(id, token, outcome, retention, mark ?? ""), mark);
     },
 
-    keepStep: async (run, given, mark) => (await run(keepStepSql(records, given, mark))) as CompletionAnswer,
+    keepStep(last, { id, token, name, outcome }, mark) {
+      const { keepStep, keepStepOrFail } = statements();
+      const write = last.commits ? keepStepOrFail : keepStep;
+      const { start, end } = stepLine({ name, outcome });
+      return writeLast(last, write(id, token, start, end, mark), mark);
+    },
 
-    isSame: async (run: RunText, mark: string) => (await run(`SELECT ${isSameSql(mark)}::text`)) === "true",
+    isSame,
     endConnection: (run: RunText) => run(END_CONNECTION),
 
     async settle({ id, token, waitMs, step }): Promise<SettledState> {
@@ -105,11 +117,32 @@ export function createTransactions({
   };
 }
 
+/** Without a row, the statement has written nothing; one that commits fails instead. */
+async function writeLast(
+  { run }: LastRun,
+  statement: PreparableStatement,
+  mark: string | undefined,
+): Promise<CompletionAnswer> {
+  try {
+    if ((await run(statement)) !== undefined) return "completed";
+  } catch (error) {
+    const refusal = refusalIn(error);
+    if (refusal === undefined) throw error;
+    return refusal;
+  }
+  return mark === undefined || (await isSame(run, mark)) ? "lost" : "left";
+}
+
+async function isSame(run: RunText, mark: string): Promise<boolean> {
+  return (await run(askSameSql(mark))) === "true";
+}
+
 const TAKEN_MS = 1_000;
 /** The table or its schema does not exist on the connection of the application. */
 const MISSING = ["42P01", "3F000"];
 const LOCK_TIMEOUT = "55P03";
-const CONFLICTS = ["40001", "40P01"];
+/** A conflict with another transaction; or a prepared statement is gone, because the work or a proxy removed it. */
+const CONFLICTS = ["40001", "40P01", "26000"];
 /** The server ended the connection, or does not know itself: COMMIT may have been carried out. */
 const AMBIGUOUS = /^(08|57P|40003)/;
 

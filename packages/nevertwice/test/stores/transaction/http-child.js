@@ -11,13 +11,7 @@ import { postgresStore } from "../../../dist/stores/postgres.js";
 import { dyingPool } from "./dying-pool.js";
 
 const [framework = "", url = "", when = ""] = process.argv.slice(2);
-const guard = createGuard({
-  store: postgresStore({ client: dyingPool(url, false) }),
-  leaseMs: 500,
-  transactionMs: 200,
-  storeTimeoutMs: 300,
-  purgeEveryMs: 0,
-});
+const guard = createGuard({ store: postgresStore({ client: dyingPool(url, false) }), purgeEveryMs: 0 });
 const pool = dyingPool(url, when === "commit");
 
 /** @param {import("../../../dist/http/index.js").HttpAttempt | undefined} attempt */
@@ -34,15 +28,18 @@ async function pay(attempt) {
 /** @param {unknown} said */
 const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`);
 
+/** @param {import("node:http").Server} server */
+function sayPort(server) {
+  const address = server.address();
+  say(typeof address === "object" ? address?.port : address);
+}
+
 if (framework === "express") {
   const app = express();
   app.post("/pay", idempotency(guard, { scope: "anyone" }), async (req, res) => {
     res.status(201).json(await pay(req.idempotency));
   });
-  const server = app.listen(0, "127.0.0.1", () => {
-    const address = server.address();
-    say(typeof address === "object" ? address?.port : address);
-  });
+  const server = app.listen(0, "127.0.0.1", () => sayPort(server));
 } else {
   const app = createFastify();
   await app.register(idempotencyPlugin(guard, { scope: "anyone" }));
@@ -51,5 +48,5 @@ if (framework === "express") {
     return pay(request.idempotency);
   });
   await app.listen({ port: 0, host: "127.0.0.1" });
-  say(app.addresses()[0]?.port);
+  sayPort(app.server);
 }

@@ -9,12 +9,7 @@ import { dyingPool } from "./dying-pool.js";
 
 const [url = "", id = "", when = ""] = process.argv.slice(2);
 const pool = dyingPool(url, false);
-const guard = createGuard({
-  store: postgresStore({ client: pool }),
-  transactionMs: 200,
-  storeTimeoutMs: 300,
-  purgeEveryMs: 0,
-});
+const guard = createGuard({ store: postgresStore({ client: pool }), purgeEveryMs: 0 });
 const { handle } = consumer(guard, {
   name: "payments",
   key: (/** @type {string} */ message) => message,

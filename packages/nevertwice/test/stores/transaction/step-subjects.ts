@@ -4,12 +4,11 @@ import postgres from "postgres";
 import { onTestFinished, type TestContext } from "vitest";
 import type { Store } from "../../../src/core/store.ts";
 import { type Attempt, createGuard, type Guard, type GuardOptions } from "../../../src/index.ts";
-import { mysqlStore } from "../../../src/stores/mysql.ts";
-import { migrationSql, postgresStore } from "../../../src/stores/postgres.ts";
+import { postgresStore } from "../../../src/stores/postgres.ts";
 import { sqliteStore } from "../../../src/stores/sqlite.ts";
-import { sharedUrl } from "../../services/services.ts";
-import { newDatabase, poolOn } from "../mysql/pools.ts";
-import { createDatabase, poolOf, query } from "../postgres/database.ts";
+import { poolOn } from "../mysql/pools.ts";
+import { poolOf, query } from "../postgres/database.ts";
+import { emptyMysql, emptyPostgres } from "./scene.ts";
 
 /** Runs a statement in the transaction of the step. */
 type RunInside = (text: string) => unknown;
@@ -49,17 +48,11 @@ function guardsOn(store: Store): StepSubject["guard"] {
 
 const nothing = (): never => undefined as never;
 
-async function newPostgres(context: TestContext): Promise<string> {
-  const url = await createDatabase(sharedUrl(context, "postgres"));
-  await query(url, `${migrationSql()}; CREATE TABLE ledger (key text NOT NULL)`);
-  return url;
-}
-
 async function onPostgres(
   context: TestContext,
   stepThrough: (url: string) => LedgerStep,
 ): Promise<ServerSubject> {
-  const url = await newPostgres(context);
+  const url = await emptyPostgres(context);
   const pool = poolOf(url);
   onTestFinished(() => pool.end());
   const store = postgresStore({ client: pool });
@@ -96,11 +89,7 @@ function postgresJsStep(url: string): LedgerStep {
 }
 
 async function onMariadb(context: TestContext): Promise<ServerSubject> {
-  const url = await newDatabase(context);
-  const pool = poolOn(context, url);
-  const store = mysqlStore({ client: pool });
-  await store.migrate();
-  await pool.query("CREATE TABLE ledger (`key` VARCHAR(64) NOT NULL) ENGINE = InnoDB");
+  const { url, pool, store } = await emptyMysql(context);
   const rows = async (text: string) => (await pool.query(text))[0] as Record<string, unknown>[];
   const stepThrough = (to: string): LedgerStep => {
     const remote = poolOn(context, to);
