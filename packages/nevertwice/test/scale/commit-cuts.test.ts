@@ -82,7 +82,9 @@ async function cutCommits(
 
 const subjects = EFFECT_SUBJECTS.filter(({ door, driver }) => door === "transaction" && driver !== "sqlite");
 
-describe.concurrent("a caller whose COMMIT is cut learns the truth or unknown", { timeout: EFFECTS_TIMEOUT_MS }, () => {
+describe.concurrent("a caller whose COMMIT is cut learns the truth or unknown", {
+  timeout: EFFECTS_TIMEOUT_MS,
+}, () => {
   for (const subject of subjects)
     test(subject.name, async (context) => {
       const { commits, tooLate } = sizeOf("commit-cuts");

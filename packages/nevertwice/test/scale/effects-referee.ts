@@ -216,7 +216,9 @@ export const judgeOutbox: Judge = (remains) => {
       problems.push(`wrong: message ${name} was delivered, and its transaction was rolled back`);
   }
   const begun = new Map(
-    asks.flatMap(({ worked, workedAt }) => worked.map((value, index) => [value, workedAt[index] as number] as const)),
+    asks.flatMap(({ worked, workedAt }) =>
+      worked.map((value, index) => [value, workedAt[index] as number] as const),
+    ),
   );
   const done = new Map(
     asks.flatMap(({ told }) => (told?.answer === "done" ? [[told.value, told.at] as const] : [])),

@@ -17,7 +17,9 @@ const BUG_KILLS = 7;
 const SEEDS_APART = 1_000;
 const SEED = Number(process.env.NEVERTWICE_SEED ?? 1);
 
-describe.concurrent("an effect happens exactly once, wherever its process is killed", { timeout: EFFECTS_TIMEOUT_MS }, () => {
+describe.concurrent("an effect happens exactly once, wherever its process is killed", {
+  timeout: EFFECTS_TIMEOUT_MS,
+}, () => {
   for (const [index, subject] of EFFECT_SUBJECTS.entries())
     test(`${subject.name} on ${subject.database.name}`, async (context) => {
       const { kills } = sizeOf("effects");

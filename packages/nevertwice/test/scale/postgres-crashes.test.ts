@@ -90,7 +90,9 @@ async function restart(server: Server): Promise<void> {
   }
 }
 
-test("a transaction happens exactly once, and stays, when Postgres is killed", { timeout: EFFECTS_TIMEOUT_MS }, async (context) => {
+test("a transaction happens exactly once, and stays, when Postgres is killed", {
+  timeout: EFFECTS_TIMEOUT_MS,
+}, async (context) => {
   const { crashes } = sizeOf("postgres-crashes");
   const startedAt = performance.now();
   const { keys, answers, problems } = await crash(context, { crashes, library: LIBRARY });

@@ -81,7 +81,8 @@ async function door(scene, opened, place, database, write) {
         async (/** @type {any} */ tx, /** @type {any} */ attempt) => {
           const value = newValue();
           await write(tx, key, value);
-          for (const part of [0, 1]) await attempt.enqueue("paid", { value, part }, { key: messageOrder(key) });
+          for (const part of [0, 1])
+            await attempt.enqueue("paid", { value, part }, { key: messageOrder(key) });
           return value;
         },
       ),
