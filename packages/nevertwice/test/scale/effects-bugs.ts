@@ -64,9 +64,10 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
     file: "core/steps.js",
     find: `const value = await work();
             // Work without a claim (\`onUnavailable: "proceed"\`) has nothing to keep its steps under.
-            const result = this.#settlement.isUnclaimed ? value : await this.#keep(keepStep, name, value, position);`,
-    replace: `const result = await this.#keep(keepStep, name, "kept", position);
-            await work();`,
+            return this.#settlement.isUnclaimed ? value : this.#keep(keepStep, name, value, position);`,
+    replace: `const kept = await this.#keep(keepStep, name, "kept", position);
+            await work();
+            return kept;`,
     statements: ["work"],
     report: /^lost/,
   },
@@ -118,14 +119,5 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
             const answer = wait.then(() => deliver(message, { signal: controller.signal, attempt: attempts }));`,
     statements: ["work"],
     report: /^lost: a message/,
-  },
-  {
-    name: "a message does not wait for the one before it",
-    subject: "outbox, pg",
-    file: "outbox/postgres-sql.js",
-    find: "key IS NULL OR NOT EXISTS (",
-    replace: "true OR NOT EXISTS (",
-    statements: ["outbox"],
-    report: /^order/,
   },
 ];

@@ -10,7 +10,8 @@ import { reachWork } from "./points.js";
 
 /** Keys of messages. Few, so that many messages of one key wait for one another. */
 const ORDERS = 8;
-const RELAY = { leaseMs: 1_000, pollMs: 40, concurrency: 8, batch: 8 };
+/** An attempt that a kill has ended counts, and a message must not be parked for that. */
+const RELAY = { leaseMs: 1_000, pollMs: 40, concurrency: 8, batch: 8, maxAttempts: 1_000_000 };
 /** How long all messages may take to be delivered once no process is killed any more. */
 const DELIVERED_WITHIN_MS = 60_000;
 
