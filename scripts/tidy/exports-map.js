@@ -4,7 +4,7 @@ import { SRC, sourcesOf } from "./source.js";
 const MANIFEST = "packages/nevertwice/package.json";
 
 /** Parts of stores: statements, and code that stores share. */
-const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/(batch|compare-and-set|driver-errors|watchers)\.ts$/;
+const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/(batch|compare-and-set|driver-errors|ready-in-time|watchers)\.ts$/;
 
 /** One file for each framework; the rest of the folder is shared code. */
 const ADAPTER = /^http\/(express|fastify|fetch|hono|koa|lambda|nest|node)\.ts$/;

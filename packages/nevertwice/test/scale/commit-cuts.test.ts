@@ -13,7 +13,7 @@ import { createAsking, openDoor } from "./asking.ts";
 import { judgeLedger } from "./effects-referee.ts";
 import { EFFECT_SUBJECTS, type EffectSubject } from "./effects-subjects.ts";
 import { count, reportOn, tellCounts } from "./figures.ts";
-import { sizeOf } from "./sizes.ts";
+import { EFFECTS_TIMEOUT_MS, sizeOf } from "./sizes.ts";
 import { DRIVERS } from "./workers/effects/transaction.js";
 
 const LIBRARY = new URL("../../dist", import.meta.url).pathname;
@@ -82,7 +82,9 @@ async function cutCommits(
 
 const subjects = EFFECT_SUBJECTS.filter(({ door, driver }) => door === "transaction" && driver !== "sqlite");
 
-describe.concurrent("a caller whose COMMIT is cut learns the truth or unknown", () => {
+describe.concurrent("a caller whose COMMIT is cut learns the truth or unknown", {
+  timeout: EFFECTS_TIMEOUT_MS,
+}, () => {
   for (const subject of subjects)
     test(subject.name, async (context) => {
       const { commits, tooLate } = sizeOf("commit-cuts");

@@ -11,12 +11,16 @@ export interface EffectBug extends PlantedBug {
   readonly report: RegExp;
 }
 
+/** Commits the work, and only then writes what belongs to it. */
+const AFTER_COMMIT = `await run("COMMIT");
+        const noMark = "step" in this.#written ? "" : undefined;
+        const answer = await this.#write({ run, commits: false }, this.#written, noMark);`;
+
 const COMPLETED_AFTER_COMMIT = {
   name: "the record is completed after the COMMIT of the work",
   file: "transaction/transaction-runner.js",
-  find: "return this.#transactions.complete(run, { id, token, ...write }, mark);",
-  replace:
-    'return run("COMMIT").then(() => this.#transactions.complete(run, { id, token, ...write }, undefined));',
+  find: "const answer = await this.#write(last, this.#written, mark);",
+  replace: AFTER_COMMIT,
   statements: ["complete", "commit"],
   report: /^duplicate/,
 } as const;
@@ -60,9 +64,10 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
     file: "core/steps.js",
     find: `const value = await work();
             // Work without a claim (\`onUnavailable: "proceed"\`) has nothing to keep its steps under.
-            const result = this.#settlement.isUnclaimed ? value : await this.#keep(keepStep, name, value, position);`,
-    replace: `const result = await this.#keep(keepStep, name, "kept", position);
-            await work();`,
+            return this.#settlement.isUnclaimed ? value : this.#keep(keepStep, name, value, position);`,
+    replace: `const kept = await this.#keep(keepStep, name, "kept", position);
+            await work();
+            return kept;`,
     statements: ["work"],
     report: /^lost/,
   },
@@ -79,9 +84,8 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
     name: "a step is kept after the COMMIT of its work",
     subject: "attempt.step with a database, pg",
     file: "transaction/transaction-runner.js",
-    find: "return this.#transactions.keepStep(run, { id, token, name: write.step, outcome: write.outcome }, mark);",
-    replace:
-      'return run("COMMIT").then(() => this.#transactions.keepStep(run, { id, token, name: write.step, outcome: write.outcome }, undefined));',
+    find: "const answer = await this.#write(last, this.#written, mark);",
+    replace: AFTER_COMMIT,
     statements: ["commit"],
     report: /^duplicate/,
   },
@@ -115,14 +119,5 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
             const answer = wait.then(() => deliver(message, { signal: controller.signal, attempt: attempts }));`,
     statements: ["work"],
     report: /^lost: a message/,
-  },
-  {
-    name: "a message does not wait for the one before it",
-    subject: "outbox, pg",
-    file: "outbox/postgres-sql.js",
-    find: "key IS NULL OR NOT EXISTS (",
-    replace: "true OR NOT EXISTS (",
-    statements: ["outbox"],
-    report: /^order/,
   },
 ];

@@ -45,7 +45,7 @@ const MAX_NTH = 6;
 const RANDOM_WITHIN_MS = 60;
 /** After this the claim of a killed process has lapsed. Until then its key is pending. */
 const LAPSED_MS = 3_400;
-const SURVIVORS = 4;
+const SURVIVORS = 2;
 
 export async function killMany(scene: Scene, subject: EffectSubject, killing: Killing): Promise<Killed> {
   const url = await subject.database.create(scene);

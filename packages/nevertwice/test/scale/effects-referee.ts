@@ -18,7 +18,7 @@ export type EffectNote =
   | readonly [kind: "work", ask: number, value: string, at: number]
   | readonly [kind: "begun" | "kept", ask: number, step: string, value: string, at: number]
   | readonly [kind: "saga", ask: number, note: SagaNote, at: number]
-  /** A relay of the process delivers a message, whoever sent it. */
+  /** A relay of the process delivers a message, which any process may have sent. */
   | readonly [kind: "delivered", ask: 0, id: string, order: string, value: string, part: number, at: number]
   /** `answer` is `done`, or the code of an error. `value` is the value, or the error as text. */
   | readonly [kind: "told", ask: number, answer: string, value: string, at: number];
@@ -63,12 +63,8 @@ export interface Remains {
   readonly deliveries: readonly Delivery[];
 }
 
-/** Returns the problems. `keys` must all be done: processes that were not killed have repeated them. */
-export type Judge = (
-  asks: readonly Ask[],
-  rows: readonly Row[],
-  keys: readonly string[],
-) => readonly string[];
+/** Returns the problems. */
+export type Judge = (remains: Remains) => readonly string[];
 
 /** The answers that mean "try again later". Any other one is a problem. */
 const LATER = new Set(["pending", "unavailable", "unknown", "lease-lost"]);
@@ -220,7 +216,9 @@ export const judgeOutbox: Judge = (remains) => {
       problems.push(`wrong: message ${name} was delivered, and its transaction was rolled back`);
   }
   const begun = new Map(
-    asks.flatMap(({ worked, workedAt }) => worked.map((value, index) => [value, workedAt[index] as number])),
+    asks.flatMap(({ worked, workedAt }) =>
+      worked.map((value, index) => [value, workedAt[index] as number] as const),
+    ),
   );
   const done = new Map(
     asks.flatMap(({ told }) => (told?.answer === "done" ? [[told.value, told.at] as const] : [])),

@@ -9,7 +9,7 @@ import { EFFECT_BUGS } from "./effects-bugs.ts";
 import { killMany } from "./effects-kills.ts";
 import { EFFECT_SUBJECTS } from "./effects-subjects.ts";
 import { count, reportOn, tellCounts } from "./figures.ts";
-import { sizeOf } from "./sizes.ts";
+import { EFFECTS_TIMEOUT_MS, sizeOf } from "./sizes.ts";
 
 const LIBRARY = new URL("../../dist", import.meta.url).pathname;
 /** Enough to reach the point of a planted bug several times. */
@@ -17,7 +17,9 @@ const BUG_KILLS = 7;
 const SEEDS_APART = 1_000;
 const SEED = Number(process.env.NEVERTWICE_SEED ?? 1);
 
-describe.concurrent("an effect happens exactly once, wherever its process is killed", () => {
+describe.concurrent("an effect happens exactly once, wherever its process is killed", {
+  timeout: EFFECTS_TIMEOUT_MS,
+}, () => {
   for (const [index, subject] of EFFECT_SUBJECTS.entries())
     test(`${subject.name} on ${subject.database.name}`, async (context) => {
       const { kills } = sizeOf("effects");

@@ -15,7 +15,7 @@ import { plant } from "../testing/plant.ts";
 import { createAsking, openDoor } from "./asking.ts";
 import { judgeLedger, type Row } from "./effects-referee.ts";
 import { count, reportOn, tellCounts } from "./figures.ts";
-import { sizeOf } from "./sizes.ts";
+import { EFFECTS_TIMEOUT_MS, sizeOf } from "./sizes.ts";
 import { DRIVERS } from "./workers/effects/transaction.js";
 import type { Opened } from "./workers/effects.js";
 
@@ -90,7 +90,9 @@ async function restart(server: Server): Promise<void> {
   }
 }
 
-test("a transaction happens exactly once, and stays, when Postgres is killed", async (context) => {
+test("a transaction happens exactly once, and stays, when Postgres is killed", {
+  timeout: EFFECTS_TIMEOUT_MS,
+}, async (context) => {
   const { crashes } = sizeOf("postgres-crashes");
   const startedAt = performance.now();
   const { keys, answers, problems } = await crash(context, { crashes, library: LIBRARY });

@@ -3,6 +3,9 @@
 /** Set to `full` by `npm run campaign -- stores`. */
 export const IS_FULL = process.env.NEVERTWICE_SCALE === "full";
 
+/** For the trials of effects: at full size all of them run at the same time, for most of an hour on two idle cores. */
+export const EFFECTS_TIMEOUT_MS = IS_FULL ? 4 * 3_600_000 : 300_000;
+
 const SIZES = {
   "one-owner": {
     share: { processes: 8, claims: 400, leaseMs: 400 },

@@ -36,7 +36,7 @@ const { door, driver, url, library, notes, keys, point, isSurvivor } = JSON.pars
 /** One connection remains for the store. */
 const LANES = 3;
 /** A key that is not done after these tries is lost. */
-const TRIES = 100;
+const TRIES = 40;
 const PAUSE_MS = 200;
 const file = openSync(notes, "a");
 const load = (/** @type {string} */ name) => import(`${library}/${name}`);
@@ -49,7 +49,7 @@ function note(...line) {
 const { createGuard } = await load("index.js");
 /** @type {{ DRIVERS: Readonly<Record<string, OpenDoor>> }} */
 const { DRIVERS } = await import(`./effects/${door}.js`);
-const limits = { purgeEveryMs: 0, waitMs: isSurvivor ? 5_000 : 200 };
+const limits = { purgeEveryMs: 0, waitMs: isSurvivor ? 2_000 : 200 };
 const opened = await /** @type {OpenDoor} */ (DRIVERS[driver])({
   url,
   load,

@@ -10,7 +10,8 @@ import { reachWork } from "./points.js";
 
 /** Keys of messages. Few, so that many messages of one key wait for one another. */
 const ORDERS = 8;
-const RELAY = { leaseMs: 1_000, pollMs: 40, concurrency: 8, batch: 8 };
+/** An attempt that a kill has ended counts, and a message must not be parked for that. */
+const RELAY = { leaseMs: 1_000, pollMs: 40, concurrency: 8, batch: 8, maxAttempts: 1_000_000 };
 /** How long all messages may take to be delivered once no process is killed any more. */
 const DELIVERED_WITHIN_MS = 60_000;
 
@@ -23,7 +24,7 @@ export async function prepareOutbox(url) {
 }
 
 /** @param {string} key */
-const orderOf = (key) => `order ${Number(key.split(" ")[1]) % ORDERS}`;
+const messageOrder = (key) => `order ${Number(key.split(" ")[1]) % ORDERS}`;
 
 /** @type {Readonly<Record<string, OpenDoor>>} */
 export const DRIVERS = {
@@ -54,7 +55,7 @@ export const DRIVERS = {
           (/** @type {any} */ _tx, /** @type {any} */ attempt) => {
             const value = newValue();
             insert.run(key, value);
-            for (const part of [0, 1]) attempt.enqueue("paid", { value, part }, { key: orderOf(key) });
+            for (const part of [0, 1]) attempt.enqueue("paid", { value, part }, { key: messageOrder(key) });
             return value;
           },
         ),
@@ -81,7 +82,8 @@ async function door(scene, opened, place, database, write) {
         async (/** @type {any} */ tx, /** @type {any} */ attempt) => {
           const value = newValue();
           await write(tx, key, value);
-          for (const part of [0, 1]) await attempt.enqueue("paid", { value, part }, { key: orderOf(key) });
+          for (const part of [0, 1])
+            await attempt.enqueue("paid", { value, part }, { key: messageOrder(key) });
           return value;
         },
       ),

@@ -6,7 +6,7 @@ import { Socket } from "node:net";
 
 /**
  * @typedef {object} Point
- * @property {keyof STATEMENTS} statement
+ * @property {keyof typeof STATEMENTS} statement
  * @property {Phase} phase
  * @property {number} nth the process is killed when it reaches the point for the nth time
  */
@@ -16,9 +16,9 @@ import { Socket } from "node:net";
 export const STATEMENTS = {
   claim: /nevertwice_claim|insert into "?nevertwice_records/i,
   begin: /\bbegin\b|start transaction/i,
-  lock: /txid_current\(\)::text FROM|SELECT 'locked'|SAVEPOINT nevertwice_transaction/,
+  lock: /txid_current\(\)::text FROM|nevertwice_lock|SELECT 'locked'|SAVEPOINT nevertwice_transaction/,
   work: /insert into .?ledger|'reached the work'/i,
-  step: /nevertwice_keep_step|SET steps = |LAST_INSERT_ID\(fence\)/,
+  step: /nevertwice_keep|SET steps = |LAST_INSERT_ID\(fence\)/,
   complete: /WITH done|state = 'completed'|nevertwice_complete|UPDATE nevertwice_records SET state/,
   commit: /\bcommit\b/i,
   outbox: /nevertwice_outbox/,

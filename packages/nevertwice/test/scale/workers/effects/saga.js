@@ -11,7 +11,7 @@ export const SAGA_STEPS = 3;
 const LIMITS = { leaseMs: 3_000, storeTimeoutMs: 1_000 };
 
 /** Which step of the saga fails, and which undo; none if the number is too large. @param {string} key */
-function fateOf(key) {
+function sagaFate(key) {
   const number = Number(key.split(" ")[1]);
   return { failsAt: number % (2 * SAGA_STEPS), stuckAt: number % (5 * SAGA_STEPS) };
 }
@@ -24,7 +24,7 @@ function on(openDatabase) {
     const guard = createGuard({ store, ...LIMITS });
     return {
       async run(key, { note }) {
-        const { failsAt, stuckAt } = fateOf(key);
+        const { failsAt, stuckAt } = sagaFate(key);
         const subject = { operation: "order", key };
         const steps = sagaSteps(SAGA_STEPS, {
           write: (written) => note("saga", written),
