@@ -81,7 +81,7 @@ export const RELAY_DEFAULTS = {
 
 const RETRY_DEFAULTS = { strategy: "exponential", baseMs: 1_000, capMs: 300_000, jitter: 0.5 } as const;
 
-const MAX_BATCH = 1_000;
+export const MAX_BATCH = 1_000;
 
 /** A whole number from `least` to `most`. */
 function between(least: number, most: number): Check {

@@ -42,7 +42,8 @@ for (const database of DATABASES) {
       const { delivered } = startRelay(outbox);
       const bytes = new Uint8Array(randomBytes(1_000));
       const text = `${"x".repeat(500)}\n'"\\ 😀`;
-      for (const body of [bytes, text, "", null, 0, [], ["a", "b"]]) await send({ topic: "t", key: "k", body });
+      for (const body of [bytes, text, "", null, 0, [], ["a", "b"]])
+        await send({ topic: "t", key: "k", body });
       await expect.poll(() => delivered.length).toBe(7);
       expect(delivered.map(({ body }) => body)).toEqual([bytes, text, "", null, 0, [], ["a", "b"]]);
     });
@@ -148,7 +149,9 @@ for (const database of DATABASES) {
       await expect.poll(() => events.filter(({ kind }) => kind === "parked").length).toBe(2);
       await expect.poll(async () => (await outbox.list({ state: "parked" })).messages.length).toBe(2);
       const { messages } = await outbox.list({ key: "k" });
-      expect(messages.map(({ id, state, attempts, lastError }) => ({ id, state, attempts, lastError }))).toEqual([
+      expect(
+        messages.map(({ id, state, attempts, lastError }) => ({ id, state, attempts, lastError })),
+      ).toEqual([
         { id: bad, state: "parked", attempts: 1, lastError: "Error: gone" },
         { id: expect.any(String), state: "behind", attempts: 0, lastError: undefined },
       ]);
@@ -277,7 +280,9 @@ for (const database of DATABASES) {
       await stopped;
       expect(delivered.length).toBe(3);
       const { messages } = await outbox.list();
-      expect(messages.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(17).fill("waiting 0"));
+      expect(messages.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(
+        Array(17).fill("waiting 0"),
+      );
     });
 
     test("ends a delivery that takes too long, and tries again", async (context) => {
@@ -334,7 +339,9 @@ for (const database of DATABASES) {
       );
       expect((await outbox.list({ key: "k0" })).messages.length).toBe(4);
       expect((await outbox.list({ state: "parked" })).messages).toEqual([]);
-      await expect(outbox.list({ state: "sleeping" as never })).rejects.toMatchObject({ code: "options-invalid" });
+      await expect(outbox.list({ state: "sleeping" as never })).rejects.toMatchObject({
+        code: "options-invalid",
+      });
       const figures = await outbox.figures();
       expect(figures).toMatchObject({ undelivered: 10, due: 10, delivering: 0 });
       expect(figures.topics).toEqual([
@@ -397,7 +404,11 @@ for (const database of DATABASES) {
         expect(late).toThrow(/outside of a transaction/);
         const without = await createGuardHere({ outbox: undefined });
         await expect(
-          without.transaction({ operation: "o", key: "3" }, handle, (_, attempt) => attempt.enqueue("t", 1) && 1),
+          without.transaction(
+            { operation: "o", key: "3" },
+            handle,
+            (_, attempt) => attempt.enqueue("t", 1) && 1,
+          ),
         ).rejects.toThrow(/no outbox/);
       });
     });

@@ -1,7 +1,8 @@
 /** An outbox on each database, and what a test does with it, whatever the database is. */
+
+import { randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { randomUUID } from "node:crypto";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { onTestFinished, type TestContext } from "vitest";
 import { createGuard, type Guard, type GuardOptions } from "../../../src/index.ts";
@@ -99,7 +100,8 @@ async function onPostgres(context: TestContext, options: Partial<OutboxOptions>)
   postgresUrl ??= createDatabase(sharedUrl(context, "postgres"));
   const pool = poolOf(await postgresUrl);
   onTestFinished(() => pool.end());
-  const another = (more: Partial<OutboxOptions> = {}) => closed(createOutbox({ client: pool, ...options, ...more }));
+  const another = (more: Partial<OutboxOptions> = {}) =>
+    closed(createOutbox({ client: pool, ...options, ...more }));
   const outbox = another();
   return {
     outbox,
@@ -130,7 +132,8 @@ async function onPostgres(context: TestContext, options: Partial<OutboxOptions>)
 async function onMysql(context: TestContext, options: Partial<OutboxOptions>): Promise<BareScene> {
   mysqlUrl ??= newDatabase(context);
   const pool = poolOn(context, await mysqlUrl);
-  const another = (more: Partial<OutboxOptions> = {}) => closed(createOutbox({ client: pool, ...options, ...more }));
+  const another = (more: Partial<OutboxOptions> = {}) =>
+    closed(createOutbox({ client: pool, ...options, ...more }));
   const outbox = another();
   return {
     outbox,
@@ -165,7 +168,8 @@ async function onSqlite(_: TestContext, options: Partial<OutboxOptions>): Promis
   const database = new DatabaseSync(join(tmpdir(), `outbox-${randomUUID()}.db`));
   database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
   onTestFinished(() => database.close());
-  const another = (more: Partial<OutboxOptions> = {}) => closed(createOutbox({ database, ...options, ...more }));
+  const another = (more: Partial<OutboxOptions> = {}) =>
+    closed(createOutbox({ database, ...options, ...more }));
   const outbox = another();
   return {
     outbox,
