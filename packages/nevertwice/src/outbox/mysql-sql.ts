@@ -80,11 +80,14 @@ export function insertText(namespace: string, messages: readonly StoredMessage[]
 }
 
 /**
- * Locks up to `limit` rows that are due. `blocker` is the oldest row of the key in front of it, NULL for the head. The
+ * Locks up to `limit` rows that are due: new ones from a row on, or without it those whose time has come. `blocker` is the oldest row of the key in front of it, NULL for the head. The
  * subquery takes no lock, and sees only what is committed.
  */
-export function lookSql(namespace: string, which: "late" | "fresh", limit: number): string {
-  const due = which === "fresh" ? "c.due_at = 0" : `c.due_at > 0 AND c.due_at <= ${STATEMENT_US}`;
+export function lookSql(namespace: string, from: string | undefined, limit: number): string {
+  const due =
+    from === undefined
+      ? `c.due_at > 0 AND c.due_at <= ${STATEMENT_US}`
+      : `c.due_at = 0 AND c.seq >= ${whole(Number(from))}`;
   return (
     "SELECT c.seq, (SELECT x.seq FROM nevertwice_outbox AS x FORCE INDEX (nevertwice_outbox_key) " +
     `WHERE x.namespace = ${bytes(namespace)} AND x.\`key\` = c.\`key\` AND x.seq < c.seq ORDER BY x.seq LIMIT 1) AS blocker ` +
@@ -148,7 +151,7 @@ export function parkEndingsSql(endings: readonly ParkedEnding[]): string {
 }
 
 export function releaseSql(endings: readonly Ending[]): string {
-  return `UPDATE nevertwice_outbox SET due_at = 0, token = NULL, attempts = GREATEST(0, attempts - 1) WHERE ${isOwn(endings)}`;
+  return `UPDATE nevertwice_outbox SET due_at = 1, token = NULL, attempts = GREATEST(0, attempts - 1) WHERE ${isOwn(endings)}`;
 }
 
 /** The oldest row of each key, if it is behind a deleted one. */
@@ -162,7 +165,7 @@ export function headsSql(namespace: string, keys: readonly string[]): string {
 }
 
 export function advanceSql(seqs: readonly string[]): string {
-  return `UPDATE nevertwice_outbox SET due_at = 0 WHERE seq IN (${seqList(seqs)}) AND due_at IS NULL AND parked_at IS NULL`;
+  return `UPDATE nevertwice_outbox SET due_at = 1 WHERE seq IN (${seqList(seqs)}) AND due_at IS NULL AND parked_at IS NULL`;
 }
 
 export function renewSql(endings: readonly Ending[], leaseMs: number): string {
@@ -198,7 +201,7 @@ const isFree = (namespace: string, id: string) =>
   `namespace = ${bytes(namespace)} AND id = ${bytes(id)} AND (token IS NULL OR due_at <= ${STATEMENT_US})`;
 
 export function retrySql(namespace: string, id: string): string {
-  return `UPDATE nevertwice_outbox SET due_at = 0, token = NULL, parked_at = NULL, attempts = 0 WHERE ${isFree(namespace, id)}`;
+  return `UPDATE nevertwice_outbox SET due_at = 1, token = NULL, parked_at = NULL, attempts = 0 WHERE ${isFree(namespace, id)}`;
 }
 
 export function parkSql(namespace: string, id: string): string {

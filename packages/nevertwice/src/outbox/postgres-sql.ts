@@ -47,22 +47,22 @@ export function insertText(
 }
 
 /**
- * Claims up to `$2` messages of the namespace `$1` for `$3` microseconds with the token `$4`. Half of them, at most, are
- * messages whose lease or delay is over: neither those nor new ones keep the others waiting. A row with an older one of its
+ * Claims up to `$2` messages of the namespace `$1` for `$3` microseconds with the token `$4`: up to `$5` of
+ * those whose time has come, and new ones from `$6` on. A row with an older one of its
  * key is put behind it, if an older one can be locked; if not, it stays as it is for the next claim. Returns a row with the
- * number of rows that were put behind, then the claimed messages in order.
+ * number of rows that were put behind and the first new row, then the claimed messages in order.
  */
 function claim({ outbox }: OutboxTables): string {
   // Comparisons of rows: from a table without statistics, the planner would expect two rows of `due_at = 0`, and sort all.
   const due = (from: string, to: string, most: string) => `SELECT seq, key FROM ${outbox}
-    WHERE (namespace, due_at) >= (($1::text), ${from}) AND (namespace, due_at) <= (($1::text), ${to})
+    WHERE (namespace, due_at, seq) >= (($1::text), ${from}) AND (namespace, due_at) <= (($1::text), ${to})
     ORDER BY namespace, due_at, seq LIMIT ${most} FOR NO KEY UPDATE SKIP LOCKED`;
   const oldest = `SELECT x.seq FROM ${outbox} AS x WHERE x.namespace = ($1::text) AND x.key = k.key
       ORDER BY x.namespace, x.key, x.seq LIMIT 1`;
   return `WITH late AS MATERIALIZED (
-    ${due("1", `(SELECT ${CLOCK})`, "(($2::text)::bigint + 1) / 2")}
+    ${due("1, 0", `(SELECT ${CLOCK})`, "($5::text)::bigint")}
   ), fresh AS MATERIALIZED (
-    ${due("0", "0", "($2::text)::bigint")}
+    ${due("0, ($6::text)::bigint", "0", "($2::text)::bigint")}
   ), looked AS MATERIALIZED (
     SELECT seq, key FROM late UNION ALL SELECT seq, key FROM fresh LIMIT ($2::text)::bigint
   ), seen AS MATERIALIZED (
@@ -84,7 +84,7 @@ function claim({ outbox }: OutboxTables): string {
     WHERE seq = ANY (ARRAY(SELECT seq FROM heads))
     RETURNING seq, id, topic, key, content, created_at, attempts
   )
-  SELECT count(*)::text, NULL, NULL, NULL, NULL, NULL, NULL FROM moved
+  SELECT count(*)::text, (SELECT min(seq) FROM fresh)::text, NULL, NULL, NULL, NULL, NULL FROM moved
   UNION ALL
   (SELECT seq::text, id, topic, key, content, created_at::text, attempts::text FROM claimed ORDER BY claimed.seq)`;
 }
@@ -109,7 +109,7 @@ function settle({ outbox }: OutboxTables): string {
     UPDATE ${outbox} AS o SET due_at = NULL, token = NULL, parked_at = ${CLOCK}, last_error = g.error
     FROM ${given(7, 8, ", ($9::text)::text[]")} (seq, token, error) WHERE ${isOwn(7)}
   ), released AS (
-    UPDATE ${outbox} AS o SET due_at = 0, token = NULL, attempts = greatest(0, o.attempts - 1)
+    UPDATE ${outbox} AS o SET due_at = 1, token = NULL, attempts = greatest(0, o.attempts - 1)
     FROM ${given(10, 11)} (seq, token) WHERE ${isOwn(10)}
   )
   SELECT count(*)::text FROM deleted`;
@@ -125,7 +125,7 @@ function advance({ outbox }: OutboxTables): string {
     ) AS head
     WHERE head.due_at IS NULL AND head.parked_at IS NULL
   ), advanced AS (
-    UPDATE ${outbox} SET due_at = 0
+    UPDATE ${outbox} SET due_at = 1
     WHERE seq = ANY (ARRAY(SELECT seq FROM heads)) AND due_at IS NULL AND parked_at IS NULL RETURNING seq
   )
   SELECT count(*)::text FROM advanced`;
@@ -199,7 +199,7 @@ export function createStatements(tables: OutboxTables) {
     listKey: unnamed(list(tables, "key")),
     listParked: unnamed(list(tables, "parked")),
     retry: unnamed(
-      `UPDATE ${outbox} SET due_at = 0, token = NULL, parked_at = NULL, attempts = 0 WHERE ${IS_FREE} RETURNING seq::text`,
+      `UPDATE ${outbox} SET due_at = 1, token = NULL, parked_at = NULL, attempts = 0 WHERE ${IS_FREE} RETURNING seq::text`,
     ),
     park: unnamed(
       `UPDATE ${outbox} SET due_at = NULL, token = NULL, parked_at = ${CLOCK} WHERE ${IS_FREE} AND parked_at IS NULL RETURNING seq::text`,

@@ -16,7 +16,8 @@ import { backoffMs, pause } from "../core/backoff.ts";
 import { systemTimer as timer } from "../core/clock.ts";
 import { randomToken } from "../core/token.ts";
 import { type Content, errorText, type Message } from "./message.ts";
-import { MAX_BATCH, type RelayEvent, type RelaySettings } from "./relay-options.ts";
+import { createLooks } from "./relay-looks.ts";
+import type { RelayEvent, RelaySettings } from "./relay-options.ts";
 import { createSettlements, type Held, pauseMs } from "./relay-settlement.ts";
 import type { ClaimedMessage, OutboxStore } from "./store.ts";
 import { readVerdict } from "./verdict.ts";
@@ -54,8 +55,7 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
   const alarm = createAlarm();
   const settlements = createSettlements({ store, namespace, held, emit, onAdvanced: alarm.ring });
   const stops: (() => void)[] = [];
-  /** Most of what the last claim looked at is behind older messages: look at more, to find others beside a busy key. */
-  let isBehindMany = false;
+  const looks = createLooks(batch);
   let claiming: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
@@ -88,9 +88,10 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
   async function claim(): Promise<number> {
     const token = randomToken();
     const leaseEndsAt = timer.now() + leaseMs;
-    const limit = isBehindMany ? MAX_BATCH : batch;
-    const { messages, changed } = await store.claim({ namespace, limit, leaseMs, token });
-    isBehindMany = changed - messages.length > limit / 2;
+    const look = looks.next();
+    const reply = await store.claim({ namespace, leaseMs, token, ...look });
+    looks.note(reply, look);
+    const { messages, changed } = reply;
     for (const claimed of messages) {
       const ending = { seq: claimed.seq, token };
       const taken = { claimed, ending, leaseEndsAt, startedAt: 0, isOver: false, abort: ignore };

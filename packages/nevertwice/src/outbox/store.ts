@@ -2,8 +2,9 @@
  * What an outbox needs of a database. One row is one message that is not delivered yet; a delivered message is deleted. The
  * column `due_at` alone says when a relay may look at a row:
  *
- *   0      new, or its turn has come: at once, whatever the clock says
- *   time   claimed until then (there is a token), or waiting for its next attempt (there is none)
+ *   0      new: at once, whatever the clock says
+ *   time   claimed until then (there is a token), or waiting for its next attempt (there is none). 1 is a time long past:
+ *          its turn has come, or an operator wants it tried again
  *   NULL   behind an older message of its key, or parked (`parked_at` says which)
  *
  * A claim takes rows that are due. A row with an older one of its key is not claimed but put behind it (NULL), so that a
@@ -37,6 +38,13 @@ export interface ClaimedMessage {
 export interface ClaimRequest {
   readonly namespace: string;
   readonly limit: number;
+  /** How many of them may be rows whose time has come; the others are new. Neither kind keeps the other waiting. */
+  readonly lateLimit: number;
+  /**
+   * Leaves out new rows before this one, which were claimed or put behind: until they are vacuumed, passing over them takes
+   * time. A transaction that commits late has written such a row, so a relay asks with 0 once a second.
+   */
+  readonly from: string;
   readonly leaseMs: number;
   readonly token: string;
 }
@@ -45,6 +53,8 @@ export interface ClaimReply {
   readonly messages: readonly ClaimedMessage[];
   /** How many rows the claim changed: those it claimed, and those it put behind an older one. */
   readonly changed: number;
+  /** The first new row that it looked at, if there was one. */
+  readonly first: string | undefined;
 }
 
 /** One row and how its attempt ended. */

@@ -213,7 +213,9 @@ for (const database of DATABASES) {
       await expect.poll(() => first.delivered.map((message) => message.id)).toEqual([id]);
       // The late answer of the first relay must not delete the message that the second one is delivering.
       await first.relay.stop();
-      expect((await outbox.list()).messages.map(({ state }) => state)).toEqual(["delivering"]);
+      await expect
+        .poll(async () => (await outbox.list()).messages.map(({ state }) => state))
+        .toEqual(["delivering"]);
       held.open();
       await expect.poll(() => second.delivered.length).toBe(2);
     });
@@ -281,7 +283,7 @@ for (const database of DATABASES) {
       expect(delivered.length).toBe(3);
       const { messages } = await outbox.list();
       expect(messages.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(
-        Array(17).fill("waiting 0"),
+        new Array(17).fill("waiting 0"),
       );
     });
 
@@ -335,7 +337,7 @@ for (const database of DATABASES) {
       expect([first, second, third].map(({ messages }) => messages.length)).toEqual([4, 4, 2]);
       expect(third.next).toBeUndefined();
       expect((await outbox.list({ topic: "odd", limit: 3 })).messages.map(({ topic }) => topic)).toEqual(
-        Array(3).fill("odd"),
+        new Array(3).fill("odd"),
       );
       expect((await outbox.list({ key: "k0" })).messages.length).toBe(4);
       expect((await outbox.list({ state: "parked" })).messages).toEqual([]);

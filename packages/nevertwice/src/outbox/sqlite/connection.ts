@@ -134,11 +134,11 @@ function connect(database: SqliteDatabase, { clock, waiting }: ConnectionOptions
   }
 
   return {
-    claim({ namespace, limit, leaseMs, token }) {
+    claim({ namespace, limit, lateLimit, leaseMs, token }) {
       // Without the write lock: an idle relay must not write to the log at every look.
-      if (!hasDue(namespace)) return { messages: [], changed: 0 };
+      if (!hasDue(namespace)) return { messages: [], changed: 0, first: undefined };
       return transact(() => {
-        const late = query(sql.LATE).all(namespace, now(), Math.ceil(limit / 2));
+        const late = query(sql.LATE).all(namespace, now(), lateLimit);
         const fresh = query(sql.FRESH).all(namespace, limit - late.length);
         const dueAt = now() + leaseMs * 1_000;
         const looked = [...late, ...fresh];
@@ -150,7 +150,7 @@ function connect(database: SqliteDatabase, { clock, waiting }: ConnectionOptions
             heads.push(query(sql.READ).first(seq as number) as SqliteRow);
           }
         }
-        return { messages: heads.map(toClaimed), changed: looked.length };
+        return { messages: heads.map(toClaimed), changed: looked.length, first: toSeq(fresh[0]?.[0]) };
       });
     },
 
@@ -216,6 +216,10 @@ function connect(database: SqliteDatabase, { clock, waiting }: ConnectionOptions
       query(sql.LATE).first(namespace, now(), 1) !== undefined
     );
   }
+}
+
+function toSeq(seq: unknown): string | undefined {
+  return seq === undefined ? undefined : String(seq);
 }
 
 function toClaimed([seq, id, topic, key, content, createdAt, attempts]: SqliteRow) {
