@@ -15,8 +15,7 @@ import { createRelay, type Relay } from "./relay.ts";
 import { type RelayOptions, toRelaySettings } from "./relay-options.ts";
 import type { Figures, ListQuery, MessagePage, MessageState, OutboxStore } from "./store.ts";
 
-/** Where the messages are: `client`, `database` or `file`, and one of them only. */
-export type OutboxOptions = OutboxDatabase & {
+export interface OutboxSettings {
   /** Which application the messages belong to. Relays deliver the messages of their own namespace. Default "default". */
   readonly namespace?: string | undefined;
   /** The largest message, headers included, in bytes as stored; default 262,144. */
@@ -28,7 +27,10 @@ export type OutboxOptions = OutboxDatabase & {
    * notify commit one after another, so leave it off where many producers commit at once: relays poll.
    */
   readonly notify?: boolean | undefined;
-};
+}
+
+/** Where the messages are, with `client`, `database` or `file`, and how they are written. */
+export interface OutboxOptions extends OutboxDatabase, OutboxSettings {}
 
 export const OUTBOX_DEFAULTS = { namespace: "default", maxMessageBytes: 262_144, notify: false } as const;
 
