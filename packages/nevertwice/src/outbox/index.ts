@@ -1,6 +1,6 @@
 /** nevertwice/outbox: messages that commit with the application's write, and are delivered at least once, in order per key. */
 export type { OutboxDatabase } from "./database.ts";
-export type { Message, OutgoingMessage } from "./message.ts";
+export type { OutboxMessage, OutgoingMessage } from "./message.ts";
 export {
   createOutbox,
   OUTBOX_DEFAULTS,
@@ -18,5 +18,5 @@ export {
   type RelayEvent,
   type RelayOptions,
 } from "./relay-options.ts";
-export type { Figures, ListQuery, MessagePage, MessageState, MessageView } from "./store.ts";
+export type { OutboxFigures, ListQuery, MessagePage, MessageState, MessageView } from "./store.ts";
 export { permanent, retryAfter } from "./verdict.ts";

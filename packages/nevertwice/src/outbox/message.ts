@@ -20,7 +20,7 @@ export interface OutgoingMessage {
 }
 
 /** A message as a deliverer gets it. */
-export interface Message {
+export interface OutboxMessage {
   /** The same on every delivery of this message: consumers recognise a duplicate by it. */
   readonly id: string;
   readonly topic: string;

@@ -13,7 +13,7 @@ import { type OutboxDatabase, toOutboxStore } from "./database.ts";
 import { decodeContent, type OutgoingMessage, type StoredMessage, toStored } from "./message.ts";
 import { createRelay, type Relay } from "./relay.ts";
 import { type RelayOptions, toRelaySettings } from "./relay-options.ts";
-import type { Figures, ListQuery, MessagePage, MessageState, OutboxStore } from "./store.ts";
+import type { OutboxFigures, ListQuery, MessagePage, MessageState, OutboxStore } from "./store.ts";
 
 export interface OutboxSettings {
   /** Which application the messages belong to. Relays deliver the messages of their own namespace. Default "default". */
@@ -58,7 +58,7 @@ export interface Outbox {
   /** Deletes the undelivered messages of a scope, those that are being delivered too. Returns how many. */
   forget(whose: { readonly scope: string }): Promise<number>;
   /** What is waiting, each number counted up to a limit. */
-  figures(): Promise<Figures>;
+  figures(): Promise<OutboxFigures>;
   /** Creates or upgrades the table. It may be called again, and by several processes at the same time. */
   migrate(): Promise<void>;
   /** Stops the relays of this outbox, and closes what it opened itself. Your client stays open. */
@@ -90,7 +90,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
   return outboxOn(toOutboxStore(options), options);
 }
 
-export function outboxOn(
+function outboxOn(
   store: OutboxStore,
   {
     sealing,
