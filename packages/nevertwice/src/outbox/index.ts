@@ -18,5 +18,5 @@ export {
   type RelayEvent,
   type RelayOptions,
 } from "./relay-options.ts";
-export type { OutboxFigures, ListQuery, MessagePage, MessageState, MessageView } from "./store.ts";
+export type { ListQuery, MessagePage, MessageState, MessageView, OutboxFigures } from "./store.ts";
 export { permanent, retryAfter } from "./verdict.ts";

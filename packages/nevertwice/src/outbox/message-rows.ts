@@ -1,5 +1,5 @@
 /** Rows of the table as operators see them: the state of a message, pages of a list, and figures. */
-import type { OutboxFigures, ListQuery, MessagePage, MessageState, MessageView } from "./store.ts";
+import type { ListQuery, MessagePage, MessageState, MessageView, OutboxFigures } from "./store.ts";
 import { MAX_COUNTED, MAX_LOOKED } from "./store.ts";
 
 /** A row without its content. Times are microseconds of the database's clock, as text. */

@@ -13,7 +13,7 @@ import { type OutboxDatabase, toOutboxStore } from "./database.ts";
 import { decodeContent, type OutgoingMessage, type StoredMessage, toStored } from "./message.ts";
 import { createRelay, type Relay } from "./relay.ts";
 import { type RelayOptions, toRelaySettings } from "./relay-options.ts";
-import type { OutboxFigures, ListQuery, MessagePage, MessageState, OutboxStore } from "./store.ts";
+import type { ListQuery, MessagePage, MessageState, OutboxFigures, OutboxStore } from "./store.ts";
 
 export interface OutboxSettings {
   /** Which application the messages belong to. Relays deliver the messages of their own namespace. Default "default". */

@@ -1,7 +1,7 @@
 /** Decides where a claim looks for messages, and at how many, by what the last claim found. */
 import { systemTimer as timer } from "../core/clock.ts";
 import { MAX_BATCH } from "./relay-options.ts";
-import type { OutboxClaimReply, OutboxClaim } from "./store.ts";
+import type { OutboxClaim, OutboxClaimReply } from "./store.ts";
 
 type Look = Pick<OutboxClaim, "limit" | "lateLimit" | "from">;
 

@@ -13,10 +13,10 @@ import {
 } from "../stores/sqlite/client.ts";
 import { createWorkerThread, type WorkerData } from "../stores/sqlite/worker-thread.ts";
 import {
-  type OutboxCall,
-  type OutboxMethod,
   createInsert,
+  type OutboxCall,
   type OutboxConnection,
+  type OutboxMethod,
   runCalls,
 } from "./sqlite/connection.ts";
 import type { OutboxStore } from "./store.ts";
