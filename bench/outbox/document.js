@@ -28,7 +28,7 @@ export function outboxPage(all, { versionOf, platform }) {
 
 ${outboxText(all[index] ?? [])}
 
-${durability}. ${formatCount(messages)} messages a run after a warm-up of ${formatCount(warmup)}, 2,000 for one key; ${producers} producers, each of which commits one message a transaction; ${runs} runs.`;
+${durability}. ${formatCount(messages)} messages a run after a warm-up of ${formatCount(warmup)}, 1,000 for one key; ${producers} producers, each of which commits one message a transaction; ${runs} runs.`;
   });
   return `# ${outbox.title}
 

@@ -8,8 +8,8 @@ import { onTestFinished, type TestContext } from "vitest";
 import { createGuard, type Guard, type GuardOptions } from "../../../src/index.ts";
 import {
   createOutbox,
-  type OutboxMessage,
   type Outbox,
+  type OutboxMessage,
   type OutboxOptions,
   type OutgoingMessage,
   type Relay,
