@@ -14,9 +14,9 @@ const guard = createGuard({ store: sqliteStore({ database }), outbox, purgeEvery
 const pay = (order, amount) =>
   guard.transaction({ operation: "pay", key: order }, database, (tx, attempt) => {
     tx.prepare("INSERT INTO payments VALUES (?, ?)").run(order, amount);
-    attempt.enqueue("order.paid", { order, amount }, { key: order });
+    void attempt.enqueue("order.paid", { order, amount }, { key: order });
     if (amount > 100) throw new Error("over the limit");
-    attempt.enqueue("receipt.wanted", { order }, { key: order });
+    void attempt.enqueue("receipt.wanted", { order }, { key: order });
     return amount;
   });
 

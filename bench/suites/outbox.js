@@ -22,19 +22,19 @@ export const outbox = {
       database: "postgres",
       durability: "`fsync on`, `synchronous_commit on`",
       servers: { postgres: { fsync: "on", synchronous_commit: "on" } },
-      size: /** @type {Size} */ ({ runs: 3, messages: 10_000, warmup: 1_000, producers: 8 }),
+      size: /** @type {Size} */ ({ runs: 3, messages: 30_000, warmup: 3_000, producers: 8 }),
     },
     {
       database: "mariadb",
       durability: "`innodb_flush_log_at_trx_commit 1`",
       servers: { mariadb: { "innodb-flush-log-at-trx-commit": "1" } },
-      size: /** @type {Size} */ ({ runs: 3, messages: 3_000, warmup: 300, producers: 8 }),
+      size: /** @type {Size} */ ({ runs: 3, messages: 10_000, warmup: 1_000, producers: 8 }),
     },
     {
       database: "sqlite",
       durability: "WAL, `synchronous full`, the relay in a process of its own",
       servers: {},
-      size: /** @type {Size} */ ({ runs: 3, messages: 5_000, warmup: 500, producers: 1 }),
+      size: /** @type {Size} */ ({ runs: 3, messages: 20_000, warmup: 2_000, producers: 1 }),
     },
   ],
   /** @type {readonly Scenario[]} */
