@@ -16,12 +16,12 @@ import {
 } from "../stores/mysql/values.ts";
 import type { StoredMessage } from "./message.ts";
 import {
-  type Ending,
-  type FailedEnding,
+  type ClaimedRow,
+  type FailedRow,
   type ListQuery,
   MAX_COUNTED,
   MAX_DELAY_MS,
-  type ParkedEnding,
+  type ParkedRow,
   REPAIR_MARGIN_MS,
 } from "./store.ts";
 
@@ -80,11 +80,14 @@ export function insertText(namespace: string, messages: readonly StoredMessage[]
 }
 
 /**
- * Locks up to `limit` rows that are due. `blocker` is the oldest row of the key in front of it, NULL for the head. The
+ * Locks up to `limit` rows that are due: new ones from a row on, or without it those whose time has come. `blocker` is the oldest row of the key in front of it, NULL for the head. The
  * subquery takes no lock, and sees only what is committed.
  */
-export function lookSql(namespace: string, which: "late" | "fresh", limit: number): string {
-  const due = which === "fresh" ? "c.due_at = 0" : `c.due_at > 0 AND c.due_at <= ${STATEMENT_US}`;
+export function lookSql(namespace: string, from: string | undefined, limit: number): string {
+  const due =
+    from === undefined
+      ? `c.due_at > 0 AND c.due_at <= ${STATEMENT_US}`
+      : `c.due_at = 0 AND c.seq >= ${whole(Number(from))}`;
   return (
     "SELECT c.seq, (SELECT x.seq FROM nevertwice_outbox AS x FORCE INDEX (nevertwice_outbox_key) " +
     `WHERE x.namespace = ${bytes(namespace)} AND x.\`key\` = c.\`key\` AND x.seq < c.seq ORDER BY x.seq LIMIT 1) AS blocker ` +
@@ -117,38 +120,38 @@ export function readSql(seqs: readonly string[]): string {
 }
 
 /** The rows of these attempts. A row whose token is another one is not among them. */
-function isOwn(endings: readonly Ending[]): string {
+function isOwn(endings: readonly ClaimedRow[]): string {
   const byToken = new Map<string, string[]>();
   for (const { seq, token } of endings) byToken.set(token, [...(byToken.get(token) ?? []), seq]);
   const each = [...byToken].map(([token, seqs]) => `(seq IN (${seqList(seqs)}) AND token = ${short(token)})`);
   return `seq IN (${seqList(endings.map(({ seq }) => seq))}) AND (${each.join(" OR ")})`;
 }
 
-export function deleteSql(endings: readonly Ending[]): string {
+export function deleteSql(endings: readonly ClaimedRow[]): string {
   return `DELETE FROM nevertwice_outbox WHERE ${isOwn(endings)}`;
 }
 
 /** A value for each row: `CASE seq WHEN 7 THEN … END`. */
-function bySeq<E extends Ending>(endings: readonly E[], value: (ending: E) => string): string {
+function bySeq<E extends ClaimedRow>(endings: readonly E[], value: (ending: E) => string): string {
   return `CASE seq ${endings.map((ending) => `WHEN ${seqList([ending.seq])} THEN ${value(ending)}`).join(" ")} END`;
 }
 
-export function failSql(endings: readonly FailedEnding[]): string {
+export function failSql(endings: readonly FailedRow[]): string {
   return (
     `UPDATE nevertwice_outbox SET due_at = ${NOW_US} + ${bySeq(endings, ({ delayMs }) => micros(delayMs))}, token = NULL, ` +
     `last_error = ${bySeq(endings, ({ error }) => bytes(error))} WHERE ${isOwn(endings)}`
   );
 }
 
-export function parkEndingsSql(endings: readonly ParkedEnding[]): string {
+export function parkEndingsSql(endings: readonly ParkedRow[]): string {
   return (
     `UPDATE nevertwice_outbox SET due_at = NULL, token = NULL, parked_at = ${NOW_US}, ` +
     `last_error = ${bySeq(endings, ({ error }) => bytes(error))} WHERE ${isOwn(endings)}`
   );
 }
 
-export function releaseSql(endings: readonly Ending[]): string {
-  return `UPDATE nevertwice_outbox SET due_at = 0, token = NULL, attempts = GREATEST(0, attempts - 1) WHERE ${isOwn(endings)}`;
+export function releaseSql(endings: readonly ClaimedRow[]): string {
+  return `UPDATE nevertwice_outbox SET due_at = 1, token = NULL, attempts = GREATEST(0, attempts - 1) WHERE ${isOwn(endings)}`;
 }
 
 /** The oldest row of each key, if it is behind a deleted one. */
@@ -162,15 +165,15 @@ export function headsSql(namespace: string, keys: readonly string[]): string {
 }
 
 export function advanceSql(seqs: readonly string[]): string {
-  return `UPDATE nevertwice_outbox SET due_at = 0 WHERE seq IN (${seqList(seqs)}) AND due_at IS NULL AND parked_at IS NULL`;
+  return `UPDATE nevertwice_outbox SET due_at = 1 WHERE seq IN (${seqList(seqs)}) AND due_at IS NULL AND parked_at IS NULL`;
 }
 
-export function renewSql(endings: readonly Ending[], leaseMs: number): string {
+export function renewSql(endings: readonly ClaimedRow[], leaseMs: number): string {
   return `UPDATE nevertwice_outbox SET due_at = ${NOW_US} + ${micros(leaseMs)} WHERE ${isOwn(endings)}`;
 }
 
 /** The rows of these attempts that have their token. */
-export function ownSql(endings: readonly Ending[]): string {
+export function ownSql(endings: readonly ClaimedRow[]): string {
   return `SELECT seq FROM nevertwice_outbox WHERE ${isOwn(endings)}`;
 }
 
@@ -198,7 +201,7 @@ const isFree = (namespace: string, id: string) =>
   `namespace = ${bytes(namespace)} AND id = ${bytes(id)} AND (token IS NULL OR due_at <= ${STATEMENT_US})`;
 
 export function retrySql(namespace: string, id: string): string {
-  return `UPDATE nevertwice_outbox SET due_at = 0, token = NULL, parked_at = NULL, attempts = 0 WHERE ${isFree(namespace, id)}`;
+  return `UPDATE nevertwice_outbox SET due_at = 1, token = NULL, parked_at = NULL, attempts = 0 WHERE ${isFree(namespace, id)}`;
 }
 
 export function parkSql(namespace: string, id: string): string {

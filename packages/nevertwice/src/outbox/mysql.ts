@@ -73,15 +73,16 @@ export function mysqlOutbox({ client: pool }: { readonly client: MysqlClient }):
   return {
     insertText: (namespace, messages) => sql.insertText(namespace, messages),
 
-    claim: ({ namespace, limit, leaseMs, token }) =>
+    claim: ({ namespace, limit, lateLimit, from, leaseMs, token }) =>
       transact(async (connection) => {
-        const late = await queryRows(connection, sql.lookSql(namespace, "late", Math.ceil(limit / 2)));
-        const fresh = await queryRows(connection, sql.lookSql(namespace, "fresh", limit - late.length));
+        const late = await queryRows(connection, sql.lookSql(namespace, undefined, lateLimit));
+        const fresh = await queryRows(connection, sql.lookSql(namespace, from, limit - late.length));
+        const [first] = seqs(fresh);
         const looked = [...late, ...fresh];
         const heads = seqs(looked.filter((row) => isNull(row, "blocker")));
         const behind = looked.filter((row) => !isNull(row, "blocker"));
         const moved = await putBehind(connection, behind);
-        if (heads.length === 0) return { messages: [], changed: moved };
+        if (heads.length === 0) return { messages: [], changed: moved, first };
         await change(connection, sql.claimSql(heads, token, leaseMs));
         const rows = await queryRows(connection, sql.readSql(heads));
         const messages = rows.map((row) => ({
@@ -93,7 +94,7 @@ export function mysqlOutbox({ client: pool }: { readonly client: MysqlClient }):
           createdAt: toMs(readText(row, "created_at")),
           attempts: readNumber(row, "attempts"),
         }));
-        return { messages, changed: messages.length + moved };
+        return { messages, changed: messages.length + moved, first };
       }),
 
     settle: ({ namespace, delivered, keys, failed, parked, released }) =>

@@ -1,7 +1,8 @@
 /**
  * The statements of the outbox on Postgres. Times are microseconds of the server's clock, and all parameters are text.
  * Statements have no name, so each is planned for the size that the table has now: a plan that was made for an empty table
- * would read a full one from end to end. `store.ts` says why no message is forgotten.
+ * would read a full one from end to end. For the same reason rows are found by `= ANY (ARRAY(…))` and by subqueries with a
+ * LIMIT, which the planner cannot turn into a join of whole tables. `store.ts` says why no message is forgotten.
  */
 import { hash } from "node:crypto";
 import type { Statement } from "../stores/postgres/client.ts";
@@ -46,36 +47,44 @@ export function insertText(
 }
 
 /**
- * Claims up to `$2` messages of the namespace `$1` for `$3` microseconds with the token `$4`. Half of them, at most, are
- * messages whose lease or delay is over: neither those nor new ones keep the others waiting. A row with an older one of its
+ * Claims up to `$2` messages of the namespace `$1` for `$3` microseconds with the token `$4`: up to `$5` of
+ * those whose time has come, and new ones from `$6` on. A row with an older one of its
  * key is put behind it, if an older one can be locked; if not, it stays as it is for the next claim. Returns a row with the
- * number of rows that were put behind, then the claimed messages in order.
+ * number of rows that were put behind and the first new row, then the claimed messages in order.
  */
 function claim({ outbox }: OutboxTables): string {
-  const older = `SELECT x.seq FROM ${outbox} AS x WHERE x.namespace = ($1::text) AND x.key = looked.key AND x.seq < looked.seq`;
+  // Comparisons of rows: from a table without statistics, the planner would expect two rows of `due_at = 0`, and sort all.
+  const due = (from: string, to: string, most: string) => `SELECT seq, key FROM ${outbox}
+    WHERE (namespace, due_at, seq) >= (($1::text), ${from}) AND (namespace, due_at) <= (($1::text), ${to})
+    ORDER BY namespace, due_at, seq LIMIT ${most} FOR NO KEY UPDATE SKIP LOCKED`;
+  const oldest = `SELECT x.seq FROM ${outbox} AS x WHERE x.namespace = ($1::text) AND x.key = k.key
+      ORDER BY x.namespace, x.key, x.seq LIMIT 1`;
   return `WITH late AS MATERIALIZED (
-    SELECT seq, key FROM ${outbox}
-    WHERE namespace = ($1::text) AND due_at > 0 AND due_at <= (SELECT ${CLOCK})
-    ORDER BY due_at, seq LIMIT (($2::text)::bigint + 1) / 2 FOR NO KEY UPDATE SKIP LOCKED
+    ${due("1, 0", `(SELECT ${CLOCK})`, "($5::text)::bigint")}
   ), fresh AS MATERIALIZED (
-    SELECT seq, key FROM ${outbox} WHERE namespace = ($1::text) AND due_at = 0
-    ORDER BY due_at, seq LIMIT ($2::text)::bigint - (SELECT count(*) FROM late) FOR NO KEY UPDATE SKIP LOCKED
+    ${due("0, ($6::text)::bigint", "0", "($2::text)::bigint")}
   ), looked AS MATERIALIZED (
-    SELECT seq, key FROM late UNION ALL SELECT seq, key FROM fresh
+    SELECT seq, key FROM late UNION ALL SELECT seq, key FROM fresh LIMIT ($2::text)::bigint
+  ), seen AS MATERIALIZED (
+    SELECT k.key, oldest.seq FROM (SELECT DISTINCT key FROM looked WHERE key IS NOT NULL) AS k
+    CROSS JOIN LATERAL (${oldest}) AS oldest
   ), heads AS MATERIALIZED (
-    SELECT seq FROM looked WHERE key IS NULL OR NOT EXISTS (${older})
+    SELECT looked.seq FROM looked LEFT JOIN seen ON seen.key = looked.key
+    WHERE looked.key IS NULL OR looked.seq = seen.seq
+  ), locked AS MATERIALIZED (
+    SELECT k.key, oldest.seq
+    FROM (SELECT DISTINCT seen.key FROM looked JOIN seen ON seen.key = looked.key WHERE looked.seq > seen.seq) AS k
+    CROSS JOIN LATERAL (${oldest} FOR KEY SHARE SKIP LOCKED) AS oldest
   ), behind AS MATERIALIZED (
-    SELECT looked.seq FROM looked
-    CROSS JOIN LATERAL (${older} ORDER BY x.namespace, x.key, x.seq LIMIT 1 FOR KEY SHARE SKIP LOCKED) AS older
-    WHERE looked.key IS NOT NULL
+    SELECT looked.seq FROM looked JOIN locked ON locked.key = looked.key WHERE looked.seq > locked.seq
   ), moved AS (
-    UPDATE ${outbox} AS o SET due_at = NULL, token = NULL FROM behind WHERE o.seq = behind.seq RETURNING o.seq
+    UPDATE ${outbox} SET due_at = NULL, token = NULL WHERE seq = ANY (ARRAY(SELECT seq FROM behind)) RETURNING seq
   ), claimed AS (
-    UPDATE ${outbox} AS o SET due_at = ${CLOCK} + ($3::text)::bigint, token = ($4::text), attempts = o.attempts + 1
-    FROM heads WHERE o.seq = heads.seq
-    RETURNING o.seq, o.id, o.topic, o.key, o.content, o.created_at, o.attempts
+    UPDATE ${outbox} SET due_at = ${CLOCK} + ($3::text)::bigint, token = ($4::text), attempts = attempts + 1
+    WHERE seq = ANY (ARRAY(SELECT seq FROM heads))
+    RETURNING seq, id, topic, key, content, created_at, attempts
   )
-  SELECT count(*)::text, NULL, NULL, NULL, NULL, NULL, NULL FROM moved
+  SELECT count(*)::text, (SELECT min(seq) FROM fresh)::text, NULL, NULL, NULL, NULL, NULL FROM moved
   UNION ALL
   (SELECT seq::text, id, topic, key, content, created_at::text, attempts::text FROM claimed ORDER BY claimed.seq)`;
 }
@@ -88,18 +97,20 @@ function claim({ outbox }: OutboxTables): string {
 function settle({ outbox }: OutboxTables): string {
   const given = (seqs: number, tokens: number, more = "") =>
     `unnest(($${seqs}::text)::bigint[], ($${tokens}::text)::text[]${more}) AS g`;
-  const isOwn = "o.seq = g.seq AND o.token = g.token";
+  // The array twice, so that the planner uses the primary key however large it thinks the list is.
+  const isOwn = (seqs: number) =>
+    `o.seq = g.seq AND o.token = g.token AND o.seq = ANY (($${seqs}::text)::bigint[])`;
   return `WITH deleted AS (
-    DELETE FROM ${outbox} AS o USING ${given(1, 2)} (seq, token) WHERE ${isOwn} RETURNING o.seq
+    DELETE FROM ${outbox} AS o USING ${given(1, 2)} (seq, token) WHERE ${isOwn(1)} RETURNING o.seq
   ), failed AS (
     UPDATE ${outbox} AS o SET due_at = ${CLOCK} + g.delay, token = NULL, last_error = g.error
-    FROM ${given(3, 4, ", ($5::text)::bigint[], ($6::text)::text[]")} (seq, token, delay, error) WHERE ${isOwn}
+    FROM ${given(3, 4, ", ($5::text)::bigint[], ($6::text)::text[]")} (seq, token, delay, error) WHERE ${isOwn(3)}
   ), parked AS (
     UPDATE ${outbox} AS o SET due_at = NULL, token = NULL, parked_at = ${CLOCK}, last_error = g.error
-    FROM ${given(7, 8, ", ($9::text)::text[]")} (seq, token, error) WHERE ${isOwn}
+    FROM ${given(7, 8, ", ($9::text)::text[]")} (seq, token, error) WHERE ${isOwn(7)}
   ), released AS (
-    UPDATE ${outbox} AS o SET due_at = 0, token = NULL, attempts = greatest(0, o.attempts - 1)
-    FROM ${given(10, 11)} (seq, token) WHERE ${isOwn}
+    UPDATE ${outbox} AS o SET due_at = 1, token = NULL, attempts = greatest(0, o.attempts - 1)
+    FROM ${given(10, 11)} (seq, token) WHERE ${isOwn(10)}
   )
   SELECT count(*)::text FROM deleted`;
 }
@@ -114,8 +125,8 @@ function advance({ outbox }: OutboxTables): string {
     ) AS head
     WHERE head.due_at IS NULL AND head.parked_at IS NULL
   ), advanced AS (
-    UPDATE ${outbox} AS o SET due_at = 0 FROM heads
-    WHERE o.seq = heads.seq AND o.due_at IS NULL AND o.parked_at IS NULL RETURNING o.seq
+    UPDATE ${outbox} SET due_at = 1
+    WHERE seq = ANY (ARRAY(SELECT seq FROM heads)) AND due_at IS NULL AND parked_at IS NULL RETURNING seq
   )
   SELECT count(*)::text FROM advanced`;
 }
@@ -124,15 +135,15 @@ function advance({ outbox }: OutboxTables): string {
 function renew({ outbox }: OutboxTables): string {
   return `UPDATE ${outbox} AS o SET due_at = ${CLOCK} + ($3::text)::bigint
     FROM unnest(($1::text)::bigint[], ($2::text)::text[]) AS g (seq, token)
-    WHERE o.seq = g.seq AND o.token = g.token RETURNING o.seq::text`;
+    WHERE o.seq = g.seq AND o.token = g.token AND o.seq = ANY (($1::text)::bigint[]) RETURNING o.seq::text`;
 }
 
 /** A time that no relay writes: the clock went back. The relay that holds such a row renews it before the margin is over. */
 function repair({ outbox }: OutboxTables): string {
-  return `UPDATE ${outbox} SET due_at = ${CLOCK} + ${REPAIR_MARGIN_MS * 1_000} WHERE seq IN (
+  return `UPDATE ${outbox} SET due_at = ${CLOCK} + ${REPAIR_MARGIN_MS * 1_000} WHERE seq = ANY (ARRAY(
     SELECT seq FROM ${outbox} WHERE namespace = ($1::text)
       AND due_at > (SELECT ${CLOCK}) + ${(MAX_DELAY_MS + REPAIR_MARGIN_MS) * 1_000}
-    ORDER BY due_at LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED)`;
+    ORDER BY namespace, due_at, seq LIMIT 1000 FOR NO KEY UPDATE SKIP LOCKED))`;
 }
 
 const ROW = `seq::text, id, topic, key, scope, created_at::text, attempts::text, due_at::text, (token IS NOT NULL)::text,
@@ -188,7 +199,7 @@ export function createStatements(tables: OutboxTables) {
     listKey: unnamed(list(tables, "key")),
     listParked: unnamed(list(tables, "parked")),
     retry: unnamed(
-      `UPDATE ${outbox} SET due_at = 0, token = NULL, parked_at = NULL, attempts = 0 WHERE ${IS_FREE} RETURNING seq::text`,
+      `UPDATE ${outbox} SET due_at = 1, token = NULL, parked_at = NULL, attempts = 0 WHERE ${IS_FREE} RETURNING seq::text`,
     ),
     park: unnamed(
       `UPDATE ${outbox} SET due_at = NULL, token = NULL, parked_at = ${CLOCK} WHERE ${IS_FREE} AND parked_at IS NULL RETURNING seq::text`,
@@ -196,9 +207,9 @@ export function createStatements(tables: OutboxTables) {
     discard: unnamed(`DELETE FROM ${outbox} WHERE ${IS_FREE} RETURNING key`),
     /** Deletes up to `$3` messages of the scope `$2`. Returns their keys. */
     forget: unnamed(
-      `DELETE FROM ${outbox} WHERE seq IN (
+      `DELETE FROM ${outbox} WHERE seq = ANY (ARRAY(
         SELECT seq FROM ${outbox} WHERE namespace = ($1::text) AND scope = ($2::text) AND scope <> '' LIMIT ($3::text)::bigint
-      ) RETURNING key`,
+      )) RETURNING key`,
     ),
     figures: unnamed(figures(tables)),
     check: unnamed(check(tables)),

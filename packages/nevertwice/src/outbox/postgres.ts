@@ -14,7 +14,7 @@ import { createSubscription, type PostgresSubscriber, type Subscription } from "
 import { type CountedGroup, type MessageRow, rowsToRead, toFigures, toMs, toPage } from "./message-rows.ts";
 import { migrationText, outboxTables, SCHEMA_VERSION } from "./postgres/schema.ts";
 import { CHANNEL, createStatements, insertText, wakeId } from "./postgres-sql.ts";
-import type { Ending, OutboxStore } from "./store.ts";
+import type { ClaimedRow, OutboxStore } from "./store.ts";
 
 export interface PostgresOutboxOptions {
   /** A `pg` Pool, or the `sql` of postgres.js. */
@@ -67,9 +67,9 @@ export function postgresOutbox({ client, subscriber, schema }: PostgresOutboxOpt
   return {
     insertText: (namespace, messages, isNotified) => insertText(tables, namespace, messages, isNotified),
 
-    async claim({ namespace, limit, leaseMs, token }) {
-      const lease = String(microseconds(leaseMs));
-      const [moved, ...rows] = await ask(statements.claim, namespace, String(limit), lease, token);
+    async claim({ namespace, limit, lateLimit, from, leaseMs, token }) {
+      const limits = [String(limit), String(microseconds(leaseMs)), token, String(lateLimit), from];
+      const [moved, ...rows] = await ask(statements.claim, namespace, ...limits);
       const messages = rows.map((row) => ({
         seq: row[0] as string,
         id: row[1] as string,
@@ -79,7 +79,7 @@ export function postgresOutbox({ client, subscriber, schema }: PostgresOutboxOpt
         createdAt: toMs(row[5] as string),
         attempts: Number(row[6]),
       }));
-      return { messages, changed: messages.length + Number(moved?.[0] ?? 0) };
+      return { messages, changed: messages.length + Number(moved?.[0] ?? 0), first: moved?.[1] ?? undefined };
     },
 
     async settle({ namespace, delivered, keys, failed, parked, released }) {
@@ -159,7 +159,7 @@ export function postgresOutbox({ client, subscriber, schema }: PostgresOutboxOpt
   };
 }
 
-function owners(endings: readonly Ending[]): readonly [seqs: string, tokens: string] {
+function owners(endings: readonly ClaimedRow[]): readonly [seqs: string, tokens: string] {
   return [`{${endings.map(({ seq }) => seq).join(",")}}`, textArray(endings.map(({ token }) => token))];
 }
 

@@ -61,9 +61,9 @@ export const FAIL =
 export const PARK_OWN =
   "UPDATE nevertwice_outbox SET due_at = NULL, token = NULL, parked_at = ?, last_error = ? WHERE seq = ? AND token = ?";
 export const RELEASE =
-  "UPDATE nevertwice_outbox SET due_at = 0, token = NULL, attempts = max(0, attempts - 1) WHERE seq = ? AND token = ?";
+  "UPDATE nevertwice_outbox SET due_at = 1, token = NULL, attempts = max(0, attempts - 1) WHERE seq = ? AND token = ?";
 /** (namespace, key) */
-export const ADVANCE = `UPDATE nevertwice_outbox SET due_at = 0
+export const ADVANCE = `UPDATE nevertwice_outbox SET due_at = 1
   WHERE seq = (SELECT seq FROM nevertwice_outbox INDEXED BY nevertwice_outbox_key WHERE namespace = ? AND key = ? ORDER BY seq LIMIT 1)
     AND due_at IS NULL AND parked_at IS NULL`;
 /** (due_at, seq, token) */
@@ -82,7 +82,7 @@ export const LIST_KEY = `SELECT ${ROW} WHERE namespace = ? AND key = ? AND seq >
 
 /** (namespace, id, now) */
 const IS_FREE = "namespace = ? AND id = ? AND (token IS NULL OR due_at <= ?)";
-export const RETRY = `UPDATE nevertwice_outbox SET due_at = 0, token = NULL, parked_at = NULL, attempts = 0 WHERE ${IS_FREE}`;
+export const RETRY = `UPDATE nevertwice_outbox SET due_at = 1, token = NULL, parked_at = NULL, attempts = 0 WHERE ${IS_FREE}`;
 /** (now, namespace, id, now) */
 export const PARK = `UPDATE nevertwice_outbox SET due_at = NULL, token = NULL, parked_at = ? WHERE ${IS_FREE} AND parked_at IS NULL`;
 export const FREE = `SELECT seq, key FROM nevertwice_outbox WHERE ${IS_FREE}`;

@@ -2,8 +2,9 @@
  * What an outbox needs of a database. One row is one message that is not delivered yet; a delivered message is deleted. The
  * column `due_at` alone says when a relay may look at a row:
  *
- *   0      new, or its turn has come: at once, whatever the clock says
- *   time   claimed until then (there is a token), or waiting for its next attempt (there is none)
+ *   0      new: at once, whatever the clock says
+ *   time   claimed until then (there is a token), or waiting for its next attempt (there is none). 1 is a time long past:
+ *          its turn has come, or an operator wants it tried again
  *   NULL   behind an older message of its key, or parked (`parked_at` says which)
  *
  * A claim takes rows that are due. A row with an older one of its key is not claimed but put behind it (NULL), so that a
@@ -34,46 +35,55 @@ export interface ClaimedMessage {
   readonly attempts: number;
 }
 
-export interface ClaimRequest {
+export interface OutboxClaim {
   readonly namespace: string;
   readonly limit: number;
+  /** How many of them may be rows whose time has come; the others are new. Neither kind keeps the other waiting. */
+  readonly lateLimit: number;
+  /**
+   * Leaves out new rows before this one, which were claimed or put behind: until they are vacuumed, passing over them takes
+   * time. A transaction that commits late has written such a row, so a relay asks with 0 once a second.
+   */
+  readonly from: string;
   readonly leaseMs: number;
   readonly token: string;
 }
 
-export interface ClaimReply {
+export interface OutboxClaimReply {
   readonly messages: readonly ClaimedMessage[];
   /** How many rows the claim changed: those it claimed, and those it put behind an older one. */
   readonly changed: number;
+  /** The first new row that it looked at, if there was one. */
+  readonly first: string | undefined;
 }
 
 /** One row and how its attempt ended. */
-export interface Ending {
+export interface ClaimedRow {
   readonly seq: string;
   readonly token: string;
 }
 
-export interface FailedEnding extends Ending {
+export interface FailedRow extends ClaimedRow {
   readonly delayMs: number;
   readonly error: string;
 }
 
-export interface ParkedEnding extends Ending {
+export interface ParkedRow extends ClaimedRow {
   readonly error: string;
 }
 
-export interface SettleRequest {
+export interface OutboxSettlement {
   readonly namespace: string;
-  readonly delivered: readonly Ending[];
+  readonly delivered: readonly ClaimedRow[];
   /** The keys of the delivered messages that have one. */
   readonly keys: readonly string[];
-  readonly failed: readonly FailedEnding[];
-  readonly parked: readonly ParkedEnding[];
+  readonly failed: readonly FailedRow[];
+  readonly parked: readonly ParkedRow[];
   /** Claimed, but not tried: due again at once, and the attempt does not count. */
-  readonly released: readonly Ending[];
+  readonly released: readonly ClaimedRow[];
 }
 
-export interface SettleReply {
+export interface OutboxSettled {
   /** How many of the delivered messages still had their token. The others were taken over by another relay. */
   readonly deleted: number;
   /** How many messages became due because the one in front of them was deleted. */
@@ -117,7 +127,7 @@ export interface MessagePage {
   readonly next?: string | undefined;
 }
 
-export interface Figures {
+export interface OutboxFigures {
   /** Messages that are not delivered yet; at most `countedUpTo`. */
   readonly undelivered: number;
   /** Those that a relay could take now. */
@@ -140,10 +150,10 @@ export interface OutboxStore {
   readonly insertOn?:
     | ((database: object, namespace: string, messages: readonly StoredMessage[]) => void)
     | undefined;
-  claim(request: ClaimRequest): Promise<ClaimReply>;
-  settle(request: SettleRequest): Promise<SettleReply>;
+  claim(request: OutboxClaim): Promise<OutboxClaimReply>;
+  settle(request: OutboxSettlement): Promise<OutboxSettled>;
   /** Extends the leases of these rows. Returns the `seq` of those that still had their token. */
-  renew(held: readonly Ending[], leaseMs: number): Promise<readonly string[]>;
+  renew(held: readonly ClaimedRow[], leaseMs: number): Promise<readonly string[]>;
   /** Makes rows due whose time is further away than any relay writes: the clock of the server went back. */
   repair(namespace: string): Promise<void>;
   list(namespace: string, query: ListQuery): Promise<MessagePage>;
@@ -153,7 +163,7 @@ export interface OutboxStore {
   discard(namespace: string, id: string): Promise<boolean>;
   /** Deletes up to `limit` messages of a scope. Returns how many. */
   forget(namespace: string, scope: string, limit: number): Promise<number>;
-  figures(namespace: string): Promise<Figures>;
+  figures(namespace: string): Promise<OutboxFigures>;
   migrate(): Promise<void>;
   /** Calls `wake` when messages of the namespace were committed, where the database can tell. Returns how to stop. */
   watch?(namespace: string, wake: () => void): Promise<() => void>;
@@ -164,7 +174,7 @@ export interface OutboxStore {
 export const MAX_DELAY_MS = 3_600_000;
 /** How far a time may be beyond that before `repair` changes it. */
 export const REPAIR_MARGIN_MS = 60_000;
-/** Figures are counted up to this. */
+/** OutboxFigures are counted up to this. */
 export const MAX_COUNTED = 10_000;
 /** How many rows one page of a list looks at. */
 export const MAX_LOOKED = 5_000;

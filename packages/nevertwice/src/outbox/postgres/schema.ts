@@ -5,7 +5,7 @@ import type { OutboxTables } from "../postgres-sql.ts";
 const TEXT = 'text COLLATE "C"';
 
 // `seq` gives the order, so its sequence must not hand out numbers in advance: CACHE 1. Every message is updated once and
-// deleted soon, so the table is vacuumed after a fixed number of rows, not after a share of them.
+// deleted soon, so the table is vacuumed more often than others.
 const MESSAGES = ({ outbox }: OutboxTables) => `CREATE TABLE ${outbox} (
       seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
       id ${TEXT} NOT NULL,
@@ -20,8 +20,7 @@ const MESSAGES = ({ outbox }: OutboxTables) => `CREATE TABLE ${outbox} (
       token text,
       parked_at bigint,
       last_error text
-    ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
-      autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
+    ) WITH (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 5000);
     CREATE INDEX nevertwice_outbox_id ON ${outbox} (id);
     CREATE INDEX nevertwice_outbox_due ON ${outbox} (namespace, due_at, seq);
     CREATE INDEX nevertwice_outbox_key ON ${outbox} (namespace, key, seq) WHERE key IS NOT NULL;

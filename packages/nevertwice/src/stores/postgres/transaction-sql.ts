@@ -158,7 +158,7 @@ export function refusalIn(error: unknown): "lost" | "left" | undefined {
 }
 
 /** Whether the transaction has this number. */
-export function isSameSql(mark: string): string {
+function isSameSql(mark: string): string {
   return `(txid_current()::text = ${mark})`;
 }
 

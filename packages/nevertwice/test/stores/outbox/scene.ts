@@ -8,8 +8,8 @@ import { onTestFinished, type TestContext } from "vitest";
 import { createGuard, type Guard, type GuardOptions } from "../../../src/index.ts";
 import {
   createOutbox,
-  type Message,
   type Outbox,
+  type OutboxMessage,
   type OutboxOptions,
   type OutgoingMessage,
   type Relay,
@@ -28,6 +28,7 @@ export type DatabaseName = "postgres" | "mysql" | "sqlite";
 
 /** A transaction that a test ends itself. */
 export interface OpenTransaction {
+  run(text: string): Promise<unknown>;
   send(message: OutgoingMessage): Promise<string>;
   commit(): Promise<void>;
   rollBack(): Promise<void>;
@@ -41,6 +42,8 @@ export interface OutboxScene {
   /** Another outbox on the same database. */
   another(options?: Partial<OutboxOptions>): Outbox;
   begin(): Promise<OpenTransaction>;
+  /** Deletes the oldest message of a key in a transaction that the test ends, without the library. */
+  lockAndDelete(key: string): Promise<Pick<OpenTransaction, "commit">>;
   /** Sends in a transaction of its own. */
   send(message: OutgoingMessage): Promise<string>;
   /** The rows of this scene, read without the library. */
@@ -74,6 +77,15 @@ export async function createScene(
     rows: () => scene.query(`SELECT * FROM nevertwice_outbox WHERE namespace = '${namespace}'`),
     change: async (set) =>
       void (await scene.query(`UPDATE nevertwice_outbox SET ${set} WHERE namespace = '${namespace}'`)),
+    async lockAndDelete(key) {
+      const tx = await scene.begin();
+      const quoted = name === "mysql" ? "`key`" : "key";
+      const oldest = (await scene.query(
+        `SELECT min(seq) AS seq FROM nevertwice_outbox WHERE namespace = '${namespace}' AND ${quoted} = '${key}'`,
+      )) as { seq: number }[];
+      await tx.run(`DELETE FROM nevertwice_outbox WHERE seq = ${oldest[0]?.seq}`);
+      return tx;
+    },
     async send(sent) {
       const tx = await scene.begin();
       const id = await tx.send(sent);
@@ -83,7 +95,7 @@ export async function createScene(
   };
 }
 
-type BareScene = Omit<OutboxScene, "send" | "rows" | "change"> & {
+type BareScene = Omit<OutboxScene, "send" | "rows" | "change" | "lockAndDelete"> & {
   query(text: string): Promise<readonly Record<string, unknown>[]>;
 };
 
@@ -120,6 +132,7 @@ async function onPostgres(context: TestContext, options: Partial<OutboxOptions>)
         client.release();
       };
       return {
+        run: (text) => client.query(text),
         send: (sent) => outbox.send(client, sent),
         commit: () => end("COMMIT"),
         rollBack: () => end("ROLLBACK"),
@@ -152,6 +165,7 @@ async function onMysql(context: TestContext, options: Partial<OutboxOptions>): P
         connection.release();
       };
       return {
+        run: (text) => connection.query(text),
         send: (sent) => outbox.send(connection, sent),
         commit: () => end("COMMIT"),
         rollBack: () => end("ROLLBACK"),
@@ -180,15 +194,13 @@ async function onSqlite(_: TestContext, options: Partial<OutboxOptions>): Promis
     async begin() {
       database.exec("BEGIN IMMEDIATE");
       return {
+        run: async (text) => database.exec(text),
         send: async (sent) => outbox.send(database, sent),
         commit: async () => void database.exec("COMMIT"),
         rollBack: async () => void database.exec("ROLLBACK"),
       };
     },
-    query: async (text) =>
-      /^\s*SELECT/i.test(text)
-        ? (database.prepare(text).all() as Record<string, unknown>[])
-        : (database.exec(text), []),
+    query: async (text) => database.prepare(text).all() as Record<string, unknown>[],
   };
 }
 
@@ -197,8 +209,8 @@ export function startRelay(
   outbox: Outbox,
   deliver: RelayOptions["deliver"] = () => {},
   options: Partial<RelayOptions> = {},
-): { readonly relay: Relay; readonly delivered: Message[]; readonly events: RelayEvent[] } {
-  const delivered: Message[] = [];
+): { readonly relay: Relay; readonly delivered: OutboxMessage[]; readonly events: RelayEvent[] } {
+  const delivered: OutboxMessage[] = [];
   const events: RelayEvent[] = [];
   const relay = outbox.relay({
     pollMs: 10,
