@@ -84,7 +84,8 @@ async function openSqlite() {
     url: `sqlite:${file}`,
     async sendAll(messages) {
       database.exec("BEGIN IMMEDIATE");
-      outbox.sendAll(database, messages);
+      // Synchronous on this connection.
+      void outbox.sendAll(database, messages);
       database.exec("COMMIT");
       // Lets the messages of the relay in: everything above is synchronous.
       await new Promise((resolve) => setImmediate(resolve));

@@ -631,13 +631,17 @@ export function createStatements(
     alone: twoForms(`${purpose}_alone`, (isMigrated) => write("FOR UPDATE", isMigrated)),
   });
   return {
-    quickClaim: statement("claim_quick", quickClaim(records)),
-    claim: stepInTwoForms("claim", (lock, isMigrated) => claim(records, lock, isMigrated)),
+    claim: {
+      ...stepInTwoForms("claim", (lock, isMigrated) => claim(records, lock, isMigrated)),
+      quick: statement("claim_quick", quickClaim(records)),
+    },
     /** The same for claims that a crash of the server may lose. */
-    unflushedQuickClaim: statement("claim_quick_unflushed", quickClaim(records, [LOCK_LIMIT, UNFLUSHED])),
-    unflushedClaim: stepInTwoForms("claim_unflushed", (lock, isMigrated) =>
-      claim(records, lock, isMigrated, [LOCK_LIMIT, UNFLUSHED]),
-    ),
+    unflushedClaim: {
+      ...stepInTwoForms("claim_unflushed", (lock, isMigrated) =>
+        claim(records, lock, isMigrated, [LOCK_LIMIT, UNFLUSHED]),
+      ),
+      quick: statement("claim_quick_unflushed", quickClaim(records, [LOCK_LIMIT, UNFLUSHED])),
+    },
     complete: stepInTwoForms("complete", (lock, isMigrated) =>
       settle(records, lock, completeStep(isMigrated)),
     ),

@@ -100,11 +100,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const onSettled = (ids: readonly string[]) => notifier?.notify(ids);
 
   const { claim, complete, abandon, renew, read } = statements;
-  const claims = createStepBatch(run, {
-    ...claimStep,
-    step: { ...claim, quick: statements.quickClaim },
-    unflushed: { ...statements.unflushedClaim, quick: statements.unflushedQuickClaim },
-  });
+  const claims = createStepBatch(run, { ...claimStep, step: claim, unflushed: statements.unflushedClaim });
   const completions = createStepBatch(run, { ...completeStep, step: complete, onSettled });
   const abandons = createStepBatch(run, { ...abandonStep, step: abandon, onSettled });
   const renewals = createStepBatch(run, { ...renewStep, step: renew });

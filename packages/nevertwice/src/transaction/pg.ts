@@ -26,10 +26,10 @@ export function pgDatabase<Client>(pool: PgPoolShape<Client>): TransactionDataba
       const client = (await pool.connect()) as Client & PgConnection;
       // Without a listener, the loss of a connection in use would end the process.
       client.on("error", ignore);
-      const session = new Session(client, pool, waitMs);
+      const open = new PgTransaction(client, pool, waitMs);
       try {
-        await body(client, session.run, session.runAndCommit);
-        await session.commit();
+        await body(client, open.run, open.runAndCommit);
+        await open.commit();
       } catch (error) {
         // Closing the connection rolls back as well.
         await answerWithin(ROLLBACK_MS, client.query("ROLLBACK")).then(
@@ -47,7 +47,7 @@ export function pgDatabase<Client>(pool: PgPoolShape<Client>): TransactionDataba
 const unprepared = new WeakSet<object>();
 
 /** One transaction on one connection. */
-class Session {
+class PgTransaction {
   readonly run: RunText;
   readonly runAndCommit: RunText;
   readonly #client: PgConnection;

@@ -283,7 +283,9 @@ test("a claim that meets the record's lock after its lease answers pending, and 
       expect(answers.every(({ status }) => status === "new")).toBe(true);
       lateMs = performance.now() - startedAt;
       const request = { ...completionOf(claim), outcome: "done" };
-      expect(await transactions.complete({ run, commits: false }, request, (lock as { mark: string }).mark)).toBe("completed");
+      expect(
+        await transactions.complete({ run, commits: false }, request, (lock as { mark: string }).mark),
+      ).toBe("completed");
     },
     { waitMs: 1_000, transactionMs: 10_000 },
   );

@@ -100,14 +100,14 @@ export function transactionStatements(
   };
 }
 
-const text = (value: string) => `(${value}::text)`;
+const asText = (value: string) => `(${value}::text)`;
 
 function fiveTexts(value: (index: number) => string): [string, string, string, string, string] {
-  return [1, 2, 3, 4, 5].map((index) => text(value(index))) as [string, string, string, string, string];
+  return [1, 2, 3, 4, 5].map((index) => asText(value(index))) as [string, string, string, string, string];
 }
 
 function lock(records: string, value: (index: number) => string): string {
-  const [id, token, ms] = [1, 2, 3].map((index) => text(value(index))) as [string, string, string];
+  const [id, token, ms] = [1, 2, 3].map((index) => asText(value(index))) as [string, string, string];
   const limits = ["statement_timeout", "idle_in_transaction_session_timeout"].map((name) => limit(name, ms));
   return `SELECT txid_current()::text FROM ${records}
     WHERE id = ${id} AND token = ${token} AND state = 'pending' AND NOT spent
@@ -142,7 +142,7 @@ function keeping(records: string, value: (index: number) => string): string {
 function orFail(statement: string, mark: string): string {
   return `WITH done AS (${statement})
     SELECT CASE WHEN count(*) > 0 THEN 'completed'
-      ELSE (CASE WHEN ${isSameSql(text(mark))} THEN '${REFUSAL}lost' ELSE '${REFUSAL}left' END || count(*))::integer::text
+      ELSE (CASE WHEN ${isSameSql(asText(mark))} THEN '${REFUSAL}lost' ELSE '${REFUSAL}left' END || count(*))::integer::text
     END FROM done`;
 }
 
