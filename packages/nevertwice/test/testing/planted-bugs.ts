@@ -159,8 +159,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "the next step starts before the last one is kept",
     file: "core/steps.js",
-    find: "if (!(await this.#send(keepStep, name, encoded.text))) {",
-    replace: "void this.#send(keepStep, name, encoded.text).catch(() => {});\n        if (false) {",
+    find: "if (!(await this.#send(keepStep, name, encoded.text)))",
+    replace: "void this.#send(keepStep, name, encoded.text).catch(() => {});\n        if (false)",
   },
   {
     name: "a late writer's step is accepted",
