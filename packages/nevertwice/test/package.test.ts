@@ -14,7 +14,7 @@ import { DECORATED, LEGACY_DECORATED, RECORDER, TYPED } from "./package-consumer
 const PACKAGE = fileURLToPath(new URL("..", import.meta.url));
 const WORKSPACE = fileURLToPath(new URL("../../..", import.meta.url));
 /** Sources, build, declarations and the maps between them. */
-const MAX_UNPACKED_BYTES = 7_000_000;
+const MAX_UNPACKED_BYTES = 7_600_000;
 /** They use another package, which their users have installed. */
 const NEED_A_PEER: Readonly<Record<string, string>> = {
   "nevertwice/http/nest": "@nestjs/common",

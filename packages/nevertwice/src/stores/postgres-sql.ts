@@ -311,8 +311,8 @@ const FIRST_CLAIM = `id, asked_parts, asked_fingerprint, 'pending', asked_token,
  */
 function quickClaim(records: string, limits: readonly string[] = [LOCK_LIMIT]): string {
   return `WITH ${input(CLAIM_COLUMNS, limits)}, look AS MATERIALIZED (
-    SELECT input.*, r.outcome, r.verdict, r.lease_left FROM input LEFT JOIN LATERAL (
-      SELECT outcome, lease_ends_at - started AS lease_left, CASE
+    SELECT input.*, r.* FROM input LEFT JOIN LATERAL (
+      SELECT outcome, lease_ends_at, CASE
           WHEN ${DIFFERS} OR NOT ${IS_SOUND} THEN 'other'
           WHEN state = 'completed' AND started < kept_until THEN 'completed'
           WHEN state = 'pending' AND NOT spent AND token <> asked_token
@@ -334,7 +334,7 @@ function quickClaim(records: string, limits: readonly string[] = [LOCK_LIMIT]): 
   )
   SELECT NULL, 'new', fence::text, '1', 'false', id FROM inserted
   UNION ALL
-  SELECT position::text, verdict, CASE verdict WHEN 'pending' THEN lease_left::text END, NULL, NULL, NULL
+  SELECT position::text, verdict, CASE verdict WHEN 'pending' THEN (lease_ends_at - started)::text END, NULL, NULL, NULL
   FROM look WHERE verdict IN ('completed', 'pending')
   UNION ALL
   SELECT NULL, 'outcome', outcome, NULL, NULL, id
