@@ -187,12 +187,10 @@ async function openOutboxOfStore(url: string): Promise<Outbox | undefined> {
   try {
     return await openOutbox(url);
   } catch (error) {
-    if (REFUSALS.some((code) => isNevertwiceError(error, code))) return undefined;
+    if (isNevertwiceError(error, "store-unsafe")) return undefined;
     throw error;
   }
 }
-
-const REFUSALS = ["options-invalid", "store-unsafe"] as const;
 
 async function closeStores({ records, holds, outbox }: Stores): Promise<void> {
   await Promise.all([records.close(), holds?.close(), outbox?.close()]);

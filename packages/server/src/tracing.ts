@@ -45,7 +45,11 @@ export function observeOutbox(read: () => Promise<ReadonlyMap<string, Figures>>)
   });
   const observe: BatchObservableCallback = async (result) => {
     for (const [namespace, figures] of await read()) {
-      for (const state of OUTBOX_STATES) result.observe(messages, figures[state], { "nevertwice.namespace": namespace, "nevertwice.state": state });
+      for (const state of OUTBOX_STATES)
+        result.observe(messages, figures[state], {
+          "nevertwice.namespace": namespace,
+          "nevertwice.state": state,
+        });
       result.observe(oldest, (figures.oldestMs ?? 0) / 1_000, { "nevertwice.namespace": namespace });
     }
   };
