@@ -52,7 +52,10 @@ const STYLES: Readonly<Record<string, "green" | "yellow" | "red" | "dim">> = {
 
 function listLines({ messages, next }: MessagePageJson): readonly string[] {
   if (messages.length === 0)
-    return [next === null ? "No matching messages." : "No matching messages on this page.", ...nextLine(next)];
+    return [
+      next === null ? "No matching messages." : "No matching messages on this page.",
+      ...nextLine(next),
+    ];
   const now = Date.now();
   const rows = messages.map((message) => [
     message.id,

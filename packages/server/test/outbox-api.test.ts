@@ -154,7 +154,7 @@ describe.each(Object.entries(APPLICATIONS))("the outbox over HTTP on %s", (_, op
   });
 });
 
-test.each([
+const BAD_QUERIES = [
   "state=lost",
   "limit=0",
   "limit=1001",
@@ -164,9 +164,12 @@ test.each([
   "key=%00",
   "topic=%00",
   "scope=a",
-])("a list with %s is refused", async (asked) => {
+];
+
+test("a list with a wrong query is refused", async () => {
   const call = callWith(await startServer());
-  expect((await call("GET", `/v1/outbox?${asked}`)).body.code).toBe("request-invalid");
+  for (const asked of BAD_QUERIES)
+    expect((await call("GET", `/v1/outbox?${asked}`)).body.code, asked).toBe("request-invalid");
 });
 
 test("a server whose store cannot have an outbox says so, unless it gets a second store", async () => {

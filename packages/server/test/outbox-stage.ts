@@ -65,8 +65,8 @@ export async function postgresApplication(url: string, namespace = "default"): P
 }
 
 /**
- * Runs a relay until `isReached`. Messages of the topic `refuse` are parked, those of `later` fail for now, and the
- * delivery of all others never ends.
+ * Runs a relay until `isReached`. Messages with the topic or the header `fate` of `refuse` are parked, those of `later`
+ * fail for now, and the delivery of all others never ends.
  */
 export async function relayUntil(
   { outbox }: Pick<Application, "outbox">,
@@ -76,11 +76,12 @@ export async function relayUntil(
     pollMs: 10,
     drainMs: 0,
     retry: { baseMs: 600_000, capMs: 600_000 },
-    async deliver({ topic }, { signal }) {
-      if (topic === "refuse") throw permanent(new Error("the receiver answered 422: unknown customer"));
-      if (topic === "later") throw new Error("connect ECONNREFUSED 10.0.0.7:443");
+    async deliver({ topic, headers }, { signal }) {
+      const fate = headers.fate ?? topic;
+      if (fate === "refuse") throw permanent(new Error("the receiver answered 422: unknown customer"));
+      if (fate === "later") throw new Error("connect ECONNREFUSED 10.0.0.7:443");
       await once(signal, "abort");
-      throw new Error("the relay was stopped");
+      throw new Error("no answer within 30 s");
     },
   });
   relay.start();

@@ -155,7 +155,13 @@ for (const database of DATABASES) {
         { id: bad, state: "parked", attempts: 1, lastError: "Error: gone" },
         { id: expect.any(String), state: "behind", attempts: 0, lastError: undefined },
       ]);
-      expect(await outbox.figures()).toMatchObject({ undelivered: 3, waiting: 0, parked: 2, behind: 1, due: 0 });
+      expect(await outbox.figures()).toMatchObject({
+        undelivered: 3,
+        waiting: 0,
+        parked: 2,
+        behind: 1,
+        due: 0,
+      });
       isMended = true;
       expect(await outbox.retry(bad)).toBe(true);
       expect(await outbox.discard(tired)).toBe(true);

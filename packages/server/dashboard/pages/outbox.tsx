@@ -40,9 +40,7 @@ export function Page({ title, query, who }: PageProps): JSX.Element {
   const isFiltered = Object.values(filters).some((value) => value !== "");
   return (
     <div class="page">
-      <Head title={title}>
-        Messages that were committed together with the application's data and are not delivered yet.
-      </Head>
+      <Head title={title}>Messages that the application committed and that are not delivered yet.</Head>
       <div role="status">{notice !== undefined && <p class="notice is-good">{notice}</p>}</div>
       {figures.value === undefined && error !== undefined ? (
         <section class="card">
@@ -104,17 +102,17 @@ function Tiles({ figures }: { readonly figures: OutboxFiguresJson }): JSX.Elemen
       <Tile name="Waiting" hint={`${counted(due)} due now, ${counted(delivering)} being delivered`}>
         {counted(waiting)}
       </Tile>
-      <Tile name="Behind" hint="After an older message of their key">
+      <Tile name="Behind" hint="An older message comes first">
         {counted(behind)}
       </Tile>
       <Tile
         name="Parked"
-        hint={parked === 0 ? "Nothing waits for a decision" : "Wait for a decision, with their keys"}
+        hint={parked === 0 ? "Nothing waits for a decision" : "Wait for your decision"}
         isBad={parked > 0}
       >
         {counted(parked)}
       </Tile>
-      <Tile name="Oldest" hint="Age of the oldest that waits or is being delivered">
+      <Tile name="Oldest" hint="Neither parked nor behind another">
         {oldestMs === null ? "–" : durationWords(oldestMs)}
       </Tile>
     </section>
@@ -192,8 +190,8 @@ function NoMessages(props: { readonly isFiltered: boolean; readonly hasMore: boo
   return (
     <Empty icon="yes" title="Everything is delivered">
       <p>
-        A message appears here when the application commits the transaction that wrote it, and disappears
-        when a relay has delivered it.
+        A message appears here when the application commits the transaction that wrote it, and disappears when
+        a relay has delivered it.
       </p>
     </Empty>
   );
@@ -209,9 +207,8 @@ function MessageTable(props: {
     <table class="table is-stacking is-tight">
       <thead>
         <tr>
-          <th scope="col">Topic</th>
+          <th scope="col">Topic and key</th>
           <th scope="col">State</th>
-          <th scope="col">Key</th>
           <th scope="col" class="is-number">
             Age
           </th>
@@ -247,22 +244,21 @@ function MessageRow(props: {
   const { topic, key, state, createdAt, attempts, lastError } = message;
   return (
     <tr>
-      <td data-name="Topic" title={topic}>
-        {topic}
+      <td data-name="Topic and key">
+        <div class="two-lines">
+          <span title={topic}>{topic}</span>
+          {key !== null &&
+            (props.hasLinks ? (
+              <a class="is-code" href={toAddress({ key })} title={key}>
+                {key}
+              </a>
+            ) : (
+              <span class="is-code">{key}</span>
+            ))}
+        </div>
       </td>
       <td data-name="State">
         <Badge state={state} />
-      </td>
-      <td data-name="Key" class={key === null ? "is-blank" : undefined} title={key ?? undefined}>
-        {key === null ? (
-          "–"
-        ) : props.hasLinks ? (
-          <a class="is-code" href={toAddress({ key })}>
-            {key}
-          </a>
-        ) : (
-          <span class="is-code">{key}</span>
-        )}
       </td>
       <td data-name="Age" class="is-number">
         <Age at={createdAt} />
@@ -275,10 +271,10 @@ function MessageRow(props: {
       </td>
       <td
         data-name="Last error"
-        class={lastError === null ? "is-error is-blank" : "is-error"}
+        class={lastError === null ? "is-long is-blank" : "is-long"}
         title={lastError ?? undefined}
       >
-        {lastError ?? "–"}
+        <span class="clamped">{lastError ?? "–"}</span>
       </td>
       {act !== undefined && (
         <td class="table-actions">

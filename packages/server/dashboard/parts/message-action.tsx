@@ -31,31 +31,36 @@ export function MessageDialog(props: {
       <dl class="facts">
         <Fact name="Topic">{message.topic}</Fact>
         {message.key !== null && <Fact name="Key">{message.key}</Fact>}
-        {message.lastError !== null && <Fact name="Last error">{message.lastError}</Fact>}
+        {message.lastError !== null && (
+          <Fact name="Last error" isWide>
+            <span class="clamped" title={message.lastError}>
+              {message.lastError}
+            </span>
+          </Fact>
+        )}
       </dl>
     </Confirm>
   );
 }
 
-const TEXTS: Readonly<
-  Record<MessageVerb, Readonly<Record<"title" | "text" | "action" | "notice", string>>>
-> = {
-  retry: {
-    title: "Retry this message?",
-    text: "A relay delivers it as soon as it can, and its attempts start from 1 again. Older messages of its key still come first.",
-    action: "Retry",
-    notice: "The message is due now.",
-  },
-  park: {
-    title: "Park this message?",
-    text: "It is not delivered until you retry it. Later messages of its key wait behind it.",
-    action: "Park",
-    notice: "The message was parked.",
-  },
-  discard: {
-    title: "Discard this message?",
-    text: "It is deleted and never delivered, and the next message of its key follows. The receiver will not learn of it: discard a message only if that is right.",
-    action: "Discard",
-    notice: "The message was discarded.",
-  },
-};
+const TEXTS: Readonly<Record<MessageVerb, Readonly<Record<"title" | "text" | "action" | "notice", string>>>> =
+  {
+    retry: {
+      title: "Retry this message?",
+      text: "A relay delivers it as soon as it can, and its attempts start from 1 again. Older messages of its key still come first.",
+      action: "Retry",
+      notice: "The message is due now.",
+    },
+    park: {
+      title: "Park this message?",
+      text: "It is not delivered until you retry it. Later messages of its key wait behind it.",
+      action: "Park",
+      notice: "The message was parked.",
+    },
+    discard: {
+      title: "Discard this message?",
+      text: "It is deleted, and the next message of its key follows. Discard it only if the receiver must never get it.",
+      action: "Discard",
+      notice: "The message was discarded.",
+    },
+  };
