@@ -2,7 +2,7 @@
  * Tests the outbox on each database: what commits is delivered at least once with the same id, in order per key, and what is
  * rolled back is never delivered.
  */
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { permanent, retryAfter } from "../../src/outbox/index.ts";
 import { gate } from "../deferred.ts";
