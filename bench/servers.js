@@ -2,10 +2,13 @@
 import { fileURLToPath } from "node:url";
 import { runnerImport } from "vite";
 
-/** @typedef {Readonly<Partial<Record<"redis" | "postgres" | "nats", Readonly<Record<string, string>>>>>} Servers settings by name */
+/** @typedef {Readonly<Partial<Record<"redis" | "postgres" | "mariadb" | "nats", Readonly<Record<string, string>>>>>} Servers settings by name */
 /** @typedef {Readonly<Record<string, string>>} Urls of the servers, by name */
 
 const SERVICES = fileURLToPath(new URL("../packages/nevertwice/test/services/", import.meta.url));
+
+const PROGRAMS = ["redis-server", "initdb", "postgres", "nats-server"];
+const MARIADB = ["mariadb-install-db", "mariadbd"];
 
 /**
  * Starts the servers, and stops them after their use.
@@ -32,9 +35,9 @@ export async function withServers(servers, use) {
  */
 async function startServer(name, settings) {
   const { installMissing } = await load("packages.ts");
-  await installMissing(["redis-server", "initdb", "postgres", "nats-server"]);
-  const { startRedis, startPostgres, startNats } = await load(`${name}.ts`);
-  return (startRedis ?? startPostgres ?? startNats)({ settings });
+  await installMissing([...PROGRAMS, ...(name === "mariadb" ? MARIADB : [])]);
+  const { startRedis, startPostgres, startMariadb, startNats } = await load(`${name}.ts`);
+  return (startRedis ?? startPostgres ?? startMariadb ?? startNats)({ settings });
 }
 
 /** Installs wrk, which puts the load on an HTTP application. */

@@ -11,10 +11,13 @@ import { compareGateway } from "../bench/gateway/rounds.js";
 import { httpPage, layerSpotsText, layersText } from "../bench/http/document.js";
 import { compareLayers } from "../bench/http/rounds.js";
 import { isInstalled } from "../bench/installed.js";
+import { outboxPage, outboxText } from "../bench/outbox/document.js";
+import { compareOutbox } from "../bench/outbox/rounds.js";
 import { compare } from "../bench/rounds.js";
 import { installLoad, withServers } from "../bench/servers.js";
 import { gateway } from "../bench/suites/gateway.js";
 import { http } from "../bench/suites/http.js";
+import { outbox } from "../bench/suites/outbox.js";
 import { transaction } from "../bench/suites/transaction.js";
 import { suites } from "../bench/suites.js";
 import { transactionPage, transactionsText } from "../bench/transaction/document.js";
@@ -67,6 +70,12 @@ const BENCHMARKS = [
     compare: compareTransactions,
     texts: (_, rows) => [transactionsText(rows)],
     page: transactionPage,
+  },
+  {
+    ...outbox,
+    compare: compareOutbox,
+    texts: (_, rows) => [outboxText(rows)],
+    page: outboxPage,
   },
 ];
 

@@ -122,6 +122,7 @@ async function doorSections() {
   const { PIPELINE_DEFAULTS } = await import("../packages/nevertwice/dist/pipeline/pipeline-options.js");
   const { AUDIT_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/audit.js");
   const { RESERVATION_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/reservations.js");
+  const { OUTBOX_DEFAULTS, RELAY_DEFAULTS } = await import("../packages/nevertwice/dist/outbox/index.js");
   const protect = await source("functions/protect/options.ts");
   const window = await source("stores/redis/window.ts");
   const batch = await source("core/batch.ts");
@@ -215,6 +216,21 @@ async function doorSections() {
         ...AUDIT_DEFAULTS,
         windowsMs: { text: "the configured `windowMs`" },
       }),
+    ],
+    "docs/outbox.md": [
+      section(
+        "Options",
+        [
+          ...interfaceMembers(await source("outbox/database.ts"), "OutboxDatabase"),
+          ...interfaceMembers(await source("outbox/outbox.ts"), "OutboxSettings"),
+        ],
+        { ...OUTBOX_DEFAULTS, schema: { text: "the search_path" }, clock: SYSTEM_CLOCK },
+      ),
+      section(
+        "Options of a relay",
+        interfaceMembers(await source("outbox/relay-options.ts"), "RelayOptions"),
+        { ...RELAY_DEFAULTS, retry: { text: "from 1 s to 5 min" } },
+      ),
     ],
     "docs/sealing.md": [
       section("Options", interfaceMembers(await source("sealing/keyring.ts"), "SealingOptions"), {

@@ -100,6 +100,13 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "an old key: resource-unavailable",
     "a new key: reserved",
   ],
+  "outbox.js": [
+    "rolled back: over the limit",
+    "two clicks and one failure: 2 messages",
+    "delivered in attempt 2: order.paid of order-1",
+    "delivered in attempt 1: receipt.wanted of order-1",
+    "the repeated message has the same id: true",
+  ],
   "pipeline.js": [
     "six deliveries: 1 charge, 1 receipt",
     "asked again: replied receipt-1",

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { type LoadState, useLoaded } from "./load-state.ts";
 
-export interface ListPage<Row> {
+export interface LoadedPage<Row> {
   readonly rows: readonly Row[];
   /** Where the next page starts; undefined after the last. */
   readonly next: string | undefined;
@@ -10,9 +10,9 @@ export interface ListPage<Row> {
 
 export interface PagedList<Row> {
   /** The first page. */
-  readonly loaded: LoadState<ListPage<Row>>;
+  readonly loaded: LoadState<LoadedPage<Row>>;
   /** The rows of the first page and of all that were loaded after it. */
-  rowsAfter(first: ListPage<Row>): ListPage<Row>;
+  rowsAfter(first: LoadedPage<Row>): LoadedPage<Row>;
   loadMore(after: string): Promise<void>;
   /** Why the next page could not be loaded. */
   readonly problem: string | undefined;
@@ -22,11 +22,11 @@ export interface PagedList<Row> {
 
 /** The first page is loaded again every `everyMs`, until the user loads a second one. */
 export function usePages<Row>(
-  load: (after?: string) => Promise<ListPage<Row>>,
+  load: (after?: string) => Promise<LoadedPage<Row>>,
   asked: string,
   everyMs: number,
 ): PagedList<Row> {
-  const [older, setOlder] = useState<ListPage<Row> & { readonly asked: string }>();
+  const [older, setOlder] = useState<LoadedPage<Row> & { readonly asked: string }>();
   const [problem, setProblem] = useState<string>();
   const more = older?.asked === asked ? older : undefined;
   const loaded = useLoaded(() => load(), asked, more === undefined ? everyMs : undefined);

@@ -5,19 +5,19 @@ import { visibleNamespace, WATCHERS } from "./access.ts";
 import type { Context } from "./context.ts";
 import type { Gatekeeper } from "./gatekeeper.ts";
 import type { Metrics } from "./metrics.ts";
-import type { OutboxFigures } from "./outbox-figures.ts";
+import type { OutboxGauges } from "./outbox-gauges.ts";
 import { sendProblem } from "./problems.ts";
 
 export interface HealthParts {
   readonly context: Context;
   readonly metrics: Metrics;
-  readonly outboxFigures: OutboxFigures;
+  readonly outboxGauges: OutboxGauges;
   readonly gatekeeper: Gatekeeper;
 }
 
 export function registerHealth(
   app: FastifyInstance,
-  { context, metrics, outboxFigures, gatekeeper }: HealthParts,
+  { context, metrics, outboxGauges, gatekeeper }: HealthParts,
 ): void {
   app.get("/healthz", async () => ({ status: "ok" }));
   app.get("/readyz", async (_request, reply) => {
@@ -38,7 +38,7 @@ export function registerHealth(
     const text = metrics.text({
       namespace,
       inFlight: context.live.inFlight,
-      outbox: await outboxFigures.read(namespaces),
+      outbox: await outboxGauges.read(namespaces),
       process: { heap_bytes, resident_bytes },
     });
     return reply.type("text/plain; version=0.0.4").send(text);

@@ -1,6 +1,6 @@
 /** The metrics of the server in the text format of Prometheus, by namespace. */
 import type { GuardEvent } from "nevertwice";
-import type { Figures } from "nevertwice/outbox";
+import type { OutboxFigures } from "nevertwice/outbox";
 
 export interface Metrics {
   /** An observer for the guards and claims of a namespace. */
@@ -27,7 +27,7 @@ export interface MetricsView {
   readonly namespace: string | undefined;
   inFlight(namespace?: string): number;
   /** The figures of the outbox, by namespace. */
-  readonly outbox: ReadonlyMap<string, Figures>;
+  readonly outbox: ReadonlyMap<string, OutboxFigures>;
   /** Gauges of the process, shown only for the whole server. */
   readonly process: Readonly<Record<string, number>>;
 }

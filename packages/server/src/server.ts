@@ -37,7 +37,7 @@ import { isLoopback } from "./host-header.ts";
 import { createLive } from "./live.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { openApiDocument } from "./openapi.ts";
-import { createOutboxFigures } from "./outbox-figures.ts";
+import { createOutboxGauges } from "./outbox-gauges.ts";
 import { registerPages } from "./pages/pages.ts";
 import type { ListenAddress } from "./server-setting.ts";
 import { createSessions } from "./sessions.ts";
@@ -102,9 +102,9 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
     ...liveRoutes(context),
   ];
   registerRoutes(app, routes, gatekeeper);
-  const outboxFigures = createOutboxFigures(context.outbox);
-  registerHealth(app, { context, metrics, outboxFigures, gatekeeper });
-  const stopObserving = observeOutbox(() => outboxFigures.read(metrics.namespaces(config.namespace)));
+  const outboxGauges = createOutboxGauges(context.outbox);
+  registerHealth(app, { context, metrics, outboxGauges, gatekeeper });
+  const stopObserving = observeOutbox(() => outboxGauges.read(metrics.namespaces(config.namespace)));
   app.get("/openapi.json", async () => openApiDocument(routes, VERSION));
   registerPages(app, { context, gatekeeper, sessions });
   const gateway = config.upstream === undefined ? undefined : await openGateway(config, context);

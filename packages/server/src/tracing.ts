@@ -19,7 +19,7 @@ import {
 import type { FastifyInstance } from "fastify";
 import type { Observer } from "nevertwice";
 import { telemetry } from "nevertwice/opentelemetry";
-import type { Figures } from "nevertwice/outbox";
+import type { OutboxFigures } from "nevertwice/outbox";
 
 import { OUTBOX_STATES } from "./metrics.ts";
 
@@ -32,7 +32,7 @@ export function telemetryObservers(label: (operation: string) => string): readon
 }
 
 /** Gauges of the outbox, read whenever the SDK collects metrics. Returns how to stop. */
-export function observeOutbox(read: () => Promise<ReadonlyMap<string, Figures>>): () => void {
+export function observeOutbox(read: () => Promise<ReadonlyMap<string, OutboxFigures>>): () => void {
   const meter = metrics.getMeter(SCOPE);
   if (meter === createNoopMeter()) return () => {};
   const messages = meter.createObservableGauge("nevertwice.outbox.messages", {

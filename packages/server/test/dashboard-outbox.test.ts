@@ -83,7 +83,7 @@ describe("the page of the outbox", { timeout: 60_000 }, () => {
       expect(await table.textContent()).toContain("the receiver answered 422: unknown customer");
       expect(await violationsOn(page), look).toEqual([]);
       expect(missteps, look).toEqual([]);
-      const width = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      const width = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
       expect(width, `${look} scrolls sideways`).toBeLessThanOrEqual(0);
       const hidden = await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
       expect(hidden, `${look} hides a part of the table`).toBe(0);

@@ -1,13 +1,13 @@
 /** Tests the outbox over HTTP, on SQLite and on Postgres, and its figures in metrics. */
 import { randomUUID } from "node:crypto";
 import { metrics as otelMetrics } from "@opentelemetry/api";
-import type { Figures } from "nevertwice/outbox";
+import type { OutboxFigures } from "nevertwice/outbox";
 import { afterEach, describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { startProxy } from "../../nevertwice/test/services/proxy.ts";
 import { sharedUrl } from "../../nevertwice/test/services/services.ts";
 import { createDatabase, query, withUser } from "../../nevertwice/test/stores/postgres/database.ts";
 import { createMetricsSdk } from "../../nevertwice/test/telemetry/sdk.ts";
-import { createOutboxFigures } from "../src/outbox-figures.ts";
+import { createOutboxGauges } from "../src/outbox-gauges.ts";
 import { createServer, type NevertwiceServer } from "../src/server.ts";
 import { callerOf, callWith, startServer } from "./api-client.ts";
 import { type Application, postgresApplication, relayUntil, sqliteApplication } from "./outbox-stage.ts";
@@ -205,7 +205,7 @@ test("a server starts without an outbox where it may not create the table", asyn
   await expect(startServer({ store, outboxStore: store })).rejects.toThrow("permission denied");
 });
 
-const FIGURES: Figures = {
+const FIGURES: OutboxFigures = {
   undelivered: 10,
   waiting: 4,
   due: 3,
@@ -253,7 +253,7 @@ describe("figures for metrics", () => {
   test("are read once for all collections of the next seconds, and one namespace at a time", async () => {
     const log: string[] = [];
     let running = 0;
-    const figures = createOutboxFigures((namespace) => ({
+    const figures = createOutboxGauges((namespace) => ({
       async figures() {
         log.push(`${namespace} ${++running}`);
         await new Promise(setImmediate);
@@ -271,8 +271,8 @@ describe("figures for metrics", () => {
   });
 
   test("are left out for a namespace that fails or hangs, which delays no other collection", async () => {
-    const hang = new Promise<Figures>(() => {});
-    const figures = createOutboxFigures((namespace) => ({
+    const hang = new Promise<OutboxFigures>(() => {});
+    const figures = createOutboxGauges((namespace) => ({
       figures: () =>
         namespace === "down"
           ? Promise.reject(new Error("down"))

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { createOutbox, type Outbox, type OutgoingMessage, permanent } from "nevertwice/outbox";
-import pg from "pg";
+import { poolOf } from "../../nevertwice/test/stores/postgres/database.ts";
 
 export interface Application {
   /** The URL for the server. */
@@ -42,8 +42,7 @@ export async function sqliteApplication(
 }
 
 export async function postgresApplication(url: string, namespace = "default"): Promise<Application> {
-  const pool = new pg.Pool({ connectionString: url });
-  pool.on("error", () => {});
+  const pool = poolOf(url);
   const outbox = createOutbox({ client: pool, namespace });
   await outbox.migrate();
   return {

@@ -2,13 +2,13 @@
 import { createHmac } from "node:crypto";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isFunction, wholeFrom } from "../core/option-checks.ts";
-import { bodyBytes, type Message } from "./message.ts";
+import { bodyBytes, type OutboxMessage } from "./message.ts";
 import type { Deliver } from "./relay-options.ts";
 import { permanent, retryAfter } from "./verdict.ts";
 
 export interface HttpDelivererOptions {
   /** Where to send each message. */
-  readonly url: string | ((message: Message) => string);
+  readonly url: string | ((message: OutboxMessage) => string);
   /**
    * The secret shared with the receiver, `whsec_` and base64. To replace one, give both for a while, the new one first: the
    * request carries a signature for each.
@@ -77,7 +77,7 @@ export function httpDeliverer(options: HttpDelivererOptions): Deliver {
   };
 }
 
-function passedOn({ headers }: Message): Readonly<Record<string, string>> {
+function passedOn({ headers }: OutboxMessage): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !OWN_HEADERS.test(name)));
 }
 

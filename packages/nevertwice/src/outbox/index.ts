@@ -1,7 +1,14 @@
 /** nevertwice/outbox: messages that commit with the application's write, and are delivered at least once, in order per key. */
 export type { OutboxDatabase } from "./database.ts";
-export type { Message, MessageBody, OutgoingMessage } from "./message.ts";
-export { createOutbox, OUTBOX_DEFAULTS, type Outbox, type OutboxOptions, type SendResult } from "./outbox.ts";
+export type { OutboxMessage, OutgoingMessage } from "./message.ts";
+export {
+  createOutbox,
+  OUTBOX_DEFAULTS,
+  type Outbox,
+  type OutboxOptions,
+  type OutboxSettings,
+  type SendResult,
+} from "./outbox.ts";
 export type { Relay } from "./relay.ts";
 export {
   type AboutMessage,
@@ -11,5 +18,5 @@ export {
   type RelayEvent,
   type RelayOptions,
 } from "./relay-options.ts";
-export type { Figures, ListQuery, MessagePage, MessageState, MessageView } from "./store.ts";
+export type { ListQuery, MessagePage, MessageState, MessageView, OutboxFigures } from "./store.ts";
 export { permanent, retryAfter } from "./verdict.ts";

@@ -1,5 +1,5 @@
 /** Rows of the table as operators see them: the state of a message, pages of a list, and figures. */
-import type { Figures, ListQuery, MessagePage, MessageState, MessageView } from "./store.ts";
+import type { ListQuery, MessagePage, MessageState, MessageView, OutboxFigures } from "./store.ts";
 import { MAX_COUNTED, MAX_LOOKED } from "./store.ts";
 
 /** A row without its content. Times are microseconds of the database's clock, as text. */
@@ -23,7 +23,7 @@ export function toMs(micros: string | number): number {
   return Math.floor(Number(micros) / 1_000);
 }
 
-function stateOf({ dueAt, isClaimed, parkedAt, now }: MessageRow): MessageState {
+function toState({ dueAt, isClaimed, parkedAt, now }: MessageRow): MessageState {
   if (parkedAt !== null) return "parked";
   if (dueAt === null) return "behind";
   return isClaimed && Number(dueAt) > Number(now) ? "delivering" : "waiting";
@@ -36,7 +36,7 @@ function toView(row: MessageRow): MessageView {
     topic: row.topic,
     key: row.key ?? undefined,
     scope: row.scope === "" ? undefined : row.scope,
-    state: stateOf(row),
+    state: toState(row),
     createdAt: toMs(row.createdAt),
     attempts: Number(row.attempts),
     ...(isLater && { dueAt: toMs(row.dueAt as string) }),
@@ -55,7 +55,7 @@ export function rowsToRead({ topic, state, limit }: ListQuery): number {
 export function toPage(rows: readonly MessageRow[], query: ListQuery): MessagePage {
   const { topic, state, limit } = query;
   const found = rows.filter(
-    (row) => (topic === undefined || row.topic === topic) && (state === undefined || stateOf(row) === state),
+    (row) => (topic === undefined || row.topic === topic) && (state === undefined || toState(row) === state),
   );
   const shown = found.slice(0, limit);
   const messages = shown.map(toView);
@@ -74,7 +74,7 @@ export interface CountedGroup {
 
 const MAX_TOPICS = 20;
 
-export function toFigures(groups: readonly CountedGroup[], now: number): Figures {
+export function toFigures(groups: readonly CountedGroup[], now: number): OutboxFigures {
   const sum = (...states: readonly string[]) => {
     const counted = groups.filter(({ state }) => states.includes(state));
     return Math.min(

@@ -5,16 +5,6 @@ import { checkedPart, describeType } from "../core/identity.ts";
 import { checkOptions } from "../core/option-checks.ts";
 import { decodeOutcome, encodeOutcome } from "../core/outcome.ts";
 
-/** What a message carries: a JSON value, text, or bytes. */
-export type MessageBody =
-  | string
-  | number
-  | boolean
-  | null
-  | Uint8Array
-  | readonly unknown[]
-  | { readonly [name: string]: unknown };
-
 /** A message to send. */
 export interface OutgoingMessage {
   /** The name of the event, such as `order.paid`. */
@@ -30,7 +20,7 @@ export interface OutgoingMessage {
 }
 
 /** A message as a deliverer gets it. */
-export interface Message {
+export interface OutboxMessage {
   /** The same on every delivery of this message: consumers recognise a duplicate by it. */
   readonly id: string;
   readonly topic: string;

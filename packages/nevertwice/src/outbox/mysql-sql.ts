@@ -16,12 +16,12 @@ import {
 } from "../stores/mysql/values.ts";
 import type { StoredMessage } from "./message.ts";
 import {
-  type Ending,
-  type FailedEnding,
+  type ClaimedRow,
+  type FailedRow,
   type ListQuery,
   MAX_COUNTED,
   MAX_DELAY_MS,
-  type ParkedEnding,
+  type ParkedRow,
   REPAIR_MARGIN_MS,
 } from "./store.ts";
 
@@ -120,37 +120,37 @@ export function readSql(seqs: readonly string[]): string {
 }
 
 /** The rows of these attempts. A row whose token is another one is not among them. */
-function isOwn(endings: readonly Ending[]): string {
+function isOwn(endings: readonly ClaimedRow[]): string {
   const byToken = new Map<string, string[]>();
   for (const { seq, token } of endings) byToken.set(token, [...(byToken.get(token) ?? []), seq]);
   const each = [...byToken].map(([token, seqs]) => `(seq IN (${seqList(seqs)}) AND token = ${short(token)})`);
   return `seq IN (${seqList(endings.map(({ seq }) => seq))}) AND (${each.join(" OR ")})`;
 }
 
-export function deleteSql(endings: readonly Ending[]): string {
+export function deleteSql(endings: readonly ClaimedRow[]): string {
   return `DELETE FROM nevertwice_outbox WHERE ${isOwn(endings)}`;
 }
 
 /** A value for each row: `CASE seq WHEN 7 THEN … END`. */
-function bySeq<E extends Ending>(endings: readonly E[], value: (ending: E) => string): string {
+function bySeq<E extends ClaimedRow>(endings: readonly E[], value: (ending: E) => string): string {
   return `CASE seq ${endings.map((ending) => `WHEN ${seqList([ending.seq])} THEN ${value(ending)}`).join(" ")} END`;
 }
 
-export function failSql(endings: readonly FailedEnding[]): string {
+export function failSql(endings: readonly FailedRow[]): string {
   return (
     `UPDATE nevertwice_outbox SET due_at = ${NOW_US} + ${bySeq(endings, ({ delayMs }) => micros(delayMs))}, token = NULL, ` +
     `last_error = ${bySeq(endings, ({ error }) => bytes(error))} WHERE ${isOwn(endings)}`
   );
 }
 
-export function parkEndingsSql(endings: readonly ParkedEnding[]): string {
+export function parkEndingsSql(endings: readonly ParkedRow[]): string {
   return (
     `UPDATE nevertwice_outbox SET due_at = NULL, token = NULL, parked_at = ${NOW_US}, ` +
     `last_error = ${bySeq(endings, ({ error }) => bytes(error))} WHERE ${isOwn(endings)}`
   );
 }
 
-export function releaseSql(endings: readonly Ending[]): string {
+export function releaseSql(endings: readonly ClaimedRow[]): string {
   return `UPDATE nevertwice_outbox SET due_at = 1, token = NULL, attempts = GREATEST(0, attempts - 1) WHERE ${isOwn(endings)}`;
 }
 
@@ -168,12 +168,12 @@ export function advanceSql(seqs: readonly string[]): string {
   return `UPDATE nevertwice_outbox SET due_at = 1 WHERE seq IN (${seqList(seqs)}) AND due_at IS NULL AND parked_at IS NULL`;
 }
 
-export function renewSql(endings: readonly Ending[], leaseMs: number): string {
+export function renewSql(endings: readonly ClaimedRow[], leaseMs: number): string {
   return `UPDATE nevertwice_outbox SET due_at = ${NOW_US} + ${micros(leaseMs)} WHERE ${isOwn(endings)}`;
 }
 
 /** The rows of these attempts that have their token. */
-export function ownSql(endings: readonly Ending[]): string {
+export function ownSql(endings: readonly ClaimedRow[]): string {
   return `SELECT seq FROM nevertwice_outbox WHERE ${isOwn(endings)}`;
 }
 

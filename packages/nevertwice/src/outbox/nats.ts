@@ -2,7 +2,7 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isFunction } from "../core/option-checks.ts";
 import { type NatsPublisher, publishOnce } from "../events/nats/publish-once.ts";
-import { bodyBytes, type Message } from "./message.ts";
+import { bodyBytes, type OutboxMessage } from "./message.ts";
 import type { Deliver } from "./relay-options.ts";
 
 /** The headers of a NATS message, as `headers()` of the NATS client makes them. */
@@ -10,7 +10,7 @@ export interface NatsHeaders {
   append(name: string, value: string): void;
 }
 
-interface PublishOptions {
+interface NatsPublishOptions {
   readonly msgID?: string;
   // biome-ignore lint/suspicious/noExplicitAny: the client's own type of headers.
   readonly headers?: any;
@@ -18,9 +18,9 @@ interface PublishOptions {
 
 export interface NatsDelivererOptions {
   /** What `jetstream(connection)` of `@nats-io/jetstream` returns. */
-  readonly js: NatsPublisher<Uint8Array, PublishOptions, unknown>;
+  readonly js: NatsPublisher<Uint8Array, NatsPublishOptions, unknown>;
   /** Default: the topic of the message. */
-  readonly subject?: ((message: Message) => string) | undefined;
+  readonly subject?: ((message: OutboxMessage) => string) | undefined;
   /** `headers` of the NATS client. Without it, the headers of a message are not sent. */
   readonly headers?: (() => NatsHeaders) | undefined;
 }

@@ -2,10 +2,11 @@
 import { checkOptions, isBoolean, isText } from "../core/option-checks.ts";
 import { mysqlPool, opened, postgresClients } from "../stores/open/clients.ts";
 import { byScheme, parseStoreUrl, type StoreUrl, sqliteFile, urlError } from "../stores/open/store-url.ts";
-import { createOutbox, type Outbox, type OutboxOptions } from "./outbox.ts";
+import { createOutbox, type Outbox, type OutboxSettings } from "./outbox.ts";
 
-export interface OpenOutboxOptions
-  extends Pick<OutboxOptions, "namespace" | "maxMessageBytes" | "sealing" | "notify" | "schema"> {
+export interface OpenOutboxOptions extends OutboxSettings {
+  /** Postgres: the schema of the table; default: the search_path of the connection. */
+  readonly schema?: string | undefined;
   /** Whether to create or upgrade the table (Postgres and MySQL); default true. */
   readonly migrate?: boolean | undefined;
 }

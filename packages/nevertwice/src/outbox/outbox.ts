@@ -13,10 +13,9 @@ import { type OutboxDatabase, toOutboxStore } from "./database.ts";
 import { decodeContent, type OutgoingMessage, type StoredMessage, toStored } from "./message.ts";
 import { createRelay, type Relay } from "./relay.ts";
 import { type RelayOptions, toRelaySettings } from "./relay-options.ts";
-import type { Figures, ListQuery, MessagePage, MessageState, OutboxStore } from "./store.ts";
+import type { ListQuery, MessagePage, MessageState, OutboxFigures, OutboxStore } from "./store.ts";
 
-/** Where the messages are: `client`, `database` or `file`, and one of them only. */
-export type OutboxOptions = OutboxDatabase & {
+export interface OutboxSettings {
   /** Which application the messages belong to. Relays deliver the messages of their own namespace. Default "default". */
   readonly namespace?: string | undefined;
   /** The largest message, headers included, in bytes as stored; default 262,144. */
@@ -28,7 +27,10 @@ export type OutboxOptions = OutboxDatabase & {
    * notify commit one after another, so leave it off where many producers commit at once: relays poll.
    */
   readonly notify?: boolean | undefined;
-};
+}
+
+/** Where the messages are, with `client`, `database` or `file`, and how they are written. */
+export interface OutboxOptions extends OutboxDatabase, OutboxSettings {}
 
 export const OUTBOX_DEFAULTS = { namespace: "default", maxMessageBytes: 262_144, notify: false } as const;
 
@@ -56,7 +58,7 @@ export interface Outbox {
   /** Deletes the undelivered messages of a scope, those that are being delivered too. Returns how many. */
   forget(whose: { readonly scope: string }): Promise<number>;
   /** What is waiting, each number counted up to a limit. */
-  figures(): Promise<Figures>;
+  figures(): Promise<OutboxFigures>;
   /** The messages of another application in the same table, on the same client. It is closed with this outbox. */
   with(options: { readonly namespace: string }): Outbox;
   /** Creates or upgrades the table. It may be called again, and by several processes at the same time. */
@@ -90,7 +92,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
   return outboxOn(toOutboxStore(options), options);
 }
 
-export function outboxOn(
+function outboxOn(
   store: OutboxStore,
   {
     sealing,

@@ -14,7 +14,7 @@ import { createSubscription, type PostgresSubscriber, type Subscription } from "
 import { type CountedGroup, type MessageRow, rowsToRead, toFigures, toMs, toPage } from "./message-rows.ts";
 import { migrationText, outboxTables, SCHEMA_VERSION } from "./postgres/schema.ts";
 import { CHANNEL, createStatements, insertText, wakeId } from "./postgres-sql.ts";
-import type { Ending, OutboxStore } from "./store.ts";
+import type { ClaimedRow, OutboxStore } from "./store.ts";
 
 export interface PostgresOutboxOptions {
   /** A `pg` Pool, or the `sql` of postgres.js. */
@@ -159,7 +159,7 @@ export function postgresOutbox({ client, subscriber, schema }: PostgresOutboxOpt
   };
 }
 
-function owners(endings: readonly Ending[]): readonly [seqs: string, tokens: string] {
+function owners(endings: readonly ClaimedRow[]): readonly [seqs: string, tokens: string] {
   return [`{${endings.map(({ seq }) => seq).join(",")}}`, textArray(endings.map(({ token }) => token))];
 }
 

@@ -2,11 +2,11 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isFunction } from "../core/option-checks.ts";
 import { publishOnce, type RabbitmqConfirmChannel } from "../events/rabbitmq/publish-once.ts";
-import { bodyBytes, type Message } from "./message.ts";
+import { bodyBytes, type OutboxMessage } from "./message.ts";
 import type { Deliver } from "./relay-options.ts";
 
 /** The options of a publication that are used here. */
-interface PublishOptions {
+interface RabbitmqPublishOptions {
   readonly messageId?: string;
   readonly persistent?: boolean;
   readonly mandatory?: boolean;
@@ -16,7 +16,7 @@ interface PublishOptions {
 }
 
 /** What `connection.createConfirmChannel()` of amqplib returns. */
-export interface RabbitmqChannel extends RabbitmqConfirmChannel<PublishOptions> {
+export interface RabbitmqOutboxChannel extends RabbitmqConfirmChannel<RabbitmqPublishOptions> {
   on(event: "return", listener: (message: ReturnedMessage) => void): unknown;
 }
 
@@ -26,11 +26,11 @@ interface ReturnedMessage {
 
 export interface RabbitmqDelivererOptions {
   /** A confirm channel, or a function that returns the current one: amqplib does not reconnect by itself. */
-  readonly channel: RabbitmqChannel | (() => RabbitmqChannel | Promise<RabbitmqChannel>);
+  readonly channel: RabbitmqOutboxChannel | (() => RabbitmqOutboxChannel | Promise<RabbitmqOutboxChannel>);
   /** Default: the default exchange, whose routing key is the name of a queue. */
   readonly exchange?: string | undefined;
   /** Default: the topic of the message. */
-  readonly routingKey?: ((message: Message) => string) | undefined;
+  readonly routingKey?: ((message: OutboxMessage) => string) | undefined;
 }
 
 /**
@@ -48,7 +48,7 @@ export function rabbitmqDeliverer(options: RabbitmqDelivererOptions): Deliver {
 
   return async (message) => {
     const channel = typeof given === "function" ? await given() : given;
-    const returned = returnsOf(channel);
+    const returned = returnedBy(channel);
     const { bytes, contentType } = bodyBytes(message.body);
     const { id, topic, headers } = message;
     returned.delete(id);
@@ -68,7 +68,7 @@ const returns = new WeakMap<object, Set<string>>();
 /** More than any relay has in flight; those of other publishers on the same channel are dropped, oldest first. */
 const MAX_RETURNED = 20_000;
 
-function returnsOf(channel: RabbitmqChannel): Set<string> {
+function returnedBy(channel: RabbitmqOutboxChannel): Set<string> {
   const known = returns.get(channel);
   if (known !== undefined) return known;
   const ids = new Set<string>();

@@ -1,13 +1,13 @@
 /** Decides where a claim looks for messages, and at how many, by what the last claim found. */
 import { systemTimer as timer } from "../core/clock.ts";
 import { MAX_BATCH } from "./relay-options.ts";
-import type { ClaimReply, ClaimRequest } from "./store.ts";
+import type { OutboxClaim, OutboxClaimReply } from "./store.ts";
 
-type Look = Pick<ClaimRequest, "limit" | "lateLimit" | "from">;
+type Look = Pick<OutboxClaim, "limit" | "lateLimit" | "from">;
 
 export interface Looks {
   next(): Look;
-  note(reply: ClaimReply, look: Look): void;
+  note(reply: OutboxClaimReply, look: Look): void;
 }
 
 /** How often to look at new rows from the first on: a message whose transaction commits late waits no longer than this. */

@@ -2,7 +2,7 @@
 import { type Backoff, type BackoffOptions, toBackoff } from "../core/backoff.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { type Check, checkOptions, givenOptions, isFunction, wholeFrom } from "../core/option-checks.ts";
-import type { Message } from "./message.ts";
+import type { OutboxMessage } from "./message.ts";
 import { MAX_DELAY_MS } from "./store.ts";
 
 export interface DeliveryContext {
@@ -16,7 +16,7 @@ export interface DeliveryContext {
  * Delivers one message. Resolving means that the receiver has it. Throwing means "try again later", `throw permanent(cause)`
  * means "never", and `throw retryAfter(ms, cause)` says when. A message may be delivered more than once, with the same id.
  */
-export type Deliver = (message: Message, context: DeliveryContext) => unknown;
+export type Deliver = (message: OutboxMessage, context: DeliveryContext) => unknown;
 
 export interface RelayOptions {
   readonly deliver: Deliver;

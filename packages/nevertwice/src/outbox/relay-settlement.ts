@@ -2,12 +2,12 @@
 import { pause } from "../core/backoff.ts";
 import { systemTimer as timer } from "../core/clock.ts";
 import type { RelayEvent } from "./relay-options.ts";
-import type { ClaimedMessage, Ending, FailedEnding, OutboxStore, ParkedEnding } from "./store.ts";
+import type { ClaimedMessage, ClaimedRow, FailedRow, OutboxStore, ParkedRow } from "./store.ts";
 
 /** A message that a relay has claimed. */
-export interface Held {
+export interface HeldMessage {
   readonly claimed: ClaimedMessage;
-  readonly ending: Ending;
+  readonly ending: ClaimedRow;
   /** By this process's own clock, counted from before the claim or the renewal was sent. */
   leaseEndsAt: number;
   /** When its delivery began. */
@@ -18,15 +18,15 @@ export interface Held {
   abort(reason: Error): void;
 }
 
-export type HeldEnding =
+export type HeldEnd =
   | { readonly kind: "delivered" | "released" }
   | { readonly kind: "failed"; readonly delayMs: number; readonly error: string }
   | { readonly kind: "parked"; readonly error: string };
 
-type Ended = readonly [held: Held, ending: HeldEnding];
+type Ended = readonly [held: HeldMessage, ending: HeldEnd];
 
 export interface Settlements {
-  add(held: Held, ending: HeldEnding): void;
+  add(held: HeldMessage, ending: HeldEnd): void;
   /** Settles what was added, in the background. */
   flush(): void;
   /** Resolves when everything is settled, or when the database did not answer several times. */
@@ -37,7 +37,7 @@ export interface SettlementContext {
   readonly store: OutboxStore;
   readonly namespace: string;
   /** Every message that this relay holds. Those that are settled are removed. */
-  readonly held: Set<Held>;
+  readonly held: Set<HeldMessage>;
   emit(event: RelayEvent): void;
   /** Called when messages became due, or were settled by another relay. */
   onAdvanced(): void;
@@ -97,10 +97,10 @@ export function createSettlements({
       namespace,
       delivered: delivered.map(([{ ending }]) => ending),
       keys: delivered.flatMap(([{ claimed }]) => (claimed.key === undefined ? [] : [claimed.key])),
-      failed: now.flatMap(([each, end]): FailedEnding[] =>
+      failed: now.flatMap(([each, end]): FailedRow[] =>
         end.kind === "failed" ? [{ ...each.ending, delayMs: end.delayMs, error: end.error }] : [],
       ),
-      parked: now.flatMap(([each, end]): ParkedEnding[] =>
+      parked: now.flatMap(([each, end]): ParkedRow[] =>
         end.kind === "parked" ? [{ ...each.ending, error: end.error }] : [],
       ),
       released: now.flatMap(([{ ending }, { kind }]) => (kind === "released" ? [ending] : [])),

@@ -15,10 +15,10 @@
 import { backoffMs, pause } from "../core/backoff.ts";
 import { systemTimer as timer } from "../core/clock.ts";
 import { randomToken } from "../core/token.ts";
-import { type Content, errorText, type Message } from "./message.ts";
+import { type Content, errorText, type OutboxMessage } from "./message.ts";
 import { createLooks } from "./relay-looks.ts";
 import type { RelayEvent, RelaySettings } from "./relay-options.ts";
-import { createSettlements, type Held, pauseMs } from "./relay-settlement.ts";
+import { createSettlements, type HeldMessage, pauseMs } from "./relay-settlement.ts";
 import type { ClaimedMessage, OutboxStore } from "./store.ts";
 import { readVerdict } from "./verdict.ts";
 
@@ -49,9 +49,9 @@ const DRAIN_LOOK_MS = 5;
 export function createRelay(context: RelayContext, settings: RelaySettings): Relay {
   const { store, namespace, open, isSealed } = context;
   const { deliver, concurrency, batch, leaseMs, deliverMs, pollMs, maxAttempts, drainMs, retry } = settings;
-  const queue: Held[] = [];
-  const held = new Set<Held>();
-  const running = new Set<Held>();
+  const queue: HeldMessage[] = [];
+  const held = new Set<HeldMessage>();
+  const running = new Set<HeldMessage>();
   const alarm = createAlarm();
   const settlements = createSettlements({ store, namespace, held, emit, onAdvanced: alarm.ring });
   const stops: (() => void)[] = [];
@@ -105,7 +105,7 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
   function runQueue(): void {
     const wasFull = queue.length >= batch;
     while (running.size < concurrency && queue.length > 0) {
-      const next = queue.shift() as Held;
+      const next = queue.shift() as HeldMessage;
       if (stopping !== undefined) settlements.add(next, { kind: "released" });
       else if (timer.now() >= next.leaseEndsAt) lose(next);
       else void run(next);
@@ -113,7 +113,7 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
     if (wasFull && queue.length < batch) alarm.ring();
   }
 
-  async function run(current: Held): Promise<void> {
+  async function run(current: HeldMessage): Promise<void> {
     const { claimed } = current;
     running.add(current);
     current.startedAt = timer.now();
@@ -131,7 +131,7 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
   }
 
   /** Calls the deliverer. A delivery that ignores its signal is no longer waited for. */
-  function attempt(current: Held): Promise<unknown> {
+  function attempt(current: HeldMessage): Promise<unknown> {
     const { id, topic, key, createdAt, content, attempts } = current.claimed;
     const controller = new AbortController();
     return new Promise((resolve, reject) => {
@@ -139,20 +139,20 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
         controller.abort(reason);
         reject(reason);
       };
-      const message: Message = { id, topic, key, createdAt, ...open(id, content) };
+      const message: OutboxMessage = { id, topic, key, createdAt, ...open(id, content) };
       const answer = deliver(message, { signal: controller.signal, attempt: attempts });
       Promise.resolve(answer).then(resolve, reject);
     });
   }
 
-  function succeed(current: Held): void {
+  function succeed(current: HeldMessage): void {
     if (current.isOver) return;
     settlements.add(current, { kind: "delivered" });
     const tookMs = timer.now() - current.startedAt;
     emit({ ...aboutMessage(current.claimed), kind: "delivered", tookMs });
   }
 
-  function fail(current: Held, thrown: unknown): void {
+  function fail(current: HeldMessage, thrown: unknown): void {
     if (current.isOver) return;
     const { isPermanent, retryAfterMs = 0 } = readVerdict(thrown);
     const error = errorText(thrown, isSealed);
@@ -167,13 +167,13 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
     emit({ ...aboutMessage(current.claimed), kind: "failed", error, retryInMs: delayMs });
   }
 
-  function park(current: Held, error: string): void {
+  function park(current: HeldMessage, error: string): void {
     settlements.add(current, { kind: "parked", error });
     emit({ ...aboutMessage(current.claimed), kind: "parked", error });
   }
 
   /** Another relay may have the message now, so this one does not settle it. */
-  function lose(current: Held): void {
+  function lose(current: HeldMessage): void {
     if (!held.delete(current) || current.isOver) return;
     current.isOver = true;
     current.abort(new Error("the lease of this message ended, and another relay may deliver it"));

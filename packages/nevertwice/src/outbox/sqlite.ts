@@ -13,16 +13,16 @@ import {
 } from "../stores/sqlite/client.ts";
 import { createWorkerThread, type WorkerData } from "../stores/sqlite/worker-thread.ts";
 import {
-  type ConnectionCall,
-  type ConnectionMethod,
   createInsert,
+  type OutboxCall,
   type OutboxConnection,
+  type OutboxMethod,
   runCalls,
 } from "./sqlite/connection.ts";
 import type { OutboxStore } from "./store.ts";
 
-interface CallRunner {
-  run(call: ConnectionCall): Promise<unknown>;
+interface OutboxCallRunner {
+  run(call: OutboxCall): Promise<unknown>;
   close(): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export function sqliteOutbox(options: SqliteFileOptions | SqliteDatabaseOptions)
   const runner = "settings" in source ? runInWorker(source) : runInThisThread(source);
   let closing: Promise<void> | undefined;
 
-  async function call<Name extends ConnectionMethod>(
+  async function call<Name extends OutboxMethod>(
     method: Name,
     ...values: Parameters<OutboxConnection[Name]>
   ): Promise<ReturnType<OutboxConnection[Name]>> {
@@ -81,8 +81,8 @@ function insertOn(source: SqliteSource): OutboxStore["insertOn"] {
   };
 }
 
-function runInWorker({ settings }: Extract<SqliteSource, { readonly settings: unknown }>): CallRunner {
-  return createWorkerThread<ConnectionCall, unknown>({
+function runInWorker({ settings }: Extract<SqliteSource, { readonly settings: unknown }>): OutboxCallRunner {
+  return createWorkerThread<OutboxCall, unknown>({
     start: (gate) =>
       new Worker(new URL("./sqlite/worker.js", import.meta.url), {
         workerData: { settings, gate } satisfies WorkerData,
@@ -95,8 +95,8 @@ function runInWorker({ settings }: Extract<SqliteSource, { readonly settings: un
 function runInThisThread({
   database,
   clock,
-}: Extract<SqliteSource, { readonly clock: unknown }>): CallRunner {
-  let run: ((call: ConnectionCall) => unknown) | undefined;
+}: Extract<SqliteSource, { readonly clock: unknown }>): OutboxCallRunner {
+  let run: ((call: OutboxCall) => unknown) | undefined;
   return {
     async run(call) {
       run ??= runCalls(database, { clock, waiting: (step) => step() });

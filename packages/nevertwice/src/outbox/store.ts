@@ -35,7 +35,7 @@ export interface ClaimedMessage {
   readonly attempts: number;
 }
 
-export interface ClaimRequest {
+export interface OutboxClaim {
   readonly namespace: string;
   readonly limit: number;
   /** How many of them may be rows whose time has come; the others are new. Neither kind keeps the other waiting. */
@@ -49,7 +49,7 @@ export interface ClaimRequest {
   readonly token: string;
 }
 
-export interface ClaimReply {
+export interface OutboxClaimReply {
   readonly messages: readonly ClaimedMessage[];
   /** How many rows the claim changed: those it claimed, and those it put behind an older one. */
   readonly changed: number;
@@ -58,32 +58,32 @@ export interface ClaimReply {
 }
 
 /** One row and how its attempt ended. */
-export interface Ending {
+export interface ClaimedRow {
   readonly seq: string;
   readonly token: string;
 }
 
-export interface FailedEnding extends Ending {
+export interface FailedRow extends ClaimedRow {
   readonly delayMs: number;
   readonly error: string;
 }
 
-export interface ParkedEnding extends Ending {
+export interface ParkedRow extends ClaimedRow {
   readonly error: string;
 }
 
-export interface SettleRequest {
+export interface OutboxSettlement {
   readonly namespace: string;
-  readonly delivered: readonly Ending[];
+  readonly delivered: readonly ClaimedRow[];
   /** The keys of the delivered messages that have one. */
   readonly keys: readonly string[];
-  readonly failed: readonly FailedEnding[];
-  readonly parked: readonly ParkedEnding[];
+  readonly failed: readonly FailedRow[];
+  readonly parked: readonly ParkedRow[];
   /** Claimed, but not tried: due again at once, and the attempt does not count. */
-  readonly released: readonly Ending[];
+  readonly released: readonly ClaimedRow[];
 }
 
-export interface SettleReply {
+export interface OutboxSettled {
   /** How many of the delivered messages still had their token. The others were taken over by another relay. */
   readonly deleted: number;
   /** How many messages became due because the one in front of them was deleted. */
@@ -127,7 +127,7 @@ export interface MessagePage {
   readonly next?: string | undefined;
 }
 
-export interface Figures {
+export interface OutboxFigures {
   /** Messages that are not delivered yet; at most `countedUpTo`. */
   readonly undelivered: number;
   /** Those that are due, or whose next attempt is planned. */
@@ -152,10 +152,10 @@ export interface OutboxStore {
   readonly insertOn?:
     | ((database: object, namespace: string, messages: readonly StoredMessage[]) => void)
     | undefined;
-  claim(request: ClaimRequest): Promise<ClaimReply>;
-  settle(request: SettleRequest): Promise<SettleReply>;
+  claim(request: OutboxClaim): Promise<OutboxClaimReply>;
+  settle(request: OutboxSettlement): Promise<OutboxSettled>;
   /** Extends the leases of these rows. Returns the `seq` of those that still had their token. */
-  renew(held: readonly Ending[], leaseMs: number): Promise<readonly string[]>;
+  renew(held: readonly ClaimedRow[], leaseMs: number): Promise<readonly string[]>;
   /** Makes rows due whose time is further away than any relay writes: the clock of the server went back. */
   repair(namespace: string): Promise<void>;
   list(namespace: string, query: ListQuery): Promise<MessagePage>;
@@ -165,7 +165,7 @@ export interface OutboxStore {
   discard(namespace: string, id: string): Promise<boolean>;
   /** Deletes up to `limit` messages of a scope. Returns how many. */
   forget(namespace: string, scope: string, limit: number): Promise<number>;
-  figures(namespace: string): Promise<Figures>;
+  figures(namespace: string): Promise<OutboxFigures>;
   migrate(): Promise<void>;
   /** Calls `wake` when messages of the namespace were committed, where the database can tell. Returns how to stop. */
   watch?(namespace: string, wake: () => void): Promise<() => void>;
@@ -176,7 +176,7 @@ export interface OutboxStore {
 export const MAX_DELAY_MS = 3_600_000;
 /** How far a time may be beyond that before `repair` changes it. */
 export const REPAIR_MARGIN_MS = 60_000;
-/** Figures are counted up to this. */
+/** OutboxFigures are counted up to this. */
 export const MAX_COUNTED = 10_000;
 /** How many rows one page of a list looks at. */
 export const MAX_LOOKED = 5_000;

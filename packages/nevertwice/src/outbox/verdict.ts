@@ -2,7 +2,7 @@
 
 const BRAND = Symbol.for("nevertwice.verdict");
 
-interface Verdict {
+interface FailureVerdict {
   readonly isPermanent: boolean;
   readonly retryAfterMs: number | undefined;
 }
@@ -20,12 +20,12 @@ export function retryAfter(ms: number, cause: unknown): Error {
   return branded(cause, { isPermanent: false, retryAfterMs: ms });
 }
 
-function branded(cause: unknown, verdict: Verdict): Error {
+function branded(cause: unknown, verdict: FailureVerdict): Error {
   const message = cause instanceof Error ? cause.message : String(cause);
   return Object.defineProperty(new Error(message, { cause }), BRAND, { value: verdict });
 }
 
-export function readVerdict(error: unknown): Verdict {
-  const verdict = (error as { readonly [BRAND]?: Verdict } | null | undefined)?.[BRAND];
+export function readVerdict(error: unknown): FailureVerdict {
+  const verdict = (error as { readonly [BRAND]?: FailureVerdict } | null | undefined)?.[BRAND];
   return verdict ?? { isPermanent: false, retryAfterMs: undefined };
 }

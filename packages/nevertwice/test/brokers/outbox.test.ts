@@ -3,7 +3,7 @@
  * ours through the broker, which recognises a second delivery by its id.
  */
 import { randomUUID } from "node:crypto";
-import { AckPolicy, jetstream, jetstreamManager, StorageType } from "@nats-io/jetstream";
+import { AckPolicy, type JsMsg, jetstream, jetstreamManager, StorageType } from "@nats-io/jetstream";
 import { connect as connectNats, headers } from "@nats-io/transport-node";
 import { type ConfirmChannel, connect as connectRabbitmq } from "amqplib";
 import { expect, onTestFinished, type TestContext, test } from "vitest";
@@ -11,7 +11,7 @@ import { consumer } from "../../src/events/index.ts";
 import { consumeNats, messageId as natsMessageId } from "../../src/events/nats.ts";
 import { consumeRabbitmq, messageId as rabbitmqMessageId } from "../../src/events/rabbitmq.ts";
 import { createGuard } from "../../src/functions/guard.ts";
-import type { RelayEvent } from "../../src/outbox/index.ts";
+import type { Deliver, RelayEvent } from "../../src/outbox/index.ts";
 import { natsDeliverer } from "../../src/outbox/nats.ts";
 import { rabbitmqDeliverer } from "../../src/outbox/rabbitmq.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
@@ -43,10 +43,10 @@ function kindsIn(events: readonly RelayEvent[]): readonly string[] {
 }
 
 /** Throws after the broker has the message, as a relay does that is killed at that moment: it is delivered again. */
-function forgetful<Args extends readonly unknown[]>(deliver: (...args: Args) => unknown) {
+function forgetful(deliver: Deliver): Deliver {
   let isForgotten = false;
-  return async (...args: Args) => {
-    await deliver(...args);
+  return async (message, context) => {
+    await deliver(message, context);
     if (isForgotten) return;
     isForgotten = true;
     throw new Error("killed after the delivery");
@@ -71,13 +71,13 @@ test("delivers to RabbitMQ, and a consumer of ours processes a repeated message 
     },
   });
   const consuming = await consumeRabbitmq(guarded, { channel, queue });
-  onTestFinished(() => consuming.close());
+  onTestFinished(async () => void (await consuming.close()));
   const deliver = rabbitmqDeliverer({ channel, routingKey: () => queue });
   const { events } = startRelay(
     outbox,
-    forgetful((message, ...rest: never[]) => {
+    forgetful((message, context) => {
       ids.push(message.id);
-      return (deliver as (...args: unknown[]) => unknown)(message, ...rest);
+      return deliver(message, context);
     }),
     { retry: { baseMs: 1 } },
   );
@@ -113,11 +113,12 @@ test("delivers to a stream of NATS, which stores a repeated message once", async
   const guarded = consumer(newGuard(), {
     name: "mail",
     key: natsMessageId,
-    work: (message) => void seen.push([message.subject, message.string(), message.headers?.get("trace")]),
+    work: (message: JsMsg) =>
+      void seen.push([message.subject, message.string(), message.headers?.get("trace")]),
   });
   const messages = await (await js.consumers.get(stream, "c")).consume();
   const consuming = consumeNats(guarded, { messages });
-  onTestFinished(() => consuming.close());
+  onTestFinished(async () => void (await consuming.close()));
   const { outbox, send } = await createScene("sqlite", context);
   const deliver = natsDeliverer({ js, subject: ({ topic }) => `${stream}.${topic}`, headers });
   const { events } = startRelay(outbox, forgetful(deliver), { retry: { baseMs: 1 } });

@@ -6,14 +6,14 @@ import { expect, onTestFinished, test } from "vitest";
 import { standardWebhooks, webhook } from "../../src/events/webhook.ts";
 import { createGuard } from "../../src/functions/guard.ts";
 import { type HttpDelivererOptions, httpDeliverer } from "../../src/outbox/http.ts";
-import type { Message } from "../../src/outbox/index.ts";
+import type { OutboxMessage } from "../../src/outbox/index.ts";
 import { readVerdict } from "../../src/outbox/verdict.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const OTHER = `whsec_${Buffer.alloc(32, 8).toString("base64")}`;
 
-const message = (more: Partial<Message> = {}): Message => ({
+const message = (more: Partial<OutboxMessage> = {}): OutboxMessage => ({
   id: "2f1c",
   topic: "order.paid",
   key: "k",

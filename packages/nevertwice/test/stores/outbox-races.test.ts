@@ -3,7 +3,7 @@
  * on busy keys, and statements that meet each other's locks. A message that is forgotten makes these tests time out.
  */
 import { describe, expect, test } from "vitest";
-import type { Message } from "../../src/outbox/index.ts";
+import type { OutboxMessage } from "../../src/outbox/index.ts";
 import { createScene, type DatabaseName, numbered, startRelay } from "./outbox/scene.ts";
 
 const DATABASES: readonly DatabaseName[] = ["postgres", "mysql"];
@@ -13,8 +13,8 @@ for (const database of DATABASES) {
   describe(database, () => {
     test("forgets no message and keeps the order of each producer while relays and producers race", async (context) => {
       const { outbox, another, begin } = await createScene(database, context);
-      const order: Message[] = [];
-      const note = (message: Message) => void order.push(message);
+      const order: OutboxMessage[] = [];
+      const note = (message: OutboxMessage) => void order.push(message);
       const options = { concurrency: 4, batch: 7, retry: { baseMs: 1, capMs: 5 } };
       for (const each of [outbox, another(), another()]) startRelay(each, note, options);
       const perProducer = 60;

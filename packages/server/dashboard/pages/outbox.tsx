@@ -5,7 +5,7 @@ import type { MessageJson, MessagePageJson, OutboxFiguresJson } from "../../src/
 import { durationWords, numberWords } from "../formats.ts";
 import { useLoaded } from "../load-state.ts";
 import { navigate } from "../navigation.ts";
-import { type ListPage, usePages } from "../paging.ts";
+import { type LoadedPage, usePages } from "../paging.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Age, Countdown } from "../parts/countdown.tsx";
 import { Head } from "../parts/head.tsx";
@@ -24,7 +24,7 @@ interface Filters {
   readonly key: string;
 }
 
-async function listMessages(filters: Filters, after?: string): Promise<ListPage<MessageJson>> {
+async function listMessages(filters: Filters, after?: string): Promise<LoadedPage<MessageJson>> {
   const { messages, next } = await get<MessagePageJson>("/v1/outbox", { ...filters, after });
   return { rows: messages, next: next ?? undefined };
 }

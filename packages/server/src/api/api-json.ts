@@ -4,7 +4,7 @@
  */
 import type { RecordState } from "nevertwice";
 import type { Diagnosis } from "nevertwice/doctor";
-import type { Figures, MessageState } from "nevertwice/outbox";
+import type { MessageState, OutboxFigures } from "nevertwice/outbox";
 import type { CommitmentView, KeptResource, Page } from "nevertwice/reservations";
 import type { Second } from "../live.ts";
 
@@ -91,7 +91,7 @@ export interface MessagePageJson {
 }
 
 /** `GET /v1/outbox/figures`. */
-export type OutboxFiguresJson = Omit<Figures, "oldestMs"> & { readonly oldestMs: number | null };
+export type OutboxFiguresJson = Omit<OutboxFigures, "oldestMs"> & { readonly oldestMs: number | null };
 
 /** `GET /v1/doctor`. */
 export type DiagnosisJson = Omit<Diagnosis, "rung" | "toString"> & {

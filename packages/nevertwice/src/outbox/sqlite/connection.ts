@@ -18,13 +18,13 @@ import { type MessageRow, rowsToRead, toFigures, toMs, toPage } from "../message
 import * as sql from "../sqlite-sql.ts";
 import type { OutboxStore } from "../store.ts";
 
-type Step<Name extends ConnectionMethod> = OutboxStore[Name] extends (
+type SyncStep<Name extends OutboxMethod> = OutboxStore[Name] extends (
   ...values: infer Values
 ) => Promise<infer Answer>
   ? (...values: Values) => Answer
   : never;
 
-export type ConnectionMethod =
+export type OutboxMethod =
   | "claim"
   | "settle"
   | "renew"
@@ -38,12 +38,12 @@ export type ConnectionMethod =
   | "migrate";
 
 /** The steps of the store, carried out synchronously. */
-export type OutboxConnection = { readonly [Name in ConnectionMethod]: Step<Name> };
+export type OutboxConnection = { readonly [Name in OutboxMethod]: SyncStep<Name> };
 
 /** A call of a step, in a form that can be sent to a worker thread. */
-export type ConnectionCall = readonly [method: ConnectionMethod, values: readonly unknown[]];
+export type OutboxCall = readonly [method: OutboxMethod, values: readonly unknown[]];
 
-export interface ConnectionOptions {
+export interface OutboxConnectionOptions {
   readonly clock: Clock;
   /** Runs a step that may have to wait for the write lock. */
   waiting<Result>(step: () => Result): Result;
@@ -52,8 +52,8 @@ export interface ConnectionOptions {
 /** Runs calls on a new connection. All errors, also those of connecting, are store errors. */
 export function runCalls(
   database: SqliteDatabase,
-  options: ConnectionOptions,
-): (call: ConnectionCall) => unknown {
+  options: OutboxConnectionOptions,
+): (call: OutboxCall) => unknown {
   const connection = withStoreErrors(() => connect(database, options));
   return ([method, values]) =>
     withStoreErrors(() => (connection[method] as (...values: readonly unknown[]) => unknown)(...values));
@@ -84,7 +84,7 @@ function requireOpen(database: object): void {
   );
 }
 
-function connect(database: SqliteDatabase, { clock, waiting }: ConnectionOptions): OutboxConnection {
+function connect(database: SqliteDatabase, { clock, waiting }: OutboxConnectionOptions): OutboxConnection {
   waiting(() => migrate(database, sql.SCHEMA));
   const queries = new Map<string, SqliteQuery>();
   const statements = new Map<string, SqliteStatement>();

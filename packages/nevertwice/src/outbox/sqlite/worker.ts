@@ -2,8 +2,8 @@
 import { systemClock } from "../../core/clock.ts";
 import { retryWhileLocked } from "../../stores/sqlite/client.ts";
 import { openWorkerPort } from "../../stores/sqlite/worker-service.ts";
-import { type ConnectionCall, runCalls } from "./connection.ts";
+import { type OutboxCall, runCalls } from "./connection.ts";
 
-await openWorkerPort().serve<ConnectionCall, unknown>({
+await openWorkerPort().serve<OutboxCall, unknown>({
   connect: (database) => runCalls(database, { clock: systemClock, waiting: retryWhileLocked }),
 });

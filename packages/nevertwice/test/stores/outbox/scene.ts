@@ -8,8 +8,8 @@ import { onTestFinished, type TestContext } from "vitest";
 import { createGuard, type Guard, type GuardOptions } from "../../../src/index.ts";
 import {
   createOutbox,
-  type Message,
   type Outbox,
+  type OutboxMessage,
   type OutboxOptions,
   type OutgoingMessage,
   type Relay,
@@ -209,8 +209,8 @@ export function startRelay(
   outbox: Outbox,
   deliver: RelayOptions["deliver"] = () => {},
   options: Partial<RelayOptions> = {},
-): { readonly relay: Relay; readonly delivered: Message[]; readonly events: RelayEvent[] } {
-  const delivered: Message[] = [];
+): { readonly relay: Relay; readonly delivered: OutboxMessage[]; readonly events: RelayEvent[] } {
+  const delivered: OutboxMessage[] = [];
   const events: RelayEvent[] = [];
   const relay = outbox.relay({
     pollMs: 10,

@@ -2,24 +2,24 @@
  * The figures of the outbox for metrics. They are read one namespace at a time and at most every few seconds, and no
  * collection of metrics waits long for them: a database that is slow or down leaves the figures out.
  */
-import type { Figures, Outbox } from "nevertwice/outbox";
+import type { Outbox, OutboxFigures } from "nevertwice/outbox";
 
-export interface OutboxFigures {
+export interface OutboxGauges {
   /** The figures by namespace. A namespace is missing if its figures could not be read lately. Never rejects. */
-  read(namespaces: readonly string[]): Promise<ReadonlyMap<string, Figures>>;
+  read(namespaces: readonly string[]): Promise<ReadonlyMap<string, OutboxFigures>>;
 }
 
-/** Figures that are older than this are read again. */
+/** OutboxFigures that are older than this are read again. */
 const FRESH_MS = 5_000;
-/** Figures that are older than this are not shown. */
+/** OutboxFigures that are older than this are not shown. */
 const SHOWN_MS = 30_000;
 /** How long one collection of metrics waits for newer figures. */
 const WAIT_MS = 250;
 
-export function createOutboxFigures(
+export function createOutboxGauges(
   findOutbox: (namespace: string) => Pick<Outbox, "figures"> | undefined,
-): OutboxFigures {
-  const known = new Map<string, { readonly figures: Figures; readonly at: number }>();
+): OutboxGauges {
+  const known = new Map<string, { readonly figures: OutboxFigures; readonly at: number }>();
   let reading: Promise<void> | undefined;
 
   function isYoungerThan(ageMs: number, namespace: string): boolean {
