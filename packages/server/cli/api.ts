@@ -39,7 +39,7 @@ export const API_FLAGS: Flags = {
     value: "TOKEN",
     what: "the access token for --server; better set the variable NEVERTWICE_TOKEN, which other users cannot see",
   },
-  ...settingsFlags(["store", "holdsStore", "namespace"]),
+  ...settingsFlags(["store", "holdsStore", "outboxStore", "namespace"]),
   ...CONFIG_FLAG,
   ...JSON_FLAG,
 };

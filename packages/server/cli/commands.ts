@@ -9,6 +9,7 @@ import { doctorCommand } from "./doctor.ts";
 import { holdsCommand } from "./holds.ts";
 import { keysCommand } from "./keys.ts";
 import { migrateCommand } from "./migrate.ts";
+import { outboxCommand } from "./outbox.ts";
 import { pipelineCommand } from "./pipeline.ts";
 import { serveCommand } from "./serve.ts";
 
@@ -18,6 +19,7 @@ export const COMMANDS: CommandMap = {
   access: accessCommand,
   keys: keysCommand,
   holds: holdsCommand,
+  outbox: outboxCommand,
   audit: auditCommand,
   doctor: doctorCommand,
   "check-store": checkStoreCommand,

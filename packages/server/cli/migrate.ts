@@ -1,4 +1,5 @@
 /** `nevertwice migrate`: creates or upgrades the tables of a store before a server needs them. */
+import { openOutbox } from "nevertwice/outbox/open";
 import { openReservations } from "nevertwice/reservations/open";
 import { openStore } from "nevertwice/stores/open";
 import { withoutPassword } from "../src/config.ts";
@@ -12,10 +13,10 @@ export const migrateCommand: Command = {
   actions: {
     "": {
       summary:
-        "Creates or upgrades the tables for claims and holds. Running it again, or while servers run, is safe.",
+        "Creates or upgrades the tables for claims, holds and the outbox. Running it again, or while servers run, is safe.",
       takes: ["URL"],
       flags: {
-        "claims-only": { what: "create no tables for holds" },
+        "claims-only": { what: "create no tables for holds and the outbox" },
         ...JSON_FLAG,
       },
       async run(call) {
@@ -32,11 +33,14 @@ export const migrateCommand: Command = {
           const holds = await openReservations(url);
           await holds.migrate?.();
           await holds.close();
+          const outbox = await openOutbox(url);
+          await outbox.migrate();
+          await outbox.close();
         }
         await Promise.all(opened.map((store) => store.close()));
-        const tables = call.has("claims-only") ? ["claims"] : ["claims", "holds"];
+        const tables = call.has("claims-only") ? ["claims"] : ["claims", "holds", "outbox"];
         if (call.has("json")) print(JSON.stringify({ store: shown, tables }));
-        else print(`${paint("green", "ready")} ${shown}: tables for ${tables.join(" and ")}`);
+        else print(`${paint("green", "ready")} ${shown}: tables for ${tables.join(", ")}`);
         return EXIT.ok;
       },
     },

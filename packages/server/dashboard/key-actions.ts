@@ -1,5 +1,6 @@
 /** The requests of the dashboard about keys: list them, read one, and carry out an operator's decision. */
 import type { KeyDetailsJson, KeyJson, KeyPageJson } from "../src/api/api-json.ts";
+import type { LoadedPage } from "./paging.ts";
 import { get, post } from "./server.ts";
 
 export interface KeyFilters {
@@ -8,13 +9,7 @@ export interface KeyFilters {
   readonly scope?: string;
 }
 
-export interface KeyRows {
-  readonly rows: readonly KeyJson[];
-  /** Where the next page starts; undefined after the last. */
-  readonly next: string | undefined;
-}
-
-export async function listKeys(filters: KeyFilters, after?: string): Promise<KeyRows> {
+export async function listKeys(filters: KeyFilters, after?: string): Promise<LoadedPage<KeyJson>> {
   const { records, next } = await get<KeyPageJson>("/v1/keys", { ...filters, after });
   // Pages come in the order of the store; within a page the newest key is first.
   const rows = [...records].sort((a, b) => b.claimedAt - a.claimedAt);

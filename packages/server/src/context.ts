@@ -1,6 +1,7 @@
 /** What all parts of one server share: the store, access, live figures, and the guards of each namespace. */
 import { createGuard, type Guard, type GuardEvent, type Store } from "nevertwice";
 import { type Claims, createClaims } from "nevertwice/claims";
+import type { Outbox } from "nevertwice/outbox";
 import type { Reservations } from "nevertwice/reservations";
 import type { Access } from "./access.ts";
 import type { Live } from "./live.ts";
@@ -17,6 +18,8 @@ export interface Context {
   claims(namespace: string): Claims;
   /** Undefined if the server has no store that can keep holds. */
   holds(namespace: string): Reservations | undefined;
+  /** Undefined if the server has no database with an outbox. */
+  outbox(namespace: string): Outbox | undefined;
   /** Closes guards, claims, access and reservations. The code that opened the stores closes them. */
   close(): Promise<void>;
 }
@@ -29,6 +32,7 @@ export interface ContextParts {
   /** Makes further observers for the guard and the claims of a namespace. */
   readonly createObservers: (namespace: string) => readonly ((event: GuardEvent) => unknown)[];
   readonly createHolds: ((namespace: string) => Reservations) | undefined;
+  readonly createOutbox: ((namespace: string) => Outbox) | undefined;
 }
 
 export function createContext({
@@ -38,11 +42,13 @@ export function createContext({
   live,
   createObservers: observersOf,
   createHolds: holdsOf,
+  createOutbox: outboxOf,
 }: ContextParts): Context {
   const { lease: leaseMs, retention: retentionMs, drain: drainMs } = settings;
   const guards = new Map<string, Guard>();
   const claims = new Map<string, Claims>();
   const holds = new Map<string, Reservations>();
+  const outboxes = new Map<string, Outbox>();
 
   /** Only the first guard purges in the background, since all of them share one store. */
   function purgeOnce(): { readonly purgeEveryMs?: 0 } {
@@ -79,6 +85,7 @@ export function createContext({
         }),
       ),
     holds: (namespace) => holdsOf && findOrMake(holds, namespace, () => holdsOf(namespace)),
+    outbox: (namespace) => outboxOf && findOrMake(outboxes, namespace, () => outboxOf(namespace)),
     async close() {
       await Promise.all([
         access.end(),

@@ -1,10 +1,13 @@
 /** The metrics of the server in the text format of Prometheus, by namespace. */
 import type { GuardEvent } from "nevertwice";
+import type { OutboxFigures } from "nevertwice/outbox";
 
 export interface Metrics {
   /** An observer for the guards and claims of a namespace. */
   observer(namespace: string): (event: GuardEvent) => void;
   request(request: AnsweredRequest): void;
+  /** The namespaces with their own figures, and this one. */
+  namespaces(own: string): readonly string[];
   /** The text of `/metrics`: of one namespace, or of the whole server with the gauges of its process. */
   text(view: MetricsView): string;
 }
@@ -23,6 +26,8 @@ export interface MetricsView {
   /** Undefined for the whole server. */
   readonly namespace: string | undefined;
   inFlight(namespace?: string): number;
+  /** The figures of the outbox, by namespace. */
+  readonly outbox: ReadonlyMap<string, OutboxFigures>;
   /** Gauges of the process, shown only for the whole server. */
   readonly process: Readonly<Record<string, number>>;
 }
@@ -83,12 +88,16 @@ export function createMetrics({ label = (operation) => operation }: MetricsOptio
       count(requests, `route="${escaped(route)}",method="${known}",status="${status}"`);
       durations.add(seconds);
     },
-    text({ namespace, inFlight, process }) {
+    namespaces: (own) => [...new Set([own, ...all.keys()])].filter((namespace) => namespace !== NO_NAMESPACE),
+    text({ namespace, inFlight, outbox, process }) {
       const shown = [...all.values()].filter((own) => namespace === undefined || own.namespace === namespace);
       const gauges = Object.entries(namespace === undefined ? process : {});
-      return [...figures(shown, inFlight), ...gauges.flatMap(([name, value]) => gauge(name, value)), ""].join(
-        "\n",
-      );
+      return [
+        ...figures(shown, inFlight),
+        ...outboxLines(outbox),
+        ...gauges.flatMap(([name, value]) => gauge(name, value)),
+        "",
+      ].join("\n");
     },
   };
 }
@@ -145,6 +154,28 @@ function figures(shown: readonly NamespaceFigures[], inFlight: MetricsView["inFl
     ...lines("in_flight", "gauge", "Guarded work that is in flight on this server.", (own, label) =>
       running.includes(own) ? [`{${label}} ${inFlight(own.namespace)}`] : [],
     ),
+  ];
+}
+
+/** The states of messages that are gauges of their own. */
+export const OUTBOX_STATES = ["waiting", "delivering", "behind", "parked"] as const;
+
+function outboxLines(outbox: MetricsView["outbox"]): readonly string[] {
+  if (outbox.size === 0) return [];
+  const [messages, oldest] = ["nevertwice_outbox_messages", "nevertwice_outbox_oldest_seconds"];
+  const own = [...outbox].map(([namespace, shown]) => ({
+    label: `namespace="${escaped(namespace)}"`,
+    shown,
+  }));
+  return [
+    `# HELP ${messages} Messages that are not delivered yet, by state. Each number is counted up to 10000.`,
+    `# TYPE ${messages} gauge`,
+    ...own.flatMap(({ label, shown }) =>
+      OUTBOX_STATES.map((state) => `${messages}{${label},state="${state}"} ${shown[state]}`),
+    ),
+    `# HELP ${oldest} Age of the oldest message that is neither parked nor behind another one; 0 if there is none.`,
+    `# TYPE ${oldest} gauge`,
+    ...own.map(({ label, shown }) => `${oldest}{${label}} ${(shown.oldestMs ?? 0) / 1_000}`),
   ];
 }
 

@@ -42,7 +42,11 @@ export function openApiDocument(routes: readonly ApiRoute[], version: string): J
   }
   return {
     openapi: "3.1.0",
-    info: { title: "nevertwice", version, description: "Claims, events, holds and keys over HTTP." },
+    info: {
+      title: "nevertwice",
+      version,
+      description: "Claims, events, holds, messages and keys over HTTP.",
+    },
     paths,
     components: {
       schemas: { Problem: PROBLEM },

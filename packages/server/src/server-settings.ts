@@ -45,6 +45,14 @@ export const SETTINGS = {
     secret: "password",
     check: isGiven,
   } as ServerSetting<string | undefined>,
+  outboxStore: {
+    default: undefined,
+    read: readText,
+    value: "URL",
+    what: "URL of the database with the outbox, if it differs from `store`",
+    secret: "password",
+    check: isGiven,
+  } as ServerSetting<string | undefined>,
   namespace: {
     default: "default",
     read: (_, value) => value,

@@ -5,7 +5,9 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import type { Store } from "nevertwice";
+import { isNevertwiceError, type Store } from "nevertwice";
+import type { Outbox } from "nevertwice/outbox";
+import { openOutbox } from "nevertwice/outbox/open";
 import { createReservations, type ReservationStore } from "nevertwice/reservations";
 import { openReservations } from "nevertwice/reservations/open";
 import { openStore } from "nevertwice/stores/open";
@@ -17,6 +19,7 @@ import { eventsRoutes } from "./api/events.ts";
 import { holdsRoutes } from "./api/holds.ts";
 import { keysRoutes } from "./api/keys.ts";
 import { liveRoutes } from "./api/live.ts";
+import { outboxRoutes } from "./api/outbox.ts";
 import { policyRoutes } from "./api/policy.ts";
 import { registerRoutes } from "./api/register-routes.ts";
 import type { ApiRoute } from "./api/route.ts";
@@ -34,10 +37,11 @@ import { isLoopback } from "./host-header.ts";
 import { createLive } from "./live.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { openApiDocument } from "./openapi.ts";
+import { createOutboxGauges } from "./outbox-gauges.ts";
 import { registerPages } from "./pages/pages.ts";
 import type { ListenAddress } from "./server-setting.ts";
 import { createSessions } from "./sessions.ts";
-import { telemetryObservers } from "./tracing.ts";
+import { observeOutbox, telemetryObservers } from "./tracing.ts";
 import { VERSION } from "./version.ts";
 
 export interface NevertwiceServer {
@@ -92,12 +96,15 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
     ...eventsRoutes(context),
     ...keysRoutes(context),
     ...holdsRoutes(context),
+    ...outboxRoutes(context),
     ...auditRoutes(context),
     ...policyRoutes(context),
     ...liveRoutes(context),
   ];
   registerRoutes(app, routes, gatekeeper);
-  registerHealth(app, { context, metrics, gatekeeper });
+  const outboxGauges = createOutboxGauges(context.outbox);
+  registerHealth(app, { context, metrics, outboxGauges, gatekeeper });
+  const stopObserving = observeOutbox(() => outboxGauges.read(metrics.namespaces(config.namespace)));
   app.get("/openapi.json", async () => openApiDocument(routes, VERSION));
   registerPages(app, { context, gatekeeper, sessions });
   const gateway = config.upstream === undefined ? undefined : await openGateway(config, context);
@@ -115,6 +122,7 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
       return { url, gatewayUrl: await listenOn(gateway.server, config.gatewayListen, isSecure) };
     },
     async close() {
+      stopObserving();
       await Promise.all([closeApp(app, drainMs), gateway?.close()]);
       await Promise.all([context.close(), sessions.end()]);
       await closeStores(stores);
@@ -147,28 +155,48 @@ function collectAddresses(app: FastifyInstance): readonly string[] {
 interface Stores {
   readonly records: Store;
   readonly holds: ReservationStore | undefined;
+  readonly outbox: Outbox | undefined;
 }
 
 /** URLs of stores that can keep holds as well as records. */
 const KEEPS_HOLDS = /^(memory|sqlite|postgres|postgresql|mysql):/;
 
-async function openStores({ store, holdsStore }: ServerConfig): Promise<Stores> {
+/** URLs of stores that can have an outbox as well as records. */
+const KEEPS_OUTBOX = /^(sqlite|postgres|postgresql|mysql):/;
+
+async function openStores({ store, holdsStore, outboxStore }: ServerConfig): Promise<Stores> {
   const records = await openStore(store);
-  const holdsUrl = holdsStore ?? (KEEPS_HOLDS.test(store) ? store : undefined);
-  if (holdsUrl === undefined) return { records, holds: undefined };
+  let holds: ReservationStore | undefined;
   try {
-    return { records, holds: await openReservations(holdsUrl) };
+    const holdsUrl = holdsStore ?? (KEEPS_HOLDS.test(store) ? store : undefined);
+    if (holdsUrl !== undefined) holds = await openReservations(holdsUrl);
+    const outbox = await (outboxStore === undefined ? openOutboxOfStore(store) : openOutbox(outboxStore));
+    return { records, holds, outbox };
   } catch (error) {
-    await records.close();
+    await closeStores({ records, holds, outbox: undefined });
     throw error;
   }
 }
 
-async function closeStores({ records, holds }: Stores): Promise<void> {
-  await Promise.all([records.close(), holds?.close()]);
+/**
+ * Undefined if the store cannot have an outbox, or if the server may not create the table. Nobody asked for an outbox, so
+ * the server works without one.
+ */
+async function openOutboxOfStore(url: string): Promise<Outbox | undefined> {
+  if (!KEEPS_OUTBOX.test(url)) return undefined;
+  try {
+    return await openOutbox(url);
+  } catch (error) {
+    if (isNevertwiceError(error, "store-unsafe")) return undefined;
+    throw error;
+  }
 }
 
-function openContext(config: ServerConfig, { records, holds }: Stores, metrics: Metrics): Context {
+async function closeStores({ records, holds, outbox }: Stores): Promise<void> {
+  await Promise.all([records.close(), holds?.close(), outbox?.close()]);
+}
+
+function openContext(config: ServerConfig, { records, holds, outbox }: Stores, metrics: Metrics): Context {
   const { namespace, accessToken: fixed, holdsWindow: windowMs } = config;
   const telemetry = telemetryObservers(operationLabel(config));
   return createContext({
@@ -186,6 +214,7 @@ function openContext(config: ServerConfig, { records, holds }: Stores, metrics: 
     createHolds:
       holds &&
       ((name) => createReservations({ store: holds, namespace: name, windowMs, sweepEveryMs: SWEEP_MS })),
+    createOutbox: outbox && ((name) => outbox.with({ namespace: name })),
   });
 }
 

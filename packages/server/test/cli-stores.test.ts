@@ -48,7 +48,7 @@ describe.concurrent("nevertwice migrate", { timeout: 120_000 }, () => {
   it("creates the tables, and may be run again", async () => {
     expect(await json("migrate", file("migrate"))).toEqual({
       store: file("migrate"),
-      tables: ["claims", "holds"],
+      tables: ["claims", "holds", "outbox"],
     });
     expect((await run(["migrate", file("migrate"), "--claims-only"])).out).toEqual([
       `ready ${file("migrate")}: tables for claims`,

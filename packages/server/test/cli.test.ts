@@ -9,6 +9,7 @@ const COMMANDS = [
   "access",
   "keys",
   "holds",
+  "outbox",
   "audit",
   "doctor",
   "check-store",
@@ -95,6 +96,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`;
     expect(offered(script, "")).toEqual([...COMMANDS, "help", "version"]);
     expect(offered(script, "ch")).toEqual(["check-store"]);
     expect(offered(script, "keys", "")).toEqual(["list", "show", "resolve", "release", "forget"]);
+    expect(offered(script, "outbox", "")).toEqual(["list", "retry", "park", "discard"]);
     expect(offered(script, "keys", "re")).toEqual(["resolve", "release"]);
     expect(offered(script, "keys", "resolve", "--fe")).toEqual(["--fence"]);
     expect(offered(script, "keys", "resolve", "some-id", "--a")).toEqual(["--as"]);

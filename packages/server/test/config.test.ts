@@ -126,7 +126,10 @@ describe("secrets", () => {
   test("the printed configuration hides tokens, and passwords in URLs", () => {
     const config = readConfig({
       flags: { accessToken: TOKEN, store: "postgres://nt:pa%40ss@db:5432/nt?sslmode=require" },
-      env: { NEVERTWICE_SERVER_HOLDS_STORE: "mysql://root:hunter2@db/nt" },
+      env: {
+        NEVERTWICE_SERVER_HOLDS_STORE: "mysql://root:hunter2@db/nt",
+        NEVERTWICE_SERVER_OUTBOX_STORE: "postgres://app:hunter2@db/shop",
+      },
     });
     const printed = printedConfig(config);
     expect(JSON.stringify(printed)).not.toMatch(/s3cr3t|pa%40ss|hunter2/);
@@ -134,6 +137,7 @@ describe("secrets", () => {
       access_token: "(hidden)",
       store: "postgres://nt:(hidden)@db:5432/nt?sslmode=require",
       holds_store: "mysql://root:(hidden)@db/nt",
+      outbox_store: "postgres://app:(hidden)@db/shop",
       listen: "127.0.0.1:4747",
       lease: "30000ms",
     });

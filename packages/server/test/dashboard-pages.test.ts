@@ -26,7 +26,7 @@ async function signedIn(): Promise<{ readonly cookie: string; readonly csrf: str
   return { cookie, csrf: opened.json().csrf };
 }
 
-it.each(["/", "/keys", "/keys/abc", "/unknown", "/holds", "/audit", "/errors/pending"])(
+it.each(["/", "/keys", "/keys/abc", "/unknown", "/holds", "/outbox", "/audit", "/errors/pending"])(
   "%s is the dashboard's page, under a policy that allows only the server's own files",
   async (path) => {
     const { statusCode, headers, body } = await ask(path);

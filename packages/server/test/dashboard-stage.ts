@@ -87,6 +87,8 @@ const KEPT = [
   "unknown-light",
   "holds-dark",
   "holds-light",
+  "outbox-dark",
+  "outbox-light",
   "audit-light",
 ];
 

@@ -158,7 +158,7 @@ test("a past second keeps the percentiles of its durations", () => {
   expect(live.seconds(2)[0]?.ranMs).toEqual(spread);
 });
 
-const VIEW = { namespace: undefined, inFlight: () => 0, process: {} };
+const VIEW = { namespace: undefined, inFlight: () => 0, outbox: new Map(), process: {} };
 const CLAIMED = { kind: "claimed", keyHash: "k", fence: 1, number: 1 } as const;
 
 test("labels are bounded: operations of a namespace, namespaces, and methods", () => {

@@ -88,6 +88,7 @@ export function toFigures(groups: readonly CountedGroup[], now: number): OutboxF
   const oldestAt = Math.min(...moving.map((group) => group.oldestAt));
   return {
     undelivered: sum("due", "planned", "delivering", "behind", "parked"),
+    waiting: sum("due", "planned"),
     due: sum("due"),
     delivering: sum("delivering"),
     behind: sum("behind"),

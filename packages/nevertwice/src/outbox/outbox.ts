@@ -60,6 +60,8 @@ export interface Outbox {
   forget(whose: { readonly scope: string }): Promise<number>;
   /** What is waiting, each number counted up to a limit. */
   figures(): Promise<OutboxFigures>;
+  /** The messages of another application in the same table, on the same client. It is closed with this outbox. */
+  with(options: { readonly namespace: string }): Outbox;
   /** Creates or upgrades the table. It may be called again, and by several processes at the same time. */
   migrate(): Promise<void>;
   /** Stops the relays of this outbox, and closes what it opened itself. Your client stays open. */
@@ -103,6 +105,7 @@ function outboxOn(
   const keyring = sealing === undefined ? undefined : keyringFrom(sealing);
   const limits = { maxMessageBytes, seal: (id: string, text: string) => sealedWith(keyring, id, text) };
   const relays = new Set<Relay>();
+  const others = new Set<Outbox>();
   let closing: Promise<void> | undefined;
 
   function write<T>(tx: unknown, messages: readonly StoredMessage[], answer: T): T | Promise<T> {
@@ -163,10 +166,18 @@ function outboxOn(
       }
     },
     figures: async () => store.figures(namespace),
+    with(other) {
+      checkOptions(other, { namespace: CHECKS.namespace as Check });
+      // The client belongs to this outbox, which closes it.
+      const made = outboxOn({ ...store, close: async () => {} }, { ...options, sealing, ...other });
+      others.add(made);
+      return made;
+    },
     migrate: async () => store.migrate(),
     close() {
       closing ??= (async () => {
         await Promise.all([...relays].map((relay) => relay.stop()));
+        await Promise.all([...others].map((other) => other.close()));
         await store.close();
       })();
       return closing;
@@ -197,7 +208,7 @@ function checkedQuery(query: Partial<ListQuery>): ListQuery {
     key: isText,
     limit: wholeFrom(1),
     after: (name, value) => {
-      if (typeof value !== "string" || !/^\d{1,19}$/.test(value))
+      if (typeof value !== "string" || !/^\d{1,18}$/.test(value))
         throw invalid(`${name} must be the next of a page.`);
     },
   });

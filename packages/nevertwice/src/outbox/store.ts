@@ -130,6 +130,8 @@ export interface MessagePage {
 export interface OutboxFigures {
   /** Messages that are not delivered yet; at most `countedUpTo`. */
   readonly undelivered: number;
+  /** Those that are due, or whose next attempt is planned. */
+  readonly waiting: number;
   /** Those that a relay could take now. */
   readonly due: number;
   readonly delivering: number;

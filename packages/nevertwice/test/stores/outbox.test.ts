@@ -2,7 +2,7 @@
  * Tests the outbox on each database: what commits is delivered at least once with the same id, in order per key, and what is
  * rolled back is never delivered.
  */
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { permanent, retryAfter } from "../../src/outbox/index.ts";
 import { gate } from "../deferred.ts";
@@ -155,7 +155,13 @@ for (const database of DATABASES) {
         { id: bad, state: "parked", attempts: 1, lastError: "Error: gone" },
         { id: expect.any(String), state: "behind", attempts: 0, lastError: undefined },
       ]);
-      expect(await outbox.figures()).toMatchObject({ undelivered: 3, parked: 2, behind: 1, due: 0 });
+      expect(await outbox.figures()).toMatchObject({
+        undelivered: 3,
+        waiting: 0,
+        parked: 2,
+        behind: 1,
+        due: 0,
+      });
       isMended = true;
       expect(await outbox.retry(bad)).toBe(true);
       expect(await outbox.discard(tired)).toBe(true);
@@ -274,6 +280,18 @@ for (const database of DATABASES) {
       expect(other.delivered).toEqual([]);
     });
 
+    test("shows the messages of another namespace without closing the client", async (context) => {
+      const { another, outbox, send } = await createScene(database, context);
+      const namespace = randomUUID();
+      const [other, view] = [another({ namespace }), outbox.with({ namespace })];
+      await send(numbered("k", 1));
+      expect((await view.list()).messages).toEqual([]);
+      expect(await view.discard((await outbox.list()).messages[0]?.id ?? "")).toBe(false);
+      await view.close();
+      expect([(await outbox.list()).messages.length, (await other.list()).messages.length]).toEqual([1, 0]);
+      expect(() => outbox.with({ namespace: "" })).toThrow("options-invalid");
+    });
+
     test("gives back what it has not tried when it stops, and waits for what it delivers", async (context) => {
       const { outbox, begin } = await createScene(database, context);
       const tx = await begin();
@@ -351,7 +369,7 @@ for (const database of DATABASES) {
         code: "options-invalid",
       });
       const figures = await outbox.figures();
-      expect(figures).toMatchObject({ undelivered: 10, due: 10, delivering: 0 });
+      expect(figures).toMatchObject({ undelivered: 10, waiting: 10, due: 10, delivering: 0 });
       expect(figures.topics).toEqual([
         { topic: "even", messages: 5 },
         { topic: "odd", messages: 5 },

@@ -1,5 +1,5 @@
 /** The page of one key: its record, its outcome, its history, and the actions of an operator. */
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { KeyDetailsJson, KeyJson, OutcomeJson } from "../../src/api/api-json.ts";
 import { momentWords } from "../formats.ts";
@@ -8,6 +8,7 @@ import { useLoaded } from "../load-state.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Age, Countdown } from "../parts/countdown.tsx";
 import { DecisionDialog, type Verb } from "../parts/decision.tsx";
+import { Fact } from "../parts/fact.tsx";
 import { Head } from "../parts/head.tsx";
 import { ICONS } from "../parts/icons.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
@@ -137,21 +138,6 @@ function Facts({ record, at }: { readonly record: KeyJson; readonly at: number }
         <span class="is-code">{record.keyHash}</span>
       </Fact>
     </dl>
-  );
-}
-
-function Fact({
-  name,
-  children,
-}: {
-  readonly name: string;
-  readonly children: ComponentChildren;
-}): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 

@@ -3,11 +3,12 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { KeyJson } from "../../src/api/api-json.ts";
 import { listKeys } from "../key-actions.ts";
-import { useLoaded } from "../load-state.ts";
 import { navigate } from "../navigation.ts";
+import { usePages } from "../paging.ts";
 import { Head } from "../parts/head.tsx";
 import { ICONS } from "../parts/icons.tsx";
 import { KeyTable } from "../parts/key-table.tsx";
+import { More } from "../parts/more.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import type { PageProps } from "../routes.ts";
 
@@ -22,25 +23,9 @@ export function Page({ title, query }: PageProps): JSX.Element {
     scope: query.get("scope") ?? "",
   };
   const asked = JSON.stringify(filters);
-  const [older, setOlder] = useState<{
-    readonly asked: string;
-    readonly rows: readonly KeyJson[];
-    readonly next?: string | undefined;
-  }>();
-  const [problem, setProblem] = useState<string>();
-  const more = older?.asked === asked ? older : undefined;
-  const loaded = useLoaded(() => listKeys(filters), asked, more === undefined ? EVERY_MS : undefined);
+  const pages = usePages((after) => listKeys(filters, after), asked, EVERY_MS);
+  const { loaded } = pages;
   const isFiltered = Object.values(filters).some((value) => value !== "");
-
-  async function loadMore(after: string): Promise<void> {
-    try {
-      const page = await listKeys(filters, after);
-      setOlder({ asked, rows: [...(more?.rows ?? []), ...page.rows], next: page.next });
-      setProblem(undefined);
-    } catch (error) {
-      setProblem((error as Error).message);
-    }
-  }
 
   return (
     <div class="page">
@@ -49,20 +34,12 @@ export function Page({ title, query }: PageProps): JSX.Element {
       <section class="card table-box" aria-label="Keys">
         <Shown loaded={loaded}>
           {(page) => {
-            const rows = [...page.rows, ...(more?.rows ?? [])];
-            const next = more === undefined ? page.next : more.next;
+            const { rows, next } = pages.rowsAfter(page);
             if (rows.length === 0) return <NoKeys isFiltered={isFiltered} />;
             return (
               <>
                 <KeyTable rows={rows} at={loaded.at} />
-                {problem !== undefined && <p class="notice is-bad">{problem}</p>}
-                {next !== undefined && (
-                  <div class="more">
-                    <button type="button" class="button" onClick={() => void loadMore(next)}>
-                      Show more
-                    </button>
-                  </div>
-                )}
+                <More pages={pages} next={next} />
               </>
             );
           }}

@@ -7,10 +7,12 @@ const TONES: Readonly<Record<string, string>> = {
   holds: "good",
   pending: "busy",
   held: "busy",
+  delivering: "busy",
   lapsed: "warn",
   expired: "warn",
   elapsed: "warn",
   broken: "bad",
+  parked: "bad",
   released: "plain",
   "given back": "plain",
 };

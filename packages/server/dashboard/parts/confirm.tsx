@@ -1,11 +1,11 @@
-/** A dialog before an action that cannot be undone: the user has to type a phrase. */
+/** A dialog before an action. Before one that cannot be undone, the user has to type a phrase. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 export interface ConfirmProps {
   readonly title: string;
-  /** The text that the user has to type. */
-  readonly phrase: string;
+  /** The text that the user has to type; undefined for an action that can be undone. */
+  readonly phrase?: string | undefined;
   readonly action: string;
   readonly isDangerous?: boolean;
   readonly children: ComponentChildren;
@@ -20,11 +20,12 @@ export function Confirm(props: ConfirmProps): JSX.Element {
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);
   const id = useId();
+  const isConfirmed = props.phrase === undefined || typed === props.phrase;
   useEffect(() => dialog.current?.showModal(), []);
 
   async function submit(event: Event): Promise<void> {
     event.preventDefault();
-    if (typed !== props.phrase || isBusy) return;
+    if (!isConfirmed || isBusy) return;
     setBusy(true);
     try {
       await props.onConfirm();
@@ -40,19 +41,21 @@ export function Confirm(props: ConfirmProps): JSX.Element {
       <form onSubmit={submit}>
         <h2 id={`${id}-title`}>{props.title}</h2>
         {props.children}
-        <label class="field">
-          <span>
-            Type <code>{props.phrase}</code> to continue
-          </span>
-          <input
-            class="input is-code"
-            value={typed}
-            autocomplete="off"
-            autocapitalize="off"
-            spellcheck={false}
-            onInput={({ currentTarget }) => setTyped(currentTarget.value)}
-          />
-        </label>
+        {props.phrase !== undefined && (
+          <label class="field">
+            <span>
+              Type <code>{props.phrase}</code> to continue
+            </span>
+            <input
+              class="input is-code"
+              value={typed}
+              autocomplete="off"
+              autocapitalize="off"
+              spellcheck={false}
+              onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+            />
+          </label>
+        )}
         {problem !== undefined && (
           <p class="notice is-bad" role="alert">
             {problem}
@@ -65,7 +68,7 @@ export function Confirm(props: ConfirmProps): JSX.Element {
           <button
             type="submit"
             class={props.isDangerous === true ? "button is-danger" : "button is-main"}
-            disabled={typed !== props.phrase || isBusy}
+            disabled={!isConfirmed || isBusy}
           >
             {props.action}
           </button>

@@ -43,6 +43,12 @@ export const ICONS = {
       <path d="M5.5 2.5h9M5.5 17.5h9M6.5 2.5v3.5l3.5 4 3.5-4V2.5M6.5 17.5V14l3.5-4 3.5 4v3.5" />
     </Stroke>
   ),
+  outbox: (
+    <Stroke>
+      <path d="M17.5 2.5 2.5 8.5l6 3 3 6z" />
+      <path d="m8.5 11.5 4-4" />
+    </Stroke>
+  ),
   audit: (
     <Stroke>
       <path d="M10 2.5 16.5 5v4.5c0 4-2.7 6.7-6.5 8-3.8-1.3-6.5-4-6.5-8V5z" />

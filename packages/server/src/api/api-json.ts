@@ -4,6 +4,7 @@
  */
 import type { RecordState } from "nevertwice";
 import type { Diagnosis } from "nevertwice/doctor";
+import type { MessageState, OutboxFigures } from "nevertwice/outbox";
 import type { CommitmentView, KeptResource, Page } from "nevertwice/reservations";
 import type { Second } from "../live.ts";
 
@@ -68,6 +69,29 @@ export type ResourceJson = Omit<KeptResource, "namespace" | "events" | "lastHash
 
 /** A page of holds or resources. */
 export type PageJson<Row> = Page<Row>;
+
+/** One undelivered message of `GET /v1/outbox`, without its body and headers. */
+export interface MessageJson {
+  readonly id: string;
+  readonly topic: string;
+  readonly key: string | null;
+  readonly scope: string | null;
+  readonly state: MessageState;
+  readonly createdAt: number;
+  readonly attempts: number;
+  readonly dueAt: number | null;
+  readonly parkedAt: number | null;
+  readonly lastError: string | null;
+}
+
+/** A page of `GET /v1/outbox`. */
+export interface MessagePageJson {
+  readonly messages: readonly MessageJson[];
+  readonly next: string | null;
+}
+
+/** `GET /v1/outbox/figures`. */
+export type OutboxFiguresJson = Omit<OutboxFigures, "oldestMs"> & { readonly oldestMs: number | null };
 
 /** `GET /v1/doctor`. */
 export type DiagnosisJson = Omit<Diagnosis, "rung" | "toString"> & {

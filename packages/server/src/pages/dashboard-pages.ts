@@ -11,7 +11,7 @@ export interface DashboardPage {
   /** Its entry in the navigation; a page without one is reached by links. */
   readonly nav?: {
     readonly name: string;
-    readonly icon: "overview" | "keys" | "unknown" | "holds" | "audit";
+    readonly icon: "overview" | "keys" | "unknown" | "holds" | "outbox" | "audit";
   };
   /** Its component: the export `Page` of `dashboard/pages/FILE.tsx`. */
   readonly file: string;
@@ -23,5 +23,6 @@ export const DASHBOARD_PAGES: readonly DashboardPage[] = [
   { path: "/keys/:id", title: "Key", file: "key" },
   { path: "/unknown", title: "Unknown outcomes", nav: { name: "Unknown", icon: "unknown" }, file: "unknown" },
   { path: "/holds", title: "Holds", nav: { name: "Holds", icon: "holds" }, file: "holds" },
+  { path: "/outbox", title: "Outbox", nav: { name: "Outbox", icon: "outbox" }, file: "outbox" },
   { path: "/audit", title: "Audit", nav: { name: "Audit", icon: "audit" }, file: "audit" },
 ];

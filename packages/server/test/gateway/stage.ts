@@ -65,6 +65,7 @@ export async function gatewayBefore(upstream: number, given: Partial<ServerConfi
     live: createLive(),
     createObservers: () => [],
     createHolds: undefined,
+    createOutbox: undefined,
   });
   const gateway = createGateway(config, context);
   const { server } = gateway;
