@@ -27,7 +27,7 @@ const MAY_IMPORT = {
   client: ["core"],
   events: ["core"],
   pipeline: ["core"],
-  reservations: ["core", ...PLUMBING],
+  reservations: ["core", "transaction/inside", "transaction/sqlite", ...PLUMBING],
   sealing: ["core"],
   telemetry: ["core"],
   transaction: ["core"],

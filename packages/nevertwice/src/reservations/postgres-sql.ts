@@ -24,6 +24,8 @@ const CLOCK = "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint";
 const BEGUN = CLOCK.replace("clock_", "transaction_");
 /** The longest wait for a lock. */
 export const LOCK_TIMEOUT_MS = 2_000;
+/** The same for a group that skips what transactions of the application have locked: others wait behind the group. */
+const SKIPPING_TIMEOUT_MS = 500;
 /** Ends a transaction whose process stopped between two statements, so that its locks are released. */
 const IDLE_TIMEOUT_MS = 10_000;
 
@@ -34,34 +36,99 @@ const textColumnList = (columns: ColumnTypes) =>
     .join(", ");
 
 /**
- * Locks the keys `$2`, then the resources: those named in `$3`, and those of the commitments `$4`, which never change. All
- * are of the namespace `$1`. Returns the name of each resource.
+ * The advisory lock that a transaction of the application holds for each key and resource that it has locked. The store's
+ * own transactions only look whether it is taken. A row lock would not tell them: it may be held for a millisecond by
+ * another group, or for seconds by an application, and a row that is not committed cannot be looked at.
  */
-function lock({ keys, resources, commitments }: TableNames): string {
-  return `WITH given AS MATERIALIZED (
+function openLock(table: string, name: string): string {
+  return `hashtextextended('${table.replaceAll("'", "''")} ' || given.namespace || ' ' || ${name}, 0)`;
+}
+
+/** Whether another session holds it. The lock is given back at once: the server has room for few of them. */
+function isTaken(lock: string): string {
+  return `CASE WHEN pg_try_advisory_lock_shared(${lock}) THEN NOT pg_advisory_unlock_shared(${lock}) ELSE true END`;
+}
+
+/** The parameters of both forms of `lock`, and the resources of a group, with the commitment by which each is wanted. */
+function wanted({ commitments }: TableNames, settings: string): string {
+  return `given AS MATERIALIZED (
     SELECT ($1::text) COLLATE "C" AS namespace, ($2::text)::text[] AS key_ids, ($3::text)::text[] AS names,
-      ($4::text)::text[] AS commitment_ids, set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true),
-      set_config('idle_in_transaction_session_timeout', '${IDLE_TIMEOUT_MS}', true)
-  ), named AS MATERIALIZED (
-    SELECT namespace, name COLLATE "C" AS name FROM given, unnest(names) AS name
-    UNION
-    SELECT given.namespace, c.resource FROM given, unnest(commitment_ids) AS wanted
+      ($4::text)::text[] AS commitment_ids, ${settings}
+  ), sought AS MATERIALIZED (
+    SELECT namespace, name COLLATE "C" AS name, NULL AS commitment FROM given, unnest(names) AS name
+    UNION ALL
+    SELECT given.namespace, c.resource, wanted FROM given, unnest(commitment_ids) AS wanted
     CROSS JOIN LATERAL (
       SELECT resource FROM ${commitments} WHERE namespace = given.namespace AND id = wanted LIMIT 1
     ) AS c
-  ), locked_keys AS (
+  ), named AS MATERIALIZED (
+    SELECT DISTINCT namespace, name FROM sought
+  )`;
+}
+
+/** Locks the rows of the keys, then those of the resources, under these conditions. */
+function lockRows({ keys, resources }: TableNames, tables: string, condition: string): string {
+  return `locked_keys AS (
     INSERT INTO ${keys} AS k (namespace, id)
-    SELECT namespace, id FROM given, unnest(key_ids) AS id ORDER BY id COLLATE "C"
+    SELECT namespace, id FROM given, unnest(key_ids) AS id${tables} WHERE ${condition} ORDER BY id COLLATE "C"
     ON CONFLICT (namespace, id) DO UPDATE SET digest = k.digest WHERE false
     RETURNING id
   ), keys_first AS MATERIALIZED (
     SELECT count(*) AS new_keys FROM locked_keys
   ), locked_resources AS (
     INSERT INTO ${resources} AS r (namespace, name)
-    SELECT namespace, name FROM named, keys_first WHERE new_keys >= 0 ORDER BY name
+    SELECT namespace, name FROM named, keys_first${tables} WHERE new_keys >= 0 AND ${condition} ORDER BY name
     ON CONFLICT (namespace, name) DO UPDATE SET state = r.state WHERE false
-  )
-  SELECT name FROM named`;
+  )`;
+}
+
+/**
+ * Locks the keys `$2`, then the resources: those named in `$3`, and those of the commitments `$4`, which never change. All
+ * are of the namespace `$1`. Returns the name of each resource. With `$5` = true it locks nothing if a transaction of the
+ * application has locked one of them, and returns rows of (kind, name) for what is locked: keys, resources, commitments.
+ */
+function lock(tables: TableNames): string {
+  const { keys, resources } = tables;
+  return `WITH ${wanted(
+    tables,
+    `($5::text)::boolean AS skips,
+      set_config('lock_timeout', CASE WHEN ($5::text)::boolean THEN '${SKIPPING_TIMEOUT_MS}' ELSE '${LOCK_TIMEOUT_MS}' END, true),
+      set_config('idle_in_transaction_session_timeout', '${IDLE_TIMEOUT_MS}', true)`,
+  )}, taken AS MATERIALIZED (
+    SELECT 'key' AS kind, id AS name FROM given, unnest(key_ids) AS id
+    WHERE skips AND ${isTaken(openLock(keys, "id"))}
+    UNION ALL
+    SELECT CASE WHEN commitment IS NULL THEN 'resource' ELSE 'commitment' END, coalesce(commitment, name)
+    FROM given, sought WHERE skips AND ${isTaken(openLock(resources, "sought.name"))}
+  ), ${lockRows(tables, "", "NOT EXISTS (SELECT FROM taken)")}
+  SELECT name, NULL FROM named WHERE NOT EXISTS (SELECT FROM taken)
+  UNION ALL
+  SELECT name, kind FROM taken`;
+}
+
+/**
+ * The same in a transaction of the application, with the advisory locks that let others see it. Returns one JSON array: the
+ * transaction's own lock_timeout, which `readInside` puts back, and the names of the resources. If the application has set
+ * no limit, the store's own applies.
+ */
+function lockInside(tables: TableNames): string {
+  const { keys, resources } = tables;
+  const current = "current_setting('lock_timeout')";
+  return `WITH ${wanted(
+    tables,
+    `${current} AS previous,
+      set_config('lock_timeout', CASE ${current} WHEN '0' THEN '${LOCK_TIMEOUT_MS}' ELSE ${current} END, true)`,
+  )}, open_keys AS MATERIALIZED (
+    SELECT count(*) AS opened FROM (
+      SELECT pg_advisory_xact_lock(${openLock(keys, "id")}) FROM given, unnest(key_ids) AS id ORDER BY id OFFSET 0
+    ) AS held
+  ), opened AS MATERIALIZED (
+    SELECT count(*) AS opened FROM (
+      SELECT pg_advisory_xact_lock(${openLock(resources, "named.name")}) FROM open_keys, given, named
+      WHERE opened >= 0 ORDER BY named.name OFFSET 0
+    ) AS held
+  ), ${lockRows(tables, ", opened", "opened >= 0")}
+  SELECT json_build_array(previous, (SELECT coalesce(json_agg(json_build_array(name)), '[]') FROM named))::text FROM given`;
 }
 
 const WIDTH = Math.max(...[KEY, RESOURCE, COMMITMENT].map((columns) => Object.keys(columns).length));
@@ -77,10 +144,10 @@ function shown(kind: string, columns: ColumnTypes): string {
  * commitments `$4`, and for each resource `$5` up to `$6` holds whose time is over, oldest first. The expression
  * `resource || ''` is in one index only; with another index, a plan could read all commitments of the resource.
  */
-function read({ keys, resources, commitments }: TableNames): string {
+function read({ keys, resources, commitments }: TableNames, locking = ""): string {
   const each = (array: string, columns: ColumnTypes, table: string, name: string) =>
     `given CROSS JOIN unnest(${array}) AS wanted CROSS JOIN LATERAL (
-      SELECT ${columnList(columns)} FROM ${table} WHERE namespace = given.namespace AND ${name} = wanted LIMIT 1
+      SELECT ${columnList(columns)} FROM ${table} WHERE namespace = given.namespace AND ${name} = wanted LIMIT 1${locking}
     ) AS r`;
   return `WITH given AS MATERIALIZED (
     SELECT ($1::text) COLLATE "C" AS namespace, ($2::text)::text[] AS key_ids, ($3::text)::text[] AS names,
@@ -104,6 +171,31 @@ function read({ keys, resources, commitments }: TableNames): string {
       ORDER BY expires_at, id LIMIT bound
     ) AS r ORDER BY r.expires_at, r.id
   ) AS elapsed`;
+}
+
+/**
+ * The same in a transaction of the application, as one JSON array: its isolation, and the rows. Puts back the lock_timeout
+ * `$7`. Above READ COMMITTED the snapshot is older than the locks. So the rows are locked as they are read, and the server
+ * answers 40001 if one of them has changed since.
+ */
+function readInside(tables: TableNames): string {
+  const columns = Array.from({ length: WIDTH + 1 }, (_, index) => `c${index}`).join(", ");
+  return `SELECT json_build_array(current_setting('transaction_isolation'),
+    (SELECT json_agg(json_build_array(${columns})) FROM (${read(tables, " FOR UPDATE")}) AS r (${columns})),
+    set_config('lock_timeout', ($7::text), true))::text`;
+}
+
+/**
+ * Inserts a row for the commitment `$2`, which the transaction's snapshot does not contain. Above READ COMMITTED the server
+ * answers 40001 if another transaction has placed it since. `unprobe` removes the row.
+ */
+function probe({ commitments }: TableNames): string {
+  return `INSERT INTO ${commitments} (namespace, id, resource, requester, units, placed_at, expires_at, state, occupied,
+    events, last_hash) VALUES (($1::text), ($2::text), '', '', 0, 0, 0, '', 0, 0, '') ON CONFLICT DO NOTHING`;
+}
+
+function unprobe({ commitments }: TableNames): string {
+  return `DELETE FROM ${commitments} WHERE namespace = ($1::text) AND id = ($2::text) AND units = 0`;
 }
 
 /**
@@ -235,6 +327,14 @@ export function createStatements(tables: TableNames) {
     lock: named("lock", lock(tables)),
     read: named("read", read(tables)),
     write: named("write", write(tables)),
+    /** The texts for a connection of the application, which are sent with literals. */
+    inside: {
+      lock: lockInside(tables),
+      read: readInside(tables),
+      probe: probe(tables),
+      unprobe: unprobe(tables),
+      write: write(tables),
+    },
     written: named("written", written(tables)),
     purge: named("purge", purge(tables)),
     check: named("check", check(tables)),

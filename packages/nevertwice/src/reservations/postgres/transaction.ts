@@ -27,19 +27,22 @@ export interface TransactionContext {
   readonly statements: Statements;
 }
 
+/** Throws `NotWritten` or `MayBeWritten`; with `skipsLocked` also `Locked`, and then nothing was written. */
 export async function transact(
   { ready, asking, statements }: TransactionContext,
   group: readonly ActionRequest[],
   rules: Rules,
+  skipsLocked = false,
 ): Promise<readonly Answer[]> {
   const id = randomUUID();
   let decision: GroupDecision | undefined;
   try {
     await ready();
     await asking.transact(async (ask) => {
-      decision = await decideAndWrite(ask, statements, { id, group, rules });
+      decision = await decideAndWrite(ownSteps(ask, statements, skipsLocked), { id, group, rules });
     }, bounds());
   } catch (error) {
+    if (error instanceof Locked) throw error;
     const failure =
       decision === undefined
         ? new NotWritten(error)
@@ -56,24 +59,79 @@ function bounds(): TransactionLimits {
   return { isCancelled: cancelledAfter(GIVEN_UP_MS), lockTimeoutMs: LOCK_TIMEOUT_MS };
 }
 
-interface TransactionInput {
+export interface TransactionInput {
   readonly id: string;
   readonly group: readonly ActionRequest[];
   readonly rules: Rules;
 }
 
-async function decideAndWrite(
-  ask: RunStatement,
-  statements: Statements,
+/** The statements of a transaction, on a connection of the store or of the application. */
+export interface TransactionSteps {
+  /** Returns the names of the resources that it locked. */
+  lock(parameters: readonly string[]): Promise<readonly string[]>;
+  read(parameters: readonly string[]): Promise<readonly PostgresRow[]>;
+  write(parameters: readonly string[]): Promise<unknown>;
+}
+
+function ownSteps(ask: RunStatement, statements: Statements, skipsLocked: boolean): TransactionSteps {
+  return {
+    async lock(parameters) {
+      const rows = await ask(statements.lock, [...parameters, String(skipsLocked)]);
+      const taken = rows.filter(([, kind]) => kind !== null);
+      if (taken.length > 0) throw new Locked(taken.map(([name, kind]) => toTaken(String(kind), String(name))));
+      return rows.map(([name]) => unescapeText(name as string));
+    },
+    read: (parameters) => ask(statements.read, parameters),
+    write: (parameters) => ask(statements.write, parameters),
+  };
+}
+
+/** A transaction of the application has locked what these actions need. Nothing was locked or written. */
+class Locked extends Error {
+  private readonly taken: ReadonlySet<string>;
+  constructor(taken: readonly string[]) {
+    super("a transaction of the application has locked it");
+    this.taken = new Set(taken);
+  }
+  has({ keyId, parameters }: ActionRequest): boolean {
+    const { resource, id } = parameters;
+    return [toTaken("key", keyId), toTaken("resource", resource), toTaken("commitment", id)].some((name) =>
+      this.taken.has(name),
+    );
+  }
+}
+
+function toTaken(kind: string, name: unknown): string {
+  return `${kind} ${typeof name === "string" ? unescapeText(name) : ""}`;
+}
+
+/** Carries out the actions that no transaction of the application delays. Undefined: one has locked what the action needs. */
+export async function transactSkippingLocked(
+  context: TransactionContext,
+  group: readonly ActionRequest[],
+  rules: Rules,
+): Promise<readonly (Answer | undefined)[]> {
+  try {
+    return await transact(context, group, rules, true);
+  } catch (error) {
+    if (!(error instanceof Locked)) throw error;
+    const free = group.filter((request) => !error.has(request));
+    // Each round takes out at least one action.
+    const answers = free.length === 0 ? [] : await transactSkippingLocked(context, free, rules);
+    return group.map((request) => (free.includes(request) ? answers[free.indexOf(request)] : undefined));
+  }
+}
+
+export async function decideAndWrite(
+  steps: TransactionSteps,
   { id, group, rules }: TransactionInput,
 ): Promise<GroupDecision> {
   const namespace = escapeText(rules.namespace);
   const needs = neededRows(group);
   const keyIds = textArray(needs.keyIds);
   const commitmentIds = namesArray(needs.commitmentIds);
-  const locked = await ask(statements.lock, [namespace, keyIds, namesArray(needs.resources), commitmentIds]);
-  const names = locked.map(([name]) => unescapeText(name as string));
-  const rows = await ask(statements.read, [
+  const names = await steps.lock([namespace, keyIds, namesArray(needs.resources), commitmentIds]);
+  const rows = await steps.read([
     namespace,
     keyIds,
     namesArray(names),
@@ -87,7 +145,7 @@ async function decideAndWrite(
   const written = new Set(resources.map(({ name }) => name));
   const unneeded = names.filter((name) => !found.resources.has(name) && !written.has(name));
   if (keys.length + unneeded.length > 0)
-    await ask(statements.write, [
+    await steps.write([
       toKeysText(keys, id),
       toRowsText(resources),
       toRowsText(commitments),
@@ -139,8 +197,15 @@ function toLockedRows(
   // This commitment was placed while the transaction waited for a lock, so its resource is not locked.
   const late = [...found.commitments.values()].find(({ resource }) => !elapsed.has(resource));
   if (late !== undefined)
-    throw new Error(`the commitment ${late.id} was placed while the transaction waited for a lock`);
+    throw new PlacedMeanwhile(late.id);
   return { found, now };
+}
+
+/** The transaction has not locked the resource of this commitment. Repeated, it will. */
+export class PlacedMeanwhile extends Error {
+  constructor(id: string) {
+    super(`the commitment ${id} was placed while the transaction waited for a lock`);
+  }
 }
 
 interface UnansweredCommit {
@@ -165,7 +230,7 @@ async function settleCommit(
   let isThere: boolean | undefined;
   try {
     await asking.transact(async (ask) => {
-      await ask(lock, [namespace, textArray([key.id]), "{}", "{}"]);
+      await ask(lock, [namespace, textArray([key.id]), "{}", "{}", "false"]);
       isThere = (await ask(written, [namespace, key.id, id])).length > 0;
       throw new Error("roll back: this transaction only reads");
     }, bounds());

@@ -4,6 +4,11 @@
  */
 import { CLOCK, claimInside, claimLock, completeStep } from "../postgres-sql.ts";
 
+/** The statement with its text parameters as literals. */
+export function withLiterals(text: string, parameters: readonly string[]): string {
+  return text.replace(/\$(\d)::text/g, (_, number) => literal(parameters[Number(number) - 1] as string));
+}
+
 /** A string as its UTF-8 bytes, so that no setting of the connection can change its meaning. */
 function literal(text: string): string {
   return `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
@@ -83,7 +88,5 @@ export function settleSql(records: string): string {
 
 /** Claims in the application's transaction. The parameters are those of the store's own claims. */
 export function claimSql(records: string, parameters: readonly string[], isMigrated: boolean): string {
-  return claimInside(records, isMigrated).replace(/\$(\d)::text/g, (_, number) =>
-    literal(parameters[Number(number) - 1] as string),
-  );
+  return withLiterals(claimInside(records, isMigrated), parameters);
 }
