@@ -5,6 +5,7 @@
  */
 import { isUtf8 } from "node:buffer";
 import { NevertwiceError } from "../core/errors.ts";
+import { packed } from "../stores/mysql/transaction-sql.ts";
 import { bytes, IS_SHOWN_EARLY, NOW_US, STATEMENT_US, short, whole } from "../stores/mysql/values.ts";
 import type { ColumnLiterals } from "./mysql/rows.ts";
 import type { CommitmentQuery, PageQuery, PlacementNeed } from "./store.ts";
@@ -32,6 +33,19 @@ export function lockKeysSql(namespace: string, ids: readonly string[]): string {
 export function lockResourcesSql(namespace: string, names: readonly string[]): string {
   const rows = names.map((name) => `(${bytes(namespace)}, ${bytes(name)})`);
   return `INSERT INTO nevertwice_resources (namespace, name) VALUES ${rows.join(", ")} ON DUPLICATE KEY UPDATE name = name`;
+}
+
+/** Fails immediately if another transaction has locked one of these keys, or inserted it and not committed yet. */
+export function freeKeysSql(ids: readonly string[]): string {
+  return `SELECT id FROM nevertwice_reservation_keys FORCE INDEX (PRIMARY) WHERE id IN (${list(ids)}) FOR UPDATE NOWAIT`;
+}
+
+/** The same for resources. */
+export function freeResourcesSql(namespace: string, names: readonly string[]): string {
+  return (
+    "SELECT name FROM nevertwice_resources FORCE INDEX (PRIMARY) " +
+    `WHERE namespace = ${bytes(namespace)} AND name IN (${list(names)}) FOR UPDATE NOWAIT`
+  );
 }
 
 /** Waits for the locks and reads the last committed keys. Placeholders of this transaction are included. */
@@ -197,6 +211,106 @@ export function elapsedSql(namespace: string, limit: number, after: string | und
 }
 
 export const NOW_SQL = `SELECT ${STATEMENT_MS} AS now_ms`;
+
+/** A table as it is read on a connection of the application. */
+export interface InsideTable {
+  readonly name: string;
+  readonly columns: readonly string[];
+}
+
+export const INSIDE = {
+  keys: {
+    name: "nevertwice_reservation_keys",
+    columns: [
+      "id",
+      "namespace",
+      "scope",
+      "`key`",
+      "action",
+      "digest",
+      "parameters",
+      "answer",
+      "commitment",
+      "recorded_at",
+      "window_ends_at",
+      "kept_until",
+      "checkpoint",
+    ],
+  },
+  resources: {
+    name: "nevertwice_resources",
+    columns: ["namespace", "name", "capacity", "taken", "state", "is_declared", "events", "last_hash"],
+  },
+  commitments: {
+    name: "nevertwice_commitments",
+    columns: [
+      "namespace",
+      "id",
+      "resource",
+      "requester",
+      "units",
+      "placed_at",
+      "expires_at",
+      "held_until",
+      "state",
+      "ended_at",
+      "confirmed_units",
+      "occupied",
+      "events",
+      "last_hash",
+    ],
+  },
+} as const satisfies Record<string, InsideTable>;
+
+/** Selects one row as one text, since query builders convert columns in their own ways. */
+export function insideSql({ name, columns }: InsideTable, condition: string, locking: string): string {
+  return `SELECT ${packed(columns)} AS answer FROM ${name} FORCE INDEX (PRIMARY) WHERE ${condition} ${locking}`;
+}
+
+export const isKey = (id: string) => `id = ${short(id)}`;
+export const isResource = (namespace: string, name: string) =>
+  `namespace = ${bytes(namespace)} AND name = ${bytes(name)}`;
+export const isCommitment = (namespace: string, id: string) =>
+  `namespace = ${bytes(namespace)} AND id = ${bytes(id)}`;
+
+export const INSIDE_CLOCK_SQL = `SELECT CONCAT(${STATEMENT_MS}) AS answer`;
+
+/** Inserts a row for a commitment that the transaction does not see. Fails with error 1062 if it exists. */
+export function probeSql(namespace: string, id: string): string {
+  return (
+    "INSERT INTO nevertwice_commitments (namespace, id, resource, requester, units, placed_at, expires_at, state, " +
+    `occupied, events, last_hash) VALUES (${bytes(namespace)}, ${short(id)}, '', '', 0, 0, 0, '', 0, 0, '')`
+  );
+}
+
+export function unprobeSql(namespace: string, id: string): string {
+  return `DELETE FROM nevertwice_commitments WHERE ${isCommitment(namespace, id)} AND units = 0`;
+}
+
+/** The place of a hold in the order in which holds elapse. */
+export interface HeldPosition {
+  readonly heldUntil: number;
+  readonly id: string;
+}
+
+/** Selects the first hold of a resource after the position whose time is over, as one text of its time and its id. Takes no locks. */
+export function nextElapsedSql(
+  namespace: string,
+  resource: string,
+  now: number,
+  position: HeldPosition | undefined,
+): string {
+  const after =
+    position === undefined
+      ? ""
+      : ` AND (held_until > ${whole(position.heldUntil)} OR (held_until = ${whole(position.heldUntil)} AND id > ${bytes(position.id)}))`;
+  return (
+    `SELECT ${packed(["held_until", "id"])} AS answer FROM nevertwice_commitments ` +
+    "FORCE INDEX (nevertwice_commitments_held_of) " +
+    `WHERE namespace = ${bytes(namespace)} AND resource = ${bytes(resource)} AND held_until <= ${whole(now)}${after} ` +
+    "ORDER BY held_until, id LIMIT 1"
+  );
+}
 
 /** Selects keys past their time, oldest first. Takes no locks. */
 export function pastKeysSql(limit: number): string {

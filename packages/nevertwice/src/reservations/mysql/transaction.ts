@@ -12,7 +12,7 @@ import {
   type MysqlRow,
   queryRows,
 } from "../../stores/mysql/client.ts";
-import { toStoreError } from "../../stores/mysql/errors.ts";
+import { isLockTaken, toStoreError } from "../../stores/mysql/errors.ts";
 import { readNumber, readText } from "../../stores/mysql/values.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
@@ -41,18 +41,25 @@ import {
   toResource,
 } from "./rows.ts";
 
+export interface TransactionMode {
+  /** Fail instead of waiting for a lock. */
+  readonly isHasty?: boolean;
+  /** The transaction is repeated because its first COMMIT failed. */
+  readonly isRepeat?: boolean;
+}
+
 /** Throws `NotWritten` or `MayBeWritten`. */
 export async function transact(
   client: MysqlClient,
   group: readonly ActionRequest[],
   rules: Rules,
-  isRepeat = false,
+  mode: TransactionMode = {},
 ): Promise<readonly Answer[]> {
   const checkpoint = randomUUID();
   const connection = await client.getConnection().catch((error: unknown) => {
     throw new NotWritten(toStoreError(error));
   });
-  const decision = await decideAndWrite(connection, group, rules, checkpoint).catch(
+  const decision = await decideAndWrite(connection, { group, rules, checkpoint, ...mode }).catch(
     async (error: unknown) => {
       throw await rollBack(connection, error);
     },
@@ -63,11 +70,73 @@ export async function transact(
     // The connection may still be in the transaction, so it must not return to the pool.
     connection.destroy();
     // Nothing was written, but the server may have lost what was read: read it again, once.
-    if (decision.writes.keys.length === 0 && !isRepeat) return transact(client, group, rules, true);
+    if (decision.writes.keys.length === 0 && !mode.isRepeat)
+      return transact(client, group, rules, { ...mode, isRepeat: true });
     return settleCommit(client, decision, checkpoint, toStoreError(error));
   }
   connection.release();
   return decision.answers;
+}
+
+/**
+ * Carries out the actions whose rows are not locked. Undefined: another transaction has locked what the action needs. The
+ * server does not say whose transaction it is: of the application, or of another process, which is over soon.
+ */
+export async function transactSkippingLocked(
+  client: MysqlClient,
+  group: readonly ActionRequest[],
+  rules: Rules,
+): Promise<readonly (Answer | undefined)[]> {
+  try {
+    return await transact(client, group, rules, { isHasty: true });
+  } catch (error) {
+    if (!(error instanceof NotWritten) || !isLockTaken(error)) throw error;
+  }
+  const free = await findFree(client, group, rules.namespace);
+  if (free.length === 0) return group.map(() => undefined);
+  try {
+    const answers = await transact(client, free, rules, { isHasty: true });
+    return group.map((request) => answers[free.indexOf(request)]);
+  } catch (error) {
+    // Others were faster again. All of these actions are tried with the next group.
+    if (error instanceof NotWritten && isLockTaken(error)) return group.map(() => undefined);
+    throw error;
+  }
+}
+
+/** The actions whose key and resource are not locked at the moment. */
+async function findFree(
+  client: MysqlClient,
+  group: readonly ActionRequest[],
+  namespace: string,
+): Promise<readonly ActionRequest[]> {
+  const isFree = memoized(async (statement: string) => {
+    try {
+      await queryRows(client, statement);
+      return true;
+    } catch (error) {
+      if (isLockTaken(error)) return false;
+      throw new NotWritten(error);
+    }
+  });
+  const free: ActionRequest[] = [];
+  for (const request of group) {
+    const { resources, commitmentIds } = neededRows([request]);
+    const ids = commitmentIds.filter((id) => !isTooLong(id));
+    const names = [...resources, ...(await findResources(client, namespace, ids))];
+    if (names.length > 0 && !(await isFree(sql.freeResourcesSql(namespace, names)))) continue;
+    if (await isFree(sql.freeKeysSql([request.keyId]))) free.push(request);
+  }
+  return free;
+}
+
+function memoized<Value>(find: (name: string) => Promise<Value>): (name: string) => Promise<Value> {
+  const found = new Map<string, Promise<Value>>();
+  return (name) => {
+    const value = found.get(name) ?? find(name);
+    found.set(name, value);
+    return value;
+  };
 }
 
 /** Runs one statement at READ COMMITTED. Returns how many rows it changed. */
@@ -106,17 +175,21 @@ interface LockedGroup {
   readonly placeholders: readonly string[];
 }
 
+interface TransactionInput extends TransactionMode {
+  readonly group: readonly ActionRequest[];
+  readonly rules: Rules;
+  readonly checkpoint: string;
+}
+
 async function decideAndWrite(
   connection: MysqlConnection,
-  group: readonly ActionRequest[],
-  rules: Rules,
-  checkpoint: string,
+  { group, rules, checkpoint, isHasty = false }: TransactionInput,
 ): Promise<GroupDecision> {
   await change(connection, sql.READ_COMMITTED_SQL);
   await change(connection, sql.BEGIN_SQL);
-  const { found, now, placeholders } = await lock(connection, group, rules.namespace);
+  const { found, now, placeholders } = await lock(connection, group, rules.namespace, isHasty);
   const decision = decide(group, found, now, rules, checkpoint);
-  await write(connection, decision.writes, checkpoint);
+  for (const statement of writeStatements(decision.writes, checkpoint)) await change(connection, statement);
   const written = new Set(decision.writes.resources.map(({ name }) => name));
   const unused = placeholders.filter((name) => !written.has(name));
   if (unused.length > 0) await change(connection, sql.forgetResourcesSql(rules.namespace, unused));
@@ -150,16 +223,19 @@ async function lock(
   connection: MysqlConnection,
   group: readonly ActionRequest[],
   namespace: string,
+  isHasty: boolean,
 ): Promise<LockedGroup> {
   const needs = neededRows(group);
   const { keyIds, placements } = needs;
   const ids = needs.commitmentIds.filter((id) => !isTooLong(id));
   // All transactions lock in this order, so that none waits for a row while holding a later one.
+  if (isHasty) await queryRows(connection, sql.freeKeysSql(keyIds));
   await change(connection, sql.lockKeysSql(namespace, keyIds));
   const keys = await queryRows(connection, sql.readKeysSql(keyIds));
   const names = [
     ...new Set([...needs.resources, ...(await findResources(connection, namespace, ids))]),
   ].sort();
+  if (isHasty && names.length > 0) await queryRows(connection, sql.freeResourcesSql(namespace, names));
   if (names.length > 0) await change(connection, sql.lockResourcesSql(namespace, names));
   const resources =
     names.length === 0 ? [] : await queryRows(connection, sql.readResourcesSql(namespace, names));
@@ -183,7 +259,7 @@ async function lock(
 }
 
 async function findResources(
-  connection: MysqlConnection,
+  connection: Parameters<typeof queryRows>[0],
   namespace: string,
   ids: readonly string[],
 ): Promise<readonly string[]> {
@@ -207,7 +283,8 @@ function groupByResource(rows: readonly KeptCommitment[]): LockedRows["elapsed"]
   return elapsed;
 }
 
-async function write(connection: MysqlConnection, writes: Writes, checkpoint: string): Promise<void> {
+/** The statements that write a decision, in order. */
+export function writeStatements(writes: Writes, checkpoint: string): readonly string[] {
   const { keys, resources, commitments, events } = writes;
   const statements = [
     keys.length > 0 &&
@@ -221,7 +298,7 @@ async function write(connection: MysqlConnection, writes: Writes, checkpoint: st
     writes.checkpoint !== undefined &&
       sql.insertSql("nevertwice_checkpoints", [fromCheckpoint(writes.checkpoint)]),
   ];
-  for (const statement of statements) if (statement !== false) await change(connection, statement);
+  return statements.filter((statement) => statement !== false);
 }
 
 /** Finds out whether an unanswered COMMIT succeeded: either all of its keys are in the table, or none. */
