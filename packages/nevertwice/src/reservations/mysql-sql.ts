@@ -4,6 +4,8 @@
  * transactions take their locks in the same order.
  */
 import { isUtf8 } from "node:buffer";
+import { hash } from "node:crypto";
+import { lengthPrefixed } from "../core/bytes.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { packed } from "../stores/mysql/transaction-sql.ts";
 import { bytes, IS_SHOWN_EARLY, NOW_US, STATEMENT_US, short, whole } from "../stores/mysql/values.ts";
@@ -35,17 +37,28 @@ export function lockResourcesSql(namespace: string, names: readonly string[]): s
   return `INSERT INTO nevertwice_resources (namespace, name) VALUES ${rows.join(", ")} ON DUPLICATE KEY UPDATE name = name`;
 }
 
-/** Fails immediately if another transaction has locked one of these keys, or inserted it and not committed yet. */
-export function freeKeysSql(ids: readonly string[]): string {
-  return `SELECT id FROM nevertwice_reservation_keys FORCE INDEX (PRIMARY) WHERE id IN (${list(ids)}) FOR UPDATE NOWAIT`;
+/**
+ * A transaction of the application marks the keys and resources that it has locked: it inserts a key with this id and deletes
+ * it again. The lock of that row stays until the transaction ends, and the row never becomes visible. The store's own
+ * transactions only look whether it is locked. The rows of keys and resources would not tell them: another group may hold
+ * them for a millisecond, and an application for seconds.
+ */
+export function keyMark(id: string): string {
+  return `open:key:${id}`;
 }
 
-/** The same for resources. */
-export function freeResourcesSql(namespace: string, names: readonly string[]): string {
-  return (
-    "SELECT name FROM nevertwice_resources FORCE INDEX (PRIMARY) " +
-    `WHERE namespace = ${bytes(namespace)} AND name IN (${list(names)}) FOR UPDATE NOWAIT`
-  );
+export function resourceMark(namespace: string, name: string): string {
+  return `open:resource:${hash("sha256", [namespace, name].map(lengthPrefixed).join(""), "hex")}`;
+}
+
+/** Fails immediately if a transaction of the application holds one of these marks. Keeps no lock. */
+export function areFreeSql(marks: readonly string[]): string {
+  return `SELECT id FROM nevertwice_reservation_keys FORCE INDEX (PRIMARY) WHERE id IN (${list(marks)}) FOR UPDATE NOWAIT`;
+}
+
+/** Deletes a mark, whose lock stays. */
+export function unmarkSql(mark: string): string {
+  return `DELETE FROM nevertwice_reservation_keys WHERE id = ${short(mark)}`;
 }
 
 /** Waits for the locks and reads the last committed keys. Placeholders of this transaction are included. */
@@ -127,9 +140,7 @@ export function flushSql(namespace: string, id: string): string {
   );
 }
 
-export function unflushSql(id: string): string {
-  return `DELETE FROM nevertwice_reservation_keys WHERE id = ${short(id)}`;
-}
+export const unflushSql = unmarkSql;
 
 /**
  * Selects the checkpoints of the transactions that wrote these keys. It waits for their locks, since a transaction whose

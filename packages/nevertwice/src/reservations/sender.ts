@@ -3,25 +3,24 @@
  * and is tried again, so that no other action waits for that transaction.
  *
  *   group ─▶ answered
- *     └────▶ locked ── pause, next group ── … ── still locked after LOCKED_MS ─▶ alone, waiting for the lock
+ *     └────▶ locked ── pause, next group ── … ── still locked after LOCKED_MS: nothing was written
  */
 import type { Timer } from "../core/clock.ts";
 import { type CallBatchOptions, createBatch } from "../stores/batch.ts";
 import type { ActionRequest } from "./action-request.ts";
 import type { Answer } from "./answer.ts";
 import { findWrongAnswer } from "./availability.ts";
-import { MayBeWritten, type ReservationStore, type Rules } from "./store.ts";
+import { MayBeWritten, NotWritten, type ReservationStore, type Rules } from "./store.ts";
 
 /** The most actions in one transaction. */
 const MAX_GROUP = 64;
 /** The most transactions at the same time. */
 const MAX_FLIGHTS = 2;
-/** The most actions that wait in the database for a lock: each of them takes a connection meanwhile. */
-const MAX_WAITING = 2;
 /** How often a transaction is tried that failed, or whose result is not known. */
 const TRIES = 3;
-/** How long an action is tried in groups while what it needs is locked. */
-const LOCKED_MS = 1_000;
+/** How long an action is tried again while what it needs is locked. No connection waits meanwhile. */
+const LOCKED_MS = 2_000;
+const STILL_LOCKED = "an open transaction of the application holds a lock on this key or resource";
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
 
@@ -45,20 +44,13 @@ export function createSender(
     maxCalls: MAX_GROUP,
     maxFlights: MAX_FLIGHTS,
   });
-  const waiting = createBatch({
-    ...createTries(doubts, 1, (group) => store.transact(group, rules)),
-    maxCalls: 1,
-    maxFlights: MAX_WAITING,
-    stuckMs: Number.POSITIVE_INFINITY,
-    maxQueuedMs: LOCKED_MS,
-  });
 
   async function untilAnswered(request: ActionRequest): Promise<Answer> {
     const until = timer.now() + LOCKED_MS;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const result = await groups.run(request);
       if (result !== LOCKED) return result;
-      if (timer.now() >= until) return (await waiting.run(request)) as Answer;
+      if (timer.now() >= until) throw new NotWritten(new Error(STILL_LOCKED));
       // Not all at the same moment: the groups of several processes would meet again.
       await new Promise<void>((wake) => timer.after(pauseMs * (0.5 + Math.random()), wake));
     }

@@ -9,7 +9,7 @@ const { lock, read } = createStatements(tableNames(undefined));
 
 /** The statements with the right number of parameters; a generic plan does not depend on their values. */
 const ASKED = [
-  [lock, "'n', '{a}', '{b}', '{c}'"],
+  [lock, "'n', '{a}', '{b}', '{c}', 'true'"],
   [read, "'n', '{a}', '{b}', '{c}', '{d}', '{1}'"],
 ] as const;
 

@@ -40,12 +40,14 @@ export function createActionsInside(ready: () => Promise<void>): StatementAction
 async function act(run: RunText, request: ActionRequest, rules: Rules): Promise<Answer> {
   const { namespace } = rules;
   const checkpoint = randomUUID();
-  await run(sql.lockKeysSql(namespace, [request.keyId]));
+  const keyMark = sql.keyMark(request.keyId);
+  await run(sql.lockKeysSql(namespace, [keyMark, request.keyId]));
+  await run(sql.unmarkSql(keyMark));
   const key = await readRow(run, sql.INSIDE.keys, sql.isKey(request.keyId), "FOR UPDATE");
   const { id } = request.parameters;
   const commitmentId = typeof id === "string" && !isTooLong(id) ? id : undefined;
   const name = await findResource(run, namespace, request, commitmentId);
-  if (name !== undefined) await run(sql.lockResourcesSql(namespace, [name]));
+  if (name !== undefined) await lockResource(run, namespace, name);
   const isResource = name === undefined ? "FALSE" : sql.isResource(namespace, name);
   const resource = await readRow(run, sql.INSIDE.resources, isResource, "FOR UPDATE");
   const isThere = (row: MysqlRow | undefined) => row !== undefined && !isPlaceholder(row);
@@ -75,6 +77,14 @@ async function act(run: RunText, request: ActionRequest, rules: Rules): Promise<
     await run(sql.forgetResourcesSql(namespace, [name as string]));
   if (decision.writes.keys.length === 0) await writeForFlush(run, namespace, checkpoint);
   return decision.answers[0] as Answer;
+}
+
+/** With its mark, so that no transaction of the store waits for it. */
+async function lockResource(run: RunText, namespace: string, name: string): Promise<void> {
+  const mark = sql.resourceMark(namespace, name);
+  await run(sql.lockKeysSql(namespace, [mark]));
+  await run(sql.unmarkSql(mark));
+  await run(sql.lockResourcesSql(namespace, [name]));
 }
 
 /** The first row, with columns as bytes. */

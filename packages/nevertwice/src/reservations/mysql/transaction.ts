@@ -22,6 +22,7 @@ import {
   type KeptCommitment,
   type LockedRows,
   MayBeWritten,
+  type NeededRows,
   NotWritten,
   type Rules,
   type Writes,
@@ -42,8 +43,8 @@ import {
 } from "./rows.ts";
 
 export interface TransactionMode {
-  /** Fail instead of waiting for a lock. */
-  readonly isHasty?: boolean;
+  /** Fail instead of waiting for a transaction of the application. */
+  readonly skipsLocked?: boolean;
   /** The transaction is repeated because its first COMMIT failed. */
   readonly isRepeat?: boolean;
 }
@@ -78,41 +79,33 @@ export async function transact(
   return decision.answers;
 }
 
-/**
- * Carries out the actions whose rows are not locked. Undefined: another transaction has locked what the action needs. The
- * server does not say whose transaction it is: of the application, or of another process, which is over soon.
- */
+/** Carries out the actions that no transaction of the application delays. Undefined: one has locked what the action needs. */
 export async function transactSkippingLocked(
   client: MysqlClient,
   group: readonly ActionRequest[],
   rules: Rules,
 ): Promise<readonly (Answer | undefined)[]> {
-  try {
-    return await transact(client, group, rules, { isHasty: true });
-  } catch (error) {
-    if (!(error instanceof NotWritten) || !isLockTaken(error)) throw error;
-  }
+  const locked = (error: unknown) => {
+    if (error instanceof NotWritten && isLockTaken(error)) return undefined;
+    throw error;
+  };
+  const all = await transact(client, group, rules, { skipsLocked: true }).catch(locked);
+  if (all !== undefined) return all;
   const free = await findFree(client, group, rules.namespace);
   if (free.length === 0) return group.map(() => undefined);
-  try {
-    const answers = await transact(client, free, rules, { isHasty: true });
-    return group.map((request) => answers[free.indexOf(request)]);
-  } catch (error) {
-    // Others were faster again. All of these actions are tried with the next group.
-    if (error instanceof NotWritten && isLockTaken(error)) return group.map(() => undefined);
-    throw error;
-  }
+  const answers = await transact(client, free, rules, { skipsLocked: true }).catch(locked);
+  return group.map((request) => answers?.[free.indexOf(request)]);
 }
 
-/** The actions whose key and resource are not locked at the moment. */
+/** The actions whose key and resource no transaction of the application has locked at the moment. */
 async function findFree(
   client: MysqlClient,
   group: readonly ActionRequest[],
   namespace: string,
 ): Promise<readonly ActionRequest[]> {
-  const isFree = memoized(async (statement: string) => {
+  const isFree = memoized(async (mark) => {
     try {
-      await queryRows(client, statement);
+      await queryRows(client, sql.areFreeSql([mark]));
       return true;
     } catch (error) {
       if (isLockTaken(error)) return false;
@@ -121,17 +114,16 @@ async function findFree(
   });
   const free: ActionRequest[] = [];
   for (const request of group) {
-    const { resources, commitmentIds } = neededRows([request]);
-    const ids = commitmentIds.filter((id) => !isTooLong(id));
-    const names = [...resources, ...(await findResources(client, namespace, ids))];
-    if (names.length > 0 && !(await isFree(sql.freeResourcesSql(namespace, names)))) continue;
-    if (await isFree(sql.freeKeysSql([request.keyId]))) free.push(request);
+    const names = await findNames(client, neededRows([request]), namespace);
+    const marks = [sql.keyMark(request.keyId), ...names.map((name) => sql.resourceMark(namespace, name))];
+    const answers = await Promise.all(marks.map(isFree));
+    if (answers.every(Boolean)) free.push(request);
   }
   return free;
 }
 
-function memoized<Value>(find: (name: string) => Promise<Value>): (name: string) => Promise<Value> {
-  const found = new Map<string, Promise<Value>>();
+function memoized(find: (name: string) => Promise<boolean>): (name: string) => Promise<boolean> {
+  const found = new Map<string, Promise<boolean>>();
   return (name) => {
     const value = found.get(name) ?? find(name);
     found.set(name, value);
@@ -183,11 +175,11 @@ interface TransactionInput extends TransactionMode {
 
 async function decideAndWrite(
   connection: MysqlConnection,
-  { group, rules, checkpoint, isHasty = false }: TransactionInput,
+  { group, rules, checkpoint, skipsLocked = false }: TransactionInput,
 ): Promise<GroupDecision> {
   await change(connection, sql.READ_COMMITTED_SQL);
   await change(connection, sql.BEGIN_SQL);
-  const { found, now, placeholders } = await lock(connection, group, rules.namespace, isHasty);
+  const { found, now, placeholders } = await lock(connection, group, rules.namespace, skipsLocked);
   const decision = decide(group, found, now, rules, checkpoint);
   for (const statement of writeStatements(decision.writes, checkpoint)) await change(connection, statement);
   const written = new Set(decision.writes.resources.map(({ name }) => name));
@@ -223,19 +215,24 @@ async function lock(
   connection: MysqlConnection,
   group: readonly ActionRequest[],
   namespace: string,
-  isHasty: boolean,
+  skipsLocked: boolean,
 ): Promise<LockedGroup> {
   const needs = neededRows(group);
   const { keyIds, placements } = needs;
   const ids = needs.commitmentIds.filter((id) => !isTooLong(id));
+  const marked = skipsLocked ? await findNames(connection, needs, namespace) : [];
+  if (skipsLocked)
+    await queryRows(
+      connection,
+      sql.areFreeSql([
+        ...keyIds.map(sql.keyMark),
+        ...marked.map((name) => sql.resourceMark(namespace, name)),
+      ]),
+    );
   // All transactions lock in this order, so that none waits for a row while holding a later one.
-  if (isHasty) await queryRows(connection, sql.freeKeysSql(keyIds));
   await change(connection, sql.lockKeysSql(namespace, keyIds));
   const keys = await queryRows(connection, sql.readKeysSql(keyIds));
-  const names = [
-    ...new Set([...needs.resources, ...(await findResources(connection, namespace, ids))]),
-  ].sort();
-  if (isHasty && names.length > 0) await queryRows(connection, sql.freeResourcesSql(namespace, names));
+  const names = await findNames(connection, needs, namespace);
   if (names.length > 0) await change(connection, sql.lockResourcesSql(namespace, names));
   const resources =
     names.length === 0 ? [] : await queryRows(connection, sql.readResourcesSql(namespace, names));
@@ -258,14 +255,16 @@ async function lock(
   };
 }
 
-async function findResources(
+/** The resources that are named, and those of the commitments, in the order in which they are locked. */
+async function findNames(
   connection: Parameters<typeof queryRows>[0],
+  { resources, commitmentIds }: NeededRows,
   namespace: string,
-  ids: readonly string[],
 ): Promise<readonly string[]> {
-  if (ids.length === 0) return [];
+  const ids = commitmentIds.filter((id) => !isTooLong(id));
+  if (ids.length === 0) return resources;
   const rows = await queryRows(connection, sql.resourcesOfSql(namespace, ids));
-  return rows.map((row) => readText(row, "resource"));
+  return [...new Set([...resources, ...rows.map((row) => readText(row, "resource"))])].sort();
 }
 
 /** Throws `store-unsafe` if a row cannot be read. */
