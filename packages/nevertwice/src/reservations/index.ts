@@ -1,6 +1,7 @@
 /** Reservations: holds that are confirmed, released or expired exactly once, with stored records that prove it. */
 
 export type {
+  Action,
   Actions,
   CapacityRequest,
   CommitmentRequest,
@@ -26,6 +27,7 @@ export type {
 export type { AuditOptions, Auditor, AuditReport, Configuration } from "./audit.ts";
 export { AUDIT_DEFAULTS } from "./audit.ts";
 export type { CommitmentState } from "./commitment.ts";
+export type { InsideAnswer, InsideOptions } from "./inside.ts";
 export type { Checkpoint, EventKind, JournalEvent } from "./journal.ts";
 export type { CommitmentsQuery, CommitmentView, HeldQuery, Paging } from "./reads.ts";
 export type { Resource, ResourceState } from "./registry.ts";

@@ -168,7 +168,7 @@ function read({ keys, resources, commitments }: TableNames, locking = ""): strin
     FROM given CROSS JOIN unnest(placements, limits) AS sought (wanted, bound) CROSS JOIN LATERAL (
       SELECT ${columnList(COMMITMENT)} FROM ${commitments}
       WHERE namespace = given.namespace AND resource || '' = wanted AND state = 'held' AND expires_at <= given.now
-      ORDER BY expires_at, id LIMIT bound
+      ORDER BY expires_at, id LIMIT bound${locking}
     ) AS r ORDER BY r.expires_at, r.id
   ) AS elapsed`;
 }

@@ -1,107 +1,23 @@
 /**
  * Tests actions of reservations inside transactions that the application has open, on real Postgres and MariaDB with
- * drivers and query builders. The rows of the table `ledger` are what the application commits beside them.
+ * drivers and query builders, and on SQLite. The rows of the table `ledger` are what the application commits beside them.
  */
 import { randomUUID } from "node:crypto";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { drizzle } from "drizzle-orm/node-postgres";
 import createKnex from "knex";
 import { Kysely, PostgresDialect } from "kysely";
 import postgres from "postgres";
-import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
-import { createReservations, type Reservations } from "../../src/reservations/index.ts";
-import type { ReservationStore } from "../../src/reservations/store.ts";
-import { newReservations } from "./mysql/reservations.ts";
-import { poolOn } from "./mysql/pools.ts";
-import { poolOf, query } from "./postgres/database.ts";
-import { migrated, storeOn } from "./postgres/reservations.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { createReservations } from "../../src/reservations/index.ts";
+import { memoryReservations } from "../../src/reservations/memory.ts";
+import { sqliteReservations } from "../../src/reservations/sqlite.ts";
+import { poolOf } from "./postgres/database.ts";
 import { HOUR_MS } from "./reservation-requests.ts";
-
-type Execute = (text: string) => Promise<unknown>;
-/** Runs `body` in a transaction, which commits if it resolves. */
-type InTransaction = <T>(body: (tx: unknown, execute: Execute) => Promise<T>) => Promise<T>;
-
-interface Scene {
-  readonly url: string;
-  readonly store: ReservationStore;
-  readonly desk: Reservations;
-  /** Reservations of another process. */
-  open(): Reservations;
-  rows(): Promise<number>;
-}
-
-const ROOM = { resource: "room", requester: "ann", durationMs: HOUR_MS };
-const insert = "INSERT INTO ledger VALUES ('booked')";
-
-function openDesk(store: ReservationStore): Reservations {
-  return createReservations({ store, windowMs: HOUR_MS, purgeEveryMs: 0, actionMs: 20_000 });
-}
-
-async function onPostgres(context: TestContext): Promise<Scene> {
-  const url = await migrated(context);
-  await query(url, "CREATE TABLE ledger (entry text NOT NULL)");
-  const store = storeOn(url);
-  const rows = async () => Number((await query<{ n: string }>(url, "SELECT count(*) AS n FROM ledger"))[0]?.n);
-  return { url, store, desk: openDesk(store), open: () => openDesk(storeOn(url)), rows };
-}
-
-async function onMysql(context: TestContext): Promise<Scene> {
-  const { url, pool, store } = await newReservations(context);
-  await pool.query("CREATE TABLE ledger (entry VARCHAR(64) NOT NULL) ENGINE = InnoDB");
-  const rows = async () => {
-    const [[row]] = (await pool.query("SELECT COUNT(*) AS n FROM ledger")) as unknown as [[{ n: number }]];
-    return Number(row?.n);
-  };
-  return { url, store, desk: openDesk(store), open: () => openDesk(store), rows };
-}
-
-function pgTransactions(url: string): InTransaction {
-  const pool = poolOf(url);
-  onTestFinished(() => pool.end());
-  return async (body) => {
-    const client = await pool.connect();
-    try {
-      await client.query("BEGIN");
-      const value = await body(client, (text) => client.query(text));
-      await client.query("COMMIT");
-      return value;
-    } catch (error) {
-      await client.query("ROLLBACK");
-      throw error;
-    } finally {
-      client.release();
-    }
-  };
-}
-
-function mysqlTransactions(context: TestContext, url: string): InTransaction {
-  const pool = poolOn(context, url);
-  return async (body) => {
-    const connection = await pool.getConnection();
-    await connection.beginTransaction();
-    try {
-      const value = await body(connection, (text) => connection.query(text));
-      await connection.commit();
-      return value;
-    } catch (error) {
-      await connection.rollback();
-      throw error;
-    } finally {
-      connection.release();
-    }
-  };
-}
-
-interface Kind {
-  on(context: TestContext): Promise<Scene>;
-  connect(context: TestContext, url: string): InTransaction;
-}
-
-const PG: Kind = { on: onPostgres, connect: (_, url) => pgTransactions(url) };
-const MYSQL2: Kind = { on: onMysql, connect: mysqlTransactions };
-const SERVERS: Readonly<Record<string, Kind>> = { Postgres: PG, MariaDB: MYSQL2 };
+import { type Kind, MARIADB, onMysql, onPostgres, POSTGRES, ROOM, SERVERS } from "./transaction/reservations.ts";
 
 const BUILDERS: Readonly<Record<string, Kind>> = {
-  pg: PG,
+  pg: POSTGRES,
   "postgres.js": {
     on: onPostgres,
     connect(_, url) {
@@ -137,7 +53,7 @@ const BUILDERS: Readonly<Record<string, Kind>> = {
       return (body) => knex.transaction((tx) => body(tx, async (text) => tx.raw(text)));
     },
   },
-  mysql2: MYSQL2,
+  mysql2: MARIADB,
   "Knex on MariaDB": {
     on: onMysql,
     connect(_, url) {
@@ -147,6 +63,8 @@ const BUILDERS: Readonly<Record<string, Kind>> = {
     },
   },
 };
+
+const insert = "INSERT INTO ledger VALUES ('booked')";
 
 for (const [name, { on, connect }] of Object.entries(BUILDERS))
   test(`with ${name}, a hold and its life commit with the application's rows, or not at all`, async (context) => {
@@ -261,4 +179,58 @@ describe.for(Object.entries(SERVERS))("on %s", ([, { on, connect }]) => {
     await expect(Promise.resolve(open().placeHold({ ...ROOM, key: "k" }, { tx: idle }))).rejects.toThrow();
     expect(await desk.audit()).toMatchObject({ ok: true, counts: { keys: 0, commitments: 0 } });
   });
+});
+
+describe("on SQLite", () => {
+  function openSqlite() {
+    const database = new DatabaseSync(":memory:");
+    onTestFinished(() => database.close());
+    database.exec("CREATE TABLE ledger (entry TEXT NOT NULL)");
+    const store = sqliteReservations({ database });
+    const desk = createReservations({ store, windowMs: HOUR_MS, purgeEveryMs: 0 });
+    const rows = () => database.prepare("SELECT count(*) AS n FROM ledger").get();
+    return { database, desk, rows };
+  }
+
+  test("actions join a transaction on the store's connection, and answer at once", async () => {
+    const { database, desk, rows } = openSqlite();
+    await desk.listHeld();
+    const request = { ...ROOM, key: "k" };
+    database.exec("BEGIN IMMEDIATE");
+    database.exec(insert);
+    expect(desk.placeHold(request, { tx: database })).toMatchObject({ ok: true });
+    database.exec("ROLLBACK");
+    expect(rows()).toEqual({ n: 0 });
+    expect(await desk.audit()).toMatchObject({ ok: true, counts: { keys: 0, commitments: 0 } });
+    database.exec("BEGIN IMMEDIATE");
+    database.exec(insert);
+    const held = desk.placeHold(request, { tx: database });
+    expect(desk.placeHold(request, { tx: database })).toEqual(held);
+    const id = held.ok ? held.id : "";
+    expect(desk.confirm({ id, key: "c" }, { tx: database })).toEqual({ ok: true });
+    database.exec("COMMIT");
+    expect(rows()).toEqual({ n: 1 });
+    expect(await desk.placeHold(request)).toEqual(held);
+    expect(await desk.audit()).toMatchObject({ ok: true, counts: { keys: 2, commitments: 1 } });
+  });
+
+  test("a connection without a transaction, another connection and a failing action change nothing", async () => {
+    const { database, desk } = openSqlite();
+    await desk.listHeld();
+    const request = { ...ROOM, key: "k" };
+    expect(() => desk.placeHold(request, { tx: database })).toThrow(/no open transaction/);
+    const other = new DatabaseSync(":memory:");
+    await expect(desk.placeHold(request, { tx: other })).rejects.toMatchObject({ code: "options-invalid" });
+    other.close();
+    database.exec("BEGIN IMMEDIATE");
+    expect(() => desk.placeHold({ ...request, seats: 2 } as never, { tx: database })).toThrow(/seats/);
+    database.exec("COMMIT");
+    expect(await desk.audit()).toMatchObject({ ok: true, counts: { keys: 0 } });
+  });
+});
+
+test("reservations in memory cannot join a transaction", async () => {
+  const desk = createReservations({ store: memoryReservations(), windowMs: HOUR_MS, purgeEveryMs: 0 });
+  const client = { query: async () => ({ rows: [] }) };
+  await expect(desk.placeHold({ ...ROOM, key: "k" }, { tx: client })).rejects.toThrow(/postgresReservations/);
 });

@@ -103,32 +103,22 @@ async function findFree(
   group: readonly ActionRequest[],
   namespace: string,
 ): Promise<readonly ActionRequest[]> {
-  const isFree = memoized(async (mark) => {
-    try {
-      await queryRows(client, sql.areFreeSql([mark]));
-      return true;
-    } catch (error) {
-      if (isLockTaken(error)) return false;
-      throw new NotWritten(error);
-    }
-  });
   const free: ActionRequest[] = [];
   for (const request of group) {
-    const names = await findNames(client, neededRows([request]), namespace);
-    const marks = [sql.keyMark(request.keyId), ...names.map((name) => sql.resourceMark(namespace, name))];
-    const answers = await Promise.all(marks.map(isFree));
-    if (answers.every(Boolean)) free.push(request);
+    try {
+      const needs = neededRows([request]);
+      const names = await findNames(client, needs, namespace);
+      await queryRows(client, sql.areFreeSql(toMarks(needs, namespace, names)));
+      free.push(request);
+    } catch (error) {
+      if (!isLockTaken(error)) throw new NotWritten(error);
+    }
   }
   return free;
 }
 
-function memoized(find: (name: string) => Promise<boolean>): (name: string) => Promise<boolean> {
-  const found = new Map<string, Promise<boolean>>();
-  return (name) => {
-    const value = found.get(name) ?? find(name);
-    found.set(name, value);
-    return value;
-  };
+function toMarks({ keyIds }: NeededRows, namespace: string, names: readonly string[]): readonly string[] {
+  return [...keyIds.map(sql.keyMark), ...names.map((name) => sql.resourceMark(namespace, name))];
 }
 
 /** Runs one statement at READ COMMITTED. Returns how many rows it changed. */
@@ -220,15 +210,10 @@ async function lock(
   const needs = neededRows(group);
   const { keyIds, placements } = needs;
   const ids = needs.commitmentIds.filter((id) => !isTooLong(id));
-  const marked = skipsLocked ? await findNames(connection, needs, namespace) : [];
-  if (skipsLocked)
-    await queryRows(
-      connection,
-      sql.areFreeSql([
-        ...keyIds.map(sql.keyMark),
-        ...marked.map((name) => sql.resourceMark(namespace, name)),
-      ]),
-    );
+  if (skipsLocked) {
+    const marked = await findNames(connection, needs, namespace);
+    await queryRows(connection, sql.areFreeSql(toMarks(needs, namespace, marked)));
+  }
   // All transactions lock in this order, so that none waits for a row while holding a later one.
   await change(connection, sql.lockKeysSql(namespace, keyIds));
   const keys = await queryRows(connection, sql.readKeysSql(keyIds));
