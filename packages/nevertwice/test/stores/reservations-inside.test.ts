@@ -14,7 +14,15 @@ import { memoryReservations } from "../../src/reservations/memory.ts";
 import { sqliteReservations } from "../../src/reservations/sqlite.ts";
 import { poolOf } from "./postgres/database.ts";
 import { HOUR_MS } from "./reservation-requests.ts";
-import { type Kind, MARIADB, onMysql, onPostgres, POSTGRES, ROOM, SERVERS } from "./transaction/reservations.ts";
+import {
+  type Kind,
+  MARIADB,
+  onMysql,
+  onPostgres,
+  POSTGRES,
+  ROOM,
+  SERVERS,
+} from "./transaction/reservations.ts";
 
 const BUILDERS: Readonly<Record<string, Kind>> = {
   pg: POSTGRES,
@@ -105,11 +113,17 @@ describe.for(Object.entries(SERVERS))("on %s", ([, { on, connect }]) => {
     const { url, desk } = await on(context);
     const inTransaction = connect(context, url);
     await inTransaction(async (tx) => {
-      expect(await desk.resources.declare({ resource: "hall", capacity: 1, key: "d" }, { tx })).toEqual({ ok: true });
-      expect(await desk.resources.adjust({ resource: "hall", capacity: 3, key: "a" }, { tx })).toEqual({ ok: true });
+      expect(await desk.resources.declare({ resource: "hall", capacity: 1, key: "d" }, { tx })).toEqual({
+        ok: true,
+      });
+      expect(await desk.resources.adjust({ resource: "hall", capacity: 3, key: "a" }, { tx })).toEqual({
+        ok: true,
+      });
       const hall = { ...ROOM, resource: "hall", units: 2 };
       const first = await desk.placeHold({ ...hall, key: "h1" }, { tx });
-      expect(await desk.placeHold({ ...hall, key: "h2" }, { tx })).toMatchObject({ reason: "resource-unavailable" });
+      expect(await desk.placeHold({ ...hall, key: "h2" }, { tx })).toMatchObject({
+        reason: "resource-unavailable",
+      });
       const id = first.ok ? first.id : "";
       expect(await desk.expire({ id, key: "e" }, { tx })).toMatchObject({ reason: "window-not-elapsed" });
       expect(await desk.confirm({ id, key: "c", units: 1 }, { tx })).toEqual({ ok: true });
@@ -128,7 +142,10 @@ describe.for(Object.entries(SERVERS))("on %s", ([, { on, connect }]) => {
 
   test("a savepoint of the application takes back the hold alone", async (context) => {
     const { url, desk, rows } = await on(context);
-    await connect(context, url)(async (tx, execute) => {
+    await connect(
+      context,
+      url,
+    )(async (tx, execute) => {
       await execute(insert);
       await execute("SAVEPOINT mine");
       expect(await desk.placeHold({ ...ROOM, key: "k" }, { tx })).toMatchObject({ ok: true });
@@ -141,10 +158,11 @@ describe.for(Object.entries(SERVERS))("on %s", ([, { on, connect }]) => {
 
   test("actions of one transaction that are started together are carried out one by one", async (context) => {
     const { url, desk } = await on(context);
-    const answers = await connect(context, url)((tx) =>
-      Promise.all(
-        Array.from({ length: 8 }, (_, i) => desk.placeHold({ ...ROOM, key: `k${i % 4}` }, { tx })),
-      ),
+    const answers = await connect(
+      context,
+      url,
+    )((tx) =>
+      Promise.all(Array.from({ length: 8 }, (_, i) => desk.placeHold({ ...ROOM, key: `k${i % 4}` }, { tx }))),
     );
     expect(answers.filter(({ ok }) => ok)).toHaveLength(2);
     expect(answers.slice(0, 4)).toEqual(answers.slice(4));
@@ -161,7 +179,10 @@ describe.for(Object.entries(SERVERS))("on %s", ([, { on, connect }]) => {
         throw new Error("the calendar is gone");
       },
     });
-    await connect(context, url)(async (tx, execute) => {
+    await connect(
+      context,
+      url,
+    )(async (tx, execute) => {
       await expect(failing.placeHold({ ...ROOM, key: "k" }, { tx })).rejects.toThrow("the calendar is gone");
       await execute(insert);
     });

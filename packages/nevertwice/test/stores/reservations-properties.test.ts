@@ -96,7 +96,7 @@ async function postgresStage(context: TestContext): Promise<Stage & { readonly p
 const SUBJECTS = [
   { name: "SQLite", open: sqliteStage, runs: IS_FULL ? 3_000 : 150 },
   { name: "Postgres", open: postgresStage, runs: IS_FULL ? 500 : 40 },
-  { name: "Postgres in transactions of the application", open: insideStage, runs: IS_FULL ? 500 : 20 },
+  { name: "Postgres in transactions of the application", open: insideStage, runs: IS_FULL ? 500 : 10 },
 ] as const;
 
 for (const { name, open, runs } of SUBJECTS)

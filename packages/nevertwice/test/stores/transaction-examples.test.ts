@@ -1,4 +1,4 @@
-/** Tests examples/transaction-*.js as a reader runs them, on a real Postgres. */
+/** Tests examples/transaction-*.js and examples/hold-in-transaction.js as a reader runs them, on a real Postgres. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -21,3 +21,16 @@ test.for(["drizzle", "knex", "kysely"])(
     expect(await query(DATABASE_URL, "SELECT 1 FROM pg_tables WHERE tablename = 'payments'")).toEqual([]);
   },
 );
+
+test("the example of a hold in a transaction books one seat once", async (context) => {
+  const program = fileURLToPath(new URL("../../../../examples/hold-in-transaction.js", import.meta.url));
+  const DATABASE_URL = await createDatabase(sharedUrl(context, "postgres"));
+  const env = { ...process.env, DATABASE_URL };
+  const { stdout } = await promisify(execFile)(process.execPath, [program], { env, timeout: 15_000 });
+  expect(stdout.trim().split("\n")).toEqual([
+    "too expensive: rolled back, over the limit",
+    "two clicks: booked and booked",
+    "another order: resource-unavailable",
+    "orders: order-2; holds: 1; audit: true",
+  ]);
+});

@@ -157,7 +157,11 @@ async function decideUntilFree(
 /** The elapsed holds of a resource, oldest first, each locked by its primary key. */
 function lockElapsed(
   run: RunText,
-  { namespace, resource, now }: { readonly namespace: string; readonly resource: string; readonly now: number },
+  {
+    namespace,
+    resource,
+    now,
+  }: { readonly namespace: string; readonly resource: string; readonly now: number },
 ) {
   let position: sql.HeldPosition | undefined;
   let hasEnded = false;

@@ -78,7 +78,8 @@ function ownSteps(ask: RunStatement, statements: Statements, skipsLocked: boolea
     async lock(parameters) {
       const rows = await ask(statements.lock, [...parameters, String(skipsLocked)]);
       const taken = rows.filter(([, kind]) => kind !== null);
-      if (taken.length > 0) throw new Locked(taken.map(([name, kind]) => toTaken(String(kind), String(name))));
+      if (taken.length > 0)
+        throw new Locked(taken.map(([name, kind]) => toTaken(String(kind), String(name))));
       return rows.map(([name]) => unescapeText(name as string));
     },
     read: (parameters) => ask(statements.read, parameters),
@@ -196,8 +197,7 @@ function toLockedRows(
   };
   // This commitment was placed while the transaction waited for a lock, so its resource is not locked.
   const late = [...found.commitments.values()].find(({ resource }) => !elapsed.has(resource));
-  if (late !== undefined)
-    throw new PlacedMeanwhile(late.id);
+  if (late !== undefined) throw new PlacedMeanwhile(late.id);
   return { found, now };
 }
 

@@ -32,7 +32,8 @@ export async function onPostgres(context: TestContext): Promise<Scene> {
   const url = await migrated(context);
   await query(url, "CREATE TABLE ledger (entry text NOT NULL)");
   const store = storeOn(url);
-  const rows = async () => Number((await query<{ n: string }>(url, "SELECT count(*) AS n FROM ledger"))[0]?.n);
+  const rows = async () =>
+    Number((await query<{ n: string }>(url, "SELECT count(*) AS n FROM ledger"))[0]?.n);
   return { url, store, desk: openDesk(store), open: () => openDesk(storeOn(url)), rows };
 }
 
