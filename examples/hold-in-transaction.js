@@ -31,7 +31,7 @@ async function book(order, amount) {
     return held.ok ? "booked" : held.reason;
   } catch (error) {
     await tx.query("ROLLBACK");
-    return `rolled back, ${error instanceof Error ? error.message : error}`;
+    throw error;
   } finally {
     tx.release();
   }
@@ -40,7 +40,7 @@ async function book(order, amount) {
 await pool.query(`CREATE SCHEMA ${schema}`);
 try {
   await pool.query(`${reservationsSql()}; CREATE TABLE orders (id text PRIMARY KEY, hold text)`);
-  console.log(`too expensive: ${await book("order-1", 4200)}`);
+  await book("order-1", 4200).catch((error) => console.log(`too expensive: ${error.message}`));
   console.log(`two clicks: ${(await Promise.all([book("order-2", 42), book("order-2", 42)])).join(" and ")}`);
   console.log(`another order: ${await book("order-3", 42)}`);
   const { rows } = await pool.query("SELECT id FROM orders");

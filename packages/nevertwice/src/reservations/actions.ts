@@ -59,7 +59,7 @@ export interface CapacityRequest extends ResourceRequest {
 }
 
 /** An action, in a transaction of the store or in one that the caller has open. */
-export interface Action<Request, Answered> {
+export interface KeyedAction<Request, Answered> {
   (request: Request): Promise<Answered>;
   /**
    * In your own transaction. The answer holds if you commit. It is always a decision: what the database refuses is thrown,
@@ -69,19 +69,19 @@ export interface Action<Request, Answered> {
 }
 
 export interface Actions {
-  readonly placeHold: Action<HoldRequest, Placed | Rejected>;
+  readonly placeHold: KeyedAction<HoldRequest, Placed | Rejected>;
   /** Rejected with `window-elapsed` from `expiresAt` on, that instant included. */
-  readonly confirm: Action<UnitsRequest, Done | Rejected>;
-  readonly release: Action<CommitmentRequest, Done | Rejected>;
-  readonly expire: Action<CommitmentRequest, Done | Rejected>;
+  readonly confirm: KeyedAction<UnitsRequest, Done | Rejected>;
+  readonly release: KeyedAction<CommitmentRequest, Done | Rejected>;
+  readonly expire: KeyedAction<CommitmentRequest, Done | Rejected>;
   /** Gives back units that were confirmed: a bed that is free again, goods that were returned. */
-  readonly giveBack: Action<UnitsRequest, Done | Rejected>;
+  readonly giveBack: KeyedAction<UnitsRequest, Done | Rejected>;
   readonly resources: {
-    readonly declare: Action<CapacityRequest, Done | Rejected>;
-    readonly adjust: Action<CapacityRequest, Done | Rejected>;
-    readonly suspend: Action<ResourceRequest, Done | Rejected>;
-    readonly resume: Action<ResourceRequest, Done | Rejected>;
-    readonly close: Action<ResourceRequest, Done | Rejected>;
+    readonly declare: KeyedAction<CapacityRequest, Done | Rejected>;
+    readonly adjust: KeyedAction<CapacityRequest, Done | Rejected>;
+    readonly suspend: KeyedAction<ResourceRequest, Done | Rejected>;
+    readonly resume: KeyedAction<ResourceRequest, Done | Rejected>;
+    readonly close: KeyedAction<ResourceRequest, Done | Rejected>;
   };
 }
 
@@ -147,7 +147,7 @@ export function createActions(options: ActionsOptions): Actions {
   function actionFor<Request extends Keyed, Answered>(
     action: ActionName,
     complete: (request: Request) => Request = (request) => request,
-  ): Action<Request, Answered> {
+  ): KeyedAction<Request, Answered> {
     const perform = (request: Request, inside?: InsideOptions): Answer | Promise<Answer> => {
       const given = complete(request);
       if (inside === undefined) return act(action, given);
@@ -155,7 +155,7 @@ export function createActions(options: ActionsOptions): Actions {
       const here = synchronousActions(store, tx);
       return here === undefined ? actIn(tx, action, given) : actNow(here, tx, action, given);
     };
-    return perform as Action<Request, Answered>;
+    return perform as KeyedAction<Request, Answered>;
   }
 
   return {

@@ -1,12 +1,12 @@
 /** Reservations: holds that are confirmed, released or expired exactly once, with stored records that prove it. */
 
 export type {
-  Action,
   Actions,
   CapacityRequest,
   CommitmentRequest,
   HoldRequest,
   Keyed,
+  KeyedAction,
   ResourceRequest,
   UnitsRequest,
 } from "./actions.ts";

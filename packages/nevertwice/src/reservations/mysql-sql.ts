@@ -63,9 +63,9 @@ export function areFreeSql(marks: readonly string[]): string {
   );
 }
 
-/** Deletes a mark, whose lock stays. */
-export function unmarkSql(mark: string): string {
-  return `DELETE FROM nevertwice_reservation_keys WHERE id = ${short(mark)}`;
+/** Deletes a mark or a placeholder. Its lock stays until the transaction ends. */
+export function deleteKeySql(id: string): string {
+  return `DELETE FROM nevertwice_reservation_keys WHERE id = ${short(id)}`;
 }
 
 /** Waits for the locks and reads the last committed keys. Placeholders of this transaction are included. */
@@ -137,7 +137,7 @@ export function forgetResourcesSql(namespace: string, names: readonly string[]):
 
 /**
  * Gives a transaction that only read something to commit, if the server shows commits before they are on disk: the log is
- * flushed in order, so this commit flushes everything before it. It inserts a placeholder that `unflushSql` removes in the
+ * flushed in order, so this commit flushes everything before it. It inserts a placeholder that `deleteKeySql` removes in the
  * same transaction, and changes no row if nothing is shown early.
  */
 export function flushSql(namespace: string, id: string): string {
@@ -146,8 +146,6 @@ export function flushSql(namespace: string, id: string): string {
     `SELECT ${short(id)}, ${bytes(namespace)} FROM (SELECT 1) AS one WHERE ${IS_SHOWN_EARLY}`
   );
 }
-
-export const unflushSql = unmarkSql;
 
 /**
  * Selects the checkpoints of the transactions that wrote these keys. It waits for their locks, since a transaction whose

@@ -17,9 +17,10 @@ import { checkVersion, migrate, migrationScript } from "../stores/mysql/schema.t
 import { boundedClient } from "../stores/mysql/statement-runner.ts";
 import { readNumber, readText } from "../stores/mysql/values.ts";
 import { createActionsInside } from "./mysql/inside.ts";
+import { transactSkippingLocked } from "./mysql/locked-actions.ts";
 import { isNull, toCheckpoint, toCommitment, toEvent, toKey, toResource } from "./mysql/rows.ts";
 import { TABLE_NAMES, TABLES } from "./mysql/schema.ts";
-import { changeCommitted, flush, transact, transactSkippingLocked } from "./mysql/transaction.ts";
+import { changeCommitted, flush, transact } from "./mysql/transaction.ts";
 import * as sql from "./mysql-sql.ts";
 import { NotWritten, type Page, type ReservationStore } from "./store.ts";
 import { type Readable, toFoundCommitment, toPage } from "./stored-rows.ts";

@@ -45,15 +45,15 @@ function openLock(table: string, name: string): string {
 }
 
 /** Whether another session holds it. The lock is given back at once: the server has room for few of them. */
-function isTaken(lock: string): string {
-  return `CASE WHEN pg_try_advisory_lock_shared(${lock}) THEN NOT pg_advisory_unlock_shared(${lock}) ELSE true END`;
+function isTaken(id: string): string {
+  return `CASE WHEN pg_try_advisory_lock_shared(${id}) THEN NOT pg_advisory_unlock_shared(${id}) ELSE true END`;
 }
 
 /** The parameters of both forms of `lock`, and the resources of a group, with the commitment by which each is wanted. */
-function wanted({ commitments }: TableNames, settings: string): string {
+function wanted({ commitments }: TableNames, limits: string): string {
   return `given AS MATERIALIZED (
     SELECT ($1::text) COLLATE "C" AS namespace, ($2::text)::text[] AS key_ids, ($3::text)::text[] AS names,
-      ($4::text)::text[] AS commitment_ids, ${settings}
+      ($4::text)::text[] AS commitment_ids, ${limits}
   ), sought AS MATERIALIZED (
     SELECT namespace, name COLLATE "C" AS name, NULL AS commitment FROM given, unnest(names) AS name
     UNION ALL

@@ -90,14 +90,9 @@ describe.for(Object.entries(SERVERS))("on %s", ([server, { on, connect }]) => {
       held(await desk.placeHold({ ...ROOM, resource: "hall", key: "ended" })),
     ];
     const inTransaction = connect(context, url);
-    const stale = [];
+    const stale: OpenTransaction[] = [];
     for (let i = 0; i < 4; i++) stale.push(await begin(inTransaction, isolation("REPEATABLE READ")));
-    const [a, b, c, d] = stale as [
-      (typeof stale)[0],
-      (typeof stale)[0],
-      (typeof stale)[0],
-      (typeof stale)[0],
-    ];
+    const [a, b, c, d] = stale as [OpenTransaction, OpenTransaction, OpenTransaction, OpenTransaction];
     await desk.confirm({ id: sold, key: "paid" });
     await desk.release({ id: ended, key: "released" });
     const late = held(await desk.placeHold({ ...ROOM, resource: "loft", key: "late" }));

@@ -9,7 +9,7 @@ import type { Answer } from "../../src/reservations/index.ts";
 import { actInside } from "../../src/reservations/inside.ts";
 import { postgresReservations } from "../../src/reservations/postgres.ts";
 import { sqliteReservations } from "../../src/reservations/sqlite.ts";
-import { NotWritten, type Rules } from "../../src/reservations/store.ts";
+import type { Rules } from "../../src/reservations/store.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { play, type Stage, script, type Tally } from "../reservations/histories.ts";
 import { race } from "../reservations/races.ts";
@@ -58,7 +58,7 @@ async function insideStage(context: TestContext): Promise<Stage> {
       return answer;
     } catch (error) {
       await tx.query("ROLLBACK");
-      throw new NotWritten(error);
+      throw error;
     } finally {
       tx.release();
     }

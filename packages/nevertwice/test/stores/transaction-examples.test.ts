@@ -28,7 +28,7 @@ test("the example of a hold in a transaction books one seat once", async (contex
   const env = { ...process.env, DATABASE_URL };
   const { stdout } = await promisify(execFile)(process.execPath, [program], { env, timeout: 15_000 });
   expect(stdout.trim().split("\n")).toEqual([
-    "too expensive: rolled back, over the limit",
+    "too expensive: over the limit",
     "two clicks: booked and booked",
     "another order: resource-unavailable",
     "orders: order-2; holds: 1; audit: true",

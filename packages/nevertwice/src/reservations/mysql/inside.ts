@@ -42,7 +42,7 @@ async function act(run: RunText, request: ActionRequest, rules: Rules): Promise<
   const checkpoint = randomUUID();
   const keyMark = sql.keyMark(request.keyId);
   await run(sql.lockKeysSql(namespace, [keyMark, request.keyId]));
-  await run(sql.unmarkSql(keyMark));
+  await run(sql.deleteKeySql(keyMark));
   const key = await readRow(run, sql.INSIDE.keys, sql.isKey(request.keyId), "FOR UPDATE");
   const { id } = request.parameters;
   const commitmentId = typeof id === "string" && !isTooLong(id) ? id : undefined;
@@ -83,7 +83,7 @@ async function act(run: RunText, request: ActionRequest, rules: Rules): Promise<
 async function lockResource(run: RunText, namespace: string, name: string): Promise<void> {
   const mark = sql.resourceMark(namespace, name);
   await run(sql.lockKeysSql(namespace, [mark]));
-  await run(sql.unmarkSql(mark));
+  await run(sql.deleteKeySql(mark));
   await run(sql.lockResourcesSql(namespace, [name]));
 }
 
@@ -208,5 +208,5 @@ function staleSnapshot(): NevertwiceError {
 async function writeForFlush(run: RunText, namespace: string, id: string): Promise<void> {
   await run(sql.flushSql(namespace, id));
   const isWritten = (await readRow(run, sql.INSIDE.keys, sql.isKey(id))) !== undefined;
-  if (isWritten) await run(sql.unflushSql(id));
+  if (isWritten) await run(sql.deleteKeySql(id));
 }

@@ -12,7 +12,7 @@ import {
   type MysqlRow,
   queryRows,
 } from "../../stores/mysql/client.ts";
-import { isLockTaken, toStoreError } from "../../stores/mysql/errors.ts";
+import { toStoreError } from "../../stores/mysql/errors.ts";
 import { readNumber, readText } from "../../stores/mysql/values.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
@@ -79,45 +79,12 @@ export async function transact(
   return decision.answers;
 }
 
-/** Carries out the actions that no transaction of the application delays. Undefined: one has locked what the action needs. */
-export async function transactSkippingLocked(
-  client: MysqlClient,
-  group: readonly ActionRequest[],
-  rules: Rules,
-): Promise<readonly (Answer | undefined)[]> {
-  const locked = (error: unknown) => {
-    if (error instanceof NotWritten && isLockTaken(error)) return undefined;
-    throw error;
-  };
-  const all = await transact(client, group, rules, { skipsLocked: true }).catch(locked);
-  if (all !== undefined) return all;
-  const free = await findFree(client, group, rules.namespace);
-  if (free.length === 0) return group.map(() => undefined);
-  const answers = await transact(client, free, rules, { skipsLocked: true }).catch(locked);
-  return group.map((request) => answers?.[free.indexOf(request)]);
-}
-
-/** The actions whose key and resource no transaction of the application has locked at the moment. */
-async function findFree(
-  client: MysqlClient,
-  group: readonly ActionRequest[],
+/** What a transaction of the application holds for these rows. */
+export function toMarks(
+  { keyIds }: NeededRows,
   namespace: string,
-): Promise<readonly ActionRequest[]> {
-  const free: ActionRequest[] = [];
-  for (const request of group) {
-    try {
-      const needs = neededRows([request]);
-      const names = await findNames(client, needs, namespace);
-      await queryRows(client, sql.areFreeSql(toMarks(needs, namespace, names)));
-      free.push(request);
-    } catch (error) {
-      if (!isLockTaken(error)) throw new NotWritten(error);
-    }
-  }
-  return free;
-}
-
-function toMarks({ keyIds }: NeededRows, namespace: string, names: readonly string[]): readonly string[] {
+  names: readonly string[],
+): readonly string[] {
   return [...keyIds.map(sql.keyMark), ...names.map((name) => sql.resourceMark(namespace, name))];
 }
 
@@ -157,7 +124,7 @@ interface LockedGroup {
   readonly placeholders: readonly string[];
 }
 
-interface TransactionInput extends TransactionMode {
+interface GroupInput extends TransactionMode {
   readonly group: readonly ActionRequest[];
   readonly rules: Rules;
   readonly checkpoint: string;
@@ -165,7 +132,7 @@ interface TransactionInput extends TransactionMode {
 
 async function decideAndWrite(
   connection: MysqlConnection,
-  { group, rules, checkpoint, skipsLocked = false }: TransactionInput,
+  { group, rules, checkpoint, skipsLocked = false }: GroupInput,
 ): Promise<GroupDecision> {
   await change(connection, sql.READ_COMMITTED_SQL);
   await change(connection, sql.BEGIN_SQL);
@@ -182,7 +149,7 @@ async function decideAndWrite(
 
 async function writeForFlush(connection: MysqlConnection, namespace: string, id: string): Promise<void> {
   const { affectedRows } = await change(connection, sql.flushSql(namespace, id));
-  if (affectedRows > 0) await change(connection, sql.unflushSql(id));
+  if (affectedRows > 0) await change(connection, sql.deleteKeySql(id));
 }
 
 /** Waits until everything that other connections could see before is on disk. */
@@ -241,7 +208,7 @@ async function lock(
 }
 
 /** The resources that are named, and those of the commitments, in the order in which they are locked. */
-async function findNames(
+export async function findNames(
   connection: Parameters<typeof queryRows>[0],
   { resources, commitmentIds }: NeededRows,
   namespace: string,
