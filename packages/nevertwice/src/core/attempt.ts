@@ -9,33 +9,12 @@ import type { Decision, FailureDisposition } from "./policy.ts";
 import type { Ports } from "./ports.ts";
 import type { Call, KeepOptions } from "./request.ts";
 import type { Settlement } from "./round.ts";
-import { isStepFailure, Steps } from "./steps.ts";
+import { isStepFailure } from "./step-errors.ts";
+import { Steps } from "./steps.ts";
 import type { AbandonAs } from "./store.ts";
+import type { Attempt } from "./work.ts";
 
-/** The object that the work is called with. */
-export interface Attempt {
-  /** Grows with every claim of this key: pass it to systems that can refuse a lower one. 0 if the work runs without a claim (`onUnavailable: "proceed"`). */
-  readonly fence: number;
-  /** 1 for the first attempt, 2 if one earlier attempt failed or was lost. */
-  readonly number: number;
-  /** Fires when the claim is lost: stop before the next effect. */
-  readonly signal: AbortSignal;
-  /** A key for another system, the same on every attempt. Throws `lease-lost` once the claim is lost. */
-  deriveKey(name: string): string;
-  /** Renews the claim now, in addition to the automatic renewals. False if the claim is lost; rejects if the store does not answer. */
-  renew(): Promise<boolean>;
-  /**
-   * Runs `work` once for this key, whatever happens to the attempt: its outcome is kept, and a later attempt gets it instead
-   * of running `work` again. Only the step that was in flight in a crash may run a second time. Steps run one after another,
-   * in the same order in every attempt. Throws `lease-lost` once the claim is lost, and `options-invalid` if the store
-   * cannot keep steps.
-   */
-  step<T>(name: string, work: () => T | PromiseLike<T>): Promise<T>;
-  /** `throw attempt.notDone(cause)` says that nothing happened: the key is released, and the caller gets `cause`. */
-  notDone(cause?: unknown): Error;
-}
-
-export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
+export type { Attempt, Work } from "./work.ts";
 
 /** How an attempt ended, and so what the store is told. */
 export type Ending =
@@ -86,9 +65,12 @@ class HandedAttempt implements Attempt {
         );
       return deriveKey(identity.parts, name);
     };
-    this.step = (name, work) => {
+    this.step = (name: string, ...rest: readonly never[]) => {
       this.steps ??= new Steps(ports, settlement, lease);
-      return this.steps.run(name, work);
+      const [database, work] = rest;
+      return rest.length > 1
+        ? (this.steps.transact(name, database, work as never, this) as never)
+        : (this.steps.run(name, database as never) as never);
     };
     this.notDone = (cause) => {
       const error = new Error("nothing was done", { cause });

@@ -173,14 +173,13 @@ export function sendAbandon(
   });
 }
 
-export function sendRenew(ports: Ports, call: Call, round: Round): Promise<boolean> {
-  const { leaseMs, storeTimeoutMs } = call.policy;
-  return callWithin(ports, storeTimeoutMs, (deadline) =>
-    ports.store.renew({
-      id: call.identity.id,
-      token: round.token,
-      leaseMs,
-      signal: deadline.signal,
-    }),
+export function sendRenew(
+  ports: Ports,
+  { identity, policy }: Call,
+  { token }: Round,
+  leaseMs: number,
+): Promise<boolean> {
+  return callWithin(ports, policy.storeTimeoutMs, ({ signal }) =>
+    ports.store.renew({ id: identity.id, token, leaseMs, signal }),
   );
 }

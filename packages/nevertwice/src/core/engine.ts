@@ -47,6 +47,7 @@ import type { LeftRunning } from "./running-attempts.ts";
 import type { Store } from "./store.ts";
 import { randomToken } from "./token.ts";
 import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
+import type { CreateTransactionRunner } from "./transaction-port.ts";
 
 export interface GuardOptions extends PolicyOptions {
   readonly store: Store;
@@ -109,6 +110,7 @@ export interface EnginePorts {
   readonly timer: Timer;
   readonly random: () => number;
   readonly newToken: () => string;
+  readonly runnerFor?: CreateTransactionRunner | undefined;
 }
 
 export const SYSTEM_PORTS: EnginePorts = { timer: systemTimer, random: Math.random, newToken: randomToken };

@@ -32,7 +32,8 @@ import type { Round, Settlement } from "./round.ts";
 import { createRunningAttempts, type LeftRunning } from "./running-attempts.ts";
 import { settleAbandon, settleCompletion } from "./settlement.ts";
 import type { ClaimAnswer } from "./store.ts";
-import { finishInTransaction, type TransactionRunner } from "./transaction.ts";
+import { finishInTransaction } from "./transaction.ts";
+import type { TransactionRunner } from "./transaction-port.ts";
 import { createWaiters } from "./waiters.ts";
 import { warnOnce } from "./warning.ts";
 

@@ -26,7 +26,7 @@ export function stepLine({ name, outcome }: FinishedStep): {
   readonly start: string;
   readonly end: string;
 } {
-  return { start: `[${JSON.stringify(name)},`, end: `,${JSON.stringify(outcome)}]\n` };
+  return { start: stepStart(name), end: `,${JSON.stringify(outcome)}]\n` };
 }
 
 /** The line break after the token, and the lines; undefined if the record has no steps of its own. */
@@ -38,6 +38,16 @@ export function hasSteps(owner: StepsOwner): boolean {
   return linesIn(owner) !== undefined;
 }
 
+/** Whether the record has a step of this name. */
+export function hasStep(owner: StepsOwner, name: string): boolean {
+  return linesIn(owner)?.includes(`\n${stepStart(name)}`) ?? false;
+}
+
+/** What the line of a step begins with. */
+export function stepStart(name: string): string {
+  return `[${JSON.stringify(name)},`;
+}
+
 /** The text for the claim of another token that continues the work; undefined if there are no steps. */
 export function carriedSteps(owner: StepsOwner, token: string): string | undefined {
   const lines = linesIn(owner);
@@ -46,9 +56,9 @@ export function carriedSteps(owner: StepsOwner, token: string): string | undefin
 
 /** The text with one more step. Undefined if it has a step with this name already: a finished step never changes. */
 export function addedStep(owner: StepsOwner, step: FinishedStep, now: number): string | undefined {
-  const lines = linesIn(owner) ?? "\n";
+  if (hasStep(owner, step.name)) return undefined;
   const { start, end } = stepLine(step);
-  return lines.includes(`\n${start}`) ? undefined : owner.token + lines + start + Math.floor(now) + end;
+  return owner.token + (linesIn(owner) ?? "\n") + start + Math.floor(now) + end;
 }
 
 /** The steps in the order in which they were kept. Throws `store-unsafe` if the text is damaged. */

@@ -17,9 +17,12 @@ export function leaseEnd(sentAt: number, leaseMs: number): number {
   return sentAt + leaseMs * (1 - MARGIN);
 }
 
-/** The lease with which an attempt may rely on its claim for `ms`. */
-export function leaseFor(ms: number): number {
-  return Math.ceil(ms / (1 - MARGIN));
+/** The lease for a transaction: the attempt may rely on it while it waits for a connection, works, and learns how COMMIT ended. */
+export function transactionLeaseMs(limits: {
+  readonly transactionMs: number;
+  readonly storeTimeoutMs: number;
+}): number {
+  return Math.ceil((limits.transactionMs + 2 * limits.storeTimeoutMs) / (1 - MARGIN));
 }
 
 export interface LeaseOptions {
@@ -28,8 +31,10 @@ export interface LeaseOptions {
   readonly maxRunMs: number;
   /** When the claim was sent; undefined for an attempt without a claim, which it cannot lose. */
   readonly sentAt: number | undefined;
-  /** Undefined for a lease that is set once: a renewal from another connection would make the completion of a transaction fail. */
-  readonly renew: (() => Promise<boolean>) | undefined;
+  /** Undefined for an attempt in a transaction of the application, whose claim nobody sees before COMMIT. */
+  readonly renew: ((leaseMs: number) => Promise<boolean>) | undefined;
+  /** Whether the lease is on hold from the beginning (see `hold`). */
+  readonly isHeld?: boolean;
   readonly onLost: (reason: LeaseLostReason) => void;
 }
 
@@ -39,17 +44,25 @@ export class Lease {
   readonly #runEnd: number;
   #endsAt: number;
   #renewAt: number;
+  /** When the last claim or renewal that was granted was sent. */
+  #renewedAt: number;
   #controller: AbortController | undefined;
   #lostFor: LeaseLostReason | undefined;
   #isStopped = false;
+  /** Between `hold` and `resume`. */
+  #isHeld: boolean;
+  /** Settles when every renewal that was sent is answered. */
+  #sent: Promise<unknown> | undefined;
   #cancel: () => void;
 
   constructor(options: LeaseOptions) {
-    const { timer, leaseMs, maxRunMs, sentAt = Number.POSITIVE_INFINITY } = options;
+    const { timer, leaseMs, maxRunMs, sentAt = Number.POSITIVE_INFINITY, isHeld = false } = options;
     this.#options = options;
     this.#runEnd = timer.now() + maxRunMs;
     this.#endsAt = leaseEnd(sentAt, leaseMs);
-    this.#renewAt = options.renew === undefined ? Number.POSITIVE_INFINITY : sentAt + leaseMs * RENEW_AT;
+    this.#renewedAt = sentAt;
+    this.#isHeld = isHeld || options.renew === undefined;
+    this.#renewAt = this.#isHeld ? Number.POSITIVE_INFINITY : sentAt + leaseMs * RENEW_AT;
     this.#cancel = this.#arm();
   }
 
@@ -75,26 +88,55 @@ export class Lease {
     this.#controller?.abort(reason);
   }
 
-  /** Renews now, unless the lease is set once. False if the claim is lost or there never was one; rejects if the store does not answer. */
+  /** Renews now, unless the lease is on hold. False if the claim is lost or there never was one; rejects if the store does not answer. */
   async renew(): Promise<boolean> {
-    const { timer, sentAt, renew } = this.#options;
+    const { sentAt, leaseMs } = this.#options;
     if (this.#isStopped || this.isLost()) return false;
-    if (renew === undefined) return true;
+    if (this.#isHeld) return true;
     if (sentAt === undefined) return false;
-    const now = timer.now();
-    this.#answered(now, await renew());
+    await this.#send(leaseMs);
     return !this.isLost();
   }
 
-  #answered(sentAt: number, isRenewed: boolean): void {
-    if (!isRenewed) {
-      this.lose("overtaken");
-      return;
-    }
-    const { leaseMs } = this.#options;
+  /**
+   * Renews for `leaseMs`, and then sends no renewal until `resume`. A transaction of the application is about to lock the
+   * record: a renewal from another connection would wait for that lock, and above READ COMMITTED it would make the
+   * transaction fail. False if the claim is lost; rejects if the store does not answer.
+   */
+  async hold(leaseMs: number): Promise<boolean> {
+    this.#isHeld = true;
+    this.#renewAt = Number.POSITIVE_INFINITY;
+    this.#rearm();
+    // A renewal that is on its way would arrive during the transaction, or shorten the lease that is set now.
+    await this.#sent;
+    if (this.#isStopped || this.isLost()) return false;
+    if (this.#endsAt < leaseEnd(this.#options.timer.now(), leaseMs)) await this.#send(leaseMs);
+    return !this.isLost();
+  }
+
+  /** The transaction has ended: renews again, from now on. */
+  resume(): void {
+    const { timer, leaseMs } = this.#options;
+    this.#isHeld = false;
+    this.#renewAt = Math.max(timer.now(), this.#renewedAt + leaseMs * RENEW_AT);
+    this.#rearm();
+  }
+
+  async #send(leaseMs: number): Promise<void> {
+    const { timer, renew } = this.#options;
+    const sentAt = timer.now();
+    // After a longer lease, a renewal shortens it, and may do so even if its answer is lost.
+    this.#endsAt = Math.min(this.#endsAt, leaseEnd(sentAt, leaseMs));
+    const answer = (renew as NonNullable<typeof renew>)(leaseMs);
+    const answered = Promise.allSettled([this.#sent, answer]).then(() => {
+      if (this.#sent === answered) this.#sent = undefined;
+    });
+    this.#sent = answered;
+    if (!(await answer)) return this.lose("overtaken");
     // Two renewals may be in flight, and their answers may come in any order.
     this.#endsAt = Math.max(this.#endsAt, leaseEnd(sentAt, leaseMs));
-    this.#renewAt = sentAt + leaseMs * RENEW_AT;
+    this.#renewedAt = Math.max(this.#renewedAt, sentAt);
+    if (!this.#isHeld) this.#renewAt = this.#renewedAt + this.#options.leaseMs * RENEW_AT;
     this.#rearm();
   }
 
@@ -119,20 +161,17 @@ export class Lease {
     const now = this.#options.timer.now();
     if (now >= this.#runEnd) this.lose("ran-too-long");
     else if (now >= this.#endsAt) this.lose("not-renewed");
-    else if (now >= this.#renewAt) this.#sendRenewal(now);
+    else if (now >= this.#renewAt) this.#sendRenewal();
     this.#rearm();
   }
 
-  #sendRenewal(sentAt: number): void {
-    const { timer, leaseMs, renew } = this.#options;
+  #sendRenewal(): void {
+    const { timer, leaseMs } = this.#options;
     // No other renewal is sent until this one is answered. `endsAt` still ends the lease.
     this.#renewAt = Number.POSITIVE_INFINITY;
-    renew?.().then(
-      (isRenewed) => this.#answered(sentAt, isRenewed),
-      () => {
-        this.#renewAt = timer.now() + leaseMs * RETRY_AT;
-        this.#rearm();
-      },
-    );
+    this.#send(leaseMs).catch(() => {
+      if (!this.#isHeld) this.#renewAt = timer.now() + leaseMs * RETRY_AT;
+      this.#rearm();
+    });
   }
 }

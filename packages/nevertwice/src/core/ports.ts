@@ -5,6 +5,7 @@ import type { EmitEvent } from "./observer.ts";
 import type { Policy } from "./policy.ts";
 import type { Requirement } from "./requirement.ts";
 import type { Store } from "./store.ts";
+import type { CreateTransactionRunner } from "./transaction-port.ts";
 
 export interface Ports {
   readonly store: Store;
@@ -19,6 +20,8 @@ export interface Ports {
   readonly background: Background;
   /** What the store must survive; checked before claims are sent. */
   readonly requirement: Requirement | undefined;
+  /** Runs work in transactions of the application's database. Undefined for an engine without them. */
+  readonly runnerFor?: CreateTransactionRunner | undefined;
 }
 
 /** The largest outcome that may be stored: the policy's limit or the store's, whichever is lower. */

@@ -42,10 +42,10 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
     else counts.set(id, now);
   }
 
-  async function renewed({ call, fence }: Settlement, sent: Promise<boolean>): Promise<boolean> {
-    const isRenewed = await sent;
+  async function renew({ call, round, fence }: Settlement, leaseMs: number): Promise<boolean> {
+    const isRenewed = await sendRenew(ports, call, round, leaseMs);
     if (!isRenewed) return false;
-    reportRenewal(emit, { subject: call.identity, fence }, call.policy.leaseMs);
+    reportRenewal(emit, { subject: call.identity, fence }, leaseMs);
     if (call.onRenewed !== undefined) harmless(call.onRenewed);
     return true;
   }
@@ -59,7 +59,8 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
         leaseMs,
         maxRunMs,
         sentAt: isUnclaimed ? undefined : round.sentAt,
-        renew: isInTransaction ? undefined : () => renewed(settlement, sendRenew(ports, call, round)),
+        renew: (ms) => renew(settlement, ms),
+        isHeld: isInTransaction,
         onLost: (reason) => emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason }),
       });
       const entry: RunningAttempt = { call, fence, lease };

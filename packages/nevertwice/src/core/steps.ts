@@ -8,37 +8,23 @@
  * A later attempt must ask for the same steps in the same order. One that asks for another step at the same position runs
  * code that does not fit what was done, so it ends `unknown`, for an operator to decide.
  */
-import { utf8Bytes } from "./bytes.ts";
-import { describeUnkeepable } from "./describe-unkeepable.ts";
-import { isNevertwiceError, NevertwiceError } from "./errors.ts";
-import { checkedPart, toErrorSubject } from "./identity.ts";
-import { type FinishedStep, stepLine } from "./kept-steps.ts";
+import { type EncodedStep, encodeStep, stepBytes } from "./encoded-step.ts";
+import { isNevertwiceError, type NevertwiceError } from "./errors.ts";
+import { checkedPart } from "./identity.ts";
+import type { FinishedStep } from "./kept-steps.ts";
 import type { Lease } from "./lease.ts";
 import { about, type EventDetails } from "./observer.ts";
-import { decodeOutcome, encodeOutcome, notKept } from "./outcome.ts";
+import { decodeOutcome } from "./outcome.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
 import type { Settlement } from "./round.ts";
+import { reasonIn, type StepErrorCode, stepError, stepFailure } from "./step-errors.ts";
+import { commitStep } from "./step-transaction.ts";
 import type { Store } from "./store.ts";
 import { callWithin, pauseMs } from "./store-call.ts";
-import { warnOnce } from "./warning.ts";
+import type { Attempt } from "./work.ts";
 
-/** Errors of steps that a retry of the work cannot cure. */
-const failures = new WeakSet<object>();
-
-/** Whether `thrown` says that a finished step cannot be used: releasing the key would only repeat the error. */
-export function isStepFailure(thrown: unknown): boolean {
-  return typeof thrown === "object" && thrown !== null && failures.has(thrown);
-}
-
-/** What the record holds of a step besides its line: the time, and what sealing adds to the outcome. */
-const STEP_OVERHEAD_BYTES = 128;
-
-/** The value for the work, and the text for the record. `detail` says why the text has no value. */
-interface EncodedStep {
-  readonly value: unknown;
-  readonly text: string;
-  readonly detail?: string;
-}
+type KeepStep = NonNullable<Store["keepStep"]>;
+type PerformStep = (keepStep: KeepStep, position: number) => Promise<unknown>;
 
 export class Steps {
   readonly #ports: Ports;
@@ -76,14 +62,34 @@ export class Steps {
     return this.#stuck;
   }
 
-  run<T>(name: string, work: () => T | PromiseLike<T>): Promise<T> {
-    const running = this.#run(name, work);
-    // The work may have ended without waiting for this step. Then no one is left to handle its failure.
-    running.catch(() => {});
-    return running as Promise<T>;
+  run(name: string, work: () => unknown): Promise<unknown> {
+    return this.#start(name, work, async (keepStep, position) => {
+      const value = await work();
+      // Work without a claim (`onUnavailable: "proceed"`) has nothing to keep its steps under.
+      return this.#settlement.isUnclaimed ? value : this.#keep(keepStep, name, value, position);
+    });
   }
 
-  async #run(name: string, work: () => unknown): Promise<unknown> {
+  /** The same for a step whose work writes in a transaction of `database`, which also keeps the step. */
+  transact(
+    name: string,
+    database: unknown,
+    work: (tx: unknown) => unknown,
+    attempt: Attempt,
+  ): Promise<unknown> {
+    return this.#start(name, work, (_, position) =>
+      this.#transact(name, database, work, { attempt, position }),
+    );
+  }
+
+  #start(name: string, work: unknown, perform: PerformStep): Promise<unknown> {
+    const running = this.#run(name, work, perform);
+    // The work may have ended without waiting for this step. Then no one is left to handle its failure.
+    running.catch(() => {});
+    return running;
+  }
+
+  async #run(name: string, work: unknown, perform: PerformStep): Promise<unknown> {
     const keepStep = this.#requireKeepStep();
     this.#check(name, work);
     const position = this.#names.size;
@@ -92,9 +98,7 @@ export class Steps {
     this.#running = name;
     try {
       // A step that throws is not kept: the work may try it again.
-      const value = await work();
-      // Work without a claim (`onUnavailable: "proceed"`) has nothing to keep its steps under.
-      const result = this.#settlement.isUnclaimed ? value : await this.#keep(keepStep, name, value, position);
+      const result = await perform(keepStep, position);
       this.#names.add(name);
       return result;
     } finally {
@@ -102,7 +106,7 @@ export class Steps {
     }
   }
 
-  #requireKeepStep(): NonNullable<Store["keepStep"]> {
+  #requireKeepStep(): KeepStep {
     const { store } = this.#ports;
     if (this.#settlement.isInTransaction)
       throw this.#error(
@@ -163,17 +167,65 @@ export class Steps {
   }
 
   /** Keeps the outcome, and returns it as a later attempt will get it. */
-  async #keep(
-    keepStep: NonNullable<Store["keepStep"]>,
-    name: string,
-    value: unknown,
-    position: number,
-  ): Promise<unknown> {
+  async #keep(keepStep: KeepStep, name: string, value: unknown, position: number): Promise<unknown> {
     const encoded = this.#encode(name, value);
-    if (!(await this.#send(keepStep, name, encoded.text))) {
-      this.#lease.lose("overtaken");
-      throw this.#lost();
+    if (!(await this.#send(keepStep, name, encoded.text))) throw this.#overtaken();
+    return this.#finish(name, encoded, position);
+  }
+
+  /** The step and its effect commit together, or neither does. */
+  async #transact(
+    name: string,
+    database: unknown,
+    work: (tx: unknown) => unknown,
+    { attempt, position }: { readonly attempt: Attempt; readonly position: number },
+  ): Promise<unknown> {
+    const runner = this.#requireRunner()(this.#ports.store, database, (tx) => work(tx));
+    let encoded: EncodedStep | undefined;
+    const end = await commitStep(this.#ports, this.#settlement, this.#lease, {
+      runner,
+      attempt,
+      encode: (value) => {
+        encoded = this.#encode(name, value);
+        return { step: name, outcome: encoded.text };
+      },
+    });
+    switch (end.status) {
+      case "committed":
+        return this.#finish(name, encoded as EncodedStep, position);
+      case "threw":
+        throw end.thrown;
+      case "failed":
+        throw this.#error(
+          "unavailable",
+          `step ${JSON.stringify(name)} was rolled back, or did not begin: ${reasonIn(end.error)}`,
+          end.error,
+        );
+      case "not-found":
+      case "lost":
+        throw this.#overtaken();
+      case "unknown": {
+        this.#emit({ kind: "unavailable", during: "step", cause: end.cause });
+        throw this.#undecided(
+          `it is not known whether step ${JSON.stringify(name)} was committed: ${reasonIn(end.cause)}`,
+          end.cause,
+        );
+      }
     }
+  }
+
+  #requireRunner(): NonNullable<Ports["runnerFor"]> {
+    if (this.#settlement.isUnclaimed)
+      throw this.#error(
+        "unavailable",
+        "this attempt runs without a claim, because the store did not answer; a step in a transaction needs the claim's record.",
+      );
+    const { runnerFor } = this.#ports;
+    if (runnerFor !== undefined) return runnerFor;
+    throw this.#error("options-invalid", "this guard cannot run steps in transactions.");
+  }
+
+  #finish(name: string, encoded: EncodedStep, position: number): unknown {
     const kept = { name, outcome: encoded.text };
     this.#kept.push(kept);
     this.#bytes += stepBytes(kept);
@@ -187,28 +239,14 @@ export class Steps {
   #encode(name: string, value: unknown): EncodedStep {
     const { policy, identity } = this.#settlement.call;
     const room = outcomeLimit(this.#ports, policy) - this.#bytes;
-    const encoded = encodeOutcome("value", value, Math.max(0, room));
-    const reason = encoded.kept ? "too-large" : encoded.reason;
-    if (encoded.kept) {
-      const bytes = stepBytes({ name, outcome: encoded.text });
-      if (bytes <= room) return { value: encoded.content, text: encoded.text };
-    } else if (encoded.reason === "not-encodable") {
-      const { operation } = identity.parts;
-      warnOnce(
-        "NEVERTWICE_NOT_KEPT",
-        `operation ${JSON.stringify(operation)}, step ${JSON.stringify(name)}: the value of the step cannot be kept: ${describeUnkeepable(value)}. A later attempt cannot continue after this step. Return plain data.`,
-        `${operation}/${name}`,
-      );
-    }
-    const detail = encoded.kept ? "the steps of this record have reached maxOutcomeBytes" : encoded.detail;
-    return { value, text: notKept(reason), detail };
+    return encodeStep({ name, value, room, operation: identity.parts.operation });
   }
 
   /**
    * Repeats the call until the store answers or the attempt is lost. It is sent at least once, even if the lease has ended:
    * as long as no other attempt took over, the next one can skip this step.
    */
-  async #send(keepStep: NonNullable<Store["keepStep"]>, name: string, outcome: string): Promise<boolean> {
+  async #send(keepStep: KeepStep, name: string, outcome: string): Promise<boolean> {
     const { timer, random } = this.#ports;
     const { call, round } = this.#settlement;
     for (let tries = 0; ; tries++) {
@@ -228,9 +266,21 @@ export class Steps {
 
   /** The step is done and cannot be kept. No other step may follow it, and a retry would run it again. */
   #refused(name: string, cause: unknown): NevertwiceError {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    this.#stuck = `step ${JSON.stringify(name)} is done, but the store refused to keep it: ${why}`;
-    return this.#failure("unknown", this.#stuck, cause);
+    return this.#undecided(
+      `step ${JSON.stringify(name)} is done, but the store refused to keep it: ${reasonIn(cause)}`,
+      cause,
+    );
+  }
+
+  /** No step may follow, whatever the work does about this error: the attempt ends unknown. */
+  #undecided(why: string, cause: unknown): NevertwiceError {
+    this.#stuck = why;
+    return this.#failure("unknown", why, cause);
+  }
+
+  #overtaken(): NevertwiceError {
+    this.#lease.lose("overtaken");
+    return this.#lost();
   }
 
   #lost(): NevertwiceError {
@@ -238,18 +288,11 @@ export class Steps {
   }
 
   #failure(code: "unknown" | "not-kept", message: string, cause?: unknown): NevertwiceError {
-    const error = this.#error(code, message, cause);
-    failures.add(error);
-    return error;
+    return stepFailure(this.#settlement.call.identity, code, message, cause);
   }
 
-  #error(
-    code: "options-invalid" | "lease-lost" | "unknown" | "not-kept",
-    message: string,
-    cause?: unknown,
-  ): NevertwiceError {
-    const subject = toErrorSubject(this.#settlement.call.identity);
-    return new NevertwiceError(code, message, cause === undefined ? subject : { ...subject, cause });
+  #error(code: StepErrorCode, message: string, cause?: unknown): NevertwiceError {
+    return stepError(this.#settlement.call.identity, code, message, cause);
   }
 
   #emit(details: EventDetails): void {
@@ -260,9 +303,4 @@ export class Steps {
 /** Whether the store would refuse every repetition too. A store that is full, or has lost its keys, may recover. */
 function isFinal(error: unknown): boolean {
   return isNevertwiceError(error, "store-unsafe") || isNevertwiceError(error, "options-invalid");
-}
-
-function stepBytes(step: FinishedStep): number {
-  const { start, end } = stepLine(step);
-  return utf8Bytes(start) + utf8Bytes(end) + STEP_OVERHEAD_BYTES;
 }

@@ -3,10 +3,19 @@
  * application, so that the work and the completion of its record commit together. A store without it cannot do that.
  */
 
-import type { ClaimAnswer, ClaimRequest, CompleteRequest, Store } from "./store.ts";
+import type { ClaimAnswer, ClaimRequest, CompleteRequest, KeepStepRequest, Store } from "./store.ts";
 
 /** What is stored when the work has ended. */
 export type AttemptEnd = Pick<CompleteRequest, "outcome" | "retentionMs">;
+
+/** What is stored when a step of the work has ended. The work goes on, so the record stays pending. */
+export interface StepEnd {
+  readonly step: string;
+  readonly outcome: string;
+}
+
+/** What the last statement of a transaction writes to the record. */
+export type TransactionWrite = AttemptEnd | StepEnd;
 
 /** Runs one statement in the application's transaction. Returns the first column of the first row as text, if there is one. */
 export type RunText = (text: string) => Promise<string | undefined>;
@@ -22,14 +31,15 @@ export interface LockRequest {
 export type LockAnswer = { readonly status: "locked"; readonly mark: string } | { readonly status: "none" };
 
 /**
- * `completed`; `lost`: this token does not own the record; `left`: the work ended the transaction in which the record was
- * locked, so a part of it has committed by itself.
+ * `completed`: the record is completed, or the step is kept; `lost`: this token does not own the record, or the step was kept
+ * before; `left`: the work ended the transaction in which the record was locked, so a part of it has committed by itself.
  */
 export type CompletionAnswer = "completed" | "lost" | "left";
 
 /**
- * The record after a COMMIT without an answer, read after its lock was free. `locked`: the lock was not free in time, so
- * the transaction may still commit.
+ * The record after a COMMIT without an answer, read after its lock was free. `completed`: what the transaction was to write
+ * is there. `pending`: the token still owns the record, which lacks it. `locked`: the lock was not free in time, so the
+ * transaction may still commit.
  */
 export type SettledState = "completed" | "pending" | "lost" | "locked";
 
@@ -39,10 +49,14 @@ export type CommitFailure = "repeat" | "rolled-back" | "ambiguous";
 /** A store whose statements can be run on any connection to its database. */
 export interface StatementTransactions {
   readonly kind: "statements";
+  /** The clients whose connections the store itself uses, once for each connection that it needs at any time. */
+  readonly clients: readonly unknown[];
   /** Locks the record that the token owns. While it is locked, no other claim takes it over. */
   lock(run: RunText, request: LockRequest): Promise<LockAnswer>;
   /** Completes the record in the transaction of this lock. `mark` is undefined for a record that `claim` claimed in it. */
   complete(run: RunText, request: CompleteRequest, mark: string | undefined): Promise<CompletionAnswer>;
+  /** Keeps a step of the pending record in the transaction of this lock. */
+  keepStep(run: RunText, request: KeepStepRequest, mark: string): Promise<CompletionAnswer>;
   /** Throws `options-invalid` if the connection has no open transaction, where the server would not notice by itself. */
   requireOpen?(run: RunText): Promise<void>;
   /** Claims in the application's transaction. */
@@ -52,6 +66,8 @@ export interface StatementTransactions {
     readonly id: string;
     readonly token: string;
     readonly waitMs: number;
+    /** The step that the transaction was to keep. Undefined if it was to complete the record. */
+    readonly step?: string | undefined;
   }): Promise<SettledState>;
   /** Whether the transaction is still the one in which the record was locked with this mark. */
   isSame(run: RunText, mark: string): Promise<boolean>;
@@ -71,12 +87,12 @@ export interface ConnectionTransactions {
   /** Whether this is the connection that the store uses. */
   isConnection(database: unknown): boolean;
   /**
-   * Runs `work` in one transaction with the completion of the record. Rolls back and throws what it throws. `left`: the work
-   * ended the transaction itself.
+   * Runs `work` in one transaction with what it returns for the record. Rolls back and throws what it throws. `left`: the
+   * work ended the transaction itself.
    */
   transact(
     request: { readonly id: string; readonly token: string },
-    work: () => AttemptEnd,
+    work: () => TransactionWrite,
   ): LockAnswer["status"] | "left";
   /** The same steps inside a transaction that the application has open. */
   claim(request: ClaimRequest): ClaimAnswer;

@@ -4,16 +4,20 @@
  */
 import { requireGuard } from "./argument-checks.ts";
 import { type Attempt, createAttempt, type KeepLimits } from "./attempt.ts";
+import { NevertwiceError } from "./errors.ts";
 import { Lease } from "./lease.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
 import type { Call, RunRequest } from "./request.ts";
 import type { RunResult } from "./result.ts";
 import { Round } from "./round.ts";
 import type { Store } from "./store.ts";
-import { type TransactionRunner, transactionPolicy } from "./transaction.ts";
+import { transactionPolicy } from "./transaction.ts";
+import type { TransactionRunner } from "./transaction-port.ts";
 
 export interface TransactionDoor {
   readonly store: Store;
+  /** Runs work in transactions of `database`. Throws `options-invalid` for one in which the store's records cannot be. */
+  runnerFor(database: unknown, work: (tx: unknown, attempt: Attempt) => unknown): TransactionRunner;
   /** Claims, and runs the work in a transaction. Every expected ending is a value, as for `tryRun`. */
   tryRun<T>(request: RunRequest, runner: TransactionRunner): Promise<RunResult<T>>;
   /** Checks a request for a claim in the application's own transaction. */
@@ -37,6 +41,12 @@ export function createTransactionDoor(ports: Ports, { prepare, execute }: DoorEn
   const { store, timer, newToken } = ports;
   return {
     store,
+    runnerFor(database, work) {
+      const { runnerFor } = ports;
+      if (runnerFor === undefined)
+        throw new NevertwiceError("options-invalid", "this guard cannot run work in transactions.");
+      return runnerFor(store, database, work);
+    },
     async tryRun(request, runner) {
       const call = prepare(request);
       // A held claim must outlive a crash: it keeps others from trying again.
@@ -70,5 +80,10 @@ export const TRANSACTION_DOOR: unique symbol = Symbol.for("nevertwice.transactio
 /** Throws `options-invalid` for an object that is not a guard. `usage` shows the call with the guard in its place. */
 export function transactionDoor(guard: unknown, usage: string): TransactionDoor {
   requireGuard(guard, usage);
-  return (guard as { readonly [TRANSACTION_DOOR]: TransactionDoor })[TRANSACTION_DOOR];
+  const door = (guard as { readonly [TRANSACTION_DOOR]?: TransactionDoor })[TRANSACTION_DOOR];
+  if (door !== undefined) return door;
+  throw new NevertwiceError(
+    "options-invalid",
+    `the guard has no transactions: ${usage}. createGuard makes one.`,
+  );
 }

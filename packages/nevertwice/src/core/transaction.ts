@@ -8,59 +8,23 @@
  */
 import { type Attempt, type Ending, endingFromThrow, endingFromValue, type KeepLimits } from "./attempt.ts";
 import { abandonUnrun, readRecord } from "./claim-round.ts";
-import { NevertwiceError } from "./errors.ts";
 import { toErrorSubject } from "./identity.ts";
-import type { Lease } from "./lease.ts";
-import { leaseFor } from "./lease.ts";
+import { type Lease, transactionLeaseMs } from "./lease.ts";
+import { otherDatabase } from "./other-database.ts";
 import { decodeOutcome } from "./outcome.ts";
 import type { Policy } from "./policy.ts";
 import type { Ports } from "./ports.ts";
 import { reportCompletion } from "./report.ts";
-import type { Call } from "./request.ts";
 import { type RunResult, refused, replay, toResult } from "./result.ts";
 import type { Settlement } from "./round.ts";
 import { completedRetention, settleAbandon, settleCompletion } from "./settlement.ts";
-import type { AttemptEnd } from "./store-transactions.ts";
-
-/** Runs the work and the completion in one transaction. `transaction/` implements it for each kind of database. */
-export interface TransactionRunner {
-  run(claimed: ClaimedAttempt): Promise<TransactionEnd>;
-}
-
-/** An attempt with its claim, as the runner gets it. */
-export interface ClaimedAttempt extends Pick<Ports, "store" | "timer" | "random"> {
-  readonly id: string;
-  readonly token: string;
-  readonly attempt: Attempt;
-  /** How long the transaction may take, and how long to wait for a connection or for an answer about its end. */
-  readonly transactionMs: number;
-  readonly waitMs: number;
-  /** Encodes what the work returned. Never throws. */
-  encode(value: unknown): AttemptEnd;
-  /** The transaction ran out of time: fires the attempt's signal. */
-  expire(): void;
-}
-
-/** How the transaction ended. */
-export type TransactionEnd =
-  | { readonly status: "committed" }
-  /** The work threw, or one of its statements made COMMIT fail. The transaction is rolled back. */
-  | { readonly status: "threw"; readonly thrown: unknown }
-  /** The transaction is rolled back for a reason outside the work, or never began. */
-  | { readonly status: "failed"; readonly error: unknown }
-  /** The record was not found in the transaction's database, so nothing was run. */
-  | { readonly status: "not-found" }
-  /** Another attempt owned the record when the work had ended. The transaction is rolled back. */
-  | { readonly status: "lost" }
-  /** Whether the work's effect is committed is not known. */
-  | { readonly status: "unknown"; readonly cause: unknown };
+import type { TransactionRunner } from "./transaction-port.ts";
 
 /** The policy of a call in a transaction: a lease for the wait for a connection, the transaction, and the answer about its end. */
 export function transactionPolicy(policy: Policy): Policy {
-  const { transactionMs, storeTimeoutMs } = policy;
-  const leaseMs = leaseFor(transactionMs + 2 * storeTimeoutMs);
+  const leaseMs = transactionLeaseMs(policy);
   // The work never runs without its claim: the transaction's first statement needs the record.
-  return { ...policy, leaseMs, maxRunMs: leaseMs, onUnavailable: "refuse" };
+  return { ...policy, leaseMs, maxRunMs: Math.max(leaseMs, policy.maxRunMs), onUnavailable: "refuse" };
 }
 
 /** An ending whose outcome is stored. */
@@ -81,7 +45,7 @@ export async function finishInTransaction<T>(
   { handed, lease, end, limits }: AttemptInTransaction,
 ): Promise<RunResult<T>> {
   const { call, round } = settlement;
-  const { transactionMs, storeTimeoutMs } = call.policy;
+  const { transactionMs, storeTimeoutMs, leaseMs } = call.policy;
   let completion: CompletedEnding | undefined;
   const ended = await runner.run({
     ...ports,
@@ -96,6 +60,7 @@ export async function finishInTransaction<T>(
       return { outcome: ending.outcome, retentionMs: completedRetention(ports, settlement) };
     },
     expire: () => lease.lose("ran-too-long"),
+    renew: () => lease.hold(leaseMs),
   });
   const isCut = lease.isLost();
   end();
@@ -152,14 +117,6 @@ async function notFound<T>(ports: Ports, { call, round }: Settlement): Promise<R
   if (record?.token === round.token && record.state === "completed")
     return replay(decodeOutcome(record.outcome as string), call.decode);
   abandonUnrun(ports, call, round);
-  if (record?.token === round.token) throw otherDatabase(call);
+  if (record?.token === round.token) throw otherDatabase(identity);
   return refused(new Error("the claim was lost before the transaction began"), { identity });
-}
-
-function otherDatabase({ identity }: Call): NevertwiceError {
-  return new NevertwiceError(
-    "options-invalid",
-    "the transaction does not see the record of its claim, so nothing was run. Hand in the database that has the store's tables, with the same schema: a read replica or another database cannot commit the work together with the record.",
-    toErrorSubject(identity),
-  );
 }

@@ -1,14 +1,20 @@
 /** CloudEvents, each processed once. `source` and `id` together are the key, in every content mode. */
 
 import { requireGuard } from "../core/argument-checks.ts";
+import type { DatabaseHandle } from "../core/database-handle.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { eventKey } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
 import { type Check, isFunction, wholeFrom } from "../core/option-checks.ts";
 import { type CloudEvent, toCloudEvent } from "./cloudevents/event.ts";
 import { type ReadEvent, readEvents } from "./cloudevents/http.ts";
-import { consumer } from "./consumer.ts";
-import type { ConsumerGuard, ConsumerOptions } from "./consumer-options.ts";
+import { createConsumer } from "./consumer.ts";
+import type {
+  AnyConsumerOptions,
+  ConsumerGuard,
+  ConsumerOptions,
+  TransactionConsumerOptions,
+} from "./consumer-options.ts";
 import type { Delivery } from "./delivery.ts";
 import { ANSWER_CHECKS, type AnswerOptions, type HttpAnswer, refusal, toHttpAnswer } from "./http-answer.ts";
 import { createReceiver, type Received, type Receiver } from "./receiver.ts";
@@ -22,6 +28,11 @@ export interface CloudEventsOptions<T> extends Omit<ConsumerOptions<CloudEvent, 
   readonly verify?: ((received: Received) => boolean | PromiseLike<boolean>) | undefined;
   readonly maxBodyBytes?: number | undefined;
 }
+
+/** The options of a receiver whose work commits in one transaction with the record of its event (see `consumer`). */
+export interface TransactionCloudEventsOptions<T, Handle extends DatabaseHandle>
+  extends Omit<CloudEventsOptions<T>, "work" | "transaction">,
+    Pick<TransactionConsumerOptions<CloudEvent, T, Handle>, "transaction" | "work"> {}
 
 export interface CloudEventsReceiver<T> extends Receiver {
   /** Handles an event that did not come over HTTP, but for example from a queue. Never rejects. */
@@ -45,10 +56,20 @@ const CLOUDEVENTS_CHECKS: Readonly<Record<string, Check>> = {
   },
 };
 
+/** The same for work that writes in a transaction of `options.transaction`, and gets it as its first argument. */
+export function cloudEvents<T, Handle extends DatabaseHandle>(
+  guard: ConsumerGuard,
+  options: TransactionCloudEventsOptions<T, Handle>,
+): CloudEventsReceiver<T>;
 /** Throws `options-invalid` on bad options. */
 export function cloudEvents<T = unknown>(
   guard: ConsumerGuard,
   options: CloudEventsOptions<T>,
+): CloudEventsReceiver<T>;
+export function cloudEvents<T>(
+  guard: ConsumerGuard,
+  options: Omit<CloudEventsOptions<T>, "work" | "transaction"> &
+    Pick<AnyConsumerOptions<CloudEvent, T>, "transaction" | "work">,
 ): CloudEventsReceiver<T> {
   requireGuard(guard, "cloudEvents(guard, { name, work })");
   const given: Readonly<Record<string, unknown>> = { ...options };
@@ -65,12 +86,12 @@ export function cloudEvents<T = unknown>(
     ...rest
   } = options;
   // An invalid event throws when its key is read, and the consumer refuses it.
-  const inner = consumer<ReadEvent, T>(guard, {
+  const inner = createConsumer<ReadEvent, T>(guard, {
     ...rest,
     key: (read) => eventKey(read()),
     scope: scope && ((read) => scope(read())),
     fingerprint: fingerprint && ((read) => fingerprint(read())),
-    work: work && ((read, attempt, tried) => work(read(), attempt, tried)),
+    work: work && readingFirst(work, rest.transaction !== undefined),
   });
 
   const refuse = (error: NevertwiceError): HttpAnswer => {
@@ -95,6 +116,17 @@ export function cloudEvents<T = unknown>(
   return Object.assign(receiver, {
     handleEvent: (event: unknown) => inner.handle(once(() => toCloudEvent(event))),
   });
+}
+
+/** The work with the event in place of its reader. In a transaction, that comes first. */
+function readingFirst<T>(
+  work: (...args: never[]) => T | PromiseLike<T>,
+  isInTransaction: boolean,
+): (...args: never[]) => T | PromiseLike<T> {
+  const call = work as (...args: unknown[]) => T | PromiseLike<T>;
+  return isInTransaction
+    ? (tx: unknown, read: ReadEvent, ...rest: unknown[]) => call(tx, read(), ...rest)
+    : (read: ReadEvent, ...rest: unknown[]) => call(read(), ...rest);
 }
 
 /** One response for the whole batch. It is sent again while one event must come again; events that are done are skipped then. */

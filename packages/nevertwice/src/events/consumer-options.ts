@@ -3,12 +3,14 @@
 import { requireGuard } from "../core/argument-checks.ts";
 import type { Attempt } from "../core/attempt.ts";
 import { type Backoff, type BackoffOptions, toBackoff } from "../core/backoff.ts";
+import type { DatabaseHandle, TransactionOf } from "../core/database-handle.ts";
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { Key } from "../core/key.ts";
 import { type Check, checkOptions, isFunction, oneOf, wholeFrom } from "../core/option-checks.ts";
 import { mergePolicy, POLICY_CHECKS, type PolicyOptions, pickPolicies } from "../core/policy.ts";
 import { isOperation } from "../core/reserved.ts";
+import { type TransactionDoor, transactionDoor } from "../core/transaction-door.ts";
 import type { ConsumerEvent } from "./consumer-event.ts";
 import { checkHorizon, RETRY_HORIZONS_MS, retentionPast, type Sender } from "./senders.ts";
 
@@ -18,6 +20,8 @@ export interface ConsumerOptions<Message, T> extends PolicyOptions {
   /** The id that the sender gave the message, the same on every delivery. */
   readonly key: (message: Message) => string | Key | undefined;
   readonly work: (message: Message, attempt: Attempt, tried: Tried) => T | PromiseLike<T>;
+  /** The database in whose transactions the work runs: see `TransactionConsumerOptions`. Default: none. */
+  readonly transaction?: undefined;
   /** What the key is for. Default: the consumer's name. */
   readonly operation?: string | undefined;
   /** The tenant of the message, if one consumer serves several tenants whose keys may be equal. */
@@ -41,6 +45,26 @@ export interface ConsumerOptions<Message, T> extends PolicyOptions {
   readonly onEvent?: ((event: ConsumerEvent) => unknown) | undefined;
 }
 
+/** The options of a consumer whose work commits in one transaction with the record of its message. */
+export interface TransactionConsumerOptions<Message, T, Handle extends DatabaseHandle>
+  extends Omit<ConsumerOptions<Message, T>, "work" | "transaction"> {
+  /** The database that has the store's tables, as for `guard.transaction`. Each try of the work is one transaction. */
+  readonly transaction: Handle;
+  readonly work: (
+    tx: TransactionOf<Handle>,
+    message: Message,
+    attempt: Attempt,
+    tried: Tried,
+  ) => T | PromiseLike<T>;
+}
+
+/** The options of either kind. */
+export interface AnyConsumerOptions<Message, T>
+  extends Omit<ConsumerOptions<Message, T>, "work" | "transaction"> {
+  readonly transaction?: unknown;
+  readonly work: (...args: never[]) => T | PromiseLike<T>;
+}
+
 export interface Tried {
   /** The number of the try in this delivery: 1, 2, … */
   readonly number: number;
@@ -62,6 +86,8 @@ const CONSUMER_CHECKS: Readonly<Record<string, Check>> = {
   name: isOperation,
   key: isFunction,
   work: isFunction,
+  // The guard checks it, since it must fit the guard's store.
+  transaction: () => {},
   operation: isOperation,
   scope: isFunction,
   fingerprint: isFunction,
@@ -78,8 +104,16 @@ const CONSUMER_CHECKS: Readonly<Record<string, Check>> = {
 /** The part of a guard that a consumer uses. */
 export type ConsumerGuard = Pick<Engine, "tryRun" | "policy" | "about">;
 
-export interface ConsumerSettings<Message, T> extends ConsumerOptions<Message, T> {
+/** The database of a consumer, and the work as it is called there. */
+export interface ConsumerTransaction<Message, T> {
+  readonly door: TransactionDoor;
+  readonly database: unknown;
+  readonly work: (tx: unknown, message: Message, attempt: Attempt, tried: Tried) => T | PromiseLike<T>;
+}
+
+export interface ConsumerSettings<Message, T> extends Omit<ConsumerOptions<Message, T>, "transaction"> {
   readonly guard: ConsumerGuard;
+  readonly inTransaction: ConsumerTransaction<Message, T> | undefined;
   readonly policies: PolicyOptions;
   readonly backoff: Backoff;
   readonly later: Backoff;
@@ -87,7 +121,7 @@ export interface ConsumerSettings<Message, T> extends ConsumerOptions<Message, T
 
 export function consumerSettings<Message, T>(
   guard: ConsumerGuard,
-  options: ConsumerOptions<Message, T>,
+  options: AnyConsumerOptions<Message, T>,
 ): ConsumerSettings<Message, T> {
   requireGuard(guard, "consumer(guard, { name, key, work })");
   checkOptions(options, CONSUMER_CHECKS);
@@ -106,9 +140,22 @@ export function consumerSettings<Message, T>(
   checkHorizon(retentionMs, options);
   return {
     ...options,
+    work: options.work as ConsumerOptions<Message, T>["work"],
     guard,
+    inTransaction: consumerTransaction(guard, options),
     policies,
     backoff: toBackoff(options.retry ?? {}),
     later: toBackoff({ baseMs: laterMs, capMs: Math.max(laterMs, maxLaterMs), jitter: 0 }),
   };
+}
+
+/** Throws `options-invalid` if the database does not fit the guard's store. */
+function consumerTransaction<Message, T>(
+  guard: ConsumerGuard,
+  { transaction: database, work }: AnyConsumerOptions<Message, T>,
+): ConsumerTransaction<Message, T> | undefined {
+  if (database === undefined) return undefined;
+  const door = transactionDoor(guard, "consumer(guard, { name, key, transaction, work })");
+  door.runnerFor(database, () => undefined);
+  return { door, database, work: work as ConsumerTransaction<Message, T>["work"] };
 }

@@ -2,25 +2,25 @@
  * Handles one delivery of a message: the work is done now, was done before, or another delivery is doing it. An adapter passes
  * the message to a consumer and tells its broker the verdict. The consumer decides about a message; adapters decide nothing.
  */
-import { type Attempt, restartSteps } from "../core/attempt.ts";
-import { backoffMs, pause } from "../core/backoff.ts";
+import { backoffMs } from "../core/backoff.ts";
 import { BATCH_CHECKS, type BatchOptions, isArrayOfRequests, settleEach } from "../core/batch.ts";
-import { systemTimer } from "../core/clock.ts";
+import type { DatabaseHandle } from "../core/database-handle.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
 import { compositeKey } from "../core/key.ts";
-import { harmless } from "../core/observer.ts";
 import { checkOptions } from "../core/option-checks.ts";
 import type { RunRequest } from "../core/request.ts";
 import type { RunResult } from "../core/result.ts";
-import type { ConsumerEvent } from "./consumer-event.ts";
 import {
+  type AnyConsumerOptions,
   type ConsumerGuard,
   type ConsumerOptions,
   type ConsumerSettings,
   consumerSettings,
+  type TransactionConsumerOptions,
 } from "./consumer-options.ts";
 import type { Delivery } from "./delivery.ts";
+import { type DeliveryProgress, isPermanent, report, transactionTries, tryAll } from "./delivery-tries.ts";
 
 /** What an adapter passes along with a message. */
 export interface Handling {
@@ -43,10 +43,30 @@ export interface Consumer<Message, T = unknown> {
   handleBatch(messages: readonly Message[], options?: BatchHandling<Message>): Promise<Delivery<T>[]>;
 }
 
+/**
+ * The work writes in a transaction of `options.transaction` that also completes the record of the message: both commit, or
+ * neither does, and the message is acknowledged after that. Throws `options-invalid` on bad options.
+ */
+export function consumer<Message, T, Handle extends DatabaseHandle>(
+  guard: ConsumerGuard,
+  options: TransactionConsumerOptions<Message, T, Handle>,
+): Consumer<Message, T>;
 /** Throws `options-invalid` on bad options. */
 export function consumer<Message, T = unknown>(
   guard: ConsumerGuard,
   options: ConsumerOptions<Message, T>,
+): Consumer<Message, T>;
+export function consumer<Message, T>(
+  guard: ConsumerGuard,
+  options: AnyConsumerOptions<Message, T>,
+): Consumer<Message, T> {
+  return createConsumer(guard, options);
+}
+
+/** A consumer of either kind. */
+export function createConsumer<Message, T>(
+  guard: ConsumerGuard,
+  options: AnyConsumerOptions<Message, T>,
 ): Consumer<Message, T> {
   const settings = consumerSettings(guard, options);
 
@@ -56,13 +76,21 @@ export function consumer<Message, T = unknown>(
     return handleRequest(message, { ...request, onRenewed });
   }
 
+  const { work, inTransaction } = settings;
+
+  function run(message: Message, request: RunRequest, progress: DeliveryProgress): Promise<RunResult<T>> {
+    if (inTransaction !== undefined)
+      return inTransaction.door.tryRun(request, transactionTries(settings, inTransaction, message, progress));
+    return guard.tryRun<T>(request, (attempt) =>
+      tryAll(settings, attempt, progress, async (tried) => work(message, attempt, tried)),
+    );
+  }
+
   async function handleRequest(message: Message, request: RunRequest): Promise<Delivery<T>> {
     const progress: DeliveryProgress = { tries: 0, attempts: 0, isPermanentError: false };
     let delivery: Delivery<T>;
     try {
-      const result = await guard.tryRun<T>(request, (attempt) =>
-        tryAll(settings, message, attempt, progress),
-      );
+      const result = await run(message, request, progress);
       delivery = toDelivery(settings, result, progress);
     } catch (error) {
       delivery = failureDelivery(settings, error, progress);
@@ -101,15 +129,6 @@ export function consumer<Message, T = unknown>(
   return { name: options.name, handle, handleBatch };
 }
 
-/** The progress of one delivery. */
-interface DeliveryProgress {
-  tries: number;
-  /** The attempt's number, which the store counts over all deliveries. */
-  attempts: number;
-  /** Whether the last error that the work threw is permanent. Judged here because a remembered error is a copy of it. */
-  isPermanentError: boolean;
-}
-
 type RequestResult = RunRequest | { readonly refused: unknown };
 
 function toRequest<Message, T>(
@@ -118,10 +137,13 @@ function toRequest<Message, T>(
   maxLeaseMs = Number.POSITIVE_INFINITY,
 ): RequestResult {
   const { guard, name, operation = name, key, scope, fingerprint, policies } = settings;
+  const { leaseMs = guard.policy.leaseMs, transactionMs = guard.policy.transactionMs } = policies;
   try {
     return {
       ...policies,
-      leaseMs: boundedLease(policies.leaseMs ?? guard.policy.leaseMs, maxLeaseMs),
+      leaseMs: bounded(leaseMs, maxLeaseMs, MIN_LEASE_MS),
+      // In a transaction the lease is set by its time.
+      transactionMs: bounded(transactionMs, maxLeaseMs, MIN_TRANSACTION_MS),
       operation,
       // The consumer's name is part of the scope, whatever the operation is called: each consumer has its own record.
       scope: consumerScope(name, scope === undefined ? [] : [requireTenant(scope(message))]),
@@ -134,10 +156,11 @@ function toRequest<Message, T>(
 }
 
 const MIN_LEASE_MS = 10;
+const MIN_TRANSACTION_MS = 100;
 
 /** The remaining run time of a process may be fractional or negative. That is no reason to refuse a message. */
-function boundedLease(leaseMs: number, maxLeaseMs: number): number {
-  return maxLeaseMs < leaseMs ? Math.max(MIN_LEASE_MS, Math.floor(maxLeaseMs)) : leaseMs;
+function bounded(ms: number, maxMs: number, minMs: number): number {
+  return maxMs < ms ? Math.max(minMs, Math.floor(maxMs)) : ms;
 }
 
 /** Checked again as a whole: with the consumer's name and the escaped characters it is longer than the tenant's name. */
@@ -151,32 +174,6 @@ const SCOPE = "what names the tenant of the message (scope)";
 function requireTenant(scope: string): string {
   if (typeof scope === "string" && scope !== "") return checkedPart(scope, SCOPE, "request-invalid");
   throw new NevertwiceError("scope-missing", "scope returned no tenant: return the tenant of each message.");
-}
-
-/** Tries the work until it succeeds, its retries are used up, or the claim is lost. */
-async function tryAll<Message, T>(
-  settings: ConsumerSettings<Message, T>,
-  message: Message,
-  attempt: Attempt,
-  progress: DeliveryProgress,
-): Promise<T> {
-  const { work, backoff } = settings;
-  progress.attempts = attempt.number;
-  for (;;) {
-    progress.tries++;
-    restartSteps(attempt);
-    try {
-      return await work(message, attempt, { number: progress.tries });
-    } catch (error) {
-      const { signal } = attempt;
-      progress.isPermanentError = isPermanent(settings, error);
-      if (progress.tries > backoff.max || signal.aborted || progress.isPermanentError) throw error;
-      const afterMs = backoffMs(backoff, progress.tries, Math.random());
-      report(settings, { kind: "retrying", consumer: settings.name, tries: progress.tries, afterMs, error });
-      await pause(systemTimer, afterMs, signal);
-      if (signal.aborted) throw error;
-    }
-  }
 }
 
 function toDelivery<Message, T>(
@@ -233,11 +230,6 @@ function laterMs<Message, T>({ later }: ConsumerSettings<Message, T>, attempts: 
   return backoffMs(later, attempts, 0);
 }
 
-/** An `isPermanent` that throws counts as false: the message is tried again. */
-function isPermanent<Message, T>(settings: ConsumerSettings<Message, T>, error: unknown): boolean {
-  return harmless(() => settings.isPermanent?.(error)) === true;
-}
-
 function reported<Message, T>(
   settings: ConsumerSettings<Message, T>,
   request: RunRequest | undefined,
@@ -262,8 +254,4 @@ function hashKey<Message, T>(
   { operation, scope, key }: RunRequest,
 ): string {
   return guard.about({ operation, scope, key }).keyHash;
-}
-
-function report<Message, T>({ onEvent }: ConsumerSettings<Message, T>, event: ConsumerEvent): void {
-  if (onEvent !== undefined) harmless(() => onEvent(event));
 }

@@ -2,13 +2,19 @@
 
 import { requireGuard } from "../core/argument-checks.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
+import type { DatabaseHandle } from "../core/database-handle.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type { Key } from "../core/key.ts";
 import { harmless } from "../core/observer.ts";
 import { type Check, isClock, isFunction, isText, wholeFrom } from "../core/option-checks.ts";
 import { isPlainObject } from "../core/plain-object.ts";
-import { consumer } from "./consumer.ts";
-import type { ConsumerGuard, ConsumerOptions } from "./consumer-options.ts";
+import { createConsumer } from "./consumer.ts";
+import type {
+  AnyConsumerOptions,
+  ConsumerGuard,
+  ConsumerOptions,
+  TransactionConsumerOptions,
+} from "./consumer-options.ts";
 import {
   ACCEPTED,
   ANSWER_CHECKS,
@@ -58,6 +64,11 @@ export interface WebhookOptions<T> extends Omit<ConsumerOptions<Webhook, T>, "ke
   readonly clock?: Clock | undefined;
 }
 
+/** The options of a webhook whose work commits in one transaction with the record of its event (see `consumer`). */
+export interface TransactionWebhookOptions<T, Handle extends DatabaseHandle>
+  extends Omit<WebhookOptions<T>, "work" | "transaction">,
+    Pick<TransactionConsumerOptions<Webhook, T, Handle>, "transaction" | "work"> {}
+
 /** Four days: senders that follow Standard Webhooks retry for more than three. */
 export const WEBHOOK_DEFAULTS = { retentionMs: 345_600_000, maxBodyBytes: 1_048_576 } as const;
 
@@ -73,8 +84,18 @@ const WEBHOOK_CHECKS: Readonly<Record<string, Check>> = {
   clock: isClock,
 };
 
+/** The same for work that writes in a transaction of `options.transaction`, and gets it as its first argument. */
+export function webhook<T, Handle extends DatabaseHandle>(
+  guard: ConsumerGuard,
+  options: TransactionWebhookOptions<T, Handle>,
+): Receiver;
 /** Throws `options-invalid` on bad options. Your router decides which method and path it serves. */
-export function webhook<T = unknown>(guard: ConsumerGuard, options: WebhookOptions<T>): Receiver {
+export function webhook<T = unknown>(guard: ConsumerGuard, options: WebhookOptions<T>): Receiver;
+export function webhook<T>(
+  guard: ConsumerGuard,
+  options: Omit<WebhookOptions<T>, "work" | "transaction"> &
+    Pick<AnyConsumerOptions<Webhook, T>, "work" | "transaction">,
+): Receiver {
   requireGuard(guard, "webhook(guard, { name, scheme, secret, work })");
   checkWebhookOptions(options);
   const {
@@ -92,7 +113,7 @@ export function webhook<T = unknown>(guard: ConsumerGuard, options: WebhookOptio
     retentionMs = retentionPast(WEBHOOK_DEFAULTS.retentionMs, { ...options, sender }),
     ...rest
   } = options;
-  const inner = consumer<Webhook, T>(guard, { ...rest, key, sender, retentionMs });
+  const inner = createConsumer<Webhook, T>(guard, { ...rest, key, sender, retentionMs });
   const verifier = chooseVerifier(scheme, secret, isFromSender, {
     clock,
     ...(toleranceMs === undefined ? {} : { toleranceMs }),
@@ -142,7 +163,7 @@ function chooseVerifier(
   };
 }
 
-function checkWebhookOptions<T>(options: WebhookOptions<T>): void {
+function checkWebhookOptions<T>(options: Omit<WebhookOptions<T>, "work" | "transaction">): void {
   const given: Readonly<Record<string, unknown>> = { ...options };
   for (const [name, check] of Object.entries(WEBHOOK_CHECKS)) {
     if (given[name] !== undefined) check(name, given[name]);

@@ -1,12 +1,18 @@
 /** The guard of the public API: the engine, with methods for functions, jobs and locks. */
 import type { Attempt } from "../core/attempt.ts";
-import { createEngine, type Engine, type GuardOptions, type MarkEngine } from "../core/engine.ts";
+import type { DatabaseHandle, TransactionOf } from "../core/database-handle.ts";
+import {
+  createEngine,
+  type Engine,
+  type GuardOptions,
+  type MarkEngine,
+  SYSTEM_PORTS,
+} from "../core/engine.ts";
 import type { Key } from "../core/key.ts";
 import { createEmit, observersIn } from "../core/observer.ts";
 import type { PolicyOptions } from "../core/policy.ts";
 import type { OfWork, RunRequest } from "../core/request.ts";
-import { transaction } from "../transaction/guarded.ts";
-import type { DatabaseHandle, TransactionOf } from "../transaction/recognition.ts";
+import { runnerFor, transaction } from "../transaction/guarded.ts";
 import { type ClaimMethods, createClaimMethods } from "./claim.ts";
 import { type ExclusiveOptions, exclusive, type Lock } from "./exclusive.ts";
 import { createMarks, type Marks, type NotifyMark } from "./mark.ts";
@@ -45,7 +51,7 @@ export interface Guard extends Engine, Marks, ClaimMethods {
 
 /** Throws `options-invalid` with the name of a bad option. docs/options.md has every option and its default. */
 export function createGuard(options: GuardOptions): Guard {
-  const engine = createEngine(options);
+  const engine = createEngine(options, { ...SYSTEM_PORTS, runnerFor });
   const emit = createEmit(observersIn(options.observer));
   return guardFrom(engine, (kind, subject, cause) => {
     const who = engine.about(subject);

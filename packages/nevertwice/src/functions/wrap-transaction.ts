@@ -1,8 +1,9 @@
 /** A guarded version of a function that writes in a transaction: its first parameter is the transaction. */
+import type { DatabaseHandle, TransactionOf } from "../core/database-handle.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { isFunction } from "../core/option-checks.ts";
 import { transaction } from "../transaction/guarded.ts";
-import { type DatabaseHandle, type TransactionOf, toDatabase } from "../transaction/recognition.ts";
+import { toDatabase } from "../transaction/recognition.ts";
 import { createRequestBuilder, type WrapOptions } from "./wrap.ts";
 
 /** The options of `wrap`, with the database in whose transactions the function runs. Keys come from the other arguments. */

@@ -1,5 +1,6 @@
 /** The attempt that a handler runs under: the engine's attempt, plus the handler's own decision about its response. */
 import type { Attempt } from "../core/attempt.ts";
+import type { DatabaseHandle, TransactionOf } from "../core/database-handle.ts";
 
 /**
  * What happens to the key after the handler has responded. `keep`: duplicates get this response. `release`: the next
@@ -11,6 +12,16 @@ export type KeepDecision = "keep" | "release" | "unknown" | "marker";
 export interface HttpAttempt extends Attempt {
   readonly operation: string;
   readonly key: string;
+  /**
+   * Runs `work` in a transaction of the store's database, and keeps its value as a step in that transaction. The response
+   * does not exist yet, and completes the record later. After a crash in between, the retry skips `work` and builds the
+   * response again from the kept value. The same as `step(name, database, work)`.
+   */
+  transaction<T, Handle extends DatabaseHandle>(
+    name: string,
+    database: Handle,
+    work: (tx: TransactionOf<Handle>) => T | PromiseLike<T>,
+  ): Promise<T>;
   /** Decides about this one response. Call it before you respond: `keep("release")` after a check that failed. */
   keep(decision: KeepDecision): void;
 }
@@ -30,12 +41,14 @@ export function rememberAttempt(native: object, attempt: HttpAttempt): void {
 export class RunningHttpAttempt implements HttpAttempt {
   readonly operation: string;
   readonly key: string;
+  readonly step: Attempt["step"];
   decision: KeepDecision | undefined;
   readonly #attempt: Attempt;
   #notDone: unknown;
 
   constructor(attempt: Attempt, { operation, key }: { readonly operation: string; readonly key: string }) {
     this.#attempt = attempt;
+    this.step = attempt.step;
     this.operation = operation;
     this.key = key;
   }
@@ -56,8 +69,12 @@ export class RunningHttpAttempt implements HttpAttempt {
     return this.#attempt.deriveKey(name);
   }
 
-  step<T>(name: string, work: () => T | PromiseLike<T>): Promise<T> {
-    return this.#attempt.step(name, work);
+  transaction<T, Handle extends DatabaseHandle>(
+    name: string,
+    database: Handle,
+    work: (tx: TransactionOf<Handle>) => T | PromiseLike<T>,
+  ): Promise<T> {
+    return this.step(name, database, work);
   }
 
   renew(): Promise<boolean> {

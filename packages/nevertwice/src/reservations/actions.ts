@@ -4,9 +4,9 @@
  */
 
 import type { Timer } from "../core/clock.ts";
+import type { SqliteConnection } from "../core/database-handle.ts";
 import { type Check, checkOptions } from "../core/option-checks.ts";
 import { callWithin, TimedOut } from "../core/store-call.ts";
-import type { SqliteConnection } from "../transaction/sqlite.ts";
 import {
   type ActionName,
   type ActionRequest,

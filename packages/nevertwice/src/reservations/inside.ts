@@ -4,10 +4,11 @@
  *
  *   BEGIN ── … ── SAVEPOINT ── lock key, resource ── read rows and clock ── decide ── write ── RELEASE ── … ── COMMIT
  */
+import type { SqliteConnection } from "../core/database-handle.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/option-checks.ts";
 import { runInside } from "../transaction/inside.ts";
-import { isConnection, requireOpen, type SqliteConnection } from "../transaction/sqlite.ts";
+import { isConnection, requireOpen } from "../transaction/sqlite.ts";
 import type { ActionRequest } from "./action-request.ts";
 import type { Answer } from "./answer.ts";
 import type { ConnectionActions, ReservationStore, Rules } from "./store.ts";

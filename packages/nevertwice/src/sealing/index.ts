@@ -4,7 +4,7 @@ import { notKept } from "../core/outcome.ts";
 import type { KeptStep, ListRequest, Store, StoreRecord } from "../core/store.ts";
 import { storeTransactions } from "../core/store-transactions.ts";
 import { keyringFrom, type SealingOptions } from "./keyring.ts";
-import { roomWithin, seal, unseal } from "./seal.ts";
+import { roomWithin, seal, stepId, unseal } from "./seal.ts";
 import { sealedTransactions } from "./sealed-transactions.ts";
 
 export type { SealingKey, SealingOptions } from "./keyring.ts";
@@ -97,11 +97,6 @@ export function sealed<S extends Store>(store: S, options: SealingOptions | (() 
     descriptors.maxOutcomeBytes = { get: room, enumerable: true };
   }
   return Object.defineProperties({}, descriptors) as S;
-}
-
-/** Binds a sealed step to its record and its name: it cannot be moved to another step. No id of a record contains a space. */
-function stepId(recordId: string, name: string): string {
-  return `${recordId} step ${name}`;
 }
 
 /** Passes on all members of the store, including those of its class: methods bound to the store, and other members as getters. */

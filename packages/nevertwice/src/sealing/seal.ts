@@ -20,6 +20,11 @@ const MARKERS: ReadonlySet<string> = new Set(
   (["forgotten", "too-large", "not-encodable"] as const).map((reason) => notKept(reason)),
 );
 
+/** Binds a sealed step to its record and its name: it cannot be moved to another step. No id of a record contains a space. */
+export function stepId(recordId: string, name: string): string {
+  return `${recordId} step ${name}`;
+}
+
 export function seal({ current }: Keyring, recordId: string, outcome: string): string {
   const head = `${HEAD}${current.id}.`;
   const nonce = randomBytes(NONCE_BYTES);

@@ -134,6 +134,7 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
   return {
     usesSignal: true,
     transactions: createTransactions({
+      client,
       query: (text, signal) => statements.rows(text, signal),
       read,
       isMigrated: () => hasSteps,

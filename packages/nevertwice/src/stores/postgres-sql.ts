@@ -108,6 +108,13 @@ const judge = (verdict: string) =>
  */
 const HAS_STEPS = "(steps IS NOT NULL AND starts_with(steps, token || E'\\n'))";
 
+/** Whether the record has a step whose line begins with `start`. */
+export const hasStep = (start: string) => `(${HAS_STEPS} AND strpos(steps, E'\\n' || ${start}) > 0)`;
+
+/** The steps of the record with one more line, which has the time in microseconds `now` between its two parts. */
+export const addedStep = (start: string, now: string, end: string) =>
+  `CASE WHEN ${HAS_STEPS} THEN steps ELSE token || E'\\n' END || ${start} || (${now} / 1000)::text || ${end}`;
+
 const claimVerdict = (isMigrated: boolean) => `CASE
       WHEN fence IS NULL OR ${IS_EXPIRED} THEN CASE WHEN takeover IS NULL THEN 'begin' ELSE 'nothing' END
       WHEN ${isMigrated ? `(state <> 'released' OR ${HAS_STEPS})` : "state <> 'released'"} AND ${DIFFERS} THEN 'conflict'
@@ -346,12 +353,10 @@ const KEEP_STEP: OwnerStep = {
   writable: "state = 'pending' AND NOT spent",
   verdict: `CASE
       WHEN NOT ${IS_OWNED} OR state <> 'pending' OR spent THEN 'no'
-      WHEN ${HAS_STEPS} AND strpos(steps, E'\\n' || asked_start) > 0 THEN 'yes'
+      WHEN ${hasStep("asked_start")} THEN 'yes'
       ELSE 'write'
     END`,
-  next: {
-    steps: `CASE WHEN ${HAS_STEPS} THEN steps ELSE token || E'\\n' END || asked_start || (now / 1000)::text || asked_end`,
-  },
+  next: { steps: addedStep("asked_start", "now", "asked_end") },
 };
 
 const IS_RELEASED = "(asked_as = 'released' OR (asked_as = 'unrun' AND NOT took_over))";

@@ -108,6 +108,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const reads = createStepBatch(run, { ...readStep, step: read });
 
   const transactions = createTransactions({
+    clients: subscriber === undefined ? [client] : [client, subscriber],
     records: tables.records,
     isMigrated: () => hasSteps,
     ready: async () => {

@@ -1,16 +1,17 @@
 /** `guard.transaction`: checks that store and database fit together, and chooses how the transaction runs. */
+import type { DatabaseHandle, SqliteConnection } from "../core/database-handle.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { isFunction } from "../core/option-checks.ts";
 import type { RunRequest } from "../core/request.ts";
 import { toError } from "../core/result.ts";
 import type { Store } from "../core/store.ts";
 import { storeTransactions } from "../core/store-transactions.ts";
-import type { TransactionRunner } from "../core/transaction.ts";
 import { transactionDoor } from "../core/transaction-door.ts";
+import type { TransactionRunner } from "../core/transaction-port.ts";
 import type { TransactionDatabase } from "./database.ts";
 import { refuseNested } from "./nesting.ts";
-import { type DatabaseHandle, toDatabase } from "./recognition.ts";
-import { createConnectionRunner, isConnection, type SqliteConnection } from "./sqlite.ts";
+import { toDatabase } from "./recognition.ts";
+import { createConnectionRunner, isConnection } from "./sqlite.ts";
 import { createTransactionRunner, type TransactionWork } from "./transaction-runner.ts";
 
 /** Runs `work` and the completion of its record in one transaction. Returns the value, or throws as `guard.run` does. */
@@ -28,10 +29,10 @@ export async function transaction<T>(
   throw toError(result, true);
 }
 
-/** Throws `options-invalid` for a database in which the store's records cannot be. */
-function runnerFor(
+/** Throws `options-invalid` for a database in which the store's records cannot be. Engines get it as a port. */
+export function runnerFor(
   store: Store,
-  handle: DatabaseHandle,
+  handle: unknown,
   work: TransactionWork<unknown, unknown>,
 ): TransactionRunner {
   const transactions = storeTransactions(store);

@@ -22,6 +22,6 @@ export function refuseNested(source: object): void {
   if (!inside?.getStore()?.includes(source)) return;
   throw new NevertwiceError(
     "options-invalid",
-    "guard.transaction was called inside the work of another transaction on the same database, and would need a second connection while the first is held. Use once(tx, request, work) of nevertwice/transaction with the transaction that the work was given.",
+    "a transaction was asked for inside the work of another one on the same database, and would need a second connection while the first is held. Use once(tx, request, work) of nevertwice/transaction with the transaction that the work was given.",
   );
 }

@@ -5,6 +5,7 @@
  *   BEGIN ── … ── SAVEPOINT ── claim ── work ── complete ── RELEASE ── … ── COMMIT
  */
 import { type Attempt, endingFromValue } from "../core/attempt.ts";
+import type { SqliteConnection } from "../core/database-handle.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { isFunction } from "../core/option-checks.ts";
 import { decodeOutcome } from "../core/outcome.ts";
@@ -19,7 +20,7 @@ import {
 import type { CompletedEnding } from "../core/transaction.ts";
 import { type TransactionDoor, transactionDoor } from "../core/transaction-door.ts";
 import { runInside } from "./inside.ts";
-import { isConnection, refusePromise, requireOpen, type SqliteConnection } from "./sqlite.ts";
+import { isConnection, refusePromise, requireOpen } from "./sqlite.ts";
 
 /** `guard` names the store, the namespace and the policies. Its `onFailure`, `onPending` and `waitMs` do not apply. */
 // biome-ignore lint/suspicious/noExplicitAny: only any is a value of whatever type the work has.

@@ -1,27 +1,11 @@
 /** Recognises by its members what the application hands in as its database. */
+import type { SqliteConnection } from "../core/database-handle.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { TransactionDatabase } from "./database.ts";
-import { isMysqlPool, type MysqlPoolShape, mysqlDatabase } from "./mysql2.ts";
-import { isPgPool, type PgPoolShape, pgDatabase } from "./pg.ts";
+import { isMysqlPool, mysqlDatabase } from "./mysql2.ts";
+import { isPgPool, pgDatabase } from "./pg.ts";
 import { isPostgresJs, type PostgresJsShape, postgresJsDatabase } from "./postgres-js.ts";
-import { isConnection, type SqliteConnection } from "./sqlite.ts";
-
-/** What `guard.transaction` accepts as its database. */
-export type DatabaseHandle =
-  // biome-ignore lint/suspicious/noExplicitAny: the type of the transaction is inferred from the handle.
-  TransactionDatabase<any> | PgPoolShape | PostgresJsShape | MysqlPoolShape | SqliteConnection;
-
-/** The transaction that the work is given for a handle: the driver's own object with its own type. */
-export type TransactionOf<Handle> =
-  Handle extends TransactionDatabase<infer Tx>
-    ? Tx
-    : Handle extends PgPoolShape<infer Client>
-      ? Client
-      : Handle extends { begin(options: string, work: (sql: infer Sql) => unknown): unknown }
-        ? Sql
-        : Handle extends MysqlPoolShape<infer Connection>
-          ? Connection
-          : Handle;
+import { isConnection } from "./sqlite.ts";
 
 /** Throws `options-invalid` for anything else. */
 export function toDatabase(handle: unknown): TransactionDatabase<unknown> | SqliteConnection {

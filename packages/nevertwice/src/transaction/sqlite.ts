@@ -2,16 +2,11 @@
  * Transactions on the SQLite connection that the store itself uses. Everything is synchronous: between BEGIN and COMMIT no
  * other call of the store can use the connection.
  */
+import type { SqliteConnection } from "../core/database-handle.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { ConnectionTransactions } from "../core/store-transactions.ts";
-import type { TransactionRunner } from "../core/transaction.ts";
+import type { TransactionRunner } from "../core/transaction-port.ts";
 import { leftEnd, type TransactionWork } from "./transaction-runner.ts";
-
-/** An open connection of `node:sqlite`, `@photostructure/sqlite` or better-sqlite3. */
-export interface SqliteConnection {
-  exec(text: string): unknown;
-  prepare(text: string): unknown;
-}
 
 export function isConnection(value: unknown): value is SqliteConnection {
   const { exec, prepare } = (value ?? {}) as Partial<SqliteConnection>;

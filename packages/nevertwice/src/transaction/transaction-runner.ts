@@ -1,6 +1,7 @@
 /**
- * Runs the work and the completion of its record in one transaction. Owns the control flow: lock, work, complete, commit;
- * repeats a transaction that conflicted with another one, and finds out how a COMMIT without an answer ended.
+ * Runs the work in one transaction with the completion of its record, or with a step of it. Owns the control flow: lock,
+ * work, complete, commit; repeats a transaction that conflicted with another one, and finds out how a COMMIT without an
+ * answer ended.
  *
  *   BEGIN ── lock ── work ── complete ── COMMIT ──▶ committed
  *     │       │       │         │          └─ no answer ─▶ wait for the record's lock, then read it: committed, rolled back or unknown
@@ -14,10 +15,16 @@ import { within } from "../core/background.ts";
 import { pause } from "../core/backoff.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { pauseMs } from "../core/store-call.ts";
-import type { RunText, StatementTransactions } from "../core/store-transactions.ts";
-import type { ClaimedAttempt, TransactionEnd, TransactionRunner } from "../core/transaction.ts";
+import type {
+  CompletionAnswer,
+  RunText,
+  StatementTransactions,
+  TransactionWrite,
+} from "../core/store-transactions.ts";
+import type { ClaimedAttempt, TransactionEnd, TransactionRunner } from "../core/transaction-port.ts";
 import type { TransactionDatabase } from "./database.ts";
 import { whileInside } from "./nesting.ts";
+import { slotsFor, type TransactionSlots } from "./transaction-slots.ts";
 
 export type TransactionWork<Tx, T> = (tx: Tx, attempt: Attempt) => T | PromiseLike<T>;
 
@@ -34,14 +41,15 @@ export function createTransactionRunner<Tx>(
   database: TransactionDatabase<Tx>,
   work: TransactionWork<Tx, unknown>,
 ): TransactionRunner {
+  const slots = slotsFor(transactions, database.source);
   return {
     async run(claimed) {
       const { timer, random, attempt, transactionMs } = claimed;
       const endsAt = timer.now() + transactionMs;
       for (let tries = 1; ; tries++) {
         const transaction = new TransactionTry(transactions, database, claimed, endsAt);
-        const end = await transaction.run(work);
-        if (end.status === "committed") transactions.announce(claimed.id);
+        const end = await transaction.run(work, slots);
+        if (end.status === "committed" && !transaction.isStep) transactions.announce(claimed.id);
         if (end.status !== "repeat") return end;
         if (tries >= MAX_TRIES || timer.now() >= endsAt || attempt.signal.aborted) return end.otherwise;
         await pause(timer, pauseMs(tries, random), attempt.signal);
@@ -61,6 +69,7 @@ class TransactionTry<Tx> {
   #phase: TransactionPhase = "connecting";
   /** How the transaction ends whatever its adapter rejects with: the reason is known here. */
   #stopped: TransactionEnd | undefined;
+  #written: TransactionWrite | undefined;
 
   constructor(
     transactions: StatementTransactions,
@@ -74,7 +83,16 @@ class TransactionTry<Tx> {
     this.#endsAt = endsAt;
   }
 
-  async run(work: TransactionWork<Tx, unknown>): Promise<TryEnd> {
+  /** Whether the transaction keeps a step, and leaves the record pending. */
+  get isStep(): boolean {
+    return this.#step() !== undefined;
+  }
+
+  #step(): string | undefined {
+    return this.#written !== undefined && "step" in this.#written ? this.#written.step : undefined;
+  }
+
+  async run(work: TransactionWork<Tx, unknown>, slots: TransactionSlots | undefined): Promise<TryEnd> {
     const { timer, waitMs, transactionMs } = this.#claimed;
     const leftMs = Math.max(1, Math.min(transactionMs, this.#endsAt - timer.now()));
     let cancel = () => {};
@@ -91,16 +109,19 @@ class TransactionTry<Tx> {
       this.#stop({ status: "failed", error });
       giveUp(error);
     });
-    const transaction = this.#database.transact(
-      async (tx, run) => {
-        // The caller has given up on a connection that came too late.
-        if (this.#stopped !== undefined) throw new Error("the transaction is no longer wanted");
-        cancel();
-        await this.#untilDeadline(run, () => this.#steps(tx, run, work), giveUp);
-        waitFor(waitMs, () => giveUp(new Error(`the database did not answer COMMIT within ${waitMs} ms`)));
-      },
-      { waitMs, transactionMs: leftMs },
-    );
+    const begin = async () => {
+      this.#requireWanted();
+      return this.#database.transact(
+        async (tx, run) => {
+          this.#requireWanted();
+          cancel();
+          await this.#untilDeadline(run, () => this.#steps(tx, run, work), giveUp);
+          waitFor(waitMs, () => giveUp(new Error(`the database did not answer COMMIT within ${waitMs} ms`)));
+        },
+        { waitMs, transactionMs: leftMs },
+      );
+    };
+    const transaction = slots === undefined ? begin() : slots.run(begin);
     try {
       await Promise.race([transaction, givenUp]);
       return { status: "committed" };
@@ -110,6 +131,11 @@ class TransactionTry<Tx> {
     } finally {
       cancel();
     }
+  }
+
+  /** Throws if the caller has given up on a connection that came too late. */
+  #requireWanted(): void {
+    if (this.#stopped !== undefined) throw new Error("the transaction is no longer wanted");
   }
 
   #stop(end: TransactionEnd): void {
@@ -133,7 +159,7 @@ class TransactionTry<Tx> {
   }
 
   async #locked(tx: Tx, run: RunText, work: TransactionWork<Tx, unknown>, mark: string): Promise<void> {
-    const { id, token, attempt, encode } = this.#claimed;
+    const { attempt, encode } = this.#claimed;
     this.#phase = "working";
     let value: unknown;
     try {
@@ -144,11 +170,17 @@ class TransactionTry<Tx> {
         return this.#rollBack(leftEnd(thrown));
       throw thrown;
     }
-    const end = encode(value);
+    this.#written = encode(value);
     this.#phase = "completing";
-    const answer = await this.#transactions.complete(run, { id, token, ...end }, mark);
+    const answer = await this.#write(run, this.#written, mark);
     if (answer === "lost") return this.#rollBack({ status: "lost" });
     if (answer === "left") return this.#rollBack(leftEnd(undefined));
+  }
+
+  #write(run: RunText, write: TransactionWrite, mark: string): Promise<CompletionAnswer> {
+    const { id, token } = this.#claimed;
+    if (!("step" in write)) return this.#transactions.complete(run, { id, token, ...write }, mark);
+    return this.#transactions.keepStep(run, { id, token, name: write.step, outcome: write.outcome }, mark);
   }
 
   async #hasLeft(run: RunText, mark: string): Promise<boolean> {
@@ -208,7 +240,8 @@ class TransactionTry<Tx> {
   /** COMMIT was not answered. The record tells, but only once no transaction holds its lock any more. */
   async #settle(cause: unknown): Promise<TryEnd> {
     const { id, token, waitMs } = this.#claimed;
-    const state = await this.#transactions.settle({ id, token, waitMs }).catch(() => "locked" as const);
+    const asked = { id, token, waitMs, step: this.#step() };
+    const state = await this.#transactions.settle(asked).catch(() => "locked" as const);
     switch (state) {
       case "completed":
         return { status: "committed" };

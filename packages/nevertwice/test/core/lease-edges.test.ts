@@ -10,15 +10,17 @@ const LEASE_MS = 900;
 function createLease({ renew = () => Promise.resolve(true), ...options }: Partial<LeaseOptions> = {}) {
   const { world, timer, noted } = createCountingTimer();
   const renewedAt: number[] = [];
+  const renewedFor: number[] = [];
   const lost: (readonly [reason: string, at: number])[] = [];
   const lease = new Lease({
     timer,
     leaseMs: LEASE_MS,
     maxRunMs: 60_000,
     sentAt: 0,
-    renew() {
+    renew(leaseMs) {
       renewedAt.push(world.now());
-      return renew();
+      renewedFor.push(leaseMs);
+      return renew(leaseMs);
     },
     onLost: (reason) => lost.push([reason, world.now()]),
     ...options,
@@ -26,6 +28,7 @@ function createLease({ renew = () => Promise.resolve(true), ...options }: Partia
   return {
     lease,
     renewedAt,
+    renewedFor,
     lost,
     armedTimers: () => noted.armed,
     answerAfter: <T>(ms: number, answer: T) =>
@@ -194,4 +197,83 @@ test("a timer that fires slightly early sends no renewal early, and none twice",
   expect(renewedAt).toEqual([300]);
   expect(lost).toEqual([810]);
   expect(lease.isLost()).toBe(true);
+});
+
+test("a lease on hold is set once for the whole time, and renews no more until it is resumed", async () => {
+  const { lease, renewedAt, renewedFor, lost, advanceTo } = createLease();
+  await advanceTo(100);
+  expect(await lease.hold(5_000)).toBe(true);
+  expect(await lease.renew()).toBe(true);
+  await advanceTo(3_000);
+  expect([renewedAt, renewedFor]).toEqual([[100], [5_000]]);
+  lease.resume();
+  await advanceTo(3_700);
+  expect(renewedAt).toEqual([100, 3_000, 3_300, 3_600]);
+  expect(renewedFor.slice(1)).toEqual([LEASE_MS, LEASE_MS, LEASE_MS]);
+  expect(lost).toEqual([]);
+});
+
+test("after a short hold the next renewal comes when it would have come", async () => {
+  const { lease, renewedAt, advanceTo } = createLease();
+  await advanceTo(100);
+  await lease.hold(5_000);
+  await advanceTo(150);
+  lease.resume();
+  await advanceTo(450);
+  expect(renewedAt).toEqual([100, 400]);
+});
+
+test("a lease on hold ends like any other, and is lost if the store says so", async () => {
+  const { lease, lost, advanceTo } = createLease();
+  await lease.hold(1_000);
+  await advanceTo(2_000);
+  expect(lost).toEqual([["not-renewed", 900]]);
+  const overtaken = createLease({ renew: () => Promise.resolve(false) });
+  expect(await overtaken.lease.hold(5_000)).toBe(false);
+  expect(overtaken.lost).toEqual([["overtaken", 0]]);
+});
+
+test("hold waits for a renewal that is on its way, since that one would shorten the lease", async () => {
+  const scene = createLease({ renew: (ms) => scene.answerAfter(ms === LEASE_MS ? 200 : 0, true) });
+  await scene.advanceTo(350);
+  const held = scene.lease.hold(5_000);
+  await scene.advanceTo(600);
+  expect(await held).toBe(true);
+  expect([scene.renewedAt, scene.renewedFor]).toEqual([
+    [300, 500],
+    [LEASE_MS, 5_000],
+  ]);
+});
+
+test("a renewal after a longer lease shortens it from when it was sent, even if its answer is lost", async () => {
+  const scene = createLease({
+    renew: (ms) => (ms === LEASE_MS ? new Promise(() => {}) : Promise.resolve(true)),
+  });
+  await scene.lease.hold(60_000);
+  await scene.advanceTo(400);
+  scene.lease.resume();
+  await scene.advanceTo(5_000);
+  expect(scene.renewedAt).toEqual([0, 400]);
+  expect(scene.lost).toEqual([["not-renewed", 400 + 810]]);
+});
+
+test("a lease that is long enough is not renewed for the hold", async () => {
+  const { lease, renewedAt, advanceTo } = createLease();
+  await lease.hold(5_000);
+  await lease.hold(LEASE_MS);
+  lease.resume();
+  await advanceTo(100);
+  expect(renewedAt).toEqual([0]);
+});
+
+test("a hold that the store does not answer rejects, and the renewals go on", async () => {
+  const answers = [() => Promise.reject(new Error("away")), () => Promise.resolve(true)];
+  const { lease, renewedAt, lost, advanceTo } = createLease({
+    renew: () => (answers.shift() ?? (() => Promise.resolve(true)))(),
+  });
+  await expect(lease.hold(5_000)).rejects.toThrow("away");
+  lease.resume();
+  await advanceTo(700);
+  expect(renewedAt).toEqual([0, 300, 600]);
+  expect(lost).toEqual([]);
 });

@@ -1,5 +1,5 @@
 /**
- * Tests `guard.transaction` with the transactions of real query builders, on Postgres and MariaDB: each work gets the
+ * Tests `guard.transaction` and `attempt.step` with the transactions of real query builders, on Postgres and MariaDB: each work gets the
  * builder's own transaction object, and its write commits together with the record.
  */
 import { randomUUID } from "node:crypto";
@@ -12,7 +12,8 @@ import { Kysely, MysqlDialect, PostgresDialect } from "kysely";
 import { createPool as createCallbackPool } from "mysql2";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
-import type { Guard } from "../../src/index.ts";
+import type { Attempt, Guard } from "../../src/index.ts";
+import type { TransactionDatabase } from "../../src/transaction/database.ts";
 import { drizzleDatabase } from "../../src/transaction/drizzle.ts";
 import { knexDatabase } from "../../src/transaction/knex.ts";
 import { kyselyDatabase } from "../../src/transaction/kysely.ts";
@@ -23,15 +24,22 @@ interface Ledger {
   readonly ledger: { readonly key: string };
 }
 
-type Pay = (guard: Guard, key: string, after?: () => unknown) => Promise<string>;
+/** Runs the work in a transaction: `guard.transaction` or `attempt.step`. */
+type Via = <Tx>(database: TransactionDatabase<Tx>, work: (tx: Tx) => Promise<string>) => Promise<string>;
+type Pay = (via: Via, key: string, after?: () => unknown) => Promise<string>;
 
 const request = (key: string) => ({ operation: "pay", key });
+
+function transactionOf(guard: Guard, key: string): Via {
+  return (database, work) => guard.transaction(request(key), database, work as never);
+}
+
 const ledger = pgTable("ledger", { key: text("key").notNull() });
 
 function kyselyPay(db: Kysely<Ledger>): Pay {
   onTestFinished(() => db.destroy());
-  return (guard, key, after) =>
-    guard.transaction(request(key), kyselyDatabase(db), async (tx) => {
+  return (via, key, after) =>
+    via(kyselyDatabase(db), async (tx) => {
       await tx.insertInto("ledger").values({ key }).execute();
       await after?.();
       return "paid";
@@ -60,8 +68,8 @@ const BUILDERS: Readonly<
       const pool = poolOf(url);
       onTestFinished(() => pool.end());
       const db = drizzle({ client: pool });
-      return (guard, key, after) =>
-        guard.transaction(request(key), drizzleDatabase(db), async (tx) => {
+      return (via, key, after) =>
+        via(drizzleDatabase(db), async (tx) => {
           await tx.insert(ledger).values({ key });
           await after?.();
           return "paid";
@@ -74,8 +82,8 @@ const BUILDERS: Readonly<
       const sql = postgres(url, { max: 2, onnotice: () => {} });
       onTestFinished(() => sql.end({ timeout: 1 }));
       const db = drizzleJs({ client: sql });
-      return (guard, key, after) =>
-        guard.transaction(request(key), drizzleDatabase(db), async (tx) => {
+      return (via, key, after) =>
+        via(drizzleDatabase(db), async (tx) => {
           await tx.insert(ledger).values({ key });
           await after?.();
           return "paid";
@@ -88,8 +96,8 @@ const BUILDERS: Readonly<
       const pool = createCallbackPool(url);
       onTestFinished(() => pool.promise().end());
       const db = drizzleMysql({ client: pool });
-      return (guard, key, after) =>
-        guard.transaction(request(key), drizzleDatabase(db), async (tx) => {
+      return (via, key, after) =>
+        via(drizzleDatabase(db), async (tx) => {
           await tx.execute(`INSERT INTO ledger VALUES ('${key}')`);
           await after?.();
           return "paid";
@@ -103,8 +111,8 @@ const BUILDERS: Readonly<
 function knexPay(client: string, url: string): Pay {
   const knex = createKnex({ client, connection: url });
   onTestFinished(() => knex.destroy());
-  return (guard, key, after) =>
-    guard.transaction(request(key), knexDatabase(knex), async (tx) => {
+  return (via, key, after) =>
+    via(knexDatabase(knex), async (tx) => {
       await tx("ledger").insert({ key });
       await after?.();
       return "paid";
@@ -117,7 +125,7 @@ for (const [name, { on, connect }] of Object.entries(BUILDERS)) {
       const { url, guard, rows } = await on(context);
       const pay = connect(url);
       const key = randomUUID();
-      const values = await Promise.all(Array.from({ length: 5 }, () => pay(guard, key)));
+      const values = await Promise.all(Array.from({ length: 5 }, () => pay(transactionOf(guard, key), key)));
       expect(new Set(values)).toEqual(new Set(["paid"]));
       expect(await rows()).toBe(1);
       expect(await guard.read(request(key))).toMatchObject({ state: "completed", number: 1 });
@@ -127,10 +135,24 @@ for (const [name, { on, connect }] of Object.entries(BUILDERS)) {
       const { url, guard, rows } = await on(context);
       const pay = connect(url);
       const key = randomUUID();
-      const failing = pay(guard, key, () => Promise.reject(new Error("card declined")));
+      const failing = pay(transactionOf(guard, key), key, () => Promise.reject(new Error("card declined")));
       await expect(failing).rejects.toThrow("card declined");
       expect(await rows()).toBe(0);
       expect(await guard.read(request(key))).toMatchObject({ state: "released" });
+    });
+
+    test("commits the write and a step together, and a later attempt skips both", async (context) => {
+      const { url, guard, rows } = await on(context);
+      const pay = connect(url);
+      const key = randomUUID();
+      const order = (attempt: Attempt) =>
+        pay((database, work) => attempt.step("pay", database, work as never), key).then((paid) => {
+          if (attempt.number === 1) throw new Error("the mail server is down");
+          return `${paid} once`;
+        });
+      await expect(guard.run(request(key), order)).rejects.toThrow("the mail server is down");
+      expect(await guard.run(request(key), order)).toBe("paid once");
+      expect(await rows()).toBe(1);
     });
 
     test("repeats a transaction that conflicted with another one", async (context) => {
@@ -143,7 +165,7 @@ for (const [name, { on, connect }] of Object.entries(BUILDERS)) {
         errno: 1213,
         sqlState: "40001",
       });
-      await pay(guard, key, () => {
+      await pay(transactionOf(guard, key), key, () => {
         runs++;
         if (runs === 1) throw new Error("wrapped by the builder", { cause: conflict });
       });

@@ -113,11 +113,11 @@ export function createPolicyRun(execute: (invoke: Invoke) => unknown, work: AnyW
           throw error;
         }
       },
-      step(name, stepWork) {
-        const outcome = attempt.step(name, stepWork);
+      step: ((...args: Parameters<Attempt["step"]>) => {
+        const outcome = attempt.step(...args);
         outcome.catch(noteRefusal);
         return outcome;
-      },
+      }) as Attempt["step"],
       notDone(cause) {
         const error = attempt.notDone(cause);
         notDone.add(error);

@@ -2,6 +2,7 @@
  * The statements that the MySQL store runs on a connection of the application, in its transaction. Each returns at most one
  * row, whose first column is text.
  */
+import { stepLine } from "../../core/kept-steps.ts";
 import { bytes, NOW_US, STATEMENT_US, short, whole } from "./values.ts";
 
 /** Gone if the work has ended the transaction, by COMMIT or by a statement that commits implicitly, such as DDL. */
@@ -45,6 +46,22 @@ export function completeSql(
     `UPDATE nevertwice_records SET mark = ${short(given.mark)}, state = 'completed', completed_at = ${NOW_US}, ` +
     `outcome = ${bytes(given.outcome)}, retention_ms = ${whole(given.retentionMs)}, kept_until = ${keptUntil}${isMigrated ? ", steps = NULL" : ""} ` +
     `WHERE ${isOwner(owner)} AND state = 'pending'`
+  );
+}
+
+/** Keeps a step if the token owns the pending record, and the record has no step of this name. */
+export function keepStepSql(
+  owner: RecordOwner,
+  given: { readonly name: string; readonly outcome: string; readonly mark: string },
+): string {
+  const { start, end } = stepLine(given);
+  const hasSteps = "(steps IS NOT NULL AND LEFT(steps, LENGTH(token) + 1) = CONCAT(token, X'0a'))";
+  const line = `${bytes(start)}, CONCAT(FLOOR(${NOW_US} / 1000)), ${bytes(end)}`;
+  return (
+    `UPDATE nevertwice_records SET mark = ${short(given.mark)}, ` +
+    `steps = CONCAT(IF(${hasSteps}, steps, CONCAT(token, X'0a')), ${line}) ` +
+    `WHERE ${isOwner(owner)} AND state = 'pending' AND spent = 0 ` +
+    `AND NOT (${hasSteps} AND LOCATE(${bytes(`\n${start}`)}, steps) > 0)`
   );
 }
 

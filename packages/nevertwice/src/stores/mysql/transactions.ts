@@ -1,6 +1,7 @@
 /** The steps of the MySQL store in transactions of the application. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { hasStep } from "../../core/kept-steps.ts";
 import { isExpired } from "../../core/record.ts";
 import type { CommitFailure, RunText, StatementTransactions } from "../../core/store-transactions.ts";
 import { randomToken } from "../../core/token.ts";
@@ -10,6 +11,8 @@ import * as sql from "./transaction-sql.ts";
 import { toSnapshot } from "./values.ts";
 
 export interface MysqlTransactionsOptions {
+  /** The store's own client. */
+  readonly client: unknown;
   /** Runs a statement on the store's own client. */
   query(text: string, signal: AbortSignal): Promise<unknown>;
   read(id: string, signal: AbortSignal): Promise<RecordSnapshot>;
@@ -22,6 +25,7 @@ export interface MysqlTransactionsOptions {
 const LOOK_MS = 50;
 
 export function createTransactions({
+  client,
   query,
   read,
   isMigrated,
@@ -31,6 +35,7 @@ export function createTransactions({
 
   return {
     kind: "statements",
+    clients: [client],
     announce() {},
 
     async lock(run, { id, token, transactionMs }) {
@@ -54,11 +59,18 @@ export function createTransactions({
       return (await run(sql.isMarkedSql(id, written))) === undefined ? "lost" : "completed";
     },
 
+    async keepStep(run, { id, token, name, outcome }) {
+      if (!(await isSame(run))) return "left";
+      const mark = randomToken();
+      await run(sql.keepStepSql({ id, token }, { name, outcome, mark }));
+      return (await run(sql.isMarkedSql(id, mark))) === undefined ? "lost" : "completed";
+    },
+
     isSame,
     restore: async (run) => void (hasLimit && (await run(sql.RESTORE_LIMIT))),
     endConnection: (run) => run(sql.END_CONNECTION),
 
-    async settle({ id, token, waitMs }) {
+    async settle({ id, token, waitMs, step }) {
       const signal = AbortSignal.timeout(waitMs);
       for (;;) {
         try {
@@ -71,7 +83,9 @@ export function createTransactions({
       }
       const { record, now } = await read(id, signal);
       if (record === undefined || record.token !== token || isExpired(record, now)) return "lost";
-      return record.state === "released" ? "lost" : record.state;
+      if (step === undefined) return record.state === "released" ? "lost" : record.state;
+      if (record.state !== "pending") return "lost";
+      return hasStep(record, step) ? "completed" : "pending";
     },
 
     requireOpen: (run) => requireOpen(run, "use guard.transaction"),

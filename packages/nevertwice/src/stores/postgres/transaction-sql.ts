@@ -2,7 +2,8 @@
  * The statements that the Postgres store runs on a connection of the application, in its transaction. Values are literals,
  * since query builders have no common form of parameters. Each returns at most one row with one column of text.
  */
-import { CLOCK, claimInside, claimLock, completeStep } from "../postgres-sql.ts";
+import { stepLine } from "../../core/kept-steps.ts";
+import { addedStep, CLOCK, claimInside, claimLock, completeStep, hasStep } from "../postgres-sql.ts";
 
 /** The statement with its text parameters as literals. */
 export function withLiterals(text: string, parameters: readonly string[]): string {
@@ -66,6 +67,26 @@ export function completeSql(
   SELECT CASE WHEN EXISTS (SELECT 1 FROM done) THEN 'completed' WHEN ${isSame} THEN 'lost' ELSE 'left' END`;
 }
 
+/**
+ * Keeps a step if the token owns the pending record, and the record has no step of this name. Only in the transaction that
+ * has this number; in another one it writes nothing and returns `left`.
+ */
+export function keepStepSql(
+  records: string,
+  given: { id: string; token: string; name: string; outcome: string },
+  mark: string,
+): string {
+  const { start, end } = stepLine(given);
+  const isSame = isSameSql(mark);
+  return `WITH done AS (
+    UPDATE ${records} SET steps = ${addedStep(literal(start), CLOCK, literal(end))}
+    WHERE id = ${literal(given.id)} AND token = ${literal(given.token)} AND state = 'pending' AND NOT spent
+      AND NOT ${hasStep(literal(start))} AND ${isSame}
+    RETURNING id
+  )
+  SELECT CASE WHEN EXISTS (SELECT 1 FROM done) THEN 'completed' WHEN ${isSame} THEN 'lost' ELSE 'left' END`;
+}
+
 /** Whether the transaction has this number. */
 export function isSameSql(mark: string): string {
   return `(txid_current()::text = ${literal(mark)})`;
@@ -81,6 +102,19 @@ export const END_CONNECTION = "SELECT pg_terminate_backend(pg_backend_pid())::te
 export function settleSql(records: string): string {
   return `SELECT CASE WHEN token = ($2::text) THEN state ELSE 'lost' END FROM (
     SELECT state, token FROM ${records}
+    WHERE id = ($1::text) AND (SELECT set_config('lock_timeout', ($3::text), true)) IS NOT NULL
+    FOR UPDATE
+  ) AS locked`;
+}
+
+/**
+ * The same for a transaction that was to keep a step, whose line begins with `$4`: `completed` if the record has the step,
+ * `pending` if it lacks it, `lost` if the token no longer owns the pending record.
+ */
+export function settleStepSql(records: string): string {
+  return `SELECT CASE WHEN token <> ($2::text) OR state <> 'pending' THEN 'lost'
+      WHEN ${hasStep("($4::text)")} THEN 'completed' ELSE 'pending' END FROM (
+    SELECT state, token, steps FROM ${records}
     WHERE id = ($1::text) AND (SELECT set_config('lock_timeout', ($3::text), true)) IS NOT NULL
     FOR UPDATE
   ) AS locked`;

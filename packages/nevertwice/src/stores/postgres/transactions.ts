@@ -1,7 +1,9 @@
 /** The steps of the Postgres store in transactions of the application. */
 import { isNevertwiceError } from "../../core/errors.ts";
+import { stepStart } from "../../core/kept-steps.ts";
 import type {
   CommitFailure,
+  CompletionAnswer,
   RunText,
   SettledState,
   StatementTransactions,
@@ -10,9 +12,19 @@ import { cancelledAfter, microseconds, type PostgresRow, type RunStatement } fro
 import { errorState, isConnectionOver } from "./errors.ts";
 import { CHECK_MS } from "./schema.ts";
 import { claimStep } from "./steps.ts";
-import { claimSql, completeSql, END_CONNECTION, isSameSql, lockSql, settleSql } from "./transaction-sql.ts";
+import {
+  claimSql,
+  completeSql,
+  END_CONNECTION,
+  isSameSql,
+  keepStepSql,
+  lockSql,
+  settleSql,
+  settleStepSql,
+} from "./transaction-sql.ts";
 
 export interface PostgresTransactionsOptions {
+  readonly clients: readonly unknown[];
   /** The table of records, as the store's own statements name it. */
   readonly records: string;
   /** Whether the tables can keep steps; `ready` looks first if that is not known yet. */
@@ -25,6 +37,7 @@ export interface PostgresTransactionsOptions {
 }
 
 export function createTransactions({
+  clients,
   records,
   isMigrated,
   ready,
@@ -32,11 +45,13 @@ export function createTransactions({
   nameStatement,
   announce,
 }: PostgresTransactionsOptions): StatementTransactions {
-  const settleText = settleSql(records);
-  const settleStatement = { name: nameStatement("settle", settleText), text: settleText };
+  const statement = (purpose: string, text: string) => ({ name: nameStatement(purpose, text), text });
+  const settleStatement = statement("settle", settleSql(records));
+  const settleStepStatement = statement("settle_step", settleStepSql(records));
 
   return {
     kind: "statements",
+    clients,
     announce,
 
     async lock(run, { id, token, transactionMs }) {
@@ -61,16 +76,22 @@ export function createTransactions({
 
     async complete(run, { id, token, outcome, retentionMs }, mark) {
       const given = { id, token, outcome, retention: microseconds(retentionMs) };
-      return (await run(completeSql(records, given, mark, isMigrated()))) as "completed" | "lost" | "left";
+      return (await run(completeSql(records, given, mark, isMigrated()))) as CompletionAnswer;
     },
+
+    keepStep: async (run, given, mark) => (await run(keepStepSql(records, given, mark))) as CompletionAnswer,
 
     isSame: async (run: RunText, mark: string) => (await run(`SELECT ${isSameSql(mark)}::text`)) === "true",
     endConnection: (run: RunText) => run(END_CONNECTION),
 
-    async settle({ id, token, waitMs }): Promise<SettledState> {
+    async settle({ id, token, waitMs, step }): Promise<SettledState> {
       try {
-        const parameters = [id, token, String(waitMs)];
-        const [row] = await runOnStore(settleStatement, parameters, cancelledAfter(waitMs + CHECK_MS));
+        const owner = [id, token, String(waitMs)];
+        const isCancelled = cancelledAfter(waitMs + CHECK_MS);
+        const [row] =
+          step === undefined
+            ? await runOnStore(settleStatement, owner, isCancelled)
+            : await runOnStore(settleStepStatement, [...owner, stepStart(step)], isCancelled);
         const state = row?.[0];
         return state === "completed" || state === "pending" ? state : "lost";
       } catch (error) {

@@ -2,8 +2,9 @@
  * The steps of the SQLite store in transactions of the application, on the connection that both share. Everything is
  * synchronous, so no other call of the store runs on the connection in between.
  */
+import { hasStep } from "../../core/kept-steps.ts";
 import type { ClaimAnswer } from "../../core/store.ts";
-import type { ConnectionTransactions } from "../../core/store-transactions.ts";
+import type { ConnectionTransactions, TransactionWrite } from "../../core/store-transactions.ts";
 import type { CallRunner } from "./call-runner.ts";
 import { isFailed, type StoreCall, toClaimCall, toResult } from "./calls.ts";
 import type { SqliteDatabase } from "./client.ts";
@@ -49,10 +50,12 @@ export function createTransactions(
         isOpen = isStillInside();
         if (!isOpen) return "left";
         if ("thrown" in end) throw end.thrown;
-        if (!run<boolean>(["complete", id, token, end.value.outcome, end.value.retentionMs])) return "none";
+        const isStep = "step" in end.value;
+        if (isStep && hasStep(kept, end.value.step)) return "none";
+        if (!run<boolean>(toCall(id, token, end.value))) return "none";
         table.commit();
         isOpen = false;
-        wake([id]);
+        if (!isStep) wake([id]);
         return "locked";
       } finally {
         if (isOpen) table.rollback();
@@ -62,6 +65,12 @@ export function createTransactions(
     claim: (request) => run<ClaimAnswer>(toClaimCall(request)),
     complete: ({ id, token, outcome, retentionMs }) => run(["complete", id, token, outcome, retentionMs]),
   };
+}
+
+function toCall(id: string, token: string, write: TransactionWrite): StoreCall {
+  return "step" in write
+    ? ["keep-step", id, token, write.step, write.outcome]
+    : ["complete", id, token, write.outcome, write.retentionMs];
 }
 
 function workInside<T>(work: () => T): { readonly value: T } | { readonly thrown: unknown } {

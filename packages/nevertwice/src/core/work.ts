@@ -1,0 +1,38 @@
+/** The work of a call, and the attempt that it is handed. */
+import type { DatabaseHandle, TransactionOf } from "./database-handle.ts";
+
+/** The object that the work is called with. */
+export interface Attempt {
+  /** Grows with every claim of this key: pass it to systems that can refuse a lower one. 0 if the work runs without a claim (`onUnavailable: "proceed"`). */
+  readonly fence: number;
+  /** 1 for the first attempt, 2 if one earlier attempt failed or was lost. */
+  readonly number: number;
+  /** Fires when the claim is lost: stop before the next effect. */
+  readonly signal: AbortSignal;
+  /** A key for another system, the same on every attempt. Throws `lease-lost` once the claim is lost. */
+  deriveKey(name: string): string;
+  /** Renews the claim now, in addition to the automatic renewals. False if the claim is lost; rejects if the store does not answer. */
+  renew(): Promise<boolean>;
+  /**
+   * Runs `work` once for this key, whatever happens to the attempt: its outcome is kept, and a later attempt gets it instead
+   * of running `work` again. Only the step that was in flight in a crash may run a second time. Steps run one after another,
+   * in the same order in every attempt. Throws `lease-lost` once the claim is lost, and `options-invalid` if the store
+   * cannot keep steps.
+   */
+  step<T>(name: string, work: () => T | PromiseLike<T>): Promise<T>;
+  /**
+   * The same for a step that writes to the store's database: `work` runs in a transaction that also keeps the step, so both
+   * commit or neither does, and not even a crash runs the step twice. `database` is what `guard.transaction` takes. A
+   * conflict with another transaction repeats `work`. Throws `unavailable` if the transaction was rolled back or did not
+   * begin, and `unknown` if nobody knows whether it was committed.
+   */
+  step<T, Handle extends DatabaseHandle>(
+    name: string,
+    database: Handle,
+    work: (tx: TransactionOf<Handle>) => T | PromiseLike<T>,
+  ): Promise<T>;
+  /** `throw attempt.notDone(cause)` says that nothing happened: the key is released, and the caller gets `cause`. */
+  notDone(cause?: unknown): Error;
+}
+
+export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
