@@ -22,6 +22,7 @@ import { isNull, toCheckpoint, toCommitment, toEvent, toKey, toResource } from "
 import { TABLE_NAMES, TABLES } from "./mysql/schema.ts";
 import { changeCommitted, flush, transact } from "./mysql/transaction.ts";
 import * as sql from "./mysql-sql.ts";
+import { createOpenTransactions } from "./open-transactions.ts";
 import { NotWritten, type Page, type ReservationStore } from "./store.ts";
 import { type Readable, toFoundCommitment, toPage } from "./stored-rows.ts";
 
@@ -53,6 +54,7 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
   checkOptions(options, { client: isClient });
   isClient("client", options.client);
   const client = boundedClient(options.client);
+  const open = createOpenTransactions();
   let checked: Promise<void> | undefined;
 
   /** Checks the database once; after a toStoreError, again with the next call. */
@@ -95,8 +97,8 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
   return {
     transact: (group, rules) => untilNoDeadlock(() => transact(client, group, rules)),
     transactSkippingLocked: (group, rules) =>
-      untilNoDeadlock(() => transactSkippingLocked(client, group, rules)),
-    inside: createActionsInside(ready),
+      untilNoDeadlock(() => transactSkippingLocked(client, group, rules, open)),
+    inside: createActionsInside(ready, open),
     async get(namespace, id) {
       const [row] = await rows(sql.getSql(namespace, id));
       if (isNull(row as MysqlRow, "id")) return toFoundCommitment(undefined, readNow(row));

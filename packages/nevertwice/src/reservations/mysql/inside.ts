@@ -21,17 +21,19 @@ import type { Answer } from "../answer.ts";
 import { isName } from "../commitment.ts";
 import { decide, type GroupDecision } from "../decision.ts";
 import * as sql from "../mysql-sql.ts";
+import type { OpenTransactions } from "../open-transactions.ts";
 import type { KeptCommitment, Rules, StatementActions } from "../store.ts";
 import { requireReadable } from "../stored-rows.ts";
 import { isPlaceholder, isTooLong, toCommitment, toKey, toResource } from "./rows.ts";
 import { writeStatements } from "./transaction.ts";
 
-export function createActionsInside(ready: () => Promise<void>): StatementActions {
+export function createActionsInside(ready: () => Promise<void>, open: OpenTransactions): StatementActions {
   return {
     kind: "statements",
     async prepare(run) {
       await ready();
       await requireOpen(run, "leave tx out");
+      open.expect();
     },
     act,
   };

@@ -13,6 +13,7 @@ import {
   queryRows,
 } from "../../stores/mysql/client.ts";
 import { toStoreError } from "../../stores/mysql/errors.ts";
+import type { BoundedClient, BoundedConnection } from "../../stores/mysql/statement-runner.ts";
 import { readNumber, readText } from "../../stores/mysql/values.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
@@ -28,6 +29,7 @@ import {
   type Writes,
 } from "../store.ts";
 import { type Readable, requireReadable, separateUnreadable } from "../stored-rows.ts";
+import { lockRows } from "./locks.ts";
 import {
   fromCheckpoint,
   fromCommitment,
@@ -43,15 +45,18 @@ import {
 } from "./rows.ts";
 
 export interface TransactionMode {
-  /** Fail instead of waiting for a transaction of the application. */
-  readonly skipsLocked?: boolean;
+  /** Look for transactions of the application before anything is locked, and fail if there is one. */
+  readonly looksFirst?: boolean;
   /** The transaction is repeated because its first COMMIT failed. */
   readonly isRepeat?: boolean;
 }
 
-/** Throws `NotWritten` or `MayBeWritten`. */
+/**
+ * Throws `NotWritten` or `MayBeWritten`. If a transaction of the application has locked what the group needs, the cause of
+ * `NotWritten` is a lock that is taken, or `MetOpenTransaction`.
+ */
 export async function transact(
-  client: MysqlClient,
+  client: BoundedClient,
   group: readonly ActionRequest[],
   rules: Rules,
   mode: TransactionMode = {},
@@ -60,7 +65,7 @@ export async function transact(
   const connection = await client.getConnection().catch((error: unknown) => {
     throw new NotWritten(toStoreError(error));
   });
-  const decision = await decideAndWrite(connection, { group, rules, checkpoint, ...mode }).catch(
+  const decision = await decideAndWrite({ client, connection }, { group, rules, checkpoint, ...mode }).catch(
     async (error: unknown) => {
       throw await rollBack(connection, error);
     },
@@ -130,13 +135,19 @@ interface GroupInput extends TransactionMode {
   readonly checkpoint: string;
 }
 
+interface Connected {
+  readonly client: MysqlClient;
+  /** The connection of the transaction. */
+  readonly connection: BoundedConnection;
+}
+
 async function decideAndWrite(
-  connection: MysqlConnection,
-  { group, rules, checkpoint, skipsLocked = false }: GroupInput,
+  { client, connection }: Connected,
+  { group, rules, checkpoint, looksFirst = false }: GroupInput,
 ): Promise<GroupDecision> {
   await change(connection, sql.READ_COMMITTED_SQL);
   await change(connection, sql.BEGIN_SQL);
-  const { found, now, placeholders } = await lock(connection, group, rules.namespace, skipsLocked);
+  const { found, now, placeholders } = await lock({ client, connection }, group, rules.namespace, looksFirst);
   const decision = decide(group, found, now, rules, checkpoint);
   for (const statement of writeStatements(decision.writes, checkpoint)) await change(connection, statement);
   const written = new Set(decision.writes.resources.map(({ name }) => name));
@@ -169,23 +180,26 @@ export async function flush(client: MysqlClient, namespace: string): Promise<voi
 }
 
 async function lock(
-  connection: MysqlConnection,
+  { client, connection }: Connected,
   group: readonly ActionRequest[],
   namespace: string,
-  skipsLocked: boolean,
+  looksFirst: boolean,
 ): Promise<LockedGroup> {
   const needs = neededRows(group);
   const { keyIds, placements } = needs;
   const ids = needs.commitmentIds.filter((id) => !isTooLong(id));
-  if (skipsLocked) {
+  if (looksFirst) {
     const marked = await findNames(connection, needs, namespace);
     await queryRows(connection, sql.areFreeSql(toMarks(needs, namespace, marked)));
   }
   // All transactions lock in this order, so that none waits for a row while holding a later one.
-  await change(connection, sql.lockKeysSql(namespace, keyIds));
+  await lockRows(client, connection, sql.lockKeysSql(namespace, keyIds), () => keyIds.map(sql.keyMark));
   const keys = await queryRows(connection, sql.readKeysSql(keyIds));
   const names = await findNames(connection, needs, namespace);
-  if (names.length > 0) await change(connection, sql.lockResourcesSql(namespace, names));
+  if (names.length > 0) {
+    const marks = () => names.map((name) => sql.resourceMark(namespace, name));
+    await lockRows(client, connection, sql.lockResourcesSql(namespace, names), marks);
+  }
   const resources =
     names.length === 0 ? [] : await queryRows(connection, sql.readResourcesSql(namespace, names));
   const commitments =
