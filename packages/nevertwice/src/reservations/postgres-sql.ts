@@ -24,8 +24,6 @@ const CLOCK = "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint";
 const BEGUN = CLOCK.replace("clock_", "transaction_");
 /** The longest wait for a lock. */
 export const LOCK_TIMEOUT_MS = 2_000;
-/** The same for a group that skips what transactions of the application have locked: others wait behind the group. */
-const SKIPPING_TIMEOUT_MS = 500;
 /** Ends a transaction whose process stopped between two statements, so that its locks are released. */
 const IDLE_TIMEOUT_MS = 10_000;
 
@@ -49,20 +47,22 @@ function isTaken(id: string): string {
   return `CASE WHEN pg_try_advisory_lock_shared(${id}) THEN NOT pg_advisory_unlock_shared(${id}) ELSE true END`;
 }
 
-/** The parameters of both forms of `lock`, and the resources of a group, with the commitment by which each is wanted. */
-function wanted({ commitments }: TableNames, limits: string): string {
+/** The commitments that are wanted, each with its resource. */
+function wantedCommitments({ commitments }: TableNames): string {
+  return `given, unnest(commitment_ids) AS wanted CROSS JOIN LATERAL (
+      SELECT resource FROM ${commitments} WHERE namespace = given.namespace AND id = wanted LIMIT 1
+    ) AS c`;
+}
+
+/** The parameters of every form of `lock`, and the resources of a group. */
+function wanted(tables: TableNames, limits: string): string {
   return `given AS MATERIALIZED (
     SELECT ($1::text) COLLATE "C" AS namespace, ($2::text)::text[] AS key_ids, ($3::text)::text[] AS names,
       ($4::text)::text[] AS commitment_ids, ${limits}
-  ), sought AS MATERIALIZED (
-    SELECT namespace, name COLLATE "C" AS name, NULL AS commitment FROM given, unnest(names) AS name
-    UNION ALL
-    SELECT given.namespace, c.resource, wanted FROM given, unnest(commitment_ids) AS wanted
-    CROSS JOIN LATERAL (
-      SELECT resource FROM ${commitments} WHERE namespace = given.namespace AND id = wanted LIMIT 1
-    ) AS c
   ), named AS MATERIALIZED (
-    SELECT DISTINCT namespace, name FROM sought
+    SELECT namespace, name COLLATE "C" AS name FROM given, unnest(names) AS name
+    UNION
+    SELECT given.namespace, c.resource FROM ${wantedCommitments(tables)}
   )`;
 }
 
@@ -84,22 +84,27 @@ function lockRows({ keys, resources }: TableNames, tables: string, condition: st
 
 /**
  * Locks the keys `$2`, then the resources: those named in `$3`, and those of the commitments `$4`, which never change. All
- * are of the namespace `$1`. Returns the name of each resource. With `$5` = true it locks nothing if a transaction of the
- * application has locked one of them, and returns rows of (kind, name) for what is locked: keys, resources, commitments.
+ * are of the namespace `$1`. Waits up to `$5` milliseconds for each lock. Returns the name of each resource.
  */
 function lock(tables: TableNames): string {
+  return `WITH ${wanted(tables, LIMITS)}, ${lockRows(tables, "", "true")} SELECT name FROM named`;
+}
+
+const LIMITS = `set_config('lock_timeout', ($5::text), true),
+      set_config('idle_in_transaction_session_timeout', '${IDLE_TIMEOUT_MS}', true)`;
+
+/**
+ * The same, but locks nothing if a transaction of the application has locked one of them, and returns rows of (name, kind)
+ * for what is locked: keys, resources, commitments.
+ */
+function lockUnlessOpen(tables: TableNames): string {
   const { keys, resources } = tables;
-  return `WITH ${wanted(
-    tables,
-    `($5::text)::boolean AS skips,
-      set_config('lock_timeout', CASE WHEN ($5::text)::boolean THEN '${SKIPPING_TIMEOUT_MS}' ELSE '${LOCK_TIMEOUT_MS}' END, true),
-      set_config('idle_in_transaction_session_timeout', '${IDLE_TIMEOUT_MS}', true)`,
-  )}, taken AS MATERIALIZED (
-    SELECT 'key' AS kind, id AS name FROM given, unnest(key_ids) AS id
-    WHERE skips AND ${isTaken(openLock(keys, "id"))}
+  return `WITH ${wanted(tables, LIMITS)}, taken AS MATERIALIZED (
+    SELECT 'key' AS kind, id AS name FROM given, unnest(key_ids) AS id WHERE ${isTaken(openLock(keys, "id"))}
     UNION ALL
-    SELECT CASE WHEN commitment IS NULL THEN 'resource' ELSE 'commitment' END, coalesce(commitment, name)
-    FROM given, sought WHERE skips AND ${isTaken(openLock(resources, "sought.name"))}
+    SELECT 'resource', name FROM given, unnest(names) AS name WHERE ${isTaken(openLock(resources, "name"))}
+    UNION ALL
+    SELECT 'commitment', wanted FROM ${wantedCommitments(tables)} WHERE ${isTaken(openLock(resources, "c.resource"))}
   ), ${lockRows(tables, "", "NOT EXISTS (SELECT FROM taken)")}
   SELECT name, NULL FROM named WHERE NOT EXISTS (SELECT FROM taken)
   UNION ALL
@@ -325,6 +330,7 @@ export function createStatements(tables: TableNames) {
   const { commitments } = tables;
   return {
     lock: named("lock", lock(tables)),
+    lockUnlessOpen: named("lock_unless_open", lockUnlessOpen(tables)),
     read: named("read", read(tables)),
     write: named("write", write(tables)),
     /** The texts for a connection of the application, which are sent with literals. */

@@ -13,6 +13,7 @@ import {
 import { judgeDurability, toPostgresSettings } from "../stores/postgres/durability.ts";
 import { createReadiness, isSchemaName } from "../stores/postgres/schema.ts";
 import { createRunner, listenToPool } from "../stores/postgres/statement-runner.ts";
+import { createOpenTransactions } from "./open-transactions.ts";
 import { createActionsInside } from "./postgres/inside.ts";
 import {
   escapeText,
@@ -89,11 +90,11 @@ export function postgresReservations(options: PostgresReservationsOptions): Post
     return toPage(await ask(statement, parameters), limit, row, (last) => unescapeText(String(last[1])));
   }
 
-  const context = { ready, asking, statements };
+  const context = { ready, asking, statements, open: createOpenTransactions() };
   return {
     transact: (group, rules) => transact(context, group, rules),
     transactSkippingLocked: (group, rules) => transactSkippingLocked(context, group, rules),
-    inside: createActionsInside(ready, statements),
+    inside: createActionsInside(context),
     async get(namespace, id) {
       const [row] = await ask(statements.get, [escapeText(namespace), escapeText(id)]);
       const [now, ...found] = row as PostgresRow;

@@ -8,21 +8,24 @@ import type { Answer } from "../answer.ts";
 import type { Statements } from "../postgres-sql.ts";
 import type { Rules, StatementActions } from "../store.ts";
 import { escapeText, unescapeText } from "./rows.ts";
-import { decideAndWrite, PlacedMeanwhile } from "./transaction.ts";
+import { decideAndWrite, PlacedMeanwhile, type SkippingContext } from "./transaction.ts";
 
 /** How often an action is tried that met a commitment placed while it waited for a lock. */
 const TRIES = 3;
 const READ_COMMITTED = "read committed";
 
-export function createActionsInside(ready: () => unknown, { inside }: Statements): StatementActions {
+export function createActionsInside({ ready, statements, open }: SkippingContext): StatementActions {
   return {
     kind: "statements",
     // SAVEPOINT fails by itself without an open transaction.
-    prepare: async () => void (await ready()),
+    async prepare() {
+      await ready();
+      open.expect();
+    },
     async act(run, request, rules) {
       for (let tries = 1; ; tries++) {
         try {
-          return await actOnce(run, inside, request, rules);
+          return await actOnce(run, statements.inside, request, rules);
         } catch (error) {
           if (!(error instanceof PlacedMeanwhile) || tries === TRIES) throw error;
         }

@@ -12,9 +12,11 @@ import type {
   TransactionLimits,
 } from "../../stores/postgres/client.ts";
 import { cancelledAfter, plainArray, textArray } from "../../stores/postgres/client.ts";
+import { isLockTimeout } from "../../stores/postgres/errors.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
 import { decide, type GroupDecision, neededRows } from "../decision.ts";
+import type { OpenTransactions } from "../open-transactions.ts";
 import { LOCK_TIMEOUT_MS, type Statements } from "../postgres-sql.ts";
 import { type KeptCommitment, type LockedRows, MayBeWritten, NotWritten, type Rules } from "../store.ts";
 import { requireReadable } from "../stored-rows.ts";
@@ -27,19 +29,31 @@ export interface TransactionContext {
   readonly statements: Statements;
 }
 
-/** Throws `NotWritten` or `MayBeWritten`; with `skipsLocked` also `Locked`, and then nothing was written. */
+/**
+ * How long a group waits for a lock before it looks, or looks again, whether a transaction of the application has it. Other
+ * actions wait behind the group.
+ */
+const LOOK_MS = 300;
+
+interface LockMode {
+  /** Look for transactions of the application before anything is locked. */
+  readonly looksFirst: boolean;
+  readonly lockTimeoutMs: number;
+}
+
+/** Throws `NotWritten` or `MayBeWritten`; with `looksFirst` also `Locked`, and then nothing was written. */
 export async function transact(
   { ready, asking, statements }: TransactionContext,
   group: readonly ActionRequest[],
   rules: Rules,
-  skipsLocked = false,
+  mode: LockMode = { looksFirst: false, lockTimeoutMs: LOCK_TIMEOUT_MS },
 ): Promise<readonly Answer[]> {
   const id = randomUUID();
   let decision: GroupDecision | undefined;
   try {
     await ready();
     await asking.transact(async (ask) => {
-      decision = await decideAndWrite(ownSteps(ask, statements, skipsLocked), { id, group, rules });
+      decision = await decideAndWrite(ownSteps(ask, statements, mode), { id, group, rules });
     }, bounds());
   } catch (error) {
     if (error instanceof Locked) throw error;
@@ -73,11 +87,16 @@ export interface TransactionSteps {
   write(parameters: readonly string[]): Promise<unknown>;
 }
 
-function ownSteps(ask: RunStatement, statements: Statements, skipsLocked: boolean): TransactionSteps {
+function ownSteps(
+  ask: RunStatement,
+  statements: Statements,
+  { looksFirst, lockTimeoutMs }: LockMode,
+): TransactionSteps {
   return {
     async lock(parameters) {
-      const rows = await ask(statements.lock, [...parameters, String(skipsLocked)]);
-      const taken = rows.filter(([, kind]) => kind !== null);
+      const statement = looksFirst ? statements.lockUnlessOpen : statements.lock;
+      const rows = await ask(statement, [...parameters, String(lockTimeoutMs)]);
+      const taken = rows.filter(([, kind]) => typeof kind === "string");
       if (taken.length > 0)
         throw new Locked(taken.map(([name, kind]) => toTaken(String(kind), String(name))));
       return rows.map(([name]) => unescapeText(name as string));
@@ -106,16 +125,29 @@ function toTaken(kind: string, name: unknown): string {
   return `${kind} ${typeof name === "string" ? unescapeText(name) : ""}`;
 }
 
+export interface SkippingContext extends TransactionContext {
+  readonly open: OpenTransactions;
+}
+
 /** Carries out the actions that no transaction of the application delays. Undefined: one has locked what the action needs. */
 export async function transactSkippingLocked(
-  context: TransactionContext,
+  context: SkippingContext,
   group: readonly ActionRequest[],
   rules: Rules,
+  lockTimeoutMs = LOOK_MS,
 ): Promise<readonly (Answer | undefined)[]> {
+  const { open } = context;
   try {
-    return await transact(context, group, rules, true);
+    return await transact(context, group, rules, { looksFirst: open.areExpected(), lockTimeoutMs });
   } catch (error) {
-    if (!(error instanceof Locked)) throw error;
+    if (!(error instanceof Locked)) {
+      if (lockTimeoutMs === LOCK_TIMEOUT_MS || !(error instanceof NotWritten && isLockTimeout(error)))
+        throw error;
+      open.expect();
+      // If the lock is not one of the application, many groups want it, and this one waits for its turn.
+      return transactSkippingLocked(context, group, rules, LOCK_TIMEOUT_MS);
+    }
+    open.expect();
     const free = group.filter((request) => !error.has(request));
     // Each round takes out at least one action.
     const answers = free.length === 0 ? [] : await transactSkippingLocked(context, free, rules);
@@ -230,7 +262,7 @@ async function settleCommit(
   let isThere: boolean | undefined;
   try {
     await asking.transact(async (ask) => {
-      await ask(lock, [namespace, textArray([key.id]), "{}", "{}", "false"]);
+      await ask(lock, [namespace, textArray([key.id]), "{}", "{}", String(LOCK_TIMEOUT_MS)]);
       isThere = (await ask(written, [namespace, key.id, id])).length > 0;
       throw new Error("roll back: this transaction only reads");
     }, bounds());
