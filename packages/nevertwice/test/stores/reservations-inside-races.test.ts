@@ -104,16 +104,14 @@ describe.for(Object.entries(SERVERS))("on %s", ([server, { on, connect }]) => {
 
   test("an old snapshot does not hide what happened since", async (context) => {
     const { url, desk } = await on(context);
-    const short = { ...ROOM, durationMs: 400 };
-    const [sold, ended] = [
-      held(await desk.placeHold({ ...short, key: "sold" })),
-      held(await desk.placeHold({ ...ROOM, resource: "hall", key: "ended" })),
-    ];
+    const ended = held(await desk.placeHold({ ...ROOM, resource: "hall", key: "ended" }));
     const inTransaction = connect(context, url);
-    const stale: OpenTransaction[] = [];
-    for (let i = 0; i < 4; i++) stale.push(await begin(inTransaction, isolation("REPEATABLE READ")));
-    const [a, b, c, d] = stale as [OpenTransaction, OpenTransaction, OpenTransaction, OpenTransaction];
-    await desk.confirm({ id: sold, key: "paid" });
+    const stale = () => begin(inTransaction, isolation("REPEATABLE READ"));
+    const [b, c, d] = [await stale(), await stale(), await stale()];
+    // Its time must be over soon, but not before it is confirmed.
+    const sold = held(await desk.placeHold({ ...ROOM, durationMs: 1_000, key: "sold" }));
+    const a = await stale();
+    expect(await desk.confirm({ id: sold, key: "paid" })).toEqual({ ok: true });
     await desk.release({ id: ended, key: "released" });
     const late = held(await desk.placeHold({ ...ROOM, resource: "loft", key: "late" }));
     await desk.placeHold({ ...ROOM, key: "seen" });
@@ -165,6 +163,10 @@ describe.for(Object.entries(SERVERS))("on %s", ([server, { on, connect }]) => {
       ...Array.from({ length: 10 }, () => process.placeHold({ ...ROOM, key: randomUUID() })),
       process.confirm({ id: early, key: "early/confirm" }),
     ]);
+    // Only the key is locked: the resource is another one.
+    const reused = [desk, neighbour].map((process) =>
+      process.placeHold({ ...ROOM, resource: randomUUID(), key: "k" }),
+    );
     const unrelated = [desk, neighbour].flatMap((process) =>
       Array.from({ length: 40 }, () =>
         process.placeHold({ ...ROOM, resource: randomUUID(), key: randomUUID() }),
@@ -174,12 +176,13 @@ describe.for(Object.entries(SERVERS))("on %s", ([server, { on, connect }]) => {
     const tookMs = performance.now() - startedAt;
     expect(answers.filter(({ ok }) => !ok)).toEqual([]);
     expect(tookMs).toBeLessThan(1_800);
-    const stillOpen = await Promise.race([Promise.any(blocked).then(() => "answered"), sleep(20, "open")]);
+    const stillOpen = await Promise.race([Promise.any([...blocked, ...reused]).then(() => "answered"), sleep(20, "open")]);
     expect(stillOpen).toBe("open");
     await end("COMMIT");
     const settled = await Promise.all(blocked);
     expect(settled[0]).toEqual(inside);
     expect(settled[13]).toEqual(inside);
+    for (const answer of await Promise.all(reused)) expect(answer).toMatchObject({ reason: "token-collision" });
     expect(settled.filter((answer) => !answer.ok && answer.reason !== "resource-unavailable")).toEqual([]);
     expect((await desk.resource("room"))?.taken).toBe(5);
     await expectSound(desk);
