@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Answer, Reservations } from "../../src/reservations/index.ts";
 import { HOUR_MS } from "./reservation-requests.ts";
 import { type Execute, type InTransaction, ROOM, SERVERS } from "./transaction/reservations.ts";
@@ -44,15 +44,14 @@ function begin(inTransaction: InTransaction, setLevel?: string): Promise<OpenTra
     const done = inTransaction(async (tx, execute) => {
       if (setLevel !== undefined)
         for (const text of ["COMMIT", setLevel, "BEGIN", "SELECT count(*) FROM ledger"]) await execute(text);
-      const how = await new Promise((end) => {
-        resolve({
-          tx,
-          execute,
-          end: async (ending) => {
-            end(ending);
-            await done;
-          },
-        });
+      const how = await new Promise((resolveHow) => {
+        const end = async (ending: "COMMIT" | "ROLLBACK") => {
+          resolveHow(ending);
+          await done;
+        };
+        // A test that fails would leave it open, and the pool could not be closed.
+        onTestFinished(() => end("ROLLBACK").catch(() => {}));
+        resolve({ tx, execute, end });
       });
       if (how === "ROLLBACK") throw new Error("rolled back");
     }).catch((error: Error) => {
@@ -176,13 +175,17 @@ describe.for(Object.entries(SERVERS))("on %s", ([server, { on, connect }]) => {
     const tookMs = performance.now() - startedAt;
     expect(answers.filter(({ ok }) => !ok)).toEqual([]);
     expect(tookMs).toBeLessThan(1_800);
-    const stillOpen = await Promise.race([Promise.any([...blocked, ...reused]).then(() => "answered"), sleep(20, "open")]);
+    const stillOpen = await Promise.race([
+      Promise.any([...blocked, ...reused]).then(() => "answered"),
+      sleep(20, "open"),
+    ]);
     expect(stillOpen).toBe("open");
     await end("COMMIT");
     const settled = await Promise.all(blocked);
     expect(settled[0]).toEqual(inside);
     expect(settled[13]).toEqual(inside);
-    for (const answer of await Promise.all(reused)) expect(answer).toMatchObject({ reason: "token-collision" });
+    for (const answer of await Promise.all(reused))
+      expect(answer).toMatchObject({ reason: "token-collision" });
     expect(settled.filter((answer) => !answer.ok && answer.reason !== "resource-unavailable")).toEqual([]);
     expect((await desk.resource("room"))?.taken).toBe(5);
     await expectSound(desk);
