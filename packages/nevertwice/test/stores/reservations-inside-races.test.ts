@@ -50,7 +50,10 @@ function begin(inTransaction: InTransaction, setLevel?: string): Promise<OpenTra
           await done;
         };
         // A test that fails would leave it open, and the pool could not be closed.
-        onTestFinished(() => end("ROLLBACK").catch(() => {}));
+        onTestFinished(async () => {
+          resolveHow("ROLLBACK");
+          await Promise.allSettled([done]);
+        });
         resolve({ tx, execute, end });
       });
       if (how === "ROLLBACK") throw new Error("rolled back");
