@@ -235,6 +235,21 @@ describe("on SQLite", () => {
     expect(await desk.audit()).toMatchObject({ ok: true, counts: { keys: 2, commitments: 1 } });
   });
 
+  test("an action that fails halfway leaves nothing, and the transaction goes on", async () => {
+    const { database, desk, rows } = openSqlite();
+    await desk.listHeld();
+    database.exec("BEGIN IMMEDIATE");
+    database.exec(
+      "CREATE TRIGGER refuse BEFORE INSERT ON nevertwice_reservation_events BEGIN SELECT RAISE(ABORT, 'refused'); END",
+    );
+    expect(() => desk.placeHold({ ...ROOM, key: "k" }, { tx: database })).toThrow(/refused/);
+    database.exec("DROP TRIGGER refuse");
+    database.exec(insert);
+    database.exec("COMMIT");
+    expect(rows()).toEqual({ n: 1 });
+    expect(await desk.audit()).toMatchObject({ ok: true, counts: { keys: 0, resources: 0, commitments: 0 } });
+  });
+
   test("a connection without a transaction, another connection and a failing action change nothing", async () => {
     const { database, desk } = openSqlite();
     await desk.listHeld();
