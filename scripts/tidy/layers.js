@@ -31,7 +31,7 @@ const MAY_IMPORT = {
   events: ["core"],
   pipeline: ["core"],
   outbox: ["core", "transaction", "sealing", ...PLUMBING, ...PUBLISHING],
-  reservations: ["core", ...PLUMBING],
+  reservations: ["core", "transaction/inside", "transaction/sqlite", ...PLUMBING],
   saga: ["core"],
   sealing: ["core"],
   telemetry: ["core"],

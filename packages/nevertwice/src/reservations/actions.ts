@@ -1,9 +1,12 @@
-/** The actions that change something. Each request is checked, gets its key's identity and digest, and joins a group that one transaction carries out. */
+/**
+ * The actions that change something. Each request is checked, gets its key's identity and digest, and joins a group that one
+ * transaction carries out, or the transaction that the caller has open.
+ */
 
 import type { Timer } from "../core/clock.ts";
+import type { SqliteConnection } from "../core/database-handle.ts";
 import { type Check, checkOptions } from "../core/option-checks.ts";
 import { callWithin, TimedOut } from "../core/store-call.ts";
-import { type CallBatch, createBatch } from "../stores/batch.ts";
 import {
   type ActionName,
   type ActionRequest,
@@ -12,7 +15,16 @@ import {
 } from "./action-request.ts";
 import { type Answer, type Done, type Placed, type Rejected, rejection } from "./answer.ts";
 import { findWrongAnswer } from "./availability.ts";
-import { MayBeWritten, type ReservationStore, type Rules } from "./store.ts";
+import {
+  actInside,
+  actOnConnection,
+  checkedTransaction,
+  type InsideAnswer,
+  type InsideOptions,
+  synchronousActions,
+} from "./inside.ts";
+import { createSender } from "./sender.ts";
+import { type ConnectionActions, MayBeWritten, type ReservationStore, type Rules } from "./store.ts";
 
 /** The key of an action: an opaque string of up to 256 bytes, compared byte by byte. */
 export interface Keyed {
@@ -46,20 +58,30 @@ export interface CapacityRequest extends ResourceRequest {
   readonly capacity: number;
 }
 
+/** An action, in a transaction of the store or in one that the caller has open. */
+export interface KeyedAction<Request, Answered> {
+  (request: Request): Promise<Answered>;
+  /**
+   * In your own transaction. The answer holds if you commit. It is always a decision: what the database refuses is thrown,
+   * and your transaction is then as it was before the call. On the connection of a SQLite store the answer is no promise.
+   */
+  <Tx>(request: Request, options: InsideOptions<Tx>): InsideAnswer<Tx, Answered>;
+}
+
 export interface Actions {
-  placeHold(request: HoldRequest): Promise<Placed | Rejected>;
+  readonly placeHold: KeyedAction<HoldRequest, Placed | Rejected>;
   /** Rejected with `window-elapsed` from `expiresAt` on, that instant included. */
-  confirm(request: UnitsRequest): Promise<Done | Rejected>;
-  release(request: CommitmentRequest): Promise<Done | Rejected>;
-  expire(request: CommitmentRequest): Promise<Done | Rejected>;
+  readonly confirm: KeyedAction<UnitsRequest, Done | Rejected>;
+  readonly release: KeyedAction<CommitmentRequest, Done | Rejected>;
+  readonly expire: KeyedAction<CommitmentRequest, Done | Rejected>;
   /** Gives back units that were confirmed: a bed that is free again, goods that were returned. */
-  giveBack(request: UnitsRequest): Promise<Done | Rejected>;
+  readonly giveBack: KeyedAction<UnitsRequest, Done | Rejected>;
   readonly resources: {
-    declare(request: CapacityRequest): Promise<Done | Rejected>;
-    adjust(request: CapacityRequest): Promise<Done | Rejected>;
-    suspend(request: ResourceRequest): Promise<Done | Rejected>;
-    resume(request: ResourceRequest): Promise<Done | Rejected>;
-    close(request: ResourceRequest): Promise<Done | Rejected>;
+    readonly declare: KeyedAction<CapacityRequest, Done | Rejected>;
+    readonly adjust: KeyedAction<CapacityRequest, Done | Rejected>;
+    readonly suspend: KeyedAction<ResourceRequest, Done | Rejected>;
+    readonly resume: KeyedAction<ResourceRequest, Done | Rejected>;
+    readonly close: KeyedAction<ResourceRequest, Done | Rejected>;
   };
 }
 
@@ -70,13 +92,6 @@ export interface ActionsOptions {
   readonly actionMs: number;
   readonly timer: Timer;
 }
-
-/** The most actions in one transaction. */
-const MAX_GROUP = 64;
-/** The most transactions at the same time. */
-const MAX_FLIGHTS = 2;
-/** How often a transaction is tried that failed, or whose result is not known. */
-const TRIES = 3;
 
 const anything: Check = () => {};
 const KEYED = { key: anything, scope: anything };
@@ -96,20 +111,22 @@ const CHECKS: Readonly<Record<ActionName, Readonly<Record<string, Check>>>> = {
 export function createActions(options: ActionsOptions): Actions {
   const { store, rules, actionMs, timer } = options;
   const { namespace } = rules;
-  const groups: CallBatch<ActionRequest, Answer> = createBatch({
-    ...createSender(store, rules),
-    maxCalls: MAX_GROUP,
-    maxFlights: MAX_FLIGHTS,
-  });
+  const carryOut = createSender(store, rules, timer);
 
-  async function act(action: ActionName, given: Keyed): Promise<Answer> {
+  /** The request, or the rejection of a key that nothing can be stored under. */
+  function prepare(action: ActionName, given: Keyed): ActionRequest | Rejected {
     checkOptions(given, CHECKS[action]);
     const { key, scope, ...parameters } = given;
     const problem = findKeyProblem(key, scope);
     if (problem !== undefined) return rejection("invalid-request", problem);
-    const request = createActionRequest(action, { key, scope, namespace }, parameters);
+    return createActionRequest(action, { key, scope, namespace }, parameters);
+  }
+
+  async function act(action: ActionName, given: Keyed): Promise<Answer> {
+    const request = prepare(action, given);
+    if ("ok" in request) return request;
     try {
-      return await callWithin({ store: {}, timer }, actionMs, () => groups.run(request));
+      return await callWithin({ store: {}, timer }, actionMs, () => carryOut(request));
     } catch (error) {
       const wrongAnswer = findWrongAnswer(error);
       if (wrongAnswer !== undefined) throw wrongAnswer;
@@ -117,11 +134,32 @@ export function createActions(options: ActionsOptions): Actions {
     }
   }
 
-  const actionFor = (action: ActionName) => (request: Keyed) =>
-    act(action, request) as Promise<Done | Rejected>;
+  async function actIn(tx: unknown, action: ActionName, given: Keyed): Promise<Answer> {
+    const request = prepare(action, given);
+    return "ok" in request ? request : actInside(store, tx, request, rules);
+  }
+
+  function actNow(inside: ConnectionActions, tx: unknown, action: ActionName, given: Keyed): Answer {
+    const request = prepare(action, given);
+    return "ok" in request ? request : actOnConnection(inside, tx as SqliteConnection, request, rules);
+  }
+
+  function actionFor<Request extends Keyed, Answered>(
+    action: ActionName,
+    complete: (request: Request) => Request = (request) => request,
+  ): KeyedAction<Request, Answered> {
+    const perform = (request: Request, inside?: InsideOptions): Answer | Promise<Answer> => {
+      const given = complete(request);
+      if (inside === undefined) return act(action, given);
+      const tx = checkedTransaction(inside);
+      const here = synchronousActions(store, tx);
+      return here === undefined ? actIn(tx, action, given) : actNow(here, tx, action, given);
+    };
+    return perform as KeyedAction<Request, Answered>;
+  }
+
   return {
-    placeHold: (request) =>
-      act("placeHold", { units: 1, ...withoutUndefined(request) }) as Promise<Placed | Rejected>,
+    placeHold: actionFor("placeHold", (request) => ({ units: 1, ...withoutUndefined(request) })),
     confirm: actionFor("confirm"),
     release: actionFor("release"),
     expire: actionFor("expire"),
@@ -134,48 +172,6 @@ export function createActions(options: ActionsOptions): Actions {
       close: actionFor("close"),
     },
   };
-}
-
-/**
- * Sends actions to the store, in groups or one by one. The key of each action makes a retry safe: if the first try was
- * written, the retry returns its answer.
- */
-function createSender(store: ReservationStore, rules: Rules) {
-  /** Actions that may have been written, each with the answer that was decided, if the store reported it. */
-  const doubts = new WeakMap<ActionRequest, readonly Answer[]>();
-
-  function rememberDoubt(group: readonly ActionRequest[], error: unknown): void {
-    if (!(error instanceof MayBeWritten)) return;
-    for (const [i, request] of group.entries()) doubts.set(request, error.answers.slice(i, i + 1));
-  }
-
-  async function alone(request: ActionRequest): Promise<Answer> {
-    for (let tries = 1; ; tries++) {
-      try {
-        const [answer] = await store.transact([request], rules);
-        return answer as Answer;
-      } catch (error) {
-        rememberDoubt([request], error);
-        if (tries < TRIES && findWrongAnswer(error) === undefined) continue;
-        // This try may have written nothing, but an earlier one may have.
-        const decided = doubts.get(request);
-        throw decided === undefined ? error : new MayBeWritten(decided, error);
-      }
-    }
-  }
-
-  async function send(group: readonly ActionRequest[]): Promise<readonly Answer[]> {
-    const [only] = group;
-    if (only !== undefined && group.length === 1) return [await alone(only)];
-    try {
-      return await store.transact(group, rules);
-    } catch (error) {
-      rememberDoubt(group, error);
-      throw error;
-    }
-  }
-
-  return { send, alone };
 }
 
 function toRejection(error: unknown): Rejected {

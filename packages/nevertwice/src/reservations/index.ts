@@ -6,6 +6,7 @@ export type {
   CommitmentRequest,
   HoldRequest,
   Keyed,
+  KeyedAction,
   ResourceRequest,
   UnitsRequest,
 } from "./actions.ts";
@@ -26,6 +27,7 @@ export type {
 export type { AuditOptions, Auditor, AuditReport, Configuration } from "./audit.ts";
 export { AUDIT_DEFAULTS } from "./audit.ts";
 export type { CommitmentState } from "./commitment.ts";
+export type { InsideAnswer, InsideOptions } from "./inside.ts";
 export type { Checkpoint, EventKind, JournalEvent } from "./journal.ts";
 export type { CommitmentsQuery, CommitmentView, HeldQuery, Paging } from "./reads.ts";
 export type { Resource, ResourceState } from "./registry.ts";

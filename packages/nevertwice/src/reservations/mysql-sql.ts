@@ -4,7 +4,10 @@
  * transactions take their locks in the same order.
  */
 import { isUtf8 } from "node:buffer";
+import { hash } from "node:crypto";
+import { lengthPrefixed } from "../core/bytes.ts";
 import { NevertwiceError } from "../core/errors.ts";
+import { packed } from "../stores/mysql/transaction-sql.ts";
 import { bytes, IS_SHOWN_EARLY, NOW_US, STATEMENT_US, short, whole } from "../stores/mysql/values.ts";
 import type { ColumnLiterals } from "./mysql/rows.ts";
 import type { CommitmentQuery, PageQuery, PlacementNeed } from "./store.ts";
@@ -32,6 +35,37 @@ export function lockKeysSql(namespace: string, ids: readonly string[]): string {
 export function lockResourcesSql(namespace: string, names: readonly string[]): string {
   const rows = names.map((name) => `(${bytes(namespace)}, ${bytes(name)})`);
   return `INSERT INTO nevertwice_resources (namespace, name) VALUES ${rows.join(", ")} ON DUPLICATE KEY UPDATE name = name`;
+}
+
+/**
+ * A transaction of the application marks the keys and resources that it has locked: it inserts a key with this id and deletes
+ * it again. The lock of that row stays until the transaction ends, and the row never becomes visible. The store's own
+ * transactions only look whether it is locked. The rows of keys and resources would not tell them: another group may hold
+ * them for a millisecond, and an application for seconds.
+ */
+export function keyMark(id: string): string {
+  return `open:key:${id}`;
+}
+
+export function resourceMark(namespace: string, name: string): string {
+  return `open:resource:${hash("sha256", [namespace, name].map(lengthPrefixed).join(""), "hex")}`;
+}
+
+/**
+ * Fails immediately if a transaction of the application holds one of these marks. Keeps no lock. The join looks up one mark
+ * after the other; for a list of them, the server may read the whole of a small table and meet the locks of other rows.
+ */
+export function areFreeSql(marks: readonly string[]): string {
+  const rows = marks.map((mark) => `SELECT ${short(mark)} AS mark`);
+  return (
+    `SELECT taken.id FROM (${rows.join(" UNION ALL ")}) AS marks ` +
+    "STRAIGHT_JOIN nevertwice_reservation_keys AS taken FORCE INDEX (PRIMARY) ON taken.id = marks.mark FOR UPDATE NOWAIT"
+  );
+}
+
+/** Deletes a mark or a placeholder. Its lock stays until the transaction ends. */
+export function deleteKeySql(id: string): string {
+  return `DELETE FROM nevertwice_reservation_keys WHERE id = ${short(id)}`;
 }
 
 /** Waits for the locks and reads the last committed keys. Placeholders of this transaction are included. */
@@ -103,7 +137,7 @@ export function forgetResourcesSql(namespace: string, names: readonly string[]):
 
 /**
  * Gives a transaction that only read something to commit, if the server shows commits before they are on disk: the log is
- * flushed in order, so this commit flushes everything before it. It inserts a placeholder that `unflushSql` removes in the
+ * flushed in order, so this commit flushes everything before it. It inserts a placeholder that `deleteKeySql` removes in the
  * same transaction, and changes no row if nothing is shown early.
  */
 export function flushSql(namespace: string, id: string): string {
@@ -111,10 +145,6 @@ export function flushSql(namespace: string, id: string): string {
     "INSERT INTO nevertwice_reservation_keys (id, namespace) " +
     `SELECT ${short(id)}, ${bytes(namespace)} FROM (SELECT 1) AS one WHERE ${IS_SHOWN_EARLY}`
   );
-}
-
-export function unflushSql(id: string): string {
-  return `DELETE FROM nevertwice_reservation_keys WHERE id = ${short(id)}`;
 }
 
 /**
@@ -197,6 +227,106 @@ export function elapsedSql(namespace: string, limit: number, after: string | und
 }
 
 export const NOW_SQL = `SELECT ${STATEMENT_MS} AS now_ms`;
+
+/** A table as it is read on a connection of the application. */
+export interface InsideTable {
+  readonly name: string;
+  readonly columns: readonly string[];
+}
+
+export const INSIDE = {
+  keys: {
+    name: "nevertwice_reservation_keys",
+    columns: [
+      "id",
+      "namespace",
+      "scope",
+      "`key`",
+      "action",
+      "digest",
+      "parameters",
+      "answer",
+      "commitment",
+      "recorded_at",
+      "window_ends_at",
+      "kept_until",
+      "checkpoint",
+    ],
+  },
+  resources: {
+    name: "nevertwice_resources",
+    columns: ["namespace", "name", "capacity", "taken", "state", "is_declared", "events", "last_hash"],
+  },
+  commitments: {
+    name: "nevertwice_commitments",
+    columns: [
+      "namespace",
+      "id",
+      "resource",
+      "requester",
+      "units",
+      "placed_at",
+      "expires_at",
+      "held_until",
+      "state",
+      "ended_at",
+      "confirmed_units",
+      "occupied",
+      "events",
+      "last_hash",
+    ],
+  },
+} as const satisfies Record<string, InsideTable>;
+
+/** Selects one row as one text, since query builders convert columns in their own ways. */
+export function insideSql({ name, columns }: InsideTable, condition: string, locking: string): string {
+  return `SELECT ${packed(columns)} AS answer FROM ${name} FORCE INDEX (PRIMARY) WHERE ${condition} ${locking}`;
+}
+
+export const isKey = (id: string) => `id = ${short(id)}`;
+export const isResource = (namespace: string, name: string) =>
+  `namespace = ${bytes(namespace)} AND name = ${bytes(name)}`;
+export const isCommitment = (namespace: string, id: string) =>
+  `namespace = ${bytes(namespace)} AND id = ${bytes(id)}`;
+
+export const INSIDE_CLOCK_SQL = `SELECT CONCAT(${STATEMENT_MS}) AS answer`;
+
+/** Inserts a row for a commitment that the transaction does not see. Fails with error 1062 if it exists. */
+export function probeSql(namespace: string, id: string): string {
+  return (
+    "INSERT INTO nevertwice_commitments (namespace, id, resource, requester, units, placed_at, expires_at, state, " +
+    `occupied, events, last_hash) VALUES (${bytes(namespace)}, ${short(id)}, '', '', 0, 0, 0, '', 0, 0, '')`
+  );
+}
+
+export function unprobeSql(namespace: string, id: string): string {
+  return `DELETE FROM nevertwice_commitments WHERE ${isCommitment(namespace, id)} AND units = 0`;
+}
+
+/** The place of a hold in the order in which holds elapse. */
+export interface HeldPosition {
+  readonly heldUntil: number;
+  readonly id: string;
+}
+
+/** Selects the first hold of a resource after the position whose time is over, as one text of its time and its id. Takes no locks. */
+export function nextElapsedSql(
+  namespace: string,
+  resource: string,
+  now: number,
+  position: HeldPosition | undefined,
+): string {
+  const after =
+    position === undefined
+      ? ""
+      : ` AND (held_until > ${whole(position.heldUntil)} OR (held_until = ${whole(position.heldUntil)} AND id > ${bytes(position.id)}))`;
+  return (
+    `SELECT ${packed(["held_until", "id"])} AS answer FROM nevertwice_commitments ` +
+    "FORCE INDEX (nevertwice_commitments_held_of) " +
+    `WHERE namespace = ${bytes(namespace)} AND resource = ${bytes(resource)} AND held_until <= ${whole(now)}${after} ` +
+    "ORDER BY held_until, id LIMIT 1"
+  );
+}
 
 /** Selects keys past their time, oldest first. Takes no locks. */
 export function pastKeysSql(limit: number): string {

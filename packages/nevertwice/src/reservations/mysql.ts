@@ -16,10 +16,13 @@ import { isDeadlock } from "../stores/mysql/errors.ts";
 import { checkVersion, migrate, migrationScript } from "../stores/mysql/schema.ts";
 import { boundedClient } from "../stores/mysql/statement-runner.ts";
 import { readNumber, readText } from "../stores/mysql/values.ts";
+import { createActionsInside } from "./mysql/inside.ts";
+import { transactSkippingLocked } from "./mysql/locked-actions.ts";
 import { isNull, toCheckpoint, toCommitment, toEvent, toKey, toResource } from "./mysql/rows.ts";
 import { TABLE_NAMES, TABLES } from "./mysql/schema.ts";
 import { changeCommitted, flush, transact } from "./mysql/transaction.ts";
 import * as sql from "./mysql-sql.ts";
+import { createOpenTransactions } from "./open-transactions.ts";
 import { NotWritten, type Page, type ReservationStore } from "./store.ts";
 import { type Readable, toFoundCommitment, toPage } from "./stored-rows.ts";
 
@@ -51,6 +54,7 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
   checkOptions(options, { client: isClient });
   isClient("client", options.client);
   const client = boundedClient(options.client);
+  const open = createOpenTransactions();
   let checked: Promise<void> | undefined;
 
   /** Checks the database once; after a toStoreError, again with the next call. */
@@ -60,6 +64,20 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
       throw error;
     });
     return checked;
+  }
+
+  /** Repeats a transaction that the server rolled back to resolve a deadlock. */
+  async function untilNoDeadlock<Answers>(transaction: () => Promise<Answers>): Promise<Answers> {
+    await ready().catch((error: unknown) => {
+      throw new NotWritten(error);
+    });
+    for (let tries = 1; ; tries++) {
+      try {
+        return await transaction();
+      } catch (error) {
+        if (tries === TRIES || !(error instanceof NotWritten) || !isDeadlock(error.cause)) throw error;
+      }
+    }
   }
 
   async function rows(statement: string): Promise<readonly MysqlRow[]> {
@@ -77,18 +95,10 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
   }
 
   return {
-    async transact(group, rules) {
-      await ready().catch((error: unknown) => {
-        throw new NotWritten(error);
-      });
-      for (let tries = 1; ; tries++) {
-        try {
-          return await transact(client, group, rules);
-        } catch (error) {
-          if (tries === TRIES || !(error instanceof NotWritten) || !isDeadlock(error.cause)) throw error;
-        }
-      }
-    },
+    transact: (group, rules) => untilNoDeadlock(() => transact(client, group, rules)),
+    transactSkippingLocked: (group, rules) =>
+      untilNoDeadlock(() => transactSkippingLocked(client, group, rules, open)),
+    inside: createActionsInside(ready, open),
     async get(namespace, id) {
       const [row] = await rows(sql.getSql(namespace, id));
       if (isNull(row as MysqlRow, "id")) return toFoundCommitment(undefined, readNow(row));

@@ -34,34 +34,106 @@ const textColumnList = (columns: ColumnTypes) =>
     .join(", ");
 
 /**
- * Locks the keys `$2`, then the resources: those named in `$3`, and those of the commitments `$4`, which never change. All
- * are of the namespace `$1`. Returns the name of each resource.
+ * The advisory lock that a transaction of the application holds for each key and resource that it has locked. The store's
+ * own transactions only look whether it is taken. A row lock would not tell them: it may be held for a millisecond by
+ * another group, or for seconds by an application, and a row that is not committed cannot be looked at.
  */
-function lock({ keys, resources, commitments }: TableNames): string {
-  return `WITH given AS MATERIALIZED (
+function openLock(table: string, name: string): string {
+  return `hashtextextended('${table.replaceAll("'", "''")} ' || given.namespace || ' ' || ${name}, 0)`;
+}
+
+/** Whether another session holds it. The lock is given back at once: the server has room for few of them. */
+function isTaken(id: string): string {
+  return `CASE WHEN pg_try_advisory_lock_shared(${id}) THEN NOT pg_advisory_unlock_shared(${id}) ELSE true END`;
+}
+
+/** The commitments that are wanted, each with its resource. */
+function wantedCommitments({ commitments }: TableNames): string {
+  return `given, unnest(commitment_ids) AS wanted CROSS JOIN LATERAL (
+      SELECT resource FROM ${commitments} WHERE namespace = given.namespace AND id = wanted LIMIT 1
+    ) AS c`;
+}
+
+/** The parameters of every form of `lock`, and the resources of a group. */
+function wanted(tables: TableNames, limits: string): string {
+  return `given AS MATERIALIZED (
     SELECT ($1::text) COLLATE "C" AS namespace, ($2::text)::text[] AS key_ids, ($3::text)::text[] AS names,
-      ($4::text)::text[] AS commitment_ids, set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true),
-      set_config('idle_in_transaction_session_timeout', '${IDLE_TIMEOUT_MS}', true)
+      ($4::text)::text[] AS commitment_ids, ${limits}
   ), named AS MATERIALIZED (
     SELECT namespace, name COLLATE "C" AS name FROM given, unnest(names) AS name
     UNION
-    SELECT given.namespace, c.resource FROM given, unnest(commitment_ids) AS wanted
-    CROSS JOIN LATERAL (
-      SELECT resource FROM ${commitments} WHERE namespace = given.namespace AND id = wanted LIMIT 1
-    ) AS c
-  ), locked_keys AS (
+    SELECT given.namespace, c.resource FROM ${wantedCommitments(tables)}
+  )`;
+}
+
+/** Locks the rows of the keys, then those of the resources, under these conditions. */
+function lockRows({ keys, resources }: TableNames, tables: string, condition: string): string {
+  return `locked_keys AS (
     INSERT INTO ${keys} AS k (namespace, id)
-    SELECT namespace, id FROM given, unnest(key_ids) AS id ORDER BY id COLLATE "C"
+    SELECT namespace, id FROM given, unnest(key_ids) AS id${tables} WHERE ${condition} ORDER BY id COLLATE "C"
     ON CONFLICT (namespace, id) DO UPDATE SET digest = k.digest WHERE false
     RETURNING id
   ), keys_first AS MATERIALIZED (
     SELECT count(*) AS new_keys FROM locked_keys
   ), locked_resources AS (
     INSERT INTO ${resources} AS r (namespace, name)
-    SELECT namespace, name FROM named, keys_first WHERE new_keys >= 0 ORDER BY name
+    SELECT namespace, name FROM named, keys_first${tables} WHERE new_keys >= 0 AND ${condition} ORDER BY name
     ON CONFLICT (namespace, name) DO UPDATE SET state = r.state WHERE false
-  )
-  SELECT name FROM named`;
+  )`;
+}
+
+/**
+ * Locks the keys `$2`, then the resources: those named in `$3`, and those of the commitments `$4`, which never change. All
+ * are of the namespace `$1`. Waits up to `$5` milliseconds for each lock. Returns the name of each resource.
+ */
+function lock(tables: TableNames): string {
+  return `WITH ${wanted(tables, LIMITS)}, ${lockRows(tables, "", "true")} SELECT name FROM named`;
+}
+
+const LIMITS = `set_config('lock_timeout', ($5::text), true),
+      set_config('idle_in_transaction_session_timeout', '${IDLE_TIMEOUT_MS}', true)`;
+
+/**
+ * The same, but locks nothing if a transaction of the application has locked one of them, and returns rows of (name, kind)
+ * for what is locked: keys, resources, commitments.
+ */
+function lockUnlessOpen(tables: TableNames): string {
+  const { keys, resources } = tables;
+  return `WITH ${wanted(tables, LIMITS)}, taken AS MATERIALIZED (
+    SELECT 'key' AS kind, id AS name FROM given, unnest(key_ids) AS id WHERE ${isTaken(openLock(keys, "id"))}
+    UNION ALL
+    SELECT 'resource', name FROM given, unnest(names) AS name WHERE ${isTaken(openLock(resources, "name"))}
+    UNION ALL
+    SELECT 'commitment', wanted FROM ${wantedCommitments(tables)} WHERE ${isTaken(openLock(resources, "c.resource"))}
+  ), ${lockRows(tables, "", "NOT EXISTS (SELECT FROM taken)")}
+  SELECT name, NULL FROM named WHERE NOT EXISTS (SELECT FROM taken)
+  UNION ALL
+  SELECT name, kind FROM taken`;
+}
+
+/**
+ * The same in a transaction of the application, with the advisory locks that let others see it. Returns one JSON array: the
+ * transaction's own lock_timeout, which `readInside` puts back, and the names of the resources. If the application has set
+ * no limit, the store's own applies.
+ */
+function lockInside(tables: TableNames): string {
+  const { keys, resources } = tables;
+  const current = "current_setting('lock_timeout')";
+  return `WITH ${wanted(
+    tables,
+    `${current} AS previous,
+      set_config('lock_timeout', CASE ${current} WHEN '0' THEN '${LOCK_TIMEOUT_MS}' ELSE ${current} END, true)`,
+  )}, open_keys AS MATERIALIZED (
+    SELECT count(*) AS opened FROM (
+      SELECT pg_advisory_xact_lock(${openLock(keys, "id")}) FROM given, unnest(key_ids) AS id ORDER BY id OFFSET 0
+    ) AS held
+  ), opened AS MATERIALIZED (
+    SELECT count(*) AS opened FROM (
+      SELECT pg_advisory_xact_lock(${openLock(resources, "named.name")}) FROM open_keys, given, named
+      WHERE opened >= 0 ORDER BY named.name OFFSET 0
+    ) AS held
+  ), ${lockRows(tables, ", opened", "opened >= 0")}
+  SELECT json_build_array(previous, (SELECT coalesce(json_agg(json_build_array(name)), '[]') FROM named))::text FROM given`;
 }
 
 const WIDTH = Math.max(...[KEY, RESOURCE, COMMITMENT].map((columns) => Object.keys(columns).length));
@@ -77,10 +149,10 @@ function shown(kind: string, columns: ColumnTypes): string {
  * commitments `$4`, and for each resource `$5` up to `$6` holds whose time is over, oldest first. The expression
  * `resource || ''` is in one index only; with another index, a plan could read all commitments of the resource.
  */
-function read({ keys, resources, commitments }: TableNames): string {
+function read({ keys, resources, commitments }: TableNames, locking = ""): string {
   const each = (array: string, columns: ColumnTypes, table: string, name: string) =>
     `given CROSS JOIN unnest(${array}) AS wanted CROSS JOIN LATERAL (
-      SELECT ${columnList(columns)} FROM ${table} WHERE namespace = given.namespace AND ${name} = wanted LIMIT 1
+      SELECT ${columnList(columns)} FROM ${table} WHERE namespace = given.namespace AND ${name} = wanted LIMIT 1${locking}
     ) AS r`;
   return `WITH given AS MATERIALIZED (
     SELECT ($1::text) COLLATE "C" AS namespace, ($2::text)::text[] AS key_ids, ($3::text)::text[] AS names,
@@ -101,9 +173,34 @@ function read({ keys, resources, commitments }: TableNames): string {
     FROM given CROSS JOIN unnest(placements, limits) AS sought (wanted, bound) CROSS JOIN LATERAL (
       SELECT ${columnList(COMMITMENT)} FROM ${commitments}
       WHERE namespace = given.namespace AND resource || '' = wanted AND state = 'held' AND expires_at <= given.now
-      ORDER BY expires_at, id LIMIT bound
+      ORDER BY expires_at, id LIMIT bound${locking}
     ) AS r ORDER BY r.expires_at, r.id
   ) AS elapsed`;
+}
+
+/**
+ * The same in a transaction of the application, as one JSON array: its isolation, and the rows. Puts back the lock_timeout
+ * `$7`. Above READ COMMITTED the snapshot is older than the locks. So the rows are locked as they are read, and the server
+ * answers 40001 if one of them has changed since.
+ */
+function readInside(tables: TableNames): string {
+  const columns = Array.from({ length: WIDTH + 1 }, (_, index) => `c${index}`).join(", ");
+  return `SELECT json_build_array(current_setting('transaction_isolation'),
+    (SELECT json_agg(json_build_array(${columns})) FROM (${read(tables, " FOR UPDATE")}) AS r (${columns})),
+    set_config('lock_timeout', ($7::text), true))::text`;
+}
+
+/**
+ * Inserts a row for the commitment `$2`, which the transaction's snapshot does not contain. Above READ COMMITTED the server
+ * answers 40001 if another transaction has placed it since. `unprobe` removes the row.
+ */
+function probe({ commitments }: TableNames): string {
+  return `INSERT INTO ${commitments} (namespace, id, resource, requester, units, placed_at, expires_at, state, occupied,
+    events, last_hash) VALUES (($1::text), ($2::text), '', '', 0, 0, 0, '', 0, 0, '') ON CONFLICT DO NOTHING`;
+}
+
+function unprobe({ commitments }: TableNames): string {
+  return `DELETE FROM ${commitments} WHERE namespace = ($1::text) AND id = ($2::text) AND units = 0`;
 }
 
 /**
@@ -233,8 +330,17 @@ export function createStatements(tables: TableNames) {
   const { commitments } = tables;
   return {
     lock: named("lock", lock(tables)),
+    lockUnlessOpen: named("lock_unless_open", lockUnlessOpen(tables)),
     read: named("read", read(tables)),
     write: named("write", write(tables)),
+    /** The texts for a connection of the application, which are sent with literals. */
+    inside: {
+      lock: lockInside(tables),
+      read: readInside(tables),
+      probe: probe(tables),
+      unprobe: unprobe(tables),
+      write: write(tables),
+    },
     written: named("written", written(tables)),
     purge: named("purge", purge(tables)),
     check: named("check", check(tables)),

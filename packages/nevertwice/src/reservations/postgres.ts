@@ -13,6 +13,8 @@ import {
 import { judgeDurability, toPostgresSettings } from "../stores/postgres/durability.ts";
 import { createReadiness, isSchemaName } from "../stores/postgres/schema.ts";
 import { createRunner, listenToPool } from "../stores/postgres/statement-runner.ts";
+import { createOpenTransactions } from "./open-transactions.ts";
+import { createActionsInside } from "./postgres/inside.ts";
 import {
   escapeText,
   toCheckpoint,
@@ -23,7 +25,7 @@ import {
   unescapeText,
 } from "./postgres/rows.ts";
 import { migrationText, SCHEMA_VERSION, tableNames } from "./postgres/schema.ts";
-import { GIVEN_UP_MS, transact } from "./postgres/transaction.ts";
+import { GIVEN_UP_MS, transact, transactSkippingLocked } from "./postgres/transaction.ts";
 import { createStatements, type PageShape } from "./postgres-sql.ts";
 import type { Page, PageQuery, ReservationStore } from "./store.ts";
 import { type Readable, toFoundCommitment, toPage } from "./stored-rows.ts";
@@ -88,8 +90,11 @@ export function postgresReservations(options: PostgresReservationsOptions): Post
     return toPage(await ask(statement, parameters), limit, row, (last) => unescapeText(String(last[1])));
   }
 
+  const context = { ready, asking, statements, open: createOpenTransactions() };
   return {
-    transact: (group, rules) => transact({ ready, asking, statements }, group, rules),
+    transact: (group, rules) => transact(context, group, rules),
+    transactSkippingLocked: (group, rules) => transactSkippingLocked(context, group, rules),
+    inside: createActionsInside(context),
     async get(namespace, id) {
       const [row] = await ask(statements.get, [escapeText(namespace), escapeText(id)]);
       const [now, ...found] = row as PostgresRow;

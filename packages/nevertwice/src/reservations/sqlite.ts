@@ -21,13 +21,14 @@ import {
   type WorkerData,
   type WorkerThread,
 } from "../stores/sqlite/worker-thread.ts";
+import type { Answer } from "./answer.ts";
 import {
   type ConnectionCall,
   type ConnectionMethod,
   type ReservationConnection,
   runCalls,
 } from "./sqlite/connection.ts";
-import { MayBeWritten, NotWritten, type ReservationStore } from "./store.ts";
+import { type ConnectionActions, MayBeWritten, NotWritten, type ReservationStore } from "./store.ts";
 
 export type {
   SqliteDatabase,
@@ -45,7 +46,8 @@ const doubtIfBegun: ErrorOnEnd = (error, hasBegun) => (hasBegun ? new MayBeWritt
 export function sqliteReservations(options: SqliteReservationsOptions): ReservationStore {
   const source = toSource(options, "for reservations in memory use memoryReservations()");
   const { clock } = { clock: systemClock, ...source };
-  const runner = "settings" in source ? runInWorker(source.settings) : runInThisThread(source);
+  const runner: ReservationRunner =
+    "settings" in source ? runInWorker(source.settings) : runInThisThread(source);
   let closing: Promise<void> | undefined;
 
   async function call<Name extends ConnectionMethod>(
@@ -65,6 +67,7 @@ export function sqliteReservations(options: SqliteReservationsOptions): Reservat
       if (doubt !== undefined) throw new MayBeWritten(answers, restoreError(doubt));
       return answers;
     },
+    inside: runner.inside,
     get: (namespace, id) => call("get", [namespace, id]),
     commitments: (query) => call("commitments", [query]),
     resources: (query) => call("resources", [query]),
@@ -87,7 +90,10 @@ export function sqliteReservations(options: SqliteReservationsOptions): Reservat
   };
 }
 
-type ReservationRunner = Pick<WorkerThread<ConnectionCall, unknown>, "run" | "close">;
+interface ReservationRunner extends Pick<WorkerThread<ConnectionCall, unknown>, "run" | "close"> {
+  /** Undefined in a worker, whose connection is not the application's. */
+  readonly inside?: ConnectionActions | undefined;
+}
 
 function runInWorker(settings: FileSettings): ReservationRunner {
   return createWorkerThread({
@@ -105,10 +111,16 @@ function runInThisThread({
   clock,
 }: Extract<SqliteSource, { readonly clock: unknown }>): ReservationRunner {
   let run: ((call: ConnectionCall) => unknown) | undefined;
+  const runNow = (call: ConnectionCall) => {
+    run ??= runCalls(database, { clock, waiting: (step) => step() });
+    return run(call);
+  };
   return {
-    async run(call) {
-      run ??= runCalls(database, { clock, waiting: (step) => step() });
-      return run(call);
+    run: async (call) => runNow(call),
+    inside: {
+      kind: "connection",
+      isConnection: (given) => given === database,
+      act: (request, rules) => runNow(["act", [request, rules]]) as Answer,
     },
     close: async () => {},
   };

@@ -1,6 +1,7 @@
 /** The contract of a reservation store: the rows that a transaction locks, what it writes, and the methods of a store. */
 import type { StoreSettings } from "../core/durability.ts";
 import type { PurgeReport } from "../core/store.ts";
+import type { RunText } from "../core/store-transactions.ts";
 import type { ActionName, ActionRequest, Parameters } from "./action-request.ts";
 import type { Answer } from "./answer.ts";
 import type { Commitment, CommitmentState } from "./commitment.ts";
@@ -139,6 +140,26 @@ export class MayBeWritten extends Error {
   }
 }
 
+/** A store whose statements can be run on any connection to its database, in a transaction that the application has open. */
+export interface StatementActions {
+  readonly kind: "statements";
+  /** Checks the store. Throws `options-invalid` if the connection has no open transaction and the server would not notice. */
+  prepare(run: RunText): Promise<void>;
+  /**
+   * Carries out one action. Its answer holds if the application commits. Every row that the decision depends on is read as
+   * of its lock, whatever the isolation of the transaction: a server that cannot do that must answer an error.
+   */
+  act(run: RunText, request: ActionRequest, rules: Rules): Promise<Answer>;
+}
+
+/** A store that lives on the application's own connection, where everything is synchronous. */
+export interface ConnectionActions {
+  readonly kind: "connection";
+  /** Whether this is the connection that the store uses. */
+  isConnection(database: unknown): boolean;
+  act(request: ActionRequest, rules: Rules): Answer;
+}
+
 /**
  * `transact` carries out a group of actions, all of the namespace of `rules`, as one transaction: it locks the rows in the
  * order of `LockedRows`, reads its clock once, calls `decide` of decision.ts, writes the result and commits. It throws
@@ -147,6 +168,16 @@ export class MayBeWritten extends Error {
  */
 export interface ReservationStore {
   transact(group: readonly ActionRequest[], rules: Rules): Promise<readonly Answer[]>;
+  /**
+   * The same without waiting for a transaction that the application has open. Undefined: one has locked what this action
+   * needs, and nothing was written for it. A store whose transactions never stay open does not need it.
+   */
+  transactSkippingLocked?(
+    group: readonly ActionRequest[],
+    rules: Rules,
+  ): Promise<readonly (Answer | undefined)[]>;
+  /** How actions take part in transactions of the application; undefined if they cannot. */
+  readonly inside?: StatementActions | ConnectionActions | undefined;
   /** Also returns the store's time, so that a hold past `expiresAt` can be shown as elapsed. */
   get(namespace: string, id: string): Promise<FoundCommitment>;
   /** Sorted by id. */

@@ -3,6 +3,7 @@
 import type { Timer } from "../core/clock.ts";
 import { callWithin, TimedOut } from "../core/store-call.ts";
 import { createSweepRequest } from "./action-request.ts";
+import type { Answer } from "./answer.ts";
 import { MayBeWritten, type ReservationStore, type Rules } from "./store.ts";
 
 /** How many pages one sweep reads. If every hold on them is stuck, the next sweep continues after them. */
@@ -63,8 +64,14 @@ export function createSweeper({ store, rules, timer, actionMs }: SweeperOptions)
     const request = createSweepRequest(namespace, id);
     for (let tries = 1; ; tries++) {
       try {
-        await callWithin({ store: {}, timer }, actionMs, () => store.transact([request], rules));
-        return true;
+        const [answer] = await callWithin(
+          { store: {}, timer },
+          actionMs,
+          async (): Promise<readonly (Answer | undefined)[]> =>
+            store.transactSkippingLocked?.([request], rules) ?? store.transact([request], rules),
+        );
+        // Undefined: a transaction of the application has locked it. A later sweep comes back to it.
+        return answer !== undefined;
       } catch (error) {
         // The store does not answer: leave it alone until the next sweep.
         if (error instanceof TimedOut) throw error;

@@ -39,6 +39,6 @@ export function runInside(tx: unknown): RunText {
   if (kind !== undefined) return kind[1](tx as never);
   throw new NevertwiceError(
     "options-invalid",
-    "tx must be a transaction that you have open: a pg client, the sql inside sql.begin, a connection of mysql2/promise, the SQLite connection of the store, or the transaction of Kysely, Drizzle, Prisma or Knex. For a pool, use guard.transaction.",
+    "tx must be a transaction that you have open: a pg client, the sql inside sql.begin, a connection of mysql2/promise, the SQLite connection of the store, or the transaction of Kysely, Drizzle, Prisma or Knex. For a pool, use guard.transaction, or begin a transaction on one of its connections.",
   );
 }

@@ -21,7 +21,7 @@ import {
 import type { CompletedEnding } from "../core/transaction.ts";
 import { type TransactionDoor, transactionDoor } from "../core/transaction-door.ts";
 import { runInside } from "./inside.ts";
-import { isConnection, refusePromise } from "./sqlite.ts";
+import { isConnection, refusePromise, requireOpen } from "./sqlite.ts";
 
 /** `guard` names the store, the namespace and the policies. Its `onFailure`, `onPending` and `waitMs` do not apply. */
 // biome-ignore lint/suspicious/noExplicitAny: only any is a value of whatever type the work has.
@@ -113,7 +113,7 @@ function onceOnConnection(
   transactions: ConnectionTransactions,
   { door, call, work }: OnceCall,
 ): RunResult<unknown> {
-  requireOpen(database);
+  requireOpen(database, "use guard.transaction");
   database.exec(SAVEPOINT);
   try {
     const claim = claimRequest(door, call);
@@ -179,15 +179,5 @@ function lostError(): NevertwiceError {
   return new NevertwiceError(
     "lease-lost",
     "the record was changed while the work ran; roll the transaction back.",
-  );
-}
-
-/** Where the driver says it: `node:sqlite` and better-sqlite3 have different names for it. */
-function requireOpen(database: object): void {
-  const { isTransaction, inTransaction } = database as { isTransaction?: boolean; inTransaction?: boolean };
-  if ((isTransaction ?? inTransaction) !== false) return;
-  throw new NevertwiceError(
-    "options-invalid",
-    "the connection has no open transaction, so nothing was run: begin one first, or use guard.transaction.",
   );
 }

@@ -14,6 +14,19 @@ export function isConnection(value: unknown): value is SqliteConnection {
   return typeof exec === "function" && typeof prepare === "function";
 }
 
+/**
+ * Throws `options-invalid` without an open transaction, where the driver says it: `node:sqlite` and better-sqlite3 have
+ * different names for it.
+ */
+export function requireOpen(database: object, instead: string): void {
+  const { isTransaction, inTransaction } = database as { isTransaction?: boolean; inTransaction?: boolean };
+  if ((isTransaction ?? inTransaction) !== false) return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `the connection has no open transaction, so nothing was run: begin one first, or ${instead}.`,
+  );
+}
+
 export function createConnectionRunner(
   transactions: ConnectionTransactions,
   database: SqliteConnection,

@@ -5,11 +5,12 @@ import { tableNames } from "../../src/reservations/postgres/schema.ts";
 import { createStatements } from "../../src/reservations/postgres-sql.ts";
 import { migrated } from "./postgres/reservations.ts";
 
-const { lock, read } = createStatements(tableNames(undefined));
+const { lock, lockUnlessOpen, read } = createStatements(tableNames(undefined));
 
 /** The statements with the right number of parameters; a generic plan does not depend on their values. */
 const ASKED = [
-  [lock, "'n', '{a}', '{b}', '{c}'"],
+  [lock, "'n', '{a}', '{b}', '{c}', '300'"],
+  [lockUnlessOpen, "'n', '{a}', '{b}', '{c}', '300'"],
   [read, "'n', '{a}', '{b}', '{c}', '{d}', '{1}'"],
 ] as const;
 

@@ -13,6 +13,7 @@ import {
   queryRows,
 } from "../../stores/mysql/client.ts";
 import { toStoreError } from "../../stores/mysql/errors.ts";
+import type { BoundedClient, BoundedConnection } from "../../stores/mysql/statement-runner.ts";
 import { readNumber, readText } from "../../stores/mysql/values.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
@@ -22,11 +23,13 @@ import {
   type KeptCommitment,
   type LockedRows,
   MayBeWritten,
+  type NeededRows,
   NotWritten,
   type Rules,
   type Writes,
 } from "../store.ts";
 import { type Readable, requireReadable, separateUnreadable } from "../stored-rows.ts";
+import { lockRows } from "./locks.ts";
 import {
   fromCheckpoint,
   fromCommitment,
@@ -41,18 +44,28 @@ import {
   toResource,
 } from "./rows.ts";
 
-/** Throws `NotWritten` or `MayBeWritten`. */
+export interface TransactionMode {
+  /** Look for transactions of the application before anything is locked, and fail if there is one. */
+  readonly looksFirst?: boolean;
+  /** The transaction is repeated because its first COMMIT failed. */
+  readonly isRepeat?: boolean;
+}
+
+/**
+ * Throws `NotWritten` or `MayBeWritten`. If a transaction of the application has locked what the group needs, the cause of
+ * `NotWritten` is a lock that is taken, or `MetOpenTransaction`.
+ */
 export async function transact(
-  client: MysqlClient,
+  client: BoundedClient,
   group: readonly ActionRequest[],
   rules: Rules,
-  isRepeat = false,
+  mode: TransactionMode = {},
 ): Promise<readonly Answer[]> {
   const checkpoint = randomUUID();
   const connection = await client.getConnection().catch((error: unknown) => {
     throw new NotWritten(toStoreError(error));
   });
-  const decision = await decideAndWrite(connection, group, rules, checkpoint).catch(
+  const decision = await decideAndWrite({ client, connection }, { group, rules, checkpoint, ...mode }).catch(
     async (error: unknown) => {
       throw await rollBack(connection, error);
     },
@@ -63,11 +76,21 @@ export async function transact(
     // The connection may still be in the transaction, so it must not return to the pool.
     connection.destroy();
     // Nothing was written, but the server may have lost what was read: read it again, once.
-    if (decision.writes.keys.length === 0 && !isRepeat) return transact(client, group, rules, true);
+    if (decision.writes.keys.length === 0 && !mode.isRepeat)
+      return transact(client, group, rules, { ...mode, isRepeat: true });
     return settleCommit(client, decision, checkpoint, toStoreError(error));
   }
   connection.release();
   return decision.answers;
+}
+
+/** What a transaction of the application holds for these rows. */
+export function toMarks(
+  { keyIds }: NeededRows,
+  namespace: string,
+  names: readonly string[],
+): readonly string[] {
+  return [...keyIds.map(sql.keyMark), ...names.map((name) => sql.resourceMark(namespace, name))];
 }
 
 /** Runs one statement at READ COMMITTED. Returns how many rows it changed. */
@@ -106,17 +129,27 @@ interface LockedGroup {
   readonly placeholders: readonly string[];
 }
 
+interface GroupInput extends TransactionMode {
+  readonly group: readonly ActionRequest[];
+  readonly rules: Rules;
+  readonly checkpoint: string;
+}
+
+interface Connected {
+  readonly client: MysqlClient;
+  /** The connection of the transaction. */
+  readonly connection: BoundedConnection;
+}
+
 async function decideAndWrite(
-  connection: MysqlConnection,
-  group: readonly ActionRequest[],
-  rules: Rules,
-  checkpoint: string,
+  { client, connection }: Connected,
+  { group, rules, checkpoint, looksFirst = false }: GroupInput,
 ): Promise<GroupDecision> {
   await change(connection, sql.READ_COMMITTED_SQL);
   await change(connection, sql.BEGIN_SQL);
-  const { found, now, placeholders } = await lock(connection, group, rules.namespace);
+  const { found, now, placeholders } = await lock({ client, connection }, group, rules.namespace, looksFirst);
   const decision = decide(group, found, now, rules, checkpoint);
-  await write(connection, decision.writes, checkpoint);
+  for (const statement of writeStatements(decision.writes, checkpoint)) await change(connection, statement);
   const written = new Set(decision.writes.resources.map(({ name }) => name));
   const unused = placeholders.filter((name) => !written.has(name));
   if (unused.length > 0) await change(connection, sql.forgetResourcesSql(rules.namespace, unused));
@@ -127,7 +160,7 @@ async function decideAndWrite(
 
 async function writeForFlush(connection: MysqlConnection, namespace: string, id: string): Promise<void> {
   const { affectedRows } = await change(connection, sql.flushSql(namespace, id));
-  if (affectedRows > 0) await change(connection, sql.unflushSql(id));
+  if (affectedRows > 0) await change(connection, sql.deleteKeySql(id));
 }
 
 /** Waits until everything that other connections could see before is on disk. */
@@ -147,20 +180,26 @@ export async function flush(client: MysqlClient, namespace: string): Promise<voi
 }
 
 async function lock(
-  connection: MysqlConnection,
+  { client, connection }: Connected,
   group: readonly ActionRequest[],
   namespace: string,
+  looksFirst: boolean,
 ): Promise<LockedGroup> {
   const needs = neededRows(group);
   const { keyIds, placements } = needs;
   const ids = needs.commitmentIds.filter((id) => !isTooLong(id));
+  if (looksFirst) {
+    const marked = await findNames(connection, needs, namespace);
+    await queryRows(connection, sql.areFreeSql(toMarks(needs, namespace, marked)));
+  }
   // All transactions lock in this order, so that none waits for a row while holding a later one.
-  await change(connection, sql.lockKeysSql(namespace, keyIds));
+  await lockRows(client, connection, sql.lockKeysSql(namespace, keyIds), () => keyIds.map(sql.keyMark));
   const keys = await queryRows(connection, sql.readKeysSql(keyIds));
-  const names = [
-    ...new Set([...needs.resources, ...(await findResources(connection, namespace, ids))]),
-  ].sort();
-  if (names.length > 0) await change(connection, sql.lockResourcesSql(namespace, names));
+  const names = await findNames(connection, needs, namespace);
+  if (names.length > 0) {
+    const marks = () => names.map((name) => sql.resourceMark(namespace, name));
+    await lockRows(client, connection, sql.lockResourcesSql(namespace, names), marks);
+  }
   const resources =
     names.length === 0 ? [] : await queryRows(connection, sql.readResourcesSql(namespace, names));
   const commitments =
@@ -182,14 +221,16 @@ async function lock(
   };
 }
 
-async function findResources(
-  connection: MysqlConnection,
+/** The resources that are named, and those of the commitments, in the order in which they are locked. */
+export async function findNames(
+  connection: Parameters<typeof queryRows>[0],
+  { resources, commitmentIds }: NeededRows,
   namespace: string,
-  ids: readonly string[],
 ): Promise<readonly string[]> {
-  if (ids.length === 0) return [];
+  const ids = commitmentIds.filter((id) => !isTooLong(id));
+  if (ids.length === 0) return resources;
   const rows = await queryRows(connection, sql.resourcesOfSql(namespace, ids));
-  return rows.map((row) => readText(row, "resource"));
+  return [...new Set([...resources, ...rows.map((row) => readText(row, "resource"))])].sort();
 }
 
 /** Throws `store-unsafe` if a row cannot be read. */
@@ -207,7 +248,8 @@ function groupByResource(rows: readonly KeptCommitment[]): LockedRows["elapsed"]
   return elapsed;
 }
 
-async function write(connection: MysqlConnection, writes: Writes, checkpoint: string): Promise<void> {
+/** The statements that write a decision, in order. */
+export function writeStatements(writes: Writes, checkpoint: string): readonly string[] {
   const { keys, resources, commitments, events } = writes;
   const statements = [
     keys.length > 0 &&
@@ -221,7 +263,7 @@ async function write(connection: MysqlConnection, writes: Writes, checkpoint: st
     writes.checkpoint !== undefined &&
       sql.insertSql("nevertwice_checkpoints", [fromCheckpoint(writes.checkpoint)]),
   ];
-  for (const statement of statements) if (statement !== false) await change(connection, statement);
+  return statements.filter((statement) => statement !== false);
 }
 
 /** Finds out whether an unanswered COMMIT succeeded: either all of its keys are in the table, or none. */

@@ -12,9 +12,11 @@ import type {
   TransactionLimits,
 } from "../../stores/postgres/client.ts";
 import { cancelledAfter, plainArray, textArray } from "../../stores/postgres/client.ts";
+import { isLockTimeout } from "../../stores/postgres/errors.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
 import { decide, type GroupDecision, neededRows } from "../decision.ts";
+import type { OpenTransactions } from "../open-transactions.ts";
 import { LOCK_TIMEOUT_MS, type Statements } from "../postgres-sql.ts";
 import { type KeptCommitment, type LockedRows, MayBeWritten, NotWritten, type Rules } from "../store.ts";
 import { requireReadable } from "../stored-rows.ts";
@@ -27,19 +29,34 @@ export interface TransactionContext {
   readonly statements: Statements;
 }
 
+/**
+ * How long a group waits for a lock before it looks, or looks again, whether a transaction of the application has it. Other
+ * actions wait behind the group.
+ */
+const LOOK_MS = 300;
+
+interface LockMode {
+  /** Look for transactions of the application before anything is locked. */
+  readonly looksFirst: boolean;
+  readonly lockTimeoutMs: number;
+}
+
+/** Throws `NotWritten` or `MayBeWritten`; with `looksFirst` also `Locked`, and then nothing was written. */
 export async function transact(
   { ready, asking, statements }: TransactionContext,
   group: readonly ActionRequest[],
   rules: Rules,
+  mode: LockMode = { looksFirst: false, lockTimeoutMs: LOCK_TIMEOUT_MS },
 ): Promise<readonly Answer[]> {
   const id = randomUUID();
   let decision: GroupDecision | undefined;
   try {
     await ready();
     await asking.transact(async (ask) => {
-      decision = await decideAndWrite(ask, statements, { id, group, rules });
+      decision = await decideAndWrite(ownSteps(ask, statements, mode), { id, group, rules });
     }, bounds());
   } catch (error) {
+    if (error instanceof Locked) throw error;
     const failure =
       decision === undefined
         ? new NotWritten(error)
@@ -56,24 +73,98 @@ function bounds(): TransactionLimits {
   return { isCancelled: cancelledAfter(GIVEN_UP_MS), lockTimeoutMs: LOCK_TIMEOUT_MS };
 }
 
-interface TransactionInput {
+export interface TransactionInput {
   readonly id: string;
   readonly group: readonly ActionRequest[];
   readonly rules: Rules;
 }
 
-async function decideAndWrite(
+/** The statements of a transaction, on a connection of the store or of the application. */
+export interface TransactionSteps {
+  /** Returns the names of the resources that it locked. */
+  lock(parameters: readonly string[]): Promise<readonly string[]>;
+  read(parameters: readonly string[]): Promise<readonly PostgresRow[]>;
+  write(parameters: readonly string[]): Promise<unknown>;
+}
+
+function ownSteps(
   ask: RunStatement,
   statements: Statements,
+  { looksFirst, lockTimeoutMs }: LockMode,
+): TransactionSteps {
+  return {
+    async lock(parameters) {
+      const statement = looksFirst ? statements.lockUnlessOpen : statements.lock;
+      const rows = await ask(statement, [...parameters, String(lockTimeoutMs)]);
+      const taken = rows.filter(([, kind]) => typeof kind === "string");
+      if (taken.length > 0)
+        throw new Locked(taken.map(([name, kind]) => toTaken(String(kind), String(name))));
+      return rows.map(([name]) => unescapeText(name as string));
+    },
+    read: (parameters) => ask(statements.read, parameters),
+    write: (parameters) => ask(statements.write, parameters),
+  };
+}
+
+/** A transaction of the application has locked what these actions need. Nothing was locked or written. */
+class Locked extends Error {
+  private readonly taken: ReadonlySet<string>;
+  constructor(taken: readonly string[]) {
+    super("a transaction of the application has locked it");
+    this.taken = new Set(taken);
+  }
+  has({ keyId, parameters }: ActionRequest): boolean {
+    const { resource, id } = parameters;
+    return [toTaken("key", keyId), toTaken("resource", resource), toTaken("commitment", id)].some((name) =>
+      this.taken.has(name),
+    );
+  }
+}
+
+function toTaken(kind: string, name: unknown): string {
+  return `${kind} ${typeof name === "string" ? unescapeText(name) : ""}`;
+}
+
+export interface SkippingContext extends TransactionContext {
+  readonly open: OpenTransactions;
+}
+
+/** Carries out the actions that no transaction of the application delays. Undefined: one has locked what the action needs. */
+export async function transactSkippingLocked(
+  context: SkippingContext,
+  group: readonly ActionRequest[],
+  rules: Rules,
+  lockTimeoutMs = LOOK_MS,
+): Promise<readonly (Answer | undefined)[]> {
+  const { open } = context;
+  try {
+    return await transact(context, group, rules, { looksFirst: open.areExpected(), lockTimeoutMs });
+  } catch (error) {
+    if (!(error instanceof Locked)) {
+      if (lockTimeoutMs === LOCK_TIMEOUT_MS || !(error instanceof NotWritten && isLockTimeout(error)))
+        throw error;
+      open.expect();
+      // If the lock is not one of the application, many groups want it, and this one waits for its turn.
+      return transactSkippingLocked(context, group, rules, LOCK_TIMEOUT_MS);
+    }
+    open.expect();
+    const free = group.filter((request) => !error.has(request));
+    // Each round takes out at least one action.
+    const answers = free.length === 0 ? [] : await transactSkippingLocked(context, free, rules);
+    return group.map((request) => (free.includes(request) ? answers[free.indexOf(request)] : undefined));
+  }
+}
+
+export async function decideAndWrite(
+  steps: TransactionSteps,
   { id, group, rules }: TransactionInput,
 ): Promise<GroupDecision> {
   const namespace = escapeText(rules.namespace);
   const needs = neededRows(group);
   const keyIds = textArray(needs.keyIds);
   const commitmentIds = namesArray(needs.commitmentIds);
-  const locked = await ask(statements.lock, [namespace, keyIds, namesArray(needs.resources), commitmentIds]);
-  const names = locked.map(([name]) => unescapeText(name as string));
-  const rows = await ask(statements.read, [
+  const names = await steps.lock([namespace, keyIds, namesArray(needs.resources), commitmentIds]);
+  const rows = await steps.read([
     namespace,
     keyIds,
     namesArray(names),
@@ -87,7 +178,7 @@ async function decideAndWrite(
   const written = new Set(resources.map(({ name }) => name));
   const unneeded = names.filter((name) => !found.resources.has(name) && !written.has(name));
   if (keys.length + unneeded.length > 0)
-    await ask(statements.write, [
+    await steps.write([
       toKeysText(keys, id),
       toRowsText(resources),
       toRowsText(commitments),
@@ -138,9 +229,15 @@ function toLockedRows(
   };
   // This commitment was placed while the transaction waited for a lock, so its resource is not locked.
   const late = [...found.commitments.values()].find(({ resource }) => !elapsed.has(resource));
-  if (late !== undefined)
-    throw new Error(`the commitment ${late.id} was placed while the transaction waited for a lock`);
+  if (late !== undefined) throw new PlacedMeanwhile(late.id);
   return { found, now };
+}
+
+/** The transaction has not locked the resource of this commitment. Repeated, it will. */
+export class PlacedMeanwhile extends Error {
+  constructor(id: string) {
+    super(`the commitment ${id} was placed while the transaction waited for a lock`);
+  }
 }
 
 interface UnansweredCommit {
@@ -165,7 +262,7 @@ async function settleCommit(
   let isThere: boolean | undefined;
   try {
     await asking.transact(async (ask) => {
-      await ask(lock, [namespace, textArray([key.id]), "{}", "{}"]);
+      await ask(lock, [namespace, textArray([key.id]), "{}", "{}", String(LOCK_TIMEOUT_MS)]);
       isThere = (await ask(written, [namespace, key.id, id])).length > 0;
       throw new Error("roll back: this transaction only reads");
     }, bounds());

@@ -5,17 +5,21 @@ import type { SqliteSettings } from "../../stores/sqlite/durability.ts";
 import { readSettings } from "../../stores/sqlite/durability.ts";
 import { toStoreError } from "../../stores/sqlite/errors.ts";
 import { migrate } from "../../stores/sqlite/schema.ts";
-import type { FoundCommitment } from "../store.ts";
+import type { ActionRequest } from "../action-request.ts";
+import type { Answer } from "../answer.ts";
+import type { FoundCommitment, Rules } from "../store.ts";
 import { toFoundCommitment } from "../stored-rows.ts";
 import { SCHEMA } from "./schema.ts";
 import { createTables, type ReservationTables } from "./tables.ts";
-import { createTransact, type Transact, type TransactOptions } from "./transaction.ts";
+import { createTransact, decideAndWrite, type Transact, type TransactOptions } from "./transaction.ts";
 
 export type ReservationConnection = Pick<
   ReservationTables,
   "commitments" | "resources" | "keys" | "events" | "checkpoints"
 > & {
   readonly transact: Transact;
+  /** One action in the transaction that the application has open on this connection. */
+  act(request: ActionRequest, rules: Rules): Answer;
   get(namespace: string, id: string): FoundCommitment;
   elapsed(namespace: string, limit: number, after: string | undefined): readonly string[];
   purge(limit: number): PurgeReport;
@@ -43,6 +47,7 @@ function connect(database: SqliteDatabase, options: TransactOptions): Reservatio
   return {
     ...tables,
     transact: createTransact(database, tables, options),
+    act: (request, rules) => decideAndWrite(tables, clock, [request], rules).answers[0] as Answer,
     get(namespace, id) {
       // From before the read: a hold that is renewed during the read must not look elapsed.
       const now = clock.now();

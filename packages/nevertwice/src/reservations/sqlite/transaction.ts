@@ -32,13 +32,9 @@ export function createTransact(
   const begin = database.prepare(BEGIN_WRITING);
   const commit = database.prepare(COMMIT);
 
-  function decideAndWrite(group: readonly ActionRequest[], rules: Rules): GroupDecision {
+  function decideOrRollBack(group: readonly ActionRequest[], rules: Rules): GroupDecision {
     try {
-      const now = clock.now();
-      const found = readRows(tables, group, rules.namespace, now);
-      const decision = decide(group, found, now, rules, randomUUID());
-      tables.write(decision.writes);
-      return decision;
+      return decideAndWrite(tables, clock, group, rules);
     } catch (error) {
       rollBack(database);
       throw error;
@@ -48,7 +44,7 @@ export function createTransact(
   return (group, rules) => {
     // Take the lock before reading the clock: a transaction that waited is judged by the time at which it got the lock.
     waiting(() => void begin.run());
-    const { answers } = decideAndWrite(group, rules);
+    const { answers } = decideOrRollBack(group, rules);
     try {
       commit.run();
       return { answers };
@@ -58,6 +54,20 @@ export function createTransact(
       return { answers, doubt: copyError(toStoreError(error)) };
     }
   };
+}
+
+/** In the transaction that is open. */
+export function decideAndWrite(
+  tables: ReservationTables,
+  clock: Clock,
+  group: readonly ActionRequest[],
+  rules: Rules,
+): GroupDecision {
+  const now = clock.now();
+  const found = readRows(tables, group, rules.namespace, now);
+  const decision = decide(group, found, now, rules, randomUUID());
+  tables.write(decision.writes);
+  return decision;
 }
 
 /** Reads only the rows that the actions need. */

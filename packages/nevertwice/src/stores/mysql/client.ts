@@ -116,12 +116,16 @@ function notAnsweredInTime(): NevertwiceError {
   return new NevertwiceError("unavailable", "the store did not answer before its caller cancelled the call.");
 }
 
-/** Calls with a signal that fires after `ms`. */
-export async function withTimeout<T>(ms: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+/** Calls with a signal that fires after `ms`, or when the call fires it. */
+export async function withTimeout<T>(
+  ms: number,
+  call: (signal: AbortSignal, fire: () => void) => Promise<T>,
+): Promise<T> {
   const controller = new AbortController();
-  const timer = setTimeout(() => controller.abort(), ms);
+  const fire = () => controller.abort();
+  const timer = setTimeout(fire, ms);
   try {
-    return await call(controller.signal);
+    return await call(controller.signal, fire);
   } finally {
     clearTimeout(timer);
   }

@@ -28,6 +28,8 @@ const REFUSED = "The server refused a statement of the store: its tables may hav
 
 const READ_ONLY_NUMBERS = [1290, 1792, 1836];
 const DEADLOCK = 1213;
+const DUPLICATE = 1062;
+const LOCK_TAKEN = [1205, 3572];
 
 /** By errno of the server, and by code or message of mysql2. */
 const RULES: readonly DriverErrorRule[] = [
@@ -102,6 +104,18 @@ export function isReadOnly(error: unknown): boolean {
 export function isDeadlock(error: unknown): boolean {
   const { errno, cause } = (error ?? {}) as MysqlError;
   return errno === DEADLOCK || (cause !== undefined && isDeadlock(cause));
+}
+
+/** A lock that was not free, or not in time: MariaDB, and MySQL with NOWAIT. The statement changed nothing. */
+export function isLockTaken(error: unknown): boolean {
+  const { errno, cause } = (error ?? {}) as MysqlError;
+  return LOCK_TAKEN.includes(Number(errno)) || (cause !== undefined && isLockTaken(cause));
+}
+
+/** The row exists already. */
+export function isDuplicateRow(error: unknown): boolean {
+  const { errno, cause } = (error ?? {}) as MysqlError;
+  return errno === DUPLICATE || (cause !== undefined && isDuplicateRow(cause));
 }
 
 /** The index exists already: an earlier migration crashed after creating it. */

@@ -168,19 +168,35 @@ function rawConnection(connection: MysqlConnection): object {
 /** Enough for a busy server. MySQL itself would wait 50 seconds for a row lock, which is too long for a caller. */
 const STATEMENT_MS = 10_000;
 
+export interface BoundedConnection extends MysqlConnection {
+  /** Ends the statement that is running, on the server too, and closes the connection. The statement rejects. */
+  cancel(): void;
+}
+
+export interface BoundedClient extends MysqlClient {
+  getConnection(): Promise<BoundedConnection>;
+}
+
 /**
  * The same pool with a time limit on every statement, for transactions. After the limit the connection is closed, and the
  * server rolls the transaction back. Without a limit, a call on a silently dropped connection would wait for ever.
  */
-export function boundedClient(client: MysqlClient): MysqlClient {
+export function boundedClient(client: MysqlClient): BoundedClient {
   const runner = statementRunnerFor(client);
 
-  async function getConnection(): Promise<MysqlConnection> {
+  async function getConnection(): Promise<BoundedConnection> {
     const connection = await withTimeout(STATEMENT_MS, runner.connect);
+    let cancel = () => {};
     return {
+      cancel: () => cancel(),
       query: (options) =>
-        withTimeout(STATEMENT_MS, async (signal) => {
-          const sentAt = performance.now();
+        withTimeout(STATEMENT_MS, async (signal, fire) => {
+          let sentAt = performance.now();
+          cancel = () => {
+            // The network is not suspected, so the other connections stay in use.
+            sentAt = Number.NEGATIVE_INFINITY;
+            fire();
+          };
           try {
             const answer = await untilAborted(connection.query(options), signal);
             runner.markAnswered(connection);

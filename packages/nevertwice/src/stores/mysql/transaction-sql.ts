@@ -108,20 +108,28 @@ export function readInsideSql(
   id: string,
   { isLocking, isMigrated }: { readonly isLocking: boolean; readonly isMigrated: boolean },
 ): string {
-  const columns = COLUMNS.map((name) =>
-    name === "steps" && !isMigrated ? "'-'" : `IFNULL(HEX(CONCAT(${name})), '-')`,
-  );
+  const columns = COLUMNS.map((name) => (name === "steps" && !isMigrated ? "NULL" : name));
   return (
-    `SELECT CONCAT_WS(',', HEX(CONCAT(${STATEMENT_US})), ${columns.join(", ")}) AS answer ` +
+    `SELECT ${packed([STATEMENT_US, ...columns])} AS answer ` +
     `FROM nevertwice_records WHERE id = ${short(id)}${isLocking ? " FOR UPDATE" : ""}`
   );
 }
 
-export const CLOCK_SQL = `SELECT HEX(CONCAT(${STATEMENT_US})) AS answer`;
+export const CLOCK_SQL = `SELECT ${packed([STATEMENT_US])} AS answer`;
 
 /** The row of `readInsideSql` or `CLOCK_SQL`, with its columns as bytes. */
 export function toRow(text: string): Record<string, Buffer | null> {
-  const names = ["now_us", ...COLUMNS.map((name) => name.replaceAll("`", ""))];
+  return unpacked(["now_us", ...COLUMNS], text);
+}
+
+/** Values of a row as one text. */
+export function packed(values: readonly string[]): string {
+  return `CONCAT_WS(',', ${values.map((value) => `IFNULL(HEX(CONCAT(${value})), '-')`).join(", ")})`;
+}
+
+/** The row that was packed, with the values as bytes; columns that were not packed are missing. */
+export function unpacked(columns: readonly string[], text: string): Record<string, Buffer | null> {
+  const names = columns.map((name) => name.replaceAll("`", ""));
   return Object.fromEntries(
     text.split(",").map((hex, index) => [names[index], hex === "-" ? null : Buffer.from(hex, "hex")]),
   );

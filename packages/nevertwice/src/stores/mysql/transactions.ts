@@ -89,11 +89,7 @@ export function createTransactions({
       return hasStep(record, step) ? "completed" : "pending";
     },
 
-    async requireOpen(run) {
-      // Without a transaction each statement commits by itself, and no savepoint is kept.
-      await run(sql.SAVEPOINT);
-      if (!(await isSame(run))) throw notOpen();
-    },
+    requireOpen: (run) => requireOpen(run, "use guard.transaction"),
 
     async claim(run, request) {
       await readyInTime(ready());
@@ -143,10 +139,14 @@ function claimSteps(run: RunText, isMigrated: boolean) {
   });
 }
 
-function notOpen(): NevertwiceError {
-  return new NevertwiceError(
+/** Throws `options-invalid` if the connection has no open transaction. */
+export async function requireOpen(run: RunText, instead: string): Promise<void> {
+  // Without a transaction each statement commits by itself, and no savepoint is kept.
+  await run(sql.SAVEPOINT);
+  if (await isSame(run)) return;
+  throw new NevertwiceError(
     "options-invalid",
-    "the connection has no open transaction, so nothing was run: begin one first, or use guard.transaction.",
+    `the connection has no open transaction, so nothing was run: begin one first, or ${instead}.`,
   );
 }
 

@@ -21,6 +21,7 @@ const CONNECTION_CODES =
 const CONNECTION_MESSAGES =
   /connection terminated|connection timeout|timeout exceeded when trying to connect|timeout expired|read timeout|not queryable|after calling end|server closed the connection|query_wait_timeout/i;
 
+const LOCK_TIMEOUT = "55P03";
 const UNREACHABLE: DriverErrorMeaning = { code: "unavailable", says: "it cannot be reached" };
 const ENDED: DriverErrorMeaning = { code: "unavailable", says: "it ended the connection" };
 const REFUSED: DriverErrorMeaning = {
@@ -72,7 +73,7 @@ const TABLE: DriverErrorTable = {
     },
     { codes: ["55000"], code: "store-unsafe", says: "its tables are in an unexpected state" },
     {
-      codes: ["55P03"],
+      codes: [LOCK_TIMEOUT],
       code: "unavailable",
       says: "another open transaction holds a lock on the record",
       repeat: true,
@@ -113,6 +114,12 @@ export function toStepError(error: unknown): unknown {
 /** A deadlock, a serialization failure or a lock timeout: the same call may succeed when it is repeated. */
 export function isCollision(error: unknown): boolean {
   return isRepeatable(error, TABLE);
+}
+
+/** The statement waited for a lock for longer than its limit, and changed nothing. */
+export function isLockTimeout(error: unknown): boolean {
+  const { cause } = (error ?? {}) as { readonly cause?: unknown };
+  return sqlState(error) === LOCK_TIMEOUT || (cause !== undefined && isLockTimeout(cause));
 }
 
 /** The server's code for an error, always five characters. Codes of the drivers are longer, except `EPIPE`. */

@@ -6,6 +6,11 @@ import type { PreparableStatement } from "../../core/store-transactions.ts";
 import { addedStep, CLOCK, claimInside, claimLock, completeStep, hasStep } from "../postgres-sql.ts";
 import { errorState } from "./errors.ts";
 
+/** The statement with its text parameters as literals. */
+export function withLiterals(text: string, parameters: readonly string[]): string {
+  return text.replace(/\$(\d)::text/g, (_, number) => literal(parameters[Number(number) - 1] as string));
+}
+
 /** Characters that mean the same in every setting of a connection, and nothing to a query builder. */
 const PLAIN = /^[\w-]*$/;
 
@@ -197,7 +202,5 @@ export function settleStepSql(records: string): string {
 
 /** Claims in the application's transaction. The parameters are those of the store's own claims. */
 export function claimSql(records: string, parameters: readonly string[], isMigrated: boolean): string {
-  return claimInside(records, isMigrated).replace(/\$(\d)::text/g, (_, number) =>
-    literal(parameters[Number(number) - 1] as string),
-  );
+  return withLiterals(claimInside(records, isMigrated), parameters);
 }

@@ -106,7 +106,11 @@ function draw() {
 /** @param {number} number */
 async function carryOut(number) {
   const { action, key, parameters } = /** @type {Call} */ (calls[number]);
-  const answer = await reservations[action](/** @type {never} */ ({ key, ...parameters }));
+  const act =
+    /** @type {(request: object) => Promise<import("../../../dist/reservations/index.js").Answer>} */ (
+      reservations[action]
+    );
+  const answer = await act({ key, ...parameters });
   note("told", number, answer);
   learn(number, answer);
   if (told % 50 === 0) process.send?.({ kind: "progress", told });
