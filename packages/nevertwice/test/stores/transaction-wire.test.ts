@@ -103,13 +103,14 @@ test.for([
   const { url, guard, rows } = await onPostgres(context);
   await query(
     url,
-    `CREATE FUNCTION raise(message text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '"%"', message; END $$;
-     CREATE FUNCTION check_ledger() RETURNS trigger LANGUAGE plpgsql AS $$
+    `CREATE OR REPLACE FUNCTION raise(message text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '"%"', message; END $$;
+     CREATE OR REPLACE FUNCTION check_ledger() RETURNS trigger LANGUAGE plpgsql AS $$
        BEGIN EXECUTE '${statement.replaceAll("'", "''")}'; RETURN NULL; END $$;
      CREATE CONSTRAINT TRIGGER checked AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED
        FOR EACH ROW EXECUTE FUNCTION check_ledger()`,
   );
-  const request = { operation: "pay", key: "checked" };
+  onTestFinished(async () => void (await query(url, "DROP TRIGGER checked ON ledger")));
+  const request = { operation: "pay", key: code };
   const paid = guard.transaction(request, pooled(url), (tx) => insert(tx, "checked"));
   await expect(paid).rejects.toMatchObject({ code });
   expect(await rows()).toBe(0);
