@@ -59,6 +59,7 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     'password: 201, and again 201, "", not-kept',
     "search: ran 2 times",
   ],
+  "hold-in-transaction.js": ["This one needs a database"],
   "hono-app.js": [
     "order: 201 /orders/order-1, and again 201 /orders/order-1",
     "another item: 422 conflict",
