@@ -58,9 +58,9 @@ test.for([
     expect(await tripsOf(0)).toBe(2);
     expect(await tripsOf(1)).toBe(3);
     expect(await tripsOf(5)).toBe(7);
-    // Claim, two steps, abandon; then claim, three steps, complete.
+    // Claim, two steps, abandon; then claim, three steps, complete. Postgres claims a released key in two trips.
     const key = randomUUID();
     expect(await tripsOf(5, 2, key)).toBe(4);
-    expect(await tripsOf(5, 5, key)).toBe(5);
+    expect(await tripsOf(5, 5, key)).toBe(protocol === "postgres" ? 6 : 5);
   },
 );

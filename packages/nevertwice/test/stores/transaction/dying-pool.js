@@ -17,7 +17,7 @@ export function dyingPool(url, isDying) {
         /** @param {string} text @param {unknown[]} [values] */
         async query(text, values) {
           const answer = await query(text, values);
-          if (text === "COMMIT") process.kill(process.pid, "SIGKILL");
+          if (/(^|;)COMMIT$/.test(text)) process.kill(process.pid, "SIGKILL");
           return answer;
         },
       });
