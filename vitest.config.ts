@@ -13,7 +13,10 @@ const STORES = [
 
 /** They load the real servers as much as they can, so they run one at a time. */
 const SCALE = "packages/nevertwice/test/scale/**/*.test.ts";
-const SCALE_TIMEOUT_MS = process.env.NEVERTWICE_SCALE === "full" ? 3_600_000 : 300_000;
+const isFull = process.env.NEVERTWICE_SCALE === "full";
+const SCALE_TIMEOUT_MS = isFull ? 3_600_000 : 300_000;
+/** They download hundreds of megabytes, so only a campaign runs them. */
+const DOWNLOADS = "packages/nevertwice/test/scale/query-builders.test.ts";
 
 /** It uses every core, so it runs alone. */
 const SIMULATION = "packages/nevertwice/test/testing/simulation.test.ts";
@@ -95,6 +98,7 @@ export default defineConfig({
         test: {
           name: "scale",
           include: [SCALE],
+          exclude: ["**/node_modules/**", ...(isFull ? [] : [DOWNLOADS])],
           globalSetup: [
             "packages/nevertwice/test/scale/build.ts",
             "packages/nevertwice/test/services/setup.ts",

@@ -32,6 +32,11 @@ export type TransactionWork<Tx, T> = (tx: Tx, attempt: Attempt) => T | PromiseLi
 
 /** How often a transaction is run that conflicts with others, or whose connection was lost. */
 const MAX_TRIES = 5;
+/**
+ * How much longer the server lets a transaction run, for a process that no longer can end it. If both ended it at the same
+ * moment, postgres.js might write to a connection that is gone, and throw an error that no caller can catch.
+ */
+const SERVER_GRACE_MS = 1_000;
 /** How long the server may take to end the connection of a transaction that took too long. */
 const END_MS = 1_000;
 
@@ -156,7 +161,7 @@ class TransactionTry<Tx> {
     const { run } = begun;
     const { id, token, timer } = this.#claimed;
     this.#phase = "locking";
-    const transactionMs = Math.ceil(Math.max(1, this.#endsAt - timer.now()));
+    const transactionMs = Math.ceil(Math.max(1, this.#endsAt - timer.now()) + SERVER_GRACE_MS);
     const lock = await this.#transactions.lock(run, { id, token, transactionMs });
     try {
       if (lock.status === "none") return this.#rollBack({ status: "not-found" });

@@ -12,8 +12,9 @@ import { count, reportOn, tellCounts } from "./figures.ts";
 import { EFFECTS_TIMEOUT_MS, sizeOf } from "./sizes.ts";
 
 const LIBRARY = new URL("../../dist", import.meta.url).pathname;
-/** Enough to reach the point of a planted bug several times. */
-const BUG_KILLS = 7;
+/** Enough to reach the point of a planted bug. If chance misses it, further rounds are killed at other points. */
+const BUG_KILLS = 5;
+const BUG_ROUNDS = 6;
 const SEEDS_APART = 1_000;
 const SEED = Number(process.env.NEVERTWICE_SEED ?? 1);
 
@@ -44,13 +45,13 @@ describe.concurrent("a planted bug is reported", () => {
       if (subject === undefined) throw new Error(`there is no subject ${bug.subject}`);
       const library = await plant(bug);
       context.onTestFinished(() => rm(library, { recursive: true, force: true }));
-      const { statements } = bug;
-      const { problems } = await killMany(context, subject, {
-        kills: BUG_KILLS,
-        seed: SEED,
-        library,
-        statements,
-      });
-      expect(problems.filter((problem) => bug.report.test(problem))).not.toEqual([]);
+      const { statements, report } = bug;
+      let reports: readonly string[] = [];
+      for (let round = 0; round < BUG_ROUNDS && reports.length === 0; round++) {
+        const seed = SEED + round * SEEDS_APART;
+        const killed = await killMany(context, subject, { kills: BUG_KILLS, seed, library, statements });
+        reports = killed.problems.filter((problem) => report.test(problem));
+      }
+      expect(reports).not.toEqual([]);
     });
 });

@@ -14,7 +14,6 @@ import { sharedUrl } from "../services/services.ts";
 import { createDatabase } from "../stores/postgres/database.ts";
 import { STORY } from "../stores/transaction/story.ts";
 import { reportOn } from "./figures.ts";
-import { IS_FULL } from "./sizes.ts";
 
 const ROOT = fileURLToPath(new URL("../../../..", import.meta.url));
 const TRIAL = "The examples of transactions on a fresh install";
@@ -98,7 +97,7 @@ await pool.end();
 const TOLD =
   "the first call writes one row, a second one is replayed, a throw leaves no row, and a duplicate in flight is pending";
 
-describe.runIf(IS_FULL)("the example of a transaction runs on a fresh install", () => {
+describe("the example of a transaction runs on a fresh install", () => {
   let packed: string;
   let tarball: string;
 

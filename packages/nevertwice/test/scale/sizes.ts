@@ -54,7 +54,7 @@ const SIZES = {
   },
   /** The kills of each subject. */
   effects: {
-    share: { kills: 6 },
+    share: { kills: 4 },
     full: { kills: 1_000 },
   },
   /** For each driver: so many COMMITs are cut before the server has them, and so many after. */

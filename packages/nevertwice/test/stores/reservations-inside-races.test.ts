@@ -222,9 +222,9 @@ describe.for(Object.entries(SERVERS))("on %s", ([server, { on, connect }]) => {
     await expectSound(desk);
   });
 
-  test.skipIf(server === "MariaDB")(
-    "an action that waits for too long answers storage-failure, and the same key works afterwards",
-    async (context) => {
+  // It waits for seconds on either server, and one of them is enough.
+  if (server !== "MariaDB")
+    test("an action that waits for too long answers storage-failure, and the same key works afterwards", async (context) => {
       const { url, desk } = await on(context);
       const { tx, end } = await begin(connect(context, url));
       await desk.placeHold({ ...ROOM, key: "k" }, { tx });
@@ -236,8 +236,7 @@ describe.for(Object.entries(SERVERS))("on %s", ([server, { on, connect }]) => {
       await end("ROLLBACK");
       expect(await desk.placeHold(request)).toMatchObject({ ok: true });
       await expectSound(desk, { keys: 1, commitments: 1 });
-    },
-  );
+    });
 
   test("the sweeper and the audit see nothing of it and do not wait", async (context) => {
     const { url, desk } = await on(context);

@@ -115,7 +115,9 @@ for (const { name, open, runs } of SUBJECTS)
       TIMEOUT_MS,
     );
 
-    test.skipIf(open === insideStage)(
+    // The races of actions in transactions are in reservations-inside-races.test.ts.
+    if (open === insideStage) return;
+    test(
       `${RACES} holds that are confirmed, released and expired at one millisecond end once each`,
       async (context) => {
         const won = await race(await open(context), RACES);

@@ -177,7 +177,7 @@ test("leaves the settings of the connection as they were", async (context) => {
   const before = await limit();
   await guard.transaction(asked, single, async (tx) => {
     const [rows] = await tx.query("SELECT @@SESSION.idle_transaction_timeout AS seconds");
-    expect((rows as { seconds: number }[])[0]?.seconds).toBe(30);
+    expect((rows as { seconds: number }[])[0]?.seconds).toBe(31);
   });
   expect(await limit()).toBe(before);
   await guard
