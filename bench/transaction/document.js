@@ -34,24 +34,29 @@ function firstOf([first], name) {
 }
 
 /**
- * @param {readonly (readonly Row[])[]} all
+ * @param {readonly (readonly Row[])[]} all in the order of the tables
  * @param {import("../page.js").Measurement} measurement
  */
-export function transactionPage([rows = []], { versionOf, platform }) {
-  const [table] = transaction.tables;
-  if (table === undefined) throw new Error("the suite has no table");
-  const { runs, keys, warmup, inFlight } = table.size;
+export function transactionPage(all, { versionOf, platform }) {
   const settings = transaction.libraries.map((library) => formatSettings(library, versionOf));
+  const sections = transaction.tables.map(({ title, durability, size }, index) => {
+    const { runs, keys, warmup, connections } = size;
+    return `## ${title}
+
+${transactionsText(all[index] ?? [])}
+
+Pools of ${connections}, ${durability}. ${formatCount(keys)} keys a run, each called twice, after a warm-up of ${formatCount(warmup)}; ${runs} runs.`;
+  });
   return `# ${transaction.title}
 
 Written by \`npm run bench -- transaction\`; do not edit. Transactions per second in one process that each insert one row, more is better: the median of
 the runs and, in brackets, their spread. A ratio is \`guard.transaction\` to the other column.
 
-${transactionsText(rows)}
+${sections.join("\n\n")}
 
 ## How it was measured
 
-${platform}. Postgres on the same computer, ${table.durability}. ${inFlight} calls in flight; ${formatCount(keys)} keys a run, each called twice, after a warm-up of ${formatCount(warmup)}; ${runs} runs. Every run is its own process, and the three take turns. Every run checks that each key was written once, or twice without keys, and that every call returned its value. A failed check fails the benchmark.
+${platform}, with Postgres on the same computer. Every run is its own process, and the three take turns. Every run checks that each key was written once, or twice without keys, and that every call returned its value. A failed check fails the benchmark.
 
 ${settings.join("\n")}
 `;
