@@ -31,7 +31,7 @@ export interface LeaseOptions {
   readonly maxRunMs: number;
   /** When the claim was sent; undefined for an attempt without a claim, which it cannot lose. */
   readonly sentAt: number | undefined;
-  /** Undefined for an attempt in a transaction of the application, whose claim nobody sees before COMMIT. */
+  /** Undefined for an attempt in a transaction of the application, whose claim no other connection sees before COMMIT. */
   readonly renew: ((leaseMs: number) => Promise<boolean>) | undefined;
   /** Whether the lease is on hold from the beginning (see `hold`). */
   readonly isHeld?: boolean;

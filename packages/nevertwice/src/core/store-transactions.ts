@@ -26,7 +26,12 @@ export interface PreparableStatement {
   /** The statement with `$1`, `$2` and so on, and the values for them. */
   readonly prepared: string;
   readonly values: readonly string[];
-  /** All statements that may follow in the same transaction, this one included: a driver prepares them together. */
+  /** The text that runs the statement once a connection has prepared it by its name. */
+  toExecution(): string;
+  /**
+   * All statements that may follow in the same transaction, this one included: a driver prepares them together. Empty if the
+   * store must not prepare statements.
+   */
   readonly family: readonly Pick<PreparableStatement, "name" | "prepared">[];
 }
 

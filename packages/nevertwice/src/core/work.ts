@@ -26,7 +26,7 @@ export interface Attempt {
    * The same for a step that writes to the store's database: `work` runs in a transaction that also keeps the step, so both
    * commit or neither does, and not even a crash runs the step twice. `database` is what `guard.transaction` takes. A
    * conflict with another transaction repeats `work`. Throws `unavailable` if the transaction was rolled back or did not
-   * begin, and `unknown` if nobody knows whether it was committed.
+   * begin, and `unknown` if it cannot be known whether it was committed.
    */
   step<T, Handle extends DatabaseHandle>(
     name: string,

@@ -123,7 +123,7 @@ function outboxOn(
     send: (tx, message, id) => write(tx, [toStored(message, id, limits)], id),
   };
 
-  /** A promise that rejects on databases with promises; a throw on SQLite, where nobody awaits. */
+  /** A promise that rejects on databases with promises; a throw on SQLite, where `send` returns no promise. */
   function sent<Tx, T>(tx: Tx, writing: () => T | Promise<T>): SendResult<Tx, T> {
     if (isConnection(tx)) return writing() as SendResult<Tx, T>;
     return (async () => writing())() as SendResult<Tx, T>;

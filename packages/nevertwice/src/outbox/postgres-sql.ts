@@ -7,6 +7,7 @@
 import { hash } from "node:crypto";
 import type { Statement } from "../stores/postgres/client.ts";
 import { WAITS_FOR_STANDBYS } from "../stores/postgres/durability.ts";
+import { literal } from "../stores/postgres/literals.ts";
 import { CLOCK } from "../stores/postgres-sql.ts";
 import type { StoredMessage } from "./message.ts";
 import { MAX_COUNTED, MAX_DELAY_MS, REPAIR_MARGIN_MS } from "./store.ts";
@@ -22,11 +23,6 @@ export const CHANNEL = "nevertwice_outbox";
 /** The id by which relays of a namespace are woken. */
 export function wakeId(namespace: string): string {
   return hash("sha256", namespace, "hex").slice(0, 16);
-}
-
-/** A string as its UTF-8 bytes, so that no setting of the connection can change its meaning. */
-function literal(text: string): string {
-  return `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
 }
 
 /** Writes the messages in the application's transaction, in this order, due at once. Returns no row. */

@@ -120,7 +120,7 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
     try {
       // A message that ends the process on every attempt must not do so for ever.
       if (claimed.attempts > maxAttempts)
-        park(current, `the relay ended during attempt ${claimed.attempts - 1}, and nobody knows why`);
+        park(current, `the relay ended during attempt ${claimed.attempts - 1}, and left no error`);
       else await attempt(current).then(() => succeed(current));
     } catch (error) {
       fail(current, error);
@@ -264,7 +264,7 @@ function every(ms: number, action: () => Promise<void>): () => void {
   return () => clearInterval(interval);
 }
 
-/** A wait that can be cut short. A ring while nobody waits ends the next wait at once. */
+/** A wait that can be cut short. A ring before the wait begins ends it at once. */
 function createAlarm(): { wait(ms: number): Promise<void>; readonly ring: () => void } {
   let isRung = false;
   let end = ignore;

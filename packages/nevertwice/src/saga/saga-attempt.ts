@@ -128,7 +128,7 @@ export class SagaAttempt {
       const step = byName.get(name) as AnyStep;
       if (step.undo === undefined || this.#log.undone.has(name)) continue;
       const failure = await this.#try(undoneEntry(name), undoRetry, async () => {
-        // The value of an undo is not kept: no one reads it.
+        // The value of an undo is not kept: nothing reads it.
         await step.undo?.({
           ...this.#context("undo", step),
           outcome: this.#decodeOutcomes()[name],

@@ -110,6 +110,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const transactions = createTransactions({
     clients: subscriber === undefined ? [client] : [client, subscriber],
     records: tables.records,
+    isPrepared: prepare,
     isMigrated: () => hasSteps,
     ready: async () => {
       hasSteps = (await ready()).hasSteps;

@@ -108,9 +108,7 @@ class PgTransaction {
 
   #toText(statement: string | PreparableStatement): string {
     if (typeof statement === "string" || unprepared.has(this.#pool)) return plainText(statement);
-    const { name, values } = statement;
-    if (!preparedOn(this.#client).has(name)) return plainText(statement);
-    return `EXECUTE ${name} (${values.map(toLiteral).join(", ")})`;
+    return preparedOn(this.#client).has(statement.name) ? statement.toExecution() : plainText(statement);
   }
 
   async #send(text: string): Promise<unknown> {
@@ -136,11 +134,6 @@ function preparedOn(client: object): Set<string> {
 function isPreparedElsewhere(error: unknown): boolean {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   return code === "26000" || code === "42P05";
-}
-
-/** An escape string means the same whatever `standard_conforming_strings` says. */
-function toLiteral(value: string): string {
-  return `E'${value.replace(/['\\]/g, "\\$&")}'`;
 }
 
 function hasRows(answer: { readonly rows?: readonly unknown[] }): boolean {

@@ -1,7 +1,7 @@
 /** Transactions on the `sql` of postgres.js. */
 import type { PostgresJsShape } from "../core/database-handle.ts";
 import type { RunText } from "../core/store-transactions.ts";
-import { firstText, type TransactionDatabase } from "./database.ts";
+import { firstText, plainText, type TransactionDatabase } from "./database.ts";
 
 export function isPostgresJs(value: unknown): value is PostgresJsShape {
   const { unsafe, begin } = (value ?? {}) as Partial<PostgresJsShape>;
@@ -40,14 +40,18 @@ export function postgresJsDatabase<Transaction>(
   };
 }
 
+/** The server reads the bytes of a value in the encoding that the connection has set, and all encodings share these. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern is the whole of ASCII.
+const ASCII = /^[\u0000-\u007f]*$/;
+
 /** postgres.js prepares the statement once for each connection, unless the application has turned that off. */
 export function runPostgresJs(tx: Pick<PostgresJsShape, "unsafe">): RunText {
   const { prepare = true } = (tx as { readonly options?: { readonly prepare?: boolean } }).options ?? {};
   return async (statement) => {
-    const answer =
-      typeof statement === "string"
-        ? tx.unsafe(statement)
-        : tx.unsafe(statement.prepared, [...statement.values], { prepare });
+    const isText = typeof statement === "string" || !statement.values.every((value) => ASCII.test(value));
+    const answer = isText
+      ? tx.unsafe(plainText(statement))
+      : tx.unsafe(statement.prepared, [...statement.values], { prepare });
     return firstText([...((await answer) as unknown[])]);
   };
 }

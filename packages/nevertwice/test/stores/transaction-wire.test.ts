@@ -1,6 +1,7 @@
 /** Tests what `guard.transaction` sends to Postgres on a `pg` Pool (src/transaction/pg.ts): how many messages, and what is prepared. */
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
+import postgres from "postgres";
 import { expect, onTestFinished, test } from "vitest";
 import { createGuard } from "../../src/index.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
@@ -83,6 +84,54 @@ test("statements that another pool or program has prepared on the connection do 
   await pool.query("DISCARD ALL");
   expect(await pay("second")).toBe("second");
   expect(await rows()).toBe(2);
+});
+
+test.for([
+  ["backslash_quote", "off"],
+  ["standard_conforming_strings", "off"],
+  ["client_encoding", "GBK"],
+])("the outcome is stored unchanged on a connection with %s = %s", async ([setting, value], context) => {
+  const { url, guard } = await onPostgres(context);
+  const pool = pooled(url);
+  // In GBK the bytes of é and a backslash would be one character, and the quote would end the string.
+  const outcome = { text: "it's é\\' OR \\\\''; ünï € \\" };
+  const request = { operation: "pay", key: `${setting} ${value}` };
+  const paid = await guard.transaction(request, pool, async (tx) => {
+    await tx.query(`SET LOCAL ${setting} = '${value}'`);
+    return outcome;
+  });
+  expect(paid).toEqual(outcome);
+  expect(await guard.transaction(request, pool, () => Promise.reject(new Error("runs once")))).toEqual(
+    outcome,
+  );
+});
+
+test("the outcome is stored unchanged by postgres.js on a connection with another encoding", async (context) => {
+  const { url, guard } = await onPostgres(context);
+  const sql = postgres(url, { max: 1, onnotice() {} });
+  onTestFinished(() => sql.end());
+  const request = { operation: "pay", key: "postgres.js in GBK" };
+  const paid = await guard.transaction(request, sql, async (tx) => {
+    await tx.unsafe("SET LOCAL client_encoding = 'GBK'");
+    return "é\\' ünï 中";
+  });
+  expect(paid).toBe("é\\' ünï 中");
+  expect(await guard.transaction(request, sql, () => Promise.reject(new Error("runs once")))).toBe(paid);
+});
+
+test("a store that must not prepare statements prepares none in transactions either", async (context) => {
+  const { url, guard: prepared, rows } = await onPostgres(context);
+  await prepared.close();
+  const pool = poolOf(url, { max: 1 });
+  const records = pooled(url);
+  onTestFinished(() => pool.end());
+  const guard = createGuard({ store: postgresStore({ client: records, prepare: false }), purgeEveryMs: 0 });
+  const before = await rows();
+  expect(await guard.transaction({ operation: "pay", key: "plain" }, pool, (tx) => insert(tx, "plain"))).toBe(
+    "plain",
+  );
+  expect(await rows()).toBe(before + 1);
+  expect((await pool.query("SELECT name FROM pg_prepared_statements")).rows).toEqual([]);
 });
 
 test("a record that is gone at the end of the work rolls the work back", async (context) => {

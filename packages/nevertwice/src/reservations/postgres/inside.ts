@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { RunText } from "../../core/store-transactions.ts";
 import type { PostgresRow } from "../../stores/postgres/client.ts";
-import { withLiterals } from "../../stores/postgres/transaction-sql.ts";
+import { withLiterals } from "../../stores/postgres/literals.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
 import type { Statements } from "../postgres-sql.ts";

@@ -5,21 +5,7 @@
 import type { PreparableStatement } from "../../core/store-transactions.ts";
 import { addedStep, CLOCK, claimInside, claimLock, completeStep, hasStep } from "../postgres-sql.ts";
 import { errorState } from "./errors.ts";
-
-/** The statement with its text parameters as literals. */
-export function withLiterals(text: string, parameters: readonly string[]): string {
-  return text.replace(/\$(\d)::text/g, (_, number) => literal(parameters[Number(number) - 1] as string));
-}
-
-/** Characters that mean the same in every setting of a connection, and nothing to a query builder. */
-const PLAIN = /^[\w-]*$/;
-
-/** A string, unless it is plain as its UTF-8 bytes, so that no setting of the connection can change its meaning. */
-function literal(text: string): string {
-  return PLAIN.test(text)
-    ? `'${text}'::text`
-    : `convert_from(decode('${Buffer.from(text, "utf8").toString("hex")}', 'hex'), 'UTF8')`;
-}
+import { literal, withLiterals } from "./literals.ts";
 
 /** Names a statement by its purpose and text. */
 export type NameStatement = (purpose: string, text: string) => string;
@@ -27,22 +13,23 @@ export type NameStatement = (purpose: string, text: string) => string;
 /** Writes the statement for the names of its values. The values are text. */
 type WriteStatement = (value: (index: number) => string) => string;
 
-/** Returns a function that gives the statement its values, and adds it to its family. */
+/** Returns a function that gives the statement its values, and adds it to its family unless nothing is to be prepared. */
 function preparable(
-  family: { name: string; prepared: string }[],
+  { family, isPrepared }: { family: { name: string; prepared: string }[]; isPrepared: boolean },
   nameStatement: NameStatement,
   purpose: string,
   write: WriteStatement,
 ): (...values: readonly string[]) => PreparableStatement {
   const prepared = write((index) => `$${index}`);
   const name = nameStatement(purpose, prepared);
-  family.push({ name, prepared });
+  if (isPrepared) family.push({ name, prepared });
   return (...values) => ({
     name,
     prepared,
     values,
     family,
     toText: () => write((index) => literal(values[index - 1] as string)),
+    toExecution: () => `EXECUTE ${name} (${values.map(literal).join(", ")})`,
   });
 }
 
@@ -90,12 +77,12 @@ export interface TransactionStatements {
 
 export function transactionStatements(
   records: string,
-  isMigrated: boolean,
+  { isMigrated, isPrepared }: { readonly isMigrated: boolean; readonly isPrepared: boolean },
   nameStatement: NameStatement,
 ): TransactionStatements {
   const complete: WriteStatement = (value) => completion(records, isMigrated, value);
   const keep: WriteStatement = (value) => keeping(records, value);
-  const statement = preparable.bind(undefined, [], nameStatement);
+  const statement = preparable.bind(undefined, { family: [], isPrepared }, nameStatement);
   return {
     lock: statement("lock", (value) => lock(records, value)),
     complete: statement("complete_inside", complete),

@@ -30,6 +30,8 @@ export interface PostgresTransactionsOptions {
   readonly clients: readonly unknown[];
   /** The table of records, as the store's own statements name it. */
   readonly records: string;
+  /** Whether a driver may prepare the statements. */
+  readonly isPrepared: boolean;
   /** Whether the tables can keep steps; `ready` looks first if that is not known yet. */
   readonly isMigrated: () => boolean;
   ready(): Promise<unknown>;
@@ -42,6 +44,7 @@ export interface PostgresTransactionsOptions {
 export function createTransactions({
   clients,
   records,
+  isPrepared,
   isMigrated,
   ready,
   run: runOnStore,
@@ -49,8 +52,8 @@ export function createTransactions({
   announce,
 }: PostgresTransactionsOptions): StatementTransactions {
   const statement = (purpose: string, text: string) => ({ name: nameStatement(purpose, text), text });
-  const migrated = transactionStatements(records, true, nameStatement);
-  const unmigrated = transactionStatements(records, false, nameStatement);
+  const migrated = transactionStatements(records, { isMigrated: true, isPrepared }, nameStatement);
+  const unmigrated = transactionStatements(records, { isMigrated: false, isPrepared }, nameStatement);
   const statements = () => (isMigrated() ? migrated : unmigrated);
   const settleStatement = statement("settle", settleSql(records));
   const settleStepStatement = statement("settle_step", settleStepSql(records));
