@@ -4,7 +4,7 @@
  */
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import { type CallBatch, createBatch } from "../batch.ts";
-import type { StepStatements } from "../postgres-sql.ts";
+import type { QuickStatements, StepStatements } from "../postgres-sql.ts";
 import {
   allCancelled,
   cancelledError,
@@ -128,11 +128,14 @@ export function createStepBatch<
   },
   Answer,
 >(run: RunStatement, options: StepBatchOptions<Call, Answer>): CallBatch<Call, Answer> {
-  const { step, unflushed, toParameters, toAnswers, sizeOf, idOf, onSettled } = options;
+  const { step, unflushed, toParameters, toParametersOfOne, toAnswers, sizeOf, idOf, onSettled } = options;
   type Result = Answer | NevertwiceError | typeof CANCELLED;
 
-  const ask = async (statement: Statement, calls: readonly Call[]): Promise<StepAnswers<Answer>> =>
-    toAnswers(calls, await run(statement, toParameters(calls), allCancelled(calls)));
+  const ask = async (
+    statement: Statement,
+    calls: readonly Call[],
+    parameters = toParameters(calls),
+  ): Promise<StepAnswers<Answer>> => toAnswers(calls, await run(statement, parameters, allCancelled(calls)));
 
   async function send(form: "together" | "alone", calls: readonly Call[]): Promise<StepAnswers<Answer>> {
     const mayBeLost = unflushed !== undefined && calls.every((call) => call.mayBeLost === true);
@@ -144,11 +147,15 @@ export function createStepBatch<
 
   /** The calls that the first statement leaves open take a second trip. */
   async function sendQuick(
-    quick: Statement,
+    quick: QuickStatements,
     full: Statement,
     calls: readonly Call[],
   ): Promise<StepAnswers<Answer>> {
-    const answers = await ask(quick, calls);
+    const [only] = calls;
+    const answers =
+      only !== undefined && calls.length === 1
+        ? await ask(quick.one, calls, toParametersOfOne?.(only))
+        : await ask(quick.together, calls);
     const open = calls.filter((_, index) => answers[index] === undefined);
     if (open.length === 0) return answers;
     const others = (await ask(full, open)).values();

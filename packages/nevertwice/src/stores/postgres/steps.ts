@@ -22,6 +22,8 @@ export type StepAnswers<Answer> = readonly (Answer | NevertwiceError | undefined
 
 export interface StepFormat<Call, Answer> {
   readonly toParameters: (calls: readonly Call[]) => readonly string[];
+  /** For the statement that takes one call. */
+  readonly toParametersOfOne?: (call: Call) => readonly string[];
   readonly toAnswers: (calls: readonly Call[], rows: readonly PostgresRow[]) => StepAnswers<Answer>;
   /** About how many bytes a call adds to the statement. */
   readonly sizeOf?: (call: Call) => number;
@@ -51,6 +53,13 @@ function claimParameters(calls: readonly ClaimRequest[]): readonly string[] {
   ];
 }
 
+/** An empty text stands for null. */
+function claimParametersOfOne(call: ClaimRequest): readonly string[] {
+  const { id, parts, fingerprint = "", token, leaseMs, retentionMs, hold, takeover = "" } = call;
+  const texts = [id, partsText(parts), fingerprint, token, microseconds(leaseMs), microseconds(retentionMs)];
+  return [...texts, hold, takeover].map(String);
+}
+
 function claimAnswers(
   calls: readonly ClaimRequest[],
   rows: readonly PostgresRow[],
@@ -62,6 +71,8 @@ function claimAnswers(
   for (const [position, status, detail, number, tookOver, id] of rows) {
     const index = Number(position) - 1;
     if (status === "outcome") outcomes.set(id as string, detail as string);
+    else if (status === "completed" && typeof detail === "string")
+      answers[index] = { status, outcome: detail };
     else if (status === "completed") completed.push(index);
     else if (status === "damaged") answers[index] = damagedIn(calls[index], detail);
     else {
@@ -217,6 +228,7 @@ const readId = ({ id }: { readonly id: string }) => id;
 /** Claims with the same id may share a statement, since at most one of them writes. The steps of owners may not. */
 export const claimStep: StepFormat<ClaimRequest, ClaimAnswer> = {
   toParameters: claimParameters,
+  toParametersOfOne: claimParametersOfOne,
   toAnswers: claimAnswers,
   sizeOf: ({ parts, fingerprint }) => 256 + parts.key.length + (fingerprint?.length ?? 0),
 };
