@@ -6,9 +6,10 @@ import { type Backoff, type BackoffOptions, toBackoff } from "../core/backoff.ts
 import type { DatabaseHandle, TransactionOf } from "../core/database-handle.ts";
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import type { Key } from "../core/key.ts";
+import { checkedPart } from "../core/identity.ts";
+import { compositeKey, type Key } from "../core/key.ts";
 import { type Check, checkOptions, isFunction, oneOf, wholeFrom } from "../core/option-checks.ts";
-import { mergePolicy, POLICY_CHECKS, type PolicyOptions, pickPolicies } from "../core/policy.ts";
+import { POLICY_CHECKS, type PolicyOptions, pickPolicies } from "../core/policy.ts";
 import { isOperation } from "../core/reserved.ts";
 import { type TransactionDoor, transactionDoor } from "../core/transaction-door.ts";
 import type { ConsumerEvent } from "./consumer-event.ts";
@@ -102,7 +103,7 @@ const CONSUMER_CHECKS: Readonly<Record<string, Check>> = {
 };
 
 /** The part of a guard that a consumer uses. */
-export type ConsumerGuard = Pick<Engine, "tryRun" | "policy" | "about">;
+export type ConsumerGuard = Pick<Engine, "tryRun" | "policy" | "about" | "with">;
 
 /** The database of a consumer, and the work as it is called there. */
 export interface ConsumerTransaction<Message, T> {
@@ -112,9 +113,11 @@ export interface ConsumerTransaction<Message, T> {
 }
 
 export interface ConsumerSettings<Message, T> extends Omit<ConsumerOptions<Message, T>, "transaction"> {
+  /** With the policies of the consumer. */
   readonly guard: ConsumerGuard;
+  /** The scope of messages without a tenant. */
+  readonly ownScope: string;
   readonly inTransaction: ConsumerTransaction<Message, T> | undefined;
-  readonly policies: PolicyOptions;
   readonly backoff: Backoff;
   readonly later: Backoff;
 }
@@ -136,14 +139,14 @@ export function consumerSettings<Message, T>(
     maxLaterMs = CONSUMER_DEFAULTS.maxLaterMs,
   } = options;
   const policies: PolicyOptions = { ...pickPolicies(options), onPending, retentionMs };
-  mergePolicy(guard.policy, policies);
+  const own = guard.with(policies);
   checkHorizon(retentionMs, options);
   return {
     ...options,
     work: options.work as ConsumerOptions<Message, T>["work"],
-    guard,
-    inTransaction: consumerTransaction(guard, options),
-    policies,
+    guard: own,
+    ownScope: checkedPart(compositeKey(options.name).text, "name", "options-invalid"),
+    inTransaction: consumerTransaction(own, options),
     backoff: toBackoff(options.retry ?? {}),
     later: toBackoff({ baseMs: laterMs, capMs: Math.max(laterMs, maxLaterMs), jitter: 0 }),
   };

@@ -9,6 +9,7 @@ import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
 import { compositeKey } from "../core/key.ts";
 import { checkOptions } from "../core/option-checks.ts";
+import type { PolicyOptions } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
 import type { RunResult } from "../core/result.ts";
 import {
@@ -71,9 +72,9 @@ export function createConsumer<Message, T>(
   const settings = consumerSettings(guard, options);
 
   async function handle(message: Message, { onRenewed, maxLeaseMs }: Handling = {}): Promise<Delivery<T>> {
-    const request = toRequest(settings, message, maxLeaseMs);
+    const request = toRequest(settings, message, onRenewed, maxLeaseMs);
     if ("refused" in request) return reported(settings, undefined, refused(request.refused));
-    return handleRequest(message, { ...request, onRenewed });
+    return handleRequest(message, request);
   }
 
   const { work, inTransaction } = settings;
@@ -81,7 +82,7 @@ export function createConsumer<Message, T>(
   function run(message: Message, request: RunRequest, progress: DeliveryProgress): Promise<RunResult<T>> {
     if (inTransaction !== undefined)
       return inTransaction.door.tryRun(request, transactionTries(settings, inTransaction, message, progress));
-    return guard.tryRun<T>(request, (attempt) =>
+    return settings.guard.tryRun<T>(request, (attempt) =>
       tryAll(settings, attempt, progress, async (tried) => work(message, attempt, tried)),
     );
   }
@@ -109,13 +110,13 @@ export function createConsumer<Message, T>(
     const ends = await settleEach(
       messages,
       (message) => {
-        const request = toRequest(settings, message, maxLeaseMs);
+        const renewed = onRenewed && (() => onRenewed(message));
+        const request = toRequest(settings, message, renewed, maxLeaseMs);
         if ("refused" in request)
           return Promise.resolve(reported(settings, undefined, refused<T>(request.refused)));
-        const renewing = { ...request, onRenewed: onRenewed && (() => onRenewed(message)) };
         const sameKey = JSON.stringify([request.scope, String(request.key)]);
         const previous = last.get(sameKey) ?? Promise.resolve();
-        const delivery = previous.then(() => handleRequest(message, renewing));
+        const delivery = previous.then(() => handleRequest(message, request));
         last.set(sameKey, delivery);
         return delivery;
       },
@@ -134,25 +135,34 @@ type RequestResult = RunRequest | { readonly refused: unknown };
 function toRequest<Message, T>(
   settings: ConsumerSettings<Message, T>,
   message: Message,
-  maxLeaseMs = Number.POSITIVE_INFINITY,
+  onRenewed: (() => unknown) | undefined,
+  maxLeaseMs: number | undefined,
 ): RequestResult {
-  const { guard, name, operation = name, key, scope, fingerprint, policies } = settings;
-  const { leaseMs = guard.policy.leaseMs, transactionMs = guard.policy.transactionMs } = policies;
+  const { name, operation = name, key, scope, ownScope, fingerprint } = settings;
   try {
-    return {
-      ...policies,
-      leaseMs: bounded(leaseMs, maxLeaseMs, MIN_LEASE_MS),
-      // In a transaction the lease is set by its time.
-      transactionMs: bounded(transactionMs, maxLeaseMs, MIN_TRANSACTION_MS),
+    const request = {
       operation,
-      // The consumer's name is part of the scope, whatever the operation is called: each consumer has its own record.
-      scope: consumerScope(name, scope === undefined ? [] : [requireTenant(scope(message))]),
+      scope: scope === undefined ? ownScope : consumerScope(name, requireTenant(scope(message))),
       key: key(message) as string,
       fingerprint: fingerprint?.(message),
+      onRenewed,
     };
+    return maxLeaseMs === undefined ? request : { ...request, ...boundedLease(settings, maxLeaseMs) };
   } catch (error) {
     return { refused: error };
   }
+}
+
+function boundedLease<Message, T>(
+  { guard }: ConsumerSettings<Message, T>,
+  maxLeaseMs: number,
+): PolicyOptions {
+  const { leaseMs, transactionMs } = guard.policy;
+  return {
+    leaseMs: bounded(leaseMs, maxLeaseMs, MIN_LEASE_MS),
+    // In a transaction the lease is set by its time.
+    transactionMs: bounded(transactionMs, maxLeaseMs, MIN_TRANSACTION_MS),
+  };
 }
 
 const MIN_LEASE_MS = 10;
@@ -163,9 +173,12 @@ function bounded(ms: number, maxMs: number, minMs: number): number {
   return maxMs < ms ? Math.max(minMs, Math.floor(maxMs)) : ms;
 }
 
-/** Checked again as a whole: with the consumer's name and the escaped characters it is longer than the tenant's name. */
-function consumerScope(name: string, tenant: readonly string[]): string {
-  return checkedPart(compositeKey(name, ...tenant).text, SCOPE, "request-invalid");
+/**
+ * The consumer's name is part of the scope, whatever the operation is called: each consumer has its own record. Checked as a
+ * whole: with the consumer's name and the escaped characters it is longer than the tenant's name.
+ */
+function consumerScope(name: string, tenant: string): string {
+  return checkedPart(compositeKey(name, tenant).text, SCOPE, "request-invalid");
 }
 
 const SCOPE = "what names the tenant of the message (scope)";
@@ -181,21 +194,26 @@ function toDelivery<Message, T>(
   result: RunResult<T>,
   { tries, attempts }: DeliveryProgress,
 ): Delivery<T> {
-  const later = { verdict: "later", afterMs: laterMs(settings, Math.max(1, attempts)) } as const;
-  const acknowledge = { verdict: "acknowledge" } as const;
   switch (result.status) {
-    case "ran":
-      return { ...acknowledge, status: "done", value: result.value, recorded: result.recorded, tries };
+    case "ran": {
+      const { value, recorded } = result;
+      return { verdict: "acknowledge", status: "done", value, recorded, tries };
+    }
     case "replayed":
-      return { ...acknowledge, status: "done-before", value: result.value };
+      return { verdict: "acknowledge", status: "done-before", value: result.value };
     case "already-done":
     case "not-kept":
-      return { ...acknowledge, status: "done-before" };
+      return { verdict: "acknowledge", status: "done-before" };
+  }
+  const later = { verdict: "later", afterMs: laterMs(settings, Math.max(1, attempts)) } as const;
+  switch (result.status) {
     case "pending":
       return { ...later, status: "pending" };
     case "conflict": {
       const { state } = result;
-      return { ...(state === "completed" ? acknowledge : later), status: "conflict", state };
+      return state === "completed"
+        ? { verdict: "acknowledge", status: "conflict", state }
+        : { ...later, status: "conflict", state };
     }
     case "unknown":
       return { ...later, status: "unknown", fence: result.fence };
