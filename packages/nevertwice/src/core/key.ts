@@ -29,7 +29,15 @@ export function compositeKey(...parts: readonly KeyPart[]): Key {
   if (parts.length === 0)
     throw new NevertwiceError("key-missing", "a composite key needs at least one part.");
   const text = parts.map(partText).join("|");
-  return { text, hash: hash("sha256", text, "hex").slice(0, 16), parts: [...parts], toString: () => text };
+  return {
+    text,
+    // Few callers read it.
+    get hash() {
+      return hash("sha256", text, "hex").slice(0, 16);
+    },
+    parts: [...parts],
+    toString: () => text,
+  };
 }
 
 /** The key of an event, from its source and the id that the source gave it. */

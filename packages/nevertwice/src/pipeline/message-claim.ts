@@ -7,6 +7,7 @@ import { isClaimInUse, type Message, whileClaiming } from "./message.ts";
 import type { NetworkContext } from "./network-context.ts";
 import { claimName } from "./settlement.ts";
 
+/** The guard rejects a claim that is pending. */
 type ClaimContext = Pick<NetworkContext, "guard" | "timer">;
 
 /** The record of the key says that its work failed, and this delivery did not run it. The cause is the recorded error. */
@@ -27,7 +28,7 @@ export async function runClaimed<T>(
   const claim = claimName(request);
   const isOwnClaim = isClaimInUse(message, claim);
   return whileClaiming(message, claim, async () => {
-    const result = await tryRun<T>(guard, { ...request, onPending: "reject" }, work);
+    const result = await tryRun<T>(guard, request, work);
     const { waiter, isForwarded } = message;
     const mayWait = waiter !== undefined || isForwarded || isOwnClaim;
     if (result.status !== "pending" || !mayWait) return result;
@@ -44,9 +45,7 @@ export function runClaimedNow<T>(
   request: RunRequest,
   work: Work<T>,
 ): Promise<RunResult<T>> {
-  return whileClaiming(message, claimName(request), () =>
-    tryRun<T>(guard, { ...request, onPending: "reject" }, work),
-  );
+  return whileClaiming(message, claimName(request), () => tryRun<T>(guard, request, work));
 }
 
 async function tryRun<T>(

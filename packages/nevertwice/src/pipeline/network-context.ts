@@ -8,11 +8,13 @@ import type { EventPlace, ReportEvent } from "./pipeline-event.ts";
 import type { StopSignal } from "./stop-signal.ts";
 
 /** The part of a guard that a pipeline uses. */
-export type PipelineGuard = Pick<Engine, "tryRun" | "policy" | "about" | "read">;
+export type PipelineGuard = Pick<Engine, "tryRun" | "policy" | "about" | "read" | "with">;
 
 export interface NetworkContext {
   readonly network: string;
   readonly guard: PipelineGuard;
+  /** The guard with the policies of settlements that are kept for so long. */
+  readonly settlementGuard: (retentionMs: number) => PipelineGuard;
   readonly timer: Timer;
   readonly random: () => number;
   readonly effects: EffectSources;

@@ -1,7 +1,8 @@
 /** The key of a message in a node: the values of the payload fields that the node's contract names. */
 import { NevertwiceError } from "../core/errors.ts";
 import { compositeKey, type KeyPart } from "../core/key.ts";
-import type { RunRequest, Subject } from "../core/request.ts";
+import type { PolicyOptions } from "../core/policy.ts";
+import type { Subject } from "../core/request.ts";
 import type { NodeModel } from "./model.ts";
 
 /** Thirty days: longer than any queue keeps a message by default. */
@@ -22,19 +23,23 @@ export function keyFrom(payload: unknown, fields: readonly string[]): string {
   return compositeKey(...values).text;
 }
 
-/** The request for one key of a node. The scope names the node in its network, so equal keys of other nodes are separate. */
-export function nodeRequest(network: string, { name, contract }: NodeModel, key: string) {
+/** One key of a node. */
+export interface NodeSubject extends Subject {
+  readonly scope: string;
+  readonly key: string;
+}
+
+/** What all keys of a node share. The scope names the node in its network, so equal keys of other nodes are separate. */
+export function nodeScope(network: string, { name }: NodeModel): Pick<NodeSubject, "operation" | "scope"> {
+  return { operation: `${network}/${name}`, scope: compositeKey(network, name).text };
+}
+
+/** The policies that the contract of a node with a key sets. */
+export function nodePolicies({ contract }: NodeModel) {
   const { retentionMs = RETENTION_MS, onLapsed } = contract.idempotency ?? {};
   return {
-    operation: `${network}/${name}`,
-    scope: compositeKey(network, name).text,
-    key,
     onCompleted: "replay",
     retentionMs,
     ...(onLapsed === undefined ? {} : { onLapsed }),
-  } as const satisfies RunRequest;
-}
-
-export function nodeSubject({ operation, scope, key }: ReturnType<typeof nodeRequest>): Subject {
-  return { operation, scope, key };
+  } as const satisfies PolicyOptions;
 }

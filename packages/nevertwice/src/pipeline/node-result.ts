@@ -5,7 +5,7 @@
 import type { Message } from "./message.ts";
 import type { MessageEndings } from "./message-endings.ts";
 import { ACKNOWLEDGED, type MessageOutcome } from "./message-outcome.ts";
-import type { nodeRequest } from "./node-key.ts";
+import type { NodeSubject } from "./node-key.ts";
 import type { NodeOutcome } from "./node-outcome.ts";
 import type { EventPlace } from "./pipeline-event.ts";
 import { createSettlement, isSameSettlement, type MessageSettlement } from "./settlement.ts";
@@ -53,7 +53,8 @@ export interface NodeVisit {
 }
 
 export interface KeyedNodeVisit extends NodeVisit {
-  readonly request: ReturnType<typeof nodeRequest>;
+  readonly subject: NodeSubject;
+  readonly retentionMs: number;
 }
 
 export const ended = (outcome: MessageOutcome): NodeResult => ({ kind: "ended", outcome });
@@ -74,7 +75,7 @@ export function afterRun(output: NodeOutcome, visit: KeyedNodeVisit, endings: Me
 
 /** An earlier delivery ran the node: its stored output is forwarded only if it has not reached its end yet. */
 export function afterReplay(output: NodeOutcome, visit: KeyedNodeVisit, endings: MessageEndings): NodeResult {
-  const { message, place, request } = visit;
+  const { message, place, retentionMs } = visit;
   if (output.wrong !== undefined) return dispatchWrong(output.wrong, output, visit, endings);
   if (output.reply !== undefined) message.waiter?.reply(output.reply.value);
   if (output.emits.length === 0) return ended(endings.duplicate(place, output.reply));
@@ -82,7 +83,6 @@ export function afterReplay(output: NodeOutcome, visit: KeyedNodeVisit, endings:
   if (settlement === undefined || output.care === "own")
     return forward(output, visit, ownCover(output, visit, true));
   if (output.care !== undefined && !isSameSettlement(output.care, settlement)) {
-    const { retentionMs } = request;
     return forward(output, visit, {
       kind: "foreign",
       settlement: output.care,
@@ -99,9 +99,9 @@ function forward(output: NodeOutcome, { message, place, free }: NodeVisit, cover
   return { kind: "forward", forward: { output, message, place, free, cover } };
 }
 
-function ownCover({ run }: NodeOutcome, { request }: KeyedNodeVisit, isRepeat: boolean): Cover {
-  const { retentionMs } = request;
-  return { kind: "own", settlement: createSettlement(request, run), retentionMs, isRepeat };
+function ownCover({ run }: NodeOutcome, visit: KeyedNodeVisit, isRepeat: boolean): Cover {
+  const { subject, retentionMs } = visit;
+  return { kind: "own", settlement: createSettlement(subject, run), retentionMs, isRepeat };
 }
 
 function endWithoutOutput(

@@ -16,7 +16,7 @@ import { createMessageEndings, invalidMessage, type MessageEndings } from "./mes
 import type { MessageOutcome } from "./message-outcome.ts";
 import type { NodeModel } from "./model.ts";
 import { eventPlace, type NetworkContext } from "./network-context.ts";
-import { keyFrom, nodeRequest, nodeSubject } from "./node-key.ts";
+import { keyFrom, nodePolicies, nodeScope } from "./node-key.ts";
 import type { NodeOutcome } from "./node-outcome.ts";
 import {
   afterReplay,
@@ -46,6 +46,9 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
   const { idempotency } = model.contract;
   const rateLimit = model.rate && createRateLimit(timer, model.rate);
   const endings = createMessageEndings(context, model.name);
+  const { operation, scope } = nodeScope(network, model);
+  const policies = nodePolicies(model);
+  const claims = guard.with({ ...policies, onPending: "reject", onFailure });
 
   async function validate(port: string, message: Message): Promise<Message | MessageOutcome> {
     const schema = model.in.get(port)?.schema;
@@ -111,37 +114,30 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
     port: string,
     { message, place: unkeyed, free }: NodeVisit,
   ): Promise<NodeResult> {
-    const request = nodeRequest(network, model, key);
+    const subject = { operation, scope, key };
     let place = unkeyed;
     let reportDone = () => {};
     let number = 1;
-    const origin = {
-      care: message.settlement ?? "own",
-      ...(message.root && { root: message.root }),
-    } as const;
     try {
-      if (report !== undefined) place = { ...unkeyed, keyHash: guard.about(nodeSubject(request)).keyHash };
+      if (report !== undefined) place = { ...unkeyed, keyHash: guard.about(subject).keyHash };
       const result = await runClaimed<unknown>(
-        context,
+        { guard: claims, timer },
         message,
         free,
-        {
-          ...request,
-          onFailure: (error) => (error instanceof TriesFailed && error.isUnknown ? "unknown" : "release"),
-          shorten: (output: NodeOutcome) => withoutOutput(output, place),
-        },
+        { operation, scope, key, shorten: (output: NodeOutcome) => withoutOutput(output, place) },
         async (claim) => {
           number = claim.number;
           const ran = await runWork(port, { message, place, free }, claim);
           reportDone = ran.reportDone;
-          return ran.output.emits.length === 0 ? ran.output : { ...ran.output, ...origin };
+          return ran.output.emits.length === 0 ? ran.output : withOrigin(ran.output, message);
         },
       );
       if (result.status === "ran") reportDone();
       // An earlier attempt may have forwarded its output before its completion was lost. Nodes behind this one may then be
       // completed without having forwarded theirs.
       const forwarded = number > 1 ? { ...message, isRecovered: true } : message;
-      return await afterClaim(result, { request, message: forwarded, place, free });
+      const { retentionMs } = policies;
+      return await afterClaim(result, { subject, retentionMs, message: forwarded, place, free });
     } catch (error) {
       return ended(endings.threw(place, error));
     }
@@ -173,7 +169,7 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
   }
 
   async function afterRecorded(value: unknown, visit: KeyedNodeVisit): Promise<NodeResult> {
-    const { place, request } = visit;
+    const { place, subject } = visit;
     const recorded = readRecordedOutcome(value);
     if (recorded.by === "unknown")
       return ended(
@@ -185,7 +181,7 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
     // The fence identifies this operator's decision: output that another decision supplied does not count as forwarded.
     let fence: number;
     try {
-      const record = await guard.read(nodeSubject(request));
+      const record = await guard.read(subject);
       if (record?.state !== "completed")
         return ended(endings.sendAgain(place, { status: "pending", leaseLeftMs: 0 }));
       fence = record.fence;
@@ -196,4 +192,15 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
   }
 
   return { model, endings, validate, run };
+}
+
+/** An effect that may have happened must not be run again as if it had failed. */
+function onFailure(error: unknown): "unknown" | "release" {
+  return error instanceof TriesFailed && error.isUnknown ? "unknown" : "release";
+}
+
+/** The output with what is stored about the message that it came from. */
+function withOrigin(output: NodeOutcome, { settlement, root }: Message): NodeOutcome {
+  const care = settlement ?? "own";
+  return root === undefined ? { ...output, care } : { ...output, care, root };
 }

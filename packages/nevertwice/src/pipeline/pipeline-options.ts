@@ -6,7 +6,7 @@ import { mergePolicy } from "../core/policy.ts";
 import { checkDatabases } from "./effect-grants.ts";
 import type { NetworkModel } from "./model.ts";
 import type { PipelineGuard } from "./network-context.ts";
-import { nodeRequest } from "./node-key.ts";
+import { nodePolicies } from "./node-key.ts";
 import type { PipelineEvent } from "./pipeline-event.ts";
 import type { OutHandler } from "./routes.ts";
 
@@ -79,6 +79,5 @@ export function checkStart(model: NetworkModel, guard: PipelineGuard, options: P
   }
   checkDatabases(model.nodes.values(), options.databases ?? {});
   for (const node of model.nodes.values())
-    if (node.contract.idempotency !== undefined)
-      mergePolicy(guard.policy, nodeRequest(model.id, node, "key"));
+    if (node.contract.idempotency !== undefined) mergePolicy(guard.policy, nodePolicies(node));
 }

@@ -19,6 +19,7 @@ import {
   type RequestOptions,
 } from "./pipeline-options.ts";
 import { createScheduler } from "./scheduler.ts";
+import { createSettlementGuards } from "./settlement-guards.ts";
 import { startSources } from "./sources.ts";
 import { createStopSignal } from "./stop-signal.ts";
 
@@ -83,6 +84,7 @@ export function startPipeline(
   const context: NetworkContext = {
     network,
     guard,
+    settlementGuard: createSettlementGuards(guard),
     timer,
     random,
     effects: { fetch: options.fetch ?? fetch, databases, clock, random },

@@ -64,7 +64,8 @@ export async function sendUnderSettlement(
     { kind, settlement, retentionMs }: CoverOf<"own" | "foreign">,
     work: (attempt: Attempt) => Promise<MessageOutcome>,
   ): Promise<MessageOutcome> {
-    const request = settlementRequest(settlement, retentionMs);
+    const request = settlementRequest(settlement);
+    const claims = { guard: context.settlementGuard(retentionMs), timer: context.timer };
     let outcome: MessageOutcome | undefined;
     const claimed: Work<unknown> = async (attempt) => {
       outcome = await work(attempt);
@@ -76,8 +77,8 @@ export async function sendUnderSettlement(
     try {
       // A message that a settlement covers waits for no other settlement: two that wait for each other would never end.
       result = await (message.settlement === undefined
-        ? runClaimed(context, message, forward.free, request, claimed)
-        : runClaimedNow(context, message, request, claimed));
+        ? runClaimed(claims, message, forward.free, request, claimed)
+        : runClaimedNow(claims, message, request, claimed));
     } catch (error) {
       if (outcome === undefined) throw error;
       return outcome;

@@ -22,6 +22,7 @@
 
 import { hash } from "node:crypto";
 import { HUNDRED_YEARS_MS } from "../core/option-checks.ts";
+import type { PolicyOptions } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
 import { reserved } from "../core/reserved.ts";
 
@@ -45,12 +46,11 @@ export function createSettlement(
   return { scope, key: `${hash("sha256", String(key), "hex")}.${run}` };
 }
 
-export function settlementRequest({ scope, key }: MessageSettlement, retentionMs: number) {
+/** The policies of settlements that are kept for so long. */
+export function settlementPolicies(retentionMs: number) {
   return {
-    ...SETTLED,
-    scope,
-    key,
     onCompleted: "replay",
+    onPending: "reject",
     retentionMs,
     retentionFrom: "completion",
     onFailure: "release",
@@ -58,9 +58,14 @@ export function settlementRequest({ scope, key }: MessageSettlement, retentionMs
     onLapsed: "takeover",
     // The claim is held for as long as the process lives.
     maxRunMs: HUNDRED_YEARS_MS,
-    // A reply that is too large is left out. The fact that everything is settled is still stored.
-    shorten: () => ({}),
-  } as const satisfies RunRequest;
+  } as const satisfies PolicyOptions;
+}
+
+/** A reply that is too large is left out. The fact that everything is settled is still stored. */
+const shorten = () => ({});
+
+export function settlementRequest({ scope, key }: MessageSettlement) {
+  return { ...SETTLED, scope, key, shorten } satisfies RunRequest;
 }
 
 /** Identifies one claim of a pipeline, as text. */
@@ -72,7 +77,7 @@ export function claimName({
   return JSON.stringify([operation, scope, String(key)]);
 }
 
-/** The claim name of a settlement. The retention is not part of it. */
+/** The claim name of a settlement. */
 export function settlementName(settlement: MessageSettlement): string {
-  return claimName(settlementRequest(settlement, 1));
+  return claimName(settlementRequest(settlement));
 }

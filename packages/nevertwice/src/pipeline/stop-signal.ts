@@ -23,46 +23,69 @@ export interface LinkedStopSignal extends StopSignal {
 
 /** Fires when `fire` is called, or when one of `others` fires. */
 export function createStopSignal(others: readonly (StopSignal | undefined)[] = []): LinkedStopSignal {
-  const listeners = new Set<(reason: unknown) => void>();
-  let fired: { readonly reason: unknown } | undefined;
-  let controller: AbortController | undefined;
-  const links: (() => void)[] = [];
-  const stop = {
-    get hasFired() {
-      return fired !== undefined;
-    },
-    fire(reason: unknown) {
-      if (fired !== undefined) return;
-      fired = { reason };
-      controller?.abort(reason);
-      for (const listener of listeners) listener(reason);
-      listeners.clear();
-    },
-    listen(listener: (reason: unknown) => void) {
-      if (fired !== undefined) listener(fired.reason);
-      else listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
-    throwIfFired() {
-      if (fired !== undefined) throw fired.reason;
-    },
-    get signal() {
-      controller ??= new AbortController();
-      if (fired !== undefined) controller.abort(fired.reason);
-      return controller.signal;
-    },
-    follow(signal: AbortSignal) {
-      const fire = () => stop.fire(signal.reason);
-      if (signal.aborted) return fire();
-      signal.addEventListener("abort", fire, { once: true });
-      links.push(() => signal.removeEventListener("abort", fire));
-    },
-    unlink() {
-      for (const unlink of links) unlink();
-    },
-  };
-  for (const other of others) if (other !== undefined) links.push(other.listen(stop.fire));
+  const stop = new LinkedStop();
+  for (const other of others) if (other !== undefined) stop.link(other);
   return stop;
+}
+
+class LinkedStop implements LinkedStopSignal {
+  #listeners: Set<(reason: unknown) => void> | undefined;
+  #fired: { readonly reason: unknown } | undefined;
+  #controller: AbortController | undefined;
+  #links: (() => void)[] | undefined;
+
+  get hasFired(): boolean {
+    return this.#fired !== undefined;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#fired !== undefined) this.#controller.abort(this.#fired.reason);
+    return this.#controller.signal;
+  }
+
+  fire(reason: unknown): void {
+    if (this.#fired !== undefined) return;
+    this.#fired = { reason };
+    this.#controller?.abort(reason);
+    const listeners = this.#listeners ?? [];
+    this.#listeners = undefined;
+    for (const listener of listeners) listener(reason);
+  }
+
+  listen(listener: (reason: unknown) => void): () => void {
+    if (this.#fired !== undefined) {
+      listener(this.#fired.reason);
+      return () => {};
+    }
+    this.#listeners ??= new Set();
+    this.#listeners.add(listener);
+    return () => void this.#listeners?.delete(listener);
+  }
+
+  throwIfFired(): void {
+    if (this.#fired !== undefined) throw this.#fired.reason;
+  }
+
+  link(other: StopSignal): void {
+    this.#unlinkLater(other.listen((reason) => this.fire(reason)));
+  }
+
+  follow(signal: AbortSignal): void {
+    const fire = () => this.fire(signal.reason);
+    if (signal.aborted) return fire();
+    signal.addEventListener("abort", fire, { once: true });
+    this.#unlinkLater(() => signal.removeEventListener("abort", fire));
+  }
+
+  unlink(): void {
+    for (const unlink of this.#links ?? []) unlink();
+  }
+
+  #unlinkLater(unlink: () => void): void {
+    this.#links ??= [];
+    this.#links.push(unlink);
+  }
 }
 
 /** Resolves after `ms`, or as soon as one of the signals fires. */

@@ -4,10 +4,11 @@ import type { Attempt } from "../core/attempt.ts";
 import { backoffMs } from "../core/backoff.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { grantEffects, isDenial } from "./effect-grants.ts";
+import type { Effects } from "./effects.ts";
 import { failureReason, isRetryable, timeoutError } from "./failure-reason.ts";
 import type { Message } from "./message.ts";
 import type { Failure } from "./message-outcome.ts";
-import type { Arrival, NodeModel, ShellContext } from "./model.ts";
+import type { Arrival, Drop, Emit, NodeModel, Reply, ShellContext } from "./model.ts";
 import type { NetworkContext } from "./network-context.ts";
 import { type NodeOutcome, toNodeOutcome } from "./node-outcome.ts";
 import type { EventPlace } from "./pipeline-event.ts";
@@ -100,7 +101,7 @@ async function tryOnce(input: TriesInput, attempt: number): Promise<TryResult> {
     if (deciding instanceof Promise) claim?.signal.throwIfAborted();
     isInShell = true;
     const shell = effectShell as (decided: unknown, context: ShellContext) => unknown;
-    return shell(decided, createShellContext(input, arrival, attempt, over));
+    return shell(decided, new TryContext(input, arrival, attempt, over));
   }
 
   let cancel = () => {};
@@ -123,39 +124,72 @@ async function tryOnce(input: TriesInput, attempt: number): Promise<TryResult> {
   }
 }
 
-function createShellContext(
-  { context, node, claim }: TriesInput,
-  arrival: Arrival,
-  attempt: number,
-  over: LinkedStopSignal,
-): ShellContext {
-  let toFollow = claim;
+/** A class, so that a try makes no accessors: most shells read neither `effects` nor `signal`. */
+class TryContext implements ShellContext {
+  readonly port: string;
+  readonly id: string;
+  readonly parents: readonly string[];
+  readonly trace: string;
+  readonly attempt: number;
+  readonly fence?: number;
+  /** The functions are members of the object, since a shell takes them out of it: `(payload, { emit }) => …`. */
+  readonly emit = emit;
+  readonly drop = drop;
+  readonly reply = reply;
+  readonly #input: TriesInput;
+  readonly #over: LinkedStopSignal;
+  #toFollow: Attempt | undefined;
+
+  constructor(
+    input: TriesInput,
+    { port, id, parents, trace }: Arrival,
+    attempt: number,
+    over: LinkedStopSignal,
+  ) {
+    this.port = port;
+    this.id = id;
+    this.parents = parents;
+    this.trace = trace;
+    this.attempt = attempt;
+    if (input.claim !== undefined) this.fence = input.claim.fence;
+    this.#input = input;
+    this.#over = over;
+    this.#toFollow = input.claim;
+  }
+
   /** A lost claim ends the try. The claim's signal is followed only if the shell reads `signal` or `effects`. */
-  const signal = () => {
-    if (toFollow !== undefined) over.follow(toFollow.signal);
-    toFollow = undefined;
-    return over.signal;
-  };
-  return {
-    ...arrival,
-    get effects() {
-      signal();
-      return grantEffects(node, context.effects, over);
-    },
-    get signal() {
-      return signal();
-    },
-    attempt,
-    ...(claim === undefined ? {} : { fence: claim.fence }),
-    deriveKey(name) {
-      if (claim !== undefined) return claim.deriveKey(name);
+  get signal(): AbortSignal {
+    if (this.#toFollow !== undefined) this.#over.follow(this.#toFollow.signal);
+    this.#toFollow = undefined;
+    return this.#over.signal;
+  }
+
+  get effects(): Effects {
+    void this.signal;
+    const { node, context } = this.#input;
+    return grantEffects(node, context.effects, this.#over);
+  }
+
+  get deriveKey(): (name: string) => string {
+    const { claim, node } = this.#input;
+    if (claim !== undefined) return (name) => claim.deriveKey(name);
+    return () => {
       throw new NevertwiceError(
         "key-missing",
         `the node ${node.name} has no key to derive another from: declare idempotency in its contract.`,
       );
-    },
-    emit: (port, payload) => ({ kind: "emit", port, payload }),
-    drop: (reason) => ({ kind: "drop", ...(reason === undefined ? {} : { reason }) }),
-    reply: (value) => ({ kind: "reply", value }),
-  };
+    };
+  }
+}
+
+function emit(port: string, payload: unknown): Emit {
+  return { kind: "emit", port, payload };
+}
+
+function drop(reason?: string): Drop {
+  return reason === undefined ? { kind: "drop" } : { kind: "drop", reason };
+}
+
+function reply(value: unknown): Reply {
+  return { kind: "reply", value };
 }
