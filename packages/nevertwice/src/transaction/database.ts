@@ -47,6 +47,15 @@ export const ROLLBACK_MS = 1_000;
 export function answerWithin<T>(ms: number, answer: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`the database did not answer within ${ms} ms`)), ms);
-    answer.then(resolve, reject).finally(() => clearTimeout(timer));
+    answer.then(
+      (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
   });
 }

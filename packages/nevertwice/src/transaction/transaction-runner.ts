@@ -130,6 +130,7 @@ class TransactionTry<Tx> {
           cancel();
           const last = { run: runAndCommit ?? run, commits: runAndCommit !== undefined };
           await this.#untilDeadline(run, () => this.#steps({ tx, run, last }, work), giveUp);
+          if (last.commits) return;
           waitFor(waitMs, () => giveUp(new Error(`the database did not answer COMMIT within ${waitMs} ms`)));
         },
         { waitMs, transactionMs: leftMs },
