@@ -1,19 +1,22 @@
 /** Our Redis store's two scripts, sent by hand. */
 import { Redis } from "ioredis";
-import { CLAIM, COMPLETE } from "../../packages/nevertwice/dist/stores/redis-lua.js";
+import { COMPLETE, QUICK_CLAIM } from "../../packages/nevertwice/dist/stores/redis-lua.js";
 import { LEASE_MS, RETENTION_MS, rawLoop } from "./raw.js";
 
 export async function create({ target, hasFingerprint }) {
   const client = new Redis(target.url);
-  for (const { text } of [CLAIM, COMPLETE]) await client.script("LOAD", text);
+  for (const { text } of [QUICK_CLAIM, COMPLETE]) await client.script("LOAD", text);
   const keyOf = (id) => `nevertwice:{${id}}`;
 
   async function claim({ id, parts, fingerprint, token }) {
     const { namespace, scope, operation, key } = parts;
     const kept = JSON.stringify([namespace, scope, operation, key]);
-    const args = [token, LEASE_MS, RETENTION_MS, 0, "", kept, fingerprint ?? ""];
-    const [[status, outcome]] = await client.evalsha(CLAIM.sha, 1, keyOf(id), ...args);
-    return { status, outcome };
+    const lines = `${token}\n${fingerprint ?? ""}\n${kept}\n`;
+    const args = [QUICK_CLAIM.sha, 1, keyOf(id), LEASE_MS, RETENTION_MS, lines];
+    const [, , [found]] = await client.evalsha(...args);
+    if (found === 1) return { status: "new" };
+    if (!found.startsWith("2c")) return { status: "pending" };
+    return { status: "completed", outcome: found.split("\n").slice(4).join("\n") };
   }
 
   async function complete({ id, token, outcome }) {

@@ -3,16 +3,28 @@
  * records, for calls that arrived together, and is atomic. All script text is written here; values from outside arrive as
  * KEYS and ARGV.
  *
- * A record is a hash: `record` (twelve fields in one string), `parts` (a JSON array), `fingerprint`, `outcome` and `steps`
- * (core/kept-steps.ts), the last three only if they exist. A release without steps ignores the last one, so `record` keeps its
- * version.
+ * A record is one string of four lines and a rest:
  *
- * The fields of `record`, in order: version, state, fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt,
- * retentionMs, completedAt, token. A token that abandons without releasing writes the state `lapsed`; a pending record whose
- * lease ran out still has `pending`. The token is last since it may contain any character.
+ *   2cFENCE NUMBER …  the version, the state, and the words: fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt,
+ *                     retentionMs, completedAt
+ *   TOKEN
+ *   FINGERPRINT       empty if there is none
+ *   PARTS             a JSON array; empty once the record is forgotten
+ *   OUTCOME           everything up to the end; of a record that is not completed, the lines of its steps (core/kept-steps.ts)
+ *
+ * The states are `p` (pending), `l` (lapsed: its token gave it up without releasing it), `r` (released), `c` (completed) and
+ * `f`. Token and fingerprint are escaped, so that each is one line (redis/record-text.ts); scripts compare them as they are.
+ * The rest is not escaped: nothing follows it, and only a record that is not completed has steps. They belong to the token of
+ * the record, which is why they are kept without one. The words come first, since they are the same for all claims of a group.
+ *
+ * `f` is what FORGET leaves of a record that was not completed: `2f` and the fence, for a minute. It counts as absent, but the
+ * next fence is higher, although the clock may have gone back a little.
+ *
+ * A key outlives its record by at least COLLECT_AFTER_MS. The words decide when the record expires, never the presence of its
+ * key: Redis still answers in the millisecond in which a key expires, and the last fence must be known for a while.
  *
  * Numbers are formatted with `%.0f` only: `tostring`, `..` and cjson would round a fence. A number that does not change keeps
- * its text.
+ * its text. Formatting is slow, and so is a number as the argument of a command.
  */
 import { hash } from "node:crypto";
 import { FORGOTTEN } from "../core/outcome.ts";
@@ -24,83 +36,78 @@ export interface LuaScript {
 }
 
 /** The version of the record's format. A record with another version is unreadable. */
-export const RECORD_VERSION = "1";
+export const RECORD_VERSION = "2";
 /** A script's answer, with the reason, for a record that it cannot read. */
 export const UNREADABLE = "unreadable";
-
-/** How long after its deadline Redis removes a record. The record's own fields decide when it expires; this frees memory. */
+/** How long after its deadline Redis removes a record. */
 const COLLECT_AFTER_MS = 60_000;
 
-const FIELDS =
-  "version, state, fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt, retentionMs, completedAt, token";
+const WORDS = "fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt, retentionMs, completedAt";
 
-/** The current fields as one string. */
-const JOINED = `'${RECORD_VERSION} ' .. ${FIELDS.split(", ").slice(1).join(" .. ' ' .. ")}`;
-
-/** Reads the fields. A key that is not a hash is unreadable; any other error is raised unchanged. */
-function readFields(fields: string): string {
-  return `
-local found = redis.pcall('HMGET', key, ${fields})
-if found.err then
-  if string.find(found.err, 'WRONGTYPE', 1, true) then return {'${UNREADABLE}', found.err} end
-  redis.call('HMGET', key, ${fields})
-end
-local text = found[1]
-`;
+/** The whole text, from the present values and `rest`. */
+function textWith(rest: string): string {
+  const words = WORDS.split(", ").join(" .. ' ' .. ");
+  return `'${RECORD_VERSION}' .. state .. ${words} .. '\\n' .. token .. '\\n' .. theirs .. '\\n' .. parts .. '\\n' .. ${rest}`;
 }
 
-const HEADLESS = "it has no field called record";
-
-/** A hash without its field `record` is not a free key: it may have been completed. */
-const REFUSE_HEADLESS = `
-local rest = redis.call('HMGET', key, 'parts', 'fingerprint', 'outcome')
-if rest[1] or rest[2] or rest[3] then return {'${UNREADABLE}', '${HEADLESS}'} end
+/** Checks the text that was read. A key with another type of value is unreadable; any other error is raised unchanged. */
+const CHECK_TEXT = `
+if type(text) == 'table' then
+  if string.find(text.err, 'WRONGTYPE', 1, true) then return {'${UNREADABLE}', text.err} end
+  redis.call('GET', key)
+end
 `;
+
+const GET_TEXT = "local text = redis.pcall('GET', key)";
+const READ_TEXT = `${GET_TEXT}${CHECK_TEXT}`;
+
+function formatWhole(number: string): string {
+  return `string.format('%.0f', ${number})`;
+}
 
 /**
  * Parses `text`, and refuses what no script wrote. Since no number is negative, their sum is enough to find one that is too
- * large: a script that computed with it would write `inf` into the record.
+ * large: a script that computed with it would write `inf` into the record. The reason for a record that cannot be read never
+ * quotes it, since its token must not come into a log.
  */
 const PARSE = `
-local ${FIELDS} = string.match(text,
-  '^(%d+) (%a+) (%d+) (%d+) ([01]) ([01]) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
-if version ~= '${RECORD_VERSION}' or
-  not (state == 'pending' or state == 'completed' or state == 'released' or state == 'lapsed') or
-  (state == 'completed') ~= (completedAt + 0 > 0) or
+local state, ${WORDS}, token, theirs, parts, restAt = string.match(text,
+  '^${RECORD_VERSION}([plrc])(%d+) (%d+) ([01]) ([01]) (%d+) (%d+) (%d+) (%d+) (%d+)\\n([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n()')
+if not state or (state == 'c') ~= (completedAt + 0 > 0) or
   fence + number + claimedAt + leaseMs + leaseEndsAt + retentionMs + completedAt >= 1e17 then
-  return {'${UNREADABLE}', '', string.sub(text, 1, 40)}
+  return {'${UNREADABLE}', '', string.match(string.sub(text, 1, 20), '^%d*')}
 end
+local isExpired = not (hold == '1' and (state == 'p' or state == 'l')) and
+  now >= (state == 'c' and completedAt or leaseEndsAt) + retentionMs
 `;
 
-const WITHOUT_OUTCOME = `{'${UNREADABLE}', 'it is completed and has no outcome'}`;
+/** The fence of a forgotten record, or nil. */
+const FORGOTTEN_FENCE = `string.match(text, '^${RECORD_VERSION}f(%d+)$')`;
 
-const JUDGE = `
-local isOpen = state == 'pending' or state == 'lapsed'
-local keptFrom = state == 'completed' and completedAt or leaseEndsAt
-local isExpired = not (isOpen and hold == '1') and now >= keptFrom + retentionMs
-`;
-
-/** Makes Redis remove the record some time after its deadline. Redis formats a number argument without rounding. */
-function collectAfter(keptUntil: string): string {
-  return `redis.call('PEXPIREAT', key, ${keptUntil} + ${COLLECT_AFTER_MS})`;
+/** Writes the text and when Redis removes it. Redis formats a number argument without rounding. */
+function write(rest: string, keptUntil: string): string {
+  return `redis.call('SET', key, ${textWith(rest)}, 'PXAT', ${keptUntil} + ${COLLECT_AFTER_MS})`;
 }
+
+/** Writes the text of a record that Redis removes when it would have. */
+function writeKept(rest: string): string {
+  return `redis.call('SET', key, ${textWith(rest)}, 'KEEPTTL')`;
+}
+
+const REST = "string.sub(text, restAt)";
 
 /**
  * Sets the time of removal that the record already has, so that a following WAIT has a write to wait for: WAIT waits for the
  * last write of its connection and for all earlier ones, including the completion. Redis accepts this write even at its
  * maxmemory.
  */
-const WRITE_SETTLED = collectAfter("completedAt + retentionMs");
+const WRITE_SETTLED = `redis.call('PEXPIREAT', key, completedAt + retentionMs + ${COLLECT_AFTER_MS})`;
 
-function formatWhole(number: string): string {
-  return `string.format('%.0f', ${number})`;
-}
-
-/** Writes a new lease, together with other fields that changed. */
+/** Writes a new lease, together with other values that changed. */
 const WRITE_LEASE = `
 leaseEndsAt = ${formatWhole("now + leaseMs")}
-redis.call('HSET', key, 'record', ${JOINED})
-if hold == '1' then redis.call('PERSIST', key) else ${collectAfter("leaseEndsAt + retentionMs")} end
+if hold == '1' then redis.call('SET', key, ${textWith(REST)})
+else ${write(REST, "leaseEndsAt + retentionMs")} end
 `;
 
 const START = `
@@ -108,72 +115,65 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
+/** The time as text, once for all calls of a script: formatting is slow. */
+const NOW_TEXT = `local nowText = ${formatWhole("now")}`;
+
 /** `pcall`, since a user without the permission to publish must not lose the step that was just written. */
 const WAKE = "redis.pcall('PUBLISH', key, '')";
-
-/** Whether the text of steps in `steps` belongs to the claim of `token`. */
-const ARE_OWN_STEPS = "steps and string.sub(steps, 1, #token + 1) == token .. '\\n'";
 
 /** Writes the claim, as a new record or over the one that it takes over. */
 const GRANT = `
 local fence = math.max(lastFence + 1, time[1] * 1000000 + time[2])
 local number = lastNumber + 1
 local leaseEndsAt = now + ourLeaseMs
--- The token is not formatted: '%s' ends at a zero byte.
-local record = string.format('${RECORD_VERSION} pending %.0f %.0f %s %s %.0f %s %.0f %s 0 ',
-  fence, number, isHeld, isTakeover and '1' or '0', now, ourLeaseMs, leaseEndsAt, ourRetentionMs) .. ourToken
-if ours ~= '' then
-  redis.call('HSET', key, 'record', record, 'parts', parts, 'fingerprint', ours)
-else
-  redis.call('HSET', key, 'record', record, 'parts', parts)
-end
-if carried then redis.call('HSET', key, 'steps', carried) end
-if isHeld == '0' then
-  ${collectAfter("leaseEndsAt + ourRetentionMs")}
-elseif text then
-  redis.call('PERSIST', key)
-end
-return {'new', fence, number, isTakeover and 1 or 0, carried}`;
+-- Token and fingerprint are not formatted: '%s' ends at a zero byte.
+local claimed = string.format('${RECORD_VERSION}p%.0f %.0f %s %s %.0f %s %.0f %s 0\\n',
+    fence, number, isHeld, isTakeover and '1' or '0', now, ourLeaseMs, leaseEndsAt, ourRetentionMs) ..
+  ourToken .. '\\n' .. (ours ~= '' and ours or kept) .. '\\n' .. ourParts .. '\\n' .. lines
+if isHeld == '1' then redis.call('SET', key, claimed)
+else redis.call('SET', key, claimed, 'PXAT', leaseEndsAt + ourRetentionMs + ${COLLECT_AFTER_MS}) end
+return {'new', fence, number, isTakeover and 1 or 0, lines ~= '' and lines or nil}`;
 
 /**
  * `hold` is 0 or 1; takeover and fingerprint may be empty. Writes on `new`, and when a pending deadline shows that the clock
- * went back. Answers {'new', fence, number, tookOver, steps if there are any}, {'pending', leaseLeftMs},
- * {'completed', outcome}, {'conflict', state} or {'unknown', fence}. `onSettled` runs before the script answers with a completed record.
+ * went back. Answers {'new', fence, number, tookOver, the lines of its steps if there are any}, {'pending', leaseLeftMs},
+ * {'completed', outcome}, {'conflict', state} or {'unknown', fence}. `onSettled` runs before the script answers with a
+ * completed record.
  */
 function claimScript(onSettled: string): LuaScript {
   return steps(
-    ["ourToken", "ourLeaseMs", "ourRetentionMs", "ourHold", "takeover", "parts", "ours"],
-    `${readFields("'record', 'fingerprint', 'outcome', 'parts', 'steps'")}
-local lastFence, lastNumber, isTakeover, isHeld, carried = 0, 0, false, ourHold, nil
-local steps = found[5]
-if text then
-  ${PARSE}${JUDGE}
+    ["ourToken", "ourLeaseMs", "ourRetentionMs", "ourHold", "takeover", "ourParts", "ours"],
+    `${READ_TEXT}
+local lastFence, lastNumber, isTakeover, isHeld, kept, lines = 0, 0, false, ourHold, '', ''
+local forgotten = text and ${FORGOTTEN_FENCE}
+if forgotten then lastFence = forgotten end
+if not text or forgotten then
+  if takeover ~= '' then return {'pending', 0} end
+else
+  ${PARSE}
   lastFence = fence
   if isExpired then
     if takeover ~= '' then return {'pending', 0} end
   else
     local seen = state
-    if state == 'pending' and now >= leaseEndsAt + 0 then seen = 'lapsed' end
-    if seen == 'completed' then
-      if not found[3] then return ${WITHOUT_OUTCOME} end
-      ${onSettled}
-    end
-    local theirs = found[2]
-    local isContinued = ${ARE_OWN_STEPS}
-    if (seen ~= 'released' or isContinued) and theirs and ours ~= '' and theirs ~= ours and
+    if seen == 'p' and now >= leaseEndsAt + 0 then seen = 'l' end
+    ${onSettled === "" ? "" : `if seen == 'c' then ${onSettled} end`}
+    local rest = ${REST}
+    local isContinued = seen ~= 'c' and rest ~= ''
+    if (seen ~= 'r' or isContinued) and theirs ~= '' and ours ~= '' and theirs ~= ours and
       (string.match(theirs, '^[^:]*:') or '') == (string.match(ours, '^[^:]*:') or '') then
-      return {'conflict', seen}
+      return {'conflict', STATES[seen]}
     end
-    if seen == 'completed' then return {'completed', found[3]} end
+    if seen == 'c' then return {'completed', rest} end
     if token == ourToken then
       -- own-claim-recognised: a repeat after a lost reply owns what it owned; after it gave up, it owns nothing.
-      if state ~= 'pending' then return {'pending', 0} end
+      if state == 'l' or state == 'r' then return {'pending', 0} end
       leaseMs = ourLeaseMs
       if ourHold == '1' then hold = '1' end
       ${WRITE_LEASE}
-      return {'new', fence + 0, number + 0, tookOver + 0, isContinued and steps or nil}
+      return {'new', fence + 0, number + 0, tookOver + 0, isContinued and rest or nil}
     end
-    if seen == 'pending' then
+    if seen == 'p' then
       local left = leaseEndsAt - now
       if left > leaseMs + ${CLOCK_BACK_MARGIN_MS} then
         ${WRITE_LEASE}
@@ -181,7 +181,7 @@ if text then
       end
       return {'pending', left}
     end
-    if seen == 'released' then
+    if seen == 'r' then
       if takeover ~= '' then return {'pending', 0} end
     else
       local mayTakeOver = takeover == fence
@@ -191,17 +191,12 @@ if text then
       if hold == '1' then isHeld = '1' end
     end
     lastNumber = number
-    if isContinued then carried = ourToken .. string.sub(steps, #token + 1) end
+    -- The fingerprint of a lapsed attempt, or of one with steps, stays; of any other former life nothing does.
+    if isTakeover or isContinued then kept, lines = theirs, rest end
   end
-  -- The fingerprint of a lapsed attempt, or of one with steps, stays; of any other former life nothing does.
-  if not isTakeover and not carried then redis.call('DEL', key)
-  elseif steps and not carried then redis.call('HDEL', key, 'steps') end
-elseif found[2] or found[3] or found[4] then
-  return {'${UNREADABLE}', '${HEADLESS}'}
-elseif takeover ~= '' then
-  return {'pending', 0}
 end
 ${GRANT}`,
+    "local STATES = {p = 'pending', l = 'lapsed', r = 'released', c = 'completed'}",
   );
 }
 
@@ -209,21 +204,41 @@ export const CLAIM = claimScript("");
 /** Writes even if the record is already completed, so that a following WAIT has a write to wait for. */
 export const CLAIM_REPLICATED = claimScript(WRITE_SETTLED);
 
-/** A write command that changes nothing. A replica refuses it, and so never answers with old data. */
-const EMPTY_WRITE = "('HDEL', KEYS[1], '')";
-
-const REFUSED = `do redis.call${EMPTY_WRITE} return 0 end`;
-
-/** stale-token-refused: every step after the claim starts with this. */
-const owned = (fields: string) => `${readFields(fields)}
-if not text then
-  ${REFUSE_HEADLESS}
-  ${REFUSED}
+/**
+ * The common claims: writes a claim if its key is absent, and else answers with the record as it is. The client judges it
+ * (redis/quick-claims.ts), which saves the server most of the time of CLAIM.
+ *
+ * KEYS: any number of records. ARGV: leaseMs and retentionMs of all claims, and for each key the lines of token, fingerprint
+ * and parts. Answers the time in milliseconds, the fence of the claims that were written, and a list: for each key 1 if it
+ * was written, its text, or 0 if CLAIM must find out what it is.
+ *
+ * It is one script because the fence, the time of the judgement and the claim belong to one moment. As commands in MULTI it
+ * would cost the server as much and the client several times more, which has to read a reply to each of them; and it would
+ * run together with a transaction that another user of the connection has open.
+ */
+export const QUICK_CLAIM: LuaScript = script(`${START}
+local call = redis.call
+local fence = time[1] * 1000000 + time[2]
+local leaseEndsAt = now + ARGV[1]
+local words = string.format('${RECORD_VERSION}p%.0f 1 0 0 %.0f %s %.0f %s 0\\n', fence, now, ARGV[1], leaseEndsAt, ARGV[2])
+local removedAt = string.format('%.0f', leaseEndsAt + ARGV[2] + ${COLLECT_AFTER_MS})
+-- MGET has no text for an absent key, nor for one that an earlier claim of this group wrote, nor for another type of value.
+local found = call('MGET', unpack(KEYS))
+for i = 1, #KEYS do
+  if not found[i] then
+    found[i] = call('SET', KEYS[i], words .. ARGV[i + 2], 'NX', 'PXAT', removedAt) and 1 or 0
+  end
 end
+return {now, fence, found}`);
+
+/** GETEX is a write command that changes nothing here. A replica refuses it, and so never answers with old data. */
+const REFUSED = "do redis.call('GETEX', key) return 0 end";
+
+/** stale-token-refused: every step after the claim goes through this, with the text that it read. */
+const OWNED = `${CHECK_TEXT}
+if not text or ${FORGOTTEN_FENCE} then ${REFUSED} end
 ${PARSE}
-if token ~= ourToken then ${REFUSED} end
-${JUDGE}
-if isExpired then ${REFUSED} end
+if token ~= ourToken or isExpired then ${REFUSED} end
 `;
 
 /**
@@ -231,37 +246,56 @@ if isExpired then ${REFUSED} end
  * may have failed.
  */
 const REPEATED = `
-redis.call('HSET', key, 'record', text)
+redis.call('SET', key, text, 'KEEPTTL')
 return 1
+`;
+
+/** A new removal time costs Redis as much as the rest of the SET, so one that is a little too late is left as it is. */
+const LATE_MS = 60_000;
+
+/**
+ * The completion of a pending record that is not held, which is nearly every one: as the general case below, but without
+ * taking apart what stays as it is. Numbers that are too long are left to the general case, which refuses them.
+ */
+const COMPLETE_PENDING = `
+if type(text) == 'string' then
+  local kept, leaseEndsAt, retentionMs, token, lines = string.match(text,
+    '^${RECORD_VERSION}p(%d+ %d+ 0 [01] %d+ %d+) (%d+) (%d+) 0\\n([^\\n]*)(\\n[^\\n]*\\n[^\\n]*\\n)')
+  if token == ourToken and now < leaseEndsAt + retentionMs and
+    #kept < 70 and #leaseEndsAt < 17 and #retentionMs < 17 then
+    local completed = '${RECORD_VERSION}c' .. kept .. ' ' .. nowText .. ' ' .. ourRetentionMs .. ' ' .. nowText .. '\\n' ..
+      token .. lines .. outcome
+    local lateMs = leaseEndsAt + retentionMs - now - ourRetentionMs
+    if lateMs >= 0 and lateMs <= ${LATE_MS} then redis.call('SET', key, completed, 'KEEPTTL')
+    else redis.call('SET', key, completed, 'PXAT', now + ourRetentionMs + ${COLLECT_AFTER_MS}) end
+    ${WAKE}
+    return 1
+  end
+end
 `;
 
 /** Answers 1, or 0 and writes nothing. */
 export const COMPLETE: LuaScript = steps(
   ["ourToken", "ourRetentionMs", "outcome"],
-  `${owned("'record', 'steps'")}
-if state == 'released' then ${REFUSED} end
-if state == 'completed' then
-  if not redis.call('HGET', key, 'outcome') then return ${WITHOUT_OUTCOME} end
-  ${REPEATED}
-end
-state, completedAt, retentionMs = 'completed', ${formatWhole("now")}, ourRetentionMs
-redis.call('HSET', key, 'record', ${JOINED}, 'outcome', outcome)
-if found[2] then redis.call('HDEL', key, 'steps') end
-${collectAfter("now + retentionMs")}
+  `${GET_TEXT}${COMPLETE_PENDING}${OWNED}
+if state == 'r' then ${REFUSED} end
+if state == 'c' then ${REPEATED} end
+state, completedAt, leaseEndsAt, retentionMs = 'c', nowText, nowText, ourRetentionMs
+${write("outcome", "now + retentionMs")}
 ${WAKE}
 return 1`,
+  NOW_TEXT,
 );
 
 /** Answers 1, or 0 and writes nothing. */
 export const ABANDON: LuaScript = steps(
   ["ourToken", "as"],
-  `${owned("'record'")}
-if state == 'completed' then ${REFUSED} end
-if state ~= 'pending' then ${REPEATED} end
+  `${GET_TEXT}${OWNED}
+if state == 'c' then ${REFUSED} end
+if state == 'l' or state == 'r' then ${REPEATED} end
 local isReleased = as == 'released' or (as == 'unrun' and tookOver == '0')
-state = isReleased and 'released' or 'lapsed'
-redis.call('HSET', key, 'record', ${JOINED})
-if isReleased and hold == '1' then ${collectAfter("leaseEndsAt + retentionMs")} end
+state = isReleased and 'r' or 'l'
+if isReleased and hold == '1' then ${write(REST, "leaseEndsAt + retentionMs")} else ${writeKept(REST)} end
 ${WAKE}
 return 1`,
 );
@@ -269,8 +303,8 @@ return 1`,
 /** Answers 1, or 0 and writes nothing. */
 export const RENEW: LuaScript = steps(
   ["ourToken", "ourLeaseMs"],
-  `${owned("'record'")}
-if state ~= 'pending' then ${REFUSED} end
+  `${GET_TEXT}${OWNED}
+if state ~= 'p' then ${REFUSED} end
 leaseMs = ourLeaseMs
 ${WRITE_LEASE}
 return 1`,
@@ -279,36 +313,36 @@ return 1`,
 /** `lineStart` and `lineEnd` are the line of the step, without the time in the middle. Answers 1, or 0 and writes nothing. */
 export const KEEP_STEP: LuaScript = steps(
   ["ourToken", "lineStart", "lineEnd"],
-  `${owned("'record', 'steps'")}
-if state ~= 'pending' then ${REFUSED} end
-local steps = found[2]
-if not (${ARE_OWN_STEPS}) then steps = token .. '\\n' end
-if string.find(steps, '\\n' .. lineStart, 1, true) then ${REPEATED} end
-redis.call('HSET', key, 'steps', steps .. lineStart .. ${formatWhole("now")} .. lineEnd)
+  `${GET_TEXT}${OWNED}
+if state ~= 'p' then ${REFUSED} end
+local lines = ${REST}
+if string.find('\\n' .. lines, '\\n' .. lineStart, 1, true) then ${REPEATED} end
+${writeKept(`lines .. lineStart .. ${formatWhole("now")} .. lineEnd`)}
 return 1`,
 );
 
-/** Removes the record. A completed one gets a marker as its outcome, or with `reopen` 1 is released. Answers 1, or 0 and writes nothing. */
+/**
+ * Removes the record, except its fence. A completed one gets a marker as its outcome, or with `reopen` 1 is released. Answers
+ * 1, or 0 and writes nothing.
+ */
 export const FORGET: LuaScript = steps(
   ["ourFence", "reopen"],
-  `${readFields("'record'")}
-if not text then
-  ${REFUSE_HEADLESS}
-  ${REFUSED}
-end
-${PARSE}${JUDGE}
+  `${READ_TEXT}
+if not text or ${FORGOTTEN_FENCE} then ${REFUSED} end
+${PARSE}
 if isExpired or fence ~= ourFence then ${REFUSED} end
-if state == 'pending' and now < leaseEndsAt + 0 then ${REFUSED} end
-if state ~= 'completed' then
+if state == 'p' and now < leaseEndsAt + 0 then ${REFUSED} end
+if state ~= 'c' then
+  -- Redis removes a key even at its maxmemory, and then refuses no other write of the same script.
   redis.call('DEL', key)
+  redis.call('SET', key, '${RECORD_VERSION}f' .. fence, 'PX', ${COLLECT_AFTER_MS})
 elseif reopen == '1' then
   -- Kept for as long as it was: what is released counts from the end of its lease.
-  state, leaseEndsAt, completedAt = 'released', completedAt, '0'
-  redis.call('HSET', key, 'record', ${JOINED})
-  redis.call('HDEL', key, 'outcome', 'steps')
+  state, leaseEndsAt, completedAt = 'r', completedAt, '0'
+  ${writeKept("''")}
 else
-  redis.call('HSET', key, 'outcome', '${FORGOTTEN}')
-  redis.call('HDEL', key, 'parts', 'fingerprint', 'steps')
+  theirs, parts = '', ''
+  ${writeKept(`'${FORGOTTEN}'`)}
 end
 ${WAKE}
 return 1`,
@@ -316,43 +350,39 @@ return 1`,
 
 /** WRITE_SETTLED for a record that is read and not parsed. One write is enough: WAIT waits for all earlier ones too. */
 const WRITE_FIRST_SETTLED = `
-local retentionMs, completedAt = string.match(found[1] or '',
-  '^%d+ completed %d+ %d+ %d %d %d+ %d+ %d+ (%d+) (%d+) ')
-if isAsked and not isWritten and completedAt and #retentionMs < 17 and #completedAt < 17 then
-  isWritten = true
-  ${WRITE_SETTLED}
+if not isWritten then
+  local retentionMs, completedAt = string.match(text,
+    '^${RECORD_VERSION}c%d+ %d+ [01] [01] %d+ %d+ %d+ (%d+) (%d+)\\n')
+  if completedAt and #retentionMs < 17 and #completedAt < 17 then
+    isWritten = true
+    ${WRITE_SETTLED}
+  end
 end
 `;
 
 /**
  * KEYS: any number of records. ARGV: how the parts must begin; empty for any. A replica never answers it. Returns the time in
- * milliseconds, then for each key its record, parts, fingerprint, outcome and steps unchanged, or nil. A record that cannot be read
- * is reported to a caller that reads its key, and in the list that it is known to belong to.
+ * milliseconds, then for each key its text, or nil. A record that cannot be read is reported to a caller that reads its key,
+ * and in the list that it is known to belong to.
  */
 function readScript(onSettled: string): LuaScript {
   return script(`${START}
-local asked = redis.pcall${EMPTY_WRITE}
-if type(asked) == 'table' and asked.err and not string.find(asked.err, 'WRONGTYPE') then return asked end
 local answer = {now}
 local start = ARGV[1]
 local isWritten = false
 for i = 1, #KEYS do
   local key = KEYS[i]
-  local found = redis.pcall('HMGET', key, 'record', 'parts', 'fingerprint')
-  if found.err and not string.find(found.err, 'WRONGTYPE') then return found end
-  local isAsked = start == '' or (found[2] and string.sub(found[2], 1, #start) == start)
-  local rest = isAsked and not found.err and redis.call('HMGET', key, 'outcome', 'steps') or {}
-  local outcome = rest[1] or false
-  ${onSettled}
-  if isAsked and found.err then
-    answer[i + 1] = {'${UNREADABLE}', found.err}
-  elseif isAsked and found[1] then
-    found[4], found[5] = outcome, rest[2]
-    answer[i + 1] = found
-  elseif isAsked and (found[2] or found[3] or outcome) then
-    answer[i + 1] = {'${UNREADABLE}', '${HEADLESS}'}
-  else
-    answer[i + 1] = false
+  local text = redis.pcall('GETEX', key)
+  answer[i + 1] = false
+  if type(text) == 'table' then
+    if not string.find(text.err, 'WRONGTYPE', 1, true) then return text end
+    if start == '' then answer[i + 1] = {'${UNREADABLE}', text.err} end
+  elseif text and not ${FORGOTTEN_FENCE} then
+    local parts = start ~= '' and string.match(text, '^[^\\n]*\\n[^\\n]*\\n[^\\n]*\\n([^\\n]*)\\n')
+    if start == '' or (parts and string.sub(parts, 1, #start) == start) then
+      ${onSettled}
+      answer[i + 1] = text
+    end
   end
 end
 return answer`);
@@ -363,9 +393,9 @@ export const READ = readScript("");
 export const READ_REPLICATED = readScript(WRITE_FIRST_SETTLED);
 
 /** Takes the step on each of KEYS, and answers in their order. ARGV has the `names` of values for each key, in this order. */
-function steps(names: readonly string[], step: string): LuaScript {
+function steps(names: readonly string[], step: string, constants = ""): LuaScript {
   const values = names.map((_, index) => `ARGV[at + ${index + 1}]`);
-  return script(`${START}
+  return script(`${START}${constants}
 local function step(key, ${names.join(", ")})
 ${step}
 end

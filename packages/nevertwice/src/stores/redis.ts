@@ -1,7 +1,8 @@
 /**
- * Records in Redis: a hash for each record and a script for each step, which uses the server's clock and takes one round
- * trip. Calls of one step that arrive together share a script. Redis removes expired records itself. Only a server that
- * evicts nothing is safe.
+ * Records in Redis: a string for each record and a script for each step, which uses the server's clock and takes one round
+ * trip. The common claims have a shorter script, whose answer the client judges (redis/quick-claims.ts): a claim that finds
+ * anything but an outcome or another owner takes a second trip. Calls of one step that arrive together share a script. Redis
+ * removes expired records itself. Only a server that evicts nothing is safe.
  */
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { stepLine, stepsIn } from "../core/kept-steps.ts";
@@ -12,14 +13,10 @@ import type { ClaimAnswer, ClaimRequest, RecordState, Store, StoreRecord } from 
 import { type CallBatch, createBatch } from "./batch.ts";
 import { adaptClient, type Evaluation, type RedisClient, runScript } from "./redis/client.ts";
 import { createSafetyCheck, judgeDurability, readServerFacts } from "./redis/durability.ts";
-import { translateErrors } from "./redis/errors.ts";
-import {
-  checkReadable,
-  listRecords,
-  parseRecord,
-  type RecordSource,
-  type StoredFields,
-} from "./redis/records.ts";
+import { isWriteRefused, translateErrors } from "./redis/errors.ts";
+import { claimQuickly, isQuick, UNDECIDED } from "./redis/quick-claims.ts";
+import { escapeLine, formatMs } from "./redis/record-text.ts";
+import { checkReadable, listRecords, parseRecord, type RecordSource, stepsText } from "./redis/records.ts";
 import { evaluateReplicated } from "./redis/replicas.ts";
 import { withWatch } from "./redis/watch.ts";
 import {
@@ -95,8 +92,10 @@ export function redisStore(options: RedisStoreOptions): Store {
       try {
         return await sendAll(calls);
       } catch (error) {
-        // A Redis that is unreachable or full fails all calls. Any other error may concern one call: send them one by one.
-        if (isNevertwiceError(error) && error.code !== "store-unsafe") return calls.map(() => error);
+        // An unreachable Redis fails all calls. Any other error may concern one call: send them one by one. A Redis that
+        // refuses writes still answers the calls that write nothing.
+        if (isNevertwiceError(error) && error.code !== "store-unsafe" && !isWriteRefused(error))
+          return calls.map(() => error);
         throw error;
       }
     };
@@ -122,6 +121,10 @@ export function redisStore(options: RedisStoreOptions): Store {
   }
 
   const claims = batchStep(isReplicated ? CLAIM_REPLICATED : CLAIM);
+  // With replicas, a claim that finds an outcome must write, so that WAIT has something to wait for.
+  const quickClaims = isReplicated
+    ? undefined
+    : batch((requests: readonly ClaimRequest[]) => claimQuickly(evaluate, toKey, requests), countLines);
   const completions = batchStep(COMPLETE);
   const renewals = batchStep(RENEW);
   const abandons = batchStep(ABANDON);
@@ -136,7 +139,7 @@ export function redisStore(options: RedisStoreOptions): Store {
       runScript(evaluate, readScript, [readScript.sha, String(ids.length), ...ids.map(toKey), start]),
   };
 
-  /** Answers each id with the server's time and the fields of its record. */
+  /** Answers each id with the server's time and the text of its record. */
   const reads = batch(async (ids: readonly string[]) => {
     const [time, ...found] = (await source.read(ids, "")) as readonly unknown[];
     return ids.map((_, index) => [time, found[index]]);
@@ -146,19 +149,26 @@ export function redisStore(options: RedisStoreOptions): Store {
     async claim(request) {
       const checking = safety.check();
       if (checking !== undefined) await checking;
+      if (quickClaims !== undefined && isQuick(request)) {
+        const answer = await quickClaims.run(request);
+        if (isNevertwiceError(answer)) throw answer;
+        if (answer !== UNDECIDED) return answer as ClaimAnswer;
+      }
       const { id } = request;
       return claimAnswer(request, checkAnswer(id, await claims.run({ id, args: claimArguments(request) })));
     },
     async complete({ id, token, outcome, retentionMs }) {
-      return isDone(id, await completions.run({ id, args: [token, formatMs(retentionMs), outcome] }));
+      const args = [escapeLine(token), formatMs(retentionMs), outcome];
+      return isDone(id, await completions.run({ id, args }));
     },
-    abandon: async ({ id, token, as }) => isDone(id, await abandons.run({ id, args: [token, as] })),
+    abandon: async ({ id, token, as }) =>
+      isDone(id, await abandons.run({ id, args: [escapeLine(token), as] })),
     renew: async ({ id, token, leaseMs }) =>
-      isDone(id, await renewals.run({ id, args: [token, formatMs(leaseMs)] })),
+      isDone(id, await renewals.run({ id, args: [escapeLine(token), formatMs(leaseMs)] })),
     async keepStep(request) {
       const { id, token } = request;
       const { start, end } = stepLine(request);
-      return isDone(id, await finishedSteps.run({ id, args: [token, start, end] }));
+      return isDone(id, await finishedSteps.run({ id, args: [escapeLine(token), start, end] }));
     },
     forget: async ({ id, fence, reopen = false }) =>
       isDone(id, await erasures.run({ id, args: [String(fence), reopen ? "1" : "0"] })),
@@ -193,9 +203,9 @@ function countCharacters({ args }: ScriptCall): number {
   return args.reduce((sum, text) => sum + text.length, 0);
 }
 
-/** The scripts use whole milliseconds. Rounded up: nothing ends earlier than the caller requested. */
-function formatMs(ms: number): string {
-  return String(Math.max(0, Math.ceil(ms)));
+/** About how many characters a claim adds to its script. */
+function countLines({ token, fingerprint = "", parts }: ClaimRequest): number {
+  return token.length + fingerprint.length + parts.scope.length + parts.key.length;
 }
 
 function claimArguments({
@@ -209,13 +219,13 @@ function claimArguments({
 }: ClaimRequest): string[] {
   const fence = takeover === undefined ? "" : String(takeover);
   return [
-    token,
+    escapeLine(token),
     formatMs(leaseMs),
     formatMs(retentionMs),
     hold ? "1" : "0",
     fence,
     partsText(parts),
-    fingerprint,
+    escapeLine(fingerprint),
   ];
 }
 
@@ -227,12 +237,13 @@ function checkAnswer(id: string, answer: unknown): unknown {
 }
 
 function claimAnswer({ id, token }: ClaimRequest, reply: unknown): ClaimAnswer {
-  const [status, first, number, tookOver, steps] = reply as [ClaimAnswer["status"], ...unknown[]];
+  const [status, first, number, tookOver, lines] = reply as [ClaimAnswer["status"], ...unknown[]];
   switch (status) {
     case "new": {
       const fence = Number(first);
       const granted = { status, fence, number: Number(number), tookOver: Number(tookOver) === 1 };
-      return typeof steps === "string" ? { ...granted, steps: stepsIn(id, { token, steps }) } : granted;
+      if (typeof lines !== "string") return granted;
+      return { ...granted, steps: stepsIn(id, { token, steps: stepsText(token, lines) }) };
     }
     case "pending":
       return { status, leaseLeftMs: Number(first) };
@@ -250,8 +261,8 @@ function isDone(id: string, answer: unknown): boolean {
 }
 
 function toStoreRecord(id: string, reply: unknown): StoreRecord | undefined {
-  const [time, fields] = reply as [unknown, StoredFields | null];
-  if (fields === null) return undefined;
-  const record = parseRecord(id, fields);
+  const [time, stored] = reply as [unknown, unknown];
+  if (stored === null) return undefined;
+  const record = parseRecord(id, stored);
   return isExpired(record, Number(time)) ? undefined : viewOf(record, Number(time));
 }

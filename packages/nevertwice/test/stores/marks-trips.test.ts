@@ -113,8 +113,8 @@ test("on redis a damaged record fails only its own caller when many are read tog
   const client = ioredis(sharedUrl(context, "redis"));
   const prefix = `${randomUUID()}:`;
   const store = redisStore({ client, prefix });
-  await client.set(`${prefix}{wrong}`, "not a record");
-  await client.hset(`${prefix}{newer}`, "record", "2 something else");
+  await client.rpush(`${prefix}{wrong}`, "not a record");
+  await client.set(`${prefix}{newer}`, "3 something else");
   const reads = await Promise.allSettled(["a", "wrong", "newer", "b"].map((id) => store.read(id)));
   expect(reads).toMatchObject([
     { value: undefined },

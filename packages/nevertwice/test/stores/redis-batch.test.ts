@@ -53,7 +53,7 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
     const store = redisStore({ client: await connect(url), prefix });
     const claims = Array.from({ length: 9 }, (_, index) => claimOf(`t${index}`));
     const poisoned = claims[4] ?? claimOf("t4");
-    await ioredis(url).set(keyOf(poisoned.id, prefix), "not a record");
+    await ioredis(url).rpush(keyOf(poisoned.id, prefix), "not a record");
     const answers = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
     for (const [index, answer] of answers.entries()) {
       if (index === 4) expect(answer).toMatchObject({ status: "rejected", reason: { message: /WRONGTYPE/ } });
@@ -75,7 +75,7 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
     const prefix = `${randomUUID()}:`;
     const store = redisStore({ client: await connect(url), prefix });
     const claims = Array.from({ length: 3 }, (_, index) => claimOf(`t${index}`));
-    await ioredis(url).hset(keyOf(claims[1]?.id ?? "", prefix), "record", "2 something else");
+    await ioredis(url).set(keyOf(claims[1]?.id ?? "", prefix), "3 something else");
     const answers = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
     expect(answers).toMatchObject([
       { value: { status: "new" } },

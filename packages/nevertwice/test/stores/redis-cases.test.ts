@@ -1,7 +1,9 @@
-/** Tests that the Redis store is held to every published case: by each kind of client, and on a clock that is moved. */
+/** Tests that the Redis store is held to every published case: by each kind of client, without quick claims, and on a clock that is moved. */
 import { afterAll, inject } from "vitest";
 import type { Store } from "../../src/core/store.ts";
+import type { IoredisClient } from "../../src/stores/redis/client.ts";
 import { type RedisClient, redisStore } from "../../src/stores/redis.ts";
+import { QUICK_CLAIM } from "../../src/stores/redis-lua.ts";
 import { startRedis } from "../services/redis.ts";
 import type { Server } from "../services/server.ts";
 import type { ServiceName } from "../services/services.ts";
@@ -33,6 +35,21 @@ for (const [title, service, connect] of KINDS)
     service,
     without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF },
   });
+
+/** A client whose server leaves every claim undecided, so that the script CLAIM judges all of them. */
+function undecided(url: string): RedisClient {
+  const client = ioredis(url);
+  const evalsha = client.evalsha.bind(client) as IoredisClient["evalsha"];
+  return Object.assign(client, {
+    evalsha: async (...args: Parameters<typeof evalsha>) =>
+      args[0] === QUICK_CLAIM.sha ? [0, 0, new Array(Number(args[1])).fill(0)] : evalsha(...args),
+  }) as unknown as RedisClient;
+}
+
+describeStoreCases("when no claim is decided by the client", storesOf("redis", undecided), {
+  service: "redis",
+  without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF },
+});
 
 let moved: Server | undefined;
 afterAll(() => moved?.stop());

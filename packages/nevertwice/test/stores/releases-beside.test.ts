@@ -1,5 +1,8 @@
-/** Tests that a release without steps and this one agree on one database. Each store without steps runs the statements of that release. */
-import type { Redis } from "ioredis";
+/**
+ * Tests that a release without steps and this one agree on one database. Each store without steps runs the statements of that
+ * release. Redis is not among them: its records have had steps since their first format, and redis-damaged.test.ts shows that
+ * any other value at their keys is refused by every step.
+ */
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { createEngine } from "../../src/core/engine.ts";
 import type { Store } from "../../src/core/store.ts";
@@ -8,14 +11,12 @@ import { TABLES } from "../../src/stores/mysql-sql.ts";
 import type { Statement } from "../../src/stores/postgres/client.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
 import { createStatements } from "../../src/stores/postgres-sql.ts";
-import { redisStore } from "../../src/stores/redis.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { FIND } from "../../src/stores/sqlite-sql.ts";
 import { sharedUrl } from "../services/services.ts";
 import { AGREEMENTS } from "./beside/agreement.ts";
 import { newDatabase, poolOn } from "./mysql/pools.ts";
 import { createDatabase, poolOf, query } from "./postgres/database.ts";
-import { ioredis } from "./redis/clients.ts";
 import { connections, scratchFiles } from "./sqlite/scratch.ts";
 
 interface Releases {
@@ -61,23 +62,6 @@ async function onPostgres(context: TestContext): Promise<Releases> {
   return { withSteps, withoutSteps };
 }
 
-/** A script that finds no field `steps` does what the script of the release without steps does. */
-function withoutStepsIn(client: Redis): Redis {
-  const evaluate = client.eval.bind(client) as (...args: unknown[]) => Promise<unknown>;
-  return Object.assign(client, {
-    evalsha: async () => Promise.reject(new Error("NOSCRIPT No matching script.")),
-    eval: (text: string, ...args: unknown[]) => evaluate(text.replaceAll("'steps'", "'none'"), ...args),
-  });
-}
-
-function onRedis(context: TestContext): Releases {
-  const url = sharedUrl(context, "redis");
-  return {
-    withSteps: redisStore({ client: ioredis(url) }),
-    withoutSteps: redisStore({ client: withoutStepsIn(ioredis(url)) }),
-  };
-}
-
 type Query = (...args: unknown[]) => Promise<readonly unknown[]>;
 
 /** Hides the column, as the release without steps does not read it. Such a record is written without it. */
@@ -107,7 +91,6 @@ async function onMysql(context: TestContext): Promise<Releases> {
 describe.for([
   ["SQLite", onSqlite],
   ["Postgres", onPostgres],
-  ["Redis", onRedis],
   ["MySQL", onMysql],
 ] as const)("on %s", ([, open]) => {
   test.for(Object.entries(AGREEMENTS))("%s", async ([, agree], context) => {

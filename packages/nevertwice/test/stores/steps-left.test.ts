@@ -18,12 +18,20 @@ interface Ground {
   stepsOf(id: string): Promise<unknown>;
 }
 
+/** The end of a record's text, without the token: steps always belong to the token of their record there. */
 async function onRedis(context: TestContext): Promise<Ground> {
   const client = ioredis(sharedUrl(context, "redis"));
+  const linesOf = async (id: string) => (await client.get(keyOf(id)))?.split("\n") ?? [];
   return {
     store: redisStore({ client }),
-    replaceSteps: (id, steps) => client.hset(keyOf(id), "steps", steps),
-    stepsOf: (id) => client.hget(keyOf(id), "steps"),
+    async replaceSteps(id, steps) {
+      const [, ...lines] = steps.split("\n");
+      await client.set(keyOf(id), [...(await linesOf(id)).slice(0, 4), ...lines].join("\n"), "KEEPTTL");
+    },
+    async stepsOf(id) {
+      const [words, , , , ...lines] = await linesOf(id);
+      return words?.startsWith("2c") ? null : lines.join("\n");
+    },
   };
 }
 
@@ -77,18 +85,21 @@ test.for(GROUNDS)(
   },
 );
 
-test.for(GROUNDS)(
-  "on %s a completed or walked-over record has no text of steps",
+test.for(GROUNDS)("on %s a completed record has no text of steps", async ([, open], context) => {
+  const { store, stepsOf } = await open(context);
+  const claim = claimOf();
+  const { id, token } = claim;
+  await store.claim(claim);
+  await store.keepStep?.({ id, token, name: "charge", outcome: "secret" });
+  expect(String(await stepsOf(id))).toContain("secret");
+  await store.complete(completionOf(claim));
+  expect(await stepsOf(id)).toBeNull();
+});
+
+test.for(GROUNDS.filter(([name]) => name !== "Redis"))(
+  "on %s a walked-over record has no text of steps",
   async ([, open], context) => {
     const { store, replaceSteps, stepsOf } = await open(context);
-    const claim = claimOf();
-    const { id, token } = claim;
-    await store.claim(claim);
-    await store.keepStep?.({ id, token, name: "charge", outcome: "secret" });
-    expect(String(await stepsOf(id))).toContain("secret");
-    await store.complete(completionOf(claim));
-    expect(await stepsOf(id)).toBeNull();
-
     const lapsed = claimOf(randomUUID());
     await store.claim(lapsed);
     await replaceSteps(lapsed.id, 'another\n["charge",1,"secret"]\n');

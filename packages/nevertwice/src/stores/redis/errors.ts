@@ -4,6 +4,7 @@
  * `store-unsafe`: no guard may continue without the store then. An error that is neither the server's nor the connection's is
  * returned unchanged.
  */
+import { isNevertwiceError } from "../../core/errors.ts";
 import { type DriverErrorMeaning, type DriverErrorTable, translateDriverError } from "../driver-errors.ts";
 
 const UNREACHABLE: DriverErrorMeaning = { code: "unavailable", says: "Redis cannot be reached" };
@@ -71,7 +72,7 @@ const TABLE: DriverErrorTable = {
     {
       codes: ["NOPERM"],
       code: "store-unsafe",
-      says: "this Redis user lacks a permission (a store needs EVALSHA, EVAL, TIME, HMGET, HGET, HSET, HDEL, DEL, PEXPIREAT, PERSIST, PUBLISH; a window needs EVALSHA, EVAL, TIME, ZADD, ZRANGE, ZREMRANGEBYSCORE, PEXPIRE, DEL)",
+      says: "this Redis user lacks a permission (a store needs EVALSHA, EVAL, TIME, GET, MGET, GETEX, SET, DEL, PEXPIREAT, PUBLISH; a window needs EVALSHA, EVAL, TIME, ZADD, ZRANGE, ZREMRANGEBYSCORE, PEXPIRE, DEL)",
     },
     { codes: ["LOADING"], code: "unavailable", says: "Redis is loading its data" },
     { codes: ["BUSY"], code: "unavailable", says: "Redis is busy with another script" },
@@ -119,6 +120,13 @@ function firstWord(error: unknown): string | undefined {
 
 function describeError(error: Error): string {
   return `${error.constructor.name}: ${error.message}`;
+}
+
+const WRITE_REFUSALS: readonly (string | undefined)[] = ["OOM", "MISCONF", "NOREPLICAS"];
+
+/** The server refuses writes and still answers reads. Takes a client's error or its translation. */
+export function isWriteRefused(error: unknown): boolean {
+  return WRITE_REFUSALS.includes(firstWord(isNevertwiceError(error) ? error.cause : error));
 }
 
 export function isNoScript(error: unknown): boolean {

@@ -5,54 +5,35 @@ import { isExpired, type Kept, stateOf, viewOf } from "../../core/record.ts";
 import type { ListPage, ListRequest, Parts, StoreRecord, UnreadableRecord } from "../../core/store.ts";
 import { RECORD_VERSION, UNREADABLE } from "../redis-lua.ts";
 import type { RedisAdapter, RedisNode } from "./client.ts";
+import { parseText, unescapeLine } from "./record-text.ts";
 
-/** What the READ script returns for one key: record, parts, fingerprint, outcome, steps. */
-export type StoredFields = readonly [
-  string,
-  string | null,
-  string | null,
-  string | null,
-  (string | null | undefined)?,
-];
-
-/** The pattern of the scripts, with numbers of at most 16 digits. */
-const RECORD =
-  /^1 (pending|lapsed|completed|released) (\d{1,16}) (\d{1,16}) ([01]) ([01]) (\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16}) (.*)$/s;
-
-export function parseRecord(id: string, fields: StoredFields): Kept {
-  checkReadable(id, fields);
-  const [text, parts, fingerprint, outcome, steps] = fields;
-  const found = RECORD.exec(text);
-  if (found === null) throw unreadableError(id, "", text);
-  const number = (at: number): number => Number(found[at]);
-  const state = found[1] as "pending" | "lapsed" | "completed" | "released";
-  const leaseEndsAt = number(8);
-  const retentionMs = number(9);
-  const completedAt = state === "completed" ? number(10) : undefined;
-  if ((completedAt ?? 1) === 0 || (completedAt === undefined && number(10) !== 0))
-    throw unreadableError(id, "", text);
-  if (state === "completed" && outcome === null)
-    throw unreadableError(id, "it is completed and has no outcome");
+/** `stored` is what the READ script returns for one key. */
+export function parseRecord(id: string, stored: unknown): Kept {
+  checkReadable(id, stored);
+  const text = String(stored);
+  const record = parseText(text);
+  if (record === undefined) throw unreadableError(id, "", /^\d*/.exec(text)?.[0]);
+  const { state, completedAt, parts, fingerprint, rest, token: line, ...words } = record;
+  const isCompleted = state === "completed";
+  const token = unescapeLine(line);
   return {
     id,
-    parts: parts === null ? undefined : parseParts(id, parts),
-    fingerprint: fingerprint ?? undefined,
+    ...words,
+    parts: parts === "" ? undefined : parseParts(id, parts),
+    fingerprint: fingerprint === "" ? undefined : unescapeLine(fingerprint),
     state: state === "lapsed" ? "pending" : state,
-    token: found[11] as string,
+    token,
     spent: state === "lapsed" || state === "released",
-    fence: number(2),
-    number: number(3),
-    hold: found[4] === "1",
-    tookOver: found[5] === "1",
-    claimedAt: number(6),
-    leaseMs: number(7),
-    leaseEndsAt,
-    retentionMs,
-    keptUntil: (completedAt ?? leaseEndsAt) + retentionMs,
-    completedAt,
-    outcome: outcome ?? undefined,
-    steps: steps ?? undefined,
+    keptUntil: (isCompleted ? completedAt : words.leaseEndsAt) + words.retentionMs,
+    completedAt: isCompleted ? completedAt : undefined,
+    outcome: isCompleted ? rest : undefined,
+    steps: isCompleted ? undefined : stepsText(token, rest),
   };
+}
+
+/** The text of steps as `core/kept-steps.ts` reads it, from the lines that a record keeps; undefined if there are none. */
+export function stepsText(token: string, lines: string): string | undefined {
+  return lines === "" ? undefined : `${token}\n${lines}`;
 }
 
 function parseParts(id: string, text: string): Parts {
@@ -71,14 +52,13 @@ export function checkReadable(id: string, answer: unknown): void {
   throw unreadableError(id, String(answer[1]), answer[2] === undefined ? undefined : String(answer[2]));
 }
 
-/** `why` is the reason, or empty: then the reason is the version or the content of `text`. */
-function unreadableError(id: string, why: string, text = ""): NevertwiceError {
-  const version = text.split(" ", 1)[0] ?? "";
+/** `why` is the reason, or empty: then the reason is the version, or that a record of this version is damaged. */
+function unreadableError(id: string, why: string, version = ""): NevertwiceError {
   const reason =
     why !== ""
       ? why
       : version === RECORD_VERSION
-        ? `it says ${JSON.stringify(text.slice(0, 40))}`
+        ? "its text is damaged"
         : `its version is ${JSON.stringify(version.slice(0, 20))}, and this nevertwice reads ${RECORD_VERSION}`;
   return new NevertwiceError(
     "store-unsafe",
@@ -207,15 +187,15 @@ async function readMatching(
   unreadable: Map<string, UnreadableRecord>,
 ): Promise<readonly StoreRecord[]> {
   const answers = await readRecords(source, ids, partsStart(namespace, scope));
-  const replies = answers as readonly (readonly [unknown, ...(StoredFields | null)[]])[];
+  const replies = answers as readonly (readonly [unknown, ...unknown[]])[];
   return replies.flatMap(([time, ...found], group) =>
-    found.flatMap((fields, index) => {
+    found.flatMap((stored, index) => {
       // There is either one group with many records, or many groups with one record each.
       const id = ids[group + index];
-      if (fields === null || id === undefined) return [];
+      if (stored === null || id === undefined) return [];
       const now = Number(time);
       try {
-        const record = parseRecord(id, fields);
+        const record = parseRecord(id, stored);
         if (isExpired(record, now) || (state !== undefined && stateOf(record, now) !== state)) return [];
         return [viewOf(record, now)];
       } catch (error) {

@@ -50,13 +50,12 @@ export function evaluateReplicated(
   };
 }
 
-/** A record that READ found completed. */
-const COMPLETED = /^\d+ completed /;
+/** The text of a completed record, which READ found. */
+const COMPLETED = /^\d+c/;
 
 /** Whether an answer promises something: a claim that was granted, a step that was taken, a record that is completed. */
 function mustBeReplicated(answer: unknown): boolean {
-  if (!Array.isArray(answer)) return Number(answer) === 1;
+  if (!Array.isArray(answer)) return Number(answer) === 1 || COMPLETED.test(String(answer));
   const [status, state] = answer as readonly unknown[];
-  if (status === "conflict") return state === "completed";
-  return status === "new" || status === "completed" || COMPLETED.test(String(status));
+  return status === "new" || status === "completed" || (status === "conflict" && state === "completed");
 }
