@@ -3,11 +3,13 @@
  * would not look again for minutes.
  */
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import postgres from "postgres";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { createOutbox, type OutboxOptions } from "../../src/outbox/index.ts";
 import { openOutbox } from "../../src/outbox/open.ts";
+import { gate } from "../deferred.ts";
 import { sharedUrl } from "../services/services.ts";
 import { poolOn } from "./mysql/pools.ts";
 import { startRelay } from "./outbox/scene.ts";
@@ -107,6 +109,20 @@ describe("a notification wakes a relay that polls only after minutes", () => {
     expect(killed.rowCount).toBe(1);
     await send();
     await expect.poll(() => delivered.length).toBe(2);
+  });
+
+  test("and a relay finds what was committed before it listened", async (context) => {
+    const listens = gate();
+    const { send, delivered } = await sleepingRelay(context, (url) => async () => {
+      await listens.opened;
+      const client = new pg.Client(url);
+      await client.connect();
+      return client;
+    });
+    await send();
+    await sleep(300);
+    listens.open();
+    await expect.poll(() => delivered.length).toBe(1);
   });
 
   test("when it was opened by its URL", async (context) => {
