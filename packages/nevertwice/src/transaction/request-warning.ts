@@ -5,7 +5,7 @@
 import { warnOnce } from "../core/warning.ts";
 
 /** The members that both kinds of request have in part: those of undici, which is `fetch`, and those of `node:http`. */
-interface SentRequest {
+interface PublishedRequest {
   readonly origin?: unknown;
   readonly protocol?: string;
   readonly host?: string;
@@ -19,12 +19,12 @@ export function warnOfRequests(currentOperation: () => string | undefined): void
   const { subscribe } = process.getBuiltinModule("node:diagnostics_channel");
   const onRequest = (message: unknown) => {
     const operation = currentOperation();
-    if (operation !== undefined) warn(operation, (message as { readonly request: SentRequest }).request);
+    if (operation !== undefined) warn(operation, (message as { readonly request: PublishedRequest }).request);
   };
   for (const channel of CHANNELS) subscribe(channel, onRequest);
 }
 
-function warn(operation: string, { origin, protocol, host }: SentRequest): void {
+function warn(operation: string, { origin, protocol, host }: PublishedRequest): void {
   // Without the path, which may hold secrets.
   const receiver = String(origin ?? `${protocol}//${host}`);
   warnOnce(

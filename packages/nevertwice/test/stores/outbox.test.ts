@@ -209,7 +209,7 @@ for (const database of DATABASES) {
       await send(numbered("k", 2));
       await send({ topic: "queued", body: 3 });
       const late = gate();
-      // It delivers one message and has a second one in its queue, so it looks no more, like a process that hangs. Its
+      // It delivers one message and has a second one in its queue, so it does not look again, like a process that hangs. Its
       // renewal comes after 10 seconds, so the test ends the lease by hand.
       const full = { pollMs: 60_000, concurrency: 1, batch: 1 };
       const first = startRelay(outbox, () => late.opened, full);
