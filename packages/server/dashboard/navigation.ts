@@ -16,6 +16,13 @@ export function navigate(address: string, how: "push" | "replace" = "push"): voi
   window.dispatchEvent(new Event("placechange"));
 }
 
+/** The address of a view with these filters, of which the empty ones are left out. */
+export function filteredAddress(path: string, filters: object): string {
+  const given = Object.entries(filters).filter(([, value]) => value !== "");
+  const search = new URLSearchParams(given).toString();
+  return search === "" ? path : `${path}?${search}`;
+}
+
 export function usePageLocation(): PageLocation {
   const [place, setPlace] = useState(currentLocation);
   useEffect(() => {

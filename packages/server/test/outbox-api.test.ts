@@ -1,20 +1,28 @@
-/** Tests the outbox over HTTP, on SQLite and on Postgres, and its figures in metrics. */
+/** Tests the outbox over HTTP, on SQLite, Postgres and MariaDB, and its figures in metrics. */
 import { randomUUID } from "node:crypto";
 import { metrics as otelMetrics } from "@opentelemetry/api";
 import type { OutboxFigures } from "nevertwice/outbox";
 import { afterEach, describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { startProxy } from "../../nevertwice/test/services/proxy.ts";
 import { sharedUrl } from "../../nevertwice/test/services/services.ts";
+import { newDatabase } from "../../nevertwice/test/stores/mysql/pools.ts";
 import { createDatabase, query, withUser } from "../../nevertwice/test/stores/postgres/database.ts";
 import { createMetricsSdk } from "../../nevertwice/test/telemetry/sdk.ts";
 import { createOutboxGauges } from "../src/outbox-gauges.ts";
 import { createServer, type NevertwiceServer } from "../src/server.ts";
 import { callerOf, callWith, startServer } from "./api-client.ts";
-import { type Application, postgresApplication, relayUntil, sqliteApplication } from "./outbox-stage.ts";
+import {
+  type Application,
+  mysqlApplication,
+  postgresApplication,
+  relayUntil,
+  sqliteApplication,
+} from "./outbox-stage.ts";
 
 const APPLICATIONS: Readonly<Record<string, (context: TestContext) => Promise<Application>>> = {
   sqlite: () => sqliteApplication(),
   postgres: async (context) => postgresApplication(await createDatabase(sharedUrl(context, "postgres"))),
+  mysql: async (context) => mysqlApplication(await newDatabase(context)),
 };
 
 interface Row {

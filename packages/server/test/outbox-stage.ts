@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { DatabaseSync } from "@photostructure/sqlite";
+import { createPool } from "mysql2/promise";
 import { createOutbox, type Outbox, type OutgoingMessage, permanent } from "nevertwice/outbox";
 import { poolOf } from "../../nevertwice/test/stores/postgres/database.ts";
 
@@ -54,6 +55,28 @@ export async function postgresApplication(url: string, namespace = "default"): P
       const ids = await outbox.sendAll(client, messages);
       await client.query("COMMIT");
       client.release();
+      return ids;
+    },
+    async close() {
+      await outbox.close();
+      await pool.end();
+    },
+  };
+}
+
+export async function mysqlApplication(url: string, namespace = "default"): Promise<Application> {
+  const pool = createPool({ uri: url, connectionLimit: 4 });
+  const outbox = createOutbox({ client: pool, namespace });
+  await outbox.migrate();
+  return {
+    url,
+    outbox,
+    async send(...messages) {
+      const connection = await pool.getConnection();
+      await connection.beginTransaction();
+      const ids = await outbox.sendAll(connection, messages);
+      await connection.commit();
+      connection.release();
       return ids;
     },
     async close() {

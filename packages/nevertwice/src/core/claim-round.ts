@@ -41,6 +41,7 @@ export async function claimRound(
   if (result.isAnswered) {
     answer = result.answer;
     round.sentAt = result.sentAt;
+    round.isRepeated = result.isAmbiguous;
   } else {
     const { error, waitedMs } = result;
     answer = { status: "unavailable", error, isRefused: isRefusal(error), waitedMs };

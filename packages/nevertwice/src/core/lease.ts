@@ -31,6 +31,8 @@ export interface LeaseOptions {
   readonly maxRunMs: number;
   /** When the claim was sent; undefined for an attempt without a claim, which it cannot lose. */
   readonly sentAt: number | undefined;
+  /** Whether a try of the claim got no answer: it may still arrive, and restart the lease. Default false. */
+  readonly isClaimRepeated?: boolean;
   /** Undefined for an attempt in a transaction of the application, whose claim no other connection sees before COMMIT. */
   readonly renew: ((leaseMs: number) => Promise<boolean>) | undefined;
   /** Whether the lease is on hold from the beginning (see `hold`). */
@@ -53,6 +55,14 @@ export class Lease {
   #isHeld: boolean;
   /** Settles when every renewal that was sent is answered. */
   #sent: Promise<unknown> | undefined;
+  /**
+   * The shortest lease that a claim or renewal without an answer asked for. It may arrive at any time, also after one for a
+   * longer lease, and then leaves the shorter one:
+   *
+   *   renew 30 s ── no answer ┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┐
+   *                       renew 60 s ── granted, until 60 s ┴─▶ until 30 s from here
+   */
+  #unansweredMs: number;
   #cancel: () => void;
 
   constructor(options: LeaseOptions) {
@@ -61,6 +71,7 @@ export class Lease {
     this.#runEnd = timer.now() + maxRunMs;
     this.#endsAt = leaseEnd(sentAt, leaseMs);
     this.#renewedAt = sentAt;
+    this.#unansweredMs = options.isClaimRepeated ? leaseMs : Number.POSITIVE_INFINITY;
     this.#isHeld = isHeld || options.renew === undefined;
     this.#renewAt = this.#isHeld ? Number.POSITIVE_INFINITY : sentAt + leaseMs * RENEW_AT;
     this.#cancel = this.#arm();
@@ -132,9 +143,13 @@ export class Lease {
       if (this.#sent === answered) this.#sent = undefined;
     });
     this.#sent = answered;
-    if (!(await answer)) return this.lose("overtaken");
+    const isGranted = await answer.catch((error) => {
+      this.#unansweredMs = Math.min(this.#unansweredMs, leaseMs);
+      throw error;
+    });
+    if (!isGranted) return this.lose("overtaken");
     // Two renewals may be in flight, and their answers may come in any order.
-    this.#endsAt = Math.max(this.#endsAt, leaseEnd(sentAt, leaseMs));
+    this.#endsAt = Math.max(this.#endsAt, leaseEnd(sentAt, Math.min(leaseMs, this.#unansweredMs)));
     this.#renewedAt = Math.max(this.#renewedAt, sentAt);
     if (!this.#isHeld) this.#renewAt = this.#renewedAt + this.#options.leaseMs * RENEW_AT;
     this.#rearm();

@@ -59,6 +59,7 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
         leaseMs,
         maxRunMs,
         sentAt: isUnclaimed ? undefined : round.sentAt,
+        isClaimRepeated: round.isRepeated,
         renew: (ms) => renew(settlement, ms),
         isHeld: isInTransaction,
         onLost: (reason) => emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason }),

@@ -36,6 +36,7 @@ export async function commitStep(
     const end = await runner.run({
       ...ports,
       id: call.identity.id,
+      operation: call.identity.parts.operation,
       token: round.token,
       attempt,
       transactionMs,

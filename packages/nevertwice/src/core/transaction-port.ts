@@ -24,6 +24,7 @@ export interface ClaimedAttempt {
   readonly timer: Timer;
   readonly random: () => number;
   readonly id: string;
+  readonly operation: string;
   readonly token: string;
   readonly attempt: Attempt;
   /** How long the transaction may take, and how long to wait for a connection or for an answer about its end. */

@@ -52,6 +52,7 @@ export async function finishInTransaction<T>(
     timer,
     random,
     id: call.identity.id,
+    operation: call.identity.parts.operation,
     token: round.token,
     attempt: handed,
     transactionMs,

@@ -6,9 +6,9 @@ import {
   type MysqlRow,
   queryRows,
 } from "../stores/mysql/client.ts";
-import { checkSession } from "../stores/mysql/durability.ts";
 import { isDeadlock, toStoreError } from "../stores/mysql/errors.ts";
-import { checkVersion, migrate } from "../stores/mysql/schema.ts";
+import { createReadiness } from "../stores/mysql/readiness.ts";
+import { migrate } from "../stores/mysql/schema.ts";
 import { boundedClient } from "../stores/mysql/statement-runner.ts";
 import { readNumber, readText } from "../stores/mysql/values.ts";
 import { type MessageRow, rowsToRead, toFigures, toMs, toPage } from "./message-rows.ts";
@@ -21,16 +21,7 @@ const TRIES = 5;
 
 export function mysqlOutbox({ client: pool }: { readonly client: MysqlClient }): OutboxStore {
   const client = boundedClient(pool);
-  let checked: Promise<void> | undefined;
-
-  /** Checks the database once; after an error, again with the next call. */
-  function ready(): Promise<void> {
-    checked ??= check(client).catch((error: unknown) => {
-      checked = undefined;
-      throw error;
-    });
-    return checked;
-  }
+  const ready = createReadiness(client, TABLES);
 
   /** One transaction at READ COMMITTED, where each statement sees what was committed before it. */
   async function transact<T>(work: (connection: MysqlConnection) => Promise<T>): Promise<T> {
@@ -147,11 +138,6 @@ export function mysqlOutbox({ client: pool }: { readonly client: MysqlClient }):
     },
     async close() {},
   };
-}
-
-async function check(client: MysqlClient): Promise<void> {
-  await checkSession(client);
-  await checkVersion((statement) => queryRows(client, statement), TABLES);
 }
 
 /** Puts rows behind an older one of their key, if that one can be locked. Returns how many. */

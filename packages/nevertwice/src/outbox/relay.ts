@@ -208,9 +208,12 @@ export function createRelay(context: RelayContext, settings: RelaySettings): Rel
 
   async function watch(): Promise<void> {
     try {
-      const unwatch = (await store.watch?.(namespace, alarm.ring)) ?? ignore;
-      if (stopping === undefined) stops.push(unwatch);
-      else unwatch();
+      const unwatch = await store.watch?.(namespace, alarm.ring);
+      if (unwatch === undefined) return;
+      if (stopping !== undefined) return unwatch();
+      stops.push(unwatch);
+      // What was committed after the last look, and before this, has woken nobody.
+      alarm.ring();
     } catch (cause) {
       // The relay polls.
       emit({ kind: "unavailable", during: "claim", cause });

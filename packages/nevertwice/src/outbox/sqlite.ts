@@ -11,18 +11,13 @@ import {
   type SqliteSource,
   toSource,
 } from "../stores/sqlite/client.ts";
+import { type ConnectionCall, callInThisThread } from "../stores/sqlite/connection-calls.ts";
 import { createWorkerThread, type WorkerData } from "../stores/sqlite/worker-thread.ts";
-import {
-  createInsert,
-  type OutboxCall,
-  type OutboxConnection,
-  type OutboxMethod,
-  runCalls,
-} from "./sqlite/connection.ts";
+import { connect, createInsert, type OutboxConnection, type OutboxMethod } from "./sqlite/connection.ts";
 import type { OutboxStore } from "./store.ts";
 
 interface OutboxCallRunner {
-  run(call: OutboxCall): Promise<unknown>;
+  run(call: ConnectionCall<OutboxMethod>): Promise<unknown>;
   close(): Promise<void>;
 }
 
@@ -82,7 +77,7 @@ function insertOn(source: SqliteSource): OutboxStore["insertOn"] {
 }
 
 function runInWorker({ settings }: Extract<SqliteSource, { readonly settings: unknown }>): OutboxCallRunner {
-  return createWorkerThread<OutboxCall, unknown>({
+  return createWorkerThread<ConnectionCall<OutboxMethod>, unknown>({
     start: (gate) =>
       new Worker(new URL("./sqlite/worker.js", import.meta.url), {
         workerData: { settings, gate } satisfies WorkerData,
@@ -91,17 +86,8 @@ function runInWorker({ settings }: Extract<SqliteSource, { readonly settings: un
   });
 }
 
-/** The caller's connection has its own busy timeout, so no step waits here. The connection stays open on close. */
-function runInThisThread({
-  database,
-  clock,
-}: Extract<SqliteSource, { readonly clock: unknown }>): OutboxCallRunner {
-  let run: ((call: OutboxCall) => unknown) | undefined;
-  return {
-    async run(call) {
-      run ??= runCalls(database, { clock, waiting: (step) => step() });
-      return run(call);
-    },
-    close: async () => {},
-  };
+/** The connection stays open on close. */
+function runInThisThread(source: Extract<SqliteSource, { readonly clock: unknown }>): OutboxCallRunner {
+  const call = callInThisThread(connect, source);
+  return { run: async (called) => call(called), close: async () => {} };
 }

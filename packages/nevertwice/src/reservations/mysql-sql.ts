@@ -9,6 +9,7 @@ import { lengthPrefixed } from "../core/bytes.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { packed } from "../stores/mysql/transaction-sql.ts";
 import { bytes, IS_SHOWN_EARLY, NOW_US, STATEMENT_US, short, whole } from "../stores/mysql/values.ts";
+import { COMMITMENT_DETAILS, COMMITMENT_TERMS, KEY_DETAILS, RESOURCE_DETAILS } from "./columns.ts";
 import type { ColumnLiterals } from "./mysql/rows.ts";
 import type { CommitmentQuery, PageQuery, PlacementNeed } from "./store.ts";
 
@@ -237,44 +238,12 @@ export interface InsideTable {
 export const INSIDE = {
   keys: {
     name: "nevertwice_reservation_keys",
-    columns: [
-      "id",
-      "namespace",
-      "scope",
-      "`key`",
-      "action",
-      "digest",
-      "parameters",
-      "answer",
-      "commitment",
-      "recorded_at",
-      "window_ends_at",
-      "kept_until",
-      "checkpoint",
-    ],
+    columns: ["id", "namespace", "scope", "`key`", ...KEY_DETAILS, "checkpoint"],
   },
-  resources: {
-    name: "nevertwice_resources",
-    columns: ["namespace", "name", "capacity", "taken", "state", "is_declared", "events", "last_hash"],
-  },
+  resources: { name: "nevertwice_resources", columns: ["namespace", "name", ...RESOURCE_DETAILS] },
   commitments: {
     name: "nevertwice_commitments",
-    columns: [
-      "namespace",
-      "id",
-      "resource",
-      "requester",
-      "units",
-      "placed_at",
-      "expires_at",
-      "held_until",
-      "state",
-      "ended_at",
-      "confirmed_units",
-      "occupied",
-      "events",
-      "last_hash",
-    ],
+    columns: [...COMMITMENT_TERMS, "held_until", ...COMMITMENT_DETAILS],
   },
 } as const satisfies Record<string, InsideTable>;
 

@@ -6,14 +6,10 @@
 import type { StoreSettings } from "../core/durability.ts";
 import { checkOptions } from "../core/option-checks.ts";
 import { isClient, type MysqlClient, type MysqlRow, queryRows } from "../stores/mysql/client.ts";
-import {
-  checkSession,
-  isLoggedByStatement,
-  readDurability,
-  type ServerVariables,
-} from "../stores/mysql/durability.ts";
+import { isLoggedByStatement, readDurability, type ServerVariables } from "../stores/mysql/durability.ts";
 import { isDeadlock } from "../stores/mysql/errors.ts";
-import { checkVersion, migrate, migrationScript } from "../stores/mysql/schema.ts";
+import { createReadiness } from "../stores/mysql/readiness.ts";
+import { migrate, migrationScript } from "../stores/mysql/schema.ts";
 import { boundedClient } from "../stores/mysql/statement-runner.ts";
 import { readNumber, readText } from "../stores/mysql/values.ts";
 import { createActionsInside } from "./mysql/inside.ts";
@@ -55,16 +51,7 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
   isClient("client", options.client);
   const client = boundedClient(options.client);
   const open = createOpenTransactions();
-  let checked: Promise<void> | undefined;
-
-  /** Checks the database once; after a toStoreError, again with the next call. */
-  function ready(): Promise<void> {
-    checked ??= check(client).catch((error: unknown) => {
-      checked = undefined;
-      throw error;
-    });
-    return checked;
-  }
+  const ready = createReadiness(client, TABLES);
 
   /** Repeats a transaction that the server rolled back to resolve a deadlock. */
   async function untilNoDeadlock<Answers>(transaction: () => Promise<Answers>): Promise<Answers> {
@@ -137,11 +124,6 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
     },
     async close() {},
   };
-}
-
-async function check(client: MysqlClient): Promise<void> {
-  await checkSession(client);
-  await checkVersion((statement) => queryRows(client, statement), TABLES);
 }
 
 function durabilityRefusal(found: ServerVariables): string | undefined {

@@ -13,6 +13,7 @@ import {
   type SqliteSource,
   toSource,
 } from "../stores/sqlite/client.ts";
+import { type ConnectionCall, callInThisThread } from "../stores/sqlite/connection-calls.ts";
 import { judgeDurability } from "../stores/sqlite/durability.ts";
 import { restoreError } from "../stores/sqlite/errors.ts";
 import {
@@ -22,12 +23,7 @@ import {
   type WorkerThread,
 } from "../stores/sqlite/worker-thread.ts";
 import type { Answer } from "./answer.ts";
-import {
-  type ConnectionCall,
-  type ConnectionMethod,
-  type ReservationConnection,
-  runCalls,
-} from "./sqlite/connection.ts";
+import { type ConnectionMethod, connect, type ReservationConnection } from "./sqlite/connection.ts";
 import { type ConnectionActions, MayBeWritten, NotWritten, type ReservationStore } from "./store.ts";
 
 export type {
@@ -90,7 +86,8 @@ export function sqliteReservations(options: SqliteReservationsOptions): Reservat
   };
 }
 
-interface ReservationRunner extends Pick<WorkerThread<ConnectionCall, unknown>, "run" | "close"> {
+interface ReservationRunner
+  extends Pick<WorkerThread<ConnectionCall<ConnectionMethod>, unknown>, "run" | "close"> {
   /** Undefined in a worker, whose connection is not the application's. */
   readonly inside?: ConnectionActions | undefined;
 }
@@ -105,22 +102,15 @@ function runInWorker(settings: FileSettings): ReservationRunner {
   });
 }
 
-/** The caller's connection has its own busy timeout, so no step waits here. The connection stays open on close. */
-function runInThisThread({
-  database,
-  clock,
-}: Extract<SqliteSource, { readonly clock: unknown }>): ReservationRunner {
-  let run: ((call: ConnectionCall) => unknown) | undefined;
-  const runNow = (call: ConnectionCall) => {
-    run ??= runCalls(database, { clock, waiting: (step) => step() });
-    return run(call);
-  };
+/** The connection stays open on close. */
+function runInThisThread(source: Extract<SqliteSource, { readonly clock: unknown }>): ReservationRunner {
+  const call = callInThisThread(connect, source);
   return {
-    run: async (call) => runNow(call),
+    run: async (called) => call(called),
     inside: {
       kind: "connection",
-      isConnection: (given) => given === database,
-      act: (request, rules) => runNow(["act", [request, rules]]) as Answer,
+      isConnection: (given) => given === source.database,
+      act: (request, rules) => call(["act", [request, rules]]) as Answer,
     },
     close: async () => {},
   };

@@ -4,24 +4,52 @@
  */
 import type { AsyncLocalStorage } from "node:async_hooks";
 import { NevertwiceError } from "../core/errors.ts";
+import { warnOfRequests } from "./request-warning.ts";
+
+/** The work of one transaction. What it started and did not await may run on after its end. */
+interface OpenWork {
+  readonly source: object;
+  readonly operation: string;
+  readonly around: OpenWork | undefined;
+  isOver: boolean;
+}
 
 /** Created by the first transaction, since `import "nevertwice"` loads no module for it. */
-let inside: AsyncLocalStorage<readonly object[]> | undefined;
+let inside: AsyncLocalStorage<OpenWork> | undefined;
 
 /** Runs the work of a transaction on this source. */
-export function whileInside<T>(source: object, work: () => T): T {
-  if (inside === undefined) {
-    const { AsyncLocalStorage: Storage } = process.getBuiltinModule("node:async_hooks");
-    inside = new Storage();
+export async function whileInside<T>(
+  source: object,
+  operation: string,
+  work: () => T | PromiseLike<T>,
+): Promise<T> {
+  inside ??= createStorage();
+  const open: OpenWork = { source, operation, around: inside.getStore(), isOver: false };
+  try {
+    return await inside.run(open, work);
+  } finally {
+    open.isOver = true;
   }
-  return inside.run([...(inside.getStore() ?? []), source], work);
 }
 
 /** Throws `options-invalid` in the work of a transaction on the same source. */
 export function refuseNested(source: object): void {
-  if (!inside?.getStore()?.includes(source)) return;
+  if (openWork((work) => work.source === source) === undefined) return;
   throw new NevertwiceError(
     "options-invalid",
     "a transaction was asked for inside the work of another one on the same database, and would need a second connection while the first is held. Use once(tx, request, work) of nevertwice/transaction with the transaction that the work was given.",
   );
+}
+
+function createStorage(): AsyncLocalStorage<OpenWork> {
+  const { AsyncLocalStorage: Storage } = process.getBuiltinModule("node:async_hooks");
+  warnOfRequests(() => openWork(() => true)?.operation);
+  return new Storage();
+}
+
+/** The innermost work that this call is made in, of those that are not over. */
+function openWork(fits: (work: OpenWork) => boolean): OpenWork | undefined {
+  for (let work = inside?.getStore(); work !== undefined; work = work.around)
+    if (!work.isOver && fits(work)) return work;
+  return undefined;
 }

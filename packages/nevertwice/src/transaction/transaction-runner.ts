@@ -179,11 +179,11 @@ class TransactionTry<Tx> {
     work: TransactionWork<Tx, unknown>,
     mark: string,
   ): Promise<void> {
-    const { attempt, encode } = this.#claimed;
+    const { attempt, operation, encode } = this.#claimed;
     this.#phase = "working";
     let value: unknown;
     try {
-      value = await whileInside(this.#database.source, () =>
+      value = await whileInside(this.#database.source, operation, () =>
         enqueueWithin(attempt, tx, () => work(tx, attempt)),
       );
     } catch (thrown) {

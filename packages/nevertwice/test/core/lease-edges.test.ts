@@ -257,6 +257,20 @@ test("a renewal after a longer lease shortens it from when it was sent, even if 
   expect(scene.lost).toEqual([["not-renewed", 400 + 810]]);
 });
 
+test("after a renewal or a claim without an answer, a hold counts on no more than one of those may leave when it arrives late", async () => {
+  const scene = createLease({
+    renew: (ms) => (ms === LEASE_MS ? Promise.reject(new Error("away")) : Promise.resolve(true)),
+  });
+  await scene.advanceTo(350);
+  expect(await scene.lease.hold(60_000)).toBe(true);
+  await scene.advanceTo(5_000);
+  expect([scene.renewedAt, scene.lost]).toEqual([[300, 350], [["not-renewed", 350 + 810]]]);
+  const repeated = createLease({ isClaimRepeated: true });
+  expect(await repeated.lease.hold(60_000)).toBe(true);
+  await repeated.advanceTo(5_000);
+  expect([repeated.renewedFor, repeated.lost]).toEqual([[60_000], [["not-renewed", 810]]]);
+});
+
 test("a lease that is long enough is not renewed for the hold", async () => {
   const { lease, renewedAt, advanceTo } = createLease();
   await lease.hold(5_000);

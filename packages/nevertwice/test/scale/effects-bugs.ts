@@ -1,12 +1,13 @@
 /** Bugs that lose an effect or run it twice when a process is killed, each planted as a patch of the built code. */
 import type { PlantedBug } from "../testing/planted-bugs.ts";
-import type { Point } from "./workers/effects/points.js";
+import type { Phase, Point } from "./workers/effects/points.js";
 
 export interface EffectBug extends PlantedBug {
   /** The subjects that must report it, by the start of their names. */
   readonly subject: string;
   /** Where to kill, so that few kills are enough. */
   readonly statements: readonly Point["statement"][];
+  readonly phases?: readonly Phase[];
   /** How the referee's report begins. */
   readonly report: RegExp;
 }
@@ -33,6 +34,13 @@ const ONCE_COMMITTED_EARLY = {
     'await run("COMMIT"); await run("BEGIN"); await run(SAVEPOINT); const answered = await transactions.complete(',
   statements: ["complete"],
   report: /^duplicate/,
+} as const;
+
+/** Each database has a statement of its own that keeps the order. */
+const OVERTAKEN = {
+  name: "a message overtakes an older one that is in delivery or waits for its next attempt",
+  statements: ["delivery", "outbox"],
+  report: /^order/,
 } as const;
 
 export const EFFECT_BUGS: readonly EffectBug[] = [
@@ -69,7 +77,7 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
             await work();
             return kept;`,
     statements: ["work"],
-    report: /^lost/,
+    report: /^lost: step/,
   },
   {
     name: "a takeover begins with the first step",
@@ -117,7 +125,29 @@ export const EFFECT_BUGS: readonly EffectBug[] = [
             settlements.flush();
             const wait = new Promise((go) => setTimeout(go, 20));
             const answer = wait.then(() => deliver(message, { signal: controller.signal, attempt: attempts }));`,
-    statements: ["work"],
+    statements: ["delivery"],
+    phases: ["before"],
     report: /^lost: a message/,
+  },
+  {
+    ...OVERTAKEN,
+    subject: "outbox, pg",
+    file: "outbox/postgres-sql.js",
+    find: "AND x.key = k.key\n",
+    replace: "AND x.key = k.key AND x.due_at <= extract(epoch FROM clock_timestamp()) * 1e6\n",
+  },
+  {
+    ...OVERTAKEN,
+    subject: "outbox, mysql2",
+    file: "outbox/mysql-sql.js",
+    find: "AND x.seq < c.seq ORDER BY",
+    replace: "AND x.seq < c.seq AND x.due_at <= 1 ORDER BY",
+  },
+  {
+    ...OVERTAKEN,
+    subject: "outbox, sqlite",
+    file: "outbox/sqlite-sql.js",
+    find: "AND x.seq < c.seq)",
+    replace: "AND x.seq < c.seq AND x.due_at <= 1)",
   },
 ];

@@ -20,6 +20,10 @@ export interface Killing {
   readonly library: string;
   /** Kill only at these statements, where a planted bug shows. Default: those of the subject, and at random. */
   readonly statements?: readonly Point["statement"][];
+  /** The same for the phases of a statement. Default: all. */
+  readonly phases?: readonly Phase[] | undefined;
+  /** How often a surviving process tries each key. Default: until it must be done. */
+  readonly tries?: number;
 }
 
 export interface Killed {
@@ -45,7 +49,9 @@ const MAX_NTH = 6;
 const RANDOM_WITHIN_MS = 60;
 /** After this the claim of a killed process has lapsed. Until then its key is pending. */
 const LAPSED_MS = 3_400;
-const SURVIVORS = 2;
+/** Processes that finish what the killed ones left: one for each of so many kills, and at most so many. */
+const KILLS_PER_SURVIVOR = 10;
+const MAX_SURVIVORS = 2;
 
 export async function killMany(scene: Scene, subject: EffectSubject, killing: Killing): Promise<Killed> {
   const url = await subject.database.create(scene);
@@ -93,7 +99,7 @@ export async function killMany(scene: Scene, subject: EffectSubject, killing: Ki
     const statements = killing.statements ?? subject.statements;
     const isRandom = killing.statements === undefined && random.chance(RANDOM_SHARE);
     const statement = random.pick(statements);
-    const phase = random.pick(PHASES);
+    const phase = random.pick(killing.phases ?? PHASES);
     const point = isRandom ? undefined : { statement, phase, nth: random.between(1, MAX_NTH) };
     const afterMs = random.between(0, RANDOM_WITHIN_MS);
     let name = point ? `${phase} ${statement}` : "at random";
@@ -112,16 +118,20 @@ export async function killMany(scene: Scene, subject: EffectSubject, killing: Ki
     points[name] = (points[name] ?? 0) + 1;
   }
 
+  let left = killing.kills;
   const lane = async () => {
-    while (started < killing.kills) await slots.use(killOne);
+    while (left-- > 0) await slots.use(killOne);
   };
   await Promise.all(Array.from({ length: PROCESSES }, lane));
   const open = keys.open();
-  const share = Math.ceil(open.length / SURVIVORS);
-  const shares = Array.from({ length: SURVIVORS }, (_, index) =>
+  const survivors = Math.min(MAX_SURVIVORS, Math.ceil(killing.kills / KILLS_PER_SURVIVOR));
+  const share = Math.ceil(open.length / survivors);
+  const shares = Array.from({ length: survivors }, (_, index) =>
     open.slice(index * share, (index + 1) * share),
   );
-  await Promise.all(shares.map((some) => withProcess({ keys: some, isSurvivor: true }, async () => {})));
+  await Promise.all(
+    shares.map((some) => withProcess({ keys: some, isSurvivor: true, tries: killing.tries }, async () => {})),
+  );
 
   const answers: Record<string, number> = {};
   for (const { told } of asks) {

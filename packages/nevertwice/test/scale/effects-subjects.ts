@@ -153,7 +153,7 @@ const DOORS: Readonly<Record<string, Door>> = {
     title: "outbox",
     drivers: EACH,
     judge: judgeOutbox,
-    statements: ["work", "outbox", "commit", "any"],
+    statements: ["work", "outbox", "delivery", "commit", "any"],
     prepare: prepareOutbox,
   },
 };

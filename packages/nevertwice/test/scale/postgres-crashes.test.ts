@@ -31,6 +31,8 @@ const UPTIME_MS = 400;
 const LAPSED_MS = 2_200;
 const PAUSE_MS = 20;
 const TRIES = 500;
+/** On a busy machine few transactions are committed between two crashes, and none may be lost. */
+const BUG_ROUNDS = 4;
 
 async function crash(context: TestContext, { crashes, library }: { crashes: number; library: string }) {
   // What is not flushed stays in the memory of the server for as long as possible, and is lost with it.
@@ -112,8 +114,10 @@ test("a planted bug is reported: the transaction itself commits without a flush"
     replace: "IS NOT NULL AND set_config('synchronous_commit', 'off', true) IS NOT NULL)\n    FOR UPDATE",
   });
   context.onTestFinished(() => rm(library, { recursive: true, force: true }));
-  const { problems } = await crash(context, { crashes: 4, library });
-  expect(problems.filter((problem) => problem.startsWith("lost") || problem.startsWith("wrong"))).not.toEqual(
-    [],
-  );
+  let reports: readonly string[] = [];
+  for (let round = 0; round < BUG_ROUNDS && reports.length === 0; round++) {
+    const { problems } = await crash(context, { crashes: 4, library });
+    reports = problems.filter((problem) => problem.startsWith("lost") || problem.startsWith("wrong"));
+  }
+  expect(reports).not.toEqual([]);
 });

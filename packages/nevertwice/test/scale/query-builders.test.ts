@@ -63,11 +63,12 @@ async function reportInstalled(folder: string, names: readonly string[], figures
 
 /**
  * Prisma ends a transaction after five seconds unless it is told otherwise. This program has one of six seconds, and one that
- * is longer than its `transactionMs`.
+ * is longer than its `transactionMs`. Then it sends a message of an outbox in a transaction that commits, and in one that does not.
  */
 const PRISMA_LIMITS = `
 import { PrismaPg } from "@prisma/adapter-pg";
 import { createGuard } from "nevertwice";
+import { createOutbox } from "nevertwice/outbox";
 import { postgresStore } from "nevertwice/stores/postgres";
 import { prismaDatabase } from "nevertwice/transaction/prisma";
 import pg from "pg";
@@ -88,7 +89,18 @@ const pay = (order: string, ms: number, transactionMs: number) =>
   }).catch(({ code }) => code);
 const codes = await Promise.all([pay("slow", 6_000, 30_000), pay("too-slow", 4_000, 1_000)]);
 const rows = await prisma.payment.findMany();
-console.log(JSON.stringify([...codes, ...rows.map(({ orderId }) => orderId)]));
+const outbox = createOutbox({ client: pool });
+await outbox.migrate();
+const send = (topic: string, fails: boolean) =>
+  prisma.$transaction(async (tx) => {
+    await outbox.send(tx, { topic, body: "? $1 ' 😀" });
+    if (fails) throw new Error("rolled back");
+  });
+await send("committed", false);
+await send("rolled back", true).catch(() => {});
+const { messages } = await outbox.list();
+console.log(JSON.stringify([...codes, ...rows.map(({ orderId }) => orderId), ...messages.map(({ topic }) => topic)]));
+await outbox.close();
 await guard.close();
 await prisma.$disconnect();
 await pool.end();
@@ -146,12 +158,12 @@ describe("the example of a transaction runs on a fresh install", () => {
     const limits = await run(process.execPath, ["dist/prisma/limits.js"], folder, {
       DATABASE_URL: await createDatabase(DATABASE_URL),
     });
-    expect(JSON.parse(limits)).toEqual(["paid", "unavailable", "slow"]);
+    expect(JSON.parse(limits)).toEqual(["paid", "unavailable", "slow", "committed"]);
     const names = ["prisma", "@prisma/client", "@prisma/adapter-pg"];
     await reportInstalled(
       folder,
       names,
-      `${TOLD}; \`tsc --strict\` accepts it; a transaction of six seconds commits, and one longer than \`transactionMs\` is rolled back`,
+      `${TOLD}; \`tsc --strict\` accepts it; a transaction of six seconds commits, and one longer than \`transactionMs\` is rolled back; a message is sent in a transaction of Prisma`,
     );
   });
 });

@@ -210,13 +210,17 @@ interface Guardian {
 
 const GUARDIAN = `
   while read -r line; do pid=$line; done
-  if [ -n "$pid" ]; then kill -s KILL -- "-$pid" 2>/dev/null; fi
+  if [ -n "$pid" ]; then
+    children=$(cat "/proc/$pid/task/"*/children 2>/dev/null)
+    kill -s KILL -- "-$pid" $children 2>/dev/null
+  fi
   rm -rf "$1"
 `;
 
 /**
  * A shell that waits for the end of its input, which comes when we close it or when this process dies without running a
- * handler, such as by SIGKILL. A server that is left behind would keep its port and memory.
+ * handler, such as by SIGKILL. A server that is left behind would keep its port and memory. Children in sessions of their own
+ * are killed one by one: those of Postgres follow it by themselves, but not while they are paused.
  */
 function startGuardian(folder: string): Guardian {
   const shell = spawn("sh", ["-c", GUARDIAN, "sh", folder], {

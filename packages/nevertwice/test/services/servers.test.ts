@@ -1,7 +1,7 @@
 /** Tests the servers that the other tests use: they answer, die, come back, and are gone afterwards. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
 import {
@@ -27,6 +27,7 @@ import { startPostgres } from "./postgres.ts";
 import { startRabbitmq } from "./rabbitmq.ts";
 import { startRedis } from "./redis.ts";
 import { startRedisCluster } from "./redis-cluster.ts";
+import type { Server } from "./server.ts";
 import { sharedUrl, startFor } from "./services.ts";
 
 async function askPostgres(url: string, question: string): Promise<unknown> {
@@ -65,16 +66,25 @@ async function knock(port: number): Promise<void> {
   socket.destroy();
 }
 
-/** The processes whose working folder this is. */
-function processesIn(folder: string): readonly string[] {
-  const isThere = (pid: string): boolean => {
+/** The processes of which this is so. A process that ends meanwhile is none. */
+function processesThat(isOne: (pid: string) => boolean): readonly string[] {
+  return readdirSync("/proc").filter((name) => {
     try {
-      return readFileSync(`/proc/${pid}/environ`, "utf8").includes(folder);
+      return /^\d+$/.test(name) && isOne(name);
     } catch {
       return false;
     }
-  };
-  return readdirSync("/proc").filter((name) => /^\d+$/.test(name) && isThere(name));
+  });
+}
+
+/** The processes that were started with this folder in their environment. */
+function processesIn(folder: string): readonly string[] {
+  return processesThat((pid) => readFileSync(`/proc/${pid}/environ`, "utf8").includes(folder));
+}
+
+/** The processes whose working folder is in this one, also if it is removed by now. */
+function processesAt(folder: string): readonly string[] {
+  return processesThat((pid) => readlinkSync(`/proc/${pid}/cwd`).startsWith(folder));
 }
 
 function dynamodbAt(endpoint: string): DynamoDBClient {
@@ -315,22 +325,38 @@ describe("a server for one test", () => {
     await expect(knock(server.port)).rejects.toThrow("ECONNREFUSED");
   });
 
-  test("a server ends, and its folder goes, when the process that started it is killed", async (context) => {
-    sharedUrl(context, "redis");
-    const path = fileURLToPath(new URL("redis.ts", import.meta.url));
+  /** Starts a server in a process of its own, runs a piece of code there, and kills that process. */
+  async function startAndDie(
+    file: string,
+    start: string,
+    more = "",
+  ): Promise<Pick<Server, "port" | "folder">> {
+    const path = fileURLToPath(new URL(file, import.meta.url));
     const source = `import { runnerImport } from "vite";
       const { module } = await runnerImport(${JSON.stringify(path)});
-      const { port, folder } = await module.startRedis();
-      console.log(JSON.stringify({ port, folder }));`;
+      const server = await module.${start}();
+      ${more}
+      console.log(JSON.stringify({ port: server.port, folder: server.folder }));`;
     const parent = spawn(process.execPath, ["--input-type=module", "--eval", source], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     const [line] = await once(parent.stdout, "data");
-    const { port, folder } = JSON.parse(String(line));
-    expect(await redisAt(`redis://127.0.0.1:${port}`).ping()).toBe("PONG");
     parent.kill("SIGKILL");
+    return JSON.parse(String(line));
+  }
+
+  test("a server ends, and its folder goes, when the process that started it is killed", async (context) => {
+    sharedUrl(context, "redis");
+    const { port, folder } = await startAndDie("redis.ts", "startRedis");
     await vi.waitFor(() => expect(existsSync(folder)).toBe(false), { timeout: 30_000 });
     await vi.waitFor(() => expect(knock(port)).rejects.toThrow("ECONNREFUSED"), { timeout: 30_000 });
+  });
+
+  test("a Postgres that is paused ends with all its processes when the process that started it is killed", async (context) => {
+    sharedUrl(context, "postgres");
+    const { folder } = await startAndDie("postgres.ts", "startPostgres", "server.pause();");
+    await vi.waitFor(() => expect(existsSync(folder)).toBe(false), { timeout: 30_000 });
+    await vi.waitFor(() => expect(processesAt(folder)).toEqual([]), { timeout: 10_000 });
   });
 
   test("a server that cannot start says why, in its own words", async (context) => {

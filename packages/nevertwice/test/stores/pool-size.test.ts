@@ -11,6 +11,7 @@ import { createGuard, type Guard } from "../../src/index.ts";
 import { mysqlStore } from "../../src/stores/mysql.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
 import { drizzleDatabase } from "../../src/transaction/drizzle.ts";
+import { gate } from "../deferred.ts";
 import { poolOn } from "./mysql/pools.ts";
 import { poolOf } from "./postgres/database.ts";
 import { emptyMysql, emptyPostgres } from "./transaction/scene.ts";
@@ -70,6 +71,30 @@ for (const [name, connect] of Object.entries(POOLS)) {
         expect(new Set(values)).toEqual(new Set(["nested"]));
         expect(most).toBe(max - 1);
       });
+
+    test("other attempts renew and complete while transactions have every connection that they may take", async (context) => {
+      const { guard, database } = await connect(context, 3);
+      const over = gate();
+      let running = 0;
+      const transactions = Array.from({ length: 6 }, () =>
+        guard.transaction(request(), database, async () => {
+          running++;
+          await over.opened;
+          return "paid";
+        }),
+      );
+      await expect.poll(() => running).toBe(2);
+      const brief = guard.with({ storeTimeoutMs: 2_000 });
+      const renewals = brief.run(request(), async (attempt) => [
+        await attempt.renew(),
+        await attempt.renew(),
+        await attempt.renew(),
+      ]);
+      expect(await renewals).toEqual([true, true, true]);
+      expect(running).toBe(2);
+      over.open();
+      expect(await Promise.all(transactions)).toEqual(new Array(6).fill("paid"));
+    });
 
     test("a pool of one connection runs one transaction at a time, and a nested guard.run in it is refused in time", async (context) => {
       const { guard, database } = await connect(context, 1);

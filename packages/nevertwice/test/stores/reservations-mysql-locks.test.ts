@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { RowDataPacket } from "mysql2/promise";
 import { expect, test } from "vitest";
 import type { ActionRequest } from "../../src/reservations/action-request.ts";
+import { createReservations } from "../../src/reservations/index.ts";
 import { changeCommitted } from "../../src/reservations/mysql/transaction.ts";
 import { mysqlReservations } from "../../src/reservations/mysql.ts";
 import { purgeSql } from "../../src/reservations/mysql-sql.ts";
@@ -11,7 +12,7 @@ import { startProxy } from "../services/proxy.ts";
 import { startFor } from "../services/services.ts";
 import { poolOn } from "./mysql/pools.ts";
 import { countRows, locking, newReservations, waiting } from "./mysql/reservations.ts";
-import { asked, HOUR_MS, NOTHING, ONE_HOLD, RULES, toHold } from "./reservation-requests.ts";
+import { asked, HOUR_MS, NAMESPACE, NOTHING, ONE_HOLD, RULES, toHold } from "./reservation-requests.ts";
 
 const KEYS = "INSERT INTO nevertwice_reservation_keys";
 const RESOURCES = "INSERT INTO nevertwice_resources";
@@ -196,4 +197,28 @@ test("a key that was recorded again after the purge selected it is not deleted",
   await store.transact([{ ...hold, newId: randomUUID() }], RULES);
   expect(await changeCommitted(pool, purgeSql([hold.keyId]))).toBe(0);
   expect(await store.purge(10)).toEqual({ removed: 0, more: false });
+});
+
+test("a process that has met a transaction of the application looks first, and closes no more connections", async (context) => {
+  const { url, pool, store } = await newReservations(context);
+  const desk = createReservations({ store, namespace: NAMESPACE, windowMs: HOUR_MS, purgeEveryMs: 0 });
+  const counted = poolOn(context, url);
+  let opened = 0;
+  counted.on("connection", () => opened++);
+  const other = mysqlReservations({ client: counted });
+  const tx = await pool.getConnection();
+  await tx.beginTransaction();
+  const inside = { resource: "room", requester: "ann", durationMs: HOUR_MS, key: "inside" };
+  expect(await desk.placeHold(inside, { tx })).toMatchObject({ ok: true });
+
+  const act = () => other.transactSkippingLocked?.([toHold("room"), toHold(randomUUID())], RULES);
+  const setAside = [undefined, expect.objectContaining({ ok: true })];
+  // It waits for the row, finds out why, and closes the connection that waits.
+  expect(await act()).toEqual(setAside);
+  const openedBefore = opened;
+  for (let i = 0; i < 5; i++) expect(await act()).toEqual(setAside);
+  expect(opened).toBe(openedBefore);
+  await tx.rollback();
+  tx.release();
+  expect(await act()).toEqual([setAside[1], setAside[1]]);
 });

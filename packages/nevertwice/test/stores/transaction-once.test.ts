@@ -4,11 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { DatabaseSync } from "@photostructure/sqlite";
-import { drizzle } from "drizzle-orm/node-postgres";
-import createKnex from "knex";
-import { Kysely, PostgresDialect } from "kysely";
-import postgres from "postgres";
-import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { createGuard, type Guard, type RunResult } from "../../src/index.ts";
 import { mysqlStore } from "../../src/stores/mysql.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
@@ -16,108 +12,12 @@ import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { once } from "../../src/transaction/index.ts";
 import { poolOn } from "./mysql/pools.ts";
 import { poolOf } from "./postgres/database.ts";
-import { type LedgerScene, onMysql, onPostgres } from "./transaction/scene.ts";
+import { DRIVERS, pgTransactions } from "./transaction/drivers.ts";
+import { onMysql, onPostgres } from "./transaction/scene.ts";
 
 const insert = (key: string) => `INSERT INTO ledger VALUES ('${key}')`;
 
-/** Runs `body` in a transaction of a driver, which commits if it resolves. */
-type InTransaction = <T>(
-  body: (tx: unknown, execute: (text: string) => Promise<unknown>) => Promise<T>,
-) => Promise<T>;
-
-const KINDS: Readonly<
-  Record<
-    string,
-    {
-      on: (context: TestContext) => Promise<LedgerScene>;
-      connect: (context: TestContext, url: string) => InTransaction;
-    }
-  >
-> = {
-  pg: { on: onPostgres, connect: (_, url) => pgTransactions(url) },
-  "postgres.js": {
-    on: onPostgres,
-    connect(_, url) {
-      const sql = postgres(url, { max: 2, onnotice: () => {} });
-      onTestFinished(() => sql.end({ timeout: 1 }));
-      return async (body) => (await sql.begin((tx) => body(tx, async (text) => tx.unsafe(text)))) as never;
-    },
-  },
-  Kysely: {
-    on: onPostgres,
-    connect(_, url) {
-      const pool = poolOf(url);
-      const db = new Kysely<object>({ dialect: new PostgresDialect({ pool: pool as never }) });
-      onTestFinished(() => db.destroy());
-      return (body) =>
-        db
-          .transaction()
-          .execute((tx) =>
-            body(tx, async (text) =>
-              tx.executeQuery({ sql: text, parameters: [], query: {}, queryId: {} } as never),
-            ),
-          );
-    },
-  },
-  Drizzle: {
-    on: onPostgres,
-    connect(_, url) {
-      const pool = poolOf(url);
-      onTestFinished(() => pool.end());
-      const db = drizzle({ client: pool });
-      return (body) => db.transaction((tx) => body(tx, async (text) => tx.execute(text)));
-    },
-  },
-  Knex: {
-    on: onPostgres,
-    connect(_, url) {
-      const knex = createKnex({ client: "pg", connection: url });
-      onTestFinished(() => knex.destroy());
-      return (body) => knex.transaction((tx) => body(tx, async (text) => tx.raw(text)));
-    },
-  },
-  mysql2: {
-    on: onMysql,
-    connect(context, url) {
-      const pool = poolOn(context, url);
-      return async (body) => {
-        const connection = await pool.getConnection();
-        await connection.beginTransaction();
-        try {
-          const value = await body(connection, (text) => connection.query(text));
-          await connection.commit();
-          return value;
-        } catch (error) {
-          await connection.rollback();
-          throw error;
-        } finally {
-          connection.release();
-        }
-      };
-    },
-  },
-};
-
-function pgTransactions(url: string): InTransaction {
-  const pool = poolOf(url);
-  onTestFinished(() => pool.end());
-  return async (body) => {
-    const client = await pool.connect();
-    try {
-      await client.query("BEGIN");
-      const value = await body(client, (text) => client.query(text));
-      await client.query("COMMIT");
-      return value;
-    } catch (error) {
-      await client.query("ROLLBACK");
-      throw error;
-    } finally {
-      client.release();
-    }
-  };
-}
-
-for (const [name, { on, connect }] of Object.entries(KINDS)) {
+for (const [name, { on, connect }] of Object.entries(DRIVERS)) {
   describe(name, () => {
     test("runs once for its key, and a later transaction gets the same value", async (context) => {
       const { url, guard, rows } = await on(context);

@@ -3,12 +3,13 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { KeyJson } from "../../src/api/api-json.ts";
 import { listKeys } from "../key-actions.ts";
-import { navigate } from "../navigation.ts";
+import { filteredAddress, navigate } from "../navigation.ts";
 import { usePages } from "../paging.ts";
 import { Head } from "../parts/head.tsx";
 import { ICONS } from "../parts/icons.tsx";
 import { KeyTable } from "../parts/key-table.tsx";
 import { More } from "../parts/more.tsx";
+import { StateFilter } from "../parts/state-filter.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import type { PageProps } from "../routes.ts";
 
@@ -75,19 +76,7 @@ function Filters({ filters }: { readonly filters: FilterValues }): JSX.Element {
           onInput={({ currentTarget }) => setTyped(currentTarget.value)}
         />
       </label>
-      <fieldset class="choices">
-        <legend class="unseen">State</legend>
-        {["", ...STATES].map((state) => (
-          <button
-            key={state}
-            type="button"
-            aria-pressed={filters.state === state}
-            onClick={() => choose({ ...filters, state })}
-          >
-            {state === "" ? "All" : state.charAt(0).toUpperCase() + state.slice(1)}
-          </button>
-        ))}
-      </fieldset>
+      <StateFilter states={STATES} chosen={filters.state} choose={(state) => choose({ ...filters, state })} />
       {filters.scope !== "" && (
         <button type="button" class="button" onClick={() => choose({ ...filters, scope: "" })}>
           Scope {filters.scope} {ICONS.no}
@@ -98,9 +87,7 @@ function Filters({ filters }: { readonly filters: FilterValues }): JSX.Element {
 }
 
 function choose(filters: FilterValues): void {
-  const given = Object.entries(filters).filter(([, value]) => value !== "");
-  const search = new URLSearchParams(given).toString();
-  navigate(search === "" ? "/keys" : `/keys?${search}`, "replace");
+  navigate(filteredAddress("/keys", filters), "replace");
 }
 
 function NoKeys({ isFiltered }: { readonly isFiltered: boolean }): JSX.Element {

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { MessageJson, MessagePageJson, OutboxFiguresJson } from "../../src/api/api-json.ts";
 import { durationWords, numberWords } from "../formats.ts";
 import { useLoaded } from "../load-state.ts";
-import { navigate } from "../navigation.ts";
+import { filteredAddress, navigate } from "../navigation.ts";
 import { type LoadedPage, usePages } from "../paging.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Age, Countdown } from "../parts/countdown.tsx";
@@ -12,6 +12,7 @@ import { Head } from "../parts/head.tsx";
 import { ICONS } from "../parts/icons.tsx";
 import { MessageDialog, type MessageVerb } from "../parts/message-action.tsx";
 import { More } from "../parts/more.tsx";
+import { StateFilter } from "../parts/state-filter.tsx";
 import { Empty, Failed, Shown } from "../parts/states.tsx";
 import type { PageProps } from "../routes.ts";
 import { ApiError, get, serverNow } from "../server.ts";
@@ -139,19 +140,7 @@ function Tile(props: {
 function FilterBar({ filters }: { readonly filters: Filters }): JSX.Element {
   return (
     <search class="row">
-      <fieldset class="choices">
-        <legend class="unseen">State</legend>
-        {["", ...STATES].map((state) => (
-          <button
-            key={state}
-            type="button"
-            aria-pressed={filters.state === state}
-            onClick={() => choose({ ...filters, state })}
-          >
-            {state === "" ? "All" : state.charAt(0).toUpperCase() + state.slice(1)}
-          </button>
-        ))}
-      </fieldset>
+      <StateFilter states={STATES} chosen={filters.state} choose={(state) => choose({ ...filters, state })} />
       {filters.key !== "" && (
         <button type="button" class="button" onClick={() => choose({ ...filters, key: "" })}>
           Key {filters.key} {ICONS.no}
@@ -162,9 +151,7 @@ function FilterBar({ filters }: { readonly filters: Filters }): JSX.Element {
 }
 
 function toAddress(filters: Partial<Filters>): string {
-  const given = Object.entries(filters).filter(([, value]) => value !== "");
-  const search = new URLSearchParams(given).toString();
-  return search === "" ? "/outbox" : `/outbox?${search}`;
+  return filteredAddress("/outbox", filters);
 }
 
 function choose(filters: Filters): void {

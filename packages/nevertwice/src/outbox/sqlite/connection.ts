@@ -11,7 +11,7 @@ import {
   type SqliteRow,
   type SqliteStatement,
 } from "../../stores/sqlite/client.ts";
-import { toStoreError } from "../../stores/sqlite/errors.ts";
+import { type ConnectionOptions, withStoreErrors } from "../../stores/sqlite/connection-calls.ts";
 import { migrate } from "../../stores/sqlite/schema.ts";
 import type { StoredMessage } from "../message.ts";
 import { type MessageRow, rowsToRead, toFigures, toMs, toPage } from "../message-rows.ts";
@@ -40,25 +40,6 @@ export type OutboxMethod =
 /** The steps of the store, carried out synchronously. */
 export type OutboxConnection = { readonly [Name in OutboxMethod]: SyncStep<Name> };
 
-/** A call of a step, in a form that can be sent to a worker thread. */
-export type OutboxCall = readonly [method: OutboxMethod, values: readonly unknown[]];
-
-export interface OutboxConnectionOptions {
-  readonly clock: Clock;
-  /** Runs a step that may have to wait for the write lock. */
-  waiting<Result>(step: () => Result): Result;
-}
-
-/** Runs calls on a new connection. All errors, also those of connecting, are store errors. */
-export function runCalls(
-  database: SqliteDatabase,
-  options: OutboxConnectionOptions,
-): (call: OutboxCall) => unknown {
-  const connection = withStoreErrors(() => connect(database, options));
-  return ([method, values]) =>
-    withStoreErrors(() => (connection[method] as (...values: readonly unknown[]) => unknown)(...values));
-}
-
 /** Writes messages in the transaction that the application has open on this connection. */
 export function createInsert(
   database: SqliteDatabase,
@@ -84,7 +65,8 @@ function requireOpen(database: object): void {
   );
 }
 
-function connect(database: SqliteDatabase, { clock, waiting }: OutboxConnectionOptions): OutboxConnection {
+/** Prepares the table. */
+export function connect(database: SqliteDatabase, { clock, waiting }: ConnectionOptions): OutboxConnection {
   waiting(() => migrate(database, sql.SCHEMA));
   const queries = new Map<string, SqliteQuery>();
   const statements = new Map<string, SqliteStatement>();
@@ -251,12 +233,4 @@ function toMessageRow(row: SqliteRow, now: string): MessageRow {
     lastError: text(lastError),
     now,
   };
-}
-
-function withStoreErrors<Result>(step: () => Result): Result {
-  try {
-    return step();
-  } catch (error) {
-    throw toStoreError(error);
-  }
 }

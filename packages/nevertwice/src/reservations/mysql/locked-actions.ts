@@ -35,6 +35,7 @@ export async function transactSkippingLocked(
     throw new NotWritten(error);
   });
   if (free.length === 0) return group.map(() => undefined);
+  // Looks again: while the actions were looked at one by one, the application may have locked what the first of them needs.
   const answers = await transact(client, free, rules, { looksFirst: true }).catch(locked);
   return group.map((request) => answers?.[free.indexOf(request)]);
 }

@@ -1,9 +1,9 @@
 /** One SQLite connection that serves a reservation store: every method of the store, carried out synchronously. */
 import type { PurgeReport } from "../../core/store.ts";
 import type { SqliteDatabase } from "../../stores/sqlite/client.ts";
+import type { ConnectionOptions } from "../../stores/sqlite/connection-calls.ts";
 import type { SqliteSettings } from "../../stores/sqlite/durability.ts";
 import { readSettings } from "../../stores/sqlite/durability.ts";
-import { toStoreError } from "../../stores/sqlite/errors.ts";
 import { migrate } from "../../stores/sqlite/schema.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
@@ -11,7 +11,7 @@ import type { FoundCommitment, Rules } from "../store.ts";
 import { toFoundCommitment } from "../stored-rows.ts";
 import { SCHEMA } from "./schema.ts";
 import { createTables, type ReservationTables } from "./tables.ts";
-import { createTransact, decideAndWrite, type Transact, type TransactOptions } from "./transaction.ts";
+import { createTransact, decideAndWrite, type Transact } from "./transaction.ts";
 
 export type ReservationConnection = Pick<
   ReservationTables,
@@ -27,20 +27,8 @@ export type ReservationConnection = Pick<
 };
 
 export type ConnectionMethod = keyof ReservationConnection;
-/** A call of a method, in a form that can be sent to a worker thread. */
-export type ConnectionCall = readonly [method: ConnectionMethod, values: readonly unknown[]];
-
-/** Runs calls on a new connection. All errors, also those of connecting, are store errors. */
-export function runCalls(
-  database: SqliteDatabase,
-  options: TransactOptions,
-): (call: ConnectionCall) => unknown {
-  const connection = withStoreErrors(() => connect(database, options));
-  return ([method, values]) =>
-    withStoreErrors(() => (connection[method] as (...values: readonly unknown[]) => unknown)(...values));
-}
-
-function connect(database: SqliteDatabase, options: TransactOptions): ReservationConnection {
+/** Prepares the tables. */
+export function connect(database: SqliteDatabase, options: ConnectionOptions): ReservationConnection {
   const { clock, waiting } = options;
   waiting(() => migrate(database, SCHEMA));
   const tables = createTables(database);
@@ -62,12 +50,4 @@ function connect(database: SqliteDatabase, options: TransactOptions): Reservatio
     },
     facts: () => readSettings(database),
   };
-}
-
-function withStoreErrors<Result>(step: () => Result): Result {
-  try {
-    return step();
-  } catch (error) {
-    throw toStoreError(error);
-  }
 }

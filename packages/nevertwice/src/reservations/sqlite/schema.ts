@@ -1,5 +1,6 @@
 /** The tables of reservations in SQLite: their columns and their migrations. */
 import type { SqliteSchema } from "../../stores/sqlite/schema.ts";
+import { COMMITMENT_DETAILS, COMMITMENT_TERMS, KEY_DETAILS, RESOURCE_DETAILS } from "../columns.ts";
 
 export interface TableShape {
   readonly table: string;
@@ -11,20 +12,6 @@ export interface TableShape {
   readonly changing: readonly string[];
 }
 
-const CHAIN = ["events", "last_hash"];
-const KEY_DETAILS = [
-  "action",
-  "digest",
-  "parameters",
-  "answer",
-  "commitment",
-  "recorded_at",
-  "window_ends_at",
-  "kept_until",
-];
-const COMMITMENT_DETAILS = ["state", "ended_at", "confirmed_units", "occupied", ...CHAIN];
-const RESOURCE_DETAILS = ["capacity", "taken", "state", "is_declared", ...CHAIN];
-
 export const KEYS: TableShape = {
   table: "nevertwice_reservation_keys",
   columns: ["namespace", "id", "scope", "key", ...KEY_DETAILS],
@@ -34,16 +21,7 @@ export const KEYS: TableShape = {
 
 export const COMMITMENTS: TableShape = {
   table: "nevertwice_commitments",
-  columns: [
-    "namespace",
-    "id",
-    "resource",
-    "requester",
-    "units",
-    "placed_at",
-    "expires_at",
-    ...COMMITMENT_DETAILS,
-  ],
+  columns: [...COMMITMENT_TERMS, ...COMMITMENT_DETAILS],
   key: ["namespace", "id"],
   changing: COMMITMENT_DETAILS,
 };

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import { BEGIN_WRITING, COMMIT, rollBack, type SqliteDatabase } from "../../stores/sqlite/client.ts";
+import type { ConnectionOptions } from "../../stores/sqlite/connection-calls.ts";
 import { type CopiedError, copyError, hasWrittenNothing, toStoreError } from "../../stores/sqlite/errors.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
@@ -18,16 +19,10 @@ export interface TransactionResult {
 /** Throws if nothing was written. */
 export type Transact = (group: readonly ActionRequest[], rules: Rules) => TransactionResult;
 
-export interface TransactOptions {
-  readonly clock: Clock;
-  /** Runs a step that may have to wait for the write lock. */
-  waiting<Result>(step: () => Result): Result;
-}
-
 export function createTransact(
   database: SqliteDatabase,
   tables: ReservationTables,
-  { clock, waiting }: TransactOptions,
+  { clock, waiting }: ConnectionOptions,
 ): Transact {
   const begin = database.prepare(BEGIN_WRITING);
   const commit = database.prepare(COMMIT);

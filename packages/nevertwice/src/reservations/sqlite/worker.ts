@@ -1,9 +1,11 @@
 /** The entry of the worker thread that runs the transactions of `sqliteReservations({ file })`, by the clock of this machine. */
 import { systemClock } from "../../core/clock.ts";
 import { retryWhileLocked } from "../../stores/sqlite/client.ts";
+import { createCaller } from "../../stores/sqlite/connection-calls.ts";
 import { openWorkerPort } from "../../stores/sqlite/worker-service.ts";
-import { type ConnectionCall, runCalls } from "./connection.ts";
+import { connect } from "./connection.ts";
 
-await openWorkerPort().serve<ConnectionCall, unknown>({
-  connect: (database) => runCalls(database, { clock: systemClock, waiting: retryWhileLocked }),
+const call = createCaller(connect);
+await openWorkerPort().serve({
+  connect: (database) => call(database, { clock: systemClock, waiting: retryWhileLocked }),
 });

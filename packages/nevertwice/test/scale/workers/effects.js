@@ -17,11 +17,17 @@ import { dieAt } from "./effects/points.js";
  * @property {readonly string[]} keys
  * @property {import("./effects/points.js").Point} [point] where the process kills itself
  * @property {boolean} [isSurvivor] it repeats each key until it is done, and ends by itself
+ * @property {number} [tries] a key that is not done after these is lost; default 40
  */
 
 /** @typedef {(...line: readonly unknown[]) => void} TakeNote */
 /** @typedef {{ newValue(): string, note: TakeNote }} Asked */
-/** @typedef {{ run(key: string, asked: Asked): Promise<unknown>, close(): Promise<unknown> }} Opened */
+/**
+ * @typedef {object} Opened
+ * @property {(key: string, asked: Asked) => Promise<unknown>} run
+ * @property {() => Promise<void>} [rest] what it still does when all keys are done
+ * @property {() => Promise<unknown>} close
+ */
 /**
  * @typedef {object} Scene
  * @property {string} url
@@ -32,11 +38,10 @@ import { dieAt } from "./effects/points.js";
 /** @typedef {(scene: Scene) => Promise<Opened>} OpenDoor */
 
 /** @type {Options} */
-const { door, driver, url, library, notes, keys, point, isSurvivor } = JSON.parse(process.argv[2] ?? "{}");
+const options = JSON.parse(process.argv[2] ?? "{}");
+const { door, driver, url, library, notes, keys, point, isSurvivor, tries: maxTries = 40 } = options;
 /** One connection remains for the store. */
 const LANES = 3;
-/** A key that is not done after these tries is lost. */
-const TRIES = 40;
 const PAUSE_MS = 200;
 const file = openSync(notes, "a");
 const load = (/** @type {string} */ name) => import(`${library}/${name}`);
@@ -83,7 +88,7 @@ const left = [...keys];
 
 async function lane() {
   for (let key = left.shift(); key !== undefined; key = left.shift()) {
-    for (let tries = 1; !(await ask(key)) && isSurvivor && tries < TRIES; tries++) await sleep(PAUSE_MS);
+    for (let tries = 1; !(await ask(key)) && isSurvivor && tries < maxTries; tries++) await sleep(PAUSE_MS);
   }
 }
 
@@ -93,4 +98,7 @@ await Promise.all(Array.from({ length: LANES }, lane));
 if (isSurvivor) {
   await opened.close();
   process.disconnect();
-} else process.send?.({ kind: "idle" });
+} else {
+  await opened.rest?.();
+  process.send?.({ kind: "idle" });
+}

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { LIMITS, openMysql, openPg, openSqlite } from "./databases.js";
-import { reachWork } from "./points.js";
+import { reachDelivery } from "./points.js";
 
 /** @typedef {import("../effects.js").OpenDoor} OpenDoor */
 
@@ -12,8 +12,13 @@ import { reachWork } from "./points.js";
 const ORDERS = 8;
 /** An attempt that a kill has ended counts, and a message must not be parked for that. */
 const RELAY = { leaseMs: 1_000, pollMs: 40, concurrency: 8, batch: 8, maxAttempts: 1_000_000 };
+const RETRY = { baseMs: 50, capMs: 200 };
+/** The first attempt at about one message in so many fails after it has arrived, so its key waits for the next one. */
+const FAILING_ONE_IN = 4;
 /** How long all messages may take to be delivered once no process is killed any more. */
 const DELIVERED_WITHIN_MS = 60_000;
+/** How long a process that has made all its requests goes on to deliver, before it may be killed at rest. */
+const BEFORE_REST_MS = 500;
 
 /** Creates the table. @param {string} url */
 export async function prepareOutbox(url) {
@@ -46,7 +51,7 @@ export const DRIVERS = {
     const opened = await openSqlite(scene.url, scene.load);
     const { connection } = opened;
     const insert = connection.prepare("INSERT INTO ledger VALUES (?, ?)");
-    const { guard, close } = await withRelay(scene, opened, { database: connection });
+    const { guard, rest, close } = await withRelay(scene, opened, { database: connection });
     return {
       run: (key, { newValue }) =>
         guard.transaction(
@@ -59,6 +64,7 @@ export const DRIVERS = {
             return value;
           },
         ),
+      rest,
       close,
     };
   },
@@ -73,7 +79,7 @@ export const DRIVERS = {
  * @returns {Promise<import("../effects.js").Opened>}
  */
 async function door(scene, opened, place, database, write) {
-  const { guard, close } = await withRelay(scene, opened, place);
+  const { guard, rest, close } = await withRelay(scene, opened, place);
   return {
     run: (key, { newValue }) =>
       guard.transaction(
@@ -87,6 +93,7 @@ async function door(scene, opened, place, database, write) {
           return value;
         },
       ),
+    rest,
     close,
   };
 }
@@ -102,23 +109,33 @@ async function withRelay({ load, createGuard, noteDelivery }, { store, close }, 
   const guard = createGuard({ store, outbox, ...LIMITS });
   const relay = outbox.relay({
     ...RELAY,
-    retry: { baseMs: 10, capMs: 50 },
-    /** @param {{ id: string, key: string, body: { value: string, part: number } }} message */
-    async deliver({ id, key, body: { value, part } }) {
-      reachWork();
+    retry: RETRY,
+    /**
+     * @param {{ id: string, key: string, body: { value: string, part: number } }} message
+     * @param {{ attempt: number }} context
+     */
+    async deliver({ id, key, body: { value, part } }, { attempt }) {
+      reachDelivery("before");
       noteDelivery(id, key, value, part);
-      reachWork();
+      reachDelivery("sent");
       await sleep(1);
+      reachDelivery("answered");
+      if (attempt === 1 && id.charCodeAt(0) % FAILING_ONE_IN === 0) throw new Error("the answer was lost");
     },
   });
   relay.start();
+  /** @param {number} withinMs */
+  async function deliverAll(withinMs) {
+    const endsAt = performance.now() + withinMs;
+    while ((await outbox.list({ limit: 1 })).messages.length > 0 && performance.now() < endsAt)
+      await sleep(50);
+  }
   return {
     guard,
+    rest: () => deliverAll(BEFORE_REST_MS),
     /** The process that is not killed delivers everything before it ends. */
     async close() {
-      const endsAt = performance.now() + DELIVERED_WITHIN_MS;
-      while ((await outbox.list({ limit: 1 })).messages.length > 0 && performance.now() < endsAt)
-        await sleep(50);
+      await deliverAll(DELIVERED_WITHIN_MS);
       await guard.close();
       await outbox.close();
       await close();

@@ -22,6 +22,7 @@ export const STATEMENTS = {
   complete: /WITH done|state = 'completed'|nevertwice_complete|UPDATE nevertwice_records SET state/,
   commit: /\bcommit\b/i,
   outbox: /nevertwice_outbox/,
+  delivery: /'reached the delivery'/,
   any: /[a-z]/i,
 };
 
@@ -41,6 +42,11 @@ export function dieAt({ statement, phase, nth }) {
 /** For the points of work that sends nothing. */
 export function reachWork() {
   reached("'reached the work'", "before");
+}
+
+/** @param {Phase} phase */
+export function reachDelivery(phase) {
+  reached("'reached the delivery'", phase);
 }
 
 function watchSockets() {
