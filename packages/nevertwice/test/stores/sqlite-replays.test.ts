@@ -348,7 +348,7 @@ describe("the reader", () => {
     closers.unshift(reader.close);
     reader.allow({ identity: identity ?? fileIdentity(file), driver: from });
     for (let i = 0; i < 64; i++) reader.learn(true);
-    reader.claim(other("a"));
+    void reader.claim(other("a"));
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(reader.claim(other("a"))).toBeUndefined();
   });
