@@ -84,7 +84,7 @@ describe("replays", () => {
     expect(calls()).toBe(10);
   });
 
-  test("see what another process completed, and what was forgotten, at once", async () => {
+  test("see at once what another store on the file completed and reopened", async () => {
     const { file, store } = open();
     const beside = open({ file }).store;
     await warmReplays(store);
