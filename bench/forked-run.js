@@ -24,7 +24,7 @@ export async function sendRun(run) {
     costs = {};
     await run(plan.warmup);
     return Object.values(costs).reduce((sum, { client }) => sum + client, 0);
-  });
+  }, plan.maxWarmUps);
   costs = {};
   const result = await run(plan.count, plan.profile);
   process.send({ ...result, costs, warmUps });
