@@ -1,8 +1,10 @@
 /** The results of the suites as text: for the terminal, and as the page in bench/results. */
+import { costsText } from "./costs.js";
 import { explanationText } from "./explanation.js";
 import { formatPage, formatSettings, formatTarget } from "./page.js";
 import { formatCount, formatRatio, formatSummary, formatTable } from "./report.js";
 import { librariesOf, RAW_RATIO_MEANT } from "./suites.js";
+import { MAX_WARM_UPS } from "./warm-up.js";
 
 /** @typedef {import("./suites.js").Suite} Suite */
 /** @typedef {import("./suites.js").Table} Table */
@@ -30,9 +32,14 @@ export function tableText({ operation, kept }, table, { rows, bytes }) {
       ...(row.rawRatio === undefined ? [] : [formatRatio(row.rawRatio)]),
     ]),
   );
-  if (table.bytes === undefined) return text;
   const counts = names.map((name, i) => `${name} ${formatCount(bytes[i] ?? 0)}`).join(", ");
-  return `${text}\n\n${table.bytes} for each ${kept}: ${counts}.`;
+  return [
+    text,
+    costsText(names, rows),
+    table.bytes === undefined ? "" : `${table.bytes} for each ${kept}: ${counts}.`,
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n");
 }
 
 /** @param {string} operation */
@@ -96,7 +103,7 @@ export function page(suite, all, { versionOf, platform }) {
       ];
     }),
     method: [
-      `${platform}. ${conditions} Every run is its own process, and the libraries take turns.`,
+      `${platform}. ${conditions} Every run is its own process, and the libraries take turns. A run repeats its warm-up until the CPU time of an operation differs by less than 10 % between two of them, at most ${MAX_WARM_UPS} times.`,
       `${checks} A library that fails a check fails the benchmark.`,
       ...more,
       settingsText(suite, versionOf),

@@ -4,18 +4,19 @@
  */
 import { deepEqual, equal, rejects } from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { library, openTarget, plan, sendRun, timeLanes } from "./forked-run.js";
+import { percentiles } from "./costs.js";
+import { library, openTarget, plan, sendRun, setAlone, timeLanes } from "./forked-run.js";
 import { makeOperations, retryOf } from "./payload.js";
 
 /** One answer in this many is kept, and compared after the clock has stopped. */
 const SAMPLE_EVERY = 500;
 
-const { store, hasFingerprint, laps, inFlight } = plan;
+const { store, hasFingerprint, laps, inFlight, alone = 0 } = plan;
 
 await sendRun(async (count, profiled) => {
   const target = await openTarget();
   // The timed keys, one for each connection that has to be opened, and one for the last check.
-  const capacity = count + inFlight + 1;
+  const capacity = count + alone + inFlight + 1;
   const { run: guarded, close } = await library.create({ store, target, hasFingerprint, capacity });
   await Promise.all(
     makeOperations(inFlight).map(({ key, body, outcome }) => guarded(key, body, async () => outcome)),
@@ -41,6 +42,7 @@ await sendRun(async (count, profiled) => {
     });
   });
 
+  if (profiled === undefined && alone > 0) await callAlone(guarded);
   for (const [i, times] of runs.entries()) equal(times, 1, `the work of key ${i} ran ${times} times`);
   for (const [value, outcome] of samples) deepEqual(value, outcome);
   await refusesAnotherRequest(guarded, operations[0]);
@@ -52,7 +54,7 @@ await sendRun(async (count, profiled) => {
 
   /** Checks each answer as it comes. */
   function timed(phase, total, one) {
-    return timeLanes({ total, isProfiled: phase === profiled }, async (n) => {
+    return timeLanes({ phase, total, isProfiled: phase === profiled }, async (n) => {
       const value = await one(n);
       const { outcome } = operations[n % count];
       if (value?.order !== outcome.order) throw new Error(`operation ${n} got the outcome of another one`);
@@ -60,6 +62,24 @@ await sendRun(async (count, profiled) => {
     });
   }
 });
+
+/** One call after another, each with its own key, and then their replays. */
+async function callAlone(guarded) {
+  const operations = makeOperations(alone);
+  const retries = operations.map(retryOf);
+  for (const [phase, calls] of [
+    ["first", operations],
+    ["replay", retries],
+  ]) {
+    const took = [];
+    for (const { key, body, outcome } of calls) {
+      const startedAt = performance.now();
+      await guarded(key, body, async () => outcome);
+      took.push(performance.now() - startedAt);
+    }
+    setAlone(phase, percentiles(took));
+  }
+}
 
 async function refusesAnotherRequest(guarded, { key, body }) {
   if (!hasFingerprint) return;

@@ -1,4 +1,5 @@
 /** Runs the libraries of one table, each run in its own process, and compares their numbers. */
+import { medianCosts } from "./costs.js";
 import { explain } from "./explanation.js";
 import { median, ratioToBest, summarise } from "./report.js";
 import { runForked } from "./run.js";
@@ -19,6 +20,7 @@ import { takeTurns } from "./turns.js";
  * @property {Summary} ours
  * @property {readonly (Summary | undefined)[]} peers
  * @property {Summary | undefined} raw
+ * @property {readonly (import("./costs.js").Costs | undefined)[]} costs of ours, the peers and raw
  * @property {number} ratio
  * @property {number | undefined} rawRatio
  * @property {readonly import("./explanation.js").Explanation[] | undefined} explanations
@@ -54,14 +56,19 @@ export async function compare({ script, phases: all }, table, { size, urls }) {
   const rows = [];
   for (const { name, title, hasFingerprint = false } of phases) {
     /** @param {Library} library */
-    const summaryOf = (library) => {
-      const who = sides.findIndex(
-        (side) => side.library === library && side.hasFingerprint === hasFingerprint,
-      );
-      return who < 0
-        ? undefined
-        : summarise((runs[who] ?? []).map((run) => run.perSecond[name] ?? Number.NaN));
+    const runsOf = (library) => {
+      const isSide = (/** @type {typeof sides[number]} */ side) =>
+        side.library === library && side.hasFingerprint === hasFingerprint;
+      return runs[sides.findIndex(isSide)] ?? [];
     };
+    /** @param {Library} library */
+    const summaryOf = (library) => {
+      const measured = runsOf(library);
+      return measured.length === 0
+        ? undefined
+        : summarise(measured.map((run) => run.perSecond[name] ?? Number.NaN));
+    };
+    const costs = libraries.map((library) => medianCosts(runsOf(library).map((run) => run.costs[name])));
     const mine = summaryOf(ours);
     if (mine === undefined) throw new Error("nothing was measured");
     const theirs = peers.map(summaryOf);
@@ -76,7 +83,7 @@ export async function compare({ script, phases: all }, table, { size, urls }) {
     const explanations = isFast
       ? undefined
       : explain((await measure({ library: ours, hasFingerprint, profile: name })).profiles, HOT_SPOTS);
-    rows.push({ title, ours: mine, peers: theirs, raw: loop, ratio, rawRatio, explanations });
+    rows.push({ title, ours: mine, peers: theirs, raw: loop, costs, ratio, rawRatio, explanations });
   }
   const bytes = libraries.map((library) =>
     median(

@@ -11,18 +11,21 @@ import { fileURLToPath } from "node:url";
  * @typedef {object} Run
  * @property {Record<string, number>} perSecond
  * @property {number} [bytes]
+ * @property {Record<string, import("./costs.js").Costs>} costs by phase
+ * @property {number} warmUps how often the warm-up was repeated
  * @property {import("./profile.js").Profile[]} [profiles] of the phase that the plan asked for
  */
 
 /**
  * Rejects if the process sends nothing, or fails afterwards.
  *
- * @param {string} script in this folder
+ * @param {string} script in the folder of the benchmark
  * @param {{ readonly library: string, readonly [more: string]: unknown }} plan
+ * @param {string | URL} [home] that folder: of this revision, or of another one
  * @returns {Promise<Run>}
  */
-export function runForked(script, plan) {
-  const child = fork(fileURLToPath(new URL(script, import.meta.url)), [JSON.stringify(plan)], {
+export function runForked(script, plan, home = new URL(".", import.meta.url)) {
+  const child = fork(fileURLToPath(new URL(script, home)), [JSON.stringify(plan)], {
     execArgv: ["--expose-gc"],
     serialization: "advanced",
   });

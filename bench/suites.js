@@ -19,7 +19,7 @@ import { sqlite } from "./suites/sqlite.js";
  * @property {string} [withoutFingerprint]
  */
 
-/** @typedef {{ runs: number, count: number, warmup: number, inFlight: number, laps?: number }} Size */
+/** @typedef {{ runs: number, count: number, warmup: number, inFlight: number, laps?: number, alone?: number }} Size `alone`: calls that are timed one by one */
 
 /**
  * One line of each table.

@@ -1,22 +1,27 @@
 /**
  * `npm run bench`: measures this library and its nearest peers in every suite; `npm run bench -- redis` in one. It prints
- * tables and writes bench/results/. `--quick` measures little, to show that everything works, and writes nothing.
+ * tables and writes bench/results/, where each page names the commit. `--quick` measures little, to show that everything
+ * works, and writes nothing. `--compare REV` measures this revision and another one in turn, and writes nothing either.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
+import { parseBenchArguments } from "../bench/arguments.js";
 import { hotSpotsText, page, tableText } from "../bench/document.js";
 import { gatewayPage, gatewaySpotsText, gatewayText } from "../bench/gateway/document.js";
 import { compareGateway } from "../bench/gateway/rounds.js";
 import { httpPage, layerSpotsText, layersText } from "../bench/http/document.js";
 import { compareLayers } from "../bench/http/rounds.js";
 import { isInstalled } from "../bench/installed.js";
+import { loadingPage, loadingText } from "../bench/loading/document.js";
+import { compareLoading } from "../bench/loading/rounds.js";
 import { outboxPage, outboxText } from "../bench/outbox/document.js";
 import { compareOutbox } from "../bench/outbox/rounds.js";
+import { checkOut, compareRevisions, describeCommit, revisionsText } from "../bench/revisions.js";
 import { compare } from "../bench/rounds.js";
 import { installLoad, withServers } from "../bench/servers.js";
 import { gateway } from "../bench/suites/gateway.js";
 import { http } from "../bench/suites/http.js";
+import { loading } from "../bench/suites/loading.js";
 import { outbox } from "../bench/suites/outbox.js";
 import { transaction } from "../bench/suites/transaction.js";
 import { suites } from "../bench/suites.js";
@@ -77,23 +82,51 @@ const BENCHMARKS = [
     texts: (_, rows) => [outboxText(rows)],
     page: outboxPage,
   },
+  {
+    ...loading,
+    compare: compareLoading,
+    texts: (_, rows) => [loadingText(rows)],
+    page: loadingPage,
+  },
 ];
 
-const { values: flags, positionals } = parseArgs({
-  options: { quick: { type: "boolean", default: false } },
-  allowPositionals: true,
-});
-const names = BENCHMARKS.map(({ name }) => name);
-const unknown = positionals.find((name) => !names.includes(name));
-if (unknown !== undefined) {
-  console.error(`There is no suite ${unknown}. The suites are ${names.join(", ")}.`);
-  process.exit(2);
-}
-
+const { names, isQuick, compare: revision } = readArguments();
+const commit = describeCommit();
 npm(ROOT, "run", "--silent", "build");
 installPeers();
-for (const benchmark of BENCHMARKS)
-  if (positionals.length === 0 || positionals.includes(benchmark.name)) await bench(benchmark);
+if (revision === undefined) {
+  for (const benchmark of BENCHMARKS) if (names.includes(benchmark.name)) await bench(benchmark);
+} else await benchRevisions(revision);
+
+function readArguments() {
+  try {
+    return parseBenchArguments(process.argv.slice(2), {
+      all: BENCHMARKS.map(({ name }) => name),
+      comparable: suites.map(({ name }) => name),
+    });
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exit(2);
+  }
+}
+
+/** @param {string} other */
+async function benchRevisions(other) {
+  const { commit: otherCommit, home, remove } = checkOut(other);
+  try {
+    for (const suite of suites.filter(({ name }) => names.includes(name)))
+      for (const table of suite.tables) {
+        console.error(`\n${suite.title}. ${[table.title, table.durability].filter(Boolean).join(". ")}`);
+        const size = isQuick ? { ...table.size, ...suite.quick } : table.size;
+        const rows = await withServers(table.servers, (urls) =>
+          compareRevisions(suite, table, { size, urls, home }),
+        );
+        console.log(`\n${commit} and ${otherCommit}\n\n${revisionsText(otherCommit, rows)}`);
+      }
+  } finally {
+    remove();
+  }
+}
 
 /** @param {Benchmark} benchmark */
 async function bench({ name, title, usesLoad, quick, tables, compare: compareSides, texts, page: pageOf }) {
@@ -101,13 +134,16 @@ async function bench({ name, title, usesLoad, quick, tables, compare: compareSid
   const all = [];
   for (const table of tables) {
     console.error(`\n${title}. ${[table.title, table.durability].filter(Boolean).join(". ")}`);
-    const size = flags.quick ? { ...table.size, ...quick } : table.size;
+    const size = isQuick ? { ...table.size, ...quick } : table.size;
     const results = await withServers(table.servers, (urls) => compareSides(table, { size, urls }));
     console.log(`\n${texts(table, results).join("\n\n")}`);
     all.push(results);
   }
-  if (flags.quick) return;
-  writeFileSync(`${BENCH}results/${name}.md`, pageOf(all, { versionOf, platform: PLATFORM }));
+  if (isQuick) return;
+  writeFileSync(
+    `${BENCH}results/${name}.md`,
+    pageOf(all, { versionOf, platform: `Commit ${commit}. ${PLATFORM}` }),
+  );
   console.log(`\nWritten to bench/results/${name}.md.`);
 }
 

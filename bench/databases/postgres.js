@@ -1,5 +1,6 @@
 /** A Postgres from which every table was dropped. */
 import pg from "pg";
+import { familyMicroseconds, parentOf } from "../processor-time.js";
 
 export async function openDatabase({ url }) {
   const client = new pg.Client(url);
@@ -7,8 +8,17 @@ export async function openDatabase({ url }) {
   // A checkpoint that the writes of the last library made due must not fall into the run of the next.
   for (const statement of ["DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "CHECKPOINT"])
     await client.query(statement);
+  const { rows: backends } = await client.query("SELECT pg_backend_pid() AS pid");
   return {
     url,
+    /** Of all its processes. Undefined if it does not run on this computer. */
+    async serverMicroseconds() {
+      try {
+        return familyMicroseconds(parentOf(backends[0].pid));
+      } catch {
+        return undefined;
+      }
+    },
     async bytes() {
       const { rows } = await client.query(
         `SELECT coalesce(sum(pg_total_relation_size(oid)), 0) AS bytes FROM pg_class

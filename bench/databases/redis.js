@@ -12,6 +12,12 @@ export async function openDatabase({ url }) {
       const read = (name) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(info)[1]);
       return read("used_memory") - read("mem_clients_normal") - read("mem_aof_buffer");
     },
+    /** Of its main thread, which runs the commands. */
+    async serverMicroseconds() {
+      const info = await client.info("cpu");
+      const read = (name) => Number(new RegExp(`^${name}:([\\d.]+)`, "m").exec(info)[1]);
+      return (read("used_cpu_user_main_thread") + read("used_cpu_sys_main_thread")) * 1_000_000;
+    },
     close: () => client.close(),
   };
 }

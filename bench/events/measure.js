@@ -26,7 +26,7 @@ await sendRun(async (count) => {
   const consumer = await library.create({ store: plan.store, target, capacity: count, work });
   const operations = makeOperations(count);
   const perSecond = {};
-  for (const { name } of DELIVERIES) perSecond[name] = await consume(operations, consumer.handle);
+  for (const { name } of DELIVERIES) perSecond[name] = await consume(name, operations, consumer.handle);
   const times = consumer.runsAgain ? DELIVERIES.length : 1;
   equal(runs.size, count, `of ${count} messages ${runs.size} were done`);
   for (const [order, done] of runs) equal(done, times, `${order} was done ${done} times`);
@@ -37,7 +37,7 @@ await sendRun(async (count) => {
 await connection.close();
 
 /** Deliveries per second, from the first that is fetched until the last is acknowledged. All are published before. */
-async function consume(operations, handle) {
+async function consume(phase, operations, handle) {
   const stream = await publish(operations);
   const source = await manager.jetstream().consumers.get(stream, stream);
   let deliveries;
@@ -47,7 +47,7 @@ async function consume(operations, handle) {
     return deliveries[Symbol.asyncIterator]();
   }
   const finish = () => connection.flush();
-  const { perSecond } = await timeLanes({ total: operations.length, finish }, async () => {
+  const { perSecond } = await timeLanes({ phase, total: operations.length, finish }, async () => {
     messages ??= start();
     const { value } = await (await messages).next();
     await handle(value);

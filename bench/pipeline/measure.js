@@ -24,7 +24,7 @@ await sendRun(async (count) => {
   const perSecond = {};
   for (const { name } of DELIVERIES) {
     const payloads = operations.map(retryOf).map(({ key, body }) => ({ key, ...body }));
-    const timed = await timeLanes({ total: count }, async (n) => {
+    const timed = await timeLanes({ phase: name, total: count }, async (n) => {
       const { verdict } = await pipeline.push("orders", payloads[n], { id: payloads[n].key });
       equal(verdict, "acknowledge");
     });

@@ -29,7 +29,7 @@ await sendRun(async (count, profiled) => {
   for (const { name, action, resource } of reservations.phases) {
     const asked =
       action === "placeHold" ? requests[resource] : ids[resource].map((id) => ({ key: randomUUID(), id }));
-    const timed = await time(asked, books[action], name === profiled);
+    const timed = await time({ phase: name, isProfiled: name === profiled }, asked, books[action]);
     if (action === "placeHold") ids[resource] = timed.answers.map(({ id }) => id);
     perSecond[name] = timed.perSecond;
     profiles ??= timed.profiles;
@@ -49,9 +49,9 @@ function holdOf(resource, i) {
 }
 
 /** Every answer must be a success. */
-async function time(asked, act, isProfiled) {
+async function time(timing, asked, act) {
   const answers = [];
-  const timed = await timeLanes({ total: asked.length, isProfiled }, async (n) => {
+  const timed = await timeLanes({ ...timing, total: asked.length }, async (n) => {
     const answer = await act(asked[n]);
     if (!answer.ok) throw new Error(`request ${n} was refused: ${JSON.stringify(answer)}`);
     answers[n] = answer;

@@ -16,7 +16,7 @@ export const memory = storeSuite({
       ],
       ratioMeant: 2,
       bytes: "Bytes of memory",
-      size: { runs: 5, count: 40_000, laps: 2, warmup: 10_000, inFlight: 64 },
+      size: { runs: 5, count: 40_000, laps: 2, warmup: 10_000, inFlight: 64, alone: 1_000 },
     },
   ],
 });

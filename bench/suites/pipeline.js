@@ -29,6 +29,6 @@ export const pipeline = {
       packages: ["nevertwice"],
       settings: "the same network, whose nodes have no `idempotency`: it never calls the store",
     },
-    size: { runs: 5, count: 10_000, warmup: 2_000, inFlight: 64 },
+    size: { runs: 5, count: 10_000, warmup: 5_000, inFlight: 64 },
   }),
 };

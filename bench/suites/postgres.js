@@ -22,7 +22,7 @@ export const postgres = storeSuite({
       ),
       ratioMeant: 10,
       bytes: "Bytes of table and indexes, before any vacuum,",
-      size: { runs: 5, count: 5_000, laps: 2, warmup: 1_000, inFlight: 64 },
+      size: { runs: 5, count: 20_000, laps: 2, warmup: 10_000, inFlight: 64, alone: 1_000 },
     },
   ],
 });

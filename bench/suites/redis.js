@@ -27,7 +27,7 @@ const BOTH = {
   raw: rawLoopOn("redis", "ioredis", "our own scripts, sent by hand with `EVALSHA` on one connection"),
   ratioMeant: 2,
   bytes: "Bytes of Redis' memory",
-  size: { runs: 5, count: 8_000, laps: 2, warmup: 2_000, inFlight: 64 },
+  size: { runs: 5, count: 20_000, laps: 2, warmup: 10_000, inFlight: 64, alone: 1_000 },
 };
 
 export const redis = storeSuite({

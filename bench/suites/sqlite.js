@@ -29,7 +29,7 @@ export const sqlite = storeSuite({
       ),
       ratioMeant: 10,
       bytes: "Bytes of the file",
-      size: { runs: 5, count: 5_000, laps: 2, warmup: 1_000, inFlight: 64 },
+      size: { runs: 5, count: 5_000, laps: 2, warmup: 5_000, inFlight: 64, alone: 1_000 },
     },
   ],
 });

@@ -26,10 +26,10 @@ export function storeSuite(own) {
     peer: "the best peer",
     kept: "kept key, its outcome included",
     phases: [...WITH_FINGERPRINT, ...WITHOUT_FINGERPRINT],
-    quick: { runs: 2, count: 2_000, warmup: 1_000 },
+    quick: { runs: 2, count: 2_000, warmup: 1_000, alone: 200 },
     intro: "The ratio compares nevertwice with the best peer.",
-    method: ({ runs, count, laps = 1, warmup, inFlight }) => [
-      `${inFlight} operations in flight, ${REQUEST_BYTES} bytes of request, ${formatCount(OUTCOME_BYTES)} bytes of outcome; ${formatCount(count)} first calls and ${formatCount(count * laps)} replays a run, after a warm-up of ${formatCount(warmup)} keys; ${runs} runs.${hasServer ? " The server runs on the same computer and is emptied before each run." : ""} The work itself costs nothing, so this is what the guard adds. A replay gets new objects, as a retry does.`,
+    method: ({ runs, count, laps = 1, warmup, inFlight, alone = 0 }) => [
+      `${inFlight} operations in flight, ${REQUEST_BYTES} bytes of request, ${formatCount(OUTCOME_BYTES)} bytes of outcome; ${formatCount(count)} first calls and ${formatCount(count * laps)} replays a run, after a warm-up of ${formatCount(warmup)} keys; ${formatCount(alone)} first calls and as many replays alone, one after another; ${runs} runs.${hasServer ? " The server runs on the same computer and is emptied before each run." : ""} The work itself costs nothing, so this is what the guard adds. A replay gets new objects, as a retry does.`,
       `Every run checks that the work ran once for each key, that each answer was right, that a key reused for another request was refused (with fingerprint), and that ${inFlight} concurrent callers of one key ran the work once.`,
       "The peers do not promise the same. Only nevertwice renews its lease while the work runs, gives each claim a fence, tells a late writer that it lost, limits the time of every call to the store, and gives the first caller the value that a replay would give.",
     ],

@@ -10,6 +10,11 @@ const fast = {
   ours: summary,
   peers: [summary, summary],
   raw: undefined,
+  costs: [
+    { client: 20.04, server: 3, blockedMs: 1.5, alone: { p50: 22.4, p99: 151 } },
+    { client: 30, blockedMs: 2 },
+    undefined,
+  ],
   ratio: 2,
   rawRatio: undefined,
   explanations: undefined,
@@ -74,6 +79,18 @@ describe("a table", () => {
     expect(text).toContain(
       "Bytes of memory for each kept key, its outcome included: nevertwice 1,500, steadykey 1,600, @node-idempotency/core 1,700.",
     );
+  });
+
+  it("has the costs of an operation for each library that was measured", () => {
+    const text = tableOf("memory", 0, { ...results, rows: [fast] });
+    expect(text.split("\n\n")[1]?.split("\n")).toEqual([
+      "| medians of the runs | nevertwice | steadykey | @node-idempotency/core |",
+      "| ------------------------------------------------- | ---------: | --------: | ---------------------: |",
+      "| replay, none: CPU of the client, µs | 20.0 | 30.0 | |",
+      "| replay, none: CPU of the server, µs | 3.0 | | |",
+      "| replay, none: alone, p50 / p99, µs | 22 / 151 | | |",
+      "| replay, none: longest block of the event loop, ms | 1.5 | 2.0 | |",
+    ]);
   });
 
   it("has both ratios where there is a raw loop, and says which library was not measured", () => {

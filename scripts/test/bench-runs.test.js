@@ -77,7 +77,9 @@ const PLANS = suites.flatMap(({ script, tables, peer }) =>
 );
 
 test.each(PLANS)("$script runs $plan", { timeout: 60_000 }, async ({ script, plan }) => {
-  const size = { count: 20, laps: 1, warmup: 5, inFlight: 4 };
-  const { perSecond } = await runForked(script, { ...plan, ...size, urls: {} });
+  const size = { count: 20, laps: 1, warmup: 5, maxWarmUps: 1, inFlight: 4 };
+  const { perSecond, costs } = await runForked(script, { ...plan, ...size, urls: {} });
   expect(Object.keys(perSecond).length).toBeGreaterThan(1);
+  expect(Object.keys(costs)).toEqual(Object.keys(perSecond));
+  for (const { client } of Object.values(costs)) expect(client).toBeGreaterThan(0);
 });

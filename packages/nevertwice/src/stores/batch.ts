@@ -21,6 +21,11 @@ export interface CallBatchOptions<Call, Answer> {
   readonly maxFlights?: number | undefined;
   /** A write that takes longer no longer delays the others, since its connection may be dead; default 1,000. */
   readonly stuckMs?: number | undefined;
+  /**
+   * After several calls were answered together, the next write waits until this function calls back. The callers that were
+   * just answered often have a next call, which then shares that write. Default: it does not wait.
+   */
+  readonly gather?: ((send: () => void) => void) | undefined;
   /** A call that has been queued for longer is not sent and fails; default: no limit. */
   readonly maxQueuedMs?: number | undefined;
 }
@@ -51,7 +56,7 @@ function overdueError(): NevertwiceError {
 
 export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer>): CallBatch<Call, Answer> {
   const { idOf, isUrgent, sizeOf, maxCalls, maxBytes = Number.POSITIVE_INFINITY, maxFlights = 1 } = options;
-  const { stuckMs = STUCK_MS, maxQueuedMs = Number.POSITIVE_INFINITY } = options;
+  const { stuckMs = STUCK_MS, maxQueuedMs = Number.POSITIVE_INFINITY, gather = queueMicrotask } = options;
   type Entry = QueuedCall<Call, Answer>;
   let urgent: Entry[] = [];
   let normal: Entry[] = [];
@@ -64,11 +69,11 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
     (entry.isUrgent ? urgent : normal).push(entry);
   }
 
-  /** Runs once for all calls of this turn of the event loop. */
-  function schedule(): void {
+  /** Runs once for all calls that come until `after` calls back: by default those of this turn of the event loop. */
+  function schedule(after: (send: () => void) => void = queueMicrotask): void {
     if (isScheduled || flights >= maxFlights) return;
     isScheduled = true;
-    queueMicrotask(() => {
+    after(() => {
       isScheduled = false;
       while (flights < maxFlights && urgent.length + normal.length > 0) void sendBatch(take());
     });
@@ -108,7 +113,7 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
       if (!isInFlight) return;
       isInFlight = false;
       flights--;
-      schedule();
+      schedule(entries.length > 1 ? gather : queueMicrotask);
     };
     const stuck = Number.isFinite(stuckMs)
       ? setTimeout(() => {

@@ -87,6 +87,12 @@ export const SCHEMA: SqliteSchema = {
 /** The row of one id: its rowid, when it may be purged, and its columns. */
 export const FIND = `SELECT rowid, purge_at, ${[...COLUMNS, STEPS].join(", ")} FROM nevertwice_records WHERE id = ?`;
 
+/**
+ * Bound to an id and a number of bytes. The same row, if it is completed and its outcome is not larger. `octet_length` is
+ * stored at the start of a row, so an outcome that is too large is not read.
+ */
+export const FIND_COMPLETED = `${FIND} AND state = 'completed' AND octet_length(outcome) <= ?`;
+
 export const INSERT = `INSERT INTO nevertwice_records (id, ${ALL_COLUMNS.join(", ")}) VALUES (?, ${ALL_COLUMNS.map(() => "?").join(", ")})`;
 
 /** Changes every column except `parts` and `purge_at`, so no index is touched. */

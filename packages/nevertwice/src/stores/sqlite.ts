@@ -6,7 +6,14 @@
 import { Worker } from "node:worker_threads";
 import type { Clock } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import type { ClaimAnswer, ListPage, Store, StoreRecord, UnreadableRecord } from "../core/store.ts";
+import type {
+  ClaimAnswer,
+  ClaimRequest,
+  ListPage,
+  Store,
+  StoreRecord,
+  UnreadableRecord,
+} from "../core/store.ts";
 import type { ConnectionTransactions, TransactionalStore } from "../core/store-transactions.ts";
 import { createBatch } from "./batch.ts";
 import { type CallRunner, createCallRunner } from "./sqlite/call-runner.ts";
@@ -29,6 +36,7 @@ import {
   toSource,
 } from "./sqlite/client.ts";
 import { judgeDurability, type SqliteSettings } from "./sqlite/durability.ts";
+import { createReplayReader, type ReplayReader } from "./sqlite/replay-reader.ts";
 import { createTransactions } from "./sqlite/transactions.ts";
 import { createRecordWatch } from "./sqlite/watch.ts";
 import { createWorkerThread, type WorkerData } from "./sqlite/worker-thread.ts";
@@ -85,6 +93,8 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
     // A second message would only wait in the thread behind the first one, where its calls can no longer be dropped.
     stuckMs: Number.POSITIVE_INFINITY,
     maxQueuedMs: MAX_QUEUED_MS,
+    // A commit costs as much as writing dozens of rows, so one turn of the event loop is well spent on a larger group.
+    gather: (next) => setImmediate(next),
   });
   let openCalls = 0;
   let onIdle: (() => void) | undefined;
@@ -100,16 +110,30 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
     if (closing !== undefined) throw new NevertwiceError("unavailable", "the SQLite store is closed.");
   }
 
-  async function run<Value>(call: StoreCall): Promise<Value> {
+  /** Counts the call as open, so that `close` waits for it. */
+  async function accept<Value>(answer: () => Promise<Value>): Promise<Value> {
     refuseIfClosed();
     openCalls++;
     try {
-      const { answer, outcomes } = await batch.run(call);
-      if (isFailed(answer)) throw answer[1];
-      return toResult(answer, outcomes) as Value;
+      return await answer();
     } finally {
       if (--openCalls === 0) onIdle?.();
     }
+  }
+
+  async function inBatch<Value>(call: StoreCall): Promise<Value> {
+    const { answer, outcomes } = await batch.run(call);
+    if (isFailed(answer)) throw answer[1];
+    return toResult(answer, outcomes) as Value;
+  }
+
+  const run = <Value>(call: StoreCall) => accept(() => inBatch<Value>(call));
+
+  async function claim(request: ClaimRequest): Promise<ClaimAnswer> {
+    const replay = executor.replay?.(request);
+    // Most claims are not looked up, and should not wait for a promise.
+    const answer = replay instanceof Promise ? await replay : replay;
+    return answer ?? inBatch(toClaimCall(request));
   }
 
   async function close(): Promise<void> {
@@ -124,7 +148,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
 
   return {
     ...(executor.transactions && { transactions: executor.transactions }),
-    claim: (request) => run<ClaimAnswer>(toClaimCall(request)),
+    claim: (request) => accept(() => claim(request)),
     complete: ({ id, token, outcome, retentionMs }) => run(["complete", id, token, outcome, retentionMs]),
     abandon: ({ id, token, as }) => run(["abandon", id, token, as]),
     renew: ({ id, token, leaseMs }) => run(["renew", id, token, leaseMs]),
@@ -174,6 +198,8 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
 interface CallExecutor {
   /** Runs the calls in one transaction. Rejects if the transaction failed as a whole. */
   run(calls: readonly StoreCall[]): Promise<CallReply>;
+  /** The answer to a claim of a completed record, if it can be had without `run`. */
+  replay?: ReplayReader["claim"];
   /** Starts to report when another connection settles this record. */
   watch(id: string): void;
   unwatch(id: string): void;
@@ -209,6 +235,7 @@ function runInThread(database: SqliteDatabase, clock: Clock, wake: Wake): CallEx
  */
 function runInWorker(settings: FileSettings, wake: Wake): CallExecutor {
   const watched = new Set<string>();
+  const reader = createReplayReader(settings);
   const thread = createWorkerThread<readonly StoreCall[], CallReply, FromWorker>({
     start: (gate) =>
       new Worker(new URL("./sqlite/worker.js", import.meta.url), {
@@ -216,12 +243,21 @@ function runInWorker(settings: FileSettings, wake: Wake): CallExecutor {
         name: "nevertwice-sqlite",
       }),
     firstMessage: () => (watched.size > 0 ? (["watch", [...watched]] satisfies ToWorker) : undefined),
-    onNews: ([, ids]) => wake(ids),
-    // No thread watches the records now, so every waiter checks its record itself.
-    onEnd: () => wake([...watched]),
+    onNews: ([kind, body]) => (kind === "wake" ? wake(body) : reader.allow(body)),
+    onEnd() {
+      reader.close();
+      // No thread watches the records now, so every waiter checks its record itself.
+      wake([...watched]);
+    },
   });
   return {
-    run: async (calls) => restoreErrors(await thread.run(calls)),
+    async run(calls) {
+      const reply = restoreErrors(await thread.run(calls));
+      for (const [index, [kind]] of calls.entries())
+        if (kind === "claim") reader.learn(isReplay(reply.answers[index]));
+      return reply;
+    },
+    replay: reader.claim,
     watch(id) {
       watched.add(id);
       thread.post(["watch", [id]] satisfies ToWorker);
@@ -230,7 +266,10 @@ function runInWorker(settings: FileSettings, wake: Wake): CallExecutor {
       watched.delete(id);
       thread.post(["unwatch", id] satisfies ToWorker);
     },
-    close: thread.close,
+    close() {
+      reader.close();
+      return thread.close();
+    },
   };
 }
 
@@ -241,6 +280,10 @@ function runInWorker(settings: FileSettings, wake: Wake): CallExecutor {
 function toRefusals(error: unknown, calls: readonly StoreCall[]): CallReply {
   if (!isNevertwiceError(error) || error.code === "store-full") throw error;
   return { answers: calls.map(() => ["failed", error]), outcomes: [] };
+}
+
+function isReplay(answer: CallReply["answers"][number]): boolean {
+  return Array.isArray(answer) && answer[0] === "completed";
 }
 
 /** The ids that these calls settled: their waiters should claim again. */

@@ -54,6 +54,37 @@ test("an idle batch sends a call at once, and calls that arrive meanwhile share 
   expect(await Promise.all([second, third])).toEqual(["B", "C"]);
 });
 
+test("after a group, the next write waits for the calls that follow, if the store gathers", async () => {
+  const gathered: (() => void)[] = [];
+  const { batch, flights } = scene({ gather: (next) => void gathered.push(next) });
+  const group = Promise.all([batch.run("a"), batch.run("b")]);
+  await settled();
+  const queued = batch.run("c");
+  flights[0]?.land();
+  await group;
+  await settled();
+  const next = batch.run("d");
+  await settled();
+  expect(flights).toHaveLength(1);
+  gathered[0]?.();
+  expect(flights[1]?.calls).toEqual(["c", "d"]);
+  flights[1]?.land();
+  expect(await Promise.all([queued, next])).toEqual(["C", "D"]);
+});
+
+test("after a single call, the next write does not wait, even if the store gathers", async () => {
+  const { batch, flights } = scene({ gather: () => expect.unreachable() });
+  const first = batch.run("a");
+  await settled();
+  const second = batch.run("b");
+  flights[0]?.land();
+  await first;
+  await settled();
+  expect(flights[1]?.calls).toEqual(["b"]);
+  flights[1]?.land();
+  expect(await second).toBe("B");
+});
+
 test("calls in one turn of the event loop share the first write", async () => {
   const { batch, flights } = scene();
   const answers = Promise.all([batch.run("a"), batch.run("b")]);

@@ -84,6 +84,15 @@ describe("a process", () => {
     expect(await child.ended).toEqual({ code: 0, complaint: "" });
   });
 
+  test.each([
+    ["exits by itself", "", 0],
+    ["exits with its own code", "exit", 7],
+  ])("%s after it read replays in its own thread", async (_, how, code) => {
+    const child = start("replay", fileNamed(), how);
+    expect(await child.next()).toEqual({ status: "completed", outcome: "done" });
+    expect(await child.ended).toEqual({ code, complaint: "" });
+  });
+
   test("stays alive until the calls that it awaits are answered", async () => {
     const child = start("await", fileNamed());
     expect(await child.next()).toBe(2);

@@ -24,10 +24,28 @@ async function importInstalled<T>(name: string): Promise<T> {
     return await import(name);
   } catch (error) {
     if (!isNotFound(error, name)) throw error;
-    // With a strict installer, a package can import only its own dependencies; the application can import the driver.
-    const fromApplication = createRequire(join(process.cwd(), "application.js"));
-    return await import(pathToFileURL(fromApplication.resolve(name)).href);
+    return await import(locateFrom(applicationFile(), name));
   }
+}
+
+/** With a strict installer, a package can import only its own dependencies; the application can import the driver. */
+function applicationFile(): string {
+  return join(process.cwd(), "application.js");
+}
+
+function locateFrom(importer: string, name: string): string {
+  return pathToFileURL(createRequire(importer).resolve(name)).href;
+}
+
+/** The URL of an installed module that `importDriver` finds. Importing the URL in another thread loads the same copy of it. */
+export function locateDriver(name: string): string | undefined {
+  for (const importer of [import.meta.url, applicationFile()])
+    try {
+      return locateFrom(importer, name);
+    } catch {
+      // It is not installed for this importer.
+    }
+  return undefined;
 }
 
 /** Whether this module itself is missing, and not one of its dependencies. */

@@ -14,6 +14,7 @@ import type {
 } from "../../core/store.ts";
 import type { SqliteSettings } from "./durability.ts";
 import { type CopiedError, copyError, restoreError } from "./errors.ts";
+import type { OpenedFile } from "./opened-file.ts";
 
 export type ClaimCall = readonly [
   kind: "claim",
@@ -138,8 +139,10 @@ export type ToWorker =
   | readonly [kind: "watch", ids: readonly string[]]
   | readonly [kind: "unwatch", id: string];
 
-/** Sent by the worker without a request: these watched records are no longer pending. */
-export type FromWorker = readonly [kind: "wake", ids: readonly string[]];
+/** Sent by the worker without a request. */
+export type FromWorker =
+  /** These watched records are no longer pending. */
+  readonly [kind: "wake", ids: readonly string[]] | readonly [kind: "opened", file: OpenedFile];
 
 /** Prepares a reply for another thread by copying its errors. Most replies contain none and are returned unchanged. */
 export function copyErrors(reply: CallReply): CallReply {

@@ -51,6 +51,23 @@ export interface RecordTable {
   dataVersion(): number;
 }
 
+/** Finds the row of an id with a query that returns the columns of `FIND`. Throws `store-unsafe` if the row is damaged. */
+export function prepareFind(
+  database: SqliteDatabase,
+  query: string,
+): (id: string, ...more: SqlValue[]) => StoredRow | undefined {
+  const find = prepareQuery(database, query);
+  return (id, ...more) => {
+    const row = orTooLarge(
+      () => find.first(toColumn(id), ...more),
+      () => {
+        throw damagedRecord(id, "row");
+      },
+    );
+    return row === undefined ? undefined : fromRow(id, row);
+  };
+}
+
 /** `waiting` runs a step that may have to wait for the write lock. */
 export function createRecordTable(
   database: SqliteDatabase,
@@ -59,7 +76,7 @@ export function createRecordTable(
   const begin = database.prepare(BEGIN);
   const beginWriting = database.prepare(BEGIN_WRITING);
   const commit = database.prepare(COMMIT);
-  const find = prepareQuery(database, sql.FIND);
+  const find = prepareFind(database, sql.FIND);
   const insert = database.prepare(sql.INSERT);
   const update = database.prepare(sql.UPDATE);
   const updateAll = database.prepare(sql.UPDATE_ALL);
@@ -73,22 +90,12 @@ export function createRecordTable(
   const scanIds = prepareQuery(database, sql.SCAN_IDS);
   const isPending = prepareQuery(database, sql.IS_PENDING);
   const dataVersion = prepareQuery(database, sql.DATA_VERSION);
-  function findRow(id: string): StoredRow | undefined {
-    const row = orTooLarge(
-      () => find.first(toColumn(id)),
-      () => {
-        throw damagedRecord(id, "row");
-      },
-    );
-    return row === undefined ? undefined : fromRow(id, row);
-  }
-
   return {
     begin: () => void begin.run(),
     beginWriting: () => waiting(() => void beginWriting.run()),
     commit: () => void commit.run(),
     rollback: () => rollBack(database),
-    find: findRow,
+    find,
     write(found, kept) {
       const purgeAt = purgeTime(kept, found?.purgeAt ?? null);
       const [usual, parts, outcome] = toColumns(kept);
@@ -122,7 +129,7 @@ export function createRecordTable(
         () =>
           scanIds.all(...from).map(([column]) => {
             const id = fromColumn(column);
-            return { id, read: () => (findRow(id) as StoredRow).kept };
+            return { id, read: () => (find(id) as StoredRow).kept };
           }),
       );
     },

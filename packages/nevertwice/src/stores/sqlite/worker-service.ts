@@ -3,18 +3,19 @@
  * flush in this thread never blocks the event loop of the process. The first request opens the file; while opening fails,
  * each request tries again.
  */
-import { statSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
-import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
-import { importDriver } from "../open/driver.ts";
+import { NevertwiceError } from "../../core/errors.ts";
 import { type FileSettings, filePragmas, lookUp, type OwnDatabase, retryWhileLocked } from "./client.ts";
-import { isSafeToShare, VERSION_SQL } from "./durability.ts";
+import { findDriver, type SqliteDriver } from "./driver.ts";
 import { copyError, toStoreError } from "./errors.ts";
+import { fileIdentity, type OpenedFile } from "./opened-file.ts";
 import { type ExitGate, type FromThread, passGate, type ToThread, type WorkerData } from "./worker-thread.ts";
 
 export interface WorkerService<Request, Reply> {
   /** Called with a file that was just opened; returns the function that runs requests on it. */
   connect(database: OwnDatabase): (request: Request) => Reply;
+  /** Called when the file can be used, before the first reply. */
+  onOpened?(file: OpenedFile): void;
   /** Receives messages that are neither `run` nor `close`. */
   onMessage?(message: ToThread): void;
   stop?(): void;
@@ -34,7 +35,7 @@ export function openWorkerPort<News = never>(): WorkerPort<News> {
   const post = (message: FromThread | News) => port.postMessage(message);
 
   async function serve<Request, Reply>(service: WorkerService<Request, Reply>): Promise<void> {
-    const { connect, onMessage, stop } = service;
+    const { connect, onOpened, onMessage, stop } = service;
     let database: OwnDatabase | undefined;
     let run: ((request: Request) => Reply) | undefined;
     let identity: string | undefined;
@@ -56,6 +57,7 @@ export function openWorkerPort<News = never>(): WorkerPort<News> {
         run = connect(candidate);
         database = candidate;
         identity = fileIdentity(settings.file);
+        onOpened?.({ identity, driver: driver.location });
         return run;
       } catch (error) {
         candidate.close();
@@ -94,73 +96,6 @@ export function openWorkerPort<News = never>(): WorkerPort<News> {
   }
 
   return { gate, post, serve };
-}
-
-/** Stays the same as long as the path leads to the same file. */
-function fileIdentity(file: string): string {
-  const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return `${stats?.dev} ${stats?.ino}`;
-}
-
-const PACKAGE: string = "@photostructure/sqlite";
-
-interface SqliteModule {
-  readonly DatabaseSync: new (file: string) => OwnDatabase;
-}
-
-interface SqliteDriver {
-  readonly version: string;
-  open(file: string): OwnDatabase;
-}
-
-/**
- * The SQLite built into the runtime, or else the npm package with the same interface; the first that is new enough. With
- * `isExclusive` the file has a single connection, so every version is safe. Throws `driver-missing` or `store-unsafe`, with
- * what to install.
- */
-async function findDriver(isExclusive: boolean): Promise<SqliteDriver> {
-  const tooOld: string[] = [];
-  for (const load of [loadBuiltIn, loadPackage]) {
-    const driver = await load();
-    if (driver === undefined) continue;
-    if (isExclusive || isSafeToShare(driver.version)) return driver;
-    tooOld.push(driver.version);
-  }
-  if (tooOld.length === 0)
-    throw new NevertwiceError(
-      "driver-missing",
-      `this runtime has no built-in SQLite (node:sqlite): npm install ${PACKAGE}`,
-    );
-  throw new NevertwiceError(
-    "store-unsafe",
-    `SQLite ${tooOld.join(" and ")} can corrupt a file that several connections share. Use 3.51.3 or later (a newer Node, or npm install ${PACKAGE}), or set exclusive: true if only one process opens the file.`,
-  );
-}
-
-async function loadBuiltIn(): Promise<SqliteDriver | undefined> {
-  return toDriver(process.getBuiltinModule?.("node:sqlite") as unknown as SqliteModule | undefined);
-}
-
-async function loadPackage(): Promise<SqliteDriver | undefined> {
-  try {
-    return toDriver(await importDriver<SqliteModule>(PACKAGE, PACKAGE, "a SQLite file"));
-  } catch (error) {
-    if (isNevertwiceError(error, "driver-missing")) return undefined;
-    throw notLoadable(error);
-  }
-}
-
-function notLoadable(cause: unknown): NevertwiceError {
-  return new NevertwiceError("driver-missing", `${PACKAGE} is installed, but cannot be loaded.`, { cause });
-}
-
-function toDriver(module: SqliteModule | undefined): SqliteDriver | undefined {
-  if (module === undefined) return undefined;
-  const { DatabaseSync } = module;
-  const database = new DatabaseSync(":memory:");
-  const version = String(lookUp(database, VERSION_SQL));
-  database.close();
-  return { version, open: (file) => new DatabaseSync(file) };
 }
 
 /** Opens a file with the settings that the store's guarantees depend on. */

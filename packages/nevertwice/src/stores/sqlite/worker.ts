@@ -22,6 +22,7 @@ await serve<readonly StoreCall[], CallReply>({
     table = runner.table;
     return (calls) => copyErrors(runner.run(calls));
   },
+  onOpened: (file) => post(["opened", file]),
   onMessage(message) {
     const [kind, body] = message as ToWorker;
     if (kind === "watch") watch.add(body);

@@ -66,6 +66,16 @@ const ACTS = {
     await store.watch?.({ id: "x", wake() {} });
   },
 
+  /** Replays one key until no message goes to the worker, and exits without closing its store. */
+  async replay() {
+    const { id, token, ...claim } = claimOf("a", "a");
+    await store.claim({ id, token, ...claim });
+    await store.complete({ id, token, outcome: "done", retentionMs: 3_600_000 });
+    for (let i = 0; i < 2_000; i++) await store.claim({ id, token: "other", ...claim });
+    say(await store.claim({ id, token: "other", ...claim }));
+    if (rest[0] === "exit") process.exit(7);
+  },
+
   /** Only waits for one answer. No timer keeps the process alive. */
   async await() {
     say((await Promise.all([store.claim(claimOf("a", "a")), store.claim(claimOf("b", "b"))])).length);
