@@ -172,7 +172,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "an identity without its scope",
     file: "core/identity.js",
-    find: 'prefixed(parts.scope, "scope", "options-invalid") +',
-    replace: "",
+    find: 'label.start + prefixed(scope, "scope", "options-invalid") + label.end',
+    replace: "label.unscoped",
   },
 ];
