@@ -123,11 +123,10 @@ export class Lease {
   }
 
   async #send(leaseMs: number): Promise<void> {
-    const { timer, renew } = this.#options;
-    const sentAt = timer.now();
+    const sentAt = this.#options.timer.now();
     // After a longer lease, a renewal shortens it, and may do so even if its answer is lost.
     this.#endsAt = Math.min(this.#endsAt, leaseEnd(sentAt, leaseMs));
-    const answer = (renew as NonNullable<typeof renew>)(leaseMs);
+    const answer = this.#options.renew?.(leaseMs) ?? Promise.resolve(false);
     const answered = Promise.allSettled([this.#sent, answer]).then(() => {
       if (this.#sent === answered) this.#sent = undefined;
     });
