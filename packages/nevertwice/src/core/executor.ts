@@ -229,9 +229,10 @@ export function createExecutor(ports: Ports): Executor {
   ): Promise<RunResult<T>> {
     const begun = running.begin(settlement, number);
     const { handed, lease } = begun;
-    const limits = (): KeepLimits => ({
+    const limits = (keepsValues = false): KeepLimits => ({
       maxOutcomeBytes: outcomeLimit(ports, call.policy),
       origin: ports.origin?.(),
+      keepsValues,
     });
     if (typeof work !== "function") {
       const end = () => begun.end();
@@ -241,7 +242,7 @@ export function createExecutor(ports: Ports): Executor {
     try {
       const value = await work(handed);
       // Encoding the value never throws: a value that cannot be stored has an ending too.
-      ending = endingFromValue(value, { ...limits(), keepsValues: keepsValues() }, call);
+      ending = endingFromValue(value, limits(directStore(ports.store)?.complete !== undefined), call);
     } catch (thrown) {
       ending = endingFromThrow(thrown, call, handed, lease, limits());
     }
@@ -259,10 +260,6 @@ export function createExecutor(ports: Ports): Executor {
     }
     await settleAbandon(ports, settlement, ending);
     throw ending.thrown;
-  }
-
-  function keepsValues(): boolean {
-    return directStore(ports.store)?.complete !== undefined;
   }
 
   async function drain(drainMs: number): Promise<readonly LeftRunning[]> {

@@ -57,13 +57,14 @@ export class Lease {
 
   constructor(options: LeaseOptions) {
     const { timer, leaseMs, maxRunMs, sentAt = Number.POSITIVE_INFINITY, isHeld = false } = options;
+    const now = timer.now();
     this.#options = options;
-    this.#runEnd = timer.now() + maxRunMs;
+    this.#runEnd = now + maxRunMs;
     this.#endsAt = leaseEnd(sentAt, leaseMs);
     this.#renewedAt = sentAt;
     this.#isHeld = isHeld || options.renew === undefined;
     this.#renewAt = this.#isHeld ? Number.POSITIVE_INFINITY : sentAt + leaseMs * RENEW_AT;
-    this.#cancel = this.#arm();
+    this.#cancel = this.#arm(now);
   }
 
   /** Fires when the lease is lost. It is created at the first use, since most work never uses it. */
@@ -145,15 +146,14 @@ export class Lease {
     this.#cancel();
   }
 
-  #arm(): () => void {
-    const { timer } = this.#options;
+  #arm(now: number): () => void {
     const nextAt = Math.min(this.#renewAt, this.#endsAt, this.#runEnd);
-    return timer.after(Math.max(0, nextAt - timer.now()), () => this.#tick());
+    return this.#options.timer.after(Math.max(0, nextAt - now), () => this.#tick());
   }
 
   #rearm(): void {
     this.#cancel();
-    if (!this.#isStopped && this.#lostFor === undefined) this.#cancel = this.#arm();
+    if (!this.#isStopped && this.#lostFor === undefined) this.#cancel = this.#arm(this.#options.timer.now());
   }
 
   #tick(): void {

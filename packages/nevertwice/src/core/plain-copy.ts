@@ -68,19 +68,23 @@ function copyObject(object: object, budget: CopyBudget, depth: number): unknown 
   // A spread copies all members at once, and far faster than one assignment each. It keeps a member called __proto__ as data.
   const copy: Record<string, unknown> = { ...object };
   for (const name in copy) {
-    // Only a member that an application added to Object.prototype is not the object's own.
-    if (!Object.hasOwn(copy, name)) continue;
     if (name === TAG || name === "__proto__") return NOT_PLAIN;
     const member = copy[name];
     spend(budget);
     budget.mostBytes += name.length * UNIT_BYTES + PUNCTUATION_BYTES;
     if (typeof member === "object" && member !== null) {
+      if (isInherited(copy, name)) continue;
       const inner = copyParts(member, budget, depth);
       if (inner === NOT_PLAIN) return NOT_PLAIN;
       copy[name] = inner;
-    } else if (!isPlainLeaf(member, budget)) return NOT_PLAIN;
+    } else if (!isPlainLeaf(member, budget) && !isInherited(copy, name)) return NOT_PLAIN;
   }
   return copy;
+}
+
+/** Whether an application added this member to Object.prototype. It is no part of the value. */
+function isInherited(copy: object, name: string): boolean {
+  return !Object.hasOwn(copy, name);
 }
 
 /** Another copy of what `copyPlain` returned, which needs no check. */
@@ -102,7 +106,7 @@ function copyObjectAgain(object: Readonly<Record<string, unknown>>): Record<stri
   const copy = { ...object };
   for (const name in copy) {
     const member = copy[name];
-    if (typeof member === "object" && member !== null && Object.hasOwn(copy, name))
+    if (typeof member === "object" && member !== null && !isInherited(copy, name))
       copy[name] = copyAgain(member);
   }
   return copy;

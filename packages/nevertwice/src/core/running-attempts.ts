@@ -29,20 +29,17 @@ class RunningAttempt implements LeaseOptions {
   readonly settlement: Settlement;
   readonly handed: Attempt;
   readonly lease: Lease;
-  /** Another attempt at the same key that runs in this process: it lost the key to this one, or this one to it. */
-  beside: RunningAttempt | undefined;
   readonly #ports: Ports;
-  readonly #all: Map<string, RunningAttempt>;
+  /** Its neighbours in the list of the attempts that run. */
+  #before: RunningAttempt | undefined;
+  #after: RunningAttempt | undefined;
+  #row: AttemptRow | undefined;
 
-  constructor(ports: Ports, settlement: Settlement, number: number, all: Map<string, RunningAttempt>) {
+  constructor(ports: Ports, settlement: Settlement, number: number) {
     this.settlement = settlement;
     this.#ports = ports;
-    this.#all = all;
     this.lease = new Lease(this);
     this.handed = createAttempt(ports, settlement, this.lease, number);
-    const { id } = settlement.call.identity;
-    this.beside = all.get(id);
-    all.set(id, this);
   }
 
   get timer(): Timer {
@@ -79,37 +76,64 @@ class RunningAttempt implements LeaseOptions {
     this.#ports.emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason });
   }
 
+  /** Puts the attempt in front of the row. */
+  enter(row: AttemptRow): this {
+    this.#row = row;
+    this.#after = row.first;
+    if (row.first !== undefined) row.first.#before = this;
+    row.first = this;
+    return this;
+  }
+
+  get next(): RunningAttempt | undefined {
+    return this.#after;
+  }
+
   /** The work has ended. Calling it again does nothing. */
   end(): void {
     this.lease.stop();
-    const { id } = this.settlement.call.identity;
-    const latest = this.#all.get(id);
-    if (latest === this) {
-      if (this.beside === undefined) this.#all.delete(id);
-      else this.#all.set(id, this.beside);
-      return;
-    }
-    for (let other = latest; other !== undefined; other = other.beside)
-      if (other.beside === this) other.beside = this.beside;
+    if (this.#row === undefined) return;
+    if (this.#before === undefined) this.#row.first = this.#after;
+    else this.#before.#after = this.#after;
+    if (this.#after !== undefined) this.#after.#before = this.#before;
+    this.#row = undefined;
+    this.#before = undefined;
+    this.#after = undefined;
   }
 }
 
-export function createRunningAttempts(ports: Ports): RunningAttempts {
-  /** The latest attempt at each id. */
-  const latest = new Map<string, RunningAttempt>();
+interface AttemptRow {
+  first: RunningAttempt | undefined;
+}
 
-  function* everyAttempt(): Generator<RunningAttempt> {
-    for (const newest of latest.values())
-      for (let one: RunningAttempt | undefined = newest; one !== undefined; one = one.beside) yield one;
+/** A power of two. */
+const ROWS = 256;
+
+/** An id is a hash in hex digits, so its first two tell the attempts apart well enough. */
+function rowNumber(id: string): number {
+  return (id.charCodeAt(0) * 31 + id.charCodeAt(1)) & (ROWS - 1);
+}
+
+export function createRunningAttempts(ports: Ports): RunningAttempts {
+  // Linked lists, since a Map that every call enters and leaves costs more than the rest of an attempt.
+  const rows: readonly AttemptRow[] = Array.from({ length: ROWS }, () => ({ first: undefined }));
+  const row = (id: string) => rows[rowNumber(id)] as AttemptRow;
+
+  function* attemptsIn({ first }: AttemptRow): Generator<RunningAttempt> {
+    for (let one = first; one !== undefined; one = one.next) yield one;
   }
 
   return {
-    begin: (settlement, number) => new RunningAttempt(ports, settlement, number, latest),
-    has: (id) => latest.has(id),
+    begin: (settlement, number) =>
+      new RunningAttempt(ports, settlement, number).enter(row(settlement.call.identity.id)),
+    has(id) {
+      for (const { settlement } of attemptsIn(row(id))) if (settlement.call.identity.id === id) return true;
+      return false;
+    },
     leave() {
-      const attempts = [...everyAttempt()];
-      for (const { lease } of attempts) lease.lose("guard-closed");
-      return attempts.map(({ settlement: { call, fence } }) => ({ ...about(call.identity), fence }));
+      const left = rows.flatMap((one) => [...attemptsIn(one)]);
+      for (const { lease } of left) lease.lose("guard-closed");
+      return left.map(({ settlement: { call, fence } }) => ({ ...about(call.identity), fence }));
     },
   };
 }

@@ -28,8 +28,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "a caller that cancels releases the running claim",
     file: "core/running-attempts.js",
-    find: "all.set(id, this);",
-    replace: `all.set(id, this);
+    find: "this.handed = createAttempt(ports, settlement, this.lease, number);",
+    replace: `this.handed = createAttempt(ports, settlement, this.lease, number);
         const { call, round } = settlement;
         call.signal?.addEventListener("abort", () => void ports.background.persist(1_000, () =>
             ports.store.abandon({ id: call.identity.id, token: round.token, as: "released" })));`,
