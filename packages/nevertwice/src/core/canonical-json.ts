@@ -15,12 +15,12 @@ export function canonicalJson(value: unknown): string {
   try {
     return canonical(value, 0);
   } catch (error) {
-    throw error instanceof Problem ? invalid(error) : error;
+    throw error instanceof NotCanonical ? invalid(error) : error;
   }
 }
 
 /** A part that JSON cannot represent. Each level that it passes adds its name to the path, so that only a failure needs one. */
-class Problem {
+class NotCanonical {
   readonly found: string;
   readonly path: (string | number)[] = [];
 
@@ -30,7 +30,7 @@ class Problem {
 }
 
 function addToPath(error: unknown, name: string | number): unknown {
-  if (error instanceof Problem) error.path.unshift(name);
+  if (error instanceof NotCanonical) error.path.unshift(name);
   return error;
 }
 
@@ -39,16 +39,16 @@ function canonical(value: unknown, depth: number): string {
     case "string":
       return canonicalText(value, "a string with");
     case "number":
-      if (!Number.isFinite(value)) throw new Problem(String(value));
+      if (!Number.isFinite(value)) throw new NotCanonical(String(value));
       return `${value}`;
     case "boolean":
       return value ? "true" : "false";
     case "object":
       if (value === null) return "null";
-      if (depth === MAX_DEPTH) throw new Problem(`nested deeper than ${MAX_DEPTH} levels (or circular)`);
+      if (depth === MAX_DEPTH) throw new NotCanonical(`nested deeper than ${MAX_DEPTH} levels (or circular)`);
       return Array.isArray(value) ? canonicalArray(value, depth + 1) : canonicalObject(value, depth + 1);
     default:
-      throw new Problem(describeType(value));
+      throw new NotCanonical(describeType(value));
   }
 }
 
@@ -58,12 +58,12 @@ const NOT_PLAIN_TEXT = /["\\\u0000-\u001f\ud800-\udfff]/;
 
 function canonicalText(text: string, what: string): string {
   if (!NOT_PLAIN_TEXT.test(text)) return `"${text}"`;
-  if (!text.isWellFormed()) throw new Problem(`${what} a lone surrogate`);
+  if (!text.isWellFormed()) throw new NotCanonical(`${what} a lone surrogate`);
   return JSON.stringify(text);
 }
 
 function canonicalArray(array: readonly unknown[], depth: number): string {
-  if (Object.keys(array).length > array.length) throw new Problem("an array with a named member");
+  if (Object.keys(array).length > array.length) throw new NotCanonical("an array with a named member");
   let text = "[";
   let i = 0;
   try {
@@ -81,9 +81,9 @@ function canonicalArray(array: readonly unknown[], depth: number): string {
 function canonicalObject(object: object, depth: number): string {
   const prototype: unknown = Object.getPrototypeOf(object);
   if (prototype !== Object.prototype && prototype !== null)
-    throw new Problem(`an instance of ${object.constructor?.name || "a class"}`);
+    throw new NotCanonical(`an instance of ${object.constructor?.name || "a class"}`);
   if (Object.getOwnPropertySymbols(object).length > 0)
-    throw new Problem("an object with a symbol as a member name");
+    throw new NotCanonical("an object with a symbol as a member name");
   const names = Object.keys(object);
   if (names.length === 0) return "{}";
   const { sorted, heads } = layoutFor(names);
@@ -152,11 +152,11 @@ function createLayout(names: readonly string[]): Layout {
   return { names, sorted, heads };
 }
 
-function tooLong(): Problem {
-  return new Problem(`more than ${MAX_LENGTH} characters as JSON`);
+function tooLong(): NotCanonical {
+  return new NotCanonical(`more than ${MAX_LENGTH} characters as JSON`);
 }
 
-function invalid({ path, found }: Problem): NevertwiceError {
+function invalid({ path, found }: NotCanonical): NevertwiceError {
   return new NevertwiceError(
     "fingerprint-invalid",
     `${["fingerprint", ...path].join(".")} is ${found}, which JSON cannot represent. Give plain JSON values (a date as its ISO string, a bigint as a string), or the request's bytes as a Uint8Array.`,
