@@ -22,7 +22,7 @@ import { deriveKey, type Identity, toErrorSubject } from "../core/identity.ts";
 import { createEmit, observersIn } from "../core/observer.ts";
 import { type RecordView, toView } from "../core/operator.ts";
 import { checkOptions, isBoolean, oneOf } from "../core/option-checks.ts";
-import { decodeOutcome, type Outcome } from "../core/outcome.ts";
+import { decodeOutcome, type Outcome, outcomeText } from "../core/outcome.ts";
 import { mergePolicy, POLICY_CHECKS, POLICY_DEFAULTS, type PolicyOptions } from "../core/policy.ts";
 import { outcomeLimit, type Ports } from "../core/ports.ts";
 import { createPurger } from "../core/purger.ts";
@@ -212,10 +212,11 @@ export function createClaims(options: ClaimsOptions, enginePorts: EnginePorts = 
       const ending = endingFromDecision(decision, outcomeLimit(ports, policy));
       if (ending.kind !== "complete")
         throw new NevertwiceError("options-invalid", "a completion needs a value or an error.");
-      const { outcome, notKept } = ending;
+      const { notKept } = ending;
+      const text = outcomeText(ending.outcome);
       return sendStep(
         { id, token },
-        (held, signal) => store.complete({ ...held, outcome, retentionMs: keptMs, signal }),
+        (held, signal) => store.complete({ ...held, outcome: text, retentionMs: keptMs, signal }),
         (attempt, isOurs) => attempt.completed(isOurs, notKept),
       );
     },

@@ -6,7 +6,7 @@ import { NevertwiceError } from "./errors.ts";
 import { deriveKey, describeType, toErrorSubject } from "./identity.ts";
 import type { FinishedStep } from "./kept-steps.ts";
 import type { Lease } from "./lease.ts";
-import { encodeOutcome, notKept } from "./outcome.ts";
+import { encodeOutcome, type KeptOutcome, keepValue, notKept } from "./outcome.ts";
 import type { Decision, FailureDisposition } from "./policy.ts";
 import type { Ports } from "./ports.ts";
 import type { Call, KeepOptions } from "./request.ts";
@@ -22,8 +22,8 @@ export type { Attempt, Work } from "./work.ts";
 export type Ending =
   | {
       readonly kind: "complete";
-      /** The encoded outcome to store. */
-      readonly outcome: string;
+      /** The outcome to store: text, unless the limits say that the store keeps values. */
+      readonly outcome: KeptOutcome;
       /** Why the value was not stored, if `outcome` only says that the work is done. */
       readonly notKept: string | undefined;
       /** Why duplicates cannot get what the work returned, for a warning. */
@@ -36,32 +36,39 @@ export type Ending =
 export interface KeepLimits {
   readonly maxOutcomeBytes: number;
   readonly origin?: string | undefined;
+  /** The store keeps plain values as they are. */
+  readonly keepsValues?: boolean | undefined;
 }
 
 /** The attempt that made each error of `notDone`. */
 const notDoneBy = new WeakMap<object, Attempt>();
 
-/** A class because of its lazy `signal`: an accessor in an object literal costs more to create than all the rest. */
+/**
+ * A class, since every attempt has one: its methods are created once and not for every attempt. Work may take a method out of
+ * the attempt (`const { step } = attempt`), so each of them is bound, but only when it is asked for.
+ */
 class HandedAttempt implements Attempt {
   readonly fence: number;
   readonly number: number;
-  readonly deriveKey: (name: string) => string;
-  readonly step: Attempt["step"];
-  readonly enqueue: Attempt["enqueue"];
-  readonly notDone: (cause?: unknown) => Error;
   /** Created by the first step, since most work has none. */
   steps: Steps | undefined;
-  readonly openSteps: () => Steps;
+  readonly #ports: Ports;
+  readonly #settlement: Settlement;
   readonly #lease: Lease;
 
   constructor(ports: Ports, settlement: Settlement, lease: Lease, number: number) {
-    const { identity } = settlement.call;
     this.fence = settlement.fence;
     this.number = number;
     this.steps = undefined;
+    this.#ports = ports;
+    this.#settlement = settlement;
     this.#lease = lease;
-    this.deriveKey = (name) => {
-      if (lease.isLost())
+  }
+
+  get deriveKey(): Attempt["deriveKey"] {
+    return (name) => {
+      const { identity } = this.#settlement.call;
+      if (this.#lease.isLost())
         throw new NevertwiceError(
           "lease-lost",
           "this attempt lost its claim; start no further effect.",
@@ -69,22 +76,28 @@ class HandedAttempt implements Attempt {
         );
       return deriveKey(identity.parts, name);
     };
-    this.openSteps = () => {
-      this.steps ??= new Steps(ports, settlement, lease);
-      return this.steps;
-    };
-    this.step = (name: string, ...rest: readonly never[]) => {
+  }
+
+  get step(): Attempt["step"] {
+    return (name: string, ...rest: readonly never[]) => {
       const steps = this.openSteps();
       const [database, work] = rest;
       return rest.length > 1
         ? (steps.transact(name, database, work as never, this) as never)
         : (steps.run(name, database as never) as never);
     };
-    this.enqueue = (topic, body, options) => {
-      const from = { attempt: this, parts: identity.parts, fence: settlement.fence, outbox: ports.outbox };
+  }
+
+  get enqueue(): Attempt["enqueue"] {
+    return (topic, body, options) => {
+      const { call, fence } = this.#settlement;
+      const from = { attempt: this, parts: call.identity.parts, fence, outbox: this.#ports.outbox };
       return enqueue(from, topic, body, options);
     };
-    this.notDone = (cause) => {
+  }
+
+  get notDone(): Attempt["notDone"] {
+    return (cause) => {
       const error = new Error("nothing was done", { cause });
       notDoneBy.set(error, this);
       return error;
@@ -97,6 +110,11 @@ class HandedAttempt implements Attempt {
 
   renew(): Promise<boolean> {
     return this.#lease.renew();
+  }
+
+  openSteps(): Steps {
+    this.steps ??= new Steps(this.#ports, this.#settlement, this.#lease);
+    return this.steps;
   }
 }
 
@@ -252,8 +270,11 @@ function judgeFailure(thrown: unknown, call: Call): FailureDisposition {
 function completion(
   kind: "value" | "thrown",
   content: unknown,
-  { maxOutcomeBytes, origin }: KeepLimits,
+  { maxOutcomeBytes, origin, keepsValues }: KeepLimits,
 ): Ending & { kind: "complete" } {
+  const kept = keepsValues && kind === "value" ? keepValue(content, maxOutcomeBytes, origin) : undefined;
+  if (kept !== undefined)
+    return { kind: "complete", outcome: kept, notKept: undefined, content: { value: kept.decode().value } };
   const encoded = encodeOutcome(kind, content, maxOutcomeBytes, origin);
   // The first caller gets the decoded value, exactly as a replay will.
   const given = encoded.kept ? encoded.content : content;

@@ -3,16 +3,18 @@
  * never loses the claim behind it. The store recognises the same token, and round.ts handles a grant that comes late.
  */
 
+import { directStore } from "./direct-store.ts";
 import { NevertwiceError } from "./errors.ts";
 import { leaseEnd } from "./lease.ts";
+import type { KeptOutcome } from "./outcome.ts";
 import type { Ports } from "./ports.ts";
 import type { Call } from "./request.ts";
 import { Round } from "./round.ts";
-import type { AbandonAs, ClaimAnswer, StoreRecord } from "./store.ts";
+import type { AbandonAs, ClaimAnswer, ClaimRequest, StoreRecord } from "./store.ts";
 import { callWithin, callWithRetries, type Deadline, isRefusal } from "./store-call.ts";
 
-export type RoundAnswer =
-  | ClaimAnswer
+export type RoundAnswer<Outcome = string> =
+  | ClaimAnswer<Outcome>
   /** `isRefused`: the store answered, and refused the claim. */
   | {
       readonly status: "unavailable";
@@ -24,6 +26,31 @@ export type RoundAnswer =
   | { readonly status: "too-late" }
   /** The caller's token gave its claim up earlier. The store never grants that token another claim. */
   | { readonly status: "token-spent" };
+
+/** An answered claim, and the round that it was sent in. */
+export interface AnsweredClaim {
+  readonly round: Round;
+  readonly answer: RoundAnswer<KeptOutcome>;
+}
+
+/**
+ * A round whose claim the store answers at once. Nothing of it can arrive late, so it needs no time limit and no repeat.
+ * Undefined if the store cannot answer directly, or if the claim needs more than its answer: a caller's own token may be
+ * spent, which only a read can tell.
+ */
+export function claimDirectly(ports: Ports, call: Call): AnsweredClaim | undefined {
+  const direct = directStore(ports.store);
+  if (direct === undefined || call.token !== undefined) return undefined;
+  if (ports.background.isFull() || ports.requirement?.isMet === false) return undefined;
+  const round = newRound(ports, call, undefined);
+  round.sentAt = ports.timer.now();
+  try {
+    const answer = direct.claim(claimRequest(call, round.token, undefined, undefined));
+    return answer && { round, answer };
+  } catch {
+    return undefined;
+  }
+}
 
 export async function claimRound(
   ports: Ports,
@@ -37,11 +64,11 @@ export async function claimRound(
   const send = (deadline: Deadline) => sendClaim(ports, call, round.token, takeover, deadline);
   const onLate = (late: ClaimAnswer) => late.status === "new" && round.grantLate();
   const result = await callWithRetries(ports, storeTimeoutMs, send, onLate);
+  round.mayBeGrantedLate = result.isAmbiguous;
   let answer: RoundAnswer;
   if (result.isAnswered) {
     answer = result.answer;
     round.sentAt = result.sentAt;
-    round.isRepeated = result.isAmbiguous;
   } else {
     const { error, waitedMs } = result;
     answer = { status: "unavailable", error, isRefused: isRefusal(error), waitedMs };
@@ -100,7 +127,7 @@ export function tokenSpent(): NevertwiceError {
 }
 
 /** Whether the caller runs the work without an answer, and so keeps a claim that it may have been granted. */
-export function mayProceed(call: Call, answer: RoundAnswer, takeover?: number): boolean {
+export function mayProceed(call: Call, answer: RoundAnswer<KeptOutcome>, takeover?: number): boolean {
   const isUnreachable = answer.status === "unavailable" && !answer.isRefused;
   return isUnreachable && call.policy.onUnavailable === "proceed" && takeover === undefined;
 }
@@ -114,25 +141,35 @@ const OVERDUE = {
 
 export function sendClaim(
   { store, requirement }: Ports,
-  { identity, fingerprint, policy, mayBeLost }: Call,
+  call: Call,
   token: string,
   takeover: number | undefined,
   { signal }: Deadline,
 ): Promise<ClaimAnswer> {
-  const send = () =>
-    store.claim({
-      id: identity.id,
-      parts: identity.parts,
-      fingerprint,
-      token,
-      leaseMs: policy.leaseMs,
-      retentionMs: policy.retentionMs,
-      hold: policy.onLapsed === "hold",
-      takeover,
-      ...(mayBeLost && { mayBeLost }),
-      signal,
-    });
-  return requirement?.isMet === false ? requirement.meet().then(send) : send();
+  const request = claimRequest(call, token, takeover, signal);
+  return requirement?.isMet === false
+    ? requirement.meet().then(() => store.claim(request))
+    : store.claim(request);
+}
+
+function claimRequest(
+  { identity, fingerprint, policy, mayBeLost }: Call,
+  token: string,
+  takeover: number | undefined,
+  signal: AbortSignal | undefined,
+): ClaimRequest {
+  const request = {
+    id: identity.id,
+    parts: identity.parts,
+    fingerprint,
+    token,
+    leaseMs: policy.leaseMs,
+    retentionMs: policy.retentionMs,
+    hold: policy.onLapsed === "hold",
+    takeover,
+    signal,
+  };
+  return mayBeLost ? { ...request, mayBeLost } : request;
 }
 
 /**

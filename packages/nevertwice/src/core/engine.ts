@@ -169,8 +169,8 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
   const around = createAround(observers);
   function execute<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
     purger.used();
-    const run = () => executor.execute(call, work);
-    return around === undefined ? run() : around(about(call.identity), run);
+    if (around === undefined) return executor.execute(call, work);
+    return around(about(call.identity), () => executor.execute(call, work));
   }
 
   const notify: Notify = (subject, event) =>

@@ -5,7 +5,6 @@
  */
 import {
   type Ending,
-  endingFromDecision,
   endingFromThrow,
   endingFromValue,
   type KeepLimits,
@@ -14,23 +13,26 @@ import {
 } from "./attempt.ts";
 import { within } from "./background.ts";
 import {
+  type AnsweredClaim,
   abandonUnrun,
+  claimDirectly,
   claimRound,
   mayProceed,
-  type RoundAnswer,
   readRecord,
   tokenSpent,
 } from "./claim-round.ts";
+import { directStore } from "./direct-store.ts";
+import { leaseEnd } from "./lease.ts";
 import { about } from "./observer.ts";
-import { decodeOutcome } from "./outcome.ts";
-import type { Policy } from "./policy.ts";
+import { decodeOutcome, type KeptOutcome } from "./outcome.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
+import { reconcileLapsed } from "./reconcile.ts";
 import { reportClaim, reportReplay, tooLate } from "./report.ts";
 import type { Call } from "./request.ts";
 import { closed, type RunResult, refused, replay, toResult, withCallDetails } from "./result.ts";
 import type { Round, Settlement } from "./round.ts";
 import { createRunningAttempts, type LeftRunning } from "./running-attempts.ts";
-import { settleAbandon, settleCompletion } from "./settlement.ts";
+import { completeDirectly, settleAbandon, settleCompletion } from "./settlement.ts";
 import type { ClaimAnswer } from "./store.ts";
 import { finishInTransaction } from "./transaction.ts";
 import type { TransactionRunner } from "./transaction-port.ts";
@@ -57,6 +59,11 @@ function warnUnreplayable({ identity }: Call, why: string): void {
   );
 }
 
+/** Whether the call ends with this answer, whatever the policy says about waiting and reconciling. */
+function isFinal({ answer }: AnsweredClaim): boolean {
+  return answer.status === "new" || answer.status === "completed";
+}
+
 /** The shortest pause between two claims of a caller that waits. */
 const WAIT_AGAIN_MS = 5;
 
@@ -71,26 +78,43 @@ export function createExecutor(ports: Ports): Executor {
   async function execute<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
     calls++;
     try {
-      return withCallDetails(call.identity, await drive(call, work), running.has);
+      const taken = isLeaving(call) ? undefined : claimDirectly(ports, call);
+      // Always awaited: not even work whose claim was granted at once begins before `run` has returned.
+      const claim = await (taken !== undefined && isFinal(taken) ? taken : claimUntilAnswered(call, taken));
+      const result = conclude(call, work, claim);
+      return withCallDetails(call.identity, result instanceof Promise ? await result : result, running.has);
     } finally {
       calls--;
       if (calls === 0) onIdle();
     }
   }
 
-  async function drive<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
-    const claim = await claimUntilAnswered(call);
+  /** What the answer to the claim means for the call. */
+  function conclude<T>(
+    call: Call,
+    work: ExecutedWork<T>,
+    claim: AnsweredClaim | undefined,
+  ): RunResult<T> | Promise<RunResult<T>> {
     if (claim === undefined) return refused(closed(), { identity: call.identity });
     const { round, answer } = claim;
-    const isUnwanted = answer.status === "new" && isLeaving(call);
-    if (!isUnwanted) reportClaim(emit, call.identity, answer);
+    if (answer.status === "new" && isLeaving(call)) {
+      // The caller left, or the guard closed, after the claim was granted: nothing will run under it.
+      abandonUnrun(ports, call, round);
+      return refused(closed(), { identity: call.identity });
+    }
+    if (answer.status === "new" && timer.now() >= leaseEnd(round.sentAt, call.policy.leaseMs)) {
+      abandonUnrun(ports, call, round);
+      reportClaim(emit, call.identity, { status: "too-late" });
+      return refused(tooLate(), { identity: call.identity });
+    }
+    reportClaim(emit, call.identity, answer);
     switch (answer.status) {
       case "new":
-        if (!isUnwanted) return attempt(call, work, round, answer);
-        abandonUnrun(ports, call, round);
-        return refused(closed(), { identity: call.identity });
+        return attempt(call, work, round, answer);
       case "completed":
-        return answerCompleted(call, answer.outcome);
+        return call.token === undefined
+          ? answerDuplicate(call, answer.outcome)
+          : answerOwn(call, call.token, answer.outcome);
       case "unavailable":
         if (mayProceed(call, answer)) return proceed(call, work, round);
         return refused(answer.error, { identity: call.identity, waitedMs: answer.waitedMs });
@@ -104,15 +128,14 @@ export function createExecutor(ports: Ports): Executor {
   }
 
   /** If the caller brought its own token and that token completed the record, the call answers `ran` again. */
-  async function answerCompleted<T>(call: Call, text: string): Promise<RunResult<T>> {
-    if (call.token === undefined) return answerDuplicate(call, text);
+  async function answerOwn<T>(call: Call, ownToken: string, kept: KeptOutcome): Promise<RunResult<T>> {
     try {
       const { token } = (await readRecord(ports, call)) ?? {};
-      if (token !== call.token) return answerDuplicate(call, text);
+      if (token !== ownToken) return answerDuplicate(call, kept);
     } catch (error) {
       return refused(error, { identity: call.identity });
     }
-    const outcome = decodeOutcome(text);
+    const outcome = decodeOutcome(kept);
     reportReplay(emit, call.identity, outcome, false);
     return {
       status: "ran",
@@ -121,10 +144,10 @@ export function createExecutor(ports: Ports): Executor {
     };
   }
 
-  function answerDuplicate<T>({ identity, policy, decode }: Call, text: string): RunResult<T> {
+  function answerDuplicate<T>({ identity, policy, decode }: Call, kept: KeptOutcome): RunResult<T> {
     const isRefused = policy.onCompleted === "reject";
     if (isRefused && emit === undefined) return { status: "already-done" };
-    const outcome = decodeOutcome(text);
+    const outcome = decodeOutcome(kept);
     reportReplay(emit, identity, outcome, isRefused);
     return isRefused ? { status: "already-done" } : replay(outcome, decode);
   }
@@ -134,15 +157,23 @@ export function createExecutor(ports: Ports): Executor {
     return closing !== undefined || call.signal?.aborted === true;
   }
 
-  /** Claims until the answer is final, and waits or reconciles in between if the policy says so. Undefined if the guard closes. */
-  async function claimUntilAnswered(call: Call): Promise<{ round: Round; answer: RoundAnswer } | undefined> {
+  /**
+   * Claims until the answer is final, and waits or reconciles in between if the policy says so. `first` is a claim that was
+   * answered already. Undefined if the guard closes.
+   */
+  async function claimUntilAnswered(
+    call: Call,
+    first: AnsweredClaim | undefined,
+  ): Promise<AnsweredClaim | undefined> {
     const { identity, policy } = call;
     const startedAt = timer.now();
     let isWaiter = false;
     let isReconciled = false;
-    let claim: { round: Round; answer: RoundAnswer } | undefined;
+    let taken = first;
+    let claim: AnsweredClaim | undefined;
     while (!isLeaving(call)) {
-      claim = await claimRound(ports, call);
+      claim = taken ?? claimDirectly(ports, call) ?? (await claimRound(ports, call));
+      taken = undefined;
       const { answer } = claim;
       const leftMs = policy.waitMs - (timer.now() - startedAt);
       if (answer.status === "pending" && policy.onPending === "wait" && leftMs > 0) {
@@ -158,7 +189,7 @@ export function createExecutor(ports: Ports): Executor {
       } else if (answer.status === "unknown" && policy.reconcile !== undefined && !isReconciled) {
         emit?.({ ...about(identity), kind: "lapsed" });
         isReconciled = true;
-        const unanswered = await reconcile(call, policy.reconcile, answer.fence);
+        const unanswered = await reconcileLapsed(ports, running, call, answer.fence);
         // The call has waited for the store once, so it reports that. A call that may proceed claims the key itself first.
         if (unanswered !== undefined && policy.onUnavailable !== "proceed") return unanswered;
       } else if (!(answer.status === "too-late" && isWaiter && leftMs > 0)) break;
@@ -196,21 +227,26 @@ export function createExecutor(ports: Ports): Executor {
     settlement: Settlement,
     number: number,
   ): Promise<RunResult<T>> {
-    const { handed, lease, end } = running.begin(settlement, number);
-    const limits = (): KeepLimits => ({
+    const begun = running.begin(settlement, number);
+    const { handed, lease } = begun;
+    const limits = (keepsValues = false): KeepLimits => ({
       maxOutcomeBytes: outcomeLimit(ports, call.policy),
       origin: ports.origin?.(),
+      keepsValues,
     });
-    if (typeof work !== "function")
+    if (typeof work !== "function") {
+      const end = () => begun.end();
       return finishInTransaction(ports, work, settlement, { handed, lease, end, limits });
+    }
     let ending: Ending;
     try {
+      const value = await work(handed);
       // Encoding the value never throws: a value that cannot be stored has an ending too.
-      ending = endingFromValue(await work(handed), limits(), call);
+      ending = endingFromValue(value, limits(directStore(ports.store)?.complete !== undefined), call);
     } catch (thrown) {
       ending = endingFromThrow(thrown, call, handed, lease, limits());
     }
-    end();
+    begun.end();
     const stuck = stuckSteps(handed);
     if (stuck !== undefined) {
       await settleAbandon(ports, settlement, { kind: "abandon", as: "unknown", thrown: stuck });
@@ -218,46 +254,12 @@ export function createExecutor(ports: Ports): Executor {
     }
     if (ending.kind === "complete" && ending.unreplayable !== undefined)
       warnUnreplayable(call, ending.unreplayable);
-    if (ending.kind === "complete")
-      return toResult(ending, await settleCompletion(ports, settlement, ending), settlement);
+    if (ending.kind === "complete") {
+      const direct = completeDirectly(ports, settlement, ending);
+      return toResult(ending, direct ?? (await settleCompletion(ports, settlement, ending)), settlement);
+    }
     await settleAbandon(ports, settlement, ending);
     throw ending.thrown;
-  }
-
-  /**
-   * Calls the policy's `reconcile` for a held claim. It runs under a new claim, so a stale decision loses. Returns that
-   * claim if the store did not answer it.
-   */
-  async function reconcile(
-    call: Call,
-    decide: NonNullable<Policy["reconcile"]>,
-    lapsedFence: number,
-  ): Promise<{ round: Round; answer: RoundAnswer } | undefined> {
-    const claim = await claimRound(ports, call, lapsedFence);
-    const { round, answer } = claim;
-    if (answer.status === "unavailable") return claim;
-    if (answer.status !== "new") return undefined;
-    const settlement: Settlement = {
-      call,
-      round,
-      fence: answer.fence,
-      isUnclaimed: false,
-      startedAt: round.sentAt,
-    };
-    const { handed, end } = running.begin(settlement, answer.number);
-    const { fence, number, signal, deriveKey } = handed;
-    let ending: Ending;
-    try {
-      const decision = await decide({ parts: call.identity.parts, fence, number, signal, deriveKey });
-      ending = endingFromDecision(decision, outcomeLimit(ports, call.policy));
-    } catch {
-      // `reconcile` found nothing out, so the outcome stays unknown.
-      ending = endingFromDecision({ status: "unknown" }, 0);
-    }
-    end();
-    if (ending.kind === "complete") await settleCompletion(ports, settlement, ending);
-    else await settleAbandon(ports, settlement, ending);
-    return undefined;
   }
 
   async function drain(drainMs: number): Promise<readonly LeftRunning[]> {

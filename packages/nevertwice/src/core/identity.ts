@@ -12,12 +12,43 @@ export interface Identity {
 }
 
 export function toIdentity(parts: Parts): Identity {
-  const text =
-    prefixed(parts.namespace, "namespace", "options-invalid") +
-    prefixed(parts.scope, "scope", "options-invalid") +
-    prefixed(parts.operation, "operation", "options-invalid") +
-    prefixed(parts.key, "key", "key-invalid");
-  return { id: hash("sha256", text, "hex"), parts };
+  const { namespace, scope, operation, key } = parts;
+  const label = labelFor(namespace, operation);
+  const owner =
+    scope === "" ? label.unscoped : label.start + prefixed(scope, "scope", "options-invalid") + label.end;
+  return { id: hash("sha256", owner + prefixed(key, "key", "key-invalid"), "hex"), parts };
+}
+
+/** The checked texts of a namespace and an operation, which stand before and after the scope. */
+interface Label {
+  readonly start: string;
+  readonly end: string;
+  /** Both, for a key without a scope. */
+  readonly unscoped: string;
+}
+
+/**
+ * The labels that were used lately, by namespace and operation. A guard uses few of them, again and again. An operation may
+ * be the path of a request, so their number is limited.
+ */
+const labels = new Map<string, Map<string, Label>>();
+const MAX_NAMESPACES = 20;
+const MAX_OPERATIONS = 200;
+
+function labelFor(namespace: string, operation: string): Label {
+  let byOperation = labels.get(namespace);
+  const known = byOperation?.get(operation);
+  if (known !== undefined) return known;
+  const start = prefixed(namespace, "namespace", "options-invalid");
+  const end = prefixed(operation, "operation", "options-invalid");
+  const label = { start, end, unscoped: `${start}0:${end}` };
+  if (byOperation === undefined) {
+    if (labels.size === MAX_NAMESPACES) labels.clear();
+    byOperation = new Map();
+    labels.set(namespace, byOperation);
+  } else if (byOperation.size === MAX_OPERATIONS) byOperation.clear();
+  byOperation.set(operation, label);
+  return label;
 }
 
 /** The short hash of a key for logs and observers: enough to find the record, not enough to use the key. */

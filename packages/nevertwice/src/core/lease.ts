@@ -67,14 +67,15 @@ export class Lease {
 
   constructor(options: LeaseOptions) {
     const { timer, leaseMs, maxRunMs, sentAt = Number.POSITIVE_INFINITY, isHeld = false } = options;
+    const now = timer.now();
     this.#options = options;
-    this.#runEnd = timer.now() + maxRunMs;
+    this.#runEnd = now + maxRunMs;
     this.#endsAt = leaseEnd(sentAt, leaseMs);
     this.#renewedAt = sentAt;
     this.#unansweredMs = options.isClaimRepeated ? leaseMs : Number.POSITIVE_INFINITY;
     this.#isHeld = isHeld || options.renew === undefined;
     this.#renewAt = this.#isHeld ? Number.POSITIVE_INFINITY : sentAt + leaseMs * RENEW_AT;
-    this.#cancel = this.#arm();
+    this.#cancel = this.#arm(now);
   }
 
   /** Fires when the lease is lost. It is created at the first use, since most work never uses it. */
@@ -134,11 +135,10 @@ export class Lease {
   }
 
   async #send(leaseMs: number): Promise<void> {
-    const { timer, renew } = this.#options;
-    const sentAt = timer.now();
+    const sentAt = this.#options.timer.now();
     // After a longer lease, a renewal shortens it, and may do so even if its answer is lost.
     this.#endsAt = Math.min(this.#endsAt, leaseEnd(sentAt, leaseMs));
-    const answer = (renew as NonNullable<typeof renew>)(leaseMs);
+    const answer = this.#options.renew?.(leaseMs) ?? Promise.resolve(false);
     const answered = Promise.allSettled([this.#sent, answer]).then(() => {
       if (this.#sent === answered) this.#sent = undefined;
     });
@@ -161,15 +161,14 @@ export class Lease {
     this.#cancel();
   }
 
-  #arm(): () => void {
-    const { timer } = this.#options;
+  #arm(now: number): () => void {
     const nextAt = Math.min(this.#renewAt, this.#endsAt, this.#runEnd);
-    return timer.after(Math.max(0, nextAt - timer.now()), () => this.#tick());
+    return this.#options.timer.after(Math.max(0, nextAt - now), () => this.#tick());
   }
 
   #rearm(): void {
     this.#cancel();
-    if (!this.#isStopped && this.#lostFor === undefined) this.#cancel = this.#arm();
+    if (!this.#isStopped && this.#lostFor === undefined) this.#cancel = this.#arm(this.#options.timer.now());
   }
 
   #tick(): void {

@@ -5,7 +5,8 @@
  * that it need not be escaped.
  */
 import { utf8Bytes } from "./bytes.ts";
-import { type Budget, fromTagged, MAX_DEPTH, spend, TAG, TooLarge, toTagged } from "./tagged.ts";
+import { copyAgain, copyPlain, NOT_PLAIN } from "./plain-copy.ts";
+import { fromTagged, TooLarge, toTagged } from "./tagged.ts";
 
 /** A stored outcome. `not-kept`: the work is done, but what it returned could not be stored. */
 export type Outcome = (
@@ -53,19 +54,69 @@ function encode(kind: "value" | "thrown", content: unknown, maxBytes: number, or
   const start = FORMAT + KINDS[kind];
   try {
     // Each part takes at least one byte, so a value that fits has no more parts than bytes.
-    const plain = copyPlain(content, { partsLeft: maxBytes }, 0);
-    if (plain !== NOT_PLAIN) {
-      // The copy is encoded, so that a getter that returns something else each time is read only once.
-      const text =
-        trailing(start + TRAILING + origin, plain) ?? JSON.stringify([start + PLAIN + origin, plain]);
-      return sized(text, plain, maxBytes);
-    }
+    const plain = copyPlain(content, { partsLeft: maxBytes, mostBytes: 0 });
+    // The copy is encoded, so that a getter that returns something else each time is read only once.
+    if (plain !== NOT_PLAIN) return sized(plainText(start, plain, origin), plain, maxBytes);
     const tagged = toTagged(content, { partsLeft: maxBytes });
     return sized(JSON.stringify([start + TAGGED + origin, tagged]), fromTagged(tagged), maxBytes);
   } catch (error) {
     // A getter of the value may throw too. The work is done, so nothing may make it look undone.
     const reason = error instanceof TooLarge ? "too-large" : "not-encodable";
     return { kept: false, reason, detail: error instanceof Error ? error.message : describeThrown(error) };
+  }
+}
+
+function plainText(start: string, plain: unknown, origin: string): string {
+  return trailing(start + TRAILING + origin, plain) ?? JSON.stringify([start + PLAIN + origin, plain]);
+}
+
+/**
+ * The outcome of work that returned plain JSON, for a store in this process. It holds a copy of its own, and gives each
+ * caller another one: that takes a fraction of the time of writing and reading text. A string in the value is shared, so a
+ * substring of a long text keeps that text in memory.
+ */
+export class KeptValue {
+  readonly #plain: unknown;
+  readonly #origin: string;
+
+  constructor(plain: unknown, origin: string) {
+    this.#plain = plain;
+    this.#origin = origin;
+  }
+
+  /** The text that a store would keep. It is made anew each time. */
+  get text(): string {
+    return plainText(FORMAT + KINDS.value, this.#plain, this.#origin);
+  }
+
+  /** What `decodeOutcome` makes of that text. */
+  decode(): Outcome & { readonly kind: "value" } {
+    const value = copyAgain(this.#plain);
+    return this.#origin === "" ? { kind: "value", value } : { kind: "value", value, origin: this.#origin };
+  }
+}
+
+/** An outcome as text, or as a value in a store that keeps values. */
+export type KeptOutcome = string | KeptValue;
+
+export function outcomeText(outcome: KeptOutcome): string {
+  return typeof outcome === "string" ? outcome : outcome.text;
+}
+
+/** The bytes of brackets, quotes and a comma around a header, whose characters may all be escaped. */
+const FRAME_BYTES = 6;
+const ESCAPED_BYTES = 6;
+
+/** Undefined if the value is not plain JSON, or if only its text can tell whether it fits: then use `encodeOutcome`. */
+export function keepValue(content: unknown, maxBytes: number, origin = ""): KeptValue | undefined {
+  const mostBytes = FRAME_BYTES + (HEADER_LENGTH + origin.length) * ESCAPED_BYTES;
+  const budget = { partsLeft: maxBytes, mostBytes };
+  try {
+    const plain = copyPlain(content, budget);
+    if (plain === NOT_PLAIN || budget.mostBytes > maxBytes) return undefined;
+    return new KeptValue(plain, origin);
+  } catch {
+    return undefined;
   }
 }
 
@@ -105,9 +156,10 @@ export function notKept(reason: NotKeptReason): string {
 
 export const FORGOTTEN: string = notKept("forgotten");
 
-export function decodeOutcome(text: string): Outcome {
+export function decodeOutcome(outcome: KeptOutcome): Outcome {
+  if (typeof outcome !== "string") return outcome.decode();
   try {
-    return decode(text);
+    return decode(outcome);
   } catch {
     // Another program or a later version wrote it. The work is done; this must not look like an error of the work.
     return { kind: "not-kept", reason: "unreadable" };
@@ -145,48 +197,4 @@ function contentIn(shape: string | undefined, rest: unknown[], last: string): un
     default:
       throw new TypeError("unknown shape");
   }
-}
-
-const NOT_PLAIN = Symbol("not plain JSON");
-
-/** A copy of the value if JSON.stringify and JSON.parse would give back the same; else NOT_PLAIN. */
-function copyPlain(value: unknown, budget: Budget, depth: number): unknown {
-  spend(budget);
-  switch (typeof value) {
-    case "string":
-    case "boolean":
-      return value;
-    case "number":
-      return Number.isFinite(value) && !Object.is(value, -0) ? value : NOT_PLAIN;
-    case "object":
-      if (value === null) return null;
-      if (depth === MAX_DEPTH) return NOT_PLAIN;
-      return Array.isArray(value) ? copyArray(value, budget, depth) : copyObject(value, budget, depth);
-    default:
-      return NOT_PLAIN;
-  }
-}
-
-function copyArray(array: readonly unknown[], budget: Budget, depth: number): unknown {
-  if (Object.getPrototypeOf(array) !== Array.prototype || Object.keys(array).length !== array.length)
-    return NOT_PLAIN;
-  const copy: unknown[] = [];
-  for (const element of array) {
-    const plain = copyPlain(element, budget, depth + 1);
-    if (plain === NOT_PLAIN) return NOT_PLAIN;
-    copy.push(plain);
-  }
-  return copy;
-}
-
-function copyObject(object: object, budget: Budget, depth: number): unknown {
-  if (Object.getPrototypeOf(object) !== Object.prototype) return NOT_PLAIN;
-  if (Object.getOwnPropertySymbols(object).length > 0) return NOT_PLAIN;
-  const copy: Record<string, unknown> = {};
-  for (const name of Object.keys(object)) {
-    const plain = copyPlain((object as Record<string, unknown>)[name], budget, depth + 1);
-    if (plain === NOT_PLAIN || name === TAG || name === "__proto__") return NOT_PLAIN;
-    copy[name] = plain;
-  }
-  return copy;
 }

@@ -5,7 +5,7 @@
  */
 import { fingerprintsDiffer } from "./fingerprint.ts";
 import { addedStep, carriedSteps, hasSteps, stepsIn } from "./kept-steps.ts";
-import { FORGOTTEN } from "./outcome.ts";
+import { FORGOTTEN, type KeptOutcome, outcomeText } from "./outcome.ts";
 import type {
   AbandonAs,
   ClaimAnswer,
@@ -18,8 +18,8 @@ import type {
   StoreRecord,
 } from "./store.ts";
 
-/** A record as a store keeps it. Times are those of the store's clock. */
-export interface Kept {
+/** A record as a store keeps it, its outcome as text unless said otherwise. Times are those of the store's clock. */
+export interface Kept<Outcome = string> {
   readonly id: string;
   readonly parts: Parts | undefined;
   readonly fingerprint: string | undefined;
@@ -39,7 +39,7 @@ export interface Kept {
   readonly retentionMs: number;
   readonly keptUntil: number;
   readonly completedAt: number | undefined;
-  readonly outcome: string | undefined;
+  readonly outcome: Outcome | undefined;
   /** The finished steps, as text (kept-steps.ts). */
   readonly steps?: string | undefined;
 }
@@ -53,23 +53,29 @@ function isOver(deadline: number, now: number): boolean {
 }
 
 /** Whether the retention has ended, purged or not. A held pending record never expires: it waits for a decision. */
-export function isExpired(record: Kept, now: number): boolean {
+export function isExpired(record: Kept<unknown>, now: number): boolean {
   if (record.state === "pending" && record.hold) return false;
   return isOver(record.keptUntil, now);
 }
 
-export function stateOf(record: Kept, now: number): RecordState {
+export function stateOf(record: Kept<unknown>, now: number): RecordState {
   if (record.state !== "pending") return record.state;
   return record.spent || isOver(record.leaseEndsAt, now) ? "lapsed" : "pending";
 }
 
+/** The answer of a claim, and the record to write if it changes. */
+interface ClaimStep<Outcome> {
+  readonly answer: ClaimAnswer<Outcome>;
+  readonly write?: Kept<Outcome>;
+}
+
 /** What `claim` answers, and the record to write if it changes. `nextFence` is called only for a new attempt. */
-export function claimRecord(
-  found: Kept | undefined,
+export function claimRecord<Outcome = string>(
+  found: Kept<Outcome> | undefined,
   request: ClaimRequest,
   now: number,
   nextFence: (after: number) => number,
-): { readonly answer: ClaimAnswer; readonly write?: Kept } {
+): ClaimStep<Outcome> {
   const record = found !== undefined && !isExpired(found, now) ? found : undefined;
   if (record === undefined) {
     if (request.takeover !== undefined) return { answer: { status: "pending", leaseLeftMs: 0 } };
@@ -81,7 +87,7 @@ export function claimRecord(
   if (isCompared && fingerprintsDiffer(record.fingerprint, request.fingerprint)) {
     return { answer: { status: "conflict", state } };
   }
-  if (state === "completed") return { answer: { status: "completed", outcome: record.outcome as string } };
+  if (state === "completed") return { answer: { status: "completed", outcome: record.outcome as Outcome } };
   if (record.token === request.token) {
     // own-claim-recognised: a repeat after a lost reply owns what it owned; after it gave up, it owns nothing.
     if (record.spent) return { answer: { status: "pending", leaseLeftMs: 0 } };
@@ -98,7 +104,7 @@ export function claimRecord(
   return granted(newAttempt(record, request, now, nextFence(record.fence)));
 }
 
-function granted(record: Kept): { readonly answer: ClaimAnswer; readonly write: Kept } {
+function granted<Outcome>(record: Kept<Outcome>): ClaimStep<Outcome> {
   const { fence, number, tookOver } = record;
   const answer = { status: "new", fence, number, tookOver } as const;
   if (!hasSteps(record)) return { answer, write: record };
@@ -106,10 +112,7 @@ function granted(record: Kept): { readonly answer: ClaimAnswer; readonly write: 
 }
 
 /** A pending deadline too far away means the clock went back: it is written down to one lease, never handed over. */
-function claimedByAnother(
-  record: Kept,
-  now: number,
-): { readonly answer: ClaimAnswer; readonly write?: Kept } {
+function claimedByAnother<Outcome>(record: Kept<Outcome>, now: number): ClaimStep<Outcome> {
   const leaseLeftMs = record.leaseEndsAt - now;
   if (leaseLeftMs <= record.leaseMs + CLOCK_BACK_MARGIN_MS)
     return { answer: { status: "pending", leaseLeftMs } };
@@ -119,7 +122,12 @@ function claimedByAnother(
   };
 }
 
-function newAttempt(before: Kept | undefined, request: ClaimRequest, now: number, fence: number): Kept {
+function newAttempt<Outcome>(
+  before: Kept<Outcome> | undefined,
+  request: ClaimRequest,
+  now: number,
+  fence: number,
+): Kept<Outcome> {
   const lapsed = before?.state === "pending" ? before : undefined;
   const steps = before && carriedSteps(before, request.token);
   const continued = steps === undefined ? lapsed : before;
@@ -147,24 +155,32 @@ function newAttempt(before: Kept | undefined, request: ClaimRequest, now: number
   };
 }
 
-function withLease(record: Kept, leaseMs: number, now: number): Kept {
+function withLease<Outcome>(record: Kept<Outcome>, leaseMs: number, now: number): Kept<Outcome> {
   const leaseEndsAt = now + leaseMs;
   return { ...record, leaseMs, leaseEndsAt, keptUntil: leaseEndsAt + record.retentionMs };
 }
 
 /** The record that `token` owns and has not finished with, if it does. */
-function owned(found: Kept | undefined, token: string, now: number): Kept | undefined {
+function owned<Outcome>(
+  found: Kept<Outcome> | undefined,
+  token: string,
+  now: number,
+): Kept<Outcome> | undefined {
   // stale-token-refused: every step after the claim passes through here.
   return found !== undefined && found.token === token && !isExpired(found, now) ? found : undefined;
 }
 
 /** The answer of a step that is true or false, and the record to write if it changes. */
-export interface Step {
+export interface Step<Outcome = string> {
   readonly answer: boolean;
-  readonly write?: Kept;
+  readonly write?: Kept<Outcome>;
 }
 
-export function completeRecord(found: Kept | undefined, request: CompleteRequest, now: number): Step {
+export function completeRecord<Outcome = string>(
+  found: Kept<Outcome> | undefined,
+  request: CompleteRequest<Outcome>,
+  now: number,
+): Step<Outcome> {
   const record = owned(found, request.token, now);
   if (record === undefined || record.state === "released") return { answer: false };
   if (record.state === "completed") return { answer: true };
@@ -185,7 +201,12 @@ export function completeRecord(found: Kept | undefined, request: CompleteRequest
   };
 }
 
-export function abandonRecord(found: Kept | undefined, token: string, as: AbandonAs, now: number): Step {
+export function abandonRecord<Outcome = string>(
+  found: Kept<Outcome> | undefined,
+  token: string,
+  as: AbandonAs,
+  now: number,
+): Step<Outcome> {
   const record = owned(found, token, now);
   if (record === undefined || record.state === "completed") return { answer: false };
   if (record.spent) return { answer: true };
@@ -193,14 +214,23 @@ export function abandonRecord(found: Kept | undefined, token: string, as: Abando
   return { answer: true, write: { ...record, state: released ? "released" : "pending", spent: true } };
 }
 
-export function renewRecord(found: Kept | undefined, token: string, leaseMs: number, now: number): Step {
+export function renewRecord<Outcome = string>(
+  found: Kept<Outcome> | undefined,
+  token: string,
+  leaseMs: number,
+  now: number,
+): Step<Outcome> {
   const record = owned(found, token, now);
   if (record === undefined || record.state !== "pending" || record.spent) return { answer: false };
   return { answer: true, write: withLease(record, leaseMs, now) };
 }
 
 /** Keeps a finished step. Its owner may do that after its lease has ended, as long as no other attempt took over. */
-export function keepStepRecord(found: Kept | undefined, request: KeepStepRequest, now: number): Step {
+export function keepStepRecord<Outcome = string>(
+  found: Kept<Outcome> | undefined,
+  request: KeepStepRequest,
+  now: number,
+): Step<Outcome> {
   const record = owned(found, request.token, now);
   if (record === undefined || record.state !== "pending" || record.spent) return { answer: false };
   const steps = addedStep(record, request, now);
@@ -208,11 +238,11 @@ export function keepStepRecord(found: Kept | undefined, request: KeepStepRequest
 }
 
 /** A true answer without `write` means that the record is removed. */
-export function forgetRecord(
-  found: Kept | undefined,
+export function forgetRecord<Outcome = string>(
+  found: Kept<Outcome> | undefined,
   { fence, reopen = false }: Pick<ForgetRequest, "fence" | "reopen">,
   now: number,
-): Step {
+): Step<Outcome | string> {
   if (found === undefined || isExpired(found, now) || found.fence !== fence) return { answer: false };
   const state = stateOf(found, now);
   if (state === "pending") return { answer: false };
@@ -223,7 +253,7 @@ export function forgetRecord(
 }
 
 /** Keeps the fence and the token: the next fence must be higher, and a late claim of this token must not be granted. */
-function reopened(record: Kept): Kept {
+function reopened<Outcome>(record: Kept<Outcome>): Kept<Outcome> {
   return {
     ...record,
     state: "released",
@@ -235,7 +265,7 @@ function reopened(record: Kept): Kept {
 }
 
 /** The record as `read` and `list` show it. */
-export function viewOf(record: Kept, now: number): StoreRecord {
+export function viewOf(record: Kept<KeptOutcome>, now: number): StoreRecord {
   const { id, parts, fingerprint, token, fence, number, hold, claimedAt, completedAt, keptUntil, outcome } =
     record;
   const state = stateOf(record, now);
@@ -253,7 +283,7 @@ export function viewOf(record: Kept, now: number): StoreRecord {
     leaseLeftMs,
     completedAt,
     keptUntil,
-    outcome,
+    outcome: outcome === undefined ? undefined : outcomeText(outcome),
   };
   return state === "completed" || !hasSteps(record) ? view : { ...view, steps: stepsIn(id, record) };
 }

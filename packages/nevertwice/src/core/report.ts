@@ -4,20 +4,24 @@
  */
 import type { RoundAnswer } from "./claim-round.ts";
 import { about, type EmitEvent, type EventDetails } from "./observer.ts";
-import type { Outcome } from "./outcome.ts";
+import type { KeptOutcome, Outcome } from "./outcome.ts";
 import type { AbandonAs } from "./store.ts";
 
 /** The identity of a claim, or as much of it as is known where only the id was given. */
 type EventSubject = Parameters<typeof about>[0];
 
 /** Reports every answer except `completed`, which `reportReplay` reports. */
-export function reportClaim(emit: EmitEvent | undefined, subject: EventSubject, answer: RoundAnswer): void {
+export function reportClaim(
+  emit: EmitEvent | undefined,
+  subject: EventSubject,
+  answer: RoundAnswer<KeptOutcome>,
+): void {
   if (emit === undefined) return;
   const who = about(subject);
   for (const details of claimEvents(answer)) emit({ ...who, ...details });
 }
 
-function claimEvents(answer: RoundAnswer): readonly EventDetails[] {
+function claimEvents(answer: RoundAnswer<KeptOutcome>): readonly EventDetails[] {
   switch (answer.status) {
     case "new": {
       const { fence, number, tookOver } = answer;

@@ -19,8 +19,8 @@ export class Round {
   readonly isCallers: boolean;
   /** When the claim that was answered was sent, on the timer. */
   sentAt = 0;
-  /** Whether an earlier try of it got no answer. */
-  isRepeated = false;
+  /** A try of the claim was not answered, so it may still be granted. */
+  mayBeGrantedLate = false;
   #isGrantedLate = false;
   #answer: (() => void) | undefined;
 

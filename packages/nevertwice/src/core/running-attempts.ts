@@ -1,11 +1,11 @@
 /** The attempts that run in this process. Each has a lease that is renewed until its work has ended. */
 import { type Attempt, createAttempt } from "./attempt.ts";
 import { sendRenew } from "./claim-round.ts";
-import { Lease } from "./lease.ts";
-import { about, harmless } from "./observer.ts";
+import type { Timer } from "./clock.ts";
+import { Lease, type LeaseOptions } from "./lease.ts";
+import { about, harmless, type LeaseLostReason } from "./observer.ts";
 import type { Ports } from "./ports.ts";
 import { reportRenewal } from "./report.ts";
-import type { Call } from "./request.ts";
 import type { Settlement } from "./round.ts";
 
 /** Work that was still running when the guard closed. Its key lapses. */
@@ -16,69 +16,128 @@ export interface LeftRunning {
 }
 
 export interface RunningAttempts {
-  /** Starts an attempt and its lease. The executor calls `end` when the work has ended. */
-  begin(settlement: Settlement, number: number): { handed: Attempt; lease: Lease; end: () => void };
+  /** Starts an attempt and its lease. The executor calls its `end` when the work has ended. */
+  begin(settlement: Settlement, number: number): RunningAttempt;
   /** Whether an attempt at this key runs in this process. */
   has(id: string): boolean;
   /** Fires the signals of the attempts that still run, and leaves them to lapse. */
   leave(): readonly LeftRunning[];
 }
 
-interface RunningAttempt {
-  readonly call: Call;
-  readonly fence: number;
+/** An attempt, its lease and what the lease needs: one object and no closures, since every call of a guard has one. */
+class RunningAttempt implements LeaseOptions {
+  readonly settlement: Settlement;
+  readonly handed: Attempt;
   readonly lease: Lease;
-}
+  readonly #ports: Ports;
+  /** Its neighbours in the list of the attempts that run. */
+  #before: RunningAttempt | undefined;
+  #after: RunningAttempt | undefined;
+  #row: AttemptRow | undefined;
 
-export function createRunningAttempts(ports: Ports): RunningAttempts {
-  const { timer, emit } = ports;
-  const entries = new Set<RunningAttempt>();
-  /** How many attempts have this id. There are two if an attempt lost its key to another one in this process. */
-  const counts = new Map<string, number>();
-
-  function count(id: string, change: 1 | -1): void {
-    const now = (counts.get(id) ?? 0) + change;
-    if (now === 0) counts.delete(id);
-    else counts.set(id, now);
+  constructor(ports: Ports, settlement: Settlement, number: number) {
+    this.settlement = settlement;
+    this.#ports = ports;
+    this.lease = new Lease(this);
+    this.handed = createAttempt(ports, settlement, this.lease, number);
   }
 
-  async function renew({ call, round, fence }: Settlement, leaseMs: number): Promise<boolean> {
-    const isRenewed = await sendRenew(ports, call, round, leaseMs);
+  get timer(): Timer {
+    return this.#ports.timer;
+  }
+
+  get leaseMs(): number {
+    return this.settlement.call.policy.leaseMs;
+  }
+
+  get maxRunMs(): number {
+    return this.settlement.call.policy.maxRunMs;
+  }
+
+  get sentAt(): number | undefined {
+    return this.settlement.isUnclaimed ? undefined : this.settlement.round.sentAt;
+  }
+
+  get isClaimRepeated(): boolean {
+    return this.settlement.round.mayBeGrantedLate;
+  }
+
+  get isHeld(): boolean {
+    return this.settlement.isInTransaction ?? false;
+  }
+
+  async renew(leaseMs: number): Promise<boolean> {
+    const { call, round, fence } = this.settlement;
+    const isRenewed = await sendRenew(this.#ports, call, round, leaseMs);
     if (!isRenewed) return false;
-    reportRenewal(emit, { subject: call.identity, fence }, leaseMs);
+    reportRenewal(this.#ports.emit, { subject: call.identity, fence }, leaseMs);
     if (call.onRenewed !== undefined) harmless(call.onRenewed);
     return true;
   }
 
+  onLost(reason: LeaseLostReason): void {
+    const { call, fence } = this.settlement;
+    this.#ports.emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason });
+  }
+
+  /** Puts the attempt in front of the row. */
+  enter(row: AttemptRow): this {
+    this.#row = row;
+    this.#after = row.first;
+    if (row.first !== undefined) row.first.#before = this;
+    row.first = this;
+    return this;
+  }
+
+  get next(): RunningAttempt | undefined {
+    return this.#after;
+  }
+
+  /** The work has ended. Calling it again does nothing. */
+  end(): void {
+    this.lease.stop();
+    if (this.#row === undefined) return;
+    if (this.#before === undefined) this.#row.first = this.#after;
+    else this.#before.#after = this.#after;
+    if (this.#after !== undefined) this.#after.#before = this.#before;
+    this.#row = undefined;
+    this.#before = undefined;
+    this.#after = undefined;
+  }
+}
+
+interface AttemptRow {
+  first: RunningAttempt | undefined;
+}
+
+/** A power of two. */
+const ROWS = 256;
+
+/** An id is a hash in hex digits, so its first two tell the attempts apart well enough. */
+function rowNumber(id: string): number {
+  return (id.charCodeAt(0) * 31 + id.charCodeAt(1)) & (ROWS - 1);
+}
+
+export function createRunningAttempts(ports: Ports): RunningAttempts {
+  // Linked lists, since a Map that every call enters and leaves costs more than the rest of an attempt.
+  const rows: readonly AttemptRow[] = Array.from({ length: ROWS }, () => ({ first: undefined }));
+  const row = (id: string) => rows[rowNumber(id)] as AttemptRow;
+
+  function* attemptsIn({ first }: AttemptRow): Generator<RunningAttempt> {
+    for (let one = first; one !== undefined; one = one.next) yield one;
+  }
+
   return {
-    begin(settlement, number) {
-      const { call, round, fence, isUnclaimed, isInTransaction = false } = settlement;
-      const { leaseMs, maxRunMs } = call.policy;
-      const lease = new Lease({
-        timer,
-        leaseMs,
-        maxRunMs,
-        sentAt: isUnclaimed ? undefined : round.sentAt,
-        isClaimRepeated: round.isRepeated,
-        renew: (ms) => renew(settlement, ms),
-        isHeld: isInTransaction,
-        onLost: (reason) => emit?.({ ...about(call.identity), kind: "lease-lost", fence, reason }),
-      });
-      const entry: RunningAttempt = { call, fence, lease };
-      const { id } = call.identity;
-      entries.add(entry);
-      count(id, 1);
-      const end = () => {
-        lease.stop();
-        if (entries.delete(entry)) count(id, -1);
-      };
-      return { handed: createAttempt(ports, settlement, lease, number), lease, end };
+    begin: (settlement, number) =>
+      new RunningAttempt(ports, settlement, number).enter(row(settlement.call.identity.id)),
+    has(id) {
+      for (const { settlement } of attemptsIn(row(id))) if (settlement.call.identity.id === id) return true;
+      return false;
     },
-    has: (id) => counts.has(id),
     leave() {
-      const left = [...entries].map(({ call, fence }) => ({ ...about(call.identity), fence }));
-      for (const { lease } of entries) lease.lose("guard-closed");
-      return left;
+      const left = rows.flatMap((one) => [...attemptsIn(one)]);
+      for (const { lease } of left) lease.lose("guard-closed");
+      return left.map(({ settlement: { call, fence } }) => ({ ...about(call.identity), fence }));
     },
   };
 }

@@ -4,9 +4,11 @@
  */
 import type { Ending } from "./attempt.ts";
 import { sendAbandon, sendClaim } from "./claim-round.ts";
+import { directStore } from "./direct-store.ts";
 import { isNevertwiceError } from "./errors.ts";
 import { fingerprintsDiffer } from "./fingerprint.ts";
 import { about } from "./observer.ts";
+import { type KeptOutcome, outcomeText } from "./outcome.ts";
 import type { Ports } from "./ports.ts";
 import { type GrantedAttempt, reportAbandon, reportCompletion } from "./report.ts";
 import type { Settlement } from "./round.ts";
@@ -36,6 +38,35 @@ export function settleCompletion(
     reportCompletion(ports.emit, grantedAttempt(settlement), { status, ranMs, notKept: ending.notKept }),
   );
 }
+
+/**
+ * Completes the record at once if the store answers directly. Undefined if it does not, or if the record could not be
+ * completed: then `settleCompletion` finds out why.
+ */
+export function completeDirectly(
+  ports: Ports,
+  settlement: Settlement,
+  { outcome, notKept }: Ending & { kind: "complete" },
+): SettlementResult | undefined {
+  const { call, round, isUnclaimed, startedAt } = settlement;
+  // A claim of this token that is granted after its completion must be answered: `settle` waits for it.
+  if (isUnclaimed || round.mayBeGrantedLate || call.policy.completeWaitMs === 0) return undefined;
+  const complete = directStore(ports.store)?.complete;
+  if (complete === undefined) return undefined;
+  const retentionMs = completedRetention(ports, settlement);
+  try {
+    if (!complete({ id: call.identity.id, token: round.token, outcome, retentionMs })) return undefined;
+  } catch {
+    return undefined;
+  }
+  if (ports.emit !== undefined) {
+    const ranMs = ports.timer.now() - startedAt;
+    reportCompletion(ports.emit, grantedAttempt(settlement), { status: "recorded", ranMs, notKept });
+  }
+  return RECORDED;
+}
+
+const RECORDED: SettlementResult = { status: "recorded" };
 
 function grantedAttempt({ call, fence }: Settlement): GrantedAttempt {
   return { subject: call.identity, fence };
@@ -102,7 +133,7 @@ export function completedRetention({ timer }: Ports, { call, startedAt }: Settle
 function completer(
   ports: Ports,
   settlement: Settlement,
-  outcome: string,
+  outcome: KeptOutcome,
 ): (deadline: Deadline) => Promise<SettlementResult> {
   const { call, round } = settlement;
   const { identity, fingerprint } = call;
@@ -111,7 +142,7 @@ function completer(
     const isCompleted = await store.complete({
       id: identity.id,
       token: round.token,
-      outcome,
+      outcome: outcomeText(outcome),
       retentionMs: completedRetention(ports, settlement),
       signal: deadline.signal,
     });

@@ -72,7 +72,8 @@ export interface ClaimRequest extends Cancellable {
   readonly mayBeLost?: boolean | undefined;
 }
 
-export type ClaimAnswer =
+/** `Outcome`: how a completed record keeps its outcome. In this contract it is text. */
+export type ClaimAnswer<Outcome = string> =
   | {
       readonly status: "new";
       readonly fence: number;
@@ -83,15 +84,15 @@ export type ClaimAnswer =
       readonly steps?: readonly KeptStep[];
     }
   | { readonly status: "pending"; readonly leaseLeftMs: number }
-  | { readonly status: "completed"; readonly outcome: string }
+  | { readonly status: "completed"; readonly outcome: Outcome }
   | { readonly status: "conflict"; readonly state: RecordState }
   | { readonly status: "unknown"; readonly fence: number };
 
-export interface CompleteRequest extends Cancellable {
+export interface CompleteRequest<Outcome = string> extends Cancellable {
   readonly id: string;
   readonly token: string;
   /** Well-formed text without U+0000. The store returns it unchanged. */
-  readonly outcome: string;
+  readonly outcome: Outcome;
   readonly retentionMs: number;
 }
 

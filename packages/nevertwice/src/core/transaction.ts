@@ -28,7 +28,7 @@ export function transactionPolicy(policy: Policy): Policy {
 }
 
 /** An ending whose outcome is stored. */
-export type CompletedEnding = Ending & { kind: "complete" };
+export type CompletedEnding = Ending & { readonly kind: "complete"; readonly outcome: string };
 
 export interface AttemptInTransaction {
   readonly handed: Attempt;

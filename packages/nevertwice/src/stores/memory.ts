@@ -1,12 +1,15 @@
 /**
  * The reference store: a Map in this process. JavaScript runs on a single thread, so every step is atomic. Its records do
- * not survive the process. It uses no timers, and when it is full it refuses new keys instead of evicting a record.
+ * not survive the process. It uses no timers, and when it is full it refuses new keys instead of evicting a record. A guard
+ * gets its answers at once, and gives it values to keep; through the public methods an outcome is text, as in every store.
  */
 import { type Clock, systemClock } from "../core/clock.ts";
+import { offerDirect } from "../core/direct-store.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isClock, wholeFrom } from "../core/option-checks.ts";
+import { type KeptOutcome, outcomeText } from "../core/outcome.ts";
 import * as machine from "../core/record.ts";
-import type { ClaimAnswer, ListRequest, Store } from "../core/store.ts";
+import type { ClaimAnswer, ClaimRequest, CompleteRequest, ListRequest, Store } from "../core/store.ts";
 import { createWatchers } from "./watchers.ts";
 
 export interface MemoryStoreOptions {
@@ -35,7 +38,7 @@ const SURVIVES_NOTHING = {
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   checkOptions(options, { clock: isClock, maxRecords: wholeFrom(1) });
   const { clock = systemClock, maxRecords = MAX_RECORDS } = options;
-  const records = new Map<string, machine.Kept>();
+  const records = new Map<string, machine.Kept<KeptOutcome>>();
   const watchers = createWatchers();
   let lastFence = 0;
   /** Where the next purge continues. */
@@ -62,33 +65,41 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   }
 
   /** Writes what the step changed, wakes the waiters if `wakes`, and returns the answer. */
-  function apply(id: string, step: machine.Step, wakes: boolean): boolean {
+  function apply(id: string, step: machine.Step<KeptOutcome>, wakes: boolean): boolean {
     if (step.write !== undefined) {
       records.set(id, step.write);
-      if (wakes) watchers.wake([id]);
+      if (wakes && !watchers.isEmpty()) watchers.wake([id]);
     }
     return step.answer;
   }
 
-  return {
+  /** Undefined, and nothing is changed, if there is no room for the record. */
+  function claim(request: ClaimRequest): ClaimAnswer<KeptOutcome> | undefined {
+    const found = records.get(request.id);
+    const { answer, write } = machine.claimRecord(found, request, clock.now(), nextFence);
+    if (write === undefined) return answer;
+    const isFull = found === undefined && records.size >= maxRecords;
+    if (isFull && purgeSome(SEARCH_WHEN_FULL).removed === 0) return undefined;
+    records.set(request.id, write);
+    return answer;
+  }
+
+  function complete(request: CompleteRequest<KeptOutcome>): boolean {
+    return apply(request.id, machine.completeRecord(records.get(request.id), request, clock.now()), true);
+  }
+
+  const store: Store = {
     async claim(request): Promise<ClaimAnswer> {
-      const found = records.get(request.id);
-      const { answer, write } = machine.claimRecord(found, request, clock.now(), nextFence);
-      if (write !== undefined) {
-        if (found === undefined && records.size >= maxRecords && purgeSome(SEARCH_WHEN_FULL).removed === 0) {
-          throw new NevertwiceError(
-            "store-full",
-            `the memory store holds ${maxRecords} records (maxRecords), and none of them has expired.`,
-          );
-        }
-        records.set(request.id, write);
-      }
-      return answer;
+      const answer = claim(request);
+      if (answer === undefined)
+        throw new NevertwiceError(
+          "store-full",
+          `the memory store holds ${maxRecords} records (maxRecords), and none of them has expired.`,
+        );
+      return answer.status === "completed" ? { ...answer, outcome: outcomeText(answer.outcome) } : answer;
     },
 
-    async complete(request) {
-      return apply(request.id, machine.completeRecord(records.get(request.id), request, clock.now()), true);
-    },
+    complete: async (request) => complete(request),
 
     async abandon({ id, token, as }) {
       return apply(id, machine.abandonRecord(records.get(id), token, as, clock.now()), true);
@@ -151,4 +162,5 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return true;
     },
   };
+  return offerDirect(store, { claim, complete });
 }

@@ -107,7 +107,9 @@ function setStage(seed: number, createStore: (clock: Clock) => Store, story?: st
   const clock: Clock = { now: () => world.now() + startsAt };
   const store = createStore(clock);
   const referee = createReferee(world.now, story);
-  const shared = { world, random, store, clock, referee, rates: scenario.rates, delayMs: scenario.delayMs };
+  const { rates, delayMs, directShare } = scenario;
+  const unseen = { steps: 0 };
+  const shared = { world, random, store, clock, referee, rates, delayMs, directShare, unseen };
   return {
     scenario,
     world,

@@ -5,7 +5,8 @@
 import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { canonicalJson, fingerprintsDiffer, toFingerprint } from "../../src/core/fingerprint.ts";
+import { canonicalJson } from "../../src/core/canonical-json.ts";
+import { fingerprintsDiffer, toFingerprint } from "../../src/core/fingerprint.ts";
 
 describe("canonical JSON, by the examples of RFC 8785", () => {
   test("writes numbers, strings and literals as section 3.2.2 does", () => {

@@ -1,7 +1,8 @@
 /** Tests how JSON bodies are compared: by value, or by bytes if a value could not represent all of the body. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalJson, toFingerprint } from "../../src/core/fingerprint.ts";
+import { canonicalJson } from "../../src/core/canonical-json.ts";
+import { toFingerprint } from "../../src/core/fingerprint.ts";
 import type { FingerprintHow } from "../../src/http/options.ts";
 import { requestMeaning } from "../../src/http/request-meaning.ts";
 

@@ -2,7 +2,8 @@
 import canonicalize from "canonicalize";
 import fc, { type GeneratorValue } from "fast-check";
 import { expect, it } from "vitest";
-import { canonicalJson, toFingerprint } from "../../src/core/fingerprint.ts";
+import { canonicalJson } from "../../src/core/canonical-json.ts";
+import { toFingerprint } from "../../src/core/fingerprint.ts";
 import { requestMeaning } from "../../src/http/request-meaning.ts";
 
 const REQUEST = { method: "POST", target: "/charges", contentType: "application/json" };

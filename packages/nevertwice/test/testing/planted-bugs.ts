@@ -28,8 +28,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "a caller that cancels releases the running claim",
     file: "core/running-attempts.js",
-    find: "entries.add(entry);",
-    replace: `entries.add(entry);
+    find: "this.handed = createAttempt(ports, settlement, this.lease, number);",
+    replace: `this.handed = createAttempt(ports, settlement, this.lease, number);
+        const { call, round } = settlement;
         call.signal?.addEventListener("abort", () => void ports.background.persist(1_000, () =>
             ports.store.abandon({ id: call.identity.id, token: round.token, as: "released" })));`,
   },
@@ -69,8 +70,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
                 return refused(tokenSpent(), { identity: call.identity });
             case "pending": {
                 const { id } = call.identity;
-                const owner = await ports.store.read(id);
-                if (owner) await ports.store.abandon({ id, token: owner.token, as: "released" });
+                void ports.store.read(id).then((owner) => owner && ports.store.abandon({ id, token: owner.token, as: "released" })).catch(() => {});
                 return answer;
             }`,
   },
@@ -92,6 +92,32 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: "core/claim-round.js",
     find: 'late.status === "new" && round.grantLate()',
     replace: "false",
+  },
+  {
+    name: "a claim is kept after its caller left",
+    file: "core/executor.js",
+    find: "nothing will run under it.\n            abandonUnrun(ports, call, round);",
+    replace: "nothing will run under it.",
+  },
+  {
+    name: "a claim that was granted at once is kept after its caller left",
+    file: "core/executor.js",
+    find: 'if (answer.status === "new" && isLeaving(call)) {',
+    replace:
+      'if (answer.status === "new" && isLeaving(call) && round.sentAt === timer.now()) return refused(closed(), { identity: call.identity });\n        if (answer.status === "new" && isLeaving(call)) {',
+  },
+  {
+    name: "a claim that is granted after the completion of its own attempt is not answered",
+    file: "core/settlement.js",
+    find: "round.mayBeGrantedLate || ",
+    replace: "",
+  },
+  {
+    name: "a value is kept without a copy of its own",
+    file: "core/outcome.js",
+    find: "const value = copyAgain(this.#plain);",
+    replace:
+      'const value = this.#plain;\n        queueMicrotask(() => value !== null && typeof value === "object" && (value.run = "other"));',
   },
   {
     name: "work is started on a lease that ended while the claim was under way",
@@ -172,7 +198,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "an identity without its scope",
     file: "core/identity.js",
-    find: 'prefixed(parts.scope, "scope", "options-invalid") +',
-    replace: "",
+    find: 'label.start + prefixed(scope, "scope", "options-invalid") + label.end',
+    replace: "label.unscoped",
   },
 ];

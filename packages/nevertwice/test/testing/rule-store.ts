@@ -18,12 +18,12 @@ import type { AbandonAs, ListPage, ListRequest, Parts, PurgeReport, Store } from
 type Wakers = ReadonlySet<() => void>;
 
 export interface Rules {
-  readonly claim: typeof claimRecord;
-  readonly complete: typeof completeRecord;
-  readonly abandon: typeof abandonRecord;
-  readonly renew: typeof renewRecord;
-  readonly keepStep: typeof keepStepRecord;
-  readonly forget: typeof forgetRecord;
+  readonly claim: typeof claimRecord<string>;
+  readonly complete: typeof completeRecord<string>;
+  readonly abandon: typeof abandonRecord<string>;
+  readonly renew: typeof renewRecord<string>;
+  readonly keepStep: typeof keepStepRecord<string>;
+  readonly forget: typeof forgetRecord<string>;
   /** What `read` shows. */
   readonly read: (record: Kept, now: number) => ReturnType<typeof viewOf> | undefined;
   readonly nextFence: (after: number, now: number) => number;

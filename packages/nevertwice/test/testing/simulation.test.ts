@@ -15,6 +15,8 @@ const MUST_HAPPEN = [
   "claim new",
   "claim pending",
   "claim completed",
+  "claim directly",
+  "complete directly",
   "claim conflict",
   "claim unknown",
   "takeover",

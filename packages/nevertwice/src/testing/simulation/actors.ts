@@ -2,6 +2,7 @@
 
 import type { Attempt } from "../../core/attempt.ts";
 import type { Clock } from "../../core/clock.ts";
+import { offerDirect } from "../../core/direct-store.ts";
 import { createEngine, type Engine } from "../../core/engine.ts";
 import { isNevertwiceError } from "../../core/errors.ts";
 import { toIdentity } from "../../core/identity.ts";
@@ -9,6 +10,7 @@ import type { Store } from "../../core/store.ts";
 import { type FaultRates, type FaultyStore, faultyStore } from "../faulty-store.ts";
 import type { Random } from "../random.ts";
 import { judgeAnswer, judgeThrow } from "./answer-judge.ts";
+import { drawDirectAnswers, type UnseenSteps } from "./direct-answers.ts";
 import type { Referee } from "./referee.ts";
 import type { PlannedCall, Scenario } from "./scenario.ts";
 import type { Tenure } from "./tenures.ts";
@@ -35,6 +37,8 @@ export interface ActorOptions {
   readonly referee: Referee;
   readonly rates: FaultRates;
   readonly delayMs: number;
+  readonly directShare: number;
+  readonly unseen: UnseenSteps;
 }
 
 export function createActor(options: ActorOptions): Actor {
@@ -46,10 +50,13 @@ export function createActor(options: ActorOptions): Actor {
     delayMs: options.delayMs,
     timer: world,
   });
+  const store = delivered(network, process, options.referee);
+  const direct = drawDirectAnswers({ ...options, share: options.directShare });
+  if (direct !== undefined) offerDirect(store, direct);
   let tokens = 0;
   const guard = createEngine(
     {
-      store: delivered(network, process, options.referee),
+      store,
       namespace: NAMESPACE,
       purgeEveryMs: 0,
       drainMs: 50,
@@ -60,41 +67,48 @@ export function createActor(options: ActorOptions): Actor {
 }
 
 /** Next to the store: the referee sees each step as it is applied. */
-function refereed({ name, store, clock, referee }: ActorOptions): Store {
+function refereed({ name, store, clock, referee, unseen }: ActorOptions): Store {
+  /** The store has applied a step when the referee sees its answer a moment later. Until then no direct answer is given. */
+  async function seen<T>(step: () => Promise<T>, see: (answer: T, now: number) => void): Promise<T> {
+    const now = clock.now();
+    unseen.steps++;
+    try {
+      const answer = await step();
+      see(answer, now);
+      return answer;
+    } finally {
+      unseen.steps--;
+    }
+  }
   const { keepStep } = store;
   return {
     ...store,
-    async claim(request) {
-      const now = clock.now();
-      const answer = await store.claim(request);
-      referee.claimed(name, request, answer, now);
-      return answer;
-    },
-    async complete(request) {
-      const now = clock.now();
-      const answer = await store.complete(request);
-      referee.completed(request, answer, now);
-      return answer;
-    },
-    async abandon(request) {
-      const now = clock.now();
-      const answer = await store.abandon(request);
-      referee.abandoned(request, answer, now);
-      return answer;
-    },
-    async renew(request) {
-      const now = clock.now();
-      const answer = await store.renew(request);
-      referee.renewed(request, answer, now);
-      return answer;
-    },
+    claim: (request) =>
+      seen(
+        () => store.claim(request),
+        (answer, now) => referee.claimed(name, request, answer, now),
+      ),
+    complete: (request) =>
+      seen(
+        () => store.complete(request),
+        (answer, now) => referee.completed(request, answer, now),
+      ),
+    abandon: (request) =>
+      seen(
+        () => store.abandon(request),
+        (answer, now) => referee.abandoned(request, answer, now),
+      ),
+    renew: (request) =>
+      seen(
+        () => store.renew(request),
+        (answer, now) => referee.renewed(request, answer, now),
+      ),
     ...(keepStep && {
-      async keepStep(request) {
-        const now = clock.now();
-        const answer = await keepStep(request);
-        referee.stepKept(request, answer, now);
-        return answer;
-      },
+      keepStep: (request) =>
+        seen(
+          () => keepStep(request),
+          (answer, now) => referee.stepKept(request, answer, now),
+        ),
     }),
   };
 }
@@ -234,13 +248,16 @@ export function startCall(context: CallContext, actor: Actor, plan: PlannedCall)
     signal: caller?.signal,
   };
   referee.tell(() => `call: ${run} by ${actor.name} for ${id.slice(0, 4)}`);
-  if (plan.cancelAfterMs !== undefined)
+  if (plan.cancelAfterMs)
     actor.process.timer.after(plan.cancelAfterMs, () => caller?.abort(new Error("cancelled")));
-  actor.guard.tryRun({ ...request, ...plan.policy, ...reconcile }, work).then(
-    (result) => {
+  const result = actor.guard.tryRun({ ...request, ...plan.policy, ...reconcile }, work);
+  // The caller leaves before anything else happens: a claim that was answered directly is granted, but its work has not begun.
+  if (plan.cancelAfterMs === 0) caller?.abort(new Error("cancelled"));
+  result.then(
+    (answer) => {
       record.isAnswered = true;
-      referee.tell(() => `answer: ${run} ${result.status}`);
-      judgeAnswer(referee, { id, subject, run, runs }, result);
+      referee.tell(() => `answer: ${run} ${answer.status}`);
+      judgeAnswer(referee, { id, subject, run, runs }, answer);
     },
     (error) => {
       record.isAnswered = true;

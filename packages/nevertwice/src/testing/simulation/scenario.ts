@@ -23,7 +23,7 @@ export interface PlannedCall {
   readonly fingerprint: string | undefined;
   readonly policy: Partial<Policy>;
   readonly work: PlannedWork;
-  /** When the caller cancels, counted from the call. */
+  /** When the caller cancels, counted from the call; 0: as soon as the call has returned its promise. */
   readonly cancelAfterMs: number | undefined;
 }
 
@@ -38,6 +38,8 @@ export interface Scenario {
   readonly workers: number;
   readonly rates: FaultRates;
   readonly delayMs: number;
+  /** The share of claims and completions that a store answers directly, if it can. */
+  readonly directShare: number;
   readonly calls: readonly PlannedCall[];
   readonly faults: readonly PlannedFault[];
   /** How a reconciler decides. */
@@ -55,6 +57,7 @@ export function drawScenario(random: Random): Scenario {
     workers,
     rates: isCalm ? { delay: 0.2 } : drawRates(random, most),
     delayMs: random.pick([5, 40, 150]),
+    directShare: random.pick([0, 0, 0.3, 0.7, 1]),
     calls,
     faults,
     reconcileAs: random.pick(["done", "failed", "not-done", "unknown"]),
@@ -119,7 +122,7 @@ function drawCall(random: Random, workers: number, shared: Partial<Policy>): Pla
       steps: random.pick([0, 0, 0, 1, 3]),
       stepMs: random.pick([0, 5, random.between(0, 60)]),
     },
-    cancelAfterMs: random.chance(0.12) ? random.between(0, 150) : undefined,
+    cancelAfterMs: random.chance(0.12) ? Math.max(0, random.between(-30, 150)) : undefined,
   };
 }
 
