@@ -73,9 +73,11 @@ class LinkedStop implements LinkedStopSignal {
 
   follow(signal: AbortSignal): void {
     const fire = () => this.fire(signal.reason);
-    if (signal.aborted) return fire();
-    signal.addEventListener("abort", fire, { once: true });
-    this.#unlinkLater(() => signal.removeEventListener("abort", fire));
+    if (signal.aborted) fire();
+    else {
+      signal.addEventListener("abort", fire, { once: true });
+      this.#unlinkLater(() => signal.removeEventListener("abort", fire));
+    }
   }
 
   unlink(): void {

@@ -27,7 +27,7 @@ import { protect } from "../../src/functions/protect.ts";
 import { createExchange } from "../../src/http/exchange.ts";
 import { withIdempotency } from "../../src/http/fetch.ts";
 import { requestMeaning } from "../../src/http/request-meaning.ts";
-import { keyFrom, nodeRequest } from "../../src/pipeline/node-key.ts";
+import { keyFrom, nodeScope } from "../../src/pipeline/node-key.ts";
 import { digestParameters, toStorable } from "../../src/reservations/action-request.ts";
 import { createReservations, type Reservations, WINDOWS } from "../../src/reservations/index.ts";
 import { memoryReservations } from "../../src/reservations/memory.ts";
@@ -231,7 +231,7 @@ const MESSAGES: readonly Place[] = [
   {
     name: "a pipeline's network and node",
     identify: (name) => {
-      const { operation, scope } = nodeRequest(name, { name: "n", contract: {} } as never, "k");
+      const { operation, scope } = nodeScope(name, { name: "n" } as never);
       return JSON.stringify([operation, scope]);
     },
   },
