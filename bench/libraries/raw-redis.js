@@ -15,8 +15,10 @@ export async function create({ target, hasFingerprint }) {
     const args = [QUICK_CLAIM.sha, 1, keyOf(id), LEASE_MS, RETENTION_MS, lines];
     const [, , [found]] = await client.evalsha(...args);
     if (found === 1) return { status: "new" };
-    if (!found.startsWith("2c")) return { status: "pending" };
-    return { status: "completed", outcome: found.split("\n").slice(4).join("\n") };
+    const [words, , theirs, , ...outcome] = found.split("\n");
+    if (fingerprint !== undefined && theirs !== fingerprint) return { status: "conflict" };
+    if (!words.startsWith("2c")) return { status: "pending" };
+    return { status: "completed", outcome: outcome.join("\n") };
   }
 
   async function complete({ id, token, outcome }) {
