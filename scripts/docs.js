@@ -14,9 +14,9 @@ const PACKAGE = `${ROOT}packages/nevertwice`;
 
 export async function docsProblems() {
   const pages = await readPages();
-  const { ERROR_CODES } = await import("../packages/nevertwice/dist/core/errors.js");
-  const { GUARANTEES } = await import("../packages/nevertwice/dist/testing/index.js");
-  const { VARIABLES } = await import("../packages/nevertwice/dist/env/variables.js");
+  const { ERROR_CODES } = await import("../packages/nevertwice/build/core/errors.js");
+  const { GUARANTEES } = await import("../packages/nevertwice/build/testing/index.js");
+  const { VARIABLES } = await import("../packages/nevertwice/build/env/variables.js");
   const settings = await import("../packages/server/dist/src/server-settings.js");
   const sections = await optionSections();
   const tests = await readTestFiles();
@@ -78,10 +78,10 @@ function serverSettingsProblems(markdown, { flagName, SETTINGS, tomlName, variab
 
 /** The sections of docs/options.md, each with the interface of its options and their defaults in the build. */
 async function optionSections() {
-  const { POLICY_DEFAULTS } = await import("../packages/nevertwice/dist/core/policy.js");
-  const { GUARD_DEFAULTS } = await import("../packages/nevertwice/dist/core/engine.js");
-  const { HTTP_DEFAULTS } = await import("../packages/nevertwice/dist/http/options.js");
-  const { SAGA_DEFAULTS } = await import("../packages/nevertwice/dist/saga/saga.js");
+  const { POLICY_DEFAULTS } = await import("../packages/nevertwice/build/core/policy.js");
+  const { GUARD_DEFAULTS } = await import("../packages/nevertwice/build/core/engine.js");
+  const { HTTP_DEFAULTS } = await import("../packages/nevertwice/build/http/options.js");
+  const { SAGA_DEFAULTS } = await import("../packages/nevertwice/build/saga/saga.js");
   const request = await source("core/request.ts");
   const keep = interfaceMembers(request, "KeepOptions");
   return [
@@ -121,13 +121,13 @@ async function optionSections() {
  * @returns {Promise<Readonly<Record<string, readonly import("./docs/options-page.js").Section[]>>>}
  */
 async function doorSections() {
-  const { FLAPPING_DEFAULTS } = await import("../packages/nevertwice/dist/functions/flapping.js");
-  const { CONSUMER_DEFAULTS } = await import("../packages/nevertwice/dist/events/consumer-options.js");
-  const { WEBHOOK_DEFAULTS } = await import("../packages/nevertwice/dist/events/webhook.js");
-  const { PIPELINE_DEFAULTS } = await import("../packages/nevertwice/dist/pipeline/pipeline-options.js");
-  const { AUDIT_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/audit.js");
-  const { RESERVATION_DEFAULTS } = await import("../packages/nevertwice/dist/reservations/reservations.js");
-  const { OUTBOX_DEFAULTS, RELAY_DEFAULTS } = await import("../packages/nevertwice/dist/outbox/index.js");
+  const { FLAPPING_DEFAULTS } = await import("../packages/nevertwice/build/functions/flapping.js");
+  const { CONSUMER_DEFAULTS } = await import("../packages/nevertwice/build/events/consumer-options.js");
+  const { WEBHOOK_DEFAULTS } = await import("../packages/nevertwice/build/events/webhook.js");
+  const { PIPELINE_DEFAULTS } = await import("../packages/nevertwice/build/pipeline/pipeline-options.js");
+  const { AUDIT_DEFAULTS } = await import("../packages/nevertwice/build/reservations/audit.js");
+  const { RESERVATION_DEFAULTS } = await import("../packages/nevertwice/build/reservations/reservations.js");
+  const { OUTBOX_DEFAULTS, RELAY_DEFAULTS } = await import("../packages/nevertwice/build/outbox/index.js");
   const protect = await source("functions/protect/options.ts");
   const window = await source("stores/redis/window.ts");
   const batch = await source("core/batch.ts");

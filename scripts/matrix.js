@@ -4,7 +4,7 @@
  */
 import { access, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { delimiter, dirname } from "node:path";
-import { ROOT, run, runTool } from "./command.js";
+import { ROOT, run } from "./command.js";
 import { tallyLine, tallyOf } from "./tally.js";
 
 const { platform, arch } = process;
@@ -53,7 +53,7 @@ const asked = process.argv.slice(2);
 const unknown = asked.filter((name) => !RUNTIMES.some((runtime) => runtime.name === name));
 if (unknown.length > 0) throw new Error(`unknown runtime ${unknown.join(", ")}`);
 
-const build = await runTool("typescript/bin/tsc", ["-b", "packages/nevertwice"]);
+const build = await run("npm", ["run", "--silent", "build"]);
 if (build.code !== 0) throw new Error(build.output);
 
 let isPassed = true;

@@ -9,13 +9,11 @@ import { basename, posix } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ROOT, run } from "./command.js";
 
-/**
- * For each package: the folder of the sources of `dist`, the files in `dist` that the compiler did not make, and whether
- * the package has its own README.
- */
+/** For each package: the files in `dist` that the compiler did not make, and whether the package has its own README. */
 const PACKAGES = {
-  nevertwice: { sources: "src/", others: /^$/, hasReadme: false },
-  server: { sources: "", others: /^dashboard/, hasReadme: true },
+  // What an earlier build left behind is removed by the bundle.
+  nevertwice: { others: /^/, hasReadme: false },
+  server: { others: /^dashboard/, hasReadme: true },
 };
 
 /** The package's own README, kept here while the tarball gets one with absolute links. */
@@ -65,13 +63,13 @@ function exists(path) {
  * The compiler does not remove the output of a source that was renamed.
  *
  * @param {string} home
- * @param {{ sources: string, others: RegExp }} options
+ * @param {{ others: RegExp }} options
  */
-async function removeLeftovers(home, { sources, others }) {
+async function removeLeftovers(home, { others }) {
   for (const path of await readdir(`${home}dist`, { recursive: true })) {
     const source = /^(.+?)(\.d\.ts|\.js)(\.map)?$/.exec(path)?.[1];
     if (source === undefined || others.test(path)) continue;
-    if (!(await exists(`${home}${sources}${source}.ts`))) await rm(`${home}dist/${path}`);
+    if (!(await exists(`${home}${source}.ts`))) await rm(`${home}dist/${path}`);
   }
 }
 

@@ -12,20 +12,8 @@ const AT_ONCE = 2;
 /** The checks of `npm run test:quick`. */
 const QUICK = ["types", "biome", "tidy"];
 
-/** @type {Step} */
-const build = {
-  name: "build",
-  async problems() {
-    const { code, output } = await run("npm", ["run", "--silent", "build"]);
-    return code === 0 ? [] : [output.trim()];
-  },
-};
-
-/** @type {Step} */
-const compile = {
-  name: "compile",
-  problems: tool("typescript/bin/tsc", ["-b", "packages/nevertwice", "packages/server"]),
-};
+const build = script("build");
+const compile = script("compile");
 
 /** @type {readonly Step[]} the longest first */
 const checks = [
@@ -91,6 +79,20 @@ async function runStep({ name, problems }) {
   console.log(`${found.length === 0 ? "ok    " : "FAILED"}  ${name.padEnd(8)} ${seconds.padStart(5)} s`);
   for (const problem of found) console.log(problem.replace(/^/gm, "        "));
   return found.length === 0;
+}
+
+/**
+ * @param {string} name of a script of package.json
+ * @returns {Step}
+ */
+function script(name) {
+  return {
+    name,
+    async problems() {
+      const { code, output } = await run("npm", ["run", "--silent", name]);
+      return code === 0 ? [] : [output.trim()];
+    },
+  };
 }
 
 /**

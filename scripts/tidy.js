@@ -36,7 +36,7 @@ const CHECKS = [
   typeNameProblems,
 ];
 
-const NOT_OURS = new Set(["node_modules", "dist", ".git", ".cache", "coverage"]);
+const NOT_OURS = new Set(["node_modules", "build", "dist", ".git", ".cache", "coverage"]);
 const BINARY = /\.(png|jpe?g|gif|ico|webp|woff2?|tgz|db|sqlite)$/;
 
 export async function tidyProblems() {

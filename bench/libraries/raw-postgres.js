@@ -1,7 +1,7 @@
 /** The statements of our Postgres store by hand. */
 import { postgresStore } from "nevertwice/stores/postgres";
 import pg from "pg";
-import { createStatements } from "../../packages/nevertwice/dist/stores/postgres-sql.js";
+import { createStatements } from "../../packages/nevertwice/build/stores/postgres-sql.js";
 import { grouped, LEASE_MS, RETENTION_MS, rawLoop } from "./raw.js";
 
 const TABLES = { records: "nevertwice_records", migrations: "nevertwice_migrations" };

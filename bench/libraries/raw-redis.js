@@ -1,6 +1,6 @@
 /** Our Redis store's two scripts, sent by hand. */
 import { Redis } from "ioredis";
-import { COMPLETE, QUICK_CLAIM } from "../../packages/nevertwice/dist/stores/redis-lua.js";
+import { COMPLETE, QUICK_CLAIM } from "../../packages/nevertwice/build/stores/redis-lua.js";
 import { LEASE_MS, RETENTION_MS, rawLoop } from "./raw.js";
 
 export async function create({ target, hasFingerprint }) {

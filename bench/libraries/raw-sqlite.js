@@ -1,6 +1,6 @@
 /** The statements of our SQLite store by hand, in this thread: one transaction for all calls of one turn of the event loop. */
 import { DatabaseSync } from "@photostructure/sqlite";
-import { BEGIN, COMMIT, filePragmas } from "../../packages/nevertwice/dist/stores/sqlite/client.js";
+import { BEGIN, COMMIT, filePragmas } from "../../packages/nevertwice/build/stores/sqlite/client.js";
 import {
   FIND,
   INSERT,
@@ -8,7 +8,7 @@ import {
   LAST_FENCE,
   SCHEMA,
   UPDATE,
-} from "../../packages/nevertwice/dist/stores/sqlite-sql.js";
+} from "../../packages/nevertwice/build/stores/sqlite-sql.js";
 import { grouped, LEASE_MS, RETENTION_MS, rawLoop } from "./raw.js";
 
 export async function create({ target, hasFingerprint }) {

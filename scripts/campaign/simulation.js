@@ -1,7 +1,7 @@
 /** Simulates very many schedules on every core; a failure prints the seed that replays it. */
 import { simulateOnAllCores } from "../simulation/pool.js";
 
-const SIMULATION = new URL("../../packages/nevertwice/dist/testing/simulation.js", import.meta.url);
+const SIMULATION = new URL("../../packages/nevertwice/build/testing/simulation.js", import.meta.url);
 
 /**
  * @param {{ schedules: number, seed: number }} size

@@ -305,7 +305,7 @@ test("reads the whole repository, and nothing that is generated or installed", a
   expect(paths).toEqual(
     expect.arrayContaining(["package.json", "scripts/test/tidy.test.js", ".github/workflows/ci.yml"]),
   );
-  expect(paths.filter((path) => /(^|\/)(node_modules|dist|\.git|\.cache)\//.test(path))).toEqual([]);
+  expect(paths.filter((path) => /(^|\/)(node_modules|build|dist|\.git|\.cache)\//.test(path))).toEqual([]);
 });
 
 describe("titles of tests", () => {

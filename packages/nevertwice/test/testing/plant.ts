@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import type { PlantedBug } from "./planted-bugs.ts";
 
-const dist = new URL("../../dist/", import.meta.url);
+const build = new URL("../../build/", import.meta.url);
 
 /** The folder of a copy with the bug in it. It lies beside the original, so that imports resolve alike. The caller removes it. */
 export async function plant({ file, find, replace }: PlantedBug): Promise<string> {
-  const folder = await mkdtemp(join(new URL("..", dist).pathname, ".planted-"));
-  await cp(dist, folder, { recursive: true });
+  const folder = await mkdtemp(join(new URL("..", build).pathname, ".planted-"));
+  await cp(build, folder, { recursive: true });
   const text = await readFile(join(folder, file), "utf8");
   expect(text.split(find).length - 1, `${find} must stand once in ${file}`).toBe(1);
   await writeFile(

@@ -8,7 +8,7 @@ import { simulate } from "../../src/testing/simulation.ts";
 import { plant } from "./plant.ts";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
 
-const dist = new URL("../../dist/", import.meta.url);
+const build = new URL("../../build/", import.meta.url);
 const SCHEDULES = 200_000;
 /** What a schedule must be able to do for its passing to mean anything, and how often in all. */
 const MUST_HAPPEN = [
@@ -47,7 +47,7 @@ describe("simulate", () => {
   }, async () => {
     const startedAt = performance.now();
     const report = await simulateOnAllCores({
-      simulation: new URL("testing/simulation.js", dist),
+      simulation: new URL("testing/simulation.js", build),
       seed: 1,
       schedules: SCHEDULES,
     });
