@@ -1,4 +1,5 @@
 /** Configures Vitest. Tests import the TypeScript source; those that need the build or the tarball say so. */
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { keepTemporaryFoldersInMemory } from "./packages/nevertwice/test/services/temporary-folder.ts";
 
@@ -47,6 +48,12 @@ const isQuick = process.env.QUICK_TESTS === "true";
 const WAITING_WORKERS = 4;
 
 export default defineConfig({
+  // The package's imports lead to the build.
+  resolve: {
+    alias: {
+      "#platform": fileURLToPath(new URL("packages/nevertwice/src/platform/node.ts", import.meta.url)),
+    },
+  },
   test: {
     maxWorkers: 2,
     // Generous, since a busy machine takes many times as long. A test that hangs still fails.

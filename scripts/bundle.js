@@ -18,6 +18,9 @@ const DIST = `${HOME}dist/`;
 /** They run in worker threads, which open them by their path. */
 const WORKERS = ["stores/sqlite/worker", "reservations/sqlite/worker", "outbox/sqlite/worker"];
 
+/** One for each kind of platform: the conditions of `#platform` in the package's imports choose between them. */
+const PLATFORMS = ["platform/node", "platform/web"];
+
 /** Drivers, frameworks and what Node has are loaded from where the application has them. */
 const EXTERNAL = /^(?![./]|[a-z]:[\\/])/i;
 
@@ -54,7 +57,11 @@ async function bundle() {
  */
 export function inputs(exports) {
   const targets = Object.values(exports).filter((target) => target.endsWith(".js"));
-  const names = [...targets.map((target) => target.slice("./dist/".length, -".js".length)), ...WORKERS];
+  const names = [
+    ...targets.map((target) => target.slice("./dist/".length, -".js".length)),
+    ...PLATFORMS,
+    ...WORKERS,
+  ];
   return Object.fromEntries(names.map((name) => [name, `${SOURCES}${name}.ts`]));
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { inputs, withRelativePaths } from "../bundle.js";
 
 describe("the inputs of the bundle", () => {
-  it("are the source of each subpath, and of each worker thread", () => {
+  it("are the source of each subpath, of each platform, and of each worker thread", () => {
     const named = inputs({
       ".": "./dist/index.js",
       "./client": "./dist/client/index.js",
@@ -11,6 +11,8 @@ describe("the inputs of the bundle", () => {
     expect(Object.keys(named)).toEqual([
       "index",
       "client/index",
+      "platform/node",
+      "platform/web",
       "stores/sqlite/worker",
       "reservations/sqlite/worker",
       "outbox/sqlite/worker",

@@ -31,7 +31,7 @@ function manifest(exports) {
 describe("layers", () => {
   test.each([
     ["core/engine.ts", 'import { x } from "./lease.ts";'],
-    ["core/identity.ts", 'import { hash } from "node:crypto";'],
+    ["core/identity.ts", 'import { sha256 } from "#platform";'],
     ["stores/memory.ts", 'import { x } from "../core/record.ts";'],
     ["stores/redis.ts", 'import { x } from "./redis-lua.ts";\nimport { connect } from "node:net";'],
     ["http/express.ts", 'import { handle } from "./handle.ts";'],

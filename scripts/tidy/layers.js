@@ -30,6 +30,7 @@ const MAY_IMPORT = {
   client: ["core"],
   events: ["core"],
   pipeline: ["core"],
+  platform: [],
   outbox: ["core", "transaction", "sealing", ...PLUMBING, ...PUBLISHING],
   reservations: ["core", "transaction/inside", "transaction/sqlite", ...PLUMBING],
   saga: ["core"],
@@ -40,8 +41,8 @@ const MAY_IMPORT = {
   testing: [ANYTHING],
 };
 
-/** The core can be simulated because it imports nothing else that does input or output. */
-const CORE_BUILTINS = ["node:crypto"];
+/** The core can be simulated, and runs on every platform, because it imports nothing else from outside. */
+const CORE_OUTSIDE = ["#platform"];
 
 /** @param {readonly import("./source.js").File[]} files */
 export function layerProblems(files) {
@@ -70,8 +71,8 @@ export function layerProblems(files) {
 function refusal(path, layer, specifier) {
   const target = resolveRelative(path, specifier);
   if (target === undefined) {
-    if (layer !== "core" || CORE_BUILTINS.includes(specifier)) return undefined;
-    return `core imports ${specifier}; it may import itself and ${CORE_BUILTINS.join(", ")}`;
+    if (layer !== "core" || CORE_OUTSIDE.includes(specifier)) return undefined;
+    return `core imports ${specifier}; it may import itself and ${CORE_OUTSIDE.join(", ")}`;
   }
   if (!target.startsWith(SRC)) return `${layer} imports ${specifier}, which lies outside src`;
   const targetLayer = layerOf(target);

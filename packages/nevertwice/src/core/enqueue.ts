@@ -2,7 +2,7 @@
  * `attempt.enqueue`: writes a message of the outbox in the transaction of an attempt. `transaction/` says in which
  * transaction an attempt works, and `outbox/` writes the message; this file connects the two without importing either.
  */
-import { hash } from "node:crypto";
+import { sha256 } from "#platform";
 import { lengthPrefixed } from "./bytes.ts";
 import { NevertwiceError } from "./errors.ts";
 import type { Parts } from "./store.ts";
@@ -123,5 +123,5 @@ export function enqueue(
 function messageId(parts: Parts, fence: number, position: number): string {
   const { namespace, scope, operation, key } = parts;
   const text = ["nevertwice/message/1", namespace, scope, operation, key, String(fence), String(position)];
-  return hash("sha256", text.map(lengthPrefixed).join(""), "base64url");
+  return sha256(text.map(lengthPrefixed).join(""), "base64url");
 }

@@ -2,7 +2,7 @@
  * The fingerprint of a request: SHA-256 over the RFC 8785 canonical JSON of a value, or over the bytes that were given. It
  * carries a version, and fingerprints of different versions are never compared.
  */
-import { hash } from "node:crypto";
+import { sha256 } from "#platform";
 import { canonicalJson, MAX_DEPTH } from "./canonical-json.ts";
 import { NevertwiceError } from "./errors.ts";
 import { isExact } from "./key.ts";
@@ -12,7 +12,7 @@ const VERSION = "1";
 /** Throws `fingerprint-invalid` for a value that JSON cannot represent. Nothing is left out or converted. */
 export function toFingerprint(meaning: unknown): string {
   const bytes = meaning instanceof Uint8Array ? meaning : canonicalJson(meaning);
-  return `${VERSION}:${hash("sha256", bytes, "hex")}`;
+  return `${VERSION}:${sha256(bytes, "hex")}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 /** The identity of a record: namespace, scope, operation and key, hashed into one id. Different identities have different ids. */
-import { hash } from "node:crypto";
+import { sha256 } from "#platform";
 import { lengthPrefixed } from "./bytes.ts";
 import { type ErrorCode, type ErrorSubject, NevertwiceError } from "./errors.ts";
 import type { Parts } from "./store.ts";
@@ -16,7 +16,7 @@ export function toIdentity(parts: Parts): Identity {
   const label = labelFor(namespace, operation);
   const owner =
     scope === "" ? label.unscoped : label.start + prefixed(scope, "scope", "options-invalid") + label.end;
-  return { id: hash("sha256", owner + prefixed(key, "key", "key-invalid"), "hex"), parts };
+  return { id: sha256(owner + prefixed(key, "key", "key-invalid"), "hex"), parts };
 }
 
 /** The checked texts of a namespace and an operation, which stand before and after the scope. */
@@ -58,7 +58,7 @@ export function shortHash(id: string): string {
 
 /** The fields that an error has for an identity. They do not contain the key or the scope. */
 export function toErrorSubject({ id, parts: { operation, scope } }: Identity): ErrorSubject {
-  const scopeHash = scope === "" ? undefined : shortHash(hash("sha256", scope, "hex"));
+  const scopeHash = scope === "" ? undefined : shortHash(sha256(scope, "hex"));
   return { operation, keyHash: shortHash(id), scopeHash };
 }
 
@@ -77,7 +77,7 @@ export function deriveKey(parts: Parts, name: string): string {
   ]
     .map(lengthPrefixed)
     .join("");
-  return hash("sha256", text, "base64url");
+  return sha256(text, "base64url");
 }
 
 /** Throws `code` unless the part is a well-formed string of 1 to 1,024 bytes. */

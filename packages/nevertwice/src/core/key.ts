@@ -3,7 +3,7 @@
  * the number 1 differs from the text "1". A key whose parts name one piece of work needs nothing random. Otherwise use
  * 16 random bytes (`crypto.randomUUID()`).
  */
-import { hash } from "node:crypto";
+import { sha256 } from "#platform";
 import { toBase64 } from "./bytes.ts";
 import { NevertwiceError } from "./errors.ts";
 import { describeType } from "./identity.ts";
@@ -33,7 +33,7 @@ export function compositeKey(...parts: readonly KeyPart[]): Key {
     text,
     // Few callers read it.
     get hash() {
-      return hash("sha256", text, "hex").slice(0, 16);
+      return sha256(text, "hex").slice(0, 16);
     },
     parts: [...parts],
     toString: () => text,
