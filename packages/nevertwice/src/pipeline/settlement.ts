@@ -67,17 +67,3 @@ const shorten = () => ({});
 export function settlementRequest({ scope, key }: MessageSettlement) {
   return { ...SETTLED, scope, key, shorten } satisfies RunRequest;
 }
-
-/** Identifies one claim of a pipeline, as text. */
-export function claimName({
-  operation,
-  scope,
-  key,
-}: Pick<RunRequest, "operation" | "scope" | "key">): string {
-  return JSON.stringify([operation, scope, String(key)]);
-}
-
-/** The claim name of a settlement. */
-export function settlementName(settlement: MessageSettlement): string {
-  return claimName(settlementRequest(settlement));
-}
