@@ -2,7 +2,7 @@
 import type { Attempt } from "../core/attempt.ts";
 import type { RunResult } from "../core/result.ts";
 import { isClaimInUse, type Message } from "./message.ts";
-import { type ClaimedWork, type ClaimRequest, runClaimed, runClaimedNow } from "./message-claim.ts";
+import { type ClaimedWork, runClaimed, runClaimedNow } from "./message-claim.ts";
 import type { MessageOutcome } from "./message-outcome.ts";
 import type { NetworkContext } from "./network-context.ts";
 import type { Node } from "./node.ts";
@@ -70,32 +70,19 @@ async function sendClaimed(sending: Sending, cover: CoverOf<"own" | "foreign">):
     if (cover.kind === "own") return node.endings.duplicate(place, output.reply);
     return sendCovered(sending, cover.covering, true);
   }
+  const claims = { guard: context.settlementGuard(cover.retentionMs), timer: context.timer };
   const work = new SettlementWork(sending, cover);
-  const result = await claimSettlement(context, forward, request, cover.retentionMs, work, free);
-  if (result === undefined) return work.outcome as MessageOutcome;
-  // Overtaken while sending: another process holds what was skipped here as done, and has not settled it yet.
-  if (result.status === "lease-lost") return node.endings.sendAgain(place, result);
-  return work.outcome ?? afterUnclaimed(sending, result);
-}
-
-/** Undefined if the work has an outcome, and threw so that the settlement is not completed. */
-async function claimSettlement(
-  { settlementGuard, timer }: NetworkContext,
-  { message }: Forward,
-  request: ClaimRequest,
-  retentionMs: number,
-  work: SettlementWork,
-  free: () => void,
-): Promise<RunResult<unknown> | undefined> {
-  const claims = { guard: settlementGuard(retentionMs), timer };
   try {
     // A message that a settlement covers waits for no other settlement: two that wait for each other would never end.
-    return await (message.settlement === undefined
+    const result = await (message.settlement === undefined
       ? runClaimed(claims, message, free, request, work)
       : runClaimedNow(claims, message, request, work));
+    // Overtaken while sending: another process holds what was skipped here as done, and has not settled it yet.
+    if (result.status === "lease-lost") return node.endings.sendAgain(place, result);
+    return work.outcome ?? afterUnclaimed(sending, result);
   } catch (error) {
     if (work.outcome === undefined) throw error;
-    return undefined;
+    return work.outcome;
   }
 }
 
