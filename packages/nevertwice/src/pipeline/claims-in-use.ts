@@ -16,7 +16,7 @@ export class ClaimsInUse {
   #many: Map<string, number> | undefined;
 
   has(claim: ClaimName): boolean {
-    return this.#indexOf(claim) !== -1 || (this.#many?.has(textOf(claim)) ?? false);
+    return this.#indexOf(claim) !== -1 || (this.#many?.has(claimText(claim)) ?? false);
   }
 
   /** Each call is undone by one call of `remove`. */
@@ -26,14 +26,14 @@ export class ClaimsInUse {
       return;
     }
     this.#many ??= new Map();
-    const text = textOf(claim);
+    const text = claimText(claim);
     this.#many.set(text, (this.#many.get(text) ?? 0) + 1);
   }
 
   remove(claim: ClaimName): void {
     const index = this.#indexOf(claim);
     if (index === -1) {
-      this.#removeFromMany(textOf(claim));
+      this.#removeFromMany(claimText(claim));
       return;
     }
     const last = this.#few.pop() as ClaimName;
@@ -46,16 +46,21 @@ export class ClaimsInUse {
     else this.#many?.set(text, left);
   }
 
-  #indexOf({ operation, scope, key }: ClaimName): number {
+  /** From the end: a claim is most often removed by the message that added the last one. */
+  #indexOf(claim: ClaimName): number {
     const few = this.#few;
-    for (let i = 0; i < few.length; i++) {
+    for (let i = few.length - 1; i >= 0; i--) {
       const one = few[i] as ClaimName;
-      if (one.key === key && one.scope === scope && one.operation === operation) return i;
+      if (one === claim || isSameClaim(one, claim)) return i;
     }
     return -1;
   }
 }
 
-function textOf({ operation, scope, key }: ClaimName): string {
+function isSameClaim(one: ClaimName, other: ClaimName): boolean {
+  return one.key === other.key && one.scope === other.scope && one.operation === other.operation;
+}
+
+function claimText({ operation, scope, key }: ClaimName): string {
   return JSON.stringify([operation, scope, key]);
 }

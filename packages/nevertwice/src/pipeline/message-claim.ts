@@ -10,7 +10,7 @@ import type { NetworkContext } from "./network-context.ts";
 /** The guard rejects a claim that is pending. */
 type ClaimContext = Pick<NetworkContext, "guard" | "timer">;
 
-export type ClaimRequest = RunRequest & ClaimName;
+export type NamedRequest = RunRequest & ClaimName;
 
 /** The record of the key says that its work failed, and this delivery did not run it. The cause is the recorded error. */
 export class FailedBefore extends Error {}
@@ -30,7 +30,7 @@ export async function runClaimed<T>(
   { guard, timer }: ClaimContext,
   message: Message,
   free: () => void,
-  request: ClaimRequest,
+  request: NamedRequest,
   work: ClaimedWork<T>,
 ): Promise<RunResult<T>> {
   const isOwnClaim = isClaimInUse(message, request);
@@ -55,7 +55,7 @@ export async function runClaimed<T>(
 export async function runClaimedNow<T>(
   { guard }: ClaimContext,
   message: Message,
-  request: ClaimRequest,
+  request: NamedRequest,
   work: ClaimedWork<T>,
 ): Promise<RunResult<T>> {
   beginClaim(message, request);
