@@ -1,6 +1,7 @@
 /** One message in a network: what it carries, and how messages are derived from others. */
 import { hash, randomUUID } from "node:crypto";
 import { lengthPrefixed } from "../core/bytes.ts";
+import { type ClaimName, ClaimsInUse } from "./claims-in-use.ts";
 import type { MessageSettlement } from "./settlement.ts";
 
 export interface Message {
@@ -19,10 +20,10 @@ export interface Message {
   /** The settlement that covers it. Undefined until a node with a key has forwarded it. */
   readonly settlement: MessageSettlement | undefined;
   /**
-   * The claims that this delivery waits for or holds, with their number. All messages made from one pushed message
-   * share the map; a message that combines several has one map for each.
+   * The claims that this delivery waits for or holds. All messages made from one pushed message share the object; a message
+   * that combines several has one object for each.
    */
-  readonly claimsInUse: readonly Map<string, number>[];
+  readonly claimsInUse: readonly ClaimsInUse[];
   /** The id of the pushed message. Undefined for a message that combines several pushed messages. */
   readonly root: string | undefined;
   /** The caller of `request`, if one waits for a reply. */
@@ -53,7 +54,7 @@ export function createMessage(
     isRecovered: false,
     isForwarded: false,
     settlement: undefined,
-    claimsInUse: [new Map()],
+    claimsInUse: [new ClaimsInUse()],
     root: id,
     waiter,
   };
@@ -103,26 +104,18 @@ export function combineMessages(messages: readonly Message[], payload: unknown):
 }
 
 /** Whether another message of the same delivery waits for this claim or holds it. Its outcome then counts for both. */
-export function isClaimInUse({ claimsInUse }: Message, claim: string): boolean {
-  return claimsInUse.some((claims) => claims.has(claim));
+export function isClaimInUse({ claimsInUse }: Message, claim: ClaimName): boolean {
+  for (const claims of claimsInUse) if (claims.has(claim)) return true;
+  return false;
 }
 
-/** Runs `work`, and marks the claim as in use by the message's delivery meanwhile. */
-export async function whileClaiming<T>(
-  { claimsInUse }: Message,
-  claim: string,
-  work: () => PromiseLike<T>,
-): Promise<T> {
-  for (const claims of claimsInUse) claims.set(claim, (claims.get(claim) ?? 0) + 1);
-  try {
-    return await work();
-  } finally {
-    for (const claims of claimsInUse) {
-      const left = (claims.get(claim) ?? 1) - 1;
-      if (left === 0) claims.delete(claim);
-      else claims.set(claim, left);
-    }
-  }
+/** The message's delivery waits for the claim or holds it, until `endClaim`. */
+export function beginClaim({ claimsInUse }: Message, claim: ClaimName): void {
+  for (const claims of claimsInUse) claims.add(claim);
+}
+
+export function endClaim({ claimsInUse }: Message, claim: ClaimName): void {
+  for (const claims of claimsInUse) claims.remove(claim);
 }
 
 const NAME_LENGTH = 32;

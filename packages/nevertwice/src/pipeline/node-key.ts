@@ -15,12 +15,22 @@ export function keyFrom(payload: unknown, fields: readonly string[]): string {
       "key-missing",
       `the payload is not an object: it must be one with ${fields.join(", ")}.`,
     );
-  const values = fields.map((field) => {
-    const value: unknown = Object.hasOwn(payload, field) ? payload[field as keyof typeof payload] : undefined;
-    if (value !== undefined && value !== null && value !== "") return value as KeyPart;
-    throw new NevertwiceError("key-missing", `the payload has no ${field}, which is part of the key.`);
-  });
-  return compositeKey(...values).text;
+  const [first] = fields;
+  if (fields.length > 1 || first === undefined)
+    return compositeKey(...fields.map((field) => valueIn(payload, field))).text;
+  const value = valueIn(payload, first);
+  return typeof value === "string" && isOwnText(value) ? value : compositeKey(value).text;
+}
+
+function valueIn(payload: object, field: string): KeyPart {
+  const value: unknown = Object.hasOwn(payload, field) ? payload[field as keyof typeof payload] : undefined;
+  if (value !== undefined && value !== null && value !== "") return value as KeyPart;
+  throw new NevertwiceError("key-missing", `the payload has no ${field}, which is part of the key.`);
+}
+
+/** Whether the composite key of this text alone is the text itself, as it is for the ids of most systems. */
+function isOwnText(text: string): boolean {
+  return /^[\w-]+$/.test(text);
 }
 
 /** One key of a node. */

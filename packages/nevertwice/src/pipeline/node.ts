@@ -11,7 +11,7 @@ import { isNevertwiceError } from "../core/errors.ts";
 import { type RunResult, refused, toError } from "../core/result.ts";
 import { capturePayload } from "./captured-payload.ts";
 import type { Message } from "./message.ts";
-import { runClaimed } from "./message-claim.ts";
+import { type ClaimedWork, runClaimed } from "./message-claim.ts";
 import { createMessageEndings, invalidMessage, type MessageEndings } from "./message-endings.ts";
 import type { MessageOutcome } from "./message-outcome.ts";
 import type { NodeModel } from "./model.ts";
@@ -30,7 +30,8 @@ import {
 import type { EventPlace } from "./pipeline-event.ts";
 import { createRateLimit } from "./rate-limit.ts";
 import { readRecordedOutcome } from "./recorded-outcome.ts";
-import { runTries, TriesFailed } from "./tries.ts";
+import type { MessageSettlement } from "./settlement.ts";
+import { runTries, TriesFailed, type TriesResult } from "./tries.ts";
 
 export interface Node {
   readonly model: NodeModel;
@@ -41,6 +42,8 @@ export interface Node {
   run(port: string, message: Message, free: () => void): Promise<NodeResult>;
 }
 
+type RunWork = (port: string, visit: NodeVisit, claim: Attempt) => Promise<TriesResult>;
+
 export function createNode(context: NetworkContext, model: NodeModel): Node {
   const { network, guard, timer, report } = context;
   const { idempotency } = model.contract;
@@ -48,7 +51,8 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
   const endings = createMessageEndings(context, model.name);
   const { operation, scope } = nodeScope(network, model);
   const policies = nodePolicies(model);
-  const claims = guard.with({ ...policies, onPending: "reject", onFailure });
+  const { retentionMs } = policies;
+  const claims = { guard: guard.with({ ...policies, onPending: "reject", onFailure }), timer };
 
   async function validate(port: string, message: Message): Promise<Message | MessageOutcome> {
     const schema = model.in.get(port)?.schema;
@@ -63,81 +67,73 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
     }
   }
 
-  async function run(port: string, message: Message, free: () => void): Promise<NodeResult> {
-    const place = eventPlace(context, model.name, message);
-    const visit = { message, place, free };
-    if (idempotency === undefined) return runUnkeyed(port, visit);
-    let key: string;
-    try {
-      key = keyFrom(message.payload, idempotency.fields);
-    } catch (error) {
-      const reason = isNevertwiceError(error) ? error.code : "key-invalid";
-      return ended(endings.failed(place, invalidMessage(reason, error)));
-    }
-    return runKeyed(key, port, visit);
+  function run(port: string, message: Message, free: () => void): Promise<NodeResult> {
+    const visit = { message, place: eventPlace(context, model.name, message), free };
+    return idempotency === undefined ? runUnkeyed(port, visit) : runKeyed(idempotency.fields, port, visit);
   }
 
   async function runUnkeyed(port: string, visit: NodeVisit): Promise<NodeResult> {
     try {
-      const { output, reportDone } = await runWork(port, visit);
-      reportDone();
-      return afterUnkeyedRun(output, visit, endings);
+      const ran = await runWork(port, visit);
+      reportDone(visit.place, ran);
+      return afterUnkeyedRun(ran.output, visit, endings);
     } catch (error) {
       return ended(endings.threw(visit.place, error));
     }
   }
 
-  /** Runs the tries. `reportDone` reports how they went; call it once the output is stored. */
-  async function runWork(port: string, { message, place }: NodeVisit, claim?: Attempt) {
+  /** Runs the tries. Call `reportDone` once the output is stored. */
+  function runWork(port: string, { message, place }: NodeVisit, claim?: Attempt): Promise<TriesResult> {
     const { capture } = model;
-    const startedAtMs = timer.now();
     report?.({
       ...place,
       kind: "started",
       ...(capture && { captured: capturePayload(message.payload, capture) }),
     });
-    const input = { context, node: model, rateLimit, message, port, place, claim };
-    const { output, attempt } = await runTries(input);
-    const ranMs = timer.now() - startedAtMs;
-    const reportDone = () => {
-      if (report === undefined) return;
-      if (output.drop !== undefined) report({ ...place, ...output.drop, kind: "dropped" });
-      const payloads = capture && output.emits.map(([, payload]) => capturePayload(payload, capture));
-      const emits = output.emits.length;
-      report({ ...place, kind: "completed", attempt, ranMs, emits, ...(payloads && { captured: payloads }) });
-    };
-    return { output, reportDone };
+    return runTries({ context, node: model, rateLimit, message, port, place, claim });
+  }
+
+  function reportDone(place: EventPlace, { output, attempt, ranMs }: TriesResult): void {
+    if (report === undefined) return;
+    const { capture } = model;
+    if (output.drop !== undefined) report({ ...place, ...output.drop, kind: "dropped" });
+    const payloads = capture && output.emits.map(([, payload]) => capturePayload(payload, capture));
+    const emits = output.emits.length;
+    report({ ...place, kind: "completed", attempt, ranMs, emits, ...(payloads && { captured: payloads }) });
   }
 
   async function runKeyed(
-    key: string,
+    fields: readonly string[],
     port: string,
     { message, place: unkeyed, free }: NodeVisit,
   ): Promise<NodeResult> {
-    const subject = { operation, scope, key };
     let place = unkeyed;
-    let reportDone = () => {};
-    let number = 1;
+    let key: string;
     try {
+      key = keyFrom(message.payload, fields);
+    } catch (error) {
+      const reason = isNevertwiceError(error) ? error.code : "key-invalid";
+      return ended(endings.failed(place, invalidMessage(reason, error)));
+    }
+    try {
+      const subject = { operation, scope, key };
       if (report !== undefined) place = { ...unkeyed, keyHash: guard.about(subject).keyHash };
+      const shorten = (output: NodeOutcome) => withoutOutput(output, place);
+      const work = new KeyedWork(runWork, port, { message, place, free });
       const result = await runClaimed<unknown>(
-        { guard: claims, timer },
+        claims,
         message,
         free,
-        { operation, scope, key, shorten: (output: NodeOutcome) => withoutOutput(output, place) },
-        async (claim) => {
-          number = claim.number;
-          const ran = await runWork(port, { message, place, free }, claim);
-          reportDone = ran.reportDone;
-          return ran.output.emits.length === 0 ? ran.output : withOrigin(ran.output, message);
-        },
+        { operation, scope, key, shorten },
+        work,
       );
-      if (result.status === "ran") reportDone();
+      if (result.status === "ran" && work.ran !== undefined) reportDone(place, work.ran);
       // An earlier attempt may have forwarded its output before its completion was lost. Nodes behind this one may then be
       // completed without having forwarded theirs.
-      const forwarded = number > 1 ? { ...message, isRecovered: true } : message;
-      const { retentionMs } = policies;
-      return await afterClaim(result, { subject, retentionMs, message: forwarded, place, free });
+      const forwarded = work.number > 1 ? { ...message, isRecovered: true } : message;
+      const visit = { subject, retentionMs, message: forwarded, place, free };
+      if (result.status === "ran") return afterRun(result.value as NodeOutcome, visit, endings);
+      return await afterUnrun(result, visit);
     } catch (error) {
       return ended(endings.threw(place, error));
     }
@@ -149,11 +145,9 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
     return { run: name, emits: [], ...(reply && { reply }), wrong: "what it emitted could not be kept" };
   }
 
-  async function afterClaim(result: RunResult<unknown>, visit: KeyedNodeVisit): Promise<NodeResult> {
+  async function afterUnrun(result: RunResult<unknown>, visit: KeyedNodeVisit): Promise<NodeResult> {
     const { place } = visit;
     switch (result.status) {
-      case "ran":
-        return afterRun(result.value as NodeOutcome, visit, endings);
       case "replayed":
         return afterRecorded(result.value, visit);
       case "already-done":
@@ -199,8 +193,41 @@ function onFailure(error: unknown): "unknown" | "release" {
   return error instanceof TriesFailed && error.isUnknown ? "unknown" : "release";
 }
 
+/** The work of a node under the claim of its key. */
+class KeyedWork implements ClaimedWork<NodeOutcome> {
+  /** Undefined until the tries have ended well. */
+  ran: TriesResult | undefined;
+  thrown: { readonly error: unknown } | undefined;
+  /** Of the attempt; 1 if the work does not run. */
+  number = 1;
+  readonly #runWork: RunWork;
+  readonly #port: string;
+  readonly #visit: NodeVisit;
+
+  constructor(runWork: RunWork, port: string, visit: NodeVisit) {
+    this.#runWork = runWork;
+    this.#port = port;
+    this.#visit = visit;
+  }
+
+  readonly run = async (claim: Attempt): Promise<NodeOutcome> => {
+    this.number = claim.number;
+    try {
+      this.ran = await this.#runWork(this.#port, this.#visit, claim);
+      const { output } = this.ran;
+      return output.emits.length === 0 ? output : withOrigin(output, this.#visit.message);
+    } catch (error) {
+      this.thrown = { error };
+      throw error;
+    }
+  };
+}
+
 /** The output with what is stored about the message that it came from. */
 function withOrigin(output: NodeOutcome, { settlement, root }: Message): NodeOutcome {
-  const care = settlement ?? "own";
-  return root === undefined ? { ...output, care } : { ...output, care, root };
+  const { run, emits, reply, wrong } = output;
+  const care: MessageSettlement | "own" = settlement ?? "own";
+  // One literal: every message of a node with a key passes here, and adding members to a copy is slower.
+  const stored = root === undefined ? { run, emits, care } : { run, emits, care, root };
+  return reply === undefined && wrong === undefined ? stored : { ...output, ...stored };
 }

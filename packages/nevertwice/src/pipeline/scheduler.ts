@@ -77,9 +77,7 @@ export function createScheduler(
     if (result.kind === "ended") return result.outcome;
     const { forward } = result;
     try {
-      return await sendUnderSettlement(context, node.endings, forward, (sent) =>
-        send(node, forward.output, sent, free),
-      );
+      return await sendUnderSettlement({ context, node, forward, send });
     } catch (error) {
       return node.endings.threw(forward.place, error);
     }

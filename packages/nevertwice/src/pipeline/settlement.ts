@@ -32,8 +32,6 @@ export interface MessageSettlement {
   readonly key: string;
 }
 
-const SETTLED = reserved("settled");
-
 export function isSameSettlement(one: MessageSettlement, other: MessageSettlement): boolean {
   return one.scope === other.scope && one.key === other.key;
 }
@@ -61,23 +59,14 @@ export function settlementPolicies(retentionMs: number) {
   } as const satisfies PolicyOptions;
 }
 
-/** A reply that is too large is left out. The fact that everything is settled is still stored. */
-const shorten = () => ({});
+const SETTLED = {
+  ...reserved("settled"),
+  scope: "",
+  key: "",
+  /** A reply that is too large is left out. The fact that everything is settled is still stored. */
+  shorten: () => ({}),
+} satisfies RunRequest;
 
 export function settlementRequest({ scope, key }: MessageSettlement) {
-  return { ...SETTLED, scope, key, shorten } satisfies RunRequest;
-}
-
-/** Identifies one claim of a pipeline, as text. */
-export function claimName({
-  operation,
-  scope,
-  key,
-}: Pick<RunRequest, "operation" | "scope" | "key">): string {
-  return JSON.stringify([operation, scope, String(key)]);
-}
-
-/** The claim name of a settlement. */
-export function settlementName(settlement: MessageSettlement): string {
-  return claimName(settlementRequest(settlement));
+  return { ...SETTLED, scope, key } satisfies RunRequest;
 }

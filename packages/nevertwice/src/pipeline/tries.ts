@@ -43,6 +43,8 @@ export class TriesFailed extends Error {
 export interface TriesResult {
   readonly output: NodeOutcome;
   readonly attempt: number;
+  /** How long all tries took, with the pauses between them. */
+  readonly ranMs: number;
 }
 
 /** Throws `TriesFailed`. */
@@ -50,13 +52,16 @@ export async function runTries(input: TriesInput): Promise<TriesResult> {
   const { context, node, rateLimit, place, claim } = input;
   const { timer, report, stopping, halted } = context;
   const { retry } = node.contract;
+  const startedAtMs = timer.now();
   let isUnknown = false;
   for (let attempt = 0; ; attempt++) {
     const waitMs = rateLimit?.take() ?? 0;
     if (waitMs > 0) await pauseUntilStopped(timer, waitMs, [halted]);
     const result = await tryOnce(input, attempt);
-    if ("returned" in result)
-      return { output: toNodeOutcome(node, result.returned, nameRun(claim)), attempt };
+    if ("returned" in result) {
+      const output = toNodeOutcome(node, result.returned, nameRun(claim));
+      return { output, attempt, ranMs: timer.now() - startedAtMs };
+    }
     const { error } = result;
     isUnknown ||= result.isUnknown;
     const reason = failureReason(error);

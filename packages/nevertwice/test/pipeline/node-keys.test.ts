@@ -1,5 +1,8 @@
 /** Tests the keys of messages in nodes. */
 import { expect, test, vi } from "vitest";
+import { compositeKey } from "../../src/core/key.ts";
+import { keyFrom } from "../../src/pipeline/node-key.ts";
+import { seededRandom } from "../../src/testing/random.ts";
 import { chargeOf, createManifestScene, KEYED, nodeOf, shopOf } from "./manifest-scene.ts";
 
 test("Bloccs: caller-supplied key: what the payload says is the key, as it is", async () => {
@@ -73,4 +76,34 @@ test("Bloccs: opaque byte-exact comparison: nothing is trimmed, folded or normal
   const ids = ["order", "Order", "order ", " order", "\u00e9", "e\u0301", "1", 1, "01"];
   for (const id of [...ids, ...ids]) await push({ id });
   expect(charge).toHaveBeenCalledTimes(ids.length);
+});
+
+test("the key of a single field is the composite key of its value", () => {
+  const random = seededRandom(7);
+  const letters = [
+    "a",
+    "Z",
+    "0",
+    "_",
+    "-",
+    "|",
+    "\\",
+    "#",
+    "?",
+    "~",
+    " ",
+    "\n",
+    ".",
+    ":",
+    "\u00e9",
+    "\u{1f600}",
+  ];
+  const text = () => Array.from({ length: random.between(1, 4) }, () => random.pick(letters)).join("");
+  for (let n = 0; n < 5_000; n++) {
+    const id = text();
+    expect(keyFrom({ id }, ["id"])).toBe(compositeKey(id).text);
+  }
+  for (const id of [7, 7n, true, false, new Date(0), new Uint8Array([1])])
+    expect(keyFrom({ id }, ["id"])).toBe(compositeKey(id).text);
+  expect(() => keyFrom({ id: "\ud800" }, ["id"])).toThrow(/lone surrogate/);
 });

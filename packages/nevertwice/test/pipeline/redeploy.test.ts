@@ -113,6 +113,40 @@ describe("after a redeploy", () => {
     expect(ran).toEqual(["accept", "ship"]);
   });
 
+  it("with a renamed first node, output that only the old network forwards is still owed after a rollback", async () => {
+    const ran: string[] = [];
+    const sink = (name: string, isBroken: boolean) => ({
+      kind: "sink" as const,
+      key: "id",
+      shell: () => {
+        if (isBroken) throw new Error("no carrier");
+        ran.push(name);
+      },
+    });
+    /** The first node sends to price and pack; without `hasPack` to price alone. */
+    const network = (first: string, hasPack: boolean, isBroken: boolean): NetworkSketch => ({
+      nodes: {
+        [first]: {
+          key: "id",
+          out: ["price", "pack"],
+          shell: ((order, { emit }) =>
+            ["price", ...(hasPack ? ["pack"] : [])].map((port) => emit(port, order))) satisfies Shell,
+        },
+        price: { key: "id", out: ["out"] },
+        ship: sink("ship", isBroken),
+        pack: sink("pack", isBroken),
+      },
+      edges: [`${first}.price > price.in`, "price.out > ship.in", `${first}.pack > pack.in`],
+      in: { orders: `${first}.in` },
+    });
+    const scene = createPipelineScene(network("take", true, true));
+    await scene.settle(scene.pipeline.push("orders", { id: "o-1" }, { id: "m-1" }));
+    expect((await pushTo(scene, network("accept", false, false))).verdict).toBe("acknowledge");
+    expect(ran).toEqual(["ship"]);
+    expect((await pushTo(scene, network("take", true, false))).verdict).toBe("acknowledge");
+    expect(ran).toEqual(["ship", "pack"]);
+  });
+
   it("with a renamed first node, a message that the old process still holds gets later", async () => {
     const ran: string[] = [];
     let finish = () => {};
