@@ -3,6 +3,7 @@ import { hash, randomUUID } from "node:crypto";
 import { lengthPrefixed, utf8Bytes } from "../core/bytes.ts";
 import { MAX_PART_BYTES, toIdentity } from "../core/identity.ts";
 import { reserved } from "../core/reserved.ts";
+import { createTimeOrderedId } from "./time-ordered-id.ts";
 
 export const ACTION_NAMES = [
   "placeHold",
@@ -64,7 +65,7 @@ export function createActionRequest(
     namespace,
     scope,
     key,
-    newId: randomUUID(),
+    newId: createTimeOrderedId(),
   };
 }
 

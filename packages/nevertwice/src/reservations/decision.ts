@@ -151,7 +151,7 @@ function placeHold(rows: WorkingSet, { parameters, newId, keyId }: ActionRequest
   const { units, requester } = placement;
   let allotment = take(rows.resource(placement.resource), units);
   // Expire holds whose time is over, oldest first, until there is enough room.
-  for (const elapsed of rows.elapsed(placement.resource)) {
+  for (const elapsed of isFull(allotment) ? rows.elapsed(placement.resource) : []) {
     if (!isFull(allotment)) break;
     settle(rows, elapsed, "expired", expire(elapsed, now), undefined);
     allotment = take(rows.resource(placement.resource), units);
