@@ -114,14 +114,15 @@ function describeValue(value: unknown): object {
 }
 
 export const DIGEST_VERSION = "1";
+const DIGEST_START = ["nevertwice/reservation", DIGEST_VERSION].map(lengthPrefixed).join("");
 
 /** SHA-256 over the version, the action and the parameters sorted by name; each part is prefixed with its length. */
 export function digestParameters(action: ActionName, parameters: Parameters): string {
-  const named = Object.keys(parameters)
-    .filter((name) => parameters[name] !== undefined)
-    .sort()
-    .flatMap((name) => [name, typedText(parameters[name])]);
-  const text = ["nevertwice/reservation", DIGEST_VERSION, action, ...named].map(lengthPrefixed).join("");
+  let text = DIGEST_START + lengthPrefixed(action);
+  for (const name of Object.keys(parameters).sort()) {
+    const value = parameters[name];
+    if (value !== undefined) text += lengthPrefixed(name) + lengthPrefixed(typedText(value));
+  }
   return `${DIGEST_VERSION}:${hash("sha256", text, "hex")}`;
 }
 

@@ -157,12 +157,12 @@ function placeHold(rows: WorkingSet, { parameters, newId, keyId }: ActionRequest
     allotment = take(rows.resource(placement.resource), units);
   }
   if ("rejected" in allotment) return { answer: rejection(allotment.rejected, allotment.detail) };
-  const { resource } = allotment;
+  const { taken } = allotment.resource;
+  const resource = rows.resource(placement.resource);
   const { available } = rules;
-  const question = { resource: rows.resource(placement.resource), requester, units, now };
-  if (available !== undefined && !isAvailable(available, question))
+  if (available !== undefined && !isAvailable(available, { resource, requester, units, now }))
     return { answer: rejection("resource-unavailable", "available() did not allow this hold") };
-  rows.putResource({ ...rows.resource(placement.resource), taken: resource.taken });
+  rows.putResource({ ...resource, taken });
   const placed = place(newId, placement, now);
   const { expiresAt } = placed;
   rows.putCommitment(

@@ -10,8 +10,7 @@ let count = 0;
  * an index on these writes few pages for a whole group. 62 bits are random, so that no two processes draw the same id and
  * nobody can guess one. A clock that is set back does not turn the order around.
  */
-export function createTimeOrderedId(): string {
-  const now = Date.now();
+export function createTimeOrderedId(now = Date.now()): string {
   if (now > lastMs) {
     lastMs = now;
     count = 0;

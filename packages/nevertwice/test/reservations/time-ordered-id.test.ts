@@ -1,5 +1,5 @@
 /** Ids of commitments and transactions: UUIDs that sort in the order in which they were drawn. */
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { createTimeOrderedId } from "../../src/reservations/time-ordered-id.ts";
 
 const VERSION_7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -14,14 +14,10 @@ test("ids are UUIDs of version 7 that begin with the time", () => {
 });
 
 test("ids sort in the order in which they were drawn, also many in one millisecond and after the clock was set back", () => {
-  const clock = vi.spyOn(Date, "now");
   const at = Date.now() + 10_000;
   const ids: string[] = [];
-  for (const time of [at, at + 1, at - 5_000]) {
-    clock.mockReturnValue(time);
-    for (let i = 0; i < 5_000; i++) ids.push(createTimeOrderedId());
-  }
-  clock.mockRestore();
+  for (const time of [at, at + 1, at - 5_000])
+    for (let i = 0; i < 5_000; i++) ids.push(createTimeOrderedId(time));
   expect([...ids].sort()).toEqual(ids);
   expect(new Set(ids).size).toBe(15_000);
   for (const id of ids) expect(id).toMatch(VERSION_7);
