@@ -23,7 +23,7 @@ test("ids sort in the order in which they were drawn, also many in one milliseco
   for (const id of ids) expect(id).toMatch(VERSION_7);
 });
 
-test("two processes that draw at the same time draw different ids: the rest is random", () => {
+test("ids of the same time differ: the rest is random", () => {
   const ends = new Set(Array.from({ length: 1_000 }, () => createTimeOrderedId().slice(19)));
   expect(ends.size).toBe(1_000);
 });
