@@ -3,6 +3,7 @@ import { hash, randomUUID } from "node:crypto";
 import { lengthPrefixed, utf8Bytes } from "../core/bytes.ts";
 import { MAX_PART_BYTES, toIdentity } from "../core/identity.ts";
 import { reserved } from "../core/reserved.ts";
+import { createTimeOrderedId } from "./time-ordered-id.ts";
 
 export const ACTION_NAMES = [
   "placeHold",
@@ -64,7 +65,7 @@ export function createActionRequest(
     namespace,
     scope,
     key,
-    newId: randomUUID(),
+    newId: createTimeOrderedId(),
   };
 }
 
@@ -113,14 +114,15 @@ function describeValue(value: unknown): object {
 }
 
 export const DIGEST_VERSION = "1";
+const DIGEST_START = ["nevertwice/reservation", DIGEST_VERSION].map(lengthPrefixed).join("");
 
 /** SHA-256 over the version, the action and the parameters sorted by name; each part is prefixed with its length. */
 export function digestParameters(action: ActionName, parameters: Parameters): string {
-  const named = Object.keys(parameters)
-    .filter((name) => parameters[name] !== undefined)
-    .sort()
-    .flatMap((name) => [name, typedText(parameters[name])]);
-  const text = ["nevertwice/reservation", DIGEST_VERSION, action, ...named].map(lengthPrefixed).join("");
+  let text = DIGEST_START + lengthPrefixed(action);
+  for (const name of Object.keys(parameters).sort()) {
+    const value = parameters[name];
+    if (value !== undefined) text += lengthPrefixed(name) + lengthPrefixed(typedText(value));
+  }
   return `${DIGEST_VERSION}:${hash("sha256", text, "hex")}`;
 }
 

@@ -151,18 +151,18 @@ function placeHold(rows: WorkingSet, { parameters, newId, keyId }: ActionRequest
   const { units, requester } = placement;
   let allotment = take(rows.resource(placement.resource), units);
   // Expire holds whose time is over, oldest first, until there is enough room.
-  for (const elapsed of rows.elapsed(placement.resource)) {
+  for (const elapsed of isFull(allotment) ? rows.elapsed(placement.resource) : []) {
     if (!isFull(allotment)) break;
     settle(rows, elapsed, "expired", expire(elapsed, now), undefined);
     allotment = take(rows.resource(placement.resource), units);
   }
   if ("rejected" in allotment) return { answer: rejection(allotment.rejected, allotment.detail) };
-  const { resource } = allotment;
+  const { taken } = allotment.resource;
+  const resource = rows.resource(placement.resource);
   const { available } = rules;
-  const question = { resource: rows.resource(placement.resource), requester, units, now };
-  if (available !== undefined && !isAvailable(available, question))
+  if (available !== undefined && !isAvailable(available, { resource, requester, units, now }))
     return { answer: rejection("resource-unavailable", "available() did not allow this hold") };
-  rows.putResource({ ...rows.resource(placement.resource), taken: resource.taken });
+  rows.putResource({ ...resource, taken });
   const placed = place(newId, placement, now);
   const { expiresAt } = placed;
   rows.putCommitment(

@@ -1,11 +1,11 @@
 /** Reservations in memory: the reference implementation, and for tests. They are lost when the process ends. */
-import { randomUUID } from "node:crypto";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { checkOptions, isClock } from "../core/option-checks.ts";
 import { isElapsed } from "./commitment.ts";
-import { decide, neededRows } from "./decision.ts";
+import { decide } from "./decision.ts";
 import type { Checkpoint, JournalEvent } from "./journal.ts";
 import type { KeptCommitment, KeptResource, KeyRecord, Page, PageQuery, ReservationStore } from "./store.ts";
+import { createTimeOrderedId } from "./time-ordered-id.ts";
 
 export interface MemoryReservationsOptions {
   readonly clock?: Clock | undefined;
@@ -78,10 +78,8 @@ export function memoryReservations(options: MemoryReservationsOptions = {}): Res
     async transact(group, rules) {
       const now = clock.now();
       const rows = rowsFor(rules.namespace);
-      const elapsed = new Map(
-        neededRows(group).placements.map(({ resource }) => [resource, elapsedHolds(rows, resource, now)]),
-      );
-      const { answers, writes } = decide(group, { ...rows, elapsed }, now, rules, randomUUID());
+      const elapsed = { get: (resource: string) => elapsedHolds(rows, resource, now) };
+      const { answers, writes } = decide(group, { ...rows, elapsed }, now, rules, createTimeOrderedId());
       for (const key of writes.keys) rows.keys.set(key.id, key);
       for (const resource of writes.resources) rows.resources.set(resource.name, resource);
       for (const commitment of writes.commitments) saveCommitment(rows, commitment);

@@ -14,6 +14,7 @@ import type { Statement } from "../stores/postgres/client.ts";
 import { WAITS_FOR_STANDBYS } from "../stores/postgres/durability.ts";
 import { CHECKPOINT, COMMITMENT, type ColumnTypes, EVENT, KEY, RESOURCE } from "./postgres/rows.ts";
 import type { TableNames } from "./postgres/schema.ts";
+import { writeText } from "./postgres/write-sql.ts";
 
 /** Milliseconds since the epoch at the moment of evaluation. */
 const CLOCK = "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint";
@@ -216,34 +217,6 @@ function qualified(columns: ColumnTypes): ColumnTypes {
   return Object.fromEntries(Object.entries(columns).map(([name, type]) => [`r.${name}`, type]));
 }
 
-/** The rows of a JSON array whose members are named like the columns. */
-function given(parameter: string, columns: ColumnTypes): string {
-  const typed = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
-  return `json_to_recordset((${parameter}::text)::json) AS given (${typed.join(", ")})`;
-}
-
-function insert(table: string, columns: ColumnTypes, parameter: string): string {
-  const names = columnList(columns);
-  return `INSERT INTO ${table} (${names}) SELECT ${names} FROM ${given(parameter, columns)}`;
-}
-
-function upsert(table: string, columns: ColumnTypes, parameter: string, by: readonly string[]): string {
-  const changed = Object.keys(columns).filter((name) => !by.includes(name));
-  return `${insert(table, columns, parameter)} ON CONFLICT (${by.join(", ")}) DO UPDATE SET ${changed
-    .map((name) => `${name} = excluded.${name}`)
-    .join(", ")}`;
-}
-
-/** Writes the decision, with one JSON array for each table (`$1` to `$5`), and deletes the placeholders of the resources `$7` in the namespace `$6`. */
-function write({ keys, resources, commitments, events, checkpoints }: TableNames): string {
-  return `WITH written_keys AS (${upsert(keys, KEY, "$1", ["namespace", "id"])}),
-  written_resources AS (${upsert(resources, RESOURCE, "$2", ["namespace", "name"])}),
-  written_commitments AS (${upsert(commitments, COMMITMENT, "$3", ["namespace", "id"])}),
-  written_events AS (${insert(events, EVENT, "$4")}),
-  written_checkpoint AS (${insert(checkpoints, CHECKPOINT, "$5")})
-  DELETE FROM ${resources} WHERE namespace = ($6::text) AND name = ANY (($7::text)::text[]) AND capacity IS NULL`;
-}
-
 /** Returns a row if the transaction `$3` wrote the key `$2`. */
 function written({ keys }: TableNames): string {
   return `SELECT id FROM ${keys} WHERE namespace = ($1::text) AND id = ($2::text) AND written_by = ($3::text)`;
@@ -332,14 +305,14 @@ export function createStatements(tables: TableNames) {
     lock: named("lock", lock(tables)),
     lockUnlessOpen: named("lock_unless_open", lockUnlessOpen(tables)),
     read: named("read", read(tables)),
-    write: named("write", write(tables)),
+    write: named("write", writeText(tables)),
     /** The texts for a connection of the application, which are sent with literals. */
     inside: {
       lock: lockInside(tables),
       read: readInside(tables),
       probe: probe(tables),
       unprobe: unprobe(tables),
-      write: write(tables),
+      write: writeText(tables),
     },
     written: named("written", written(tables)),
     purge: named("purge", purge(tables)),

@@ -57,8 +57,8 @@ export const PURGE = `DELETE FROM ${KEYS.table}
 /** A condition of a page with its bound values; undefined if the caller did not ask for it. */
 export type PageCondition = readonly [sql: string, ...values: SqlValue[]] | undefined;
 
-export function equals(column: string, value: string | undefined): PageCondition {
-  return value === undefined ? undefined : [`${column} = ?`, toColumn(value)];
+export function equals(column: string, value: string | undefined, encode = toColumn): PageCondition {
+  return value === undefined ? undefined : [`${column} = ?`, encode(value)];
 }
 
 /** Rows after a position, which `toPosition` wrote. */

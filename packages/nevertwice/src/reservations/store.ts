@@ -43,8 +43,11 @@ export interface LockedRows {
   readonly keys: ReadonlyMap<string, KeyRecord>;
   readonly resources: ReadonlyMap<string, KeptResource>;
   readonly commitments: ReadonlyMap<string, KeptCommitment>;
-  /** For each resource on which a hold is to be placed: its holds whose time is over, oldest first. */
-  readonly elapsed: ReadonlyMap<string, readonly KeptCommitment[]>;
+  /**
+   * For each resource on which a hold is to be placed: its holds whose time is over, oldest first. Asked for only if the
+   * resource has no room, so that a store may read them then.
+   */
+  readonly elapsed: Pick<ReadonlyMap<string, readonly KeptCommitment[]>, "get">;
 }
 
 export interface Writes {

@@ -58,67 +58,79 @@ function shorten(value: unknown): string {
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }
 
-function createCells(cell: CellReader): Cells {
-  function wrong(column: string, reason: string): never {
+/** A class, because closures for each row cost more than reading it. */
+class RowCells implements Cells {
+  private readonly cell: CellReader;
+  constructor(cell: CellReader) {
+    this.cell = cell;
+  }
+
+  wrong(column: string, reason: string): never {
     throw new WrongCell(column, reason);
   }
 
-  function readText(column: string): string {
-    const value = cell(column);
-    if (typeof value !== "string") wrong(column, `it is ${shorten(value)}; it must be text`);
-    if (!value.isWellFormed()) wrong(column, "it is text with a lone surrogate");
+  text(column: string, maxBytes = Number.POSITIVE_INFINITY): string {
+    const value = this.cell(column);
+    if (typeof value !== "string") return this.wrong(column, `it is ${shorten(value)}; it must be text`);
+    if (!value.isWellFormed()) this.wrong(column, "it is text with a lone surrogate");
+    // Count bytes only if there may be too many: a UTF-16 unit has at most three bytes.
+    if (value.length * 3 > maxBytes && Buffer.byteLength(value) > maxBytes)
+      this.wrong(column, `it has ${Buffer.byteLength(value)} bytes; the maximum is ${maxBytes}`);
     return value;
   }
 
-  function readWhole(column: string, least: number, most = Number.MAX_SAFE_INTEGER): number {
-    const value = cell(column);
+  optionalText(column: string): string | undefined {
+    return this.cell(column) === null ? undefined : this.text(column);
+  }
+
+  whole(column: string, least: number, most = Number.MAX_SAFE_INTEGER): number {
+    const value = this.cell(column);
     const whole = typeof value === "string" && WHOLE.test(value) ? Number(value) : value;
     if (!Number.isSafeInteger(whole) || (whole as number) < least || (whole as number) > most)
-      wrong(column, `it is ${shorten(value)}; it must be a whole number from ${least} to ${most}`);
+      this.wrong(column, `it is ${shorten(value)}; it must be a whole number from ${least} to ${most}`);
     return whole as number;
   }
 
-  const isNull = (column: string) => cell(column) === null;
-  return {
-    wrong,
-    text(column, maxBytes = Number.POSITIVE_INFINITY) {
-      const value = readText(column);
-      // Count bytes only if there may be too many: a UTF-16 unit has at most three bytes.
-      if (value.length * 3 > maxBytes && Buffer.byteLength(value) > maxBytes)
-        wrong(column, `it has ${Buffer.byteLength(value)} bytes; the maximum is ${maxBytes}`);
-      return value;
-    },
-    optionalText: (column) => (isNull(column) ? undefined : readText(column)),
-    whole: readWhole,
-    optionalWhole: (column, least) => (isNull(column) ? undefined : readWhole(column, least)),
-    time: (column) => readWhole(column, 0, MAX_TIME_MS),
-    optionalTime: (column) => (isNull(column) ? undefined : readWhole(column, 0, MAX_TIME_MS)),
-    flag(column) {
-      const value = String(cell(column));
-      if (value === "1" || value === "true") return true;
-      if (value === "0" || value === "false") return false;
-      return wrong(column, `it is ${shorten(cell(column))}; it must be true or false`);
-    },
-    oneOf(column, values) {
-      const value = readText(column);
-      if (!(values as readonly string[]).includes(value))
-        wrong(column, `it is ${shorten(value)}; it must be one of ${values.join(", ")}`);
-      return value as (typeof values)[number];
-    },
-    matching(column, pattern, form) {
-      const value = readText(column);
-      if (!pattern.test(value)) wrong(column, `it is ${shorten(value)}; it must be ${form}`);
-      return value;
-    },
-    json(column) {
-      const value = readText(column);
-      try {
-        return JSON.parse(value);
-      } catch {
-        return wrong(column, `it is ${shorten(value)}, which is not JSON`);
-      }
-    },
-  };
+  optionalWhole(column: string, least: number): number | undefined {
+    return this.cell(column) === null ? undefined : this.whole(column, least);
+  }
+
+  time(column: string): number {
+    return this.whole(column, 0, MAX_TIME_MS);
+  }
+
+  optionalTime(column: string): number | undefined {
+    return this.cell(column) === null ? undefined : this.time(column);
+  }
+
+  flag(column: string): boolean {
+    const value = String(this.cell(column));
+    if (value === "1" || value === "true") return true;
+    if (value === "0" || value === "false") return false;
+    return this.wrong(column, `it is ${shorten(this.cell(column))}; it must be true or false`);
+  }
+
+  oneOf<Value extends string>(column: string, values: readonly Value[]): Value {
+    const value = this.text(column);
+    if (!(values as readonly string[]).includes(value))
+      this.wrong(column, `it is ${shorten(value)}; it must be one of ${values.join(", ")}`);
+    return value as Value;
+  }
+
+  matching(column: string, pattern: RegExp, form: string): string {
+    const value = this.text(column);
+    if (!pattern.test(value)) this.wrong(column, `it is ${shorten(value)}; it must be ${form}`);
+    return value;
+  }
+
+  json(column: string): unknown {
+    const value = this.text(column);
+    try {
+      return JSON.parse(value);
+    } catch {
+      return this.wrong(column, `it is ${shorten(value)}, which is not JSON`);
+    }
+  }
 }
 
 export interface RowSource {
@@ -130,7 +142,7 @@ export interface RowSource {
 
 export function readRow<Row>({ table, names, cell }: RowSource, read: (cells: Cells) => Row): Readable<Row> {
   try {
-    return { row: read(createCells(cell)) };
+    return { row: read(new RowCells(cell)) };
   } catch (error) {
     if (!(error instanceof WrongCell)) throw error;
     const { column, message: reason } = error;

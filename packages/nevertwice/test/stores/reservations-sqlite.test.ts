@@ -150,11 +150,11 @@ describe("a group of actions", () => {
     expect(reads).toBe(1);
   });
 
-  test("reads no more elapsed holds than it can need", async () => {
+  test("reads elapsed holds only if there is no room, and no more than it can need", async () => {
     const database = new DatabaseSync(":memory:");
     const clock = manualClock();
     const store = sqliteReservations({ database, clock });
-    await store.transact([asked("declare", "d", { resource: "pool", capacity: 100_000 })], RULES);
+    await store.transact([asked("declare", "d", { resource: "pool", capacity: 1_001 })], RULES);
     const many = Array.from({ length: 1_000 }, (_, i) => placing(`h${i}`, { resource: "pool" }));
     await store.transact(many, RULES);
     clock.advance(HOUR_MS);
@@ -166,6 +166,8 @@ describe("a group of actions", () => {
       },
     }));
     const seen = sqliteReservations({ database: spied, clock });
+    await seen.transact([placing("last", { resource: "pool" })], RULES);
+    expect(limits).toEqual([]);
     await seen.transact(
       [placing("a", { resource: "pool", units: 5 }), placing("b", { resource: "pool" })],
       RULES,
@@ -438,4 +440,24 @@ test("a hold that another connection extends while this one stands still is not 
     held.id,
   );
   expect(commitment?.expiresAt).toBe(now + HOUR_MS);
+});
+
+test("hashes are stored as their bytes", async () => {
+  const database = new DatabaseSync(":memory:");
+  const seats = createReservations({ store: sqliteReservations({ database }), windowMs: HOUR_MS });
+  await seats.placeHold({ key: "k", resource: "1A", requester: "ann", durationMs: HOUR_MS });
+  const lengthsOf = (table: string, ...columns: string[]) =>
+    Object.values(
+      database
+        .prepare(
+          `SELECT ${columns.map((name) => `iif(typeof(${name}) = 'blob', length(${name}), -1) AS ${name}`)} FROM ${table}`,
+        )
+        .get() as object,
+    );
+  expect(lengthsOf("nevertwice_reservation_keys", "id", "digest")).toEqual([32, 33]);
+  expect(lengthsOf("nevertwice_commitments", "last_hash")).toEqual([32]);
+  expect(lengthsOf("nevertwice_reservation_events", "key_id", "hash")).toEqual([32, 32]);
+  expect(lengthsOf("nevertwice_reservation_checkpoints", "digest")).toEqual([32]);
+  expect((await seats.audit()).ok).toBe(true);
+  await seats.close();
 });

@@ -8,7 +8,6 @@
  * Rows are locked by their primary key alone. A locking read of an index, or of a row that does not exist, would also lock
  * the gap beside it, and holds of other resources would wait for the application.
  */
-import { randomUUID } from "node:crypto";
 import { NevertwiceError } from "../../core/errors.ts";
 import type { RunText } from "../../core/store-transactions.ts";
 import type { MysqlRow } from "../../stores/mysql/client.ts";
@@ -24,6 +23,7 @@ import * as sql from "../mysql-sql.ts";
 import type { OpenTransactions } from "../open-transactions.ts";
 import type { KeptCommitment, Rules, StatementActions } from "../store.ts";
 import { requireReadable } from "../stored-rows.ts";
+import { createTimeOrderedId } from "../time-ordered-id.ts";
 import { isPlaceholder, isTooLong, toCommitment, toKey, toResource } from "./rows.ts";
 import { writeStatements } from "./transaction.ts";
 
@@ -41,7 +41,7 @@ export function createActionsInside(ready: () => Promise<void>, open: OpenTransa
 
 async function act(run: RunText, request: ActionRequest, rules: Rules): Promise<Answer> {
   const { namespace } = rules;
-  const checkpoint = randomUUID();
+  const checkpoint = createTimeOrderedId();
   const keyMark = sql.keyMark(request.keyId);
   await run(sql.lockKeysSql(namespace, [keyMark, request.keyId]));
   await run(sql.deleteKeySql(keyMark));

@@ -29,6 +29,7 @@ import {
   type Writes,
 } from "../store.ts";
 import { type Readable, requireReadable, separateUnreadable } from "../stored-rows.ts";
+import { createTimeOrderedId } from "../time-ordered-id.ts";
 import { lockRows } from "./locks.ts";
 import {
   fromCheckpoint,
@@ -61,7 +62,7 @@ export async function transact(
   rules: Rules,
   mode: TransactionMode = {},
 ): Promise<readonly Answer[]> {
-  const checkpoint = randomUUID();
+  const checkpoint = createTimeOrderedId();
   const connection = await client.getConnection().catch((error: unknown) => {
     throw new NotWritten(toStoreError(error));
   });

@@ -8,7 +8,6 @@ import {
   readKey,
   readResource,
   readWriter,
-  toAnswerText,
 } from "../stored-records.ts";
 import { type Cells, type Readable, readRow } from "../stored-rows.ts";
 
@@ -110,33 +109,6 @@ function readParts(cells: Cells): Pick<KeyRecord, "scope" | "key"> {
   return cells.wrong("parts", "it is JSON, but not a scope and a key");
 }
 
-/** The rows as JSON, with members named like the columns: `placedAt` becomes `placed_at`. */
-export function toRowsText(rows: readonly object[]): string {
-  return JSON.stringify(rows.map(toColumns));
-}
-
-/** The scope and the key are stored as JSON, which escapes U+0000: Postgres text cannot contain it. */
-export function toKeysText(keys: readonly KeyRecord[], writtenBy: string): string {
-  return toRowsText(
-    keys.map(({ scope, key, parameters, answer, windowMs, ...rest }) => ({
-      ...rest,
-      parts: JSON.stringify([scope, key]),
-      parameters: JSON.stringify(parameters, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
-      answer: toAnswerText({ answer, windowMs }),
-      writtenBy,
-    })),
-  );
-}
-
-function toColumns(row: object): object {
-  return Object.fromEntries(
-    Object.entries(row).map(([name, value]) => [
-      toColumnName(name),
-      typeof value === "string" ? escapeText(value) : value,
-    ]),
-  );
-}
-
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression searches for these characters.
 const ESCAPED = /[\u0000\u0001]/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression searches for these characters.
@@ -149,15 +121,4 @@ export function escapeText(text: string): string {
 
 export function unescapeText(text: string): string {
   return text.replace(ESCAPES, (found) => (found.endsWith("0") ? "\u0000" : "\u0001"));
-}
-
-const names = new Map<string, string>();
-
-function toColumnName(name: string): string {
-  let column = names.get(name);
-  if (column === undefined) {
-    column = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-    names.set(name, column);
-  }
-  return column;
 }

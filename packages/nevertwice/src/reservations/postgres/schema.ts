@@ -69,7 +69,8 @@ const KEYS = ({ keys }: TableNames) => `CREATE TABLE ${keys} (
     );
     CREATE INDEX nevertwice_reservation_keys_commitment ON ${keys} (namespace, commitment, id)
       WHERE commitment IS NOT NULL;
-    CREATE INDEX nevertwice_reservation_keys_kept_until ON ${keys} (kept_until);
+    CREATE INDEX nevertwice_reservation_keys_kept_until ON ${keys} (kept_until)
+      WHERE kept_until IS NOT NULL;
     COMMENT ON TABLE ${keys} IS 'nevertwice: the key of each action and its answer; parts are scope and key.';`;
 
 const JOURNAL = ({ events, checkpoints }: TableNames) => `CREATE TABLE ${events} (

@@ -4,7 +4,6 @@
  *   BEGIN ─▶ lock ─▶ read rows and clock ─▶ decide ─▶ write ─▶ COMMIT
  *     └────────── a failure up to here: nothing was written ─────┘ └─ no reply: lock one of its keys, then look for it
  */
-import { randomUUID } from "node:crypto";
 import type {
   PostgresRow,
   PostgresRunner,
@@ -20,7 +19,9 @@ import type { OpenTransactions } from "../open-transactions.ts";
 import { LOCK_TIMEOUT_MS, type Statements } from "../postgres-sql.ts";
 import { type KeptCommitment, type LockedRows, MayBeWritten, NotWritten, type Rules } from "../store.ts";
 import { requireReadable } from "../stored-rows.ts";
-import { escapeText, toCommitment, toKey, toKeysText, toResource, toRowsText, unescapeText } from "./rows.ts";
+import { createTimeOrderedId } from "../time-ordered-id.ts";
+import { escapeText, toCommitment, toKey, toResource, unescapeText } from "./rows.ts";
+import { toWriteParameters } from "./written-rows.ts";
 
 export interface TransactionContext {
   /** Checks the tables before the first transaction. */
@@ -48,7 +49,7 @@ export async function transact(
   rules: Rules,
   mode: LockMode = { looksFirst: false, lockTimeoutMs: LOCK_TIMEOUT_MS },
 ): Promise<readonly Answer[]> {
-  const id = randomUUID();
+  const id = createTimeOrderedId();
   let decision: GroupDecision | undefined;
   try {
     await ready();
@@ -174,19 +175,11 @@ export async function decideAndWrite(
   ]);
   const { found, now } = toLockedRows(rows, names);
   const decision = decide(group, found, now, rules, id);
-  const { keys, resources, commitments, events, checkpoint } = decision.writes;
+  const { keys, resources } = decision.writes;
   const written = new Set(resources.map(({ name }) => name));
   const unneeded = names.filter((name) => !found.resources.has(name) && !written.has(name));
   if (keys.length + unneeded.length > 0)
-    await steps.write([
-      toKeysText(keys, id),
-      toRowsText(resources),
-      toRowsText(commitments),
-      toRowsText(events),
-      toRowsText(checkpoint === undefined ? [] : [checkpoint]),
-      namespace,
-      namesArray(unneeded),
-    ]);
+    await steps.write(toWriteParameters(decision.writes, { namespace, id, unneeded: namesArray(unneeded) }));
   return decision;
 }
 

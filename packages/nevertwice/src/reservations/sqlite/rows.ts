@@ -27,6 +27,27 @@ function decodeText(bytes: Uint8Array): string | undefined {
   return bytes.length % 2 === 0 && typeof toColumn(text) !== "string" ? text : undefined;
 }
 
+const HASH = /^(?:(\d):)?([0-9a-f]{64})$/;
+const HASH_BYTES = 32;
+
+/**
+ * A SHA-256 as its bytes, half as long as in hexadecimal: the index on the ids of keys is where most pages are written. The
+ * digit of a version becomes a byte in front. Any other text is stored as text: no hash, where a chain begins.
+ */
+export function toHashColumn(text: string): SqlValue {
+  const [, version, hex] = HASH.exec(text) ?? [];
+  if (hex === undefined) return toColumn(text);
+  return Buffer.from(version === undefined ? hex : `0${version}${hex}`, "hex");
+}
+
+/** The hash that `toHashColumn` stored as bytes; undefined for any other bytes. */
+function decodeHash(bytes: Uint8Array): string | undefined {
+  const hex = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
+  if (bytes.length === HASH_BYTES) return hex;
+  const [version = 10] = bytes;
+  return bytes.length === HASH_BYTES + 1 && version < 10 ? `${version}:${hex.slice(2)}` : undefined;
+}
+
 /** The position of a row in a page: its name, or NUL and its bytes in hexadecimal if the cell holds bytes. */
 export function toPosition(cell: unknown): string {
   return cell instanceof Uint8Array ? `\u0000${Buffer.from(cell).toString("hex")}` : String(cell);
@@ -38,7 +59,7 @@ export function fromPosition(place: string): SqlValue {
 }
 
 function reader<Kept>(
-  { table, columns, key }: TableShape,
+  { table, columns, key, hashes }: TableShape,
   read: (cells: Cells) => Kept,
 ): (row: SqliteRow) => Readable<Kept> {
   const places = new Map(columns.map((column, index) => [column, index]));
@@ -48,7 +69,7 @@ function reader<Kept>(
       const value = row[places.get(column) as number];
       if (typeof value === "bigint" && Number.isSafeInteger(Number(value))) return Number(value);
       if (!(value instanceof Uint8Array)) return value;
-      const text = decodeText(value);
+      const text = (hashes.includes(column) ? decodeHash(value) : undefined) ?? decodeText(value);
       if (text === undefined) throw wrongCell(column, `it is ${value.length} bytes that are not text`);
       return text;
     };
@@ -60,11 +81,11 @@ export function fromKey(record: KeyRecord): SqlValue[] {
   const { namespace, id, scope, key, action, digest, parameters, commitment } = record;
   return [
     toColumn(namespace),
-    toColumn(id),
+    toHashColumn(id),
     toColumn(scope),
     toColumn(key),
     action,
-    digest,
+    toHashColumn(digest),
     JSON.stringify(parameters),
     toAnswerText(record),
     commitment === undefined ? null : toColumn(commitment),
@@ -93,7 +114,7 @@ export function fromCommitment(commitment: KeptCommitment): SqlValue[] {
     commitment.confirmedUnits ?? null,
     commitment.occupied,
     commitment.events,
-    commitment.lastHash,
+    toHashColumn(commitment.lastHash),
   ];
 }
 
@@ -101,7 +122,16 @@ export const toCommitment = reader(COMMITMENTS, readCommitment);
 
 export function fromResource(resource: KeptResource): SqlValue[] {
   const { namespace, name, capacity, taken, state, isDeclared, events, lastHash } = resource;
-  return [toColumn(namespace), toColumn(name), capacity, taken, state, Number(isDeclared), events, lastHash];
+  return [
+    toColumn(namespace),
+    toColumn(name),
+    capacity,
+    taken,
+    state,
+    Number(isDeclared),
+    events,
+    toHashColumn(lastHash),
+  ];
 }
 
 export const toResource = reader(RESOURCES, readResource);
@@ -114,10 +144,10 @@ export function fromEvent(event: JournalEvent): SqlValue[] {
     number,
     kind,
     at,
-    keyId === undefined ? null : toColumn(keyId),
+    keyId === undefined ? null : toHashColumn(keyId),
     detail,
-    previous,
-    hash,
+    toHashColumn(previous),
+    toHashColumn(hash),
     checkpoint,
   ];
 }
@@ -125,7 +155,7 @@ export function fromEvent(event: JournalEvent): SqlValue[] {
 export const toEvent = reader(EVENTS, readEvent);
 
 export function fromCheckpoint({ namespace, id, at, events, digest }: Checkpoint): SqlValue[] {
-  return [toColumn(namespace), id, at, events, digest];
+  return [toColumn(namespace), id, at, events, toHashColumn(digest)];
 }
 
 export const toCheckpoint = reader(CHECKPOINTS, readCheckpoint);

@@ -10,6 +10,8 @@ export interface TableShape {
   readonly key: readonly string[];
   /** The columns that may change; none if the table is append-only. */
   readonly changing: readonly string[];
+  /** The columns with hashes, which are stored as bytes. */
+  readonly hashes: readonly string[];
 }
 
 export const KEYS: TableShape = {
@@ -17,6 +19,7 @@ export const KEYS: TableShape = {
   columns: ["namespace", "id", "scope", "key", ...KEY_DETAILS],
   key: ["namespace", "id"],
   changing: KEY_DETAILS,
+  hashes: ["id", "digest"],
 };
 
 export const COMMITMENTS: TableShape = {
@@ -24,6 +27,7 @@ export const COMMITMENTS: TableShape = {
   columns: [...COMMITMENT_TERMS, ...COMMITMENT_DETAILS],
   key: ["namespace", "id"],
   changing: COMMITMENT_DETAILS,
+  hashes: ["last_hash"],
 };
 
 export const RESOURCES: TableShape = {
@@ -31,6 +35,7 @@ export const RESOURCES: TableShape = {
   columns: ["namespace", "name", ...RESOURCE_DETAILS],
   key: ["namespace", "name"],
   changing: RESOURCE_DETAILS,
+  hashes: ["last_hash"],
 };
 
 export const EVENTS: TableShape = {
@@ -49,6 +54,7 @@ export const EVENTS: TableShape = {
   ],
   key: ["namespace", "subject", "number"],
   changing: [],
+  hashes: ["key_id", "previous", "hash"],
 };
 
 export const CHECKPOINTS: TableShape = {
@@ -56,20 +62,21 @@ export const CHECKPOINTS: TableShape = {
   columns: ["namespace", "id", "at", "events", "digest"],
   key: ["namespace", "id"],
   changing: [],
+  hashes: ["digest"],
 };
 
 /**
- * A released migration is never edited; a change is a new migration. Ids are random, so tables with a rowid and narrow
- * indexes touch far fewer pages than tables sorted by id. The partial indexes on holds stay as small as the number of holds.
+ * A released migration is never edited; a change is a new migration. Ids of keys are hashes, so tables with a rowid and
+ * narrow indexes touch far fewer pages than tables sorted by id. The partial indexes on holds stay as small as the number of holds.
  */
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE nevertwice_reservation_keys (
      namespace TEXT NOT NULL,
-     id TEXT NOT NULL,
+     id BLOB NOT NULL,
      scope TEXT NOT NULL,
      key TEXT NOT NULL,
      action TEXT NOT NULL,
-     digest TEXT NOT NULL,
+     digest BLOB NOT NULL,
      parameters TEXT NOT NULL,
      answer TEXT NOT NULL,
      commitment TEXT,
@@ -95,7 +102,7 @@ const MIGRATIONS: readonly string[] = [
      confirmed_units INTEGER,
      occupied INTEGER NOT NULL,
      events INTEGER NOT NULL,
-     last_hash TEXT NOT NULL
+     last_hash BLOB NOT NULL
    );
    CREATE UNIQUE INDEX nevertwice_commitments_by_id ON nevertwice_commitments (namespace, id);
    CREATE INDEX nevertwice_commitments_by_resource ON nevertwice_commitments (namespace, resource, id);
@@ -114,7 +121,7 @@ const MIGRATIONS: readonly string[] = [
      state TEXT NOT NULL,
      is_declared INTEGER NOT NULL,
      events INTEGER NOT NULL,
-     last_hash TEXT NOT NULL,
+     last_hash BLOB NOT NULL,
      PRIMARY KEY (namespace, name)
    ) WITHOUT ROWID;
 
@@ -124,10 +131,10 @@ const MIGRATIONS: readonly string[] = [
      number INTEGER NOT NULL,
      kind TEXT NOT NULL,
      at INTEGER NOT NULL,
-     key_id TEXT,
+     key_id BLOB,
      detail TEXT NOT NULL,
-     previous TEXT NOT NULL,
-     hash TEXT NOT NULL,
+     previous BLOB NOT NULL,
+     hash BLOB NOT NULL,
      checkpoint TEXT NOT NULL
    );
    CREATE UNIQUE INDEX nevertwice_reservation_events_by_subject
@@ -138,7 +145,7 @@ const MIGRATIONS: readonly string[] = [
      id TEXT NOT NULL,
      at INTEGER NOT NULL,
      events INTEGER NOT NULL,
-     digest TEXT NOT NULL
+     digest BLOB NOT NULL
    );
    CREATE UNIQUE INDEX nevertwice_reservation_checkpoints_by_id
      ON nevertwice_reservation_checkpoints (namespace, id);

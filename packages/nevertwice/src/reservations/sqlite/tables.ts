@@ -73,8 +73,9 @@ export function createTables(database: SqliteDatabase): ReservationTables {
 
   function createReader<Kept>(shape: TableShape, fromRow: (row: SqliteRow) => Readable<Kept>) {
     const text = sql.find(shape);
+    const toName = shape.hashes.includes(shape.key[1] as string) ? rows.toHashColumn : toColumn;
     return (namespace: string, name: string) => {
-      const [row] = all(text, toColumn(namespace), toColumn(name));
+      const [row] = all(text, toColumn(namespace), toName(name));
       return row === undefined ? undefined : fromRow(row);
     };
   }
@@ -139,7 +140,7 @@ export function createTables(database: SqliteDatabase): ReservationTables {
       page(RESOURCES, rows.toResource, query, [sql.equals("name", name), sql.after("name", after)]),
     keys: ({ id, commitment, after, ...query }) =>
       page(KEYS, rows.toKey, query, [
-        sql.equals("id", id),
+        sql.equals("id", id, rows.toHashColumn),
         sql.equals("commitment", commitment),
         sql.after("id", after),
       ]),

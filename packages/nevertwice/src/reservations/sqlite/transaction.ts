@@ -1,5 +1,4 @@
 /** A group of actions as one SQLite transaction: write lock, clock, rows, decision, writes, commit. */
-import { randomUUID } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import { BEGIN_WRITING, COMMIT, rollBack, type SqliteDatabase } from "../../stores/sqlite/client.ts";
 import type { ConnectionOptions } from "../../stores/sqlite/connection-calls.ts";
@@ -7,7 +6,8 @@ import { type CopiedError, copyError, hasWrittenNothing, toStoreError } from "..
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
 import { decide, type GroupDecision, neededRows } from "../decision.ts";
-import type { LockedRows, Rules } from "../store.ts";
+import type { KeptCommitment, LockedRows, PlacementNeed, Rules } from "../store.ts";
+import { createTimeOrderedId } from "../time-ordered-id.ts";
 import type { ReservationTables } from "./tables.ts";
 
 export interface TransactionResult {
@@ -60,7 +60,7 @@ export function decideAndWrite(
 ): GroupDecision {
   const now = clock.now();
   const found = readRows(tables, group, rules.namespace, now);
-  const decision = decide(group, found, now, rules, randomUUID());
+  const decision = decide(group, found, now, rules, createTimeOrderedId());
   tables.write(decision.writes);
   return decision;
 }
@@ -81,12 +81,25 @@ function readRows(
     keys,
     commitments,
     resources: findAll(names, (name) => tables.resource(namespace, name)),
-    elapsed: new Map(
-      placements.map(({ resource, most }) => [
-        resource,
-        tables.elapsedOfResource(namespace, resource, now, most),
-      ]),
+    elapsed: readElapsedOnce(placements, (resource, most) =>
+      tables.elapsedOfResource(namespace, resource, now, most),
     ),
+  };
+}
+
+/** Reads the elapsed holds of a resource when they are asked for, which is before anything is written. */
+function readElapsedOnce(
+  placements: readonly PlacementNeed[],
+  read: (resource: string, most: number) => readonly KeptCommitment[],
+): LockedRows["elapsed"] {
+  const known = new Map<string, readonly KeptCommitment[]>();
+  return {
+    get(resource) {
+      const most = placements.find((placement) => placement.resource === resource)?.most ?? 0;
+      const elapsed = known.get(resource) ?? read(resource, most);
+      known.set(resource, elapsed);
+      return elapsed;
+    },
   };
 }
 
