@@ -10,12 +10,13 @@
  * `judged` uses the time at which the statement arrived, which is never later than its snapshot. So no renewal that the
  * snapshot misses can make a record look lapsed. Parameters are text: array literals with one element a call. Records are
  * looked up one by one in LATERAL subqueries, since a plan that was made for an empty table and kept for a full one must not
- * scan it.
+ * scan it. The small statements that claims and completions are tried with first are in `postgres/quick-sql.ts`.
  */
 
-import { claim, quickClaim, quickClaimOfOne } from "./postgres/claims-sql.ts";
+import { claim } from "./postgres/claims-sql.ts";
 import type { Statement } from "./postgres/client.ts";
 import { WAITS_FOR_STANDBYS } from "./postgres/durability.ts";
+import { quickClaim, quickClaimOfOne, quickComplete, quickCompleteOfOne } from "./postgres/quick-sql.ts";
 import {
   BEGUN,
   CLOCK,
@@ -206,9 +207,13 @@ export function createStatements(
       ),
       quick: quick("claim_quick_unflushed", [LOCK_LIMIT, UNFLUSHED]),
     },
-    complete: stepInTwoForms("complete", (lock, isMigrated) =>
-      settle(records, lock, completeStep(isMigrated)),
-    ),
+    complete: {
+      ...stepInTwoForms("complete", (lock, isMigrated) => settle(records, lock, completeStep(isMigrated))),
+      quick: {
+        together: twoForms("complete_quick", (isMigrated) => quickComplete(records, isMigrated)),
+        one: twoForms("complete_quick_one", (isMigrated) => quickCompleteOfOne(records, isMigrated)),
+      },
+    },
     keepStep: step("keep_step", (lock) => settle(records, lock, KEEP_STEP)),
     abandon: step("abandon", (lock) => settle(records, lock, ABANDON)),
     renew: step("renew", (lock) => settle(records, lock, RENEW)),

@@ -1,4 +1,4 @@
-/** The claims of the Postgres store: the full statement, and the small ones that are tried first. */
+/** The full claim of the Postgres store, which can judge every record. */
 import {
   type CallColumns,
   CLOCK,
@@ -14,7 +14,6 @@ import {
   LOCK_LIMIT,
   purgeAt,
   RECORD,
-  STARTED,
   STATE_SEEN,
 } from "./record-sql.ts";
 
@@ -23,7 +22,7 @@ const TAKEN_US = 1_000_000;
 
 const digestVersion = (digest: string) => `left(${digest}, greatest(strpos(${digest}, ':') - 1, 0))`;
 /** Null, which counts as false, if either fingerprint is missing. */
-const DIFFERS = `(fingerprint <> asked_fingerprint
+export const DIFFERS = `(fingerprint <> asked_fingerprint
         AND ${digestVersion("fingerprint")} = ${digestVersion("asked_fingerprint")})`;
 
 /** The verdicts that begin an attempt, for which a claim takes the record's advisory lock. */
@@ -177,82 +176,13 @@ export function claim(
 }
 
 /** The columns of a record that a first claim inserts. */
-const INSERTED = `id, parts, fingerprint, state, token, spent, fence, number, hold, took_over, claimed_at,
+export const INSERTED = `id, parts, fingerprint, state, token, spent, fence, number, hold, took_over, claimed_at,
       lease, lease_ends_at, retention, kept_until, purge_at`;
 
 /** Their values, from the call and `now`. */
-const FIRST_CLAIM = `id, asked_parts, asked_fingerprint, 'pending', asked_token, false, now, 1, asked_hold, false, now,
+export const FIRST_CLAIM = `id, asked_parts, asked_fingerprint, 'pending', asked_token, false, now, 1, asked_hold, false, now,
       asked_lease, now + asked_lease, asked_retention, now + asked_lease + asked_retention,
       CASE WHEN NOT asked_hold THEN now + asked_lease + asked_retention + asked_retention / 16 END`;
-
-/** About a record that was found. `other` is left to the full statement. */
-const QUICK_VERDICT = `CASE
-          WHEN ${DIFFERS} OR NOT ${IS_SOUND} THEN 'other'
-          WHEN state = 'completed' AND started < kept_until THEN 'completed'
-          WHEN state = 'pending' AND NOT spent AND token <> asked_token
-            AND lease_ends_at - started BETWEEN 1 AND lease + ${CLOCK_BACK_MARGIN} THEN 'pending'
-          ELSE 'other'
-        END`;
-
-/**
- * The common claims: a new id is inserted, and a completed record, or one that another token is working on, is answered. Every
- * other call gets no row, and is judged by the full statement. Rows have the form of `claimAnswer`. It takes two thirds of the
- * time of the full statement: the server sets up every part of a statement each time that it runs, used or not.
- */
-export function quickClaim(records: string, limits: readonly string[]): string {
-  return `WITH ${input(CLAIM_COLUMNS, limits)}, look AS MATERIALIZED (
-    SELECT input.*, r.* FROM input LEFT JOIN LATERAL (
-      SELECT outcome, lease_ends_at, ${QUICK_VERDICT} AS verdict
-      FROM ${records} WHERE id = input.id LIMIT 1
-    ) AS r ON true
-  ), inserted AS (
-    INSERT INTO ${records} (${INSERTED})
-    SELECT ${FIRST_CLAIM}
-    FROM (
-      SELECT *, ${CLOCK} AS now FROM look
-      WHERE verdict IS NULL AND takeover IS NULL AND pg_try_advisory_xact_lock(${claimLock("id")})
-      ORDER BY id, position OFFSET 0
-    ) AS absent
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id, fence
-  )
-  SELECT NULL, 'new', fence::text, '1', 'false', id FROM inserted
-  UNION ALL
-  SELECT position::text, verdict, CASE verdict WHEN 'pending' THEN (lease_ends_at - started)::text END, NULL, NULL, NULL
-  FROM look WHERE verdict IN ('completed', 'pending')
-  UNION ALL
-  SELECT NULL, 'outcome', outcome, NULL, NULL, id
-  FROM (SELECT DISTINCT ON (id) id, outcome FROM look WHERE verdict = 'completed' ORDER BY id) AS completed`;
-}
-
-/**
- * The same for one call. Its parameters are texts, and an empty text stands for a missing fingerprint or takeover. Without
- * arrays it takes less of the server's time. A row of `completed` has the outcome as its detail.
- */
-export function quickClaimOfOne(records: string, limits: readonly string[]): string {
-  const asked = Object.entries(CLAIM_COLUMNS).map(([name, type], index) => {
-    const text = `($${index + 1}::text)`;
-    const isOptional = name === "asked_fingerprint" || name === "takeover";
-    return `${isOptional ? `nullif(${text}, '')` : text}::${type} AS ${name}`;
-  });
-  return `WITH look AS MATERIALIZED (
-    SELECT outcome, lease_ends_at, started, ${QUICK_VERDICT} AS verdict
-    FROM (SELECT ${asked.map((column) => column.replace(/ AS id$/, " AS asked_id")).join(", ")}, ${STARTED} AS started) AS call, ${records}
-    WHERE id = asked_id
-  ), inserted AS (
-    INSERT INTO ${records} (${INSERTED})
-    SELECT ${FIRST_CLAIM}
-    FROM (SELECT ${[...asked, `${CLOCK} AS now`, ...limits].join(", ")} OFFSET 0) AS absent
-    WHERE CASE WHEN takeover IS NOT NULL OR EXISTS (SELECT FROM look) THEN false
-      ELSE pg_try_advisory_xact_lock(${claimLock("id")}) END
-    ON CONFLICT (id) DO NOTHING
-    RETURNING fence
-  )
-  SELECT '1', 'new', fence::text, '1', 'false', NULL FROM inserted
-  UNION ALL
-  SELECT '1', verdict, CASE verdict WHEN 'pending' THEN (lease_ends_at - started)::text ELSE outcome END, NULL, NULL, NULL
-  FROM look WHERE verdict IN ('completed', 'pending')`;
-}
 
 /**
  * The claim of one call in a transaction of the application. It leaves the settings of the transaction unchanged and waits
