@@ -2,6 +2,7 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { Statement } from "../../src/stores/postgres/client.ts";
+import { quickClaims, quickCompletions } from "../../src/stores/postgres/quick-steps.ts";
 import { migrationText, recordTables } from "../../src/stores/postgres/schema.ts";
 import {
   abandonStep,
@@ -18,13 +19,15 @@ import { claimOf, createDatabase } from "./postgres/database.ts";
 const statements = createStatements(recordTables(undefined), (what) => `plan_${what}`);
 const { claim, complete, abandon, renew, read, forget, purge } = statements;
 
-const calls = Array.from({ length: 64 }, () => ({
-  ...claimOf(),
-  outcome: "done",
-  as: "released" as const,
-}));
+const createCall = () => ({ ...claimOf(), outcome: "done", as: "released" as const });
+const calls = Array.from({ length: 64 }, createCall);
+const call = createCall();
 
 const ASKED: readonly (readonly [Statement, readonly string[]])[] = [
+  [claim.quick.together, quickClaims.toParameters(calls)],
+  [claim.quick.one, quickClaims.toParametersOfOne(call)],
+  [complete.quick.together, quickCompletions.toParameters(calls)],
+  [complete.quick.one, quickCompletions.toParametersOfOne(call)],
   [claim.together, claimStep.toParameters(calls)],
   [claim.alone, claimStep.toParameters(calls.slice(0, 1))],
   [complete.together, completeStep.toParameters(calls)],

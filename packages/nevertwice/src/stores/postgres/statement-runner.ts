@@ -12,6 +12,7 @@ import {
   type PgPool,
   type PgPoolClient,
   type PostgresClient,
+  type PostgresRow,
   type PostgresRunner,
   type RunStatement,
   type Statement,
@@ -19,6 +20,7 @@ import {
 import { isCollision, toStoreError } from "./errors.ts";
 import { createPgDriver } from "./pg-driver.ts";
 import { createPostgresJsDriver } from "./postgres-js-driver.ts";
+import type { QuickFormat } from "./quick-steps.ts";
 import type { StepAnswers, StepFormat } from "./steps.ts";
 
 /** `isPrepared`: give the statements names, so that a connection plans each of them once. */
@@ -128,38 +130,51 @@ export function createStepBatch<
   },
   Answer,
 >(run: RunStatement, options: StepBatchOptions<Call, Answer>): CallBatch<Call, Answer> {
-  const { step, unflushed, toParameters, toParametersOfOne, toAnswers, sizeOf, idOf, onSettled } = options;
+  const { step, unflushed, toParameters, toAnswers, sizeOf, idOf, onSettled } = options;
   type Result = Answer | NevertwiceError | typeof CANCELLED;
 
-  const ask = async (
-    statement: Statement,
-    calls: readonly Call[],
-    parameters = toParameters(calls),
-  ): Promise<StepAnswers<Answer>> => toAnswers(calls, await run(statement, parameters, allCancelled(calls)));
+  const ask = async (statement: Statement, calls: readonly Call[]): Promise<StepAnswers<Answer>> =>
+    toAnswers(calls, await run(statement, toParameters(calls), allCancelled(calls)));
 
   async function send(form: "together" | "alone", calls: readonly Call[]): Promise<StepAnswers<Answer>> {
     const mayBeLost = unflushed !== undefined && calls.every((call) => call.mayBeLost === true);
     const { quick, [form]: full } = mayBeLost ? unflushed : step;
-    const answers = quick === undefined ? await ask(full, calls) : await sendQuick(quick, full, calls);
+    const answers =
+      quick === undefined || options.quick === undefined
+        ? await ask(full, calls)
+        : await sendQuick(quick, options.quick, full, calls);
     onSettled?.(calls.flatMap(({ id }, index) => (answers[index] === true ? id : [])));
     return answers;
   }
 
-  /** The calls that the first statement leaves open take a second trip. */
+  /** The calls that the small statement cannot take, or leaves open, go to the full one: a second trip. */
   async function sendQuick(
     quick: QuickStatements,
+    format: QuickFormat<Call, Answer>,
     full: Statement,
     calls: readonly Call[],
   ): Promise<StepAnswers<Answer>> {
-    const [only] = calls;
-    const answers =
-      only !== undefined && calls.length === 1
-        ? await ask(quick.one, calls, toParametersOfOne?.(only))
-        : await ask(quick.together, calls);
+    const asked = new Map<string, Call>();
+    for (const call of calls) if (!asked.has(call.id) && format.isQuick(call)) asked.set(call.id, call);
+    if (asked.size === 0) return ask(full, calls);
+    const sent = asked.size === calls.length ? calls : [...asked.values()];
+    const answers = format.toAnswers(calls, sent, await runQuick(quick, format, sent));
+    if (!answers.includes(undefined)) return answers;
     const open = calls.filter((_, index) => answers[index] === undefined);
-    if (open.length === 0) return answers;
     const others = (await ask(full, open)).values();
     return answers.map((answer) => answer ?? others.next().value);
+  }
+
+  function runQuick(
+    { together, one }: QuickStatements,
+    format: QuickFormat<Call, Answer>,
+    calls: readonly Call[],
+  ): Promise<readonly PostgresRow[]> {
+    const [only] = calls;
+    const isCancelled = allCancelled(calls);
+    return only !== undefined && calls.length === 1
+      ? run(one, format.toParametersOfOne(only), isCancelled)
+      : run(together, format.toParameters(calls), isCancelled);
   }
 
   async function sendAlone(call: Call): Promise<Result> {

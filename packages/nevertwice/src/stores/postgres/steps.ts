@@ -16,14 +16,15 @@ import type {
   StoreRecord,
 } from "../../core/store.ts";
 import { leftMs, microseconds, momentMs, type PostgresRow, plainArray, textArray } from "./client.ts";
+import { type QuickFormat, quickClaims, quickCompletions } from "./quick-steps.ts";
 
 /** In the order of the calls. An error concerns its call only. Undefined: the call was not carried out; repeat it. */
 export type StepAnswers<Answer> = readonly (Answer | NevertwiceError | undefined)[];
 
 export interface StepFormat<Call, Answer> {
   readonly toParameters: (calls: readonly Call[]) => readonly string[];
-  /** For the statement that takes one call. */
-  readonly toParametersOfOne?: (call: Call) => readonly string[];
+  /** Given if the calls are tried with a small statement first. */
+  readonly quick?: QuickFormat<Call, Answer>;
   readonly toAnswers: (calls: readonly Call[], rows: readonly PostgresRow[]) => StepAnswers<Answer>;
   /** About how many bytes a call adds to the statement. */
   readonly sizeOf?: (call: Call) => number;
@@ -53,13 +54,6 @@ function claimParameters(calls: readonly ClaimRequest[]): readonly string[] {
   ];
 }
 
-/** An empty text stands for null. */
-function claimParametersOfOne(call: ClaimRequest): readonly string[] {
-  const { id, parts, fingerprint = "", token, leaseMs, retentionMs, hold, takeover = "" } = call;
-  const texts = [id, partsText(parts), fingerprint, token, microseconds(leaseMs), microseconds(retentionMs)];
-  return [...texts, hold, takeover].map(String);
-}
-
 function claimAnswers(
   calls: readonly ClaimRequest[],
   rows: readonly PostgresRow[],
@@ -71,8 +65,6 @@ function claimAnswers(
   for (const [position, status, detail, number, tookOver, id] of rows) {
     const index = Number(position) - 1;
     if (status === "outcome") outcomes.set(id as string, detail as string);
-    else if (status === "completed" && typeof detail === "string")
-      answers[index] = { status, outcome: detail };
     else if (status === "completed") completed.push(index);
     else if (status === "damaged") answers[index] = damagedIn(calls[index], detail);
     else {
@@ -228,13 +220,14 @@ const readId = ({ id }: { readonly id: string }) => id;
 /** Claims with the same id may share a statement, since at most one of them writes. The steps of owners may not. */
 export const claimStep: StepFormat<ClaimRequest, ClaimAnswer> = {
   toParameters: claimParameters,
-  toParametersOfOne: claimParametersOfOne,
+  quick: quickClaims,
   toAnswers: claimAnswers,
   sizeOf: ({ parts, fingerprint }) => 256 + parts.key.length + (fingerprint?.length ?? 0),
 };
 
 export const completeStep: StepFormat<CompleteRequest, boolean> = {
   toParameters: completeParameters,
+  quick: quickCompletions,
   toAnswers: settleAnswers,
   sizeOf: ({ outcome }) => outcome.length,
   idOf: readId,

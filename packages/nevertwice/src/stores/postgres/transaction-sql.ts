@@ -3,9 +3,11 @@
  * row with one column of text.
  */
 import type { PreparableStatement } from "../../core/store-transactions.ts";
-import { addedStep, CLOCK, claimInside, claimLock, completeStep, hasStep } from "../postgres-sql.ts";
+import { claimInside } from "./claims-sql.ts";
 import { errorState } from "./errors.ts";
 import { literal, withLiterals } from "./literals.ts";
+import { addedStep, CLOCK, claimLock, hasStep } from "./record-sql.ts";
+import { completeStep } from "./settlements-sql.ts";
 
 /** Names a statement by its purpose and text. */
 export type NameStatement = (purpose: string, text: string) => string;

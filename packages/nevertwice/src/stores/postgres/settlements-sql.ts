@@ -1,0 +1,145 @@
+/** The steps of a claim's owner in Postgres: complete, keep a step, abandon, renew. */
+import {
+  addedStep,
+  type CallColumns,
+  CLOCK,
+  DAMAGE,
+  hasStep,
+  IS_OWNED,
+  IS_SOUND,
+  input,
+  judge,
+  purgeAt,
+  RECORD,
+} from "./record-sql.ts";
+
+export interface OwnerStep {
+  readonly columns: CallColumns;
+  /** What the step reads of a record besides the columns that every decision needs. */
+  readonly reads?: string;
+  /** The condition for a record to be written at any time. No other record is locked. */
+  readonly writable: string;
+  /** `write`; or `yes` or `no`, which write nothing. */
+  readonly verdict: string;
+  /** The new value of each column that changes, as an expression of the record, the call and `now`. */
+  readonly next: Readonly<Record<string, string>>;
+}
+
+const COMPLETE: OwnerStep = {
+  columns: { id: "text", asked_token: "text", asked_outcome: "text", asked_retention: "bigint" },
+  writable: "state = 'pending'",
+  verdict: `CASE
+      WHEN NOT ${IS_OWNED} OR state = 'released' THEN 'no'
+      WHEN state = 'completed' THEN 'yes'
+      ELSE 'write'
+    END`,
+  next: {
+    state: "'completed'::text",
+    completed_at: "now",
+    outcome: "asked_outcome",
+    retention: "asked_retention",
+    kept_until: "now + asked_retention",
+    purge_at: purgeAt({
+      waits: "false",
+      keptUntil: "now + asked_retention",
+      retention: "asked_retention",
+      lease: "lease",
+    }),
+  },
+};
+
+/** Steps have no meaning once the record has an outcome. */
+export const completeStep = (isMigrated: boolean): OwnerStep =>
+  isMigrated ? { ...COMPLETE, next: { ...COMPLETE.next, steps: "NULL::text" } } : COMPLETE;
+
+/** `asked_start` and `asked_end` are the line of the step, without the time in the middle. */
+export const KEEP_STEP: OwnerStep = {
+  columns: { id: "text", asked_token: "text", asked_start: "text", asked_end: "text" },
+  reads: ", steps",
+  writable: "state = 'pending' AND NOT spent",
+  verdict: `CASE
+      WHEN NOT ${IS_OWNED} OR state <> 'pending' OR spent THEN 'no'
+      WHEN ${hasStep("asked_start")} THEN 'yes'
+      ELSE 'write'
+    END`,
+  next: { steps: addedStep("asked_start", "now", "asked_end") },
+};
+
+const IS_RELEASED = "(asked_as = 'released' OR (asked_as = 'unrun' AND NOT took_over))";
+
+export const ABANDON: OwnerStep = {
+  columns: { id: "text", asked_token: "text", asked_as: "text" },
+  writable: "state = 'pending' AND NOT spent",
+  verdict: `CASE
+      WHEN NOT ${IS_OWNED} OR state = 'completed' THEN 'no'
+      WHEN spent THEN 'yes'
+      ELSE 'write'
+    END`,
+  next: {
+    state: `CASE WHEN ${IS_RELEASED} THEN 'released' ELSE 'pending' END`,
+    spent: "true",
+    purge_at: purgeAt({
+      waits: `hold AND NOT ${IS_RELEASED}`,
+      keptUntil: "kept_until",
+      retention: "retention",
+      lease: "lease",
+    }),
+  },
+};
+
+export const RENEW: OwnerStep = {
+  columns: { id: "text", asked_token: "text", asked_lease: "bigint" },
+  writable: "state = 'pending' AND NOT spent",
+  verdict: `CASE WHEN ${IS_OWNED} AND state = 'pending' AND NOT spent THEN 'write' ELSE 'no' END`,
+  next: {
+    lease: "asked_lease",
+    lease_ends_at: "now + asked_lease",
+    kept_until: "now + asked_lease + retention",
+    purge_at: purgeAt({
+      waits: "hold",
+      keptUntil: "now + asked_lease + retention",
+      retention: "retention",
+      lease: "asked_lease",
+    }),
+  },
+};
+
+/**
+ * Completes, abandons or renews; no two calls have the same id. Answers rows of (position; `yes`, `no` or `damaged`; the
+ * damaged column). The records that the calls' tokens own are locked immediately; only for the others does the statement
+ * read why it refuses them.
+ */
+export function settle(records: string, lock: string, step: OwnerStep): string {
+  const { columns, reads = "", writable, verdict, next } = step;
+  const changes = Object.entries(next);
+  return `WITH ${input(columns)}, locked AS MATERIALIZED (
+    SELECT calls.*, r.*, ${CLOCK} AS now
+    FROM (SELECT * FROM input ORDER BY id OFFSET 0) AS calls
+    CROSS JOIN LATERAL (
+      SELECT ${RECORD}${reads}, ctid AS place FROM ${records}
+      WHERE id = calls.id AND token = calls.asked_token AND ${writable} AND ${IS_SOUND} ${lock}
+    ) AS r
+  ), decided AS MATERIALIZED (
+    SELECT id, place, position, ${verdict} AS verdict,
+      ${changes.map(([name, value]) => `${value} AS next_${name}`).join(", ")}
+    FROM locked
+  ), updated AS (
+    UPDATE ${records} AS r SET ${changes.map(([name]) => `${name} = next_${name}`).join(", ")}
+    FROM decided AS d WHERE r.ctid = d.place AND r.id = d.id AND d.verdict = 'write'
+    RETURNING d.position
+  ), judged AS (
+    SELECT position, damage, ${judge(verdict)}
+    FROM (
+      SELECT input.*, r.*, started AS now FROM input
+      LEFT JOIN LATERAL (
+        SELECT ${RECORD}${reads}, ${DAMAGE} AS damage FROM ${records} WHERE id = input.id LIMIT 1
+      ) AS r ON true
+      WHERE position NOT IN (SELECT position FROM locked)
+    ) AS look
+  )
+  SELECT position::text, verdict, damage FROM judged WHERE verdict <> 'write'
+  UNION ALL
+  SELECT position::text, verdict, NULL FROM decided WHERE verdict <> 'write'
+  UNION ALL
+  SELECT position::text, 'yes', NULL FROM updated`;
+}
