@@ -77,7 +77,7 @@ export function createMetrics({ label = (operation) => operation }: MetricsOptio
       const { operations, events, work } = findFigures(namespace);
       /** By operation. An operation keeps its label, since no label is ever removed. */
       const labels = new Map<string, string>();
-      const labelOf = (operation: string): string => {
+      const createLabel = (operation: string): string => {
         const name = label(operation);
         if (operations.size < MAX_OPERATIONS) operations.add(name);
         const made = `operation="${escaped(operations.has(name) ? name : "other")}"`;
@@ -88,7 +88,7 @@ export function createMetrics({ label = (operation) => operation }: MetricsOptio
       return (event) => {
         if (!("operation" in event)) return;
         const { operation } = event;
-        count(events, `kind="${event.kind}",${labels.get(operation) ?? labelOf(operation)}`);
+        count(events, `kind="${event.kind}",${labels.get(operation) ?? createLabel(operation)}`);
         if (event.kind === "completed") work.add(event.ranMs / 1_000);
       };
     },

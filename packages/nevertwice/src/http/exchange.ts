@@ -190,13 +190,13 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
         request,
       );
     }
-    const reply = replayOf(kept, request);
+    const reply = buildReplay(kept, request);
     return isThenable(reply)
       ? reply.then((ready) => toReplay(ready, kept, request))
       : toReplay(reply, kept, request);
   }
 
-  function replayOf(kept: KeptResponse, request: HttpRequest<Native>): HttpReply | Promise<HttpReply> {
+  function buildReplay(kept: KeptResponse, request: HttpRequest<Native>): HttpReply | Promise<HttpReply> {
     if (options.replay !== "snapshot")
       return currentReply(options.replay, request.native, kept, replayedHeader);
     const reply = replayReply(kept, replayedHeader);

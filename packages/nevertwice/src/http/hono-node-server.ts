@@ -1,6 +1,6 @@
 /**
  * `@hono/node-server` stores private notes under symbols on the `Request` and `Response` objects that it creates: the
- * Node message behind a request, and the status, body and headers that a response was created from. Three things need
+ * Node message behind a request, and the status, body and headers that a response was created from. Four things need
  * them:
  *
  * - A response that was created from text or bytes can be kept without reading it as a stream. Then the server still
@@ -8,6 +8,8 @@
  * - The notes tell whether this server sends a head as UTF-8 or as latin1, and so which bytes a replay must repeat.
  * - Reading the body from the Node message, and the disconnect from its socket, avoids cloning the request. Measured on
  *   the memory store: half the processor time of a request.
+ * - A replay can be created from plain headers if they show that earlier middleware has set none, and the body that no
+ *   handler has read can be ended.
  *
  * If a note is missing or has another form, the layer works without it: slower, with lower-case header names in first
  * responses and with heads as latin1. Without the notes, 16 of the published adapter cases fail on this server.

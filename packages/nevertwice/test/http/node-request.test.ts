@@ -16,7 +16,7 @@ function shown(body: RequestBody | "too-large"): string {
 }
 
 /** A body that a parser has read is there at once, without a promise. */
-async function readBody(node: NodeRequest<IncomingMessage>): Promise<RequestBody | "too-large"> {
+async function readBody(node: NodeRequest<unknown>): Promise<RequestBody | "too-large"> {
   return node.readBody(MAX);
 }
 
