@@ -17,7 +17,7 @@ export const plain = {
   role: "plain",
   name: "plain proxy",
   packages: [],
-  settings: "the gateway's own proxy on `node:http`, without the layer and without a store",
+  settings: "the gateway's own proxy behind a listener of `node:http`, without the layer and without a store",
 };
 
 /** @type {Subject} */

@@ -18,8 +18,20 @@ export function plainAddress(address: string): string {
   return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1] ?? address;
 }
 
+/** The answers of each list, by address. A list checks an address in microseconds, and a client sends many requests. */
+const answers = new WeakMap<BlockList, Map<string, boolean>>();
+/** Clients can have any number of addresses, so the answers are dropped now and then. */
+const MAX_ANSWERS = 1_000;
+
+/** The list must not change after the first call. */
 export function isListed(list: BlockList, address: string | undefined): boolean {
   if (address === undefined) return false;
+  const known = answers.get(list) ?? new Map<string, boolean>();
+  const answer = known.get(address);
+  if (answer !== undefined) return answer;
+  if (known.size >= MAX_ANSWERS) known.clear();
   const plain = plainAddress(address);
-  return list.check(plain, plain.includes(":") ? "ipv6" : "ipv4");
+  const isFound = list.check(plain, plain.includes(":") ? "ipv6" : "ipv4");
+  answers.set(list, known.set(address, isFound));
+  return isFound;
 }

@@ -42,6 +42,15 @@ export interface Live {
   keyEvents(namespace: string, keyHash: string): readonly SeenEvent[];
 }
 
+type KeyEvent = Extract<GuardEvent, { readonly keyHash: string }>;
+
+/** As it was observed: most are dropped before anyone asks for them. */
+interface KeptEvent {
+  readonly namespace: string;
+  readonly at: number;
+  readonly event: KeyEvent;
+}
+
 const KEPT_SECONDS = 600;
 const KEPT_EVENTS = 20_000;
 const MAX_DURATIONS = 1_000;
@@ -64,15 +73,15 @@ export function createLive(now: () => number = Date.now): Live {
   const whole = createSeconds(now);
   /** In the order of their last event. */
   const byNamespace = new Map<string, Seconds>();
+  let latest: { readonly namespace: string; readonly own: Seconds } | undefined;
   /** The running attempts of each namespace. A set, because an attempt can be reported as lost and later as ended. */
   const inFlight = new Map<string, Set<string>>();
-  const events: { readonly namespace: string; readonly keyHash: string; readonly seen: SeenEvent }[] = [];
+  const events: KeptEvent[] = [];
   let oldest = 0;
 
   function keep(namespace: string, event: GuardEvent): void {
     if (!("keyHash" in event)) return;
-    const { kind, keyHash, ...detail } = event;
-    const kept = { namespace, keyHash, seen: { at: now(), kind, detail: withoutErrors(detail) } };
+    const kept = { namespace, at: now(), event: withoutError(event) };
     if (events.length < KEPT_EVENTS) events.push(kept);
     else {
       events[oldest] = kept;
@@ -81,7 +90,9 @@ export function createLive(now: () => number = Date.now): Live {
   }
 
   function namespaceSeconds(namespace: string): Seconds {
+    if (latest?.namespace === namespace) return latest.own;
     const own = byNamespace.get(namespace) ?? createSeconds(now);
+    latest = { namespace, own };
     byNamespace.delete(namespace);
     byNamespace.set(namespace, own);
     const [quietest] = byNamespace.keys();
@@ -90,7 +101,6 @@ export function createLive(now: () => number = Date.now): Live {
   }
 
   function count(namespace: string, event: GuardEvent): void {
-    if (isQuotaEvent(event)) return;
     whole.count(event);
     namespaceSeconds(namespace).count(event);
     keep(namespace, event);
@@ -112,7 +122,9 @@ export function createLive(now: () => number = Date.now): Live {
       follow(namespace, event);
       count(namespace, event);
     },
-    observerElsewhere: (namespace) => (event) => count(namespace, event),
+    observerElsewhere: (namespace) => (event) => {
+      if (!isQuotaEvent(event)) count(namespace, event);
+    },
     inFlight: (namespace) =>
       namespace === undefined
         ? [...inFlight.values()].reduce((sum, running) => sum + running.size, 0)
@@ -121,8 +133,8 @@ export function createLive(now: () => number = Date.now): Live {
       (namespace === undefined ? whole : (byNamespace.get(namespace) ?? createSeconds(now))).last(howMany),
     keyEvents: (namespace, keyHash) =>
       [...events.slice(oldest), ...events.slice(0, oldest)]
-        .filter((event) => event.keyHash === keyHash && event.namespace === namespace)
-        .map(({ seen }) => seen),
+        .filter((kept) => kept.event.keyHash === keyHash && kept.namespace === namespace)
+        .map(toSeenEvent),
   };
 }
 
@@ -194,8 +206,14 @@ function spread(durations: readonly number[]): Second["ranMs"] {
   return { count: sorted.length, p50: at(0.5), p99: at(0.99) };
 }
 
+function toSeenEvent({ at, event }: KeptEvent): SeenEvent {
+  const { kind, keyHash: _, ...detail } = event;
+  return { at, kind, detail };
+}
+
 /** The message of an error may contain data that operators must not see here. */
-function withoutErrors(detail: Record<string, unknown>): Record<string, unknown> {
-  const { cause: _, ...rest } = detail;
-  return rest;
+function withoutError(event: KeyEvent): KeyEvent {
+  if (!("cause" in event)) return event;
+  const { cause: _, ...rest } = event;
+  return rest as KeyEvent;
 }

@@ -43,6 +43,8 @@ export interface MetricsOptions {
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 /** The most operations of one namespace. Callers choose the names, so further ones are counted as `other`. */
 const MAX_OPERATIONS = 100;
+/** The most operations whose labels are remembered: an operation can be a concrete path. */
+const MAX_LABELS = 1_000;
 const METHODS = ["GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"];
 /** The most namespaces. Further ones are counted with requests without a caller, under the empty label. */
 const MAX_NAMESPACES = 50;
@@ -73,12 +75,20 @@ export function createMetrics({ label = (operation) => operation }: MetricsOptio
   return {
     observer(namespace) {
       const { operations, events, work } = findFigures(namespace);
+      /** By operation. An operation keeps its label, since no label is ever removed. */
+      const labels = new Map<string, string>();
+      const createLabel = (operation: string): string => {
+        const name = label(operation);
+        if (operations.size < MAX_OPERATIONS) operations.add(name);
+        const made = `operation="${escaped(operations.has(name) ? name : "other")}"`;
+        if (labels.size >= MAX_LABELS) labels.clear();
+        labels.set(operation, made);
+        return made;
+      };
       return (event) => {
         if (!("operation" in event)) return;
-        const name = label(event.operation);
-        if (operations.size < MAX_OPERATIONS) operations.add(name);
-        const operation = operations.has(name) ? name : "other";
-        count(events, `kind="${event.kind}",operation="${escaped(operation)}"`);
+        const { operation } = event;
+        count(events, `kind="${event.kind}",${labels.get(operation) ?? createLabel(operation)}`);
         if (event.kind === "completed") work.add(event.ranMs / 1_000);
       };
     },

@@ -145,6 +145,17 @@ test("events of a key are those of its own namespace", () => {
   expect(live.keyEvents("two", "same")).toEqual([]);
 });
 
+test("events of a key have their details, but no error: its message may contain data of users", () => {
+  const live = createLive(() => 7);
+  const subject = { operation: "o", keyHash: "k" } as const;
+  live.observer("one")({ ...subject, kind: "claimed", fence: 2, number: 1 });
+  live.observer("one")({ ...subject, kind: "unavailable", during: "claim", cause: new Error("secret") });
+  expect(live.keyEvents("one", "k")).toEqual([
+    { at: 7, kind: "claimed", detail: { operation: "o", fence: 2, number: 1 } },
+    { at: 7, kind: "unavailable", detail: { operation: "o", during: "claim" } },
+  ]);
+});
+
 test("a past second keeps the percentiles of its durations", () => {
   let now = 10_000;
   const live = createLive(() => now);

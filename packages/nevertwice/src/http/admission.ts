@@ -13,6 +13,7 @@ import { parseKeyHeader } from "./key-header.ts";
 import type { KeyContext, KeyReading } from "./profile.ts";
 import { requestMeaning } from "./request-meaning.ts";
 import type { ResolvedHttpOptions } from "./resolved-options.ts";
+import { isThenable } from "./thenable.ts";
 
 /** A request whose key may be claimed. */
 export interface AdmittedRequest {
@@ -45,30 +46,36 @@ export async function admit<Native>(
   request: HttpRequest<Native>,
   options: ResolvedHttpOptions<Native>,
 ): Promise<AdmittedRequest | undefined> {
-  const { keyField } = options;
-  const body = keyField === undefined ? undefined : await readBody(request, options);
+  const { keyField, maxBodyBytes } = options;
+  const body =
+    keyField === undefined ? undefined : withinLimit(await request.readBody(maxBodyBytes), maxBodyBytes);
   const key = checkedKey(
     body === undefined || keyField === undefined ? keyInHeader(request, options) : keyInBody(body, keyField),
     options,
   );
   if (key === undefined) return undefined;
-  const scope = options.scope === "anyone" ? undefined : checkOwner(await options.scope(request.native));
+  const owner = options.scope === "anyone" ? undefined : options.scope(request.native);
+  const scope = options.scope === "anyone" ? undefined : checkOwner(isThenable(owner) ? await owner : owner);
   if (options.authorize !== undefined && (await options.authorize(request.native)) !== true) {
     throw new NevertwiceError(
       "not-authorized",
       "the caller is not, or no longer, allowed to use this operation.",
     );
   }
-  const operation = nameOperation(request, options);
+  const target = originForm(request.target);
+  const operation = nameOperation(request, target, options);
   const how = options.fingerprint;
-  const isBodyNeeded = how !== "none" && how !== "content-digest";
-  const read = body ?? (isBodyNeeded ? await readBody(request, options) : NO_BODY);
+  let read = body ?? NO_BODY;
+  if (body === undefined && how !== "none" && how !== "content-digest") {
+    const given = request.readBody(maxBodyBytes);
+    read = withinLimit(isThenable(given) ? await given : given, maxBodyBytes);
+  }
   const meaning = requestMeaning(
     {
       method: request.method,
-      target: originForm(request.target),
+      target,
       contentType: request.header("content-type"),
-      contentDigest: request.header("content-digest"),
+      contentDigest: how === "content-digest" ? request.header("content-digest") : undefined,
     },
     read,
     how,
@@ -84,11 +91,7 @@ export async function admit<Native>(
 
 const NO_BODY: RequestBody = { kind: "parsed", value: undefined };
 
-async function readBody<Native>(
-  request: HttpRequest<Native>,
-  { maxBodyBytes }: ResolvedHttpOptions<Native>,
-): Promise<RequestBody> {
-  const body = await request.readBody(maxBodyBytes);
+function withinLimit(body: RequestBody | "too-large", maxBodyBytes: number): RequestBody {
   if (body !== "too-large") return body;
   throw new NevertwiceError("body-too-large", `the body has more than ${maxBodyBytes} bytes.`);
 }
@@ -140,7 +143,7 @@ function parsedJson(json: string | undefined): unknown {
 
 function checkedKey<Native>(reading: KeyReading, options: ResolvedHttpOptions<Native>): string | undefined {
   const { required, header, keyField, maxKeyLength, keyPattern, profile } = options;
-  const carrier =
+  const carrier = () =>
     keyField !== undefined
       ? `the member ${keyField}`
       : (profile.key?.carrier(header) ?? `the header ${header}`);
@@ -149,7 +152,7 @@ function checkedKey<Native>(reading: KeyReading, options: ResolvedHttpOptions<Na
     if (!required) return undefined;
     throw new NevertwiceError(
       "key-missing",
-      `this operation requires ${carrier}. Send a unique value for every new request, and the same value with every retry of it.`,
+      `this operation requires ${carrier()}. Send a unique value for every new request, and the same value with every retry of it.`,
     );
   }
   if ("refused" in reading) throw new RefusalWithStatus(reading.refused, reading.status);
@@ -157,10 +160,10 @@ function checkedKey<Native>(reading: KeyReading, options: ResolvedHttpOptions<Na
   if (key.length > maxKeyLength)
     throw new NevertwiceError(
       "key-invalid",
-      `${carrier} has ${key.length} characters; ${maxKeyLength} is the limit.`,
+      `${carrier()} has ${key.length} characters; ${maxKeyLength} is the limit.`,
     );
   if (keyPattern !== undefined && !keyPattern.test(key))
-    throw new NevertwiceError("key-invalid", `${carrier} must have the form ${keyPattern.source}.`);
+    throw new NevertwiceError("key-invalid", `${carrier()} must have the form ${keyPattern.source}.`);
   return key;
 }
 
@@ -174,11 +177,15 @@ function checkOwner(scope: string | undefined): string {
   );
 }
 
-function nameOperation<Native>(request: HttpRequest<Native>, options: ResolvedHttpOptions<Native>): string {
+/** `target` is the request's, in origin form. */
+function nameOperation<Native>(
+  request: HttpRequest<Native>,
+  target: string,
+  options: ResolvedHttpOptions<Native>,
+): string {
   const { operation = options.profile.operation } = options;
   if (typeof operation === "function") return checkOperation(operation(request.native));
   if (operation !== undefined) return operation;
-  const target = originForm(request.target);
   const end = target.indexOf("?");
   const path = end === -1 ? target : target.slice(0, end);
   const whole = `${request.method} ${path}`;

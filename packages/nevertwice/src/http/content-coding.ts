@@ -29,7 +29,7 @@ export function isCodedFor(lines: readonly HeaderLine[], accepted: string | unde
 /** The reply in a coding that the client can read. `accepted` is its `Accept-Encoding`. */
 export async function decodeForClient(reply: HttpReply, accepted: string | undefined): Promise<HttpReply> {
   const { headers } = reply;
-  if (reply.body.length === 0 || !doesVary(headers)) return reply;
+  if (!variesByCoding(reply)) return reply;
   const codings = readCodings(headers);
   if (codings.every((coding) => accepts(accepted, coding)) || !acceptsIdentity(accepted)) return reply;
   // A part of a compressed response cannot be unpacked without the rest.
@@ -47,8 +47,9 @@ function readCodings(lines: readonly HeaderLine[]): readonly string[] {
     .filter((coding) => coding !== "" && coding !== "identity");
 }
 
-function doesVary(lines: readonly HeaderLine[]): boolean {
-  return lines.some(([name, value]) => name === "vary" && isByCoding(value));
+/** Whether the reply depends on what its client accepts. Most replies do not. */
+export function variesByCoding({ headers, body }: HttpReply): boolean {
+  return body.length > 0 && headers.some(([name, value]) => name === "vary" && isByCoding(value));
 }
 
 /** Whether a value of `Vary` names `Accept-Encoding`. */

@@ -9,7 +9,7 @@ import type { FailureDisposition } from "../core/policy.ts";
 import { type RunResult, toError } from "../core/result.ts";
 import { createAddedLines } from "./added-headers.ts";
 import { type AdmittedRequest, admit, keyContext, RefusalWithStatus } from "./admission.ts";
-import { decodeForClient } from "./content-coding.ts";
+import { decodeForClient, variesByCoding } from "./content-coding.ts";
 import { endOfTurn } from "./event-loop-turn.ts";
 import { type HttpAttempt, RunningHttpAttempt } from "./http-attempt.ts";
 import type { HeaderLine, HttpReply, HttpRequest, HttpResponse } from "./http-message.ts";
@@ -28,6 +28,7 @@ import {
   withoutBody,
 } from "./replay.ts";
 import { resolveHttpOptions } from "./resolved-options.ts";
+import { isThenable } from "./thenable.ts";
 
 /** What the adapter has to do now. */
 export type ExchangeResult =
@@ -102,7 +103,8 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
       return refuse(error, request);
     }
     await endOfTurn();
-    return carryOut({ request, admitted, charge }, run);
+    // Awaited, which is cheaper than to resolve this promise with another one.
+    return await carryOut({ request, admitted, charge }, run);
   }
 
   async function carryOut(
@@ -121,7 +123,8 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
     try {
       const { operation, scope, key, fingerprint } = admitted;
       const result = await engine.tryRun({ operation, scope, key, fingerprint, shorten: withoutBody }, work);
-      return await toExchangeResult(result, request);
+      const answer = toExchangeResult(result, request);
+      return isThenable(answer) ? await answer : answer;
     } catch (error) {
       if (error instanceof UnkeptResult) {
         if (error.isThrown) throw error.content;
@@ -157,7 +160,7 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
       chosen: replayed,
       isMarker: decision === "marker",
       answersUntil: options.expired === "refuse" ? clock.now() + retentionMs : undefined,
-      accepted: request.header("accept-encoding"),
+      accepted: () => request.header("accept-encoding"),
     });
   }
 
@@ -167,10 +170,10 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
     return disposition === "release" && request.isGone?.() ? "unknown" : disposition;
   }
 
-  async function toExchangeResult(
+  function toExchangeResult(
     result: RunResult<KeptResponse>,
     request: HttpRequest<Native>,
-  ): Promise<ExchangeResult> {
+  ): ExchangeResult | Promise<ExchangeResult> {
     if (result.status === "ran") return HELD;
     if (result.status !== "replayed") return refuse(toError(result), request);
     const kept = readKept(result.value);
@@ -180,17 +183,27 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
         request,
       );
     }
-    const [, , body, answersUntil] = kept;
+    const [, , , answersUntil] = kept;
     if (answersUntil !== undefined && clock.now() >= answersUntil + CLOCK_SKEW_MS) {
       return refuse(
         new NevertwiceError("expired", "this key was used before, and its response is no longer kept."),
         request,
       );
     }
-    const reply =
-      options.replay === "snapshot"
-        ? await decodeForClient(replayReply(kept, replayedHeader), request.header("accept-encoding"))
-        : await currentReply(options.replay, request.native, kept, replayedHeader);
+    const reply = buildReplay(kept, request);
+    return isThenable(reply)
+      ? reply.then((ready) => toReplay(ready, kept, request))
+      : toReplay(reply, kept, request);
+  }
+
+  function buildReplay(kept: KeptResponse, request: HttpRequest<Native>): HttpReply | Promise<HttpReply> {
+    if (options.replay !== "snapshot")
+      return currentReply(options.replay, request.native, kept, replayedHeader);
+    const reply = replayReply(kept, replayedHeader);
+    return variesByCoding(reply) ? decodeForClient(reply, request.header("accept-encoding")) : reply;
+  }
+
+  function toReplay(reply: HttpReply, [, , body]: KeptResponse, request: HttpRequest<Native>): HttpReply {
     const isExtended = profile.replayed !== undefined && body !== null;
     return withLines(isExtended ? profile.replayed(reply) : reply, added.forAnswer("replay", request));
   }

@@ -52,9 +52,12 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
     return Array.isArray(value) ? value.join(", ") : value;
   }
 
-  async readBody(maxBytes: number): Promise<RequestBody | "too-large"> {
+  readBody(maxBytes: number): RequestBody | "too-large" | Promise<RequestBody | "too-large"> {
+    return isRead(this.#req) ? this.#readByParser(maxBytes) : this.#readUnread(maxBytes);
+  }
+
+  async #readUnread(maxBytes: number): Promise<RequestBody | "too-large"> {
     const req = this.#req;
-    if (isRead(req)) return this.#readByParser(maxBytes);
     if (declaredLength(req) > maxBytes) return tooLarge(req);
     // A body that arrived together with the head is complete after one microtask. That saves the listeners.
     if (!hasAll(req)) await undefined;
@@ -136,7 +139,8 @@ function readAtOnce(req: IncomingRequest, maxBytes: number): RequestBody | "too-
   // Reading an empty stream would make it emit its end, which cannot be undone.
   if (req.readableLength === 0) return NO_BODY;
   if (req.readableLength > maxBytes) return tooLarge(req);
-  return putBack(req, [req.read()]);
+  // With its exact length: reading without one prepares the end of the stream, although the body is put back.
+  return putBack(req, [req.read(req.readableLength)]);
 }
 
 function readAsItComes(req: IncomingRequest, maxBytes: number): Promise<RequestBody | "too-large"> {

@@ -78,20 +78,23 @@ export interface KeptResponseOptions {
   /** Whether to keep status and headers only. */
   readonly isMarker: boolean;
   readonly answersUntil: number | undefined;
-  /** The `Accept-Encoding` of the request. */
-  readonly accepted: string | undefined;
+  /** Reads the `Accept-Encoding` of the request. */
+  readonly accepted: () => string | undefined;
 }
 
 export function toKeptResponse(response: HttpResponse, how: KeptResponseOptions): KeptResponse {
   const headers: string[] = [];
   let doesVary = false;
+  let isCoded = false;
   for (const [name, value] of response.headers) {
     const lower = name.toLowerCase();
+    if (lower === "content-encoding") isCoded = true;
     if (!isReplayed(lower, how.chosen) || !TOKEN.test(lower) || NOT_IN_A_VALUE.test(value)) continue;
     if (lower === "vary" && isByCoding(value)) doesVary = true;
     headers.push(lower, value);
   }
-  if (!doesVary && isCodedFor(response.headers, how.accepted)) headers.push("vary", "accept-encoding");
+  if (isCoded && !doesVary && isCodedFor(response.headers, how.accepted()))
+    headers.push("vary", "accept-encoding");
   const body = how.isMarker || response.body === undefined ? null : bodyText(response.body);
   return how.answersUntil === undefined
     ? [response.status, headers, body]

@@ -34,7 +34,8 @@ export function requestMeaning(
   exclude?: string,
 ): unknown {
   if (how === "none") return undefined;
-  return [request.method, request.target, ...bodyMeaning(request, body, how, exclude)];
+  const [kind, meaning] = bodyMeaning(request, body, how, exclude);
+  return [request.method, request.target, kind, meaning];
 }
 
 function bodyMeaning(

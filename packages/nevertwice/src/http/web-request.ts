@@ -22,7 +22,10 @@ export function isGone(request: Request): boolean {
   return findIncomingMessage(request)?.socket?.destroyed ?? request.signal.aborted;
 }
 
-export async function readWebBody(request: Request, maxBytes: number): Promise<RequestBody | "too-large"> {
+export function readWebBody(
+  request: Request,
+  maxBytes: number,
+): RequestBody | "too-large" | Promise<RequestBody | "too-large"> {
   if (request.bodyUsed) {
     throw new NevertwiceError(
       "options-invalid",
@@ -33,26 +36,25 @@ export async function readWebBody(request: Request, maxBytes: number): Promise<R
   if (incoming !== undefined) return new NodeRequest(request, incoming).readBody(maxBytes);
   if (Number(request.headers.get("content-length")) > maxBytes) return "too-large";
   if (request.body === null) return { kind: "bytes", bytes: EMPTY };
-  const read = await readUpTo(request.clone().body as ReadableStream<Uint8Array>, maxBytes);
-  return read === undefined ? "too-large" : { kind: "bytes", bytes: read };
+  return readUpTo(request.clone().body as ReadableStream<Uint8Array>, maxBytes);
 }
 
-/** The whole stream, or undefined as soon as it has more bytes than `maxBytes`. The rest stays unread. */
+/** The whole stream, or `"too-large"` as soon as it has more bytes than `maxBytes`. The rest stays unread. */
 async function readUpTo(
   stream: ReadableStream<Uint8Array>,
   maxBytes: number,
-): Promise<Uint8Array | undefined> {
+): Promise<RequestBody | "too-large"> {
   const reader = stream.getReader();
   const chunks: Uint8Array[] = [];
   let size = 0;
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) return concatBytes(chunks, size);
+    if (done) return { kind: "bytes", bytes: concatBytes(chunks, size) };
     size += value.byteLength;
     if (size > maxBytes) {
       // Not cancelled: if the stream is a socket, that would also close the connection before the response.
       reader.releaseLock();
-      return undefined;
+      return "too-large";
     }
     chunks.push(value);
   }

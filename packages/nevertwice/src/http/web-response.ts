@@ -126,9 +126,13 @@ export function toResponse({ status, headers, body }: HttpReply): Response {
 /** Responses with these statuses have no body. */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
 
+export function hasBody(status: number, body: string | Uint8Array): boolean {
+  return !WITHOUT_BODY.has(status) && body.length > 0;
+}
+
 /** Always bytes: for a string, the platform would set a Content-Type that the kept response may not have. */
 export function toBody(status: number, body: string | Uint8Array): Uint8Array<ArrayBuffer> | null {
-  return WITHOUT_BODY.has(status) || body.length === 0 ? null : bytesIn(body);
+  return hasBody(status, body) ? bytesIn(body) : null;
 }
 
 function bytesIn(body: string | Uint8Array): Uint8Array<ArrayBuffer> {

@@ -14,6 +14,7 @@ import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vit
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
 import { idempotency } from "../../src/http/hono.ts";
 import type { HttpAttempt } from "../../src/http/http-attempt.ts";
+import { current } from "../../src/http/replay.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { deferred } from "../deferred.ts";
 import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
@@ -339,6 +340,74 @@ describe.each([
       );
       expect(response.headers.get("x-request-id")).toBe(`r${i + 1}`);
     }
+  });
+
+  const READERS: Record<string, (request: Context["req"]) => Promise<string>> = {
+    text: (request) => request.text(),
+    json: async (request) => JSON.stringify(await request.json()),
+    arrayBuffer: async (request) => Buffer.from(await request.arrayBuffer()).toString(),
+    blob: async (request) => (await request.blob()).text(),
+    parseBody: async (request) => JSON.stringify(await request.parseBody()),
+  };
+
+  test.each(Object.entries(READERS))(
+    "can be read by outer middleware with %s after a replay and a refusal",
+    async (how, readBody) => {
+      const read: string[] = [];
+      const app = new Hono();
+      app.use(async (c, next) => {
+        await next();
+        read.push(await readBody(c.req));
+      });
+      app.post("/charge", idempotency(guard, ANYONE), (c) => c.json({ done: true }, 201));
+      const send = await open(app);
+      const form = { headers: { "content-type": "application/x-www-form-urlencoded" }, body: "amount=1" };
+      const init = how === "parseBody" ? form : {};
+      const other = how === "parseBody" ? { ...form, body: "amount=2" } : { body: '{"amount":2}' };
+      for (const sent of [init, init, init, other]) await (await send("/charge", sent)).text();
+      expect(read).toHaveLength(4);
+      expect(new Set(read.slice(0, 3)).size).toBe(1);
+      expect(read[3]).toBe(read[0]?.replace("1", "2"));
+    },
+  );
+
+  test("has the same head on every replay, and that of outer middleware", async () => {
+    const app = new Hono();
+    app.use("/outer/*", async (c, next) => {
+      c.header("x-outer", "1");
+      await next();
+    });
+    app.use("/looked-at/*", async (c, next) => {
+      await next();
+      c.res.clone();
+    });
+    app.use(idempotency(guard, { ...ANYONE, replayHeaders: ["x-part"] }));
+    app.post("/plain", (c) => c.json({ done: true }, 201, { "X-Part": "1" }));
+    app.post("/outer/plain", (c) => c.json({ done: true }, 201, { "X-Part": "1" }));
+    app.post("/several", (c) => c.json({ done: true }, 201, { "X-Part": ["1", "2"] }));
+    app.post("/looked-at/empty", (c) => c.body(null, 204, { "content-type": "text/plain", "X-Part": "1" }));
+    const send = await open(app);
+    for (const path of ["/plain", "/outer/plain", "/several", "/looked-at/empty"]) {
+      const first = await send(path, { key: path });
+      const body = await first.text();
+      for (const replay of [await send(path, { key: path }), await send(path, { key: path })]) {
+        expect(replay.status).toBe(first.status);
+        expect(replay.headers.get(REPLAYED_HEADER)).toBe("true");
+        expect(await replay.text()).toBe(body);
+        for (const name of ["content-type", "content-length", "x-part", "x-outer"])
+          expect(replay.headers.get(name)).toBe(first.headers.get(name));
+      }
+    }
+  });
+
+  test("has all lines of a header that the current response gives several times", async () => {
+    const app = new Hono();
+    const now = () => ({ headers: { "content-type": "text/plain", link: ["</a>", "</b>"] }, body: "now" });
+    app.use(idempotency(guard, { ...ANYONE, replay: current<Context>(now) }));
+    app.post("/charge", (c) => c.text("first"));
+    const send = await open(app);
+    await send("/charge");
+    expect((await send("/charge")).headers.get("link")).toBe("</a>, </b>");
   });
 
   test("RP-06 has the same bytes behind and in front of compression", async () => {

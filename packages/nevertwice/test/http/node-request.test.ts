@@ -15,6 +15,11 @@ function shown(body: RequestBody | "too-large"): string {
   return body.kind === "bytes" ? Buffer.from(body.bytes).toString() : JSON.stringify(body.value);
 }
 
+/** A body that a parser has read is there at once, without a promise. */
+async function readBody(node: NodeRequest<unknown>): Promise<RequestBody | "too-large"> {
+  return node.readBody(MAX);
+}
+
 /** Sends a request, reads it by `readBody`, then passes it to `after`. */
 async function read(
   sent: string,
@@ -25,7 +30,7 @@ async function read(
   const port = await listen(async (req, res) => {
     await before(req);
     const node = new NodeRequest(req, req);
-    const body = await node.readBody(MAX).then(shown, (error: Error) => error.message);
+    const body = await readBody(node).then(shown, (error: Error) => error.message);
     result.resolve({ body, after: await after(req) });
     res.end("answered");
   });
@@ -196,7 +201,7 @@ describe("a client that disconnects", () => {
     const failed = deferred<unknown>();
     const started = deferred();
     const port = await listen((req) => {
-      new NodeRequest(req, req).readBody(MAX).then(failed.resolve, failed.resolve);
+      readBody(new NodeRequest(req, req)).then(failed.resolve, failed.resolve);
       setImmediate(started.resolve);
     });
     const wire = await open(port);
@@ -214,7 +219,7 @@ describe("a client that disconnects", () => {
       req.stream.once("data", () => setImmediate(arrived.resolve));
       const node = new NodeRequest(req, req as unknown as IncomingMessage);
       req.on("aborted", () => seen.resolve(node.isGone()));
-      node.readBody(MAX).then(failed.resolve, failed.resolve);
+      readBody(node).then(failed.resolve, failed.resolve);
     });
     session.on("error", () => {});
     const stream = session.request({ ":method": "POST" });
@@ -229,7 +234,7 @@ describe("a client that disconnects", () => {
   it("rejects with ClientGone also if it was destroyed", async () => {
     const failed = deferred<unknown>();
     const port = await listen((req) => {
-      new NodeRequest(req, req).readBody(MAX).then(failed.resolve, failed.resolve);
+      readBody(new NodeRequest(req, req)).then(failed.resolve, failed.resolve);
       setImmediate(() => req.destroy());
     });
     const wire = await open(port);
@@ -241,7 +246,7 @@ describe("a client that disconnects", () => {
     const failed = deferred<unknown>();
     const port = await listen(async (req) => {
       await new Promise((resolve) => req.on("close", resolve));
-      new NodeRequest(req, req).readBody(MAX).then(failed.resolve, failed.resolve);
+      readBody(new NodeRequest(req, req)).then(failed.resolve, failed.resolve);
     });
     const wire = await open(port);
     wire.send(requestText("", { "Content-Length": "7" }));
@@ -316,7 +321,7 @@ describe("a body that was already read", () => {
       req.on("data", (chunk) => {
         read += chunk;
       });
-      const body = new NodeRequest(req, req).readBody(MAX);
+      const body = readBody(new NodeRequest(req, req));
       result.resolve(await body.then(shown, (error: Error) => error.message));
       await once(req, "end");
       res.end();
