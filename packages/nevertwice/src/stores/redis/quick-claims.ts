@@ -26,18 +26,16 @@ export async function claimQuickly(
   toKey: (id: string) => string,
   requests: readonly ClaimRequest[],
 ): Promise<readonly QuickAnswer[]> {
+  const [first] = requests;
+  if (first === undefined || requests.every((request) => haveSameTerms(first, request)))
+    return claimGroup(evaluate, toKey, requests);
   const answers: QuickAnswer[] = [];
-  const claimGroup = async (terms: string, group: readonly Indexed[]): Promise<void> => {
-    const keys = group.map(({ request }) => toKey(request.id));
-    const args: Evaluation = [QUICK_CLAIM.sha, String(keys.length), ...keys];
-    args.push(...terms.split(" "), ...group.map(({ request }) => claimLines(request)));
-    const reply = await runScript(evaluate, QUICK_CLAIM, args);
-    const [now, fence, found] = reply as readonly [unknown, unknown, readonly unknown[]];
-    const written = { now: Number(now), fence: Number(fence) };
-    for (const [at, { request, index }] of group.entries())
-      answers[index] = judge(request, found[at], written);
+  const claimSame = async (group: readonly Indexed[]): Promise<void> => {
+    const requestsOfGroup = group.map(({ request }) => request);
+    const answersOfGroup = await claimGroup(evaluate, toKey, requestsOfGroup);
+    for (const [at, { index }] of group.entries()) answers[index] = answersOfGroup[at] ?? UNDECIDED;
   };
-  await Promise.all([...groupByTerms(requests)].map(([terms, group]) => claimGroup(terms, group)));
+  await Promise.all(groupByTerms(requests).map(claimSame));
   return answers;
 }
 
@@ -46,26 +44,48 @@ interface Indexed {
   readonly index: number;
 }
 
-/** By lease and retention, as the script takes them: all its claims have the same. Callers rarely use different ones at once. */
-function groupByTerms(requests: readonly ClaimRequest[]): ReadonlyMap<string, Indexed[]> {
-  const groups = new Map<string, Indexed[]>();
+/** Lease and retention: the script takes them once for all its claims. */
+function haveSameTerms(a: ClaimRequest, b: ClaimRequest): boolean {
+  return a.leaseMs === b.leaseMs && a.retentionMs === b.retentionMs;
+}
+
+/** Callers rarely use different leases or retentions at once. */
+function groupByTerms(requests: readonly ClaimRequest[]): readonly (readonly Indexed[])[] {
+  const groups: Indexed[][] = [];
   for (const [index, request] of requests.entries()) {
-    const terms = `${formatMs(request.leaseMs)} ${formatMs(request.retentionMs)}`;
-    const group = groups.get(terms);
-    if (group === undefined) groups.set(terms, [{ request, index }]);
+    const group = groups.find(([first]) => first !== undefined && haveSameTerms(first.request, request));
+    if (group === undefined) groups.push([{ request, index }]);
     else group.push({ request, index });
   }
   return groups;
 }
 
-function judge(
-  request: ClaimRequest,
-  found: unknown,
-  { now, fence }: { readonly now: number; readonly fence: number },
-): QuickAnswer {
-  // A client may be configured to return numbers as text.
-  if (found === 1 || found === "1") return { status: "new", fence, number: 1, tookOver: false };
-  const record = typeof found === "string" ? parseText(found) : undefined;
+/** Claims with the same lease and retention. */
+async function claimGroup(
+  evaluate: RedisAdapter["evaluate"],
+  toKey: (id: string) => string,
+  requests: readonly ClaimRequest[],
+): Promise<readonly QuickAnswer[]> {
+  const { leaseMs = 0, retentionMs = 0 } = requests[0] ?? {};
+  const args: Evaluation = [QUICK_CLAIM.sha, String(requests.length)];
+  for (const { id } of requests) args.push(toKey(id));
+  args.push(formatMs(leaseMs), formatMs(retentionMs));
+  for (const request of requests) args.push(claimLines(request));
+  const reply = await runScript(evaluate, QUICK_CLAIM, args);
+  const [time, newFence, found] = reply as readonly [unknown, unknown, unknown];
+  const now = Number(time);
+  const fence = Number(newFence);
+  const isFoundList = Array.isArray(found);
+  return requests.map((request, index): QuickAnswer => {
+    const record: unknown = isFoundList ? found[index] : found;
+    // A client may be configured to return numbers as text.
+    if (record === 1 || record === "1") return { status: "new", fence, number: 1, tookOver: false };
+    return typeof record === "string" ? judge(request, record, now) : UNDECIDED;
+  });
+}
+
+function judge(request: ClaimRequest, text: string, now: number): QuickAnswer {
+  const record = parseText(text);
   if (record === undefined) return UNDECIDED;
   const { state, completedAt, retentionMs, leaseEndsAt, leaseMs, fingerprint } = record;
   const isCompleted = state === "completed" && now < completedAt + retentionMs;
