@@ -204,6 +204,14 @@ export const CLAIM = claimScript("");
 /** Writes even if the record is already completed, so that a following WAIT has a write to wait for. */
 export const CLAIM_REPLICATED = claimScript(WRITE_SETTLED);
 
+/** What all claims of a script have in common: the fence, the words of their records, and when Redis removes them. */
+const CLAIM_WORDS = `
+local fence = time[1] * 1000000 + time[2]
+local leaseEndsAt = now + ARGV[1]
+local words = string.format('${RECORD_VERSION}p%.0f 1 0 0 %.0f %s %.0f %s 0\\n', fence, now, ARGV[1], leaseEndsAt, ARGV[2])
+local removedAt = string.format('%.0f', leaseEndsAt + ARGV[2] + ${COLLECT_AFTER_MS})
+`;
+
 /**
  * The common claims: writes a claim if its key is absent, and else answers with the record as it is. The client judges it
  * (redis/quick-claims.ts), which saves the server most of the time of CLAIM.
@@ -216,12 +224,8 @@ export const CLAIM_REPLICATED = claimScript(WRITE_SETTLED);
  * would cost the server as much and the client several times more, which has to read a reply to each of them; and it would
  * run together with a transaction that another user of the connection has open.
  */
-export const QUICK_CLAIM: LuaScript = script(`${START}
+export const QUICK_CLAIM: LuaScript = script(`${START}${CLAIM_WORDS}
 local call = redis.call
-local fence = time[1] * 1000000 + time[2]
-local leaseEndsAt = now + ARGV[1]
-local words = string.format('${RECORD_VERSION}p%.0f 1 0 0 %.0f %s %.0f %s 0\\n', fence, now, ARGV[1], leaseEndsAt, ARGV[2])
-local removedAt = string.format('%.0f', leaseEndsAt + ARGV[2] + ${COLLECT_AFTER_MS})
 -- MGET has no text for an absent key, nor for one that an earlier claim of this group wrote, nor for another type of value.
 local found = call('MGET', unpack(KEYS))
 local written = 0
@@ -231,10 +235,32 @@ for i = 1, #KEYS do
       found[i] = 1
       written = written + 1
     else found[i] = 0 end
+  elseif found[i] == '1' then
+    -- No record, but a client that returns numbers as text would read it as a claim that was written.
+    found[i] = 0
   end
 end
 if written == #KEYS then return {now, fence, 1} end
 return {now, fence, found}`);
+
+/**
+ * QUICK_CLAIM for claims that are likely to find a record, whose texts the client reads beside this script: Redis copies
+ * each text several times on its way through a script.
+ *
+ * KEYS: any number of records. ARGV: leaseMs and retentionMs of all claims, and the lines of all claims in one text. Answers
+ * the time in milliseconds, the fence of the claims that were written, and a list: for each key 1 if it was written, else 0.
+ * Instead of the list 0 if none was written.
+ */
+export const CLAIM_ABSENT: LuaScript = script(`${START}
+local call = redis.call
+if call('EXISTS', unpack(KEYS)) == #KEYS then return {now, 0, 0} end
+${CLAIM_WORDS}
+local written = {}
+for lines in string.gmatch(ARGV[3], '[^\\n]*\\n[^\\n]*\\n[^\\n]*\\n') do
+  local i = #written + 1
+  written[i] = call('SET', KEYS[i], words .. lines, 'NX', 'PXAT', removedAt) and 1 or 0
+end
+return {now, fence, written}`);
 
 /** GETEX is a write command that changes nothing here. A replica refuses it, and so never answers with old data. */
 const REFUSED = "do redis.call('GETEX', key) return 0 end";

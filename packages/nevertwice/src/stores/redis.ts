@@ -11,7 +11,7 @@ import type { ClaimAnswer, ClaimRequest, Store, StoreRecord } from "../core/stor
 import { adaptClient, type RedisClient, runScript } from "./redis/client.ts";
 import { createSafetyCheck, judgeDurability, readServerFacts } from "./redis/durability.ts";
 import { translateErrors } from "./redis/errors.ts";
-import { claimQuickly, isQuick, UNDECIDED } from "./redis/quick-claims.ts";
+import { createQuickClaims, isQuick, UNDECIDED } from "./redis/quick-claims.ts";
 import { listRecords, parseRecord, type RecordSource } from "./redis/records.ts";
 import { evaluateReplicated } from "./redis/replicas.ts";
 import { createStepBatches } from "./redis/step-batches.ts";
@@ -72,10 +72,11 @@ export function redisStore(options: RedisStoreOptions): Store {
   const batches = createStepBatches({ isCluster: adapter.isCluster, evaluate, toKey });
   const claims = batches.ofStep(isReplicated ? CLAIM_STEP_REPLICATED : CLAIM_STEP);
   // With replicas, a claim that finds an outcome must write, so that WAIT has something to wait for.
+  const claimQuickly = createQuickClaims({ adapter, losses: listeners.losses, toKey });
   const quickClaims = isReplicated
     ? undefined
     : batches.of(async (requests: readonly ClaimRequest[]) => {
-        const answers = await claimQuickly(evaluate, toKey, requests);
+        const answers = await claimQuickly(requests);
         return answers.map((answer, index) =>
           answer === UNDECIDED ? claims.run(requests[index] as ClaimRequest) : answer,
         );
