@@ -5,7 +5,7 @@
  * script CLAIM, which judges anew.
  *
  * QUICK_CLAIM answers with the texts of the records that it found. If the last group mostly found records, as retries do, the
- * next one reads them with MGET, sent together with CLAIM_ABSENT, which costs the server half as much. The two commands are
+ * next one reads them with MGET, sent together with CLAIM_ABSENT, which costs the server less. The two commands are
  * not one moment, and need not be: a claim that was written is granted whatever was read, and a text that was read is how the
  * record stood at some time during the call.
  */

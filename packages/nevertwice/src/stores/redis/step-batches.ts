@@ -15,7 +15,7 @@ const MAX_BYTES = 1_048_576;
 const MAX_FLIGHTS = 2;
 
 /** A step that a script takes on one record for each call. */
-export interface Step<Call, Answer> {
+export interface ScriptStep<Call, Answer> {
   readonly script: LuaScript;
   /** The arguments of the script, for all its calls. */
   toArguments(calls: readonly Call[]): readonly string[];
@@ -35,7 +35,9 @@ export interface StepBatchesOptions {
 type Answers<Answer> = readonly (Answer | PromiseLike<Answer>)[];
 
 export interface StepBatches {
-  ofStep<Call extends { readonly id: string }, Answer>(step: Step<Call, Answer>): CallBatch<Call, Answer>;
+  ofStep<Call extends { readonly id: string }, Answer>(
+    step: ScriptStep<Call, Answer>,
+  ): CallBatch<Call, Answer>;
   of<Call, Answer>(
     sendAll: (calls: readonly Call[]) => Promise<Answers<Answer>>,
     sizeOf?: (call: Call) => number,

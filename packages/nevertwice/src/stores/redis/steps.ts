@@ -22,12 +22,12 @@ import {
 } from "../redis-lua.ts";
 import { escapeLine, formatMs, formatParts } from "./record-text.ts";
 import { checkReadable, stepsText } from "./records.ts";
-import type { Step } from "./step-batches.ts";
+import type { ScriptStep } from "./step-batches.ts";
 
 export const CLAIM_STEP = claimStep(CLAIM);
 export const CLAIM_STEP_REPLICATED = claimStep(CLAIM_REPLICATED);
 
-export const COMPLETE_STEP: Step<CompleteRequest, boolean> = {
+export const COMPLETE_STEP: ScriptStep<CompleteRequest, boolean> = {
   script: COMPLETE,
   toArguments(calls) {
     const args = [""];
@@ -52,7 +52,7 @@ export const KEEP_STEP_STEP = ownerStep(KEEP_STEP, (request: KeepStepRequest) =>
   return [start, end];
 });
 
-export const FORGET_STEP: Step<ForgetRequest, boolean> = {
+export const FORGET_STEP: ScriptStep<ForgetRequest, boolean> = {
   script: FORGET,
   toArguments: (calls) => calls.flatMap(({ fence, reopen = false }) => [String(fence), reopen ? "1" : "0"]),
   sizeOf: () => 0,
@@ -64,7 +64,7 @@ export function claimSize({ token, fingerprint = "", parts }: ClaimRequest): num
   return token.length + fingerprint.length + parts.scope.length + parts.key.length;
 }
 
-function claimStep(script: LuaScript): Step<ClaimRequest, ClaimAnswer> {
+function claimStep(script: LuaScript): ScriptStep<ClaimRequest, ClaimAnswer> {
   return {
     script,
     toArguments: (calls) => calls.flatMap(claimArguments),
@@ -112,7 +112,7 @@ function claimAnswer({ id, token }: ClaimRequest, reply: unknown): ClaimAnswer {
 function ownerStep<Call extends { readonly id: string; readonly token: string }>(
   script: LuaScript,
   values: (call: Call) => readonly string[],
-): Step<Call, boolean> {
+): ScriptStep<Call, boolean> {
   return {
     script,
     toArguments: (calls) => calls.flatMap((call) => [escapeLine(call.token), ...values(call)]),
