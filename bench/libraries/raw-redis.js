@@ -13,8 +13,10 @@ export async function create({ target, hasFingerprint }) {
     const kept = JSON.stringify([namespace, scope, operation, key]);
     const lines = `${token}\n${fingerprint ?? ""}\n${kept}\n`;
     const args = [QUICK_CLAIM.sha, 1, keyOf(id), LEASE_MS, RETENTION_MS, lines];
-    const [, , [found]] = await client.evalsha(...args);
-    if (found === 1) return { status: "new" };
+    const [, , answer] = await client.evalsha(...args);
+    if (answer === 1) return { status: "new" };
+    const [found] = answer;
+    if (found === 0) return { status: "pending" };
     const [words, , theirs, , ...outcome] = found.split("\n");
     if (fingerprint !== undefined && theirs !== fingerprint) return { status: "conflict" };
     if (!words.startsWith("2c")) return { status: "pending" };
@@ -22,7 +24,8 @@ export async function create({ target, hasFingerprint }) {
   }
 
   async function complete({ id, token, outcome }) {
-    const [isKept] = await client.evalsha(COMPLETE.sha, 1, keyOf(id), token, RETENTION_MS, outcome);
+    const args = [COMPLETE.sha, 1, keyOf(id), `${RETENTION_MS} ${token}\n`, outcome];
+    const [isKept] = await client.evalsha(...args);
     return isKept === 1;
   }
 

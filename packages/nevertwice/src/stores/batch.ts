@@ -5,8 +5,11 @@
 import { NevertwiceError } from "../core/errors.ts";
 
 export interface CallBatchOptions<Call, Answer> {
-  /** Sends several calls as one write; answers in their order. Undefined: the call was not carried out; repeat it. */
-  send(calls: readonly Call[]): Promise<readonly (Answer | undefined)[]>;
+  /**
+   * Sends several calls as one write; answers in their order. Undefined: the call was not carried out; repeat it. A promise:
+   * its caller gets what it settles to, and no other call waits for it.
+   */
+  send(calls: readonly Call[]): Promise<readonly (Answer | PromiseLike<Answer> | undefined)[]>;
   /** Sends one call alone, and waits as long as its record is locked. */
   alone(call: Call): Promise<Answer>;
   /** Calls with the same id never share a write; the later one is sent when the earlier one is answered. */
@@ -44,8 +47,9 @@ interface QueuedCall<Call, Answer> {
   id: string | undefined;
   readonly isUrgent: boolean;
   readonly bytes: number;
+  /** 0 if calls may be queued for any time: reading the clock costs as much as queueing. */
   readonly queuedAt: number;
-  readonly resolve: (answer: Answer) => void;
+  readonly resolve: (answer: Answer | PromiseLike<Answer>) => void;
   readonly reject: (error: unknown) => void;
   tries: number;
 }
@@ -58,6 +62,7 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
   const { idOf, isUrgent, sizeOf, maxCalls, maxBytes = Number.POSITIVE_INFINITY, maxFlights = 1 } = options;
   const { stuckMs = STUCK_MS, maxQueuedMs = Number.POSITIVE_INFINITY, gather = queueMicrotask } = options;
   type Entry = QueuedCall<Call, Answer>;
+  const mayBeOverdue = maxQueuedMs < Number.POSITIVE_INFINITY;
   let urgent: Entry[] = [];
   let normal: Entry[] = [];
   /** The ids that are queued or in flight, each with its later calls. */
@@ -84,13 +89,15 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
     const since = performance.now() - maxQueuedMs;
     for (const queue of [urgent, normal]) {
       const waiting = queue.findIndex(({ queuedAt }) => queuedAt >= since);
-      for (const entry of queue.splice(0, waiting === -1 ? queue.length : waiting))
-        settle(entry, () => entry.reject(overdueError()));
+      for (const entry of queue.splice(0, waiting === -1 ? queue.length : waiting)) {
+        entry.reject(overdueError());
+        release(entry);
+      }
     }
   }
 
   function take(): Entry[] {
-    if (maxQueuedMs < Number.POSITIVE_INFINITY) dropOverdue();
+    if (mayBeOverdue) dropOverdue();
     const queue = urgent.length === 0 ? normal : urgent.length >= maxCalls ? urgent : [...urgent, ...normal];
     let count = 0;
     let total = 0;
@@ -131,33 +138,36 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
   async function send(entries: readonly Entry[]): Promise<Promise<void>[]> {
     try {
       const answers = await options.send(entries.map(({ call }) => call));
-      return entries.flatMap((entry, index) => {
+      const unanswered: Promise<void>[] = [];
+      for (const [index, entry] of entries.entries()) {
         const answer = answers[index];
-        if (answer !== undefined) return settle(entry, () => entry.resolve(answer)) ?? [];
-        if (++entry.tries >= BATCH_TRIES) return alone(entry);
-        enqueue(entry);
-        // The end of this write schedules the next one only if it did not count as stuck.
-        schedule();
-        return [];
-      });
+        if (answer !== undefined) {
+          entry.resolve(answer);
+          release(entry);
+        } else if (++entry.tries >= BATCH_TRIES) {
+          unanswered.push(alone(entry));
+        } else {
+          enqueue(entry);
+          // The end of this write schedules the next one only if it did not count as stuck.
+          schedule();
+        }
+      }
+      return unanswered;
     } catch (error) {
       const [only] = entries;
-      if (only !== undefined && entries.length === 1) return settle(only, () => only.reject(error)) ?? [];
-      return entries.map(alone);
+      if (only === undefined || entries.length > 1) return entries.map(alone);
+      only.reject(error);
+      release(only);
+      return [];
     }
   }
 
   async function alone(entry: Entry): Promise<void> {
     try {
-      const answer = await options.alone(entry.call);
-      settle(entry, () => entry.resolve(answer));
+      entry.resolve(await options.alone(entry.call));
     } catch (error) {
-      settle(entry, () => entry.reject(error));
+      entry.reject(error);
     }
-  }
-
-  function settle(entry: Entry, answer: () => void): undefined {
-    answer();
     release(entry);
   }
 
@@ -178,13 +188,13 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
     run(call) {
       return new Promise((resolve, reject) => {
         const id = idOf?.(call);
-        // Evaluated here, so that if one of these throws, only its own call fails.
-        const measured = { isUrgent: isUrgent?.(call) ?? false, bytes: sizeOf?.(call) ?? 0 };
         const entry: Entry = {
           call,
           id,
-          ...measured,
-          queuedAt: performance.now(),
+          // Evaluated here, so that if one of these throws, only its own call fails.
+          isUrgent: isUrgent?.(call) ?? false,
+          bytes: sizeOf?.(call) ?? 0,
+          queuedAt: mayBeOverdue ? performance.now() : 0,
           resolve,
           reject,
           tries: 0,

@@ -4,33 +4,29 @@
  * anything but an outcome or another owner takes a second trip. Calls of one step that arrive together share a script. Redis
  * removes expired records itself. Only a server that evicts nothing is safe.
  */
-import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import { stepLine, stepsIn } from "../core/kept-steps.ts";
+import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isText, wholeFrom } from "../core/option-checks.ts";
-import { partsText } from "../core/parts.ts";
 import { isExpired, viewOf } from "../core/record.ts";
-import type { ClaimAnswer, ClaimRequest, RecordState, Store, StoreRecord } from "../core/store.ts";
-import { type CallBatch, createBatch } from "./batch.ts";
-import { adaptClient, type Evaluation, type RedisClient, runScript } from "./redis/client.ts";
+import type { ClaimAnswer, ClaimRequest, Store, StoreRecord } from "../core/store.ts";
+import { adaptClient, type RedisClient, runScript } from "./redis/client.ts";
 import { createSafetyCheck, judgeDurability, readServerFacts } from "./redis/durability.ts";
-import { isWriteRefused, translateErrors } from "./redis/errors.ts";
-import { claimQuickly, isQuick, UNDECIDED } from "./redis/quick-claims.ts";
-import { escapeLine, formatMs } from "./redis/record-text.ts";
-import { checkReadable, listRecords, parseRecord, type RecordSource, stepsText } from "./redis/records.ts";
+import { translateErrors } from "./redis/errors.ts";
+import { createQuickClaims, isQuick, UNDECIDED } from "./redis/quick-claims.ts";
+import { listRecords, parseRecord, type RecordSource } from "./redis/records.ts";
 import { evaluateReplicated } from "./redis/replicas.ts";
-import { withWatch } from "./redis/watch.ts";
+import { createStepBatches } from "./redis/step-batches.ts";
 import {
-  ABANDON,
-  CLAIM,
-  CLAIM_REPLICATED,
-  COMPLETE,
-  FORGET,
-  KEEP_STEP,
-  type LuaScript,
-  READ,
-  READ_REPLICATED,
-  RENEW,
-} from "./redis-lua.ts";
+  ABANDON_STEP,
+  CLAIM_STEP,
+  CLAIM_STEP_REPLICATED,
+  COMPLETE_STEP,
+  claimSize,
+  FORGET_STEP,
+  KEEP_STEP_STEP,
+  RENEW_STEP,
+} from "./redis/steps.ts";
+import { withWatch } from "./redis/watch.ts";
+import { READ, READ_REPLICATED } from "./redis-lua.ts";
 
 export type { RedisClient } from "./redis/client.ts";
 export { type RedisWindowOptions, redisWindow } from "./redis/window.ts";
@@ -50,16 +46,6 @@ export interface RedisStoreOptions {
 
 const PREFIX = "nevertwice:";
 const REPLICAS_TIMEOUT_MS = 1_000;
-/** How many calls share a script. Redis serves no other client meanwhile, for less than half a millisecond. */
-const MAX_CALLS = 32;
-const MAX_BYTES = 1_048_576;
-const MAX_FLIGHTS = 2;
-
-interface ScriptCall {
-  readonly id: string;
-  /** The arguments of its script, in order. */
-  readonly args: readonly string[];
-}
 
 export function redisStore(options: RedisStoreOptions): Store {
   checkOptions(options, {
@@ -83,53 +69,27 @@ export function redisStore(options: RedisStoreOptions): Store {
 
   const toKey = (id: string): string => `${sent}{${id}}`;
 
-  /** Sends calls together, except on a cluster, where their keys are on different servers. An answer may be an error. */
-  function batch<Call>(
-    sendAll: (calls: readonly Call[]) => Promise<readonly unknown[]>,
-    sizeOf?: (call: Call) => number,
-  ): CallBatch<Call, unknown> {
-    const send = async (calls: readonly Call[]): Promise<readonly unknown[]> => {
-      try {
-        return await sendAll(calls);
-      } catch (error) {
-        // An unreachable Redis fails all calls. Any other error may concern one call: send them one by one. A Redis that
-        // refuses writes still answers the calls that write nothing.
-        if (isNevertwiceError(error) && error.code !== "store-unsafe" && !isWriteRefused(error))
-          return calls.map(() => error);
-        throw error;
-      }
-    };
-    const alone = async (call: Call): Promise<unknown> => (await send([call]))[0];
-    if (adapter.isCluster) return { run: alone };
-    return createBatch({
-      send,
-      alone,
-      sizeOf,
-      maxCalls: MAX_CALLS,
-      maxBytes: MAX_BYTES,
-      maxFlights: MAX_FLIGHTS,
-    });
-  }
-
-  function batchStep(script: LuaScript): CallBatch<ScriptCall, unknown> {
-    return batch(async (calls) => {
-      const keys = calls.map(({ id }) => toKey(id));
-      const values = calls.flatMap(({ args }) => args);
-      const evaluation: Evaluation = [script.sha, String(calls.length), ...keys, ...values];
-      return (await runScript(evaluate, script, evaluation)) as readonly unknown[];
-    }, countCharacters);
-  }
-
-  const claims = batchStep(isReplicated ? CLAIM_REPLICATED : CLAIM);
+  const batches = createStepBatches({ isCluster: adapter.isCluster, evaluate, toKey });
+  const claims = batches.ofStep(isReplicated ? CLAIM_STEP_REPLICATED : CLAIM_STEP);
   // With replicas, a claim that finds an outcome must write, so that WAIT has something to wait for.
+  const claimQuickly = createQuickClaims({ adapter, losses: listeners.losses, toKey });
   const quickClaims = isReplicated
     ? undefined
-    : batch((requests: readonly ClaimRequest[]) => claimQuickly(evaluate, toKey, requests), countLines);
-  const completions = batchStep(COMPLETE);
-  const renewals = batchStep(RENEW);
-  const abandons = batchStep(ABANDON);
-  const erasures = batchStep(FORGET);
-  const finishedSteps = batchStep(KEEP_STEP);
+    : batches.of(async (requests: readonly ClaimRequest[]) => {
+        const answers = await claimQuickly(requests);
+        return answers.map((answer, index) =>
+          answer === UNDECIDED ? claims.run(requests[index] as ClaimRequest) : answer,
+        );
+      }, claimSize);
+  const completions = batches.ofStep(COMPLETE_STEP);
+  const renewals = batches.ofStep(RENEW_STEP);
+  const abandons = batches.ofStep(ABANDON_STEP);
+  const erasures = batches.ofStep(FORGET_STEP);
+  const finishedSteps = batches.ofStep(KEEP_STEP_STEP);
+
+  function claim(request: ClaimRequest): Promise<ClaimAnswer> {
+    return quickClaims !== undefined && isQuick(request) ? quickClaims.run(request) : claims.run(request);
+  }
 
   const readScript = isReplicated ? READ_REPLICATED : READ;
   const source: RecordSource = {
@@ -139,40 +99,22 @@ export function redisStore(options: RedisStoreOptions): Store {
       runScript(evaluate, readScript, [readScript.sha, String(ids.length), ...ids.map(toKey), start]),
   };
 
-  /** Answers each id with the server's time and the text of its record. */
-  const reads = batch(async (ids: readonly string[]) => {
+  const reads = batches.of(async (ids: readonly string[]) => {
     const [time, ...found] = (await source.read(ids, "")) as readonly unknown[];
-    return ids.map((_, index) => [time, found[index]]);
+    return ids.map(async (id, index) => toStoreRecord(id, Number(time), found[index]));
   });
 
   const store: Store = {
-    async claim(request) {
+    claim(request) {
       const checking = safety.check();
-      if (checking !== undefined) await checking;
-      if (quickClaims !== undefined && isQuick(request)) {
-        const answer = await quickClaims.run(request);
-        if (isNevertwiceError(answer)) throw answer;
-        if (answer !== UNDECIDED) return answer as ClaimAnswer;
-      }
-      const { id } = request;
-      return claimAnswer(request, checkAnswer(id, await claims.run({ id, args: claimArguments(request) })));
+      return checking === undefined ? claim(request) : checking.then(() => claim(request));
     },
-    async complete({ id, token, outcome, retentionMs }) {
-      const args = [escapeLine(token), formatMs(retentionMs), outcome];
-      return isDone(id, await completions.run({ id, args }));
-    },
-    abandon: async ({ id, token, as }) =>
-      isDone(id, await abandons.run({ id, args: [escapeLine(token), as] })),
-    renew: async ({ id, token, leaseMs }) =>
-      isDone(id, await renewals.run({ id, args: [escapeLine(token), formatMs(leaseMs)] })),
-    async keepStep(request) {
-      const { id, token } = request;
-      const { start, end } = stepLine(request);
-      return isDone(id, await finishedSteps.run({ id, args: [escapeLine(token), start, end] }));
-    },
-    forget: async ({ id, fence, reopen = false }) =>
-      isDone(id, await erasures.run({ id, args: [String(fence), reopen ? "1" : "0"] })),
-    read: async (id) => toStoreRecord(id, checkAnswer(id, await reads.run(id))),
+    complete: (request) => completions.run(request),
+    abandon: (request) => abandons.run(request),
+    renew: (request) => renewals.run(request),
+    keepStep: (request) => finishedSteps.run(request),
+    forget: (request) => erasures.run(request),
+    read: (id) => reads.run(id),
     async purge() {
       return { removed: 0, more: false };
     },
@@ -199,70 +141,8 @@ function checkCombination({ client, subscriber, replicas = 0 }: RedisStoreOption
     );
 }
 
-function countCharacters({ args }: ScriptCall): number {
-  return args.reduce((sum, text) => sum + text.length, 0);
-}
-
-/** About how many characters a claim adds to its script. */
-function countLines({ token, fingerprint = "", parts }: ClaimRequest): number {
-  return token.length + fingerprint.length + parts.scope.length + parts.key.length;
-}
-
-function claimArguments({
-  token,
-  leaseMs,
-  retentionMs,
-  hold,
-  takeover,
-  parts,
-  fingerprint = "",
-}: ClaimRequest): string[] {
-  const fence = takeover === undefined ? "" : String(takeover);
-  return [
-    escapeLine(token),
-    formatMs(leaseMs),
-    formatMs(retentionMs),
-    hold ? "1" : "0",
-    fence,
-    partsText(parts),
-    escapeLine(fingerprint),
-  ];
-}
-
-/** Returns the answer of a script. Throws if it is an error, or if the script could not read the record. */
-function checkAnswer(id: string, answer: unknown): unknown {
-  if (isNevertwiceError(answer)) throw answer;
-  checkReadable(id, answer);
-  return answer;
-}
-
-function claimAnswer({ id, token }: ClaimRequest, reply: unknown): ClaimAnswer {
-  const [status, first, number, tookOver, lines] = reply as [ClaimAnswer["status"], ...unknown[]];
-  switch (status) {
-    case "new": {
-      const fence = Number(first);
-      const granted = { status, fence, number: Number(number), tookOver: Number(tookOver) === 1 };
-      if (typeof lines !== "string") return granted;
-      return { ...granted, steps: stepsIn(id, { token, steps: stepsText(token, lines) }) };
-    }
-    case "pending":
-      return { status, leaseLeftMs: Number(first) };
-    case "completed":
-      return { status, outcome: first as string };
-    case "conflict":
-      return { status, state: first as RecordState };
-    case "unknown":
-      return { status, fence: Number(first) };
-  }
-}
-
-function isDone(id: string, answer: unknown): boolean {
-  return Number(checkAnswer(id, answer)) === 1;
-}
-
-function toStoreRecord(id: string, reply: unknown): StoreRecord | undefined {
-  const [time, stored] = reply as [unknown, unknown];
+function toStoreRecord(id: string, now: number, stored: unknown): StoreRecord | undefined {
   if (stored === null) return undefined;
   const record = parseRecord(id, stored);
-  return isExpired(record, Number(time)) ? undefined : viewOf(record, Number(time));
+  return isExpired(record, now) ? undefined : viewOf(record, now);
 }

@@ -1,6 +1,7 @@
 /** Tests that calls that come together go together in one script, and each caller gets its own right answer. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import type { ClaimRequest } from "../../src/core/store.ts";
 import { redisStore } from "../../src/stores/redis.ts";
 import { startRedis } from "../services/redis.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
@@ -30,6 +31,86 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
     const replays = await Promise.all(claims.map((claim) => store.claim({ ...claim, token: "other" })));
     expect(replays).toEqual(claims.map(({ id }) => ({ status: "completed", outcome: id })));
     expect(sent.count).toBe(3);
+  });
+
+  test("retries in one turn read their records with the script that would claim them, and each gets its own answer", async (context) => {
+    const proxy = await proxied(context);
+    const store = redisStore({ client: await connect(proxy.url) });
+    const fingerprint = `1:${"a".repeat(64)}`;
+    const claims = Array.from({ length: 20 }, (_, index) => claimOf(`t${index}`, { fingerprint }));
+    const retry = (claim: ClaimRequest, index: number) => ({ ...claim, token: `retry${index}` });
+    await Promise.all(claims.map((claim) => store.claim(claim)));
+    await Promise.all(claims.map((claim) => store.complete({ ...claim, outcome: claim.id })));
+    const replay = () => Promise.all(claims.map((claim, index) => store.claim(retry(claim, index))));
+    const completed = claims.map(({ id }) => ({ status: "completed", outcome: id }));
+    expect(await replay()).toEqual(completed);
+    // The server may not have the script of this group yet.
+    expect(await replay()).toEqual(completed);
+    // New keys among the retries are claimed in the same trip.
+    const added = Array.from({ length: 3 }, (_, index) => claimOf(`added${index}`));
+    const sent = proxy.countRequests("redis");
+    const [retried, granted] = await Promise.all([
+      replay(),
+      Promise.all(added.map((claim) => store.claim(claim))),
+    ]);
+    expect(sent.names.map((name) => name.toUpperCase())).toEqual(["MGET", "EVALSHA"]);
+    expect(retried).toEqual(completed);
+    expect(granted).toMatchObject(added.map(() => ({ status: "new", number: 1 })));
+    const owners = await Promise.all(added.map(({ id }) => store.read(id)));
+    expect(owners).toMatchObject(added.map(({ token, parts }) => ({ token, parts, state: "pending" })));
+
+    // A group of retries that also has new keys, one of them twice, a conflict, and a record that is pending.
+    const [fresh, twice, pending] = [claimOf("f1"), claimOf("f2"), claimOf("f3")];
+    await redisStore({ client: ioredis(sharedUrl(context, "redis")) }).claim(pending);
+    const [first] = claims as [ClaimRequest];
+    const others = [fresh, twice, { ...twice, token: "f4" }, { ...pending, token: "f5" }];
+    const conflicting = { ...first, token: "f6", fingerprint: `1:${"b".repeat(64)}` };
+    const mixed = [...claims.map(retry), ...others, conflicting];
+    const answers = await Promise.all(mixed.map((claim) => store.claim(claim)));
+    expect(answers.slice(0, 20)).toEqual(completed);
+    expect(answers.slice(20)).toMatchObject([
+      { status: "new", number: 1 },
+      { status: "new", number: 1 },
+      { status: "pending" },
+      { status: "pending" },
+      { status: "conflict", state: "completed" },
+    ]);
+    // What was written is a whole record: its owner completes it, and nobody else.
+    expect(await store.complete({ ...fresh, token: "f4", outcome: "x" })).toBe(false);
+    expect(await store.complete({ ...fresh, outcome: "done" })).toBe(true);
+    expect(await store.read(fresh.id)).toMatchObject({ parts: fresh.parts, outcome: "done" });
+  });
+
+  test("a group of completions tells each caller whether its token owned the claim", async (context) => {
+    const url = sharedUrl(context, "redis");
+    const store = redisStore({ client: await connect(url) });
+    const claims = Array.from({ length: 6 }, (_, index) =>
+      claimOf(index % 2 === 0 ? `t ${index}\n\\` : `t${index}`, { retentionMs: 60_000 * (index + 1) }),
+    );
+    await Promise.all(claims.map((claim) => store.claim(claim)));
+    const completions = claims.map((claim, index) => ({ ...claim, outcome: `outcome ${index}\n` }));
+    const stale = completions.map((each, index) => (index === 3 ? { ...each, token: "stale" } : each));
+    const done = await Promise.all(stale.map((each) => store.complete(each)));
+    expect(done).toEqual([true, true, true, false, true, true]);
+    const records = await Promise.all(claims.map(({ id }) => store.read(id)));
+    expect(records.map((record) => record?.outcome)).toEqual(
+      completions.map(({ outcome }, index) => (index === 3 ? undefined : outcome)),
+    );
+    expect(records.map((record) => record?.token)).toEqual(claims.map(({ token }) => token));
+    const texts = await Promise.all(claims.map(({ id }) => ioredis(url).get(keyOf(id))));
+    const retentions = texts.map((text) => Number(text?.split(" ")[7]));
+    expect(retentions).toEqual(claims.map(({ retentionMs }) => retentionMs));
+    expect(await Promise.all(completions.map((each) => store.complete(each)))).toEqual(
+      claims.map(() => true),
+    );
+  });
+
+  test("a text of another program under the key of a claim is never taken for a grant", async (context) => {
+    const url = sharedUrl(context, "redis");
+    const store = redisStore({ client: await connect(url) });
+    const claim = claimOf("t0");
+    await ioredis(url).set(keyOf(claim.id), "1");
+    await expect(store.claim(claim)).rejects.toMatchObject({ code: "store-unsafe" });
   });
 
   test("one of several simultaneous duplicates is granted, and each is decided by its own request", async (context) => {

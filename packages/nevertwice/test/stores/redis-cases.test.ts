@@ -3,7 +3,7 @@ import { afterAll, inject } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import type { IoredisClient } from "../../src/stores/redis/client.ts";
 import { type RedisClient, redisStore } from "../../src/stores/redis.ts";
-import { QUICK_CLAIM } from "../../src/stores/redis-lua.ts";
+import { CLAIM_ABSENT, QUICK_CLAIM } from "../../src/stores/redis-lua.ts";
 import { startRedis } from "../services/redis.ts";
 import type { Server } from "../services/server.ts";
 import type { ServiceName } from "../services/services.ts";
@@ -47,6 +47,30 @@ function undecided(url: string): RedisClient {
 }
 
 describeStoreCases("when no claim is decided by the client", storesOf("redis", undecided), {
+  service: "redis",
+  without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF },
+});
+
+/** A client that takes every claim as a large group of retries does: the records are read beside the script. */
+function beside(url: string): RedisClient {
+  const client = ioredis(url);
+  const evalsha = client.evalsha.bind(client) as IoredisClient["evalsha"];
+  return Object.assign(client, {
+    async evalsha(...args: Parameters<typeof evalsha>) {
+      if (args[0] !== QUICK_CLAIM.sha) return evalsha(...args);
+      const count = Number(args[1]);
+      const keys = args.slice(2, 2 + count);
+      const [leaseMs = "", retentionMs = "", ...lines] = args.slice(2 + count);
+      const texts = await client.mget(...keys);
+      const absent = [...keys, leaseMs, retentionMs, lines.join("")];
+      const reply = await client.eval(CLAIM_ABSENT.text, count, ...absent);
+      const [now, fence, written] = reply as [number, number, 0 | number[]];
+      return [now, fence, keys.map((_, at) => (written !== 0 && written[at] === 1 ? 1 : (texts[at] ?? 0)))];
+    },
+  }) as unknown as RedisClient;
+}
+
+describeStoreCases("when records are read beside the script of their claims", storesOf("redis", beside), {
   service: "redis",
   without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF },
 });

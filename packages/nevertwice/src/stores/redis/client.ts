@@ -18,6 +18,7 @@ export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
   evalsha(...args: Evaluation): Promise<unknown>;
   eval(...args: Evaluation): Promise<unknown>;
+  mget(...keys: string[]): Promise<unknown>;
   subscribe(...channels: string[]): Promise<unknown>;
   unsubscribe(...channels: string[]): Promise<unknown>;
   on(event: string, listener: RedisListener): unknown;
@@ -67,6 +68,8 @@ export interface RedisAdapter {
   prefixes(prefix: string): { readonly sent: string; readonly stored: string };
   /** Runs a script, by its hash or by its text, on the server that has its keys. */
   evaluate(command: "EVALSHA" | "EVAL", args: Evaluation): Promise<unknown>;
+  /** The text of each key, or null. Not on a cluster. */
+  readTexts(keys: readonly string[]): Promise<unknown>;
   /** Resolves once the client knows at least one. */
   masters(): Promise<readonly RedisNode[]>;
   /** Listens to the client's events until `stop` is called. */
@@ -110,6 +113,7 @@ function adaptIoredis(client: IoredisClient): RedisAdapter {
     // The client adds its own prefix to keys, but not to channels and patterns.
     prefixes: (prefix) => ({ sent: prefix, stored: own + prefix }),
     evaluate: (command, args) => (command === "EVALSHA" ? client.evalsha(...args) : client.eval(...args)),
+    readTexts: (keys) => client.mget(...keys),
     async masters() {
       if (!isCluster) return [{ name: "", send: (command, ...args) => client.call(command, ...args) }];
       // The client answers once it knows its nodes.
@@ -161,6 +165,7 @@ function adaptNodeRedis(given: NodeRedisClient): RedisAdapter {
     isCluster: false,
     prefixes: readPrefix(given),
     evaluate: (command, args) => client.sendCommand([command, ...args]),
+    readTexts: (keys) => client.sendCommand(["MGET", ...keys]),
     masters: async () => [{ name: "", send: (...args) => client.sendCommand(args) }],
     listen: () => listenToClient(given as RedisEmitter, ["reconnecting"]),
     channels: (onMessage) => nodeRedisChannels(given, "ready", onMessage),
@@ -173,6 +178,7 @@ function adaptNodeRedisCluster(given: NodeRedisCluster): RedisAdapter {
     isCluster: true,
     prefixes: readPrefix(given),
     evaluate: (command, args) => client.sendCommand(args[2], false, [command, ...args]),
+    readTexts: (keys) => client.sendCommand(keys[0], false, ["MGET", ...keys]),
     masters: async () =>
       client.masters.map((master) => ({
         name: master.address,

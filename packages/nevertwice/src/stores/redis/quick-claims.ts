@@ -1,44 +1,140 @@
 /**
- * The common claims, by QUICK_CLAIM: a script that writes new claims and hands every other record to the client as it is.
- * Redis has one thread for all clients, so what they can do themselves, it should not do. Only two kinds of record are
- * answered here, by the server's time in the same answer: a completed one, and one that another token holds. Everything else
- * is undecided and goes to the script CLAIM, which judges anew.
+ * The common claims, by scripts that write new claims and leave every other record to the client. Redis has one thread for all
+ * clients, so what they can do themselves, it should not do. Only two kinds of record are answered here, by the server's time
+ * in the script's answer: a completed one, and one that another token holds. Everything else is undecided and goes to the
+ * script CLAIM, which judges anew.
+ *
+ * QUICK_CLAIM answers with the texts of the records that it found. If the last group mostly found records, as retries do, the
+ * next one reads them with MGET, sent together with CLAIM_ABSENT, which costs the server less. The two commands are
+ * not one moment, and need not be: a claim that was written is granted whatever was read, and a text that was read is how the
+ * record stood at some time during the call.
  */
 import { fingerprintsDiffer } from "../../core/fingerprint.ts";
 import { CLOCK_BACK_MARGIN_MS } from "../../core/record.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../core/store.ts";
-import { QUICK_CLAIM } from "../redis-lua.ts";
-import { type Evaluation, type RedisAdapter, runScript } from "./client.ts";
+import { CLAIM_ABSENT, QUICK_CLAIM } from "../redis-lua.ts";
+import { type ClientListeners, type Evaluation, type RedisAdapter, runScript } from "./client.ts";
 import { claimLines, escapeLine, formatMs, parseText } from "./record-text.ts";
 
 /** The answer for a claim that only the script CLAIM can decide. */
 export const UNDECIDED = "undecided";
 
-type QuickAnswer = ClaimAnswer | typeof UNDECIDED;
+export type QuickAnswer = ClaimAnswer | typeof UNDECIDED;
+
+export interface QuickClaimsOptions {
+  readonly adapter: Pick<RedisAdapter, "isCluster" | "evaluate" | "readTexts">;
+  readonly losses: ClientListeners["losses"];
+  readonly toKey: (id: string) => string;
+}
+
+/** Answers claims in their order. */
+export type QuickClaims = (requests: readonly ClaimRequest[]) => Promise<readonly QuickAnswer[]>;
+
+/** In smaller groups a second command costs the client more than it saves the server. */
+const FEWEST_BESIDE = 8;
 
 /** Claims that hold or take over need the whole table. */
 export function isQuick({ hold, takeover }: ClaimRequest): boolean {
   return !hold && takeover === undefined;
 }
 
-export async function claimQuickly(
-  evaluate: RedisAdapter["evaluate"],
-  toKey: (id: string) => string,
-  requests: readonly ClaimRequest[],
-): Promise<readonly QuickAnswer[]> {
-  const answers: QuickAnswer[] = [];
-  const claimGroup = async (terms: string, group: readonly Indexed[]): Promise<void> => {
-    const keys = group.map(({ request }) => toKey(request.id));
-    const args: Evaluation = [QUICK_CLAIM.sha, String(keys.length), ...keys];
-    args.push(...terms.split(" "), ...group.map(({ request }) => claimLines(request)));
-    const reply = await runScript(evaluate, QUICK_CLAIM, args);
-    const [now, fence, found] = reply as readonly [unknown, unknown, readonly unknown[]];
-    const written = { now: Number(now), fence: Number(fence) };
-    for (const [at, { request, index }] of group.entries())
-      answers[index] = judge(request, found[at], written);
+export function createQuickClaims({ adapter, losses, toKey }: QuickClaimsOptions): QuickClaims {
+  /** Whether at least half of the last group found a record. */
+  let isMostlyFound = false;
+
+  /** Claims with the same lease and retention. */
+  async function claimGroup(requests: readonly ClaimRequest[]): Promise<readonly QuickAnswer[]> {
+    const keys = requests.map(({ id }) => toKey(id));
+    const isBeside = isMostlyFound && !adapter.isCluster && keys.length >= FEWEST_BESIDE;
+    const { now, fence, found } = await (isBeside ? readBeside(requests, keys) : claimOrRead(requests, keys));
+    let texts = 0;
+    const answers = requests.map((request, index): QuickAnswer => {
+      const record = found[index];
+      if (record === WRITTEN) return { status: "new", fence, number: 1, tookOver: false };
+      if (typeof record !== "string") return UNDECIDED;
+      texts++;
+      return judge(request, record, now);
+    });
+    isMostlyFound = texts * 2 >= requests.length;
+    return answers;
+  }
+
+  async function claimOrRead(requests: readonly ClaimRequest[], keys: readonly string[]): Promise<Found> {
+    const args = claimArguments(QUICK_CLAIM.sha, requests, keys);
+    for (const request of requests) args.push(claimLines(request));
+    const reply = (await runScript(adapter.evaluate, QUICK_CLAIM, args)) as ScriptReply;
+    const found = reply[2];
+    return foundBy(
+      reply,
+      keys.map((_, index) => {
+        const record: unknown = Array.isArray(found) ? found[index] : found;
+        return isOne(record) ? WRITTEN : record;
+      }),
+    );
+  }
+
+  async function readBeside(requests: readonly ClaimRequest[], keys: readonly string[]): Promise<Found> {
+    const args = claimArguments(CLAIM_ABSENT.sha, requests, keys);
+    args.push(requests.map(claimLines).join(""));
+    const before = losses();
+    // Nothing depends on the texts: without them every claim that was not written is undecided.
+    const reading = adapter.readTexts(keys).catch(() => undefined);
+    const reply = (await runScript(adapter.evaluate, CLAIM_ABSENT, args)) as ScriptReply;
+    const read = await reading;
+    // After a lost connection the script may have run on another server than the one that was read.
+    const texts: readonly unknown[] = Array.isArray(read) && losses() === before ? read : [];
+    const written = reply[2];
+    if (!Array.isArray(written)) return foundBy(reply, texts);
+    return foundBy(
+      reply,
+      keys.map((_, index) => (isOne(written[index]) ? WRITTEN : texts[index])),
+    );
+  }
+
+  return async (requests) => {
+    const [first] = requests;
+    if (first === undefined || requests.every((request) => haveSameTerms(first, request)))
+      return claimGroup(requests);
+    const answers: QuickAnswer[] = [];
+    const claimSame = async (group: readonly Indexed[]): Promise<void> => {
+      const answersOfGroup = await claimGroup(group.map(({ request }) => request));
+      for (const [at, { index }] of group.entries()) answers[index] = answersOfGroup[at] ?? UNDECIDED;
+    };
+    await Promise.all(groupByTerms(requests).map(claimSame));
+    return answers;
   };
-  await Promise.all([...groupByTerms(requests)].map(([terms, group]) => claimGroup(terms, group)));
-  return answers;
+}
+
+/** The server's time in milliseconds, the fence of the claims that were written, and which ones were, as the script says. */
+type ScriptReply = readonly [time: unknown, fence: unknown, written: unknown];
+
+/** What no text equals, whatever another program has written. */
+const WRITTEN = Symbol("written");
+
+interface Found {
+  readonly now: number;
+  readonly fence: number;
+  /** For each claim WRITTEN, or the text of its record. Anything else is undecided. */
+  readonly found: readonly unknown[];
+}
+
+function foundBy([time, fence]: ScriptReply, found: readonly unknown[]): Found {
+  return { now: Number(time), fence: Number(fence), found };
+}
+
+/** A client may be configured to return numbers as text. */
+function isOne(reply: unknown): boolean {
+  return reply === 1 || reply === "1";
+}
+
+function claimArguments(sha: string, [first]: readonly ClaimRequest[], keys: readonly string[]): Evaluation {
+  const { leaseMs = 0, retentionMs = 0 } = first ?? {};
+  return [sha, String(keys.length), ...keys, formatMs(leaseMs), formatMs(retentionMs)];
+}
+
+/** Lease and retention: the script takes them once for all its claims. */
+function haveSameTerms(a: ClaimRequest, b: ClaimRequest): boolean {
+  return a.leaseMs === b.leaseMs && a.retentionMs === b.retentionMs;
 }
 
 interface Indexed {
@@ -46,26 +142,19 @@ interface Indexed {
   readonly index: number;
 }
 
-/** By lease and retention, as the script takes them: all its claims have the same. Callers rarely use different ones at once. */
-function groupByTerms(requests: readonly ClaimRequest[]): ReadonlyMap<string, Indexed[]> {
-  const groups = new Map<string, Indexed[]>();
+/** Callers rarely use different leases or retentions at once. */
+function groupByTerms(requests: readonly ClaimRequest[]): readonly (readonly Indexed[])[] {
+  const groups: Indexed[][] = [];
   for (const [index, request] of requests.entries()) {
-    const terms = `${formatMs(request.leaseMs)} ${formatMs(request.retentionMs)}`;
-    const group = groups.get(terms);
-    if (group === undefined) groups.set(terms, [{ request, index }]);
+    const group = groups.find(([first]) => first !== undefined && haveSameTerms(first.request, request));
+    if (group === undefined) groups.push([{ request, index }]);
     else group.push({ request, index });
   }
   return groups;
 }
 
-function judge(
-  request: ClaimRequest,
-  found: unknown,
-  { now, fence }: { readonly now: number; readonly fence: number },
-): QuickAnswer {
-  // A client may be configured to return numbers as text.
-  if (found === 1 || found === "1") return { status: "new", fence, number: 1, tookOver: false };
-  const record = typeof found === "string" ? parseText(found) : undefined;
+function judge(request: ClaimRequest, text: string, now: number): QuickAnswer {
+  const record = parseText(text);
   if (record === undefined) return UNDECIDED;
   const { state, completedAt, retentionMs, leaseEndsAt, leaseMs, fingerprint } = record;
   const isCompleted = state === "completed" && now < completedAt + retentionMs;

@@ -1,6 +1,6 @@
 /** The text of a record in Redis, as redis-lua.ts describes it: what clients read, and the lines that they write. */
 import { partsText } from "../../core/parts.ts";
-import type { ClaimRequest } from "../../core/store.ts";
+import type { ClaimRequest, Parts } from "../../core/store.ts";
 import { RECORD_VERSION } from "../redis-lua.ts";
 
 /** A record whose text could be read. Token and fingerprint are still escaped, and the parts are not parsed. */
@@ -71,7 +71,21 @@ export function parseText(text: string): RecordText | undefined {
 
 /** The lines of a claim that follow its words. */
 export function claimLines({ token, fingerprint = "", parts }: ClaimRequest): string {
-  return `${escapeLine(token)}\n${escapeLine(fingerprint)}\n${partsText(parts)}\n`;
+  return `${escapeLine(token)}\n${escapeLine(fingerprint)}\n${formatParts(parts)}\n`;
+}
+
+/** What JSON must escape, and what this file leaves to it. */
+const NOT_PLAIN = /[^ !#-[\]-~]/;
+
+/** `partsText` in a fraction of its time if no part needs escaping. */
+export function formatParts(parts: Parts): string {
+  const { namespace, scope, operation, key } = parts;
+  return NOT_PLAIN.test(key) ||
+    NOT_PLAIN.test(operation) ||
+    NOT_PLAIN.test(scope) ||
+    NOT_PLAIN.test(namespace)
+    ? partsText(parts)
+    : `["${namespace}","${scope}","${operation}","${key}"]`;
 }
 
 /** Redis uses whole milliseconds. Rounded up: nothing ends earlier than the caller requested. */
@@ -81,7 +95,9 @@ export function formatMs(ms: number): string {
 
 /** The text as one line. Equal texts have equal lines and different ones different lines, so lines can be compared. */
 export function escapeLine(text: string): string {
-  return /[\\\n]/.test(text) ? text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n") : text;
+  return text.includes("\\") || text.includes("\n")
+    ? text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")
+    : text;
 }
 
 export function unescapeLine(line: string): string {

@@ -1,8 +1,15 @@
 /** Tests that what a client judges itself is what the table of core/record.ts answers, at every boundary of its times. */
 import { expect, test } from "vitest";
 import { claimRecord, type Kept } from "../../../src/core/record.ts";
-import type { ClaimAnswer, ClaimRequest } from "../../../src/core/store.ts";
-import { claimQuickly, isQuick, UNDECIDED } from "../../../src/stores/redis/quick-claims.ts";
+import type { ClaimRequest } from "../../../src/core/store.ts";
+import {
+  createQuickClaims,
+  isQuick,
+  type QuickAnswer,
+  type QuickClaims,
+  UNDECIDED,
+} from "../../../src/stores/redis/quick-claims.ts";
+import { CLAIM_ABSENT } from "../../../src/stores/redis-lua.ts";
 import { claimOf } from "./scene.ts";
 
 const NOW = 1_763_413_000_000;
@@ -72,13 +79,55 @@ function textOf({
   return `2${LETTERS[state]}${words.join(" ")}\n${token}\n${fingerprint}\n["n","","o","k"]\n${rest}`;
 }
 
-async function quickAnswer(asked: ClaimRequest, found: unknown): Promise<ClaimAnswer | typeof UNDECIDED> {
-  const [answer] = await claimQuickly(
-    async () => [NOW, 99, [found]],
-    (key) => key,
-    [asked],
-  );
-  return answer as ClaimAnswer | typeof UNDECIDED;
+type Evaluate = (command: string, args: readonly string[]) => Promise<unknown>;
+
+function quickClaims(
+  evaluate: Evaluate,
+  readTexts: () => Promise<unknown> = () => Promise.reject(new Error("not expected")),
+  losses = () => 0,
+): QuickClaims {
+  return createQuickClaims({
+    adapter: { isCluster: false, evaluate, readTexts },
+    losses,
+    toKey: (key) => key,
+  });
+}
+
+async function quickAnswer(asked: ClaimRequest, found: unknown): Promise<QuickAnswer> {
+  const [answer] = await quickClaims(async () => [NOW, 99, [found]])([asked]);
+  return answer as QuickAnswer;
+}
+
+/** The first group finds records, so that the second one reads them beside its script. */
+const GROUP = 8;
+const FOUND: Stored = {
+  ...{ state: "completed", isOurs: false, hold: false, fingerprint: undefined, hasSteps: false },
+  ...{ leaseEndsAt: NOW, completedAt: NOW },
+};
+
+async function besideAnswers(
+  asked: ClaimRequest,
+  written: unknown,
+  readTexts: () => Promise<unknown>,
+  losses?: () => number,
+): Promise<readonly QuickAnswer[]> {
+  let isFirst = true;
+  const evaluate: Evaluate = async (_, args) => {
+    if (isFirst) return [NOW, 99, new Array(GROUP).fill(textOf(FOUND))];
+    expect(args[0]).toBe(CLAIM_ABSENT.sha);
+    return [NOW, 99, written];
+  };
+  const claim = quickClaims(evaluate, readTexts, losses);
+  const first = await claim(new Array<ClaimRequest>(GROUP).fill(request));
+  expect(first).toEqual(new Array(GROUP).fill({ status: "completed", outcome: "out\ncome" }));
+  isFirst = false;
+  return claim(new Array<ClaimRequest>(GROUP).fill(asked));
+}
+
+async function besideAnswer(asked: ClaimRequest, text: string): Promise<QuickAnswer> {
+  const texts = new Array(GROUP).fill(text);
+  const [answer] = await besideAnswers(asked, 0, async () => texts);
+  return answer as QuickAnswer;
 }
 
 function* everyRecord(): Generator<Stored> {
@@ -104,27 +153,33 @@ function* everyRecord(): Generator<Stored> {
             }
 }
 
-test("an answer that the client gives is the table's, which then writes nothing", async () => {
-  const statuses = new Map<string, number>();
-  for (const stored of everyRecord()) {
-    for (const fingerprint of [undefined, "1:a"]) {
-      const asked = { ...request, fingerprint };
-      const quick = await quickAnswer(asked, textOf(stored));
-      const status = quick === UNDECIDED ? quick : quick.status;
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      const { answer, write } = claimRecord(keptOf(stored), asked, NOW, () => 99);
-      if (quick !== UNDECIDED)
-        expect({ stored, quick, write }).toEqual({ stored, quick: answer, write: undefined });
-      // What the table answers from a completed or pending record without writing must not take a second trip.
-      const isCommon =
-        answer.status === "completed" || (answer.status === "pending" && answer.leaseLeftMs > 0);
-      if (isCommon && write === undefined)
-        expect({ stored, quick }).not.toEqual({ stored, quick: UNDECIDED });
+test.for([
+  ["from the script", quickAnswer],
+  ["beside the script", besideAnswer],
+] as const)(
+  "an answer that the client gives %s is the table's, which then writes nothing",
+  async ([, answerFrom]) => {
+    const statuses = new Map<string, number>();
+    for (const stored of everyRecord()) {
+      for (const fingerprint of [undefined, "1:a"]) {
+        const asked = { ...request, fingerprint };
+        const quick = await answerFrom(asked, textOf(stored));
+        const status = quick === UNDECIDED ? quick : quick.status;
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        const { answer, write } = claimRecord(keptOf(stored), asked, NOW, () => 99);
+        if (quick !== UNDECIDED)
+          expect({ stored, quick, write }).toEqual({ stored, quick: answer, write: undefined });
+        // What the table answers from a completed or pending record without writing must not take a second trip.
+        const isCommon =
+          answer.status === "completed" || (answer.status === "pending" && answer.leaseLeftMs > 0);
+        if (isCommon && write === undefined)
+          expect({ stored, quick }).not.toEqual({ stored, quick: UNDECIDED });
+      }
     }
-  }
-  expect([...statuses.keys()].toSorted()).toEqual(["completed", "conflict", "pending", "undecided"]);
-  for (const count of statuses.values()) expect(count).toBeGreaterThan(10);
-});
+    expect([...statuses.keys()].toSorted()).toEqual(["completed", "conflict", "pending", "undecided"]);
+    for (const count of statuses.values()) expect(count).toBeGreaterThan(10);
+  },
+);
 
 test("only a written claim is granted, and what cannot be read is undecided", async () => {
   const granted = { status: "new", fence: 99, number: 1, tookOver: false };
@@ -144,15 +199,43 @@ test("claims that hold or take over are not quick", () => {
 test("claims with different leases or retentions get their own answers, from a script for each", async () => {
   const scripts: string[][] = [];
   const asked = [1, 2, 1, 3].map((leaseMs, index) => ({ ...request, token: `t${index}`, leaseMs }));
-  const answers = await claimQuickly(
-    async (_, args) => {
-      const [, count, ...rest] = args;
-      scripts.push(rest);
-      return [NOW, Number(rest[Number(count)]), new Array(Number(count)).fill(1)];
-    },
-    (key) => key,
-    asked,
-  );
+  const claim = quickClaims(async (_, args) => {
+    const [, count, ...rest] = args;
+    scripts.push(rest);
+    return [NOW, Number(rest[Number(count)]), new Array(Number(count)).fill(1)];
+  });
+  const answers = await claim(asked);
   expect(answers.map((answer) => (answer as { fence: number }).fence)).toEqual([1, 2, 1, 3]);
   expect(scripts).toHaveLength(3);
+});
+
+test("a claim that was written is granted, whatever was read beside it", async () => {
+  const granted = { status: "new", fence: 99, number: 1, tookOver: false };
+  const written = [1, "1", 0, "0", 1, 1, 1, 1];
+  const texts = new Array(GROUP).fill(textOf(FOUND));
+  const answers = await besideAnswers(request, written, async () => texts);
+  const completed = { status: "completed", outcome: "out\ncome" };
+  expect(answers).toEqual(written.map((each) => (Number(each) === 1 ? granted : completed)));
+});
+
+test("a text that could mean a claim that was written is undecided", async () => {
+  for (const text of ["1", "0", "", "2f17"]) expect(await besideAnswer(request, text)).toBe(UNDECIDED);
+});
+
+test("without what should be read beside the script, claims that were not written are undecided", async () => {
+  const undecided = new Array(GROUP).fill(UNDECIDED);
+  const failed = () => Promise.reject(new Error("NOPERM"));
+  expect(await besideAnswers(request, 0, failed)).toEqual(undecided);
+  // Another user of the connection has a transaction open.
+  expect(await besideAnswers(request, 0, async () => "QUEUED")).toEqual(undecided);
+  expect(await besideAnswers(request, 0, async () => new Array(GROUP).fill(null))).toEqual(undecided);
+});
+
+test("a text that was read before the connection was lost does not count", async () => {
+  let losses = 0;
+  const texts = async () => {
+    losses++;
+    return new Array(GROUP).fill(textOf(FOUND));
+  };
+  expect(await besideAnswers(request, 0, texts, () => losses)).toEqual(new Array(GROUP).fill(UNDECIDED));
 });
