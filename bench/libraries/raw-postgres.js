@@ -1,12 +1,16 @@
-/** The statements of our Postgres store by hand. */
+/** The statements of our Postgres store by hand: the small ones, and the full one for a claim that they leave open. */
 import { postgresStore } from "nevertwice/stores/postgres";
 import pg from "pg";
+import {
+  quickClaims,
+  quickCompletions,
+} from "../../packages/nevertwice/build/stores/postgres/quick-steps.js";
 import { createStatements } from "../../packages/nevertwice/build/stores/postgres-sql.js";
 import { grouped, LEASE_MS, RETENTION_MS, rawLoop } from "./raw.js";
 
 const TABLES = { records: "nevertwice_records", migrations: "nevertwice_migrations" };
 /** As many statements of a kind at a time as our store sends. */
-const FLIGHTS = 2;
+const FLIGHTS = 3;
 const PENDING = { status: "pending" };
 
 export async function create({ target, hasFingerprint }) {
@@ -20,42 +24,31 @@ export async function create({ target, hasFingerprint }) {
   }
 
   const claim = grouped(async (calls) => {
-    const rows = await ask(statements.claim, [
-      calls.map(({ id }) => id),
-      calls.map(({ parts }) => JSON.stringify([parts.namespace, parts.scope, parts.operation, parts.key])),
-      calls.map(({ fingerprint }) => fingerprint ?? null),
-      calls.map(({ token }) => token),
-      calls.map(() => LEASE_MS * 1_000),
-      calls.map(() => RETENTION_MS * 1_000),
-      calls.map(() => false),
-      calls.map(() => null),
-    ]);
-    const outcomes = new Map();
-    const inserted = new Set();
-    const answers = [];
-    for (const [position, status, detail, , , id] of rows) {
-      if (status === "outcome") outcomes.set(id, detail);
-      else if (position === null) inserted.add(id);
-      else answers[position - 1] = { status };
-    }
-    return calls.map(({ id }, i) => {
-      const answer = answers[i];
-      if (answer?.status === "completed") return { ...answer, outcome: outcomes.get(id) };
-      // The first of several calls with one id has claimed it. The others retry, as they do when it is pending.
-      return answer ?? (inserted.delete(id) ? { status: "new" } : PENDING);
-    });
+    const requests = calls.map((call) => ({
+      ...call,
+      leaseMs: LEASE_MS,
+      retentionMs: RETENTION_MS,
+      hold: false,
+    }));
+    const sent = [...new Map(requests.map((request) => [request.id, request])).values()];
+    const rows = await ask(statements.claim.quick, quickClaims.toParameters(sent));
+    const answers = quickClaims.toAnswers(requests, sent.length === requests.length ? requests : sent, rows);
+    return Promise.all(requests.map((request, i) => answers[i] ?? decide(request)));
   }, FLIGHTS);
 
+  /** Only the status matters: the loop claims a pending key again, and its outcome comes with that claim. */
+  async function decide({ id, parts, fingerprint, token, leaseMs, retentionMs }) {
+    const kept = JSON.stringify([parts.namespace, parts.scope, parts.operation, parts.key]);
+    const values = [[id], [kept], [fingerprint ?? null], [token], [leaseMs * 1_000], [retentionMs * 1_000]];
+    const rows = await ask(statements.claim, [...values, [false], [null]]);
+    const [, status] = rows.find(([position]) => position !== null) ?? [];
+    return status === "completed" ? PENDING : { status: status ?? "new" };
+  }
+
   const complete = grouped(async (calls) => {
-    const rows = await ask(statements.complete, [
-      calls.map(({ id }) => id),
-      calls.map(({ token }) => token),
-      calls.map(({ outcome }) => outcome),
-      calls.map(() => RETENTION_MS * 1_000),
-    ]);
-    const answers = [];
-    for (const [position, answer] of rows) answers[position - 1] = answer === "yes";
-    return answers;
+    const requests = calls.map((call) => ({ ...call, retentionMs: RETENTION_MS }));
+    const rows = await ask(statements.complete.quick, quickCompletions.toParameters(requests));
+    return quickCompletions.toAnswers(requests, requests, rows);
   }, FLIGHTS);
 
   return { run: rawLoop({ claim, complete, hasFingerprint }), close: () => pool.end() };
