@@ -52,18 +52,15 @@ export interface RecordTable {
 }
 
 /** Finds the row of an id with a query that returns the columns of `FIND`. Throws `store-unsafe` if the row is damaged. */
-export function prepareFind(
-  database: SqliteDatabase,
-  query: string,
-): (id: string, ...more: SqlValue[]) => StoredRow | undefined {
-  const find = prepareQuery(database, query);
-  return (id, ...more) => {
-    const row = orTooLarge(
-      () => find.first(toColumn(id), ...more),
-      () => {
-        throw damagedRecord(id, "row");
-      },
-    );
+export function prepareFind(database: SqliteDatabase, query: string): (id: string) => StoredRow | undefined {
+  const { first } = prepareQuery(database, query);
+  return (id) => {
+    let row: SqliteRow | undefined;
+    try {
+      row = first(toColumn(id));
+    } catch (error) {
+      throw isNumberTooLarge(error) ? damagedRecord(id, "row") : error;
+    }
     return row === undefined ? undefined : fromRow(id, row);
   };
 }
