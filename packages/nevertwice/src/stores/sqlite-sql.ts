@@ -99,6 +99,10 @@ export const INSERT = `INSERT INTO nevertwice_records (id, ${ALL_COLUMNS.join(",
 /** Changes every column except `parts` and `purge_at`, so no index is touched. */
 export const UPDATE = `UPDATE nevertwice_records SET ${USUAL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE rowid = ?`;
 
+/** What a completion changes. */
+export const COMPLETE =
+  "UPDATE nevertwice_records SET state = ?, retention_ms = ?, kept_until = ?, completed_at = ?, outcome = ? WHERE rowid = ?";
+
 export const UPDATE_ALL = `UPDATE nevertwice_records SET ${ALL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE rowid = ?`;
 
 export const KEEP_STEPS = `UPDATE nevertwice_records SET ${STEPS} = ? WHERE rowid = ?`;

@@ -37,7 +37,10 @@ export type SqlValue = string | number | Uint8Array | null;
 export interface SqliteStatement {
   get(...values: SqlValue[]): unknown;
   all(...values: SqlValue[]): unknown[];
-  run(...values: SqlValue[]): { readonly changes: number | bigint };
+  run(...values: SqlValue[]): {
+    readonly changes: number | bigint;
+    readonly lastInsertRowid?: number | bigint;
+  };
   /** `DatabaseSync`: return rows as arrays. */
   setReturnArrays?(isOn: boolean): unknown;
   /** `DatabaseSync`: return integers as bigints. */
