@@ -164,11 +164,13 @@ describe("a guard", () => {
     expect(await store.claim(claimOf("b"))).toMatchObject({ status: "new" });
   });
 
-  test("gets no direct answer from a closed store", async () => {
+  test("gets no direct answer from a store that closes once its last call is answered", async () => {
     const { store } = open();
     await warmReplays(store);
+    const last = store.claim(claimOf("a"));
     const closed = store.close();
     expect(directStore(store)?.claim(other("warm"))).toBeUndefined();
+    expect(await last).toMatchObject({ status: "new" });
     await closed;
   });
 
