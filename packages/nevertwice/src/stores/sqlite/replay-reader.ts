@@ -59,7 +59,7 @@ interface Turn {
   spentMs: number;
 }
 
-interface Look {
+interface NextRead {
   readonly from: Connection;
   readonly now: Turn;
 }
@@ -109,7 +109,7 @@ export function createReplayReader({ file, exclusive }: FileSettings): ReplayRea
   }
 
   /** The connection for the next look, and the turn that the look belongs to. Undefined while claims are not looked up. */
-  function beginLook(): Look | undefined {
+  function beginLook(): NextRead | undefined {
     if (!rate.isHigh()) return undefined;
     if (connection === undefined) return open();
     const now = currentTurn(connection);
@@ -135,7 +135,7 @@ export function createReplayReader({ file, exclusive }: FileSettings): ReplayRea
     return next.now.waiting++ < MAX_TURN_READS ? next.now.ended.then(() => claim(request)) : undefined;
   }
 
-  function look({ from, now }: Look, request: ClaimRequest): ReplayAnswer {
+  function look({ from, now }: NextRead, request: ClaimRequest): ReplayAnswer {
     now.reads++;
     const startedAt = performance.now();
     const answer = read(from, request);
