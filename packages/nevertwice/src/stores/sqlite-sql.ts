@@ -88,15 +88,20 @@ export const SCHEMA: SqliteSchema = {
 export const FIND = `SELECT rowid, purge_at, ${[...COLUMNS, STEPS].join(", ")} FROM nevertwice_records WHERE id = ?`;
 
 /**
- * Bound to an id and a number of bytes. The same row, if it is completed and its outcome is not larger. `octet_length` is
- * stored at the start of a row, so an outcome that is too large is not read.
+ * Bound to an id. The same row, if it is completed and its outcome is not larger. `octet_length` is stored at the start of a
+ * row, so an outcome that is too large is not read.
  */
-export const FIND_COMPLETED = `${FIND} AND state = 'completed' AND octet_length(outcome) <= ?`;
+export const findCompleted = (maxBytes: number) =>
+  `${FIND} AND state = 'completed' AND octet_length(outcome) <= ${maxBytes}`;
 
 export const INSERT = `INSERT INTO nevertwice_records (id, ${ALL_COLUMNS.join(", ")}) VALUES (?, ${ALL_COLUMNS.map(() => "?").join(", ")})`;
 
 /** Changes every column except `parts` and `purge_at`, so no index is touched. */
 export const UPDATE = `UPDATE nevertwice_records SET ${USUAL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE rowid = ?`;
+
+/** What a completion changes. */
+export const COMPLETE =
+  "UPDATE nevertwice_records SET state = ?, retention_ms = ?, kept_until = ?, completed_at = ?, outcome = ? WHERE rowid = ?";
 
 export const UPDATE_ALL = `UPDATE nevertwice_records SET ${ALL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE rowid = ?`;
 

@@ -5,6 +5,7 @@
  */
 import { Worker } from "node:worker_threads";
 import type { Clock } from "../core/clock.ts";
+import { type DirectStore, offerDirect } from "../core/direct-store.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type {
   ClaimAnswer,
@@ -146,7 +147,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
     await executor.close();
   }
 
-  return {
+  const store: Store & Partial<TransactionalStore> = {
     ...(executor.transactions && { transactions: executor.transactions }),
     claim: (request) => accept(() => claim(request)),
     complete: ({ id, token, outcome, retentionMs }) => run(["complete", id, token, outcome, retentionMs]),
@@ -192,6 +193,9 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
       return closing;
     },
   };
+  const { replayNow } = executor;
+  if (replayNow === undefined) return store;
+  return offerDirect(store, { claim: (request) => (closing === undefined ? replayNow(request) : undefined) });
 }
 
 /** Runs the store's calls: in a worker thread, or in the thread of the caller. */
@@ -200,6 +204,8 @@ interface CallExecutor {
   run(calls: readonly StoreCall[]): Promise<CallReply>;
   /** The answer to a claim of a completed record, if it can be had without `run`. */
   replay?: ReplayReader["claim"];
+  /** The same, for a caller that does not wait for a promise. It then calls `replay`. */
+  replayNow?: DirectStore["claim"];
   /** Starts to report when another connection settles this record. */
   watch(id: string): void;
   unwatch(id: string): void;
@@ -258,6 +264,7 @@ function runInWorker(settings: FileSettings, wake: Wake): CallExecutor {
       return reply;
     },
     replay: reader.claim,
+    replayNow: reader.claimNow,
     watch(id) {
       watched.add(id);
       thread.post(["watch", [id]] satisfies ToWorker);

@@ -6,6 +6,8 @@ import { readdir, rename } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { directStore } from "../../dist/core/direct-store.js";
+import { createGuard as createBuiltGuard } from "../../dist/index.js";
 import { type SqliteFileOptions, sqliteStore } from "../../dist/stores/sqlite.js";
 import { toIdentity } from "../../src/core/identity.ts";
 import type { ClaimRequest, Store } from "../../src/core/store.ts";
@@ -144,6 +146,47 @@ describe("replays", () => {
     expect(await guard.run(request, () => ({ paid: 2 }))).toEqual({ paid: 1 });
     expect(calls()).toBe(0);
     await expect(guard.run({ ...request, fingerprint: { amount: 2 } }, () => 0)).rejects.toMatchObject({
+      code: "conflict",
+    });
+    await guard.close();
+  });
+});
+
+/** A guard of the same build as the store, so that it can ask the store for direct answers. */
+describe("a guard", () => {
+  test("gets replays directly, and none that the worker has to answer", async () => {
+    const { store } = open();
+    await complete(store, "a");
+    expect(directStore(store)?.claim(other("a"))).toBeUndefined();
+    await warmReplays(store);
+    expect(directStore(store)?.claim(other("a"))).toEqual({ status: "completed", outcome: "done" });
+    expect(directStore(store)?.claim(other("b"))).toBeUndefined();
+    expect(await store.claim(claimOf("b"))).toMatchObject({ status: "new" });
+  });
+
+  test("gets no direct answer from a store that closes once its last call is answered", async () => {
+    const { store } = open();
+    await warmReplays(store);
+    const last = store.claim(claimOf("a"));
+    const closed = store.close();
+    expect(directStore(store)?.claim(other("warm"))).toBeUndefined();
+    expect(await last).toMatchObject({ status: "new" });
+    await closed;
+  });
+
+  test("runs work once and replays it, more often than a turn has reads", async () => {
+    const { store } = open();
+    await warmReplays(store);
+    const guard = createBuiltGuard({ store, namespace: "shop" });
+    const request = (key: number) => ({ operation: "charge", key: `${key}`, fingerprint: { key } });
+    const work = vi.fn(async (key: number) => ({ paid: key }));
+    const keys = Array.from({ length: 600 }, (_, key) => key);
+    for (let lap = 0; lap < 3; lap++) {
+      const answers = await Promise.all(keys.map((key) => guard.run(request(key), () => work(key))));
+      expect(answers).toEqual(keys.map((key) => ({ paid: key })));
+    }
+    expect(work).toHaveBeenCalledTimes(keys.length);
+    await expect(guard.run({ ...request(1), fingerprint: { key: 2 } }, () => 0)).rejects.toMatchObject({
       code: "conflict",
     });
     await guard.close();
@@ -318,6 +361,36 @@ describe("the reader", () => {
     expect(reader.claim(other("a", { fingerprint: "1:two" }))).toBeUndefined();
     expect(reader.claim(other("a", { fingerprint: "1:one" }))).toMatchObject({ status: "completed" });
     expect(reader.claim(other("a"))).toMatchObject({ status: "completed" });
+  });
+
+  test("does not look again for what it has just looked for in vain", async () => {
+    const { store, reader } = await openWithReader();
+    expect(reader.claimNow(other("a"))).toBeUndefined();
+    await complete(store, "a");
+    expect(reader.claim(other("a"))).toBeUndefined();
+    expect(reader.claim(other("a"))).toEqual({ status: "completed", outcome: "done" });
+  });
+
+  test("sees each commit, also in the middle of many reads, and lets go of the log after them", async () => {
+    const { file, reader } = await openWithReader();
+    const database = connect(file);
+    const outcome = (text: string) => database.exec(`UPDATE nevertwice_records SET outcome = '${text}'`);
+    for (let i = 0; i < 10; i++) {
+      outcome(`${i}`);
+      expect(reader.claimNow(other("sure"))).toEqual({ status: "completed", outcome: `${i}` });
+    }
+    await Promise.resolve();
+    const checkpoint = database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get();
+    expect(checkpoint).toMatchObject({ busy: 0, log: 0 });
+  });
+
+  test("closes in the middle of many reads", async () => {
+    const { store, file, reader } = await openWithReader();
+    for (let i = 0; i < 10; i++) expect(reader.claimNow(other("sure"))).toBeDefined();
+    reader.close();
+    await store.close();
+    const left = (await readdir(dirname(file))).filter((name) => name.startsWith(basename(file)));
+    expect(left).toEqual([basename(file)]);
   });
 
   test("keeps identities apart", async () => {

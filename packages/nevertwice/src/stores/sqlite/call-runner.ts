@@ -6,7 +6,7 @@
 import { readEach } from "../../core/checked-record.ts";
 import type { Clock } from "../../core/clock.ts";
 import * as machine from "../../core/record.ts";
-import type { StoreRecord, UnreadableRecord } from "../../core/store.ts";
+import type { CompleteRequest, StoreRecord, UnreadableRecord } from "../../core/store.ts";
 import { SCHEMA } from "../sqlite-sql.ts";
 import {
   type CallAnswer,
@@ -16,6 +16,7 @@ import {
   type StoreCall,
   toClaimRequest,
 } from "./calls.ts";
+import { type ClaimedRows, createClaimedRows } from "./claimed-rows.ts";
 import type { SqliteDatabase } from "./client.ts";
 import { readSettings, type SqliteSettings } from "./durability.ts";
 import { affectsOneCall, isBusy, toStoreError } from "./errors.ts";
@@ -37,17 +38,20 @@ export interface CallRunner {
 
 export interface CallRunnerOptions {
   readonly clock: Clock;
+  /** Nothing else uses the connection, so the runner may remember what it wrote (claimed-rows.ts). */
+  readonly isAlone?: boolean;
   /** Runs a step that may have to wait for the write lock. */
   waiting<Result>(step: () => Result): Result;
 }
 
 /** Migrates the database and prepares its statements. Throws one of our errors if the database cannot be used. */
 export function createCallRunner(database: SqliteDatabase, options: CallRunnerOptions): CallRunner {
-  const { clock, waiting } = options;
+  const { clock, waiting, isAlone = false } = options;
   try {
     waiting(() => migrate(database, SCHEMA));
     const table = createRecordTable(database, waiting);
-    const context = { table, clock, readSettings: () => readSettings(database) };
+    const claimed = isAlone ? createClaimedRows() : undefined;
+    const context = { table, clock, claimed, readSettings: () => readSettings(database) };
     return { table, run: (calls) => runCalls(context, calls), runInside: (calls) => runEach(context, calls) };
   } catch (error) {
     throw toStoreError(error);
@@ -57,6 +61,7 @@ export function createCallRunner(database: SqliteDatabase, options: CallRunnerOp
 interface RunnerContext {
   readonly table: RecordTable;
   readonly clock: Clock;
+  readonly claimed: ClaimedRows | undefined;
   readSettings(): SqliteSettings;
 }
 
@@ -69,7 +74,7 @@ interface RunnerContext {
  * meantime would look lapsed. Under the write lock no other process renews anything, so the clock may advance.
  */
 function runCalls(context: RunnerContext, calls: readonly StoreCall[]): CallReply {
-  const { table, clock } = context;
+  const { table, clock, claimed } = context;
   const startedAt = clock.now();
   try {
     return inTransaction(table.begin, { ...context, clock: { now: () => startedAt } });
@@ -85,10 +90,12 @@ function runCalls(context: RunnerContext, calls: readonly StoreCall[]): CallRepl
   function inTransaction(begin: () => void, judgedBy: RunnerContext): CallReply {
     begin();
     try {
+      claimed?.begin(table.dataVersion());
       const reply = runEach(judgedBy, calls);
       table.commit();
       return reply;
     } catch (error) {
+      claimed?.clear();
       table.rollback();
       throw error;
     }
@@ -120,7 +127,8 @@ interface CallSequence {
   end(): void;
 }
 
-function createCallSequence({ table, clock, readSettings: currentSettings }: RunnerContext): CallSequence {
+function createCallSequence(context: RunnerContext): CallSequence {
+  const { table, clock, claimed, readSettings: currentSettings } = context;
   /** Rows read in this transaction, so that many calls for one id read it once. */
   const seen = new Map<string, StoredRow | undefined>();
   const outcomes: string[] = [];
@@ -130,14 +138,21 @@ function createCallSequence({ table, clock, readSettings: currentSettings }: Run
 
   function find(id: string): StoredRow | undefined {
     if (seen.has(id)) return seen.get(id);
-    const found = table.find(id);
+    const found = claimed?.get(id) ?? table.find(id);
     seen.set(id, found);
     return found;
   }
 
+  /** The row of this id is about to change. */
+  function unsee(id: string): void {
+    seen.delete(id);
+    claimed?.delete(id);
+  }
+
   function write(found: StoredRow | undefined, kept: machine.Kept): void {
-    seen.delete(kept.id);
-    table.write(found, kept);
+    unsee(kept.id);
+    const written = table.write(found, kept);
+    if (written !== undefined) claimed?.add(written);
   }
 
   function nextFence(after: number): number {
@@ -181,13 +196,23 @@ function createCallSequence({ table, clock, readSettings: currentSettings }: Run
     return answer;
   }
 
+  function complete(request: CompleteRequest): boolean {
+    const found = find(request.id);
+    const { answer, write: kept } = machine.completeRecord(found?.kept, request, clock.now());
+    if (found !== undefined && kept !== undefined) {
+      unsee(request.id);
+      table.complete(found, kept);
+    }
+    return answer;
+  }
+
   function forget(id: string, fence: number, reopen: boolean): boolean {
     const found = find(id);
     const step = machine.forgetRecord(found?.kept, { fence, reopen }, clock.now());
     if (!step.answer || found === undefined) return false;
     if (step.write !== undefined) write(found, step.write);
     else {
-      seen.delete(id);
+      unsee(id);
       table.remove(found);
     }
     return true;
@@ -206,6 +231,7 @@ function createCallSequence({ table, clock, readSettings: currentSettings }: Run
 
   function purge(limit: number): number {
     seen.clear();
+    claimed?.clear();
     return table.purge(clock.now(), limit);
   }
 
@@ -242,8 +268,7 @@ function createCallSequence({ table, clock, readSettings: currentSettings }: Run
           return claim(call);
         case "complete": {
           const [, id, token, outcome, retentionMs] = call;
-          const request = { id, token, outcome, retentionMs };
-          return settle(id, (kept) => machine.completeRecord(kept, request, clock.now()));
+          return complete({ id, token, outcome, retentionMs });
         }
         case "abandon":
           return settle(call[1], (kept) => machine.abandonRecord(kept, call[2], call[3], clock.now()));

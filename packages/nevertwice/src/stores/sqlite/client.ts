@@ -37,7 +37,10 @@ export type SqlValue = string | number | Uint8Array | null;
 export interface SqliteStatement {
   get(...values: SqlValue[]): unknown;
   all(...values: SqlValue[]): unknown[];
-  run(...values: SqlValue[]): { readonly changes: number | bigint };
+  run(...values: SqlValue[]): {
+    readonly changes: number | bigint;
+    readonly lastInsertRowid?: number | bigint;
+  };
   /** `DatabaseSync`: return rows as arrays. */
   setReturnArrays?(isOn: boolean): unknown;
   /** `DatabaseSync`: return integers as bigints. */
@@ -148,6 +151,9 @@ export function rollBack(database: SqliteDatabase): void {
   }
 }
 
+/** A setting of `cache_size`: 16 MB for the pages of a file. SQLite's default is 2 MB. */
+export const CACHE_SIZE = -16_000;
+
 /**
  * The settings of a file that the store opens, in addition to WAL mode. `fullfsync` matters only on macOS, where a plain
  * fsync leaves the data in the drive's cache. A checkpoint copies the log back into the file, with its own flushes. One
@@ -160,7 +166,7 @@ export function filePragmas(synchronous: FileSettings["synchronous"]): string {
     PRAGMA checkpoint_fullfsync = ON;
     PRAGMA wal_autocheckpoint = 4000;
     PRAGMA journal_size_limit = 67108864;
-    PRAGMA cache_size = -16000;`;
+    PRAGMA cache_size = ${CACHE_SIZE};`;
 }
 
 /** Less than the engine's default timeout for a call, so that the caller gets the reason and not only a timeout. */

@@ -1,7 +1,7 @@
 /** Finds the SQLite library for files that a store opens, in its worker thread and beside it. */
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import { importDriver, locateDriver } from "../open/driver.ts";
-import { lookUp, type OwnDatabase } from "./client.ts";
+import { CACHE_SIZE, lookUp, type OwnDatabase } from "./client.ts";
 import { isSafeToShare, VERSION_SQL } from "./durability.ts";
 
 const BUILT_IN = "node:sqlite";
@@ -85,6 +85,7 @@ export async function openReadOnly(location: string, file: string): Promise<OwnD
   if (module === undefined) throw new Error(`${location} cannot be loaded in this thread.`);
   const database = new module.DatabaseSync(":memory:", { readOnly: true });
   database.exec(`ATTACH '${file.replaceAll("'", "''")}' AS attached`);
+  database.exec(`PRAGMA attached.cache_size = ${CACHE_SIZE}`);
   return {
     exec: (text) => database.exec(text),
     prepare: (text) => database.prepare(text),

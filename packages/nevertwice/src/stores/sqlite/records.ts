@@ -37,7 +37,10 @@ export interface RecordTable {
   commit(): void;
   rollback(): void;
   find(id: string): StoredRow | undefined;
-  write(found: StoredRow | undefined, kept: Kept): void;
+  /** Returns the row as it is now. Undefined if the connection does not tell the rowid of a new row. */
+  write(found: StoredRow | undefined, kept: Kept): StoredRow | undefined;
+  /** Like `write`, for a record that differs from the one found only in what a completion changes. */
+  complete(found: StoredRow, kept: Kept): void;
   remove(found: StoredRow): void;
   lastFence(): number;
   keepFence(fence: number): void;
@@ -52,18 +55,15 @@ export interface RecordTable {
 }
 
 /** Finds the row of an id with a query that returns the columns of `FIND`. Throws `store-unsafe` if the row is damaged. */
-export function prepareFind(
-  database: SqliteDatabase,
-  query: string,
-): (id: string, ...more: SqlValue[]) => StoredRow | undefined {
-  const find = prepareQuery(database, query);
-  return (id, ...more) => {
-    const row = orTooLarge(
-      () => find.first(toColumn(id), ...more),
-      () => {
-        throw damagedRecord(id, "row");
-      },
-    );
+export function prepareFind(database: SqliteDatabase, query: string): (id: string) => StoredRow | undefined {
+  const { first } = prepareQuery(database, query);
+  return (id) => {
+    let row: SqliteRow | undefined;
+    try {
+      row = first(toColumn(id));
+    } catch (error) {
+      throw isNumberTooLarge(error) ? damagedRecord(id, "row") : error;
+    }
     return row === undefined ? undefined : fromRow(id, row);
   };
 }
@@ -80,6 +80,7 @@ export function createRecordTable(
   const insert = database.prepare(sql.INSERT);
   const update = database.prepare(sql.UPDATE);
   const updateAll = database.prepare(sql.UPDATE_ALL);
+  const complete = database.prepare(sql.COMPLETE);
   const keepSteps = database.prepare(sql.KEEP_STEPS);
   const remove = database.prepare(sql.REMOVE);
   const lastFence = prepareQuery(database, sql.LAST_FENCE);
@@ -90,21 +91,33 @@ export function createRecordTable(
   const scanIds = prepareQuery(database, sql.SCAN_IDS);
   const isPending = prepareQuery(database, sql.IS_PENDING);
   const dataVersion = prepareQuery(database, sql.DATA_VERSION);
+
+  function write(found: StoredRow | undefined, kept: Kept): StoredRow | undefined {
+    const purgeAt = purgeTime(kept, found?.purgeAt ?? null);
+    const [usual, parts, outcome] = toColumns(kept);
+    if (found === undefined) {
+      const { lastInsertRowid } = insert.run(toColumn(kept.id), purgeAt, ...usual, parts(), outcome);
+      return lastInsertRowid === undefined ? undefined : { rowid: Number(lastInsertRowid), purgeAt, kept };
+    }
+    if (purgeAt === found.purgeAt && kept.parts === found.kept.parts)
+      update.run(...usual, outcome, found.rowid);
+    else updateAll.run(purgeAt, ...usual, parts(), outcome, found.rowid);
+    if (kept.steps !== found.kept.steps) keepSteps.run(toText(kept.steps), found.rowid);
+    return { rowid: found.rowid, purgeAt, kept };
+  }
+
   return {
     begin: () => void begin.run(),
     beginWriting: () => waiting(() => void beginWriting.run()),
     commit: () => void commit.run(),
     rollback: () => rollBack(database),
     find,
-    write(found, kept) {
-      const purgeAt = purgeTime(kept, found?.purgeAt ?? null);
-      const [usual, parts, outcome] = toColumns(kept);
-      if (found === undefined) insert.run(toColumn(kept.id), purgeAt, ...usual, parts(), outcome);
-      else if (purgeAt === found.purgeAt && kept.parts === found.kept.parts)
-        update.run(...usual, outcome, found.rowid);
-      else updateAll.run(purgeAt, ...usual, parts(), outcome, found.rowid);
-      if (found !== undefined && kept.steps !== found.kept.steps)
-        keepSteps.run(toText(kept.steps), found.rowid);
+    write,
+    complete(found, kept) {
+      const purgeAt = purgeTime(kept, found.purgeAt);
+      if (purgeAt !== found.purgeAt || kept.steps !== found.kept.steps) return void write(found, kept);
+      const { state, retentionMs, keptUntil, completedAt, outcome } = kept;
+      complete.run(state, retentionMs, keptUntil, completedAt ?? null, toText(outcome), found.rowid);
     },
     remove: ({ rowid }) => void remove.run(rowid),
     lastFence: () =>

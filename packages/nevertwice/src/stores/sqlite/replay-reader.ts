@@ -13,6 +13,7 @@ import * as sql from "../sqlite-sql.ts";
 import type { FileSettings, OwnDatabase } from "./client.ts";
 import { openReadOnly } from "./driver.ts";
 import { fileIdentity, type OpenedFile } from "./opened-file.ts";
+import { createReadHold, type ReadHold } from "./read-hold.ts";
 import { prepareFind, type StoredRow } from "./records.ts";
 import { createReplayRate } from "./replay-rate.ts";
 
@@ -29,7 +30,9 @@ const MAX_TURN_MS = 10;
 const SLOW_READ_MS = 1;
 
 export interface ReplayReader {
-  /** The answer, if the record is completed and this claim is a replay of it. Undefined: ask the worker. */
+  /** The answer, if the record is completed and this claim is a replay of it. Undefined: call `claim`. */
+  claimNow(request: ClaimRequest): ReplayAnswer;
+  /** Like `claimNow`, but it may wait for the next turn of the event loop. Undefined: ask the worker. */
   claim(request: ClaimRequest): ReplayAnswer | Promise<ReplayAnswer>;
   /** Tells how the worker answered a claim: whether it was a replay. */
   learn(isReplay: boolean): void;
@@ -42,9 +45,9 @@ export interface ReplayReader {
 export type ReplayAnswer = ClaimAnswer | undefined;
 
 interface Connection {
-  readonly database: OwnDatabase;
   readonly identity: string;
   find(id: string): StoredRow | undefined;
+  close(): void;
 }
 
 /** What the reads of one turn of the event loop share. */
@@ -56,12 +59,23 @@ interface Turn {
   spentMs: number;
 }
 
+interface NextRead {
+  readonly from: Connection;
+  readonly now: Turn;
+}
+
+function isUsedUp({ reads, spentMs }: Turn): boolean {
+  return reads >= MAX_TURN_READS || spentMs >= MAX_TURN_MS;
+}
+
 export function createReplayReader({ file, exclusive }: FileSettings): ReplayReader {
   const rate = createReplayRate();
   let opened: OpenedFile | undefined;
   let hasTried = false;
   let connection: Connection | undefined;
   let turn: Turn | undefined;
+  /** The id that `claimNow` has just looked for in vain: `claim` need not look for it again. */
+  let missedId: string | undefined;
 
   /** Begins to open the file. A failure is final until another worker opens it: the worker answers all claims. */
   function open(): undefined {
@@ -71,7 +85,7 @@ export function createReplayReader({ file, exclusive }: FileSettings): ReplayRea
     connect(wanted.driver, file, wanted.identity).then(
       (created) => {
         if (opened === wanted) connection = created;
-        else created.database.close();
+        else created.close();
       },
       () => {},
     );
@@ -94,16 +108,35 @@ export function createReplayReader({ file, exclusive }: FileSettings): ReplayRea
     return turn;
   }
 
-  function claim(request: ClaimRequest): ReplayAnswer | Promise<ReplayAnswer> {
+  /** The connection for the next look, and the turn that the look belongs to. Undefined while claims are not looked up. */
+  function beginLook(): NextRead | undefined {
     if (!rate.isHigh()) return undefined;
     if (connection === undefined) return open();
     const now = currentTurn(connection);
-    if (!now.isSameFile) return undefined;
-    if (now.reads++ < MAX_TURN_READS && now.spentMs < MAX_TURN_MS) return look(connection, now, request);
-    return now.waiting++ < MAX_TURN_READS ? now.ended.then(() => claim(request)) : undefined;
+    return now.isSameFile ? { from: connection, now } : undefined;
   }
 
-  function look(from: Connection, now: Turn, request: ClaimRequest): ReplayAnswer {
+  function claimNow(request: ClaimRequest): ReplayAnswer {
+    const next = beginLook();
+    if (next === undefined || isUsedUp(next.now)) return undefined;
+    const answer = look(next, request);
+    if (answer === undefined) missedId = request.id;
+    return answer;
+  }
+
+  function claim(request: ClaimRequest): ReplayAnswer | Promise<ReplayAnswer> {
+    if (request.id === missedId) {
+      missedId = undefined;
+      return undefined;
+    }
+    const next = beginLook();
+    if (next === undefined) return undefined;
+    if (!isUsedUp(next.now)) return look(next, request);
+    return next.now.waiting++ < MAX_TURN_READS ? next.now.ended.then(() => claim(request)) : undefined;
+  }
+
+  function look({ from, now }: NextRead, request: ClaimRequest): ReplayAnswer {
+    now.reads++;
     const startedAt = performance.now();
     const answer = read(from, request);
     const tookMs = performance.now() - startedAt;
@@ -114,6 +147,7 @@ export function createReplayReader({ file, exclusive }: FileSettings): ReplayRea
   }
 
   return {
+    claimNow,
     claim,
     learn: rate.add,
     allow(worker) {
@@ -127,7 +161,7 @@ export function createReplayReader({ file, exclusive }: FileSettings): ReplayRea
       const closed = connection;
       connection = undefined;
       try {
-        closed?.database.close();
+        closed?.close();
       } catch {
         // The worker must still be closed. Only the log stays on disk, and the next process that opens the file uses it.
       }
@@ -138,14 +172,31 @@ export function createReplayReader({ file, exclusive }: FileSettings): ReplayRea
 /** Opens the file and checks that it is the one with this identity. */
 async function connect(driver: string, file: string, identity: string): Promise<Connection> {
   const database = await openReadOnly(driver, file);
-  try {
-    // While another connection keeps the file locked, the worker waits for it. This thread must not.
-    database.exec("PRAGMA busy_timeout = 0");
-    const find = prepareFind(database, sql.FIND_COMPLETED);
-    if (fileIdentity(file) !== identity) throw new Error("The path leads to another file now.");
-    return { database, identity, find: (id) => find(id, MAX_OUTCOME_BYTES) };
-  } catch (error) {
+  let holding: OwnDatabase | undefined;
+  let hold: ReadHold | undefined;
+  const close = () => {
+    hold?.release();
+    holding?.close();
     database.close();
+  };
+  try {
+    holding = await openReadOnly(driver, file);
+    // While another connection keeps the file locked, the worker waits for it. This thread must not.
+    for (const each of [database, holding]) each.exec("PRAGMA busy_timeout = 0");
+    const find = prepareFind(database, sql.findCompleted(MAX_OUTCOME_BYTES));
+    hold = createReadHold(holding, sql.LAST_FENCE);
+    const { beforeRead } = hold;
+    if (fileIdentity(file) !== identity) throw new Error("The path leads to another file now.");
+    return {
+      identity,
+      find(id) {
+        beforeRead();
+        return find(id);
+      },
+      close,
+    };
+  } catch (error) {
+    close();
     throw error;
   }
 }

@@ -18,7 +18,11 @@ const watch = createRecordWatch({
 
 await serve<readonly StoreCall[], CallReply>({
   connect(database) {
-    const runner = createCallRunner(database, { clock: systemClock, waiting: retryWhileLocked });
+    const runner = createCallRunner(database, {
+      clock: systemClock,
+      isAlone: true,
+      waiting: retryWhileLocked,
+    });
     table = runner.table;
     return (calls) => copyErrors(runner.run(calls));
   },
