@@ -1,7 +1,7 @@
 /** One action in a transaction of the application on Postgres: the same steps as in a transaction of the store. */
 import type { RunText } from "../../core/store-transactions.ts";
 import type { PostgresRow } from "../../stores/postgres/client.ts";
-import { literal, withLiterals } from "../../stores/postgres/literals.ts";
+import { withLiterals } from "../../stores/postgres/literals.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
 import type { Statements } from "../postgres-sql.ts";
@@ -55,7 +55,7 @@ async function actOnce(
       isolation = level;
       return rows;
     },
-    write: (parameters: readonly string[]) => run(withManyLiterals(texts.write, parameters)),
+    write: (parameters: readonly string[]) => run(withLiterals(texts.write, parameters)),
   };
   const { answers } = await decideAndWrite(steps, { id: createTimeOrderedId(), group: [request], rules });
   const answer = answers[0] as Answer;
@@ -67,11 +67,6 @@ async function actOnce(
     await run(withLiterals(texts.unprobe, row));
   }
   return answer;
-}
-
-/** The statement with its text parameters as literals. `withLiterals` knows parameters of one digit only. */
-function withManyLiterals(text: string, parameters: readonly string[]): string {
-  return text.replace(/\$(\d+)::text/g, (_, number) => literal(parameters[Number(number) - 1] as string));
 }
 
 function isUnknown(answer: Answer): boolean {

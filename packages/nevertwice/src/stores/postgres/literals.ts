@@ -2,7 +2,7 @@
 
 /** The statement with its text parameters as literals. */
 export function withLiterals(text: string, parameters: readonly string[]): string {
-  return text.replace(/\$(\d)::text/g, (_, number) => literal(parameters[Number(number) - 1] as string));
+  return text.replace(/\$(\d+)::text/g, (_, number) => literal(parameters[Number(number) - 1] as string));
 }
 
 /** Characters that mean the same in every setting of a connection, and nothing to a query builder. */
