@@ -2,7 +2,7 @@
 import { costsText } from "./costs.js";
 import { explanationText } from "./explanation.js";
 import { formatPage, formatSettings, formatTarget } from "./page.js";
-import { formatCount, formatRatio, formatSummary, formatTable } from "./report.js";
+import { formatCount, formatMeant, formatRatio, formatSummary, formatTable } from "./report.js";
 import { librariesOf, RAW_RATIO_MEANT } from "./suites.js";
 import { MAX_WARM_UPS } from "./warm-up.js";
 
@@ -124,7 +124,7 @@ function targetText({ peer }, { ratioMeant, raw }, { rows }) {
       ? ""
       : ` and ${formatRatio(RAW_RATIO_MEANT)} of the raw loop, which sends our statements by hand and shows the most that the store can do`;
   const missed = rows.filter(({ explanations }) => explanations !== undefined).map(({ title }) => title);
-  return formatTarget(`${formatRatio(ratioMeant)} of ${peer}${loop}`, missed);
+  return formatTarget(`${formatMeant(ratioMeant)} of ${peer}${loop}`, missed);
 }
 
 /**

@@ -38,6 +38,26 @@ export function formatSummary({ median: middle, least, most }) {
   return `${formatCount(middle)} (${formatCount(least)} to ${formatCount(most)})`;
 }
 
+/**
+ * What a ratio has to reach: one number, or one for first calls and one for replays.
+ *
+ * @typedef {number | Readonly<Record<"first" | "replay", number>>} Meant
+ */
+
+/**
+ * @param {Meant} meant
+ * @param {string} phase
+ */
+export function meantFor(meant, phase) {
+  return typeof meant === "number" ? meant : meant[phase === "first" ? "first" : "replay"];
+}
+
+/** @param {Meant} meant */
+export function formatMeant(meant) {
+  if (typeof meant === "number") return formatRatio(meant);
+  return `${formatRatio(meant.first)} (first) and ${formatRatio(meant.replay)} (replay)`;
+}
+
 /** @param {number} ratio */
 export function formatRatio(ratio) {
   return `${ratio.toFixed(2)}x`;

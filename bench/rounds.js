@@ -1,7 +1,7 @@
 /** Runs the libraries of one table, each run in its own process, and compares their numbers. */
 import { medianCosts } from "./costs.js";
 import { explain } from "./explanation.js";
-import { median, ratioToBest, summarise } from "./report.js";
+import { meantFor, median, ratioToBest, summarise } from "./report.js";
 import { runForked } from "./run.js";
 import { librariesOf, RAW_RATIO_MEANT } from "./suites.js";
 import { takeTurns } from "./turns.js";
@@ -78,7 +78,7 @@ export async function compare({ script, phases: all }, table, { size, urls }) {
     );
     const loop = raw && summaryOf(raw);
     const rawRatio = loop && ratioToBest(mine, [loop]);
-    const isFast = ratio >= ratioMeant && (rawRatio ?? 1) >= RAW_RATIO_MEANT;
+    const isFast = ratio >= meantFor(ratioMeant, name) && (rawRatio ?? 1) >= RAW_RATIO_MEANT;
     // From a run that no table counts: profiling slows it down.
     const explanations = isFast
       ? undefined

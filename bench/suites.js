@@ -42,7 +42,7 @@ import { sqlite } from "./suites/sqlite.js";
  * @property {Library} ours
  * @property {readonly Library[]} peers
  * @property {Library} [raw] the same statements by hand: the most that the database can do
- * @property {number} [ratioMeant] ours to the best peer
+ * @property {import("./report.js").Meant} [ratioMeant] ours to the best peer
  * @property {string} [bytes] what is counted for each operation; undefined where libraries cannot be compared
  * @property {Size} size
  */

@@ -1,6 +1,6 @@
 /** Compares applications under load: each run puts load on an application in its own process. */
 import { explain } from "../explanation.js";
-import { median, summarise } from "../report.js";
+import { meantFor, median, summarise } from "../report.js";
 import { takeTurns } from "../turns.js";
 import { load } from "./load.js";
 
@@ -46,7 +46,7 @@ const PHASES = ["first", "replay"];
  * measured.
  *
  * @template Side
- * @param {{ base: Side, ours: Side, peers?: readonly Side[], others?: readonly Side[], ratioMeant: number, runs: number }} sides
+ * @param {{ base: Side, ours: Side, peers?: readonly Side[], others?: readonly Side[], ratioMeant: import("../report.js").Meant, runs: number }} sides
  * @param {(side: Side, profiled?: Phase) => Promise<Run>} measure
  * @returns {Promise<readonly Row<Side>[]>}
  */
@@ -66,7 +66,8 @@ export async function compareLoads({ base, ours, peers = [], others = [], ratioM
     const ratio = line.perSecond.median / whole;
     const rivals = lines.filter(({ side, phase }) => peers.includes(side) && phase === line.phase);
     const best = Math.max(...rivals.map(({ perSecond }) => perSecond.median));
-    const isFast = line.side !== ours || (ratio >= ratioMeant && line.perSecond.median > best);
+    const isFast =
+      line.side !== ours || (ratio >= meantFor(ratioMeant, line.phase) && line.perSecond.median > best);
     rows.push({ ...line, ratio, explanation: isFast ? undefined : await explainPhase(line.phase) });
   }
   return rows;

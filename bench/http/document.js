@@ -2,7 +2,7 @@
 
 import { formatPage, formatSettings } from "../page.js";
 import { OUTCOME_BYTES, REQUEST_BYTES } from "../payload.js";
-import { formatCount, formatRatio, formatSummary, formatTable } from "../report.js";
+import { formatCount, formatMeant, formatRatio, formatSummary, formatTable } from "../report.js";
 import { bare, http, ours } from "../suites/http.js";
 import { loadSection, loadSpotsText, PHASE_TITLES } from "./section.js";
 
@@ -64,7 +64,7 @@ export function httpPage(all, measurement) {
       return [
         loadSection({
           heading: table.title,
-          target: `${formatRatio(table.ratioMeant)} of bare${rivals}`,
+          target: `${formatMeant(table.ratioMeant)} of bare${rivals}`,
           table: layersText(rows),
           rows,
           nameOf: phaseTitle,

@@ -16,12 +16,12 @@ const FLUSHED_EVERY_SECOND = {
 };
 
 /**
- * A table in memory and one on Redis, with the same size and the same peer.
+ * A table in memory, whose ratio has a target, and one on Redis, with the same size and the same peer.
  *
- * @param {{ library: { name: string, file: string }, packages: readonly string[], how: string, peer: import("../suites.js").Library, size: import("../suites.js").Size, servers?: import("../servers.js").Servers }} options
+ * @param {{ library: { name: string, file: string }, packages: readonly string[], how: string, peer: import("../suites.js").Library, size: import("../suites.js").Size, ratioMeant: import("../report.js").Meant, servers?: import("../servers.js").Servers }} options
  * @returns {readonly import("../suites.js").Table[]}
  */
-export function inMemoryAndOnRedis({ library, packages, how, peer, size, servers = {} }) {
+export function inMemoryAndOnRedis({ library, packages, how, peer, size, ratioMeant, servers = {} }) {
   return [
     {
       store: "memory",
@@ -30,6 +30,7 @@ export function inMemoryAndOnRedis({ library, packages, how, peer, size, servers
       servers,
       ours: { ...library, packages, settings: `\`memoryStore({ maxRecords })\`, ${how}` },
       peers: [peer],
+      ratioMeant,
       size,
     },
     {
@@ -74,6 +75,7 @@ export const events = {
       packages: ["@nats-io/jetstream"],
       settings: "does the work of every delivery, and acknowledges it",
     },
+    ratioMeant: { first: 0.45, replay: 0.6 },
     size: { runs: 5, count: 20_000, warmup: 5_000, inFlight: 64 },
     servers: { nats: {} },
   }),

@@ -50,7 +50,7 @@ export const gateway = {
       durability:
         "`synchronous=FULL`: a claim is on the disk before the service gets the request, and its outcome before the answer is sent",
       servers: {},
-      ratioMeant: 0.7,
+      ratioMeant: 0.6,
       /** @type {Size} */
       size: { runs: 5, keys: 20_000, warmup: 10_000, connections: 64 },
     },

@@ -14,7 +14,7 @@ export const memory = storeSuite({
         steadykeyOn([], "`InMemoryIdempotencyStore`"),
         nodeIdempotencyOn("memory", "`MemoryStorageAdapter`"),
       ],
-      ratioMeant: 2,
+      ratioMeant: { first: 1.2, replay: 1.5 },
       bytes: "Bytes of memory",
       size: { runs: 5, count: 40_000, laps: 2, warmup: 10_000, inFlight: 64, alone: 1_000 },
     },

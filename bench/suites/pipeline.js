@@ -29,6 +29,7 @@ export const pipeline = {
       packages: ["nevertwice"],
       settings: "the same network, whose nodes have no `idempotency`: it never calls the store",
     },
+    ratioMeant: 0.45,
     size: { runs: 5, count: 10_000, warmup: 5_000, inFlight: 64 },
   }),
 };

@@ -55,6 +55,7 @@ describe("the page of what a layer costs", () => {
     );
     expect(text).toContain("Target: 0.85x of bare, and more than any peer; missed by: replay.");
     expect(text).toContain("Target: 0.60x of bare; missed by: replay.");
+    expect(text).toContain("Target: 0.50x (first) and 0.75x (replay) of bare; missed by: replay.");
     expect(text).toContain("- **bare**: nothing in front of the handler.");
     expect(text).toContain("- **steadykey 9.9.9, redis 9.9.9**:");
     expect(text).toContain("fastify 9.9.9");
@@ -87,7 +88,7 @@ describe("the page of the gateway", () => {
 
   it("has the target, and the rows that miss it", () => {
     const text = gatewayPage([rows], measurement);
-    expect(text).toContain("Target: 0.70x of the plain proxy; missed by: gateway, replay.");
+    expect(text).toContain("Target: 0.60x of the plain proxy; missed by: gateway, replay.");
     expect(text).toContain("**gateway, replay**: 0.50x of the plain proxy.");
   });
 });
@@ -102,8 +103,9 @@ describe("a comparison under load", () => {
    *
    * @param {number} first
    * @param {number} replay
+   * @param {import("../../bench/report.js").Meant} ratioMeant
    */
-  async function missedBy(first, replay) {
+  async function missedBy(first, replay, ratioMeant = 0.6) {
     const rates = { base: { first: at(100) }, ours: { first: at(first), replay: at(replay) } };
     const all = { ...rates, peer: { first: at(70), replay: at(20) }, other: { first: at(900) } };
     const sides = {
@@ -111,7 +113,7 @@ describe("a comparison under load", () => {
       ours: "ours",
       peers: ["peer"],
       others: ["other"],
-      ratioMeant: 0.6,
+      ratioMeant,
       runs: 3,
     };
     const rows = await compareLoads(sides, async (side, profiled) => {
@@ -126,6 +128,7 @@ describe("a comparison under load", () => {
   it("asks for the ratio to the base", async () => {
     expect(await missedBy(80, 59)).toEqual([["replay", 0.59]]);
     expect(await missedBy(80, 60)).toEqual([]);
+    expect(await missedBy(80, 40, { first: 0.9, replay: 0.3 })).toEqual([["first", 0.8]]);
   });
 
   it("asks for more than any peer in the same phase, and does not compare with the others", async () => {
