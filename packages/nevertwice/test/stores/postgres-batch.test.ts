@@ -186,6 +186,8 @@ test("two clients that settle and take over the same keys in opposite order neve
   for (let round = 0; round < 5; round++) {
     const claims = keysOf(200).map((key) => claimOf(key, { leaseMs: 1 }));
     await Promise.all(claims.map((claim) => store.claim(claim)));
+    // Until the last lease has ended: before that, a rival gets `pending`.
+    await new Promise((resolve) => setTimeout(resolve, 5));
     const rivals = claims.map(({ parts }) => claimOf(parts.key));
     const [completed, taken] = await Promise.all([
       Promise.all(claims.map((claim) => store.complete(completionOf(claim)))),

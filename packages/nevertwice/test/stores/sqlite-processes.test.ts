@@ -135,7 +135,10 @@ describe("without a driver", () => {
   test("a runtime without built-in SQLite gets an error that says what to install", async () => {
     const folder = fileNamed("bare");
     await cp(new URL(BUILD), folder, { recursive: true });
-    await writeFile(`${folder}/package.json`, JSON.stringify({ type: "module" }));
+    await writeFile(
+      `${folder}/package.json`,
+      JSON.stringify({ type: "module", imports: { "#platform": "./platform/node.js" } }),
+    );
     const said = await startOn(`file://${folder}/`, "claim", fileNamed()).next();
     const hasOwn = process.getBuiltinModule("node:sqlite") !== undefined;
     expect(said).toMatchObject(
