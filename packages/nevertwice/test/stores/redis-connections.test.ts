@@ -111,7 +111,9 @@ test.for(CLIENTS)(
     proxy.cutAll();
     expect(await guard.tryRun(request, () => ++runs)).toMatchObject({ status: "unavailable" });
     proxy.heal();
-    await guard.run({ operation: "charge", key: randomUUID() }, () => "the connection is back");
+    // The client decides when it connects again.
+    const patient = { operation: "charge", key: randomUUID(), storeTimeoutMs: 10_000 };
+    await guard.run(patient, () => "the connection is back");
     // Long before the end of the late claim's lease.
     await vi.waitFor(
       async () => expect(await other.run({ ...request, onPending: "reject" }, () => ++runs)).toBe(1),
