@@ -35,7 +35,7 @@ export function callWithin<T>(
   onLate?: (answer: T) => void,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const controller = store.usesSignal ? new AbortController() : undefined;
+    const controller = createController(store.usesSignal);
     const deadline = { signal: controller?.signal, isOver: false };
     const cancel = timer.after(ms, () => {
       deadline.isOver = true;
@@ -57,6 +57,24 @@ export function callWithin<T>(
       failed(error);
     }
   });
+}
+
+/** An `AbortController` and its signal cost more than all else that a call costs here, and more again to collect. */
+class AbortedFlag {
+  aborted = false;
+
+  get signal(): AbortSignal {
+    return this as Pick<AbortSignal, "aborted"> as AbortSignal;
+  }
+
+  abort(): void {
+    this.aborted = true;
+  }
+}
+
+function createController(usesSignal: Store["usesSignal"]): AbortController | AbortedFlag | undefined {
+  if (usesSignal === "aborted") return new AbortedFlag();
+  return usesSignal ? new AbortController() : undefined;
 }
 
 /** The result of a call with retries. */

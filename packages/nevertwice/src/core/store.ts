@@ -194,8 +194,11 @@ export interface Store {
   forget?(request: ForgetRequest): Promise<boolean>;
   /** Reads the live settings of the store, for the doctor. */
   settings?(): Promise<StoreSettings>;
-  /** The store cancels a call when its `signal` fires. A signal costs time, so it is created only for stores that say so. */
-  readonly usesSignal?: boolean;
+  /**
+   * The store cancels a call when its `signal` fires. A signal costs time, so it is created only for stores that say so. A
+   * store that says `"aborted"` reads only that member of the signal, and gets an object that has nothing else.
+   */
+  readonly usesSignal?: boolean | "aborted";
   /**
    * Counts how often the store reconnected, perhaps to another server. After a reconnect the engine checks the settings of
    * the store again.

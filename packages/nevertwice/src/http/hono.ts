@@ -68,7 +68,8 @@ function toContextResponse(c: Context, reply: HttpReply): Response {
   const { status, headers, body } = reply;
   const plain = isWithoutHeaders(c.newResponse(null)) ? toPlainHeaders(reply) : undefined;
   if (plain !== undefined) return new Response(body as string, { status, headers: plain });
-  const own: Record<string, string[]> = {};
+  // Without a prototype: a header may be called `constructor`.
+  const own: Record<string, string[]> = Object.create(null);
   const further: HeaderLine[] = [];
   for (const [name, value] of headers) {
     if (isAdditive(name)) further.push([name, value]);
@@ -84,7 +85,7 @@ function toContextResponse(c: Context, reply: HttpReply): Response {
  */
 function toPlainHeaders({ status, headers, body }: HttpReply): Record<string, string> | undefined {
   if (typeof body !== "string" || !hasBody(status, body) || !areAscii(headers)) return undefined;
-  const plain: Record<string, string> = {};
+  const plain: Record<string, string> = Object.create(null);
   for (const [name, value] of headers) {
     if (isAdditive(name) || Object.hasOwn(plain, name)) return undefined;
     plain[name] = value;

@@ -152,7 +152,8 @@ function toLambdaHeaders(
   lines: readonly HeaderLine[],
   event: LambdaEvent,
 ): Pick<LambdaReply, "headers" | "multiValueHeaders" | "cookies"> {
-  const lists: Record<string, string[]> = {};
+  // Without a prototype: a header may be called `constructor`.
+  const lists: Record<string, string[]> = Object.create(null);
   for (const [name, value] of lines) {
     const lower = name.toLowerCase();
     lists[lower] = [...(lists[lower] ?? []), value];

@@ -120,8 +120,9 @@ export function sendReply(res: ServerResponse, { status, headers, body }: HttpRe
   res.end(body);
 }
 
+/** Without a prototype: a header may be called `constructor`. */
 function toHead(lines: readonly HeaderLine[], length: number): OutgoingHttpHeaders {
-  const head: Record<string, string | string[] | number> = {};
+  const head: Record<string, string | string[] | number> = Object.create(null);
   for (const [name, value] of lines) {
     const before = head[name];
     head[name] = before === undefined ? value : [before as string | string[], value].flat();

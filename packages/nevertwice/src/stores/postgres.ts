@@ -186,7 +186,7 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
       stopListening();
     },
 
-    usesSignal: true,
+    usesSignal: "aborted",
     get reconnects() {
       return reconnects();
     },

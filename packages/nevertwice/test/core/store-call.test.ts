@@ -22,7 +22,7 @@ test("rejects with TimedOut, sets isOver and fires the signal, and passes a late
   const { timer, advanceTo } = createCountingTimer();
   const bounds: Deadline[] = [];
   const late: string[] = [];
-  const call = (usesSignal: boolean) =>
+  const call = (usesSignal: boolean | "aborted") =>
     callWithin(
       { store: { usesSignal } as Store, timer },
       100,
@@ -32,22 +32,25 @@ test("rejects with TimedOut, sets isOver and fires the signal, and passes a late
       },
       (answer) => late.push(answer),
     ).catch((error: Error) => [error.name, error.message, timer.now()]);
-  const calls = [call(true), call(false)];
+  const calls = [call(true), call("aborted"), call(false)];
   await advanceTo(99);
   expect(bounds.map(({ isOver, signal }) => [isOver, signal?.aborted])).toEqual([
+    [false, false],
     [false, false],
     [false, undefined],
   ]);
   await advanceTo(149);
   const timedOut = ["TimedOut", "the store did not answer within 100 ms", 100];
-  expect(await Promise.all(calls)).toEqual([timedOut, timedOut]);
+  expect(await Promise.all(calls)).toEqual([timedOut, timedOut, timedOut]);
   expect(bounds.map(({ isOver, signal }) => [isOver, signal?.aborted])).toEqual([
+    [true, true],
     [true, true],
     [true, undefined],
   ]);
   expect(late).toEqual([]);
   await advanceTo(151);
-  expect(late).toEqual(["answer", "answer"]);
+  expect(late).toEqual(["answer", "answer", "answer"]);
+  expect(bounds.map(({ signal }) => signal instanceof AbortSignal)).toEqual([true, false, false]);
 });
 
 test("passes a signal to every call of a store with usesSignal", async () => {

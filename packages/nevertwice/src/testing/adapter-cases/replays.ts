@@ -53,6 +53,26 @@ export const replays: ExchangeCases = {
       expect("Cache-Control of the replay", headerValues(again, "cache-control"), ["private, max-age=5"]);
     },
   },
+  "a replay has headers that are called like members of every object": {
+    why: "An adapter that collects headers in a plain object finds a value for such a name, and loses the header or fails.",
+    async check(stage) {
+      const names = ["constructor", "valueof"];
+      const app = await stage.app(
+        () =>
+          answer(
+            200,
+            json({}),
+            names.map((name) => [name, `own ${name}`]),
+          ),
+        { options: { replayHeaders: names } },
+      );
+      const first = await app.ask();
+      const again = await app.ask();
+      for (const name of names)
+        expect(`${name} of the replay`, headerValues(again, name), headerValues(first, name));
+      expect("constructor of the replay", headerValues(again, "constructor"), ["own constructor"]);
+    },
+  },
   "a replay repeats no header line": {
     why: "Clients reject answers in which such a header, or the length, occurs twice.",
     async check(stage) {

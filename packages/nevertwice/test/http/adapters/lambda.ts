@@ -20,7 +20,7 @@ interface Result {
 type Version = 1 | 2;
 
 function listsOf(lines: readonly (readonly [string, string])[]): Record<string, string[]> {
-  const lists: Record<string, string[]> = {};
+  const lists: Record<string, string[]> = Object.create(null);
   for (const [name, value] of lines) lists[name] = [...(lists[name] ?? []), value];
   return lists;
 }
