@@ -22,7 +22,7 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
     await store.complete({ ...warm, outcome: "done" });
 
     const sent = proxy.countRequests("redis");
-    const claims = Array.from({ length: 16 }, (_, index) => claimOf(`t${index}`));
+    const claims = Array.from({ length: 30 }, (_, index) => claimOf(`t${index}`));
     const answers = await Promise.all(claims.map((claim) => store.claim(claim)));
     expect(answers.map(({ status }) => status)).toEqual(claims.map(() => "new"));
     expect(sent.count).toBe(1);

@@ -9,14 +9,10 @@ import type { LuaScript } from "../redis-lua.ts";
 import { type Evaluation, type RedisAdapter, runScript } from "./client.ts";
 import { isWriteRefused } from "./errors.ts";
 
-/**
- * How many calls share a script, and how many scripts of a kind are in flight. Redis serves no other client while it runs
- * one, for less than half a millisecond.
- */
-const CLAIMS_AND_READS = { maxCalls: 32, maxFlights: 2 };
-/** Redis takes longer to settle a record. In larger groups, Node would wait for it with nothing else to do. */
-const OTHER_STEPS = { maxCalls: 16, maxFlights: 3 };
+/** How many calls share a script. Redis serves no other client meanwhile, for less than half a millisecond. */
+const MAX_CALLS = 32;
 const MAX_BYTES = 1_048_576;
+const MAX_FLIGHTS = 2;
 
 /** A step that a script takes on one record for each call. */
 export interface ScriptStep<Call, Answer> {
@@ -45,7 +41,6 @@ export interface StepBatches {
   of<Call, Answer>(
     sendAll: (calls: readonly Call[]) => Promise<Answers<Answer>>,
     sizeOf?: (call: Call) => number,
-    limits?: typeof CLAIMS_AND_READS,
   ): CallBatch<Call, Answer>;
 }
 
@@ -53,7 +48,6 @@ export function createStepBatches({ isCluster, evaluate, toKey }: StepBatchesOpt
   const of: StepBatches["of"] = <Call, Answer>(
     sendAll: (calls: readonly Call[]) => Promise<Answers<Answer>>,
     sizeOf?: (call: Call) => number,
-    limits = CLAIMS_AND_READS,
   ) => {
     const send = async (calls: readonly Call[]): Promise<Answers<Answer>> => {
       try {
@@ -68,26 +62,29 @@ export function createStepBatches({ isCluster, evaluate, toKey }: StepBatchesOpt
     };
     const alone = async (call: Call): Promise<Answer> => (await send([call]))[0] as Answer;
     if (isCluster) return { run: alone };
-    return createBatch({ send, alone, sizeOf, maxBytes: MAX_BYTES, ...limits });
+    return createBatch({
+      send,
+      alone,
+      sizeOf,
+      maxCalls: MAX_CALLS,
+      maxBytes: MAX_BYTES,
+      maxFlights: MAX_FLIGHTS,
+    });
   };
 
   return {
     of,
     ofStep(step) {
       const { script, toArguments, toAnswer } = step;
-      return of(
-        async (calls) => {
-          const evaluation: Evaluation = [script.sha, String(calls.length)];
-          for (const { id } of calls) evaluation.push(toKey(id));
-          evaluation.push(...toArguments(calls));
-          const replies = (await runScript(evaluate, script, evaluation)) as readonly unknown[];
-          // A list that is shorter than the calls is the one reply to all of them.
-          const isOneForAll = replies.length < calls.length;
-          return calls.map((call, index) => settledAnswer(toAnswer, call, replies[isOneForAll ? 0 : index]));
-        },
-        step.sizeOf,
-        OTHER_STEPS,
-      );
+      return of(async (calls) => {
+        const evaluation: Evaluation = [script.sha, String(calls.length)];
+        for (const { id } of calls) evaluation.push(toKey(id));
+        evaluation.push(...toArguments(calls));
+        const replies = (await runScript(evaluate, script, evaluation)) as readonly unknown[];
+        // A list that is shorter than the calls is the one reply to all of them.
+        const isOneForAll = replies.length < calls.length;
+        return calls.map((call, index) => settledAnswer(toAnswer, call, replies[isOneForAll ? 0 : index]));
+      }, step.sizeOf);
     },
   };
 }
