@@ -16,7 +16,7 @@ const PUBLISHED_AT_ONCE = 1_000;
 
 const connection = await connect({ servers: plan.urls.nats });
 const manager = await jetstreamManager(connection);
-await sendRun(async (count) => {
+await sendRun(async (count, profiled) => {
   const target = await openTarget();
   const runs = new Map();
   const work = (message) => {
@@ -26,17 +26,23 @@ await sendRun(async (count) => {
   const consumer = await library.create({ store: plan.store, target, capacity: count, work });
   const operations = makeOperations(count);
   const perSecond = {};
-  for (const { name } of DELIVERIES) perSecond[name] = await consume(name, operations, consumer.handle);
+  let profiles;
+  for (const { name } of DELIVERIES) {
+    const phase = { phase: name, isProfiled: name === profiled };
+    const timed = await consume(phase, operations, consumer.handle);
+    perSecond[name] = timed.perSecond;
+    profiles ??= timed.profiles;
+  }
   const times = consumer.runsAgain ? DELIVERIES.length : 1;
   equal(runs.size, count, `of ${count} messages ${runs.size} were done`);
   for (const [order, done] of runs) equal(done, times, `${order} was done ${done} times`);
   await consumer.close();
   await target.close();
-  return { perSecond };
+  return { perSecond, profiles };
 });
 await connection.close();
 
-/** Deliveries per second, from the first that is fetched until the last is acknowledged. All are published before. */
+/** Measures deliveries, from the first that is fetched until the last is acknowledged. All are published before. */
 async function consume(phase, operations, handle) {
   const stream = await publish(operations);
   const source = await manager.jetstream().consumers.get(stream, stream);
@@ -47,7 +53,7 @@ async function consume(phase, operations, handle) {
     return deliveries[Symbol.asyncIterator]();
   }
   const finish = () => connection.flush();
-  const { perSecond } = await timeLanes({ phase, total: operations.length, finish }, async () => {
+  const timed = await timeLanes({ ...phase, total: operations.length, finish }, async () => {
     messages ??= start();
     const { value } = await (await messages).next();
     await handle(value);
@@ -56,7 +62,7 @@ async function consume(phase, operations, handle) {
   const { num_pending, num_ack_pending } = await manager.consumers.info(stream, stream);
   equal(num_pending + num_ack_pending, 0, "deliveries were not acknowledged");
   await manager.streams.delete(stream);
-  return perSecond;
+  return timed;
 }
 
 /** Each phase has its own stream, so that the server does not drop the second delivery as a duplicate. */

@@ -13,7 +13,7 @@ import { NODES, networkOf } from "./network.js";
 const RECORDS_PER_MESSAGE = NODES.length + 1;
 const { isKeyed } = library;
 
-await sendRun(async (count) => {
+await sendRun(async (count, profiled) => {
   const target = await openTarget();
   const { store, close } = await library.open(plan.store, target, count * RECORDS_PER_MESSAGE);
   const guard = createGuard({ store });
@@ -22,13 +22,15 @@ await sendRun(async (count) => {
   const pipeline = await network.start(guard);
   const operations = makeOperations(count);
   const perSecond = {};
+  let profiles;
   for (const { name } of DELIVERIES) {
     const payloads = operations.map(retryOf).map(({ key, body }) => ({ key, ...body }));
-    const timed = await timeLanes({ phase: name, total: count }, async (n) => {
+    const timed = await timeLanes({ phase: name, total: count, isProfiled: name === profiled }, async (n) => {
       const { verdict } = await pipeline.push("orders", payloads[n], { id: payloads[n].key });
       equal(verdict, "acknowledge");
     });
     perSecond[name] = timed.perSecond;
+    profiles ??= timed.profiles;
     const times = isKeyed || name === "first" ? 1 : DELIVERIES.length;
     for (const [node, ran] of runs)
       equal(ran, count * times, `${node} ran ${ran} times for ${count} messages`);
@@ -38,5 +40,5 @@ await sendRun(async (count) => {
   await store.close();
   await close?.();
   await target.close();
-  return { perSecond };
+  return { perSecond, profiles };
 });

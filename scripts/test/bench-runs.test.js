@@ -64,7 +64,7 @@ describe("the modules of the benchmark", () => {
 });
 
 /** The libraries that need no server and no other package. */
-const PLANS = suites.flatMap(({ script, tables, peer }) =>
+const PLANS = suites.flatMap(({ script, tables, peer, phases: [first] }) =>
   tables
     .filter(({ servers }) => Object.keys(servers).length === 0)
     .flatMap(({ store, ours, peers, raw }) =>
@@ -72,7 +72,13 @@ const PLANS = suites.flatMap(({ script, tables, peer }) =>
       [ours, ...(peer === "the best peer" ? [] : peers), ...(raw === undefined ? [] : [raw])].map(
         ({ file, withFingerprint }) => ({
           script,
-          plan: { library: file, store, hasFingerprint: withFingerprint !== undefined },
+          plan: {
+            library: file,
+            store,
+            hasFingerprint: withFingerprint !== undefined,
+            // A row that misses its target is explained by a profile.
+            profile: first?.name,
+          },
         }),
       ),
     ),
@@ -80,8 +86,9 @@ const PLANS = suites.flatMap(({ script, tables, peer }) =>
 
 test.each(PLANS)("$script runs $plan", { timeout: 60_000 }, async ({ script, plan }) => {
   const size = { count: 20, laps: 1, warmup: 5, maxWarmUps: 1, inFlight: 4 };
-  const { perSecond, costs } = await runForked(script, { ...plan, ...size, urls: {} });
+  const { perSecond, costs, profiles } = await runForked(script, { ...plan, ...size, urls: {} });
   expect(Object.keys(perSecond).length).toBeGreaterThan(1);
   expect(Object.keys(costs)).toEqual(Object.keys(perSecond));
   for (const { client } of Object.values(costs)) expect(client).toBeGreaterThan(0);
+  expect(profiles?.length).toBeGreaterThan(0);
 });
