@@ -1,8 +1,8 @@
 /**
  * Writes the JavaScript of the package `nevertwice` to its `dist`: one file per subpath, and chunks of what several of
- * them share. Node opens, reads and links every module by itself, so that a front door of eighty modules took several
- * times as long to import as the same code in two files. The declarations are those that the compiler wrote to `build`,
- * with one file per module, where tests change single modules.
+ * them share. Node opens, reads and links every module by itself, so the same code in a few files is imported sooner
+ * than in eighty modules. The declarations are those that the compiler wrote to `build`, with one file per module, where
+ * tests change single modules.
  */
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join, posix, relative } from "node:path";

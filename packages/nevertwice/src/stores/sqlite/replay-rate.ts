@@ -9,8 +9,8 @@ export interface ReplayRate {
 /** About how many claims count. 22 replays in a row make the rate high; as many others make it low again. */
 const CLAIMS = 32;
 /**
- * A look that finds nothing takes about 3 µs, and several times that after a commit, which empties the connection's page
- * cache. A look that finds its outcome saves about 100 µs of a call alone, but little of a call in a large group.
+ * A look that finds nothing costs time, and more after a commit, which empties the connection's page cache. A look that
+ * finds its outcome saves the message to the worker, which is most of a call alone, but little of a call in a large group.
  */
 const HIGH = 0.5;
 
