@@ -16,8 +16,10 @@ const STORES = [
 const SCALE = "packages/nevertwice/test/scale/**/*.test.ts";
 const isFull = process.env.NEVERTWICE_SCALE === "full";
 const SCALE_TIMEOUT_MS = isFull ? 3_600_000 : 300_000;
-/** They download hundreds of megabytes, so only a campaign runs them. */
-const DOWNLOADS = "packages/nevertwice/test/scale/query-builders.test.ts";
+/** They download packages, so only a campaign runs them. */
+const DOWNLOADS = ["query-builders", "projects", "etcd-clients"].map(
+  (name) => `packages/nevertwice/test/scale/${name}.test.ts`,
+);
 
 /** It uses every core, so it runs alone. */
 const SIMULATION = "packages/nevertwice/test/testing/simulation.test.ts";
@@ -25,6 +27,7 @@ const SIMULATION = "packages/nevertwice/test/testing/simulation.test.ts";
 /** They need no server, but a browser, the build, or many seconds: `npm run test:quick` leaves them out. */
 const SLOW = [
   "packages/nevertwice/test/client/chromium.test.ts",
+  "packages/nevertwice/test/cloudflare/**/*.test.ts",
   "packages/nevertwice/test/examples.test.ts",
   "packages/nevertwice/test/http/adapters*.test.ts",
   "packages/nevertwice/test/http/upload-memory.test.ts",
@@ -33,6 +36,8 @@ const SLOW = [
   "packages/nevertwice/test/operator/**/*.test.ts",
   "packages/nevertwice/test/package.test.ts",
   "packages/nevertwice/test/pipeline/redeploy-fuzz.test.ts",
+  "packages/nevertwice/test/platform/{doors,edge-bundles,edge-hosts,workerd}.test.ts",
+  "packages/nevertwice/test/projects.test.ts",
   "packages/nevertwice/test/reservations/exhaustive.test.ts",
   "packages/nevertwice/test/reservations/properties.test.ts",
   "packages/nevertwice/test/testing/store-cases.test.ts",
@@ -105,7 +110,7 @@ export default defineConfig({
         test: {
           name: "scale",
           include: [SCALE],
-          exclude: ["**/node_modules/**", ...(isFull ? [] : [DOWNLOADS])],
+          exclude: ["**/node_modules/**", ...(isFull ? [] : DOWNLOADS)],
           globalSetup: [
             "packages/nevertwice/test/scale/build.ts",
             "packages/nevertwice/test/services/setup.ts",

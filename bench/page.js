@@ -1,6 +1,7 @@
 /** The parts that all pages of bench/results share. */
 
 /** @typedef {{ versionOf: (name: string) => string, platform: string }} Measurement with which versions, and on which computer */
+/** @typedef {Measurement & { load: number }} LoadedMeasurement also with the computer's load average */
 
 /**
  * "Target: 2.00x of the best peer; missed by: replay."

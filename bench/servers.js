@@ -2,12 +2,20 @@
 import { fileURLToPath } from "node:url";
 import { runnerImport } from "vite";
 
-/** @typedef {Readonly<Partial<Record<"redis" | "postgres" | "mariadb" | "nats", Readonly<Record<string, string>>>>>} Servers settings by name */
+/** @typedef {Readonly<Partial<Record<"redis" | "redis-cluster" | "postgres" | "mariadb" | "nats" | "dynalite", Readonly<Record<string, string>>>>>} Servers settings by name */
 /** @typedef {Readonly<Record<string, string>>} Urls of the servers, by name */
 
 const SERVICES = fileURLToPath(new URL("../packages/nevertwice/test/services/", import.meta.url));
 
 const PROGRAMS = ["redis-server", "initdb", "postgres", "nats-server"];
+const STARTS = [
+  "startRedis",
+  "startRedisCluster",
+  "startPostgres",
+  "startMariadb",
+  "startNats",
+  "startDynalite",
+];
 const MARIADB = ["mariadb-install-db", "mariadbd"];
 
 /**
@@ -36,8 +44,9 @@ export async function withServers(servers, use) {
 async function startServer(name, settings) {
   const { installMissing } = await load("packages.ts");
   await installMissing([...PROGRAMS, ...(name === "mariadb" ? MARIADB : [])]);
-  const { startRedis, startPostgres, startMariadb, startNats } = await load(`${name}.ts`);
-  return (startRedis ?? startPostgres ?? startMariadb ?? startNats)({ settings });
+  const loaded = await load(`${name}.ts`);
+  const start = STARTS.map((each) => loaded[each]).find((found) => found !== undefined);
+  return start({ settings });
 }
 
 /** Installs wrk, which puts the load on an HTTP application. */

@@ -5,7 +5,10 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { loadavg } from "node:os";
 import { parseBenchArguments } from "../bench/arguments.js";
+import { capacityPage, capacityTexts, coefficientsModule } from "../bench/capacity/document.js";
+import { measureCapacity } from "../bench/capacity/rounds.js";
 import { hotSpotsText, page, tableText } from "../bench/document.js";
 import { gatewayPage, gatewaySpotsText, gatewayText } from "../bench/gateway/document.js";
 import { compareGateway } from "../bench/gateway/rounds.js";
@@ -16,9 +19,11 @@ import { loadingPage, loadingText } from "../bench/loading/document.js";
 import { compareLoading } from "../bench/loading/rounds.js";
 import { outboxPage, outboxText } from "../bench/outbox/document.js";
 import { compareOutbox } from "../bench/outbox/rounds.js";
+import { median } from "../bench/report.js";
 import { checkOut, compareRevisions, describeCommit, revisionsText } from "../bench/revisions.js";
 import { compare } from "../bench/rounds.js";
 import { installLoad, withServers } from "../bench/servers.js";
+import { capacity } from "../bench/suites/capacity.js";
 import { gateway } from "../bench/suites/gateway.js";
 import { http } from "../bench/suites/http.js";
 import { loading } from "../bench/suites/loading.js";
@@ -43,7 +48,8 @@ const BENCH = `${ROOT}bench/`;
  * @property {readonly any[]} tables
  * @property {(table: any, conditions: { size: any, urls: import("../bench/servers.js").Urls }) => Promise<any>} compare
  * @property {(table: any, results: any) => readonly string[]} texts
- * @property {(all: readonly any[], measurement: import("../bench/page.js").Measurement) => string} page
+ * @property {(all: readonly any[], measurement: import("../bench/page.js").LoadedMeasurement) => string} page
+ * @property {(all: readonly any[], platform: string) => void} [write] what else is written
  */
 
 /** @type {readonly Benchmark[]} */
@@ -88,6 +94,13 @@ const BENCHMARKS = [
     texts: (_, rows) => [loadingText(rows)],
     page: loadingPage,
   },
+  {
+    ...capacity,
+    compare: measureCapacity,
+    texts: (_, coefficients) => capacityTexts(coefficients),
+    page: capacityPage,
+    write: writeCoefficients,
+  },
 ];
 
 const { names, isQuick, compare: revision } = readArguments();
@@ -129,22 +142,44 @@ async function benchRevisions(other) {
 }
 
 /** @param {Benchmark} benchmark */
-async function bench({ name, title, usesLoad, quick, tables, compare: compareSides, texts, page: pageOf }) {
+async function bench({
+  name,
+  title,
+  usesLoad,
+  quick,
+  tables,
+  compare: compareSides,
+  texts,
+  page: pageOf,
+  write,
+}) {
   if (usesLoad) await installLoad();
   const all = [];
+  /** @type {number[]} */
+  const loads = [];
   for (const table of tables) {
     console.error(`\n${title}. ${[table.title, table.durability].filter(Boolean).join(". ")}`);
     const size = isQuick ? { ...table.size, ...quick } : table.size;
     const results = await withServers(table.servers, (urls) => compareSides(table, { size, urls }));
     console.log(`\n${texts(table, results).join("\n\n")}`);
     all.push(results);
+    loads.push(loadavg()[0] ?? 0);
   }
   if (isQuick) return;
   writeFileSync(
     `${BENCH}results/${name}.md`,
-    pageOf(all, { versionOf, platform: `Commit ${commit}. ${PLATFORM}` }),
+    pageOf(all, { versionOf, platform: `Commit ${commit}. ${PLATFORM}`, load: median(loads) }),
   );
+  write?.(all, PLATFORM);
   console.log(`\nWritten to bench/results/${name}.md.`);
+}
+
+/** @type {NonNullable<Benchmark["write"]>} */
+function writeCoefficients(all, platform) {
+  const file = `${ROOT}packages/server/cli/plan/coefficients.ts`;
+  const date = new Date().toISOString().slice(0, 10);
+  writeFileSync(file, coefficientsModule(all, { date, platform }));
+  npm(ROOT, "exec", "--", "biome", "format", "--write", file);
 }
 
 /** The peers are installed outside the workspace, so that building and testing need not fetch them. */

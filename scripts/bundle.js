@@ -1,185 +1,80 @@
 /**
- * Writes the JavaScript of the package `nevertwice` to its `dist`: one file per subpath, and chunks of what several of
- * them share. Node opens, reads and links every module by itself, so the same code in a few files is imported sooner
- * than in eighty modules. The declarations are those that the compiler wrote to `build`, with one file per module, where
- * tests change single modules.
+ * Writes the package `nevertwice` to its `dist`: one file per subpath, and chunks of what several of them share. Node
+ * opens, reads and links every module by itself, so the same code in a few files is loaded sooner than in eighty modules.
+ * The compiler's own output, with one file per module, stays in `build`, where tests change single modules.
+ *
+ * On Node the code is CommonJS, and the ES modules only name what it exports: an application that imports the package and
+ * also requires it, itself or by a dependency, has one copy. Platforms without Node's modules get ES modules in `dist/web`.
  */
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join, posix, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
-import { rolldown } from "rolldown";
-import { ROOT } from "./command.js";
-
-const HOME = `${ROOT}packages/nevertwice/`;
-const SOURCES = `${HOME}src/`;
-const BUILD = `${HOME}build/`;
-const DIST = `${HOME}dist/`;
+import { bundleCode } from "./bundle/code.js";
+import { commonjsDeclarations, moduleDeclaration, pathBetween } from "./bundle/declarations.js";
+import { DIST, HOME, SOURCES } from "./bundle/places.js";
 
 /** They run in worker threads, which open them by their path. */
 const WORKERS = ["stores/sqlite/worker", "reservations/sqlite/worker", "outbox/sqlite/worker"];
 
-/** One for each kind of platform: the conditions of `#platform` in the package's imports choose between them. */
-const PLATFORMS = ["platform/node", "platform/web"];
-
-/** Drivers, frameworks and what Node has are loaded from where the application has them. */
-const EXTERNAL = /^(?![./]|[a-z]:[\\/])/i;
+/** The folder of what runs without Node's modules. */
+const WEB = "web/";
 
 async function bundle() {
   const { exports } = JSON.parse(await readFile(`${HOME}package.json`, "utf8"));
-  const input = inputs(exports);
-  const graph = await readGraph(input);
-  const build = await rolldown({
-    input,
-    external: isExternal,
+  const { node, web } = subpathsOf(exports);
+  const nodeCode = await bundleCode(inputs([...node, ...WORKERS]), {
+    format: "cjs",
+    extension: "cjs",
     platform: "node",
-    logLevel: "silent",
-    plugins: [namedPaths],
+    isCompact: false,
   });
-  const { output } = await build.generate({
+  // Bundlers read these. They make their own maps.
+  const webCode = await bundleCode(inputs(web), {
     format: "esm",
-    entryFileNames: "[name].js",
-    chunkFileNames: "chunks/[name].js",
-    comments: false,
-    sourcemap: true,
-    codeSplitting: { groups: sharedGroups(input, graph) },
+    extension: "js",
+    platform: "web",
+    isCompact: true,
   });
-  await build.close();
-  const files = new Map(
-    output.map((file) => [file.fileName, file.type === "chunk" ? file.code : smallMap(file.source)]),
+  await writeFiles(
+    new Map([
+      ...nodeCode.files,
+      ...node.map((name) => reexport(name, nodeCode.names.get(name) ?? [])),
+      ...[...webCode.files].map(([name, text]) => /** @type {const} */ ([`${WEB}${name}`, text])),
+      ...(await commonjsDeclarations(node)),
+      ...node.map((name) => moduleDeclaration(name, name)),
+      ...web.map((name) => moduleDeclaration(`${WEB}${name}`, name)),
+    ]),
   );
-  await writeFiles(new Map([...withRelativePaths(files), ...(await declarations())]));
 }
 
 /**
- * The source of each subpath by the path of its file in `dist`.
+ * The sources of the subpaths without extension: of all of them, and of those that run without Node's modules.
  *
- * @param {Readonly<Record<string, string>>} exports
+ * @param {Readonly<Record<string, string | Readonly<Record<string, string>>>>} exports
  */
-export function inputs(exports) {
-  const targets = Object.values(exports).filter((target) => target.endsWith(".js"));
-  const names = [
-    ...targets.map((target) => target.slice("./dist/".length, -".js".length)),
-    ...PLATFORMS,
-    ...WORKERS,
-  ];
+export function subpathsOf(exports) {
+  const targets = Object.values(exports).flatMap((target) => (typeof target === "string" ? [] : [target]));
+  const names = (/** @type {string} */ condition, /** @type {string} */ folder) =>
+    targets.flatMap(({ [condition]: target }) =>
+      target === undefined ? [] : [target.slice(`./dist/${folder}`.length).replace(/\.c?js$/, "")],
+    );
+  return { node: names("require", ""), web: names("workerd", WEB) };
+}
+
+/** @param {readonly string[]} names */
+function inputs(names) {
   return Object.fromEntries(names.map((name) => [name, `${SOURCES}${name}.ts`]));
 }
 
-/** @param {string} id */
-function isExternal(id) {
-  return EXTERNAL.test(id);
-}
-
 /**
- * The modules that each module imports statically.
- *
- * @param {Readonly<Record<string, string>>} input
+ * @param {string} name
+ * @param {readonly string[]} exported
  */
-async function readGraph(input) {
-  /** @type {Map<string, readonly string[]>} */
-  const graph = new Map();
-  const record = {
-    name: "graph",
-    /** @param {{ id: string, importedIds: readonly string[] }} module */
-    moduleParsed: ({ id, importedIds }) => void graph.set(id, [...importedIds]),
-  };
-  const build = await rolldown({
-    input,
-    external: isExternal,
-    platform: "node",
-    logLevel: "silent",
-    plugins: [record],
-  });
-  await build.generate();
-  await build.close();
-  return graph;
-}
-
-/**
- * Everything that the front door loads is one chunk, except for what the client in browsers shares with it. Both groups
- * have all that they import, so no two chunks import each other. The bundler splits the rest by who imports it.
- *
- * @param {Readonly<Record<string, string>>} input
- * @param {ReadonlyMap<string, readonly string[]>} graph
- */
-function sharedGroups(input, graph) {
-  const client = reachable(graph, input["client/index"] ?? "");
-  const guard = reachable(graph, input.index ?? "");
-  const entries = new Set(Object.values(input));
-  const others = Object.values(input).filter((id) => id !== input["client/index"]);
-  const elsewhere = new Set(others.flatMap((id) => [...reachable(graph, id)]));
-  return [
-    {
-      name: "base",
-      priority: 2,
-      test: (/** @type {string} */ id) => client.has(id) && elsewhere.has(id) && !entries.has(id),
-    },
-    {
-      name: "guard",
-      priority: 1,
-      test: (/** @type {string} */ id) => guard.has(id) && !entries.has(id),
-    },
-  ];
-}
-
-/**
- * @param {ReadonlyMap<string, readonly string[]>} graph
- * @param {string} from
- */
-function reachable(graph, from) {
-  const found = new Set([from]);
-  for (const id of found) for (const next of graph.get(id) ?? []) if (graph.has(next)) found.add(next);
-  return found;
-}
-
-/** What a module names by its path from its own folder may be bundled into another one, so the paths here start at `dist`. */
-const namedPaths = {
-  name: "named-paths",
-  /**
-   * @param {string} code
-   * @param {string} id
-   */
-  transform: (code, id) =>
-    code.replace(
-      /new URL\("(\.[^"]+)", import\.meta\.url\)/g,
-      (_, path) =>
-        `new URL("dist:${posix.join(posix.dirname(relative(SOURCES, id)), path)}", import.meta.url)`,
-    ),
-};
-
-/**
- * @param {ReadonlyMap<string, string>} files
- * @returns {ReadonlyMap<string, string>} with such paths written as seen from each file
- */
-export function withRelativePaths(files) {
-  const rewrite = (/** @type {string} */ name, /** @type {string} */ text) =>
-    text.replace(/new URL\("dist:([^"]+)"/g, (_, path) => {
-      if (!files.has(path)) throw new Error(`${name} names ${path}, which is not in the bundle`);
-      const relativePath = posix.relative(posix.dirname(name), path);
-      return `new URL("${relativePath.startsWith(".") ? relativePath : `./${relativePath}`}"`;
-    });
-  return new Map([...files].map(([name, text]) => [name, rewrite(name, text)]));
-}
-
-/**
- * Without the text of the sources, which would more than double the package. Stack traces still name file and line.
- *
- * @param {string | Uint8Array} text
- */
-function smallMap(text) {
-  const { sourcesContent: _, ...map } = JSON.parse(String(text));
-  return JSON.stringify(map);
-}
-
-/** A declaration whose source is gone is of an earlier build. */
-async function declarations() {
-  const sources = await readdir(SOURCES, { recursive: true });
-  const names = sources.filter((name) => name.endsWith(".ts")).map((name) => name.replace(/\.ts$/, ".d.ts"));
-  return Promise.all(
-    names.map(
-      async (name) => /** @type {const} */ ([slashed(name), await readFile(`${BUILD}${name}`, "utf8")]),
-    ),
-  );
+function reexport(name, exported) {
+  return /** @type {const} */ ([
+    `${name}.js`,
+    `export { ${exported.join(", ")} } from "${pathBetween(name, name)}.cjs";\n`,
+  ]);
 }
 
 /**

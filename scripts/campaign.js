@@ -1,25 +1,51 @@
 /**
  * `npm run campaign`: tests at full size, for which `npm test` has no time. `-- simulation` simulates ten million
- * schedules (`--schedules N --seed S` for others), `-- stores`, `-- reservations`, `-- events` and `-- effects` run their trials,
- * `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its gateway, `-- next` installs Next and runs
- * its example, `-- builders` installs each query builder and runs its example. Without a name all of them run.
+ * schedules, and goes on where it was stopped (`--schedules N` for fewer, `--seed S` for those from a seed on, `--store etcd`
+ * on a model of etcd whose clients have wrong clocks), `-- stores`, `-- reservations`, `-- events` and `-- effects` run their
+ * trials, `-- etcd` takes its leader from a store every ten seconds, `-- etcd-clients` compares
+ * two clients of etcd, `-- alone` measures calls alone on each store,
+ * `-- operators` asks stores of ten million keys (`--keys N`) what operators ask, beside payments,
+ * `-- lists` pages through ten million keys, `-- list-indexes` measures what their indexes cost a claim,
+ * `-- endurance` calls three stores for `--minutes M` in all (60), while they fail, `-- purge-cost` measures what a purge costs
+ * claims, `-- dashboard` shows a million keys in a browser, `-- server` kills and fuzzes the server, `-- gateway` fuzzes and stalls its
+ * gateway, `-- import` imports a hundred thousand keys of each other library, `-- next` installs Next and runs its example,
+ * `-- builders` installs each query builder and runs its example, `-- projects` installs the example projects of each
+ * framework and runs their tests, `-- recipes` installs five web frameworks and runs their recipes. Without a name all of
+ * them run.
  */
 import { execFileSync } from "node:child_process";
 import { parseArgs } from "node:util";
 import { campaignOfNext } from "./campaign/next.js";
-import { campaignOfSimulation } from "./campaign/simulation.js";
+import { campaignOfSimulation, resumeSimulation } from "./campaign/simulation.js";
 import { campaignOfTrials, TRIALS } from "./campaign/trials.js";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { schedules: { type: "string", default: "10000000" }, seed: { type: "string", default: "1" } },
+  options: {
+    schedules: { type: "string", default: "10000000" },
+    seed: { type: "string" },
+    minutes: { type: "string", default: "60" },
+    store: { type: "string", default: "memory" },
+    keys: { type: "string" },
+  },
 });
+
+const minutes = Number(values.minutes);
+if (!(minutes > 0)) {
+  console.error(`--minutes ${values.minutes}: expected a number above 0.`);
+  process.exit(1);
+}
 
 /** @type {Readonly<Record<string, () => Promise<boolean>>>} each resolves to whether every check passed */
 const CAMPAIGNS = {
-  simulation: () => campaignOfSimulation({ schedules: Number(values.schedules), seed: Number(values.seed) }),
+  simulation() {
+    const schedules = Number(values.schedules);
+    const store = values.store === "etcd" ? "etcd" : "memory";
+    if (values.seed === undefined) return resumeSimulation(schedules, store);
+    return campaignOfSimulation({ schedules, seed: Number(values.seed), store });
+  },
   ...Object.fromEntries(
-    Object.entries(TRIALS).map(([name, trials]) => [name, () => campaignOfTrials(name, trials)]),
+    Object.entries(TRIALS).map(([name, trials]) => [name, () => campaignOfTrials(name, trials, minutes)]),
   ),
   next: campaignOfNext,
 };
@@ -32,6 +58,7 @@ if (unknown.length > 0) {
   process.exit(1);
 }
 
+if (values.keys !== undefined) process.env.NEVERTWICE_SCALE_KEYS = values.keys;
 execFileSync("npm", ["run", "--silent", "build"], { stdio: "inherit" });
 for (const name of positionals.length > 0 ? positionals : Object.keys(CAMPAIGNS))
   if (!(await CAMPAIGNS[name]?.())) process.exitCode = 1;

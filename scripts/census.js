@@ -9,7 +9,7 @@ import { repositoryFiles } from "./tidy.js";
 
 /** @typedef {import("./tidy/source.js").File} File */
 
-const STORES = ["dynamodb", "memory", "mysql", "postgres", "redis", "sqlite"];
+const STORES = ["dynamodb", "etcd", "memory", "mysql", "postgres", "redis", "sqlite", "upstash"];
 const RUN_LINES = 6;
 const STORE_FOLDER = "packages/nevertwice/src/stores/";
 

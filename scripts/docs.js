@@ -7,8 +7,12 @@ import { environmentProblems } from "./docs/environment.js";
 import { errorsPageProblems } from "./docs/errors-page.js";
 import { exampleProblems, examplesOf } from "./docs/examples.js";
 import { codeHeadingsOf, nameDifferences, sectionOf, tableRowsOf } from "./docs/markdown.js";
+import { optionCommentProblems } from "./docs/option-comments.js";
 import { defaultCell, interfaceMembers, optionsPageProblems } from "./docs/options-page.js";
+import { shownFileProblems, shownFiles } from "./docs/shown-files.js";
 import { readTestFiles } from "./docs/test-titles.js";
+import { loadedSubpaths } from "./matrix/packed.js";
+import { tableProblems } from "./matrix/table.js";
 
 const PACKAGE = `${ROOT}packages/nevertwice`;
 
@@ -18,6 +22,7 @@ export async function docsProblems() {
   const { GUARANTEES } = await import("../packages/nevertwice/build/testing/index.js");
   const { VARIABLES } = await import("../packages/nevertwice/build/env/variables.js");
   const settings = await import("../packages/server/dist/src/server-settings.js");
+  const manifest = JSON.parse(await readFile(`${PACKAGE}/package.json`, "utf8"));
   const sections = await optionSections();
   const tests = await readTestFiles();
 
@@ -35,6 +40,7 @@ export async function docsProblems() {
     "docs/reservations.md": (markdown) => capabilitiesPageProblems(GRACE, markdown, tests),
     "docs/pipeline.md": (markdown) => capabilitiesPageProblems(BLOCCS, markdown, tests),
     "docs/stateless-handlers.md": (markdown) => capabilitiesPageProblems(SKILL, markdown, tests),
+    "docs/runtimes.md": (markdown) => tableProblems(markdown, loadedSubpaths(manifest).length),
     "docs/server-access.md": (markdown) => serverSettingsProblems(markdown, settings),
   };
   const untrue = Object.entries(judges).flatMap(([path, judge]) => {
@@ -46,7 +52,35 @@ export async function docsProblems() {
     optionsPageProblems(path, markdown, doors[path] ?? []),
   );
   const examples = pages.flatMap(({ path, markdown }) => examplesOf(path, markdown));
-  return [...untrue, ...misstated, ...(await exampleProblems(examples))];
+  const shown = pages.flatMap(({ path, markdown }) => shownFiles(path, markdown));
+  return [
+    ...untrue,
+    ...misstated,
+    ...(await optionsWithoutComment()),
+    ...(await shownFileProblems(shown)),
+    ...(await exampleProblems(examples)),
+  ];
+}
+
+/** Of the options that most users set: an editor shows their comments. */
+async function optionsWithoutComment() {
+  const { POLICY_DEFAULTS } = await import("../packages/nevertwice/build/core/policy.js");
+  const { GUARD_DEFAULTS } = await import("../packages/nevertwice/build/core/engine.js");
+  const { HTTP_DEFAULTS } = await import("../packages/nevertwice/build/http/options.js");
+  const { FETCH_DEFAULTS } = await import("../packages/nevertwice/build/client/fetch-options.js");
+  const { maxWaiting, documentation, ...http } = HTTP_DEFAULTS;
+  /** @type {readonly (readonly [file: string, name: string, defaults: Readonly<Record<string, unknown>>])[]} */
+  const interfaces = [
+    ["core/policy.ts", "Policy", { ...POLICY_DEFAULTS }],
+    ["core/engine.ts", "GuardOptions", GUARD_DEFAULTS],
+    ["http/options.ts", "HttpOptions", http],
+    ["http/options.ts", "WaitingLimits", maxWaiting],
+    ["client/fetch-options.ts", "FetchOptions", FETCH_DEFAULTS],
+  ];
+  const problems = interfaces.map(async ([file, name, defaults]) =>
+    optionCommentProblems(file, await source(file), name, defaults),
+  );
+  return (await Promise.all(problems)).flat();
 }
 
 /**
@@ -128,18 +162,28 @@ async function doorSections() {
   const { AUDIT_DEFAULTS } = await import("../packages/nevertwice/build/reservations/audit.js");
   const { RESERVATION_DEFAULTS } = await import("../packages/nevertwice/build/reservations/reservations.js");
   const { OUTBOX_DEFAULTS, RELAY_DEFAULTS } = await import("../packages/nevertwice/build/outbox/index.js");
+  const { TRPC_DEFAULTS } = await import("../packages/nevertwice/build/http/trpc.js");
+  const { NEST_MODULE_DEFAULTS } = await import("../packages/nevertwice/build/http/nest-module.js");
+  const nest = await source("http/nest-module.ts");
   const protect = await source("functions/protect/options.ts");
   const window = await source("stores/redis/window.ts");
   const batch = await source("core/batch.ts");
   const telemetry = await source("telemetry/index.ts");
   const guards = { text: "as the guard" };
   return {
+    "docs/http.md": [section("Nest", interfaceMembers(nest, "NestModuleOptions"), NEST_MODULE_DEFAULTS)],
     "docs/protect.md": [
       section(
         "Options of `protect` and `tryProtect`",
         [...interfaceMembers(protect, "ProtectOptions"), ...interfaceMembers(protect, "Protection")],
         {},
       ),
+    ],
+    "docs/trpc.md": [
+      section("Options", interfaceMembers(await source("http/trpc.ts"), "TrpcOptions"), {
+        ...TRPC_DEFAULTS,
+        operation: { text: "the path of the procedure" },
+      }),
     ],
     "docs/jobs.md": [
       section("Many at once", interfaceMembers(batch, "BatchOptions"), {
@@ -161,7 +205,7 @@ async function doorSections() {
         clock: SYSTEM_CLOCK,
       }),
       section("One window for many processes", interfaceMembers(window, "RedisWindowOptions"), {
-        prefix: constantOf(window, "PREFIX"),
+        prefix: constantOf(await source("stores/redis/script-store.ts"), "DEFAULT_PREFIX"),
       }),
     ],
     "docs/telemetry.md": [
@@ -252,7 +296,11 @@ async function storeSections() {
   const memory = await source("stores/memory.ts");
   const sqlite = await source("stores/sqlite/client.ts");
   const redis = await source("stores/redis.ts");
+  const prefix = constantOf(await source("stores/redis/script-store.ts"), "DEFAULT_PREFIX");
   const dynamodb = await source("stores/dynamodb.ts");
+  const durableObjects = await source("stores/durable-objects.ts");
+  const object = await source("stores/durable-objects/object.ts");
+  const etcd = await source("stores/etcd.ts");
   const clock = SYSTEM_CLOCK;
   return [
     section("The memory store", interfaceMembers(memory, "MemoryStoreOptions"), {
@@ -272,7 +320,7 @@ async function storeSections() {
       { prepare: true },
     ),
     section("The Redis store", interfaceMembers(redis, "RedisStoreOptions"), {
-      prefix: constantOf(redis, "PREFIX"),
+      prefix,
       replicas: 0,
       replicasTimeoutMs: constantOf(redis, "REPLICAS_TIMEOUT_MS"),
     }),
@@ -280,6 +328,28 @@ async function storeSections() {
     section("The DynamoDB store", interfaceMembers(dynamodb, "DynamodbStoreOptions"), {
       clock,
       clockSkewMs: constantOf(dynamodb, "CLOCK_SKEW_MS"),
+      readFirst: false,
+    }),
+    section("The Upstash store", interfaceMembers(await source("stores/upstash.ts"), "UpstashStoreOptions"), {
+      prefix,
+    }),
+    section("The store of Durable Objects", interfaceMembers(durableObjects, "DurableObjectStoreOptions"), {
+      shards: constantOf(durableObjects, "SHARDS"),
+      name: constantOf(durableObjects, "NAME"),
+    }),
+    section("The class NevertwiceObject", interfaceMembers(object, "NevertwiceObjectOptions"), {
+      clock,
+      maxWaiters: constantOf(object, "MAX_WAITERS"),
+      maxWaitMs: constantOf(object, "MAX_WAIT_MS"),
+    }),
+    section("The etcd store", interfaceMembers(etcd, "EtcdStoreOptions"), {
+      prefix: constantOf(etcd, "PREFIX"),
+      fetch: { text: "the platform's `fetch`" },
+      memberTimeoutMs: constantOf(etcd, "MEMBER_TIMEOUT_MS"),
+      timeoutMs: constantOf(etcd, "TIMEOUT_MS"),
+      clock,
+      monotonicClock: { text: "the platform's monotonic clock" },
+      clockSkewMs: constantOf(etcd, "CLOCK_SKEW_MS"),
     }),
     section("A store by its URL", interfaceMembers(await source("stores/open.ts"), "OpenStoreOptions"), {
       migrate: true,
@@ -293,7 +363,7 @@ async function storeSections() {
  * @returns {unknown}
  */
 function constantOf(text, name) {
-  const value = new RegExp(`^const ${name} = (.+);$`, "m").exec(text)?.[1];
+  const value = new RegExp(`^(?:export )?const ${name} = (.+);$`, "m").exec(text)?.[1];
   if (value === undefined) throw new Error(`there is no constant ${name}`);
   return JSON.parse(value.replace(/(?<=\d)_(?=\d)/g, ""));
 }

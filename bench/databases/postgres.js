@@ -11,6 +11,12 @@ export async function openDatabase({ url }) {
   const { rows: backends } = await client.query("SELECT pg_backend_pid() AS pid");
   return {
     url,
+    storeUrl: url,
+    /** Of the write-ahead log. */
+    async logBytes() {
+      const { rows } = await client.query("SELECT pg_current_wal_insert_lsn() - '0/0' AS bytes");
+      return Number(rows[0].bytes);
+    },
     /** Of all its processes. Undefined if it does not run on this computer. */
     async serverMicroseconds() {
       try {
@@ -22,6 +28,14 @@ export async function openDatabase({ url }) {
     async bytes() {
       const { rows } = await client.query(
         `SELECT coalesce(sum(pg_total_relation_size(oid)), 0) AS bytes FROM pg_class
+         WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`,
+      );
+      return Number(rows[0].bytes);
+    },
+    /** Of the indexes: a new row goes to the end of its table, but may go anywhere in an index. */
+    async memoryBytes() {
+      const { rows } = await client.query(
+        `SELECT coalesce(sum(pg_indexes_size(oid)), 0) AS bytes FROM pg_class
          WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`,
       );
       return Number(rows[0].bytes);

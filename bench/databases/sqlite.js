@@ -9,6 +9,7 @@ export async function openDatabase() {
   const file = join(folder, "records.db");
   return {
     file,
+    storeUrl: `sqlite:${file}`,
     /** Pages that are still in the WAL count as if they were in the file. */
     async bytes() {
       const database = new DatabaseSync(file);

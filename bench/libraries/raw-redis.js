@@ -19,7 +19,7 @@ export async function create({ target, hasFingerprint }) {
     if (found === 0) return { status: "pending" };
     const [words, , theirs, , ...outcome] = found.split("\n");
     if (fingerprint !== undefined && theirs !== fingerprint) return { status: "conflict" };
-    if (!words.startsWith("2c")) return { status: "pending" };
+    if (!words.startsWith("3c")) return { status: "pending" };
     return { status: "completed", outcome: outcome.join("\n") };
   }
 

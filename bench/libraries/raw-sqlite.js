@@ -1,13 +1,15 @@
 /** The statements of our SQLite store by hand, in this thread: one transaction for all calls of one turn of the event loop. */
 import { DatabaseSync } from "@photostructure/sqlite";
 import { BEGIN, COMMIT, filePragmas } from "../../packages/nevertwice/build/stores/sqlite/client.js";
+import { migrate } from "../../packages/nevertwice/build/stores/sqlite/schema.js";
 import {
+  ALL_COLUMNS,
+  COMPLETE,
   FIND,
   INSERT,
   KEEP_FENCE,
   LAST_FENCE,
   SCHEMA,
-  UPDATE,
 } from "../../packages/nevertwice/build/stores/sqlite-sql.js";
 import { grouped, LEASE_MS, RETENTION_MS, rawLoop } from "./raw.js";
 
@@ -15,15 +17,13 @@ export async function create({ target, hasFingerprint }) {
   const database = new DatabaseSync(target.file);
   database.exec("PRAGMA journal_mode = WAL");
   database.exec(filePragmas("full"));
-  for (const migration of SCHEMA.migrations) database.exec(migration);
-  for (const [table, columns] of Object.entries(SCHEMA.additions))
-    for (const [name, type] of columns) database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ${type}`);
-  const [begin, commit, find, insert, update, lastFence, keepFence] = [
+  migrate(database, SCHEMA);
+  const [begin, commit, find, insert, settle, lastFence, keepFence] = [
     BEGIN,
     COMMIT,
     FIND,
     INSERT,
-    UPDATE,
+    COMPLETE,
     LAST_FENCE,
     KEEP_FENCE,
   ].map((text) => database.prepare(text));
@@ -53,41 +53,31 @@ export async function create({ target, hasFingerprint }) {
 
   function claim({ id, token, fingerprint, parts }, fence, now) {
     const { namespace, scope, operation, key } = parts;
-    const leaseEndsAt = now + LEASE_MS;
-    const keptUntil = leaseEndsAt + RETENTION_MS;
-    const purgeAt = keptUntil + RETENTION_MS / 32;
-    const kept = [
-      "pending",
+    const lease_ends_at = now + LEASE_MS;
+    const kept_until = lease_ends_at + RETENTION_MS;
+    const row = {
+      purge_at: kept_until + RETENTION_MS / 32,
+      claimed_at: now,
+      state: "pending",
       token,
-      0,
+      spent: 0,
       fence,
-      1,
-      0,
-      0,
-      now,
-      LEASE_MS,
-      leaseEndsAt,
-      RETENTION_MS,
-      keptUntil,
-      null,
-    ];
-    const text = JSON.stringify([namespace, scope, operation, key]);
-    insert.run(Buffer.from(id, "hex"), purgeAt, ...kept, fingerprint ?? null, text, null);
+      number: 1,
+      hold: 0,
+      took_over: 0,
+      lease_ms: LEASE_MS,
+      lease_ends_at,
+      retention_ms: RETENTION_MS,
+      kept_until,
+      fingerprint,
+      parts: JSON.stringify([namespace, scope, operation, key]),
+    };
+    insert.run(Buffer.from(id, "hex"), ...ALL_COLUMNS.map((column) => row[column] ?? null));
   }
 
   function complete({ token, outcome }, row, now) {
     if (row?.token !== token) return false;
-    const attempt = [
-      row.fence,
-      row.number,
-      row.hold,
-      row.took_over,
-      row.claimed_at,
-      row.lease_ms,
-      row.lease_ends_at,
-    ];
-    const kept = ["completed", token, row.spent, ...attempt, RETENTION_MS, now + RETENTION_MS, now];
-    update.run(...kept, row.fingerprint, outcome, row.rowid);
+    settle.run("completed", RETENTION_MS, now + RETENTION_MS, now, outcome, row.rowid);
     return true;
   }
 

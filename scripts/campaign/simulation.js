@@ -1,19 +1,105 @@
 /** Simulates very many schedules on every core; a failure prints the seed that replays it. */
+import { createHash } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { rolldown } from "rolldown";
+import { ROOT, run } from "../command.js";
+import { PLATFORM } from "../platform.js";
 import { simulateOnAllCores } from "../simulation/pool.js";
+import { nextSeed, partsOf, schedulesOf, simulationPage, withPart } from "./simulation-page.js";
 
 const SIMULATION = new URL("../../packages/nevertwice/build/testing/simulation.js", import.meta.url);
 
+/** @typedef {import("./simulation-page.js").SimulatedStore} SimulatedStore */
+
+/** @type {Readonly<Record<SimulatedStore, { page: string, sources: readonly URL[] }>>} */
+const STORES = {
+  memory: { page: `${ROOT}bench/results/simulation.md`, sources: [SIMULATION] },
+  etcd: {
+    page: `${ROOT}bench/results/etcd-simulation.md`,
+    sources: [
+      SIMULATION,
+      new URL("../stores/etcd.js", SIMULATION),
+      new URL("../simulation/etcd-clients.js", import.meta.url),
+    ],
+  },
+};
+/** What is lost at most when the campaign is stopped. */
+const PART = 100_000;
+
 /**
- * @param {{ schedules: number, seed: number }} size
+ * Simulates until the page lists so many schedules of today's engine. A campaign that was stopped goes on where it was.
+ * @param {number} schedules
+ * @param {SimulatedStore} store
  * @returns {Promise<boolean>} whether every check passed
  */
-export async function campaignOfSimulation({ schedules, seed }) {
+export async function resumeSimulation(schedules, store) {
+  const { page, sources } = STORES[store];
+  let parts = partsOf(await readFile(page, "utf8").catch(emptyIfMissing));
+  const engine = await digestOf(sources);
+  const commit = (await run("git", ["rev-parse", "--short=8", "HEAD"])).stdout.trim();
+  for (;;) {
+    const left = schedules - schedulesOf(parts, engine);
+    if (left <= 0) return true;
+    const firstSeed = nextSeed(parts, engine);
+    const size = Math.min(PART, left);
+    const report = await simulateOnAllCores({
+      simulation: SIMULATION,
+      seed: firstSeed,
+      schedules: size,
+      store,
+    });
+    if (report.failure !== undefined) {
+      printFailure(report.failure, store);
+      return false;
+    }
+    const lastSeed = firstSeed + size - 1;
+    parts = withPart(parts, { engine, commit, firstSeed, lastSeed, events: report.events });
+    await writeFile(page, simulationPage(parts, { engine, platform: PLATFORM, store }));
+    console.log(
+      `${schedulesOf(parts, engine).toLocaleString("en")} of ${schedules.toLocaleString("en")} schedules`,
+    );
+  }
+}
+
+/**
+ * A digest of all code that the simulation runs, without comments: other code needs schedules of its own.
+ * @param {readonly URL[]} sources
+ */
+async function digestOf(sources) {
+  const bundle = await rolldown({ input: sources.map((source) => fileURLToPath(source)), platform: "node" });
+  const { output } = await bundle.generate({
+    format: "esm",
+    minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
+  });
+  await bundle.close();
+  const digest = createHash("sha256");
+  for (const each of output) if (each.type === "chunk") digest.update(each.code);
+  return digest.digest("hex").slice(0, 12);
+}
+
+/**
+ * @param {NodeJS.ErrnoException} error
+ * @returns {string}
+ */
+function emptyIfMissing(error) {
+  if (error.code !== "ENOENT") throw error;
+  return "";
+}
+
+/**
+ * Simulates the given seeds and prints what happened in them.
+ * @param {{ schedules: number, seed: number, store: SimulatedStore }} size
+ * @returns {Promise<boolean>} whether every check passed
+ */
+export async function campaignOfSimulation({ schedules, seed, store }) {
   const startedAt = performance.now();
   let shown = 0;
   const report = await simulateOnAllCores({
     simulation: SIMULATION,
     seed,
     schedules,
+    store,
     onProgress(done) {
       if (done - shown < 100_000) return;
       shown = done;
@@ -37,9 +123,17 @@ export async function campaignOfSimulation({ schedules, seed }) {
     );
     return true;
   }
+  printFailure(failure, store);
+  return false;
+}
+
+/**
+ * @param {NonNullable<import("../../packages/nevertwice/src/testing/simulation.ts").SimulationReport["failure"]>} failure
+ * @param {SimulatedStore} store
+ */
+function printFailure(failure, store) {
   console.log(
-    `\nBROKEN ${failure.invariant}: ${failure.what}\nreplay it: npm run campaign -- simulation --schedules 1 --seed ${failure.seed}\n`,
+    `\nBROKEN ${failure.invariant}: ${failure.what}\nreplay it: npm run campaign -- simulation --store ${store} --schedules 1 --seed ${failure.seed}\n`,
   );
   console.log(failure.story.join("\n"));
-  return false;
 }

@@ -1,6 +1,7 @@
 /** The campaigns that run tests at full size. If all pass, their figures are written to a page. */
 import { spawn } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { describeCommit } from "../../bench/revisions.js";
 import { ROOT } from "../command.js";
 import { PLATFORM } from "../platform.js";
 import { pageOf } from "./page.js";
@@ -21,10 +22,26 @@ const SERVER_TESTS = "packages/server/test/";
 export const TRIALS = {
   stores: {
     projects: ["scale"],
-    // Deliveries, pipelines, effects and query builders have their own campaigns and pages.
-    tests: ["deliveries", "pipeline", "effects", "postgres-crashes", "commit-cuts", "query-builders"].flatMap(
-      (name) => ["--exclude", `**/scale/${name}.test.ts`],
-    ),
+    // These have their own campaigns and pages.
+    tests: [
+      "deliveries",
+      "pipeline",
+      "effects",
+      "postgres-crashes",
+      "commit-cuts",
+      "query-builders",
+      "projects",
+      "web-recipes",
+      "lost-leader",
+      "etcd-clients",
+      "operator",
+      "lists",
+      "list-indexes",
+      "calls-alone",
+      "endurance",
+      "endurance-judge",
+      "purge-cost",
+    ].flatMap((name) => ["--exclude", `**/scale/${name}.test.ts`]),
     page: "stores-at-scale",
     title: "The stores at scale",
   },
@@ -64,12 +81,85 @@ export const TRIALS = {
     page: "effects-at-scale",
     title: "Effects at scale",
   },
+  /** Ten million keys (`--keys N` for others), ten operators who ask without a pause, and payments beside them. */
+  operators: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/operator.test.ts`],
+    page: "operators-at-scale",
+    title: "Operators beside payments",
+  },
+  /** Five minutes in which etcd loses its leader every ten seconds, under eight processes; beside it the same on Redis. */
+  etcd: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/lost-leader.test.ts`],
+    page: "lost-leader",
+    title: "A store that loses its leader",
+  },
+  /** The package etcd3 and the HTTP gateway of etcd: how fast they are, and what they do when the leader is lost. */
+  "etcd-clients": {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/etcd-clients.test.ts`],
+    page: "etcd-clients",
+    title: "Clients of etcd",
+  },
+  /** The first page of lists among ten million keys. */
+  lists: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/lists.test.ts`],
+    page: "lists-at-scale",
+    title: "Lists at scale",
+  },
+  /**
+   * Steady calls on one store after another, with a long reader and faults, for `--minutes` in all: nothing happens twice, is
+   * lost or grows.
+   */
+  endurance: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/endurance.test.ts`],
+    page: "endurance",
+    title: "Endurance",
+  },
+  /** What purging expired records costs the claims of the same moment. */
+  "purge-cost": {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/purge-cost.test.ts`],
+    page: "purge-cost",
+    title: "The cost of purging",
+  },
+  /** What the indexes of lists cost a claim among a million keys. */
+  "list-indexes": {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/list-indexes.test.ts`],
+    page: "list-indexes",
+    title: "The indexes of lists",
+  },
+  /** How long a call takes on each store while no other is in flight. */
+  alone: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/calls-alone.test.ts`],
+    page: "calls-alone",
+    title: "Calls alone",
+  },
   /** The examples of transactions with each query builder, on a fresh install of it and of the packed package. */
   builders: {
     projects: ["scale"],
     tests: [`${LIBRARY_TESTS}scale/query-builders.test.ts`],
     page: "query-builders",
     title: "The query builders on a fresh install",
+  },
+  /** The projects of users of each framework, on a fresh install of it and of the packed package. */
+  projects: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/projects.test.ts`],
+    page: "user-projects",
+    title: "User projects on a fresh install",
+  },
+  /** The recipes of web frameworks on a fresh install of them and of the packed package, and the form of Next. */
+  recipes: {
+    projects: ["scale"],
+    tests: [`${LIBRARY_TESTS}scale/web-recipes.test.ts`],
+    page: "web-recipes",
+    title: "The recipes of web frameworks on a fresh install",
   },
   /** Servers killed every two seconds, a hundred thousand requests generated from the API's description, and the image. */
   server: {
@@ -82,6 +172,13 @@ export const TRIALS = {
     page: "server-at-scale",
     title: "The server at scale",
   },
+  /** The list of a million keys in a browser. */
+  dashboard: {
+    projects: ["server"],
+    tests: [`${SERVER_TESTS}dashboard-many-keys.test.ts`],
+    page: "dashboard-at-scale",
+    title: "The dashboard at scale",
+  },
   /**
    * In front of node:http and of nginx: a hundred thousand generated requests and as many generated answers, and two
    * thousand connections that stall in each of nine ways.
@@ -92,21 +189,30 @@ export const TRIALS = {
     page: "gateway-at-scale",
     title: "The gateway at scale",
   },
+  /** A hundred thousand keys of each other library that `nevertwice import` reads. */
+  import: {
+    projects: ["server"],
+    tests: [`${SERVER_TESTS}import-peers.test.ts`],
+    page: "import-at-scale",
+    title: "Imports at scale",
+  },
 };
 
 /**
  * @param {string} campaign
  * @param {Trials} trials
+ * @param {number} minutes for the campaign that takes a given time
  * @returns {Promise<boolean>} whether every check passed
  */
-export async function campaignOfTrials(campaign, { projects, tests, page, title = "" }) {
+export async function campaignOfTrials(campaign, { projects, tests, page, title = "" }, minutes) {
   await mkdir(`${ROOT}.cache`, { recursive: true });
   await rm(FIGURES, { force: true });
-  const hasPassed = await runTrials(
-    projects,
-    tests,
-    page === undefined ? {} : { NEVERTWICE_SCALE_FIGURES: FIGURES },
-  );
+  const today = new Date().toISOString().slice(0, 10);
+  const platform = `Commit ${describeCommit()}, ${today}. ${PLATFORM}`;
+  const hasPassed = await runTrials(projects, tests, {
+    NEVERTWICE_MINUTES: String(minutes),
+    ...(page !== undefined && { NEVERTWICE_SCALE_FIGURES: FIGURES }),
+  });
   if (page === undefined) return hasPassed;
   const file = `bench/results/${page}.md`;
   if (!hasPassed) {
@@ -115,7 +221,7 @@ export async function campaignOfTrials(campaign, { projects, tests, page, title 
   }
   const lines = (await readFile(FIGURES, "utf8").catch(() => "")).trim().split("\n");
   const figures = lines.map((line) => JSON.parse(line));
-  await writeFile(ROOT + file, pageOf({ title, campaign }, figures, PLATFORM));
+  await writeFile(ROOT + file, pageOf({ title, campaign }, figures, platform));
   console.log(`\nWritten to ${file}.`);
   return true;
 }

@@ -9,9 +9,19 @@ const LONGEST_RUN_MS = 30_000;
 /** Most of an example's time is the start of its process. */
 const AT_ONCE = 3;
 
+/** The bindings of the Workers in the examples. `wrangler types` writes such a file for each Worker. */
+const BINDINGS_FILE = "worker-configuration.d.ts";
+const BINDINGS = `declare module "cloudflare:workers" {
+  export const env: {
+    readonly NEVERTWICE: import("nevertwice/stores/durable-objects").DurableObjectNamespace;
+    readonly DB: import("nevertwice/stores/d1").D1Database;
+  };
+}
+`;
+
 /**
  * The fenced blocks that import nevertwice; the others are fragments of a program. A block with `server` after its
- * language needs a server, so it is type-checked and not run.
+ * language needs a server, so it is type-checked and not run. A block with the path of a file shows that file, which has its own tests.
  *
  * @param {string} path
  * @param {string} markdown
@@ -20,7 +30,7 @@ const AT_ONCE = 3;
 export function examplesOf(path, markdown) {
   const blocks = [...markdown.matchAll(/^```(ts|typescript|js|javascript)\b([^\n]*)\n([\s\S]*?)^```$/gm)];
   return blocks.flatMap(({ 1: fence = "", 2: more = "", 3: code = "", index }) => {
-    if (!/\bfrom "nevertwice(\/[\w/-]+)?"/.test(code)) return [];
+    if (more.includes("/") || !/\bfrom "nevertwice(\/[\w/-]+)?"/.test(code)) return [];
     const line = markdown.slice(0, index).split("\n").length;
     const name = `${path.replace(/\.md$/, "").replaceAll("/", "-").toLowerCase()}-line-${line}`;
     return [{ name, language: fence.startsWith("t") ? "ts" : "js", code, isRun: !/\bserver\b/.test(more) }];
@@ -33,18 +43,21 @@ export async function exampleProblems(examples) {
   // Inside the repository, so that `nevertwice` resolves to the workspace.
   const folder = await mkdtemp(`${ROOT}.cache/examples-`);
   try {
+    await writeFile(`${folder}/${BINDINGS_FILE}`, BINDINGS);
     for (const { name, language, code } of examples) await writeFile(`${folder}/${name}.${language}`, code);
     const problems = [
       ...(await typeProblems(folder, "ts", examples)),
       ...(await typeProblems(folder, "js", examples)),
     ];
-    const waiting = examples.filter(({ isRun }) => isRun);
+    const runs = examples.filter(({ isRun }) => isRun);
+    /** @type {(readonly string[])[]} in the order of the examples, whichever ends first */
+    const found = [];
+    const waiting = runs.entries();
     const lane = async () => {
-      for (let example = waiting.shift(); example !== undefined; example = waiting.shift())
-        problems.push(...(await runProblems(folder, example)));
+      for (const [i, example] of waiting) found[i] = await runProblems(folder, example);
     };
     await Promise.all(Array.from({ length: AT_ONCE }, lane));
-    return problems;
+    return [...problems, ...found.flat()];
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -76,7 +89,7 @@ async function typeProblems(folder, language, examples) {
       typeRoots: [`${ROOT}node_modules/@types`],
       skipLibCheck: true,
     },
-    files,
+    files: [...files, BINDINGS_FILE],
   };
   const path = `${folder}/tsconfig.${language}.json`;
   await writeFile(path, JSON.stringify(config));

@@ -8,10 +8,10 @@ const NURSERY_MB = 64;
 
 /**
  * @typedef {import("../../packages/nevertwice/src/testing/simulation.ts").SimulationReport} Report
- * @param {{ simulation: URL, seed: number, schedules: number, batch?: number, onProgress?: (done: number) => void }} options
+ * @param {{ simulation: URL, seed: number, schedules: number, store?: "memory" | "etcd", batch?: number, onProgress?: (done: number) => void }} options
  * @returns {Promise<Report>}
  */
-export async function simulateOnAllCores({ simulation, seed, schedules, batch = 2_000, onProgress }) {
+export async function simulateOnAllCores({ simulation, seed, schedules, store, batch = 2_000, onProgress }) {
   /** @type {Record<string, number>} */
   const counts = {};
   /** @type {Report["failure"][]} */
@@ -23,7 +23,7 @@ export async function simulateOnAllCores({ simulation, seed, schedules, batch = 
   /** One thread for all its batches, so that code which V8 has optimised stays optimised. */
   async function lane() {
     const worker = new Worker(WORKER, {
-      workerData: { simulation: simulation.href },
+      workerData: { simulation: simulation.href, store },
       resourceLimits: { maxYoungGenerationSizeMb: NURSERY_MB },
     });
     try {

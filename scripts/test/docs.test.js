@@ -1,8 +1,11 @@
 /** Tests the comparison of documents with code, on pages that differ from the code. */
+import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { errorsPageProblems } from "../docs/errors-page.js";
 import { exampleProblems, examplesOf } from "../docs/examples.js";
+import { optionCommentProblems } from "../docs/option-comments.js";
 import { defaultCell, interfaceMembers, optionsPageProblems } from "../docs/options-page.js";
+import { shownFileProblems, shownFiles } from "../docs/shown-files.js";
 import { guaranteesPageProblems } from "../docs.js";
 
 describe("the page of errors", () => {
@@ -32,6 +35,46 @@ describe("the page of errors", () => {
     ["a link to another section", page.replace("(#conflict)", "(#pending)"), "the row of conflict"],
   ])("fails on %s", (_, markdown, problem) => {
     expect(errorsPageProblems(markdown, codes)).toEqual([expect.stringContaining(problem)]);
+  });
+});
+
+describe("the comments of options", () => {
+  const source = `
+export interface Options {
+  /**
+   * How long a duplicate waits.
+   * @default 10_000 (10 s)
+   */
+  readonly waitMs?: number;
+  /**
+   * The methods that count.
+   * @default ["POST", "PATCH"]
+   */
+  readonly methods?: readonly string[];
+  /** Reads the time. */
+  readonly clock?: object;
+}
+`;
+  const defaults = { waitMs: 10_000, methods: ["POST", "PATCH"] };
+
+  test("pass when they say what the code does", () => {
+    expect(optionCommentProblems("options.ts", source, "Options", defaults)).toEqual([]);
+  });
+
+  test.each([
+    ["no comment", source.replace("/** Reads the time. */", ""), "Options.clock has no doc comment"],
+    ["no default", source.replace("@default 10_000 (10 s)", ""), "Options.waitMs does not say its @default"],
+    [
+      "another number",
+      source.replace("10_000", "1_000"),
+      "the default of Options.waitMs is 10000, not 1_000",
+    ],
+    ["another list", source.replace(', "PATCH"', ""), 'Options.methods is ["POST","PATCH"], not ["POST"]'],
+    ["no interface", source.replace("Options", "Settings"), "there is no interface Options"],
+  ])("fail with %s", (_, text, problem) => {
+    expect(optionCommentProblems("options.ts", text, "Options", defaults)).toEqual([
+      expect.stringContaining(problem),
+    ]);
   });
 });
 
@@ -135,6 +178,10 @@ describe("examples", () => {
     ]);
   });
 
+  test("are not the blocks that show a file", () => {
+    expect(examplesOf("docs/page.md", `${fence}js examples/charge.js\n${complete}${fence}\n`)).toEqual([]);
+  });
+
   // Needs the build.
   test("are type-checked and run", { timeout: 60_000 }, async () => {
     const problems = await exampleProblems([
@@ -174,6 +221,22 @@ describe("examples", () => {
       expect.stringMatching(/^misspelt\.js\(1,10\): error TS\d+/),
       expect.stringContaining("broken fails when it is run"),
       expect.stringContaining("misspelt fails when it is run"),
+    ]);
+  });
+});
+
+describe("a block that names a file", () => {
+  const fence = "```";
+  const block = (/** @type {string} */ file, /** @type {string} */ code) =>
+    `${fence}js ${file}\n${code}${fence}\n`;
+  const FILE = "examples/recipes/web/nitro/nitro.config.js";
+
+  test("shows that file, and nothing else", async () => {
+    const text = await readFile(new URL(`../../${FILE}`, import.meta.url), "utf8");
+    const page = `${block(FILE, text)}${block(FILE, `${text}more();\n`)}${block("examples/gone.js", text)}${fence}js\na/b;\n${fence}\n`;
+    expect(await shownFileProblems(shownFiles("docs/page.md", page))).toEqual([
+      `docs/page.md: the block of ${FILE} is not what the file contains`,
+      "docs/page.md: there is no examples/gone.js",
     ]);
   });
 });

@@ -4,10 +4,11 @@ import { SRC, sourcesOf } from "./source.js";
 const MANIFEST = "packages/nevertwice/package.json";
 
 /** Parts of stores: statements, and code that stores share. */
-const PART_OF_A_STORE = /-(sql|lua)\.ts$|\/(batch|compare-and-set|driver-errors|ready-in-time|watchers)\.ts$/;
+const PART_OF_A_STORE =
+  /-(sql|lua)\.ts$|\/(batch|binding-source|call-queue|call-sharing|claim-sharing|compare-and-set|driver-errors|flight-room|in-turn|listing|ready-in-time|watchers)\.ts$/;
 
 /** One file for each framework; the rest of the folder is shared code. */
-const ADAPTER = /^http\/(express|fastify|fetch|hono|koa|lambda|nest|node)\.ts$/;
+const ADAPTER = /^http\/(express|fastify|fetch|form|graphql|hono|koa|lambda|nest|node|trpc)\.ts$/;
 
 /** One file for each broker, kind of event, or agent protocol. */
 const EVENTS =
@@ -65,7 +66,7 @@ export function isFrontDoor(path) {
 
 /** @param {string} target */
 function sourceOf(target) {
-  return target.replace("./dist/", SRC).replace(/\.js$/, ".ts");
+  return target.replace(/^\.\/dist\/(web\/)?/, SRC).replace(/\.c?js$/, ".ts");
 }
 
 /**
@@ -76,8 +77,6 @@ function targetsOf(map) {
   return Object.entries(map).flatMap(([subpath, target]) =>
     typeof target === "string"
       ? [/** @type {const} */ ([subpath, target])]
-      : Object.values(target)
-          .filter((file) => file.endsWith(".js"))
-          .map((file) => /** @type {const} */ ([subpath, file])),
+      : Object.values(target).map((file) => /** @type {const} */ ([subpath, file])),
   );
 }

@@ -6,6 +6,7 @@ const ANYTHING = "*";
 /** The code of stores that knows databases and not claims: the transactions of reservations use it. */
 const PLUMBING = [
   "stores/batch",
+  "stores/in-turn",
   "stores/open",
   "stores/open/",
   "stores/postgres/",
@@ -23,13 +24,13 @@ const PUBLISHING = ["events/nats/publish-once", "events/rabbitmq/publish-once", 
  */
 const MAY_IMPORT = {
   core: [],
-  stores: ["core"],
+  stores: ["core", "platform/import-module"],
   functions: ["core", "transaction"],
   http: ["core"],
   claims: ["core"],
   client: ["core"],
   events: ["core"],
-  pipeline: ["core"],
+  pipeline: ["core", "platform/import-module"],
   platform: [],
   outbox: ["core", "transaction", "sealing", ...PLUMBING, ...PUBLISHING],
   reservations: ["core", "transaction/inside", "transaction/sqlite", ...PLUMBING],

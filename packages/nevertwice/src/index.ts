@@ -13,9 +13,10 @@ export {
 export { actionKey, compositeKey, eventKey, type Key, type KeyPart, operationKey } from "./core/key.ts";
 export type { Windows } from "./core/live-policy.ts";
 export type { GuardEvent, Observer } from "./core/observer.ts";
-export type { ForgetReport, ListOptions, RecordPage, RecordView, StepView } from "./core/operator.ts";
+export type { ForgetReport, ListOptions, RecordPage } from "./core/operator.ts";
 export type { Outcome } from "./core/outcome.ts";
 export type { Decision, LapsedClaim, Policy, PolicyOptions } from "./core/policy.ts";
+export type { RecordView, StepView } from "./core/record-view.ts";
 export type { RunRequest, Subject } from "./core/request.ts";
 export type { RunResult } from "./core/result.ts";
 export type { LeftRunning } from "./core/running-attempts.ts";
@@ -25,15 +26,23 @@ export type {
   ClaimRequest,
   CompleteRequest,
   KeepStepRequest,
+  KeptAttempt,
   KeptStep,
+  ListOrder,
   ListPage,
   ListRequest,
+  NamespacePage,
+  NamespacesRequest,
+  OverdueReport,
   Parts,
   PurgeReport,
+  RecordHistory,
   RecordState,
   RenewRequest,
   Store,
   StoreRecord,
+  UndecidedReport,
+  UndecidedRequest,
   UnreadableRecord,
   WatchRequest,
 } from "./core/store.ts";

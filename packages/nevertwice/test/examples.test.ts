@@ -56,7 +56,7 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
     "transfer without a key: 400 key-missing",
     "transfer: 201, and again 201 with the same location",
     "the key for another transfer: 422 conflict",
-    'password: 201, and again 201, "", not-kept',
+    "password: 201, and again 409 already-done",
     "search: ran 2 times",
   ],
   "hold-in-transaction.js": ["This one needs a database"],

@@ -16,7 +16,7 @@ async function run(...args: readonly string[]): Promise<string> {
 
 describe("at the top of a module", { timeout: 120_000 }, () => {
   test("every front door loads, and guards, stores, adapters and the rest are made, without randomness, clock, timer or network", async () => {
-    expect(await run("--import", path("forbid.js"), path("construct.js"))).toBe("made 35 things");
+    expect(await run("--import", path("forbid.js"), path("construct.js"))).toBe("made 39 things");
   });
 
   test("and what is forbidden there is seen when a first call asks for it", async () => {

@@ -112,6 +112,7 @@ if (answer !== "order-2") throw new Error(answer);
 export const RECORDER = `
 import { appendFileSync } from "node:fs";
 import module from "node:module";
+import { pathToFileURL } from "node:url";
 
 const record = (url) => appendFileSync(process.env.RECORD, url + "\\n");
 if (module.registerHooks !== undefined) {
@@ -123,6 +124,12 @@ if (module.registerHooks !== undefined) {
     },
   });
 } else {
+  const load = module._load;
+  module._load = function (request, parent, ...rest) {
+    if (module.isBuiltin(request)) record(request);
+    else record(pathToFileURL(module._resolveFilename(request, parent)).href);
+    return load.call(this, request, parent, ...rest);
+  };
   const hooks = \`
     import { appendFileSync } from "node:fs";
     export async function resolve(specifier, context, next) {
@@ -132,4 +139,37 @@ if (module.registerHooks !== undefined) {
     }\`;
   module.register("data:text/javascript," + encodeURIComponent(hooks));
 }
+`;
+
+/**
+ * Requires a module as Jest does: each file is compiled in a context that cannot import anything dynamically. Opens a store
+ * whose driver the application has installed.
+ */
+export const REQUIRED_LIKE_JEST = `
+const { readFileSync } = require("node:fs");
+const { createRequire } = require("node:module");
+const { dirname } = require("node:path");
+const vm = require("node:vm");
+
+const loaded = new Map();
+function load(file) {
+  if (loaded.has(file)) return loaded.get(file).exports;
+  const module = { exports: {} };
+  loaded.set(file, module);
+  const native = createRequire(file);
+  const isOwn = (path) => path.includes("/nevertwice/dist/");
+  const required = (name) => (isOwn(native.resolve(name)) ? load(native.resolve(name)) : native(name));
+  const names = ["exports", "require", "module", "__filename", "__dirname"];
+  const run = vm.compileFunction(readFileSync(file, "utf8"), names, { filename: file });
+  run(module.exports, required, module, file, dirname(file));
+  return module.exports;
+}
+
+const { openStore } = load(require.resolve("nevertwice/stores/open"));
+openStore("redis://127.0.0.1:1")
+  .then(
+    (store) => console.log(typeof store.claim),
+    (error) => console.log(error.code ?? error.message),
+  )
+  .then(() => process.exit());
 `;

@@ -1,15 +1,14 @@
 /** `nevertwice access`: creates, lists and revokes access tokens. It works on the store, so it needs no token itself. */
-import { ROLES, type Role } from "../src/access.ts";
+import { type Access, ROLES, type Role } from "../src/access.ts";
 import {
   type Command,
   type CommandCall,
-  complain,
-  EXIT,
-  type Exit,
+  type CommandResult,
   JSON_FLAG,
-  print,
+  Refused,
   UsageError,
 } from "./command.ts";
+import { requireExistingFile } from "./existing-file.ts";
 import { CONFIG_FLAG, configFrom, settingsFlags } from "./settings-flags.ts";
 import { agoText, paint, table } from "./terminal.ts";
 
@@ -44,67 +43,65 @@ export const accessCommand: Command = {
   },
 };
 
-async function create(call: CommandCall): Promise<Exit> {
+async function create(call: CommandCall): Promise<CommandResult> {
   const [name, role, scope] = [call.text("name"), call.text("role"), call.text("scope")];
   if (!name) throw new UsageError("--name NAME is missing.");
-  if (!ROLES.includes(role as Role))
-    throw new UsageError(`--role must be ${ROLES.slice(0, -1).join(", ")} or ${ROLES.at(-1)}.`);
   const { namespace } = configFrom(call);
   return withAccess(call, async (access) => {
     const made = await access.create({ name, role: role as Role, namespace, scope });
-    if (call.has("json")) print(JSON.stringify(made));
-    else {
-      print(made.token);
-      complain(
+    return {
+      data: made,
+      // Only the token is on standard output, so that a script can store it.
+      lines: [made.token],
+      remarks: [
         `The token is shown only once. Name ${made.name}, role ${made.role}, namespace ${made.namespace}, scope ${made.scope}. To revoke it: nevertwice access revoke ${made.id}`,
-      );
-    }
-    return EXIT.ok;
+      ],
+    };
   });
 }
 
-function list(call: CommandCall): Promise<Exit> {
+function list(call: CommandCall): Promise<CommandResult> {
+  requireExistingFile(configFrom(call).store);
   return withAccess(call, async (access) => {
     const tokens = await access.list();
-    if (call.has("json")) print(JSON.stringify({ tokens }));
-    else if (tokens.length === 0)
-      print(
-        "There are no access tokens. Create one with `nevertwice access create`; from then on, every caller needs one.",
-      );
-    else {
-      const now = Date.now();
-      const rows = tokens.map(({ id, name, role, namespace, scope, createdAt }) => [
-        id,
-        name,
-        role,
-        namespace,
-        scope,
-        agoText(Date.parse(createdAt), now),
-      ]);
-      for (const line of table(["id", "name", "role", "namespace", "scope", "created"], rows)) print(line);
-    }
-    return EXIT.ok;
+    return { data: { tokens }, lines: tokenLines(tokens) };
   });
 }
 
-function revoke(call: CommandCall): Promise<Exit> {
+function tokenLines(tokens: Awaited<ReturnType<Access["list"]>>): readonly string[] {
+  if (tokens.length === 0)
+    return [
+      "There are no access tokens. Create one with `nevertwice access create`; from then on, every caller needs one.",
+    ];
+  const now = Date.now();
+  const rows = tokens.map(({ id, name, role, namespace, scope, createdAt }) => [
+    id,
+    name,
+    role,
+    namespace,
+    scope,
+    agoText(Date.parse(createdAt), now),
+  ]);
+  return table(["id", "name", "role", "namespace", "scope", "created"], rows);
+}
+
+function revoke(call: CommandCall): Promise<CommandResult> {
   const [id = ""] = call.args;
+  requireExistingFile(configFrom(call).store);
   return withAccess(call, async (access) => {
-    const isRevoked = await access.revoke(id);
-    if (call.has("json")) print(JSON.stringify({ id, revoked: isRevoked }));
-    else if (isRevoked) print(`${paint("green", "revoked")} ${id}`);
-    else
-      complain(
-        `No access token has the ID ${JSON.stringify(id)}; \`nevertwice access list\` lists all of them.`,
-      );
-    return isRevoked ? EXIT.ok : EXIT.failed;
+    if (await access.revoke(id))
+      return { data: { id, revoked: true }, lines: [`${paint("green", "revoked")} ${id}`] };
+    throw new Refused(
+      "not-found",
+      `No access token has the ID ${JSON.stringify(id)}; \`nevertwice access list\` lists all of them.`,
+    );
   });
 }
 
 async function withAccess(
   call: CommandCall,
-  work: (access: import("../src/access.ts").Access) => Promise<Exit>,
-): Promise<Exit> {
+  work: (access: Access) => Promise<CommandResult>,
+): Promise<CommandResult> {
   const { store: url, namespace } = configFrom(call);
   const [{ openStore }, { createAccess }] = await Promise.all([
     import("nevertwice/stores/open"),

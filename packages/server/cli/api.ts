@@ -6,16 +6,16 @@ import { randomBytes } from "node:crypto";
 import { isNevertwiceError } from "nevertwice";
 import {
   type CommandCall,
-  complain,
+  type CommandResult,
   EXIT,
-  type Exit,
   type Flags,
   JSON_FLAG,
-  print,
+  Refused,
   UsageError,
 } from "./command.ts";
+import { requireExistingFiles } from "./existing-file.ts";
 import { CONFIG_FLAG, configFrom, settingsFlags } from "./settings-flags.ts";
-import { paint, plain } from "./terminal.ts";
+import { plain } from "./terminal.ts";
 
 export interface ApiCall {
   readonly method: "GET" | "POST" | "DELETE";
@@ -46,30 +46,50 @@ export const API_FLAGS: Flags = {
 
 const TIMEOUT_MS = 30_000;
 
+interface StoreUse {
+  /** The command may be the first to use the store, so a SQLite file that does not exist is created; default false. */
+  readonly mayCreate?: boolean;
+}
+
 /** Calls `work` with a function that calls the API, and closes the store afterwards. */
-export async function withApi(call: CommandCall, work: (callApi: CallApi) => Promise<Exit>): Promise<Exit> {
+export async function withApi<T>(
+  call: CommandCall,
+  work: (callApi: CallApi) => Promise<T>,
+  use: StoreUse = {},
+): Promise<T> {
   const server = call.text("server");
   if (server !== undefined)
     return work(createHttpApi(server, call.text("token") ?? process.env.NEVERTWICE_TOKEN));
   if (call.given("token") !== undefined)
     throw new UsageError("--token works only with --server URL; a store needs no token.");
-  return withStoreApi(call, work);
+  return withStoreApi(call, work, use);
 }
 
-async function withStoreApi(call: CommandCall, work: (callApi: CallApi) => Promise<Exit>): Promise<Exit> {
-  const { createServer } = await import("../src/server.ts");
+async function withStoreApi<T>(
+  call: CommandCall,
+  work: (callApi: CallApi) => Promise<T>,
+  { mayCreate = false }: StoreUse,
+): Promise<T> {
+  const [{ createServer }, { sentError }] = await Promise.all([
+    import("../src/server.ts"),
+    import("../src/problems.ts"),
+  ]);
   // A user who can open the store may do everything. This token exists only in this process.
   const accessToken = randomBytes(32).toString("base64url");
   const { upstream: _, ...config } = configFrom(call);
+  if (!mayCreate) requireExistingFiles(config);
   const opened = await createServer({ ...config, accessToken, logLevel: "silent" });
   try {
     return await work(async ({ method, path, query, headers, body }) => {
-      const { statusCode, payload } = await opened.app.inject({
+      const { statusCode, payload, raw } = await opened.app.inject({
         method,
         url: `${path}${queryString(query)}`,
         headers: { host: "localhost", authorization: `Bearer ${accessToken}`, ...headers },
         ...(body !== undefined && { payload: body as object }),
       });
+      // The problem document does not say what is wrong with the store, since anybody may read it. This user may know.
+      const error = sentError(raw.res);
+      if (statusCode >= 500 && error !== undefined) throw error;
       return { status: statusCode, body: readBody(payload) };
     });
   } finally {
@@ -128,30 +148,35 @@ export function isUnreachable(error: unknown): boolean {
   return (typeof code === "string" && NETWORK.test(code)) || (errors?.some(isUnreachable) ?? false);
 }
 
-/** Prints a refusal of the API and returns its exit code. */
-export function printRefusal(call: CommandCall, { status, body }: ApiReply): Exit {
+/** The refusal of the API as an error of the command. */
+export function toRefused({ status, body }: ApiReply): Refused {
   const { code, reason, detail, title } = (typeof body === "object" && body !== null ? body : {}) as {
     readonly [Name in "code" | "reason" | "detail" | "title"]?: string;
   };
   const name = code ?? reason ?? String(status);
-  if (call.has("json")) print(JSON.stringify(body));
-  else complain(`${paint("red", name, process.stderr)}: ${plain(detail ?? title ?? body)}`);
-  if (status === 400) return EXIT.usage;
-  return status === 503 || status === 502 || status === 504 ? EXIT.unavailable : EXIT.failed;
+  const exit =
+    status === 400
+      ? EXIT.usage
+      : status === 503 || status === 502 || status === 504
+        ? EXIT.unavailable
+        : EXIT.failed;
+  return new Refused(name, `${name}: ${plain(detail ?? title ?? body)}`, { exit, details: body });
 }
 
-/** Calls the API once and prints the result: as JSON, or as the lines of `show`. */
-export function printApiCall(
+/** Calls the API once. The result is the body of the answer, and for people the lines of `show`. */
+export function callApiOnce(
   call: CommandCall,
   request: ApiCall,
   // biome-ignore lint/suspicious/noExplicitAny: the type of the body depends on the route.
   show: (body: any) => readonly string[],
-): Promise<Exit> {
-  return withApi(call, async (callApi) => {
-    const reply = await callApi(request);
-    if (reply.status >= 400) return printRefusal(call, reply);
-    if (call.has("json")) print(JSON.stringify(reply.body));
-    else for (const line of show(reply.body)) print(line);
-    return EXIT.ok;
-  });
+  use?: StoreUse,
+): Promise<CommandResult> {
+  return withApi(call, async (callApi) => toResult(await callApi(request), show), use);
+}
+
+/** Throws `Refused` if the API refused the call. */
+// biome-ignore lint/suspicious/noExplicitAny: the type of the body depends on the route.
+export function toResult(reply: ApiReply, show: (body: any) => readonly string[]): CommandResult {
+  if (reply.status >= 400) throw toRefused(reply);
+  return { data: reply.body, lines: show(reply.body) };
 }

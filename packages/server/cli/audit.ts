@@ -1,8 +1,15 @@
 /** `nevertwice audit`: verifies every invariant of holds from the stored records. */
 import { durationMs } from "nevertwice/env";
 import type { AuditData, AuditPage, Doubles } from "nevertwice/reservations";
-import { API_FLAGS, printApiCall, printRefusal, withApi } from "./api.ts";
-import { type Command, type CommandCall, EXIT, type Exit, type Flags, print, UsageError } from "./command.ts";
+import { API_FLAGS, callApiOnce, toRefused, withApi } from "./api.ts";
+import {
+  type Command,
+  type CommandCall,
+  type CommandResult,
+  EXIT,
+  type Flags,
+  UsageError,
+} from "./command.ts";
 import { paint, plain, table } from "./terminal.ts";
 
 const WINDOWS_FLAG: Flags = {
@@ -26,7 +33,7 @@ export const auditCommand: Command = {
       flags: API_FLAGS,
       run: (call) => {
         const path = `/v1/audit/holds/${encodeURIComponent(call.args[0] ?? "")}`;
-        return printApiCall(call, { method: "GET", path }, (trace) => [JSON.stringify(trace, undefined, 2)]);
+        return callApiOnce(call, { method: "GET", path }, (trace) => [JSON.stringify(trace, undefined, 2)]);
       },
     },
     doubles: {
@@ -40,21 +47,19 @@ export const auditCommand: Command = {
         const within = call.text("within");
         if (within === undefined) throw new UsageError("--within DURATION is missing, such as 5m.");
         const query = { withinMs: durationMs("--within", within), windowsMs: windowsIn(call) };
-        return printApiCall(call, { method: "GET", path: "/v1/audit/doubles", query }, doubleLines);
+        return callApiOnce(call, { method: "GET", path: "/v1/audit/doubles", query }, doubleLines);
       },
     },
   },
 };
 
-function report(call: CommandCall): Promise<Exit> {
+function report(call: CommandCall): Promise<CommandResult> {
   return withApi(call, async (callApi) => {
     const query = { windowsMs: windowsIn(call) };
     const reply = await callApi({ method: "GET", path: "/v1/audit", query });
-    if (reply.status !== 200) return printRefusal(call, reply);
+    if (reply.status !== 200) throw toRefused(reply);
     const { data, page } = reply.body as { readonly data: AuditData; readonly page: AuditPage };
-    if (call.has("json")) print(JSON.stringify(data));
-    else for (const line of reportLines(page)) print(line);
-    return data.ok ? EXIT.ok : EXIT.failed;
+    return { exit: data.ok ? EXIT.ok : EXIT.failed, data, lines: reportLines(page) };
   });
 }
 

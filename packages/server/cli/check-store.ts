@@ -2,7 +2,7 @@
 import { openStore } from "nevertwice/stores/open";
 import { GUARANTEES, type StoreCase, storeCases } from "nevertwice/testing";
 import { withoutPassword } from "../src/config.ts";
-import { type Command, complain, EXIT, JSON_FLAG, print } from "./command.ts";
+import { type Command, EXIT, JSON_FLAG } from "./command.ts";
 import { paint, progressBar } from "./terminal.ts";
 
 /** Cases mostly wait for the store's clock, so many can run at once. */
@@ -26,9 +26,9 @@ export const checkStoreCommand: Command = {
         'It uses random keys in the namespace "nevertwice-cases" and changes no other records. Its records expire within',
         "about an hour. It creates the tables if they do not exist.",
       ],
+      showsProgress: true,
       async run(call) {
         const [url = ""] = call.args;
-        const isJson = call.has("json");
         const store = await openStore(url);
         try {
           // Fails early, and only once, if the store does not answer.
@@ -38,10 +38,13 @@ export const checkStoreCommand: Command = {
           const results = await runCases(cases, (result) => bar.step(`${result.guarantee}: ${result.name}`));
           bar.end();
           const broken = results.filter(({ status }) => status === "broken");
-          if (isJson)
-            print(JSON.stringify({ store: withoutPassword(url), kept: broken.length === 0, cases: results }));
-          else report(withoutPassword(url), results);
-          return broken.length === 0 ? EXIT.ok : EXIT.failed;
+          const shown = withoutPassword(url);
+          return {
+            exit: broken.length === 0 ? EXIT.ok : EXIT.failed,
+            data: { store: shown, kept: broken.length === 0, cases: results },
+            lines: reportLines(shown, results),
+            remarks: broken.map(({ reason }) => `\n${reason}`),
+          };
         } finally {
           await store.close();
         }
@@ -85,28 +88,28 @@ async function runCase({ name, guarantee, run }: StoreCase): Promise<CaseResult>
   }
 }
 
-function report(store: string, results: readonly CaseResult[]): void {
-  const width = Math.max(...GUARANTEES.map((guarantee) => guarantee.length));
-  print(paint("bold", store));
-  for (const guarantee of GUARANTEES) {
-    const own = results.filter((result) => result.guarantee === guarantee);
-    const count = (status: CaseResult["status"]) => own.filter((result) => result.status === status).length;
-    const [kept, broken, skipped] = [count("kept"), count("broken"), count("skipped")];
-    const mark =
-      broken > 0 ? paint("red", "broken") : kept > 0 ? paint("green", "kept  ") : paint("yellow", "skipped");
-    const parts = [`${kept} kept`, broken > 0 && `${broken} broken`, skipped > 0 && `${skipped} skipped`];
-    print(`  ${guarantee.padEnd(width)}  ${mark}  ${parts.filter(Boolean).join(", ")}`);
-  }
-  for (const reason of new Set(
-    results.flatMap(({ status, reason }) => (status === "skipped" ? [reason] : [])),
-  ))
-    print(paint("dim", `  skipped: ${reason}`));
-  const broken = results.filter(({ status }) => status === "broken");
-  for (const { reason } of broken) complain(`\n${reason}`);
+function reportLines(store: string, results: readonly CaseResult[]): readonly string[] {
+  const skipped = results.flatMap(({ status, reason }) => (status === "skipped" ? [reason] : []));
+  const broken = results.filter(({ status }) => status === "broken").length;
   const all = `${results.length} cases`;
-  print(
-    broken.length === 0
+  return [
+    paint("bold", store),
+    ...GUARANTEES.map((guarantee) => guaranteeLine(guarantee, results)),
+    ...[...new Set(skipped)].map((reason) => paint("dim", `  skipped: ${reason}`)),
+    broken === 0
       ? paint("green", `${all}: every guarantee is kept`)
-      : paint("red", `${all}: ${broken.length} broken`),
-  );
+      : paint("red", `${all}: ${broken} broken`),
+  ];
+}
+
+const WIDTH = Math.max(...GUARANTEES.map((guarantee) => guarantee.length));
+
+function guaranteeLine(guarantee: StoreCase["guarantee"], results: readonly CaseResult[]): string {
+  const own = results.filter((result) => result.guarantee === guarantee);
+  const count = (status: CaseResult["status"]) => own.filter((result) => result.status === status).length;
+  const [kept, broken, skipped] = [count("kept"), count("broken"), count("skipped")];
+  const mark =
+    broken > 0 ? paint("red", "broken") : kept > 0 ? paint("green", "kept  ") : paint("yellow", "skipped");
+  const parts = [`${kept} kept`, broken > 0 && `${broken} broken`, skipped > 0 && `${skipped} skipped`];
+  return `  ${guarantee.padEnd(WIDTH)}  ${mark}  ${parts.filter(Boolean).join(", ")}`;
 }

@@ -7,10 +7,13 @@ import { completionCommand } from "./completion.ts";
 import { demoCommand } from "./demo.ts";
 import { doctorCommand } from "./doctor.ts";
 import { holdsCommand } from "./holds.ts";
+import { importCommand } from "./import.ts";
 import { keysCommand } from "./keys.ts";
 import { migrateCommand } from "./migrate.ts";
 import { outboxCommand } from "./outbox.ts";
 import { pipelineCommand } from "./pipeline.ts";
+import { planCommand } from "./plan.ts";
+import { purgeCommand } from "./purge.ts";
 import { serveCommand } from "./serve.ts";
 
 export const COMMANDS: CommandMap = {
@@ -24,6 +27,9 @@ export const COMMANDS: CommandMap = {
   doctor: doctorCommand,
   "check-store": checkStoreCommand,
   migrate: migrateCommand,
+  purge: purgeCommand,
+  plan: planCommand,
+  import: importCommand,
   pipeline: pipelineCommand,
   completion: completionCommand(() => COMMANDS),
 };

@@ -1,5 +1,5 @@
 /** `nevertwice completion`: prints a script that lets a shell complete commands, actions and flags. */
-import { type Action, type Command, type CommandMap, EXIT, print } from "./command.ts";
+import { type Action, type Command, type CommandMap, JSON_FLAG } from "./command.ts";
 
 type Shell = "bash" | "zsh" | "fish";
 
@@ -12,15 +12,16 @@ export function completionCommand(commands: () => CommandMap): Command {
       "": {
         summary: "Prints a script that completes commands, actions and flags.",
         takes: [SHELLS],
-        flags: {},
+        flags: JSON_FLAG,
         notes: [
           "bash: source <(nevertwice completion bash)",
           "zsh:  source <(nevertwice completion zsh)",
           "fish: nevertwice completion fish | source",
         ],
         async run(call) {
-          print(SCRIPTS[call.args[0] as Shell](completionPoints(commands())));
-          return EXIT.ok;
+          const shell = call.args[0] as Shell;
+          const script = SCRIPTS[shell](completionPoints(commands()));
+          return { data: { shell, script }, lines: [script] };
         },
       },
     },

@@ -4,12 +4,22 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { NevertwiceServer } from "../src/server.ts";
-import { type Command, type CommandCall, EXIT, type Exit, JSON_FLAG, print, wholeNumber } from "./command.ts";
+import {
+  type Command,
+  type CommandCall,
+  type CommandResult,
+  EXIT,
+  JSON_FLAG,
+  print,
+  wholeNumber,
+} from "./command.ts";
 import { createCustomers } from "./demo/customers.ts";
 import { openShop } from "./demo/shop.ts";
 import { createTally, type Figures, type Tally } from "./demo/tally.ts";
+import { eventText } from "./envelope.ts";
 import { closeInTime, explainPortInUse, firstSignal } from "./serve.ts";
 import { configFrom, settingsFlags } from "./settings-flags.ts";
+import { clearStatus, showStatus } from "./status-line.ts";
 import { paint } from "./terminal.ts";
 
 export const demoCommand: Command = {
@@ -26,12 +36,13 @@ export const demoCommand: Command = {
         ...JSON_FLAG,
       },
       notes: ["Exit code 1 if anything was done twice."],
+      showsProgress: true,
       run: demo,
     },
   },
 };
 
-async function demo(call: CommandCall): Promise<Exit> {
+async function demo(call: CommandCall): Promise<CommandResult> {
   const seconds = wholeNumber(call, "seconds", 1);
   const rate = wholeNumber(call, "rate", 1) as number;
   const folder = mkdtempSync(join(tmpdir(), "nevertwice-demo-"));
@@ -42,7 +53,7 @@ async function demo(call: CommandCall): Promise<Exit> {
     const server = await openServer(call, store, shop.url);
     const isWhole = await runShop(server, { call, tally, rate, seconds });
     await closeInTime(server, DRAIN_MS);
-    return report(call, tally.figures, isWhole);
+    return toResult(tally.figures, isWhole);
   } finally {
     await shop.close();
     rmSync(folder, { recursive: true, force: true });
@@ -89,7 +100,7 @@ async function runShop(server: NevertwiceServer, { call, tally, rate, seconds }:
       throw new Error(
         "this store has access tokens, and the customers of the demo have none; choose another --store.",
       );
-    if (call.has("json")) print(JSON.stringify({ msg: "the demo runs", url, gatewayUrl }));
+    if (call.has("json")) print(eventText("started", { url, gatewayUrl }));
     else for (const line of welcome(url, gatewayUrl, seconds)) print(line);
     const customers = createCustomers({ gateway: gatewayUrl, api: url }, tally);
     const visits = new Set<Promise<void>>();
@@ -104,7 +115,7 @@ async function runShop(server: NevertwiceServer, { call, tally, rate, seconds }:
         () => {},
       );
     }
-    endProgress();
+    clearStatus();
     if (!call.has("json")) print("The shop closes and serves its last customers.");
     await Promise.all(visits);
     const { namespace } = server.context.settings;
@@ -128,32 +139,25 @@ function welcome(url: string, gatewayUrl: string, seconds: number | undefined): 
 }
 
 function showProgress({ requestsSent, effectsMade, duplicates }: Figures): void {
-  if (!process.stderr.isTTY) return;
-  process.stderr.write(
-    `\r\x1b[K${requestsSent} requests sent · ${effectsMade} effects made · ${duplicates} duplicates`,
-  );
+  showStatus(`${requestsSent} requests sent · ${effectsMade} effects made · ${duplicates} duplicates`);
 }
 
-function endProgress(): void {
-  if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
-}
-
-function report(call: CommandCall, figures: Figures, isWhole: boolean): Exit {
+function toResult(figures: Figures, isWhole: boolean): CommandResult {
   const { requestsSent, effectsMade, duplicates, secondTries, conflictsRefused, gaveUp } = figures;
-  if (call.has("json")) print(JSON.stringify({ ...figures, auditHolds: isWhole }));
-  else {
-    print("");
-    print(`requests sent: ${requestsSent}`);
-    print(`effects made: ${effectsMade}`);
-    print(paint(duplicates === 0 ? "green" : "red", `duplicates: ${duplicates}`));
-    print("");
-    print(
+  const isPassed = duplicates === 0 && isWhole;
+  return {
+    exit: isPassed ? EXIT.ok : EXIT.failed,
+    data: { ...figures, auditHolds: isWhole },
+    lines: [
+      "",
+      `requests sent: ${requestsSent}`,
+      `effects made: ${effectsMade}`,
+      paint(duplicates === 0 ? "green" : "red", `duplicates: ${duplicates}`),
+      "",
       `Charges repeated because the shop crashed in the middle: ${secondTries}; the payment provider recognized their keys.`,
-    );
-    print(
       `Keys reused for another order, and refused: ${conflictsRefused}. Customers who gave up: ${gaveUp}.`,
-    );
-    print(`Audit of the seats: ${isWhole ? "every invariant holds" : paint("red", "broken")}.`);
-  }
-  return duplicates === 0 && isWhole ? EXIT.ok : EXIT.failed;
+      `Audit of the seats: ${isWhole ? "every invariant holds" : paint("red", "broken")}.`,
+      paint(isPassed ? "green" : "red", isPassed ? "passed: nothing was done twice" : "failed"),
+    ],
+  };
 }

@@ -1,7 +1,8 @@
 /** `nevertwice doctor`: reads the live settings of a store and prints which faults an acknowledged claim survives. */
 import { diagnose } from "nevertwice/doctor";
 import { openStore } from "nevertwice/stores/open";
-import { type Command, EXIT, JSON_FLAG, print, UsageError } from "./command.ts";
+import { type Command, EXIT, JSON_FLAG } from "./command.ts";
+import { requireExistingFile } from "./existing-file.ts";
 import { paint } from "./terminal.ts";
 
 const FAULTS: readonly string[] = ["our-crash", "store-crash", "power-loss", "failover"];
@@ -21,18 +22,18 @@ export const doctorCommand: Command = {
       },
       async run(call) {
         const wanted = call.text("require");
-        const least = FAULTS.indexOf(wanted ?? "");
-        if (wanted !== undefined && least === -1)
-          throw new UsageError(`--require must be ${FAULTS.slice(0, -1).join(", ")} or ${FAULTS.at(-1)}.`);
         const [url = ""] = call.args;
+        requireExistingFile(url);
         const store = await openStore(url, { migrate: false });
         try {
           const diagnosis = await diagnose(store);
-          const { toString: _, rung = null, ...data } = diagnosis;
-          if (call.has("json")) print(JSON.stringify({ rung, ...data }));
-          else print(coloured(diagnosis.toString()));
-          const reached = FAULTS.indexOf(rung ?? "");
-          return diagnosis.refused === undefined && reached >= least ? EXIT.ok : EXIT.failed;
+          const { toString: _, rung = null, ...rest } = diagnosis;
+          const verdict = judge({ refused: diagnosis.refused, rung, wanted });
+          return {
+            exit: verdict.isPassed ? EXIT.ok : EXIT.failed,
+            data: { rung, ...rest, required: wanted ?? null, passed: verdict.isPassed },
+            lines: [coloured(diagnosis.toString()), paint(verdict.isPassed ? "green" : "red", verdict.text)],
+          };
         } finally {
           await store.close();
         }
@@ -40,6 +41,24 @@ export const doctorCommand: Command = {
     },
   },
 };
+
+interface Judged {
+  readonly refused: unknown;
+  /** The hardest fault that a claim survives. */
+  readonly rung: string | null;
+  readonly wanted: string | undefined;
+}
+
+function judge({ refused, rung, wanted }: Judged): { readonly isPassed: boolean; readonly text: string } {
+  if (refused !== undefined) return { isPassed: false, text: "not passed: guards refuse this store" };
+  const survived = rung === null ? "no fault" : rung === FAULTS[0] ? rung : `${rung} and all milder faults`;
+  if (wanted === undefined) return { isPassed: true, text: `a claim survives ${survived}` };
+  const isPassed = FAULTS.indexOf(rung ?? "") >= FAULTS.indexOf(wanted);
+  return {
+    isPassed,
+    text: `${isPassed ? "passed" : "not passed"}: ${wanted} is required, and a claim survives ${survived}`,
+  };
+}
 
 function coloured(text: string): string {
   return text

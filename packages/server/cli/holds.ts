@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { durationMs } from "nevertwice/env";
 import type { HoldJson, PageJson, ResourceJson } from "../src/api/api-json.ts";
-import { API_FLAGS, printApiCall } from "./api.ts";
+import { API_FLAGS, callApiOnce } from "./api.ts";
 import {
   type Action,
   type Command,
@@ -37,14 +37,14 @@ export const holdsCommand: Command = {
       run: (call) => {
         const [state, resource, requester] = ["state", "resource", "requester"].map(call.text);
         const query = { state, resource, requester, ...paging(call) };
-        return printApiCall(call, { method: "GET", path: "/v1/holds", query }, holdLines);
+        return callApiOnce(call, { method: "GET", path: "/v1/holds", query }, holdLines);
       },
     },
     show: {
       summary: "Shows one hold.",
       takes: ["ID"],
       flags: API_FLAGS,
-      run: (call) => printApiCall(call, { method: "GET", path: `/v1/holds/${idIn(call)}` }, oneHold),
+      run: (call) => callApiOnce(call, { method: "GET", path: `/v1/holds/${idIn(call)}` }, oneHold),
     },
     place: {
       summary: "Holds units of a resource for a limited time.",
@@ -66,7 +66,7 @@ export const holdsCommand: Command = {
       summary: "Lists resources and their free units.",
       flags: { ...PAGE_FLAGS, ...API_FLAGS },
       run: (call) =>
-        printApiCall(call, { method: "GET", path: "/v1/resources", query: paging(call) }, resourceLines),
+        callApiOnce(call, { method: "GET", path: "/v1/resources", query: paging(call) }, resourceLines),
     },
     declare: {
       summary: "Declares the capacity of a resource.",
@@ -77,7 +77,8 @@ export const holdsCommand: Command = {
         const capacity = wholeNumber(call, "capacity", 0);
         if (capacity === undefined) throw new UsageError("--capacity N is missing.");
         const request = { ...keyedPost(call), path: "/v1/resources", body: { resource, capacity } };
-        return printApiCall(call, request, () => [`${paint("green", "declared")} ${resource}: ${capacity}`]);
+        const lines = () => [`${paint("green", "declared")} ${resource}: ${capacity}`];
+        return callApiOnce(call, request, lines, { mayCreate: true });
       },
     },
   },
@@ -95,10 +96,11 @@ function place(call: CommandCall) {
     units: wholeNumber(call, "units", 1),
   };
   const request = { ...keyedPost(call), path: "/v1/holds", body };
-  return printApiCall(call, request, ({ id }: { readonly id: string }) => [
+  const lines = ({ id }: { readonly id: string }) => [
     `${paint("green", "held")} ${id}`,
     paint("dim", `nevertwice holds confirm ${id}`),
-  ]);
+  ];
+  return callApiOnce(call, request, lines, { mayCreate: true });
 }
 
 function endAction(word: string, summary: string, flags: Flags): Action {
@@ -113,7 +115,7 @@ function endAction(word: string, summary: string, flags: Flags): Action {
         path: `/v1/holds/${idIn(call)}/${word}`,
         body: units === undefined ? {} : { units },
       };
-      return printApiCall(call, request, () => [`${paint("green", "done")}: ${word} ${call.args[0]}`]);
+      return callApiOnce(call, request, () => [`${paint("green", "done")}: ${word} ${call.args[0]}`]);
     },
   };
 }

@@ -3,7 +3,7 @@ import { openOutbox } from "nevertwice/outbox/open";
 import { openReservations } from "nevertwice/reservations/open";
 import { openStore } from "nevertwice/stores/open";
 import { withoutPassword } from "../src/config.ts";
-import { type Command, EXIT, JSON_FLAG, print, UsageError } from "./command.ts";
+import { type Command, JSON_FLAG, UsageError } from "./command.ts";
 import { paint } from "./terminal.ts";
 
 const SQL = /^(sqlite|postgres|postgresql|mysql):/;
@@ -39,9 +39,10 @@ export const migrateCommand: Command = {
         }
         await Promise.all(opened.map((store) => store.close()));
         const tables = call.has("claims-only") ? ["claims"] : ["claims", "holds", "outbox"];
-        if (call.has("json")) print(JSON.stringify({ store: shown, tables }));
-        else print(`${paint("green", "ready")} ${shown}: tables for ${tables.join(", ")}`);
-        return EXIT.ok;
+        return {
+          data: { store: shown, tables },
+          lines: [`${paint("green", "ready")} ${shown}: tables for ${tables.join(", ")}`],
+        };
       },
     },
   },

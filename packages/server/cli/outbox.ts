@@ -1,6 +1,6 @@
 /** `nevertwice outbox`: lists undelivered messages, and retries, parks or discards them. */
 import type { MessageJson, MessagePageJson } from "../src/api/api-json.ts";
-import { API_FLAGS, printApiCall } from "./api.ts";
+import { API_FLAGS, callApiOnce } from "./api.ts";
 import { type Action, type Command, wholeNumber } from "./command.ts";
 import { nextLine } from "./holds.ts";
 import { agoText, paint, table } from "./terminal.ts";
@@ -21,7 +21,7 @@ export const outboxCommand: Command = {
       run: (call) => {
         const [state, topic, key, after] = ["state", "topic", "key", "after"].map(call.text);
         const query = { state, topic, key, after, limit: wholeNumber(call, "limit", 1) };
-        return printApiCall(call, { method: "GET", path: "/v1/outbox", query }, listLines);
+        return callApiOnce(call, { method: "GET", path: "/v1/outbox", query }, listLines);
       },
     },
     retry: messageAction("retry", "Makes a message due now. Its attempts start from 1 again."),
@@ -38,7 +38,7 @@ function messageAction(verb: string, summary: string): Action {
     run: (call) => {
       const [id = ""] = call.args;
       const request = { method: "POST", path: `/v1/outbox/${encodeURIComponent(id)}/${verb}` } as const;
-      return printApiCall(call, request, () => [`${paint("green", "done")}: ${verb} ${id}`]);
+      return callApiOnce(call, request, () => [`${paint("green", "done")}: ${verb} ${id}`]);
     },
   };
 }

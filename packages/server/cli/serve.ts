@@ -5,7 +5,7 @@ import { printedConfig, type ServerConfig, withoutPassword } from "../src/config
 import type { NevertwiceServer } from "../src/server.ts";
 import { VERSION } from "../src/version.ts";
 import { isUnreachable } from "./api.ts";
-import { type Command, complain, EXIT, type Exit, print } from "./command.ts";
+import { type Command, type CommandResult, complain, EXIT, print } from "./command.ts";
 import { CONFIG_FLAG, configFrom, settingsFlags } from "./settings-flags.ts";
 import { paint } from "./terminal.ts";
 
@@ -25,11 +25,12 @@ export const serveCommand: Command = {
         "",
         "Each setting is also an environment variable: --holds-store is NEVERTWICE_SERVER_HOLDS_STORE.",
       ],
+      showsProgress: true,
       async run(call) {
         const config = configFrom(call);
         if (call.has("print-config")) {
-          print(JSON.stringify(printedConfig(config), undefined, 2));
-          return EXIT.ok;
+          const data = printedConfig(config);
+          return { data, lines: [JSON.stringify(data, undefined, 2)] };
         }
         return serve(config, call.has("json"));
       },
@@ -37,16 +38,17 @@ export const serveCommand: Command = {
   },
 };
 
-async function serve(config: ServerConfig, isJson: boolean): Promise<Exit> {
+async function serve(config: ServerConfig, isJson: boolean): Promise<CommandResult> {
   const { createServer } = await import("../src/server.ts");
   const stopped = firstSignal();
   const started = stopStartAfter(config.drain, stopped);
   const server = await openWithRetries(() => createServer(config), stopped, isJson);
+  let signal: NodeJS.Signals;
   try {
     const urls = await server.listen();
     if (isJson) print(JSON.stringify({ msg: "nevertwice is up", version: VERSION, ...urls }));
     else for (const line of await welcome(config, server, urls)) print(line);
-    const signal = await stopped;
+    signal = await stopped;
     started();
     if (!isJson)
       print(
@@ -57,7 +59,7 @@ async function serve(config: ServerConfig, isJson: boolean): Promise<Exit> {
     throw explainPortInUse(error);
   }
   await closeInTime(server, config.drain);
-  return EXIT.ok;
+  return { data: { stoppedBy: signal }, lines: ["stopped: every request has finished"] };
 }
 
 /** How long to wait for a store when the server starts: a database that starts at the same time needs about this long. */

@@ -1,5 +1,6 @@
 /** Output for people: colours and a progress bar on a terminal, plain lines elsewhere. */
 import { styleText } from "node:util";
+import { clearStatus, showStatus } from "./status-line.ts";
 
 type Style = "green" | "red" | "yellow" | "cyan" | "bold" | "dim";
 
@@ -54,31 +55,42 @@ export function fields(values: Readonly<Record<string, unknown>>): readonly stri
 }
 
 export interface Bar {
+  /** One more is done. */
   step(label: string): void;
+  /** So many are done. */
+  at(done: number, label: string): void;
   /** Removes the bar from the screen. */
   end(): void;
 }
 
 const WIDTH = 24;
 
-/** A progress bar on standard error, drawn only on a terminal. */
-export function progressBar(total: number): Bar {
-  const stream = process.stderr;
+/** A progress bar on standard error, drawn only on a terminal. Without a total, it counts. */
+export function progressBar(total: number | undefined): Bar {
   let done = 0;
+  const draw = (label: string) => showStatus(barText({ done, total, label }));
   return {
     step(label) {
       done += 1;
-      if (!stream.isTTY) return;
-      const filled = Math.round((WIDTH * done) / total);
-      const bar = `${"█".repeat(filled)}${"░".repeat(WIDTH - filled)}`;
-      const line = `${paint("cyan", bar, stream)} ${done}/${total} ${label}`;
-      const room = Math.max(0, (stream.columns || 80) - WIDTH - `${total}`.length * 2 - 3);
-      stream.write(`\r\x1b[K${line.slice(0, line.length - Math.max(0, label.length - room))}`);
+      draw(label);
     },
-    end() {
-      if (stream.isTTY) stream.write("\r\x1b[K");
+    at(now, label) {
+      done = now;
+      draw(label);
     },
+    end: clearStatus,
   };
+}
+
+function barText({ done, total, label }: { done: number; total: number | undefined; label: string }): string {
+  const stream = process.stderr;
+  const room = stream.columns || 80;
+  if (total === undefined || total === 0) return `${done} ${label}`.slice(0, room - 1);
+  // The total of a store that is in use is an estimate, and more may come.
+  const share = Math.min(1, done / total);
+  const filled = Math.round(WIDTH * share);
+  const bar = `${"█".repeat(filled)}${"░".repeat(WIDTH - filled)}`;
+  return `${paint("cyan", bar, stream)} ${`${done}/${total} ${label}`.slice(0, Math.max(0, room - WIDTH - 2))}`;
 }
 
 const UNITS = [

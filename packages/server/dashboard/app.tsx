@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { CallerJson, SessionJson } from "../src/api/api-json.ts";
 import { DASHBOARD_PAGES } from "../src/pages/dashboard-pages.ts";
+import { countWords } from "./formats.ts";
 import { openFeed, useFeed } from "./live.ts";
 import { type PageLocation, usePageLocation } from "./navigation.ts";
 import { ErrorPage } from "./pages/error.tsx";
@@ -131,11 +132,24 @@ function Nav({ path }: { readonly path: string }): JSX.Element {
           <li key={item.path}>
             <a href={item.path} aria-current={isHere(item.path) ? "page" : undefined}>
               {ICONS[item.icon]} {item.name}
+              {item.path === "/unknown" && <Waiting />}
             </a>
           </li>
         ))}
       </ul>
     </nav>
+  );
+}
+
+/** How many keys wait for a decision, from the live figures. */
+function Waiting(): JSX.Element | null {
+  const undecided = useFeed().snapshot?.undecided;
+  if (!undecided || undecided.count === 0) return null;
+  return (
+    <span class="nav-count figure" title={`${countWords(undecided)} waiting for a decision`}>
+      {countWords(undecided)}
+      <span class="unseen"> waiting for a decision</span>
+    </span>
   );
 }
 

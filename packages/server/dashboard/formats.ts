@@ -45,6 +45,23 @@ export function tookWords(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(2)} s`;
 }
 
+/** A number that was perhaps not counted to its end: `10K+`. */
+export function countWords({
+  count,
+  isComplete,
+}: {
+  readonly count: number;
+  readonly isComplete: boolean;
+}): string {
+  return `${numberWords(count)}${isComplete ? "" : "+"}`;
+}
+
+/** A size: `512 bytes`, `1.2 MB`. */
+export function bytesWords(bytes: number): string {
+  if (bytes < 1_000) return plural(bytes, "byte");
+  return bytes < 1_000_000 ? `${NUMBER.format(bytes / 1_000)} kB` : `${NUMBER.format(bytes / 1_000_000)} MB`;
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${numberWords(count)} ${count === 1 ? one : many}`;
 }

@@ -8,9 +8,9 @@ export interface LoadedPage<Row> {
   readonly next: string | undefined;
 }
 
-export interface PagedList<Row> {
+export interface PagedList<Row, First extends LoadedPage<Row> = LoadedPage<Row>> {
   /** The first page. */
-  readonly loaded: LoadState<LoadedPage<Row>>;
+  readonly loaded: LoadState<First>;
   /** The rows of the first page and of all that were loaded after it. */
   rowsAfter(first: LoadedPage<Row>): LoadedPage<Row>;
   loadMore(after: string): Promise<void>;
@@ -21,11 +21,11 @@ export interface PagedList<Row> {
 }
 
 /** The first page is loaded again every `everyMs`, until the user loads a second one. */
-export function usePages<Row>(
-  load: (after?: string) => Promise<LoadedPage<Row>>,
+export function usePages<Row, First extends LoadedPage<Row>>(
+  load: (after?: string) => Promise<First & LoadedPage<Row>>,
   asked: string,
   everyMs: number,
-): PagedList<Row> {
+): PagedList<Row, First> {
   const [older, setOlder] = useState<LoadedPage<Row> & { readonly asked: string }>();
   const [problem, setProblem] = useState<string>();
   const more = older?.asked === asked ? older : undefined;

@@ -5,7 +5,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Guard, NevertwiceError, type Store } from "nevertwice";
 import { recordedValue } from "./recorded-value.ts";
-import { createServerGuard, SERVER_NAMESPACE } from "./server-guard.ts";
+import { createServerGuard, isReservedNamespace } from "./server-guard.ts";
 
 export const ROLES = ["service", "operator", "auditor"] as const;
 export type Role = (typeof ROLES)[number];
@@ -27,6 +27,11 @@ export interface Caller {
 /** The namespace whose figures the caller may see; undefined means all of them. */
 export function visibleNamespace({ namespace, seesServer }: Caller): string | undefined {
   return seesServer === true ? undefined : namespace;
+}
+
+/** Whether the caller may see whole keys and outcomes. */
+export function isOperator({ roles }: Caller): boolean {
+  return roles.includes("operator");
 }
 
 /** The roles that may see figures. */
@@ -59,7 +64,7 @@ export interface Access {
   verify(token: string): Promise<Caller | undefined>;
   /** Finds a caller that was verified before, by its `tokenId`. Undefined if the token was revoked since. */
   recall(tokenId: string): Promise<Caller | undefined>;
-  /** Whether at least one token is valid. */
+  /** Whether a token is configured, or was ever created. One read by id: the store may have any number of records. */
   hasAny(): Promise<boolean>;
   /**
    * Whether callers have to present a token. True as soon as a token was ever created, so that revoking the last token
@@ -108,6 +113,10 @@ export function createAccess(options: {
     return kept;
   }
 
+  async function wasCreated(): Promise<boolean> {
+    return (await guard.read(REQUIRED))?.state === "completed";
+  }
+
   async function list(): Promise<readonly AccessToken[]> {
     const tokens: AccessToken[] = [];
     let after: string | undefined;
@@ -135,7 +144,7 @@ export function createAccess(options: {
       if (!ROLES.includes(role))
         throw invalidRequest(`role is ${JSON.stringify(role)}; it must be one of ${ROLES.join(", ")}.`);
       for (const [what, text] of Object.entries({ name, namespace: given, scope })) checkName(what, text);
-      if (given === SERVER_NAMESPACE) throw invalidRequest(`namespace ${given} is reserved for the server.`);
+      if (isReservedNamespace(given)) throw invalidRequest(`namespace ${given} is reserved for the server.`);
       const id = randomBytes(10).toString("hex").slice(0, 16);
       const secret = randomBytes(32).toString("base64url");
       const token: AccessToken = {
@@ -177,14 +186,14 @@ export function createAccess(options: {
     },
 
     async hasAny() {
-      return fixed !== undefined || (await list()).length > 0;
+      return fixed !== undefined || (await wasCreated());
     },
 
     async isRequired() {
       if (fixed !== undefined || isReachable) return true;
       if (required === undefined || required.until <= now()) {
         const until = now() + CACHE_MS;
-        required = { is: (await guard.read(REQUIRED))?.state === "completed", until };
+        required = { is: await wasCreated(), until };
       }
       return required.is;
     },

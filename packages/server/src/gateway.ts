@@ -5,8 +5,8 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { BlockList, isIP } from "node:net";
 import type { Duplex } from "node:stream";
-import { isNevertwiceError, NevertwiceError } from "nevertwice";
-import type { QuotaLimits } from "nevertwice/http";
+import { type Guard, isNevertwiceError, NevertwiceError } from "nevertwice";
+import { profileOptions, type QuotaLimits } from "nevertwice/http";
 import type { ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { connectionLimit } from "./connection-limit.ts";
@@ -15,22 +15,25 @@ import { createBufferedBytes } from "./gateway/buffered-bytes.ts";
 import { createConnections } from "./gateway/connections.ts";
 import { askForBody, noteExpectation } from "./gateway/expect-continue.ts";
 import {
-  answerFailure,
+  asRepeatable,
   bodiesFullError,
   isParserError,
-  rawProblem,
   unreadableRequestError,
 } from "./gateway/gateway-errors.ts";
 import { type GatewayRule, gatewayRules, ruleWarnings } from "./gateway/gateway-rules.ts";
 import {
   createGuardedListener,
   type GuardedListener,
+  type GuardedOptions,
   type GuardedParts,
 } from "./gateway/guarded-listener.ts";
 import { checkHead, checkHostName } from "./gateway/head-check.ts";
 import { createIgnoredKeyWarning } from "./gateway/ignored-key-warning.ts";
+import { keepByStatus } from "./gateway/kept-statuses.ts";
 import { createListener, createPlainListener } from "./gateway/listener.ts";
 import { createProxy } from "./gateway/proxy.ts";
+import { createReconcile } from "./gateway/reconcile.ts";
+import { createRefusals } from "./gateway/refusals.ts";
 import { createRouteMatcher, type RuleTarget } from "./gateway/route-match.ts";
 import { createScope, type Scope, scopeHeader } from "./gateway/scope.ts";
 import { originForm } from "./gateway/target-path.ts";
@@ -53,6 +56,7 @@ interface GatewayRoute extends RuleTarget {
 export function createGateway(config: ServerConfig, context: Context): Gateway {
   const rules = gatewayRules(config);
   const trusted = toBlockList(config.trustProxy);
+  const refusals = createRefusals(rules);
   const maxConnections = connectionLimit(config.maxConnections);
   const connections = createConnections({
     maxConnections,
@@ -60,6 +64,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     maxPerAddress: Math.min(config.maxConnectionsPerAddress, Math.ceil(maxConnections / 4)),
     bodyTimeoutMs: config.bodyTimeout,
     trusted,
+    refusals,
   });
   const proxy = createProxy({
     upstream: checkedUpstream(config),
@@ -71,7 +76,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     kept: new Set(rules.flatMap(({ scope }) => scopeHeader(scope) ?? [])),
   });
   const buffered = createBufferedBytes(config.maxBufferedBytes, trusted);
-  const parts = { guard: context.guard(config.namespace), proxy, buffered };
+  const parts = { guard: context.guard(config.namespace, "gateway"), proxy, buffered };
   const matcher = createRouteMatcher(rules.map((rule) => createRoute(rule, parts, quotaLimits(config))));
   const checkHost = checkHostName(config);
   const noteIgnored = createIgnoredKeyWarning();
@@ -91,6 +96,14 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     }
   }
 
+  async function forwardUnguarded(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    try {
+      await proxy.forward(req, res);
+    } catch (error) {
+      throw SAFE_METHODS.has(req.method ?? "GET") ? asRepeatable(error) : error;
+    }
+  }
+
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     if (connections.isDistrusted(req.socket)) return;
     connections.begin(req, res);
@@ -101,7 +114,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
       const match = matcher.find(req.method ?? "GET", req.url as string);
       if (match === undefined) {
         noteIgnored(req);
-        await proxy.forward(req, res);
+        await forwardUnguarded(req, res);
       } else {
         // The layer identifies the request by this form; the service receives the address as it was sent.
         Object.assign(req, { originalUrl: match.identity });
@@ -109,12 +122,12 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
           // Otherwise the layer would continue to read a body that no one uses.
           req.socket.pause();
           res.shouldKeepAlive = false;
-          answerFailure(res, bodiesFullError());
+          refusals.answer(res, bodiesFullError());
         });
         await match.rule.listener(req, res);
       }
     } catch (error) {
-      answerFailure(res, error);
+      refusals.answer(res, error);
     }
   }
 
@@ -128,7 +141,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     listener.on("clientError", (error: Error, socket: Duplex) => {
       // While an earlier response is being sent, the client would read these bytes as part of it.
       if (!isParserError(error) || connections.isBusy(socket) || !socket.writable) socket.destroy();
-      else socket.end(rawProblem(unreadableRequestError(error)));
+      else socket.end(refusals.raw(undefined, unreadableRequestError(error)));
     });
     listener.on("connect", (req, socket, head) => tunnels.onUpgrade(req, socket, head));
     return listener;
@@ -139,6 +152,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
   const tunnels = createTunnels({
     proxy,
     connections,
+    refusals,
     ordinary,
     check,
     timeoutMs: config.upstreamTimeout,
@@ -160,9 +174,6 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
   };
 }
 
-/** 404 and 405 mean that nothing was done, and anyone can provoke any number of them: they are not worth storing. */
-const NOT_KEPT = { 404: "release", 405: "release" } as const;
-
 /** All routes share one quota: it limits the keys of an owner in the whole gateway. */
 function quotaLimits(config: ServerConfig): QuotaLimits {
   const { quotaKeys, quotaBytes, quotaTotalKeys, quotaTotalBytes } = config;
@@ -171,16 +182,17 @@ function quotaLimits(config: ServerConfig): QuotaLimits {
 
 function createRoute(rule: GatewayRule, parts: GuardedParts, quota: QuotaLimits): GatewayRoute {
   try {
-    const { path, methods, waitMs, onUpstreamLost, keep, ...options } = rule;
+    const { path, methods, waitMs, onUpstreamLost, reconcile, ...options } = rule;
     const scope = createScope(rule.scope);
     const listener = createGuardedListener(parts, {
       ...options,
       methods,
       scope: askForBodyAfter(scope),
-      keep: { ...NOT_KEPT, ...keep },
+      keep: keepByStatus(rule),
       quota,
       ...(waitMs !== undefined && { onPending: "wait" as const, waitMs }),
       onUpstreamLost,
+      ...heldKeys(rule, parts.guard),
     });
     if (scope !== "anyone") return { path, methods, listener };
     return {
@@ -195,6 +207,29 @@ function createRoute(rule: GatewayRule, parts: GuardedParts, quota: QuotaLimits)
     if (!isNevertwiceError(error)) throw error;
     throw routeError(rule, error);
   }
+}
+
+/** They change nothing, so a request whose response was lost may be sent again. */
+const SAFE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
+
+const HOLD_FOR_MS = 30 * 86_400_000;
+
+/** What happens to keys whose outcome is unknown. */
+function heldKeys(
+  rule: GatewayRule,
+  guard: Guard,
+): Pick<GuardedOptions, "onLapsed" | "reconcile" | "holdForMs"> {
+  const {
+    onLapsed = "hold",
+    holdForMs = HOLD_FOR_MS,
+    reconcile,
+    profile = "ietf",
+    replayHeaders = [],
+  } = rule;
+  if (reconcile === undefined) return { onLapsed, holdForMs };
+  const { expired, retentionMs = guard.policy.retentionMs } = profileOptions(profile);
+  const answersForMs = expired === "refuse" ? (rule.retentionMs ?? retentionMs) : undefined;
+  return { onLapsed, holdForMs, reconcile: createReconcile(reconcile, { replayHeaders, answersForMs }) };
 }
 
 /** The layer reads the body after the scope, so the client is asked for its body once its owner is known. */

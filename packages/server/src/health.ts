@@ -4,20 +4,20 @@ import { isNevertwiceError } from "nevertwice";
 import { visibleNamespace, WATCHERS } from "./access.ts";
 import type { Context } from "./context.ts";
 import type { Gatekeeper } from "./gatekeeper.ts";
+import type { Gauges } from "./gauges.ts";
 import type { Metrics } from "./metrics.ts";
-import type { OutboxGauges } from "./outbox-gauges.ts";
 import { sendProblem } from "./problems.ts";
 
 export interface HealthParts {
   readonly context: Context;
   readonly metrics: Metrics;
-  readonly outboxGauges: OutboxGauges;
+  readonly gauges: Gauges;
   readonly gatekeeper: Gatekeeper;
 }
 
 export function registerHealth(
   app: FastifyInstance,
-  { context, metrics, outboxGauges, gatekeeper }: HealthParts,
+  { context, metrics, gauges, gatekeeper }: HealthParts,
 ): void {
   app.get("/healthz", async () => ({ status: "ok" }));
   app.get("/readyz", async (_request, reply) => {
@@ -32,15 +32,8 @@ export function registerHealth(
   app.get("/metrics", async (request, reply) => {
     const caller = await gatekeeper.authenticate(request.raw);
     gatekeeper.checkRole(caller, WATCHERS);
-    const { heapUsed: heap_bytes, rss: resident_bytes } = process.memoryUsage();
     const namespace = visibleNamespace(caller);
-    const namespaces = namespace === undefined ? metrics.namespaces(context.settings.namespace) : [namespace];
-    const text = metrics.text({
-      namespace,
-      inFlight: context.live.inFlight,
-      outbox: await outboxGauges.read(namespaces),
-      process: { heap_bytes, resident_bytes },
-    });
+    const text = metrics.text(namespace, await gauges.read(namespace));
     return reply.type("text/plain; version=0.0.4").send(text);
   });
 }

@@ -5,6 +5,7 @@ import type { GuardEvent } from "nevertwice";
 export const RATES = [
   "first",
   "replay",
+  "alreadyDone",
   "conflict",
   "pending",
   "wait",
@@ -57,10 +58,18 @@ const MAX_DURATIONS = 1_000;
 /** The most namespaces with their own counts. The one without events for the longest time is dropped first. */
 const MAX_NAMESPACES = 200;
 
+/** A duplicate that was refused because the work is done is not a replay, since it got no outcome. */
+function toRateName(event: GuardEvent): RateName | undefined {
+  return event.kind === "replayed" && event.refused ? "alreadyDone" : KIND_RATE[event.kind];
+}
+
 const KIND_RATE: Partial<Record<GuardEvent["kind"], RateName>> = {
   claimed: "first",
   "taken-over": "first",
   replayed: "replay",
+  "replay-not-kept": "alreadyDone",
+  "replay-unreadable": "alreadyDone",
+  "replay-expired": "alreadyDone",
   conflict: "conflict",
   pending: "pending",
   waited: "wait",
@@ -144,7 +153,7 @@ function isLost(event: GuardEvent): boolean {
 }
 
 /** The quota counts in its own records, which are not work of users. */
-function isQuotaEvent(event: GuardEvent): boolean {
+export function isQuotaEvent(event: GuardEvent): boolean {
   return "operation" in event && event.operation === "nevertwice:quota";
 }
 
@@ -180,7 +189,7 @@ function createSeconds(now: () => number): Seconds {
   return {
     count(event) {
       const { counts, durations } = bin();
-      const rate = KIND_RATE[event.kind];
+      const rate = toRateName(event);
       if (rate !== undefined) counts[rate]++;
       if (event.kind === "completed" && durations.length < MAX_DURATIONS) durations.push(event.ranMs);
     },

@@ -27,12 +27,32 @@ const PROBLEM: JsonSchema = {
       type: "integer",
       description: "With pending: how long the claim is valid unless it is renewed.",
     },
+    elapsedMs: {
+      type: "integer",
+      minimum: 0,
+      description: "With pending: how long the other attempt has run.",
+    },
     fence: {
       type: "integer",
       description: "With unknown: the fence that a decision about the key must send.",
     },
   },
 };
+
+/** Every tag of a route, in the order in which documents show them. */
+const TAGS: Readonly<Record<string, string>> = {
+  claims: "Claim a key, do the work elsewhere, and complete the claim.",
+  events: "Mark events as seen, for consumers of webhooks and messages.",
+  holds: "Hold a resource, and confirm, release or expire the hold once.",
+  keys: "List keys, and decide about them.",
+  outbox: "Messages that wait for delivery.",
+  pipelines: "Networks of nodes that run in this server.",
+  audit: "Verify every invariant of holds from the stored records.",
+  policy: "What this server promises about keys.",
+  live: "Figures of this server and of all servers on its store.",
+};
+
+const REPOSITORY = "https://github.com/nevertwice/nevertwice";
 
 export function openApiDocument(routes: readonly ApiRoute[], version: string): JsonSchema {
   const paths: Record<string, Record<string, unknown>> = {};
@@ -46,7 +66,12 @@ export function openApiDocument(routes: readonly ApiRoute[], version: string): J
       title: "nevertwice",
       version,
       description: "Claims, events, holds, messages and keys over HTTP.",
+      contact: { name: "nevertwice", url: REPOSITORY },
+      license: { name: "MIT", identifier: "MIT" },
     },
+    // Relative to the address of this document: the server cannot know by which address, and over which protocol, a proxy shows it.
+    servers: [{ url: "/", description: "The server that this document comes from." }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       schemas: { Problem: PROBLEM },
@@ -66,7 +91,8 @@ function toOperation(route: ApiRoute): JsonSchema {
     operationId: id,
     tags: [tag],
     summary,
-    ...(description !== undefined && { description }),
+    description: [...(description === undefined ? [] : [description]), rolesSentence(roles)].join(" "),
+    "x-roles": [...roles],
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && {
       requestBody: {
@@ -75,8 +101,12 @@ function toOperation(route: ApiRoute): JsonSchema {
       },
     }),
     responses: toResponses(route),
-    security: [{ accessToken: [...roles] }],
+    security: [{ accessToken: [] }],
   };
+}
+
+function rolesSentence(roles: ApiRoute["roles"]): string {
+  return roles.length === 0 ? "Every role may call it." : `Roles that may call it: ${roles.join(", ")}.`;
 }
 
 function toParameters(

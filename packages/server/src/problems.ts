@@ -1,7 +1,11 @@
 /** Problem documents (RFC 9457) of the HTTP API. Their `type` is a page of the server that explains the error. */
+import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import { ERROR_CODES, type ErrorCode, NevertwiceError } from "nevertwice";
 import { problemAnswer } from "nevertwice/http";
+
+/** The errors behind problem documents, by the response. A document leaves out what only the operator may know. */
+const errors = new WeakMap<object, NevertwiceError>();
 
 /** Relative, so that it works under every host name of the server. */
 const PROBLEM_BASE = "/errors/";
@@ -57,5 +61,11 @@ export function sendProblem(
   more?: Readonly<Record<string, unknown>>,
 ): FastifyReply {
   const { headers, body } = toProblemResponse(error, more);
+  errors.set(reply.raw, error);
   return reply.code(problemStatus(error.code)).headers(headers).send(body);
+}
+
+/** The error behind the problem document that was sent as this response; undefined for other responses. */
+export function sentError(response: ServerResponse): NevertwiceError | undefined {
+  return errors.get(response);
 }

@@ -5,6 +5,11 @@ import { LONGEST_DURATION_MS } from "./longest-duration.ts";
 /** The namespace of the server's own records. Users cannot choose it. */
 export const SERVER_NAMESPACE = "nevertwice:server";
 
+/** Namespaces that begin like this are for records of the server. */
+export function isReservedNamespace(namespace: string): boolean {
+  return namespace.startsWith("nevertwice:");
+}
+
 export function createServerGuard(store: Store, drainMs: number | undefined): Guard {
   return createGuard({
     store,

@@ -7,7 +7,7 @@ import { isIP } from "node:net";
 import { windowsFromEnv } from "nevertwice/env";
 import { ConfigError } from "./config-error.ts";
 import { GATEWAY_SETTINGS } from "./gateway/gateway-settings.ts";
-import { SERVER_NAMESPACE } from "./server-guard.ts";
+import { isReservedNamespace } from "./server-guard.ts";
 import {
   atLeast,
   type ListenAddress,
@@ -59,8 +59,8 @@ export const SETTINGS = {
     value: "NAME",
     what: "Namespace of callers without an access token",
     check: {
-      wanted: `text of 1 to 255 bytes other than ${SERVER_NAMESPACE}, which is reserved for the server`,
-      is: (text) => text.trim() !== "" && Buffer.byteLength(text) <= 255 && text !== SERVER_NAMESPACE,
+      wanted: "text of 1 to 255 bytes that does not begin with nevertwice:, which is reserved for the server",
+      is: (text) => text.trim() !== "" && Buffer.byteLength(text) <= 255 && !isReservedNamespace(text),
     },
   } as ServerSetting<string>,
   listen: {

@@ -6,8 +6,10 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { isNevertwiceError, type Store } from "nevertwice";
+import { refusesLocalStores } from "nevertwice/env";
 import type { Outbox } from "nevertwice/outbox";
 import { openOutbox } from "nevertwice/outbox/open";
+import type { Definition, Pipeline, PipelineOptions } from "nevertwice/pipeline";
 import { createReservations, type ReservationStore } from "nevertwice/reservations";
 import { openReservations } from "nevertwice/reservations/open";
 import { openStore } from "nevertwice/stores/open";
@@ -16,10 +18,12 @@ import { createAddressCheck } from "./address-check.ts";
 import { auditRoutes } from "./api/audit.ts";
 import { claimsRoutes } from "./api/claims.ts";
 import { eventsRoutes } from "./api/events.ts";
+import { figuresRoutes } from "./api/figures.ts";
 import { holdsRoutes } from "./api/holds.ts";
 import { keysRoutes } from "./api/keys.ts";
 import { liveRoutes } from "./api/live.ts";
 import { outboxRoutes } from "./api/outbox.ts";
+import { pipelineRoutes } from "./api/pipelines.ts";
 import { policyRoutes } from "./api/policy.ts";
 import { registerRoutes } from "./api/register-routes.ts";
 import type { ApiRoute } from "./api/route.ts";
@@ -28,20 +32,20 @@ import { configOf, type ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { type Context, createContext } from "./context.ts";
 import { createFailedTries } from "./failed-tries.ts";
+import { createFigures, type SharedFigures } from "./figures/figures.ts";
 import { createGatekeeper } from "./gatekeeper.ts";
 import { gatewayRules } from "./gateway/gateway-rules.ts";
 import { createRouteLabel } from "./gateway/route-match.ts";
 import type { Gateway } from "./gateway.ts";
+import { createGauges, observeGauges } from "./gauges.ts";
 import { registerHealth } from "./health.ts";
 import { isLoopback } from "./host-header.ts";
 import { createLive } from "./live.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { openApiDocument } from "./openapi.ts";
-import { createOutboxGauges } from "./outbox-gauges.ts";
 import { registerPages } from "./pages/pages.ts";
 import type { ListenAddress } from "./server-setting.ts";
 import { createSessions } from "./sessions.ts";
-import { observeOutbox, telemetryObservers } from "./tracing.ts";
 import { VERSION } from "./version.ts";
 
 export interface NevertwiceServer {
@@ -50,6 +54,14 @@ export interface NevertwiceServer {
    * address can be reached from other machines and there is no access token.
    */
   listen(): Promise<{ readonly url: string; readonly gatewayUrl: string | undefined }>;
+  /**
+   * Starts a network of `nevertwice/pipeline` in this process, on the server's store, and shows it in the dashboard until it is
+   * closed. `namespace` is that of the settings if not given. Rejects with `options-invalid` if a network with its id runs here.
+   */
+  startPipeline(
+    definition: Definition,
+    options?: PipelineOptions & { readonly namespace?: string | undefined },
+  ): Promise<Pipeline>;
   /** Stops accepting requests, waits for those that run, and closes the stores that the server opened. */
   close(): Promise<void>;
   /** The HTTP application, which can also be called without a socket (`app.inject`). */
@@ -62,6 +74,7 @@ export interface NevertwiceServer {
 
 export async function createServer(given: Partial<ServerConfig> = {}): Promise<NevertwiceServer> {
   const config = configOf(given);
+  refuseMemory(config);
   const stores = await openStores(config);
   try {
     return await assembleServer(stores, config);
@@ -71,14 +84,26 @@ export async function createServer(given: Partial<ServerConfig> = {}): Promise<N
   }
 }
 
+/** The most operations whose labels are remembered: an operation can be a concrete path. */
+const MAX_LABELS = 1_000;
+
 /** Returns the label of an operation in metrics. The gateway's operations are concrete paths, which may contain names of customers. */
 function operationLabel(config: ServerConfig): (operation: string) => string {
-  return createRouteLabel(config.upstream === undefined ? [] : gatewayRules(config));
+  const label = createRouteLabel(config.upstream === undefined ? [] : gatewayRules(config));
+  const known = new Map<string, string>();
+  return (operation) => {
+    const found = known.get(operation) ?? label(operation);
+    if (known.size >= MAX_LABELS) known.clear();
+    known.set(operation, found);
+    return found;
+  };
 }
 
 async function assembleServer(stores: Stores, config: ServerConfig): Promise<NevertwiceServer> {
-  const metrics = createMetrics({ label: operationLabel(config) });
-  const context = openContext(config, stores, metrics);
+  const label = operationLabel(config);
+  const metrics = createMetrics({ label });
+  const figures = createFigures({ store: stores.records, drainMs: config.drain, label });
+  const context = openContext(config, stores, { metrics, figures });
   const isSecure = config.tlsCert !== undefined;
   const { drain: drainMs } = config;
   const sessions = createSessions({ store: stores.records, access: context.access, isSecure, drainMs });
@@ -97,14 +122,16 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
     ...keysRoutes(context),
     ...holdsRoutes(context),
     ...outboxRoutes(context),
+    ...pipelineRoutes(context),
     ...auditRoutes(context),
     ...policyRoutes(context),
     ...liveRoutes(context),
+    ...figuresRoutes(context),
   ];
   registerRoutes(app, routes, gatekeeper);
-  const outboxGauges = createOutboxGauges(context.outbox);
-  registerHealth(app, { context, metrics, outboxGauges, gatekeeper });
-  const stopObserving = observeOutbox(() => outboxGauges.read(metrics.namespaces(config.namespace)));
+  const gauges = createGauges(context, () => metrics.namespaces(config.namespace));
+  registerHealth(app, { context, metrics, gauges, gatekeeper });
+  const stopObserving = observeGauges(gauges);
   app.get("/openapi.json", async () => openApiDocument(routes, VERSION));
   registerPages(app, { context, gatekeeper, sessions });
   const gateway = config.upstream === undefined ? undefined : await openGateway(config, context);
@@ -114,6 +141,8 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
     context,
     routes,
     addresses,
+    startPipeline: (definition, { namespace = config.namespace, ...options } = {}) =>
+      context.pipelines.start(definition, { ...options, namespace }),
     async listen() {
       await checkOpenness(config, context);
       const url = await app.listen({ ...config.listen });
@@ -164,6 +193,18 @@ const KEEPS_HOLDS = /^(memory|sqlite|postgres|postgresql|mysql):/;
 /** URLs of stores that can have an outbox as well as records. */
 const KEEPS_OUTBOX = /^(sqlite|postgres|postgresql|mysql):/;
 
+/** In production, records and holds that end with this process would let work run again, unless that is allowed explicitly. */
+function refuseMemory(config: ServerConfig): void {
+  if (!refusesLocalStores(process.env)) return;
+  for (const name of ["store", "holdsStore"] as const)
+    if (config[name]?.startsWith("memory:"))
+      throw new ConfigError(
+        name,
+        "memory:",
+        "a store that outlives the process, such as sqlite: or postgres://, because NODE_ENV is production; set NEVERTWICE_ALLOW_LOCAL=true to use memory all the same",
+      );
+}
+
 async function openStores({ store, holdsStore, outboxStore }: ServerConfig): Promise<Stores> {
   const records = await openStore(store);
   let holds: ReservationStore | undefined;
@@ -196,9 +237,12 @@ async function closeStores({ records, holds, outbox }: Stores): Promise<void> {
   await Promise.all([records.close(), holds?.close(), outbox?.close()]);
 }
 
-function openContext(config: ServerConfig, { records, holds, outbox }: Stores, metrics: Metrics): Context {
+function openContext(
+  config: ServerConfig,
+  { records, holds, outbox }: Stores,
+  { metrics, figures }: { readonly metrics: Metrics; readonly figures: SharedFigures },
+): Context {
   const { namespace, accessToken: fixed, holdsWindow: windowMs } = config;
-  const telemetry = telemetryObservers(operationLabel(config));
   return createContext({
     settings: config,
     store: records,
@@ -210,7 +254,8 @@ function openContext(config: ServerConfig, { records, holds, outbox }: Stores, m
       drainMs: config.drain,
     }),
     live: createLive(),
-    createObservers: (name) => [metrics.observer(name), ...telemetry],
+    figures,
+    createObservers: (name) => [metrics.observer(name)],
     createHolds:
       holds &&
       ((name) => createReservations({ store: holds, namespace: name, windowMs, sweepEveryMs: SWEEP_MS })),

@@ -1,14 +1,11 @@
 /**
- * Spans and metrics for OpenTelemetry, if an SDK was registered before the server starts (`node --import ./otel.js`).
+ * The spans of requests for OpenTelemetry, if an SDK was registered before the server starts (`node --import ./otel.js`).
  * Without an SDK this file adds no hooks and costs nothing.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import {
-  type BatchObservableCallback,
   type Context,
   context,
-  createNoopMeter,
-  metrics,
   propagation,
   ROOT_CONTEXT,
   type Span,
@@ -17,45 +14,8 @@ import {
   trace,
 } from "@opentelemetry/api";
 import type { FastifyInstance } from "fastify";
-import type { Observer } from "nevertwice";
-import { telemetry } from "nevertwice/opentelemetry";
-import type { OutboxFigures } from "nevertwice/outbox";
-
-import { OUTBOX_STATES } from "./metrics.ts";
 
 const SCOPE = "@nevertwice/server";
-
-/** Observers that report spans and metrics of guards, with the names in docs/telemetry.md. */
-export function telemetryObservers(label: (operation: string) => string): readonly Observer[] {
-  const isWatched = hasTraces() || metrics.getMeter(SCOPE) !== createNoopMeter();
-  return isWatched ? [telemetry({ operation: label })] : [];
-}
-
-/** Gauges of the outbox, read whenever the SDK collects metrics. Returns how to stop. */
-export function observeOutbox(read: () => Promise<ReadonlyMap<string, OutboxFigures>>): () => void {
-  const meter = metrics.getMeter(SCOPE);
-  if (meter === createNoopMeter()) return () => {};
-  const messages = meter.createObservableGauge("nevertwice.outbox.messages", {
-    unit: "{message}",
-    description: "Messages that are not delivered yet, by state.",
-  });
-  const oldest = meter.createObservableGauge("nevertwice.outbox.oldest_age", {
-    unit: "s",
-    description: "Age of the oldest message that is neither parked nor behind another one.",
-  });
-  const observe: BatchObservableCallback = async (result) => {
-    for (const [namespace, figures] of await read()) {
-      for (const state of OUTBOX_STATES)
-        result.observe(messages, figures[state], {
-          "nevertwice.namespace": namespace,
-          "nevertwice.state": state,
-        });
-      result.observe(oldest, (figures.oldestMs ?? 0) / 1_000, { "nevertwice.namespace": namespace });
-    }
-  };
-  meter.addBatchObservableCallback(observe, [messages, oldest]);
-  return () => meter.removeBatchObservableCallback(observe, [messages, oldest]);
-}
 
 /** Starts a span for each request to the API and the pages, as a child of the span in the request headers, if any. */
 export function traceRequests(app: FastifyInstance): void {

@@ -7,6 +7,8 @@ import type { ServerConfig } from "../src/config.ts";
 import { createServer, type NevertwiceServer } from "../src/server.ts";
 
 export interface Document {
+  readonly servers: readonly { readonly url: string }[];
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
@@ -15,11 +17,14 @@ export type Schema = Readonly<Record<string, unknown>>;
 
 export interface Operation {
   readonly operationId: string;
-  readonly security: readonly { readonly accessToken: readonly string[] }[];
+  readonly tags: readonly string[];
+  readonly description: string;
+  readonly "x-roles": readonly string[];
   readonly parameters?: readonly {
     readonly name: string;
     readonly in: "path" | "query" | "header";
     readonly required: boolean;
+    readonly description?: string;
     readonly schema: Schema;
   }[];
   readonly requestBody?: { readonly content: { readonly "application/json": { readonly schema: Schema } } };

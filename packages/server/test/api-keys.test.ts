@@ -278,6 +278,37 @@ test("a key shows its finished steps: names and times to all who may read it, ou
   }
 });
 
+const UNENDED = { renewals: 0, renewedAt: null, endedAt: null, ended: null };
+
+test("a key shows its attempts and renewals to all who may read it, and lists leave them out", async () => {
+  const { shop, operator, auditor } = await scene();
+  const { id, token } = await claim(shop, "order-4713");
+  await shop("POST", `/v1/claims/${id}/renew`, { token });
+  await shop("POST", `/v1/claims/${id}/abandon`, { token, as: "released" });
+  await claim(shop, "order-4713");
+  const time = expect.any(Number);
+  for (const read of [operator, auditor]) {
+    const { body } = await read("GET", `/v1/keys/${id}`);
+    expect(body.record.history).toEqual({
+      attempts: [
+        {
+          number: 1,
+          fence: time,
+          claimedAt: time,
+          renewals: 1,
+          renewedAt: time,
+          endedAt: time,
+          ended: "released",
+        },
+        { number: 2, fence: body.record.fence, claimedAt: body.record.claimedAt, ...UNENDED },
+      ],
+      dropped: 0,
+    });
+    const listed = await read("GET", "/v1/keys");
+    expect(listed.body.records[0]).not.toHaveProperty("history");
+  }
+});
+
 test("a parked saga is shown with its reason, and an operator lets it go on, or ends it", async () => {
   const { server, operator } = await scene();
   const guard = server.context.guard("default");

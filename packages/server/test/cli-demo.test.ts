@@ -14,6 +14,7 @@ describe.concurrent("nevertwice demo", { timeout: 90_000 }, () => {
     expect(made).toBeGreaterThan(0);
     expect(sent).toBeGreaterThan(made);
     expect(out).toContain("duplicates: 0");
+    expect(out.at(-1)).toBe("passed: nothing was done twice");
   });
 
   it("stops on Ctrl-C, serves its last customers, and prints the counts", async () => {
@@ -25,7 +26,11 @@ describe.concurrent("nevertwice demo", { timeout: 90_000 }, () => {
     child.kill("SIGINT");
     const { code, out } = await ending;
     expect(code).toBe(0);
-    expect(JSON.parse(out.at(-1) ?? "")).toMatchObject({ duplicates: 0, auditHolds: true });
+    expect(JSON.parse(out.at(-1) ?? "")).toMatchObject({
+      command: "demo",
+      ok: true,
+      data: { duplicates: 0, auditHolds: true },
+    });
   });
 });
 

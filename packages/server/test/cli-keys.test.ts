@@ -1,10 +1,12 @@
 /** Tests `nevertwice access`, `keys`, `holds` and `audit`, on a store and on a running server. */
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { createClaims } from "nevertwice/claims";
 import { openStore } from "nevertwice/stores/open";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ended, FOLDER, json, run, type Serving, serving, startWith, stop, words } from "./cli-process.ts";
+import { secretIn } from "./token-secret.ts";
 
 interface Row {
   readonly id: string;
@@ -31,10 +33,14 @@ afterAll(async () => {
 });
 
 /** A key with an unknown outcome. */
-async function unknownKey(key: string): Promise<{ readonly id: string; readonly fence: string }> {
+async function unknownKey(
+  key: string,
+  operation = "charge",
+  onLapsed: "hold" | "takeover" = "takeover",
+): Promise<{ readonly id: string; readonly fence: string }> {
   const store = await openStore(STORE);
   const claims = createClaims({ store, namespace: "default" });
-  const claimed = await claims.claim({ operation: "charge", scope: "ada", key });
+  const claimed = await claims.claim({ operation, scope: "ada", key, onLapsed });
   if (claimed.status !== "new") throw new Error("the scene is not set");
   await claims.abandon({ id: claimed.id, token: claimed.token, as: "unknown" });
   await store.close();
@@ -49,12 +55,64 @@ describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
     expect(list.out[0]).toMatch(/^id +state +operation +scope +key +attempts +claimed$/);
     expect(list.out[1]).toMatch(new RegExp(`^${id} +lapsed +charge +ada +order-1 +1 +\\S+ ago$`));
     const shown = await run(["keys", "show", id, ...reach]);
+    const columns = ["attempt", "claimed", "renewed", "ended", "at"];
+    const attempts = shown.out.findIndex((line) => line.trim().split(/ +/).join() === columns.join());
+    expect(shown.out[attempts + 1]).toMatch(/^1 +[\dT:.-]+Z .*unknown/);
     expect(shown.out.at(-1)).toBe(
       `The outcome of this key is unknown. To resolve it: nevertwice keys resolve ${id} --fence ${fence} --as done|failed|not-done`,
     );
     const none = await run(["keys", "list", ...reach, "--search", "nothing"]);
     expect(none).toMatchObject({ code: 0, out: ["No matching keys."] });
   });
+
+  it("shows and decides a key by its exact text, and asks for more if several have it", async () => {
+    const { id, fence } = await unknownKey("by-name");
+    await unknownKey("by-name-2");
+    expect((await run(["keys", "show", "by-name", ...reach])).out[0]).toMatch(new RegExp(`^id +${id}$`));
+    expect((await run(["keys", "show", "by-nam", ...reach])).err).toEqual([
+      'nevertwice keys: there is no key "by-nam"; `nevertwice keys list --search TEXT` finds parts of it.',
+    ]);
+    const other = await unknownKey("by-name", "refund");
+    const several = await run(["keys", "show", "by-name", ...reach]);
+    expect(several.code).toBe(1);
+    expect(several.err[0]).toContain("several keys have the text");
+    expect(
+      several.err
+        .slice(2)
+        .map((line) => line.split(" ")[0])
+        .sort(),
+    ).toEqual([id, other.id].sort());
+    const named = ["by-name", "--operation", "charge", "--scope", "ada", ...reach];
+    expect((await json<{ readonly record: Row }>("keys", "show", ...named)).record.id).toBe(id);
+    const wrong = await run(["keys", "show", "by-name", "--scope", "bob", ...reach]);
+    expect(wrong.err[0]).toContain("with this operation and scope");
+    const decided = await run(["keys", "release", ...named, "--fence", fence]);
+    expect(decided).toMatchObject({ code: 0, out: ["done: release by-name"] });
+  });
+
+  it("lists keys by their exact text, operation and time, and those that wait for a decision", async () => {
+    const held = await unknownKey("exact", "payout", "hold");
+    const other = await unknownKey("exact", "refund");
+    await unknownKey("exact-2", "payout");
+    const listed = async (...flags: readonly string[]) =>
+      (await json<Listed>("keys", "list", ...flags, ...reach)).records.map(({ id }) => id);
+    expect(await listed("--key", "exact")).toEqual([other.id, held.id]);
+    expect(await listed("--key", "exact", "--operation", "payout")).toEqual([held.id]);
+    expect(await listed("--key", "exact", "--before", "1h")).toEqual([]);
+    expect(await listed("--key", "exact", "--before", "2060-01-01T00:00:00Z")).toEqual([other.id, held.id]);
+    expect(await listed("--undecided")).toEqual([held.id]);
+    expect(await listed("--undecided", "--key", "none")).toEqual([]);
+    expect((await run(["keys", "namespaces", ...reach])).out).toEqual(["default"]);
+  });
+
+  it.each(["yesterday", "2026-11-18", "2026-11-18T20:00", "12", "2026-13-01T00:00:00Z"])(
+    "refuses %s as a time, because it is none or means another time on each machine",
+    async (time) => {
+      const { code, err } = await run(["keys", "list", "--before", time, ...reach]);
+      expect(code).toBe(2);
+      expect(err[0]).toContain("--before must be a time such as 2026-11-18T20:00:00Z, or a duration");
+    },
+  );
 
   it("resolves a key once, and refuses a stale decision with code 1", async () => {
     const { id, fence } = await unknownKey("resolve-me");
@@ -95,12 +153,35 @@ describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
     expect(err[0]).toContain(reason);
   });
 
+  it("finds a key by the hash that logs show", async () => {
+    const { id } = await unknownKey("order-in-logs");
+    const shown = await json<{ readonly record: Row }>("keys", "show", id.slice(0, 16), ...reach);
+    expect(shown.record.id).toBe(id);
+    const { code, err } = await run(["keys", "show", "0123456789abcdef", ...reach]);
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: [expect.stringContaining('there is no key "0123456789abcdef"')],
+    });
+  });
+
   it("reports with code 3 that a server does not answer", async () => {
     const { code, err } = await run(["keys", "list", "--server", "http://127.0.0.1:1"]);
     expect({ code, err }).toEqual({
       code: 3,
       err: ["nevertwice keys: http://127.0.0.1:1 does not answer. Check that `nevertwice serve` runs there."],
     });
+  });
+
+  it.each([
+    ["a file that is not a database", "sqlite:./broken.db", 1, "the file is not a SQLite database"],
+    ["a server that does not answer", "redis://127.0.0.1:1", 3, "the store did not answer"],
+  ])("says what is wrong with the store: %s", async (_, store, exit, reason) => {
+    writeFileSync(join(FOLDER, "broken.db"), "not a database");
+    for (const words of [["list"], ["show", "order-17"]]) {
+      const { code, err } = await run(["keys", ...words, "--store", store]);
+      expect(code).toBe(exit);
+      expect(err).toEqual([expect.stringContaining(reason)]);
+    }
   });
 
   it("prints control characters as text", async () => {
@@ -120,6 +201,7 @@ describe.concurrent("nevertwice keys", { timeout: 120_000 }, () => {
 describe.concurrent("nevertwice access", { timeout: 120_000 }, () => {
   it("creates and revokes tokens of a running server", async () => {
     const store = `sqlite:${join(FOLDER, "access.db")}`;
+    expect((await run(["migrate", store])).code).toBe(0);
     const empty = await run(["access", "list", "--store", store]);
     expect(empty).toMatchObject({ code: 0, out: [expect.stringContaining("There are no access tokens")] });
     const own = await serving("--store", store);
@@ -136,7 +218,7 @@ describe.concurrent("nevertwice access", { timeout: 120_000 }, () => {
       readonly tokens: readonly { readonly id: string; readonly role: string }[];
     }>("access", "list", "--store", store);
     expect(tokens).toMatchObject([{ name: "ops", role: "operator", namespace: "default", scope: "ops" }]);
-    expect(JSON.stringify(tokens)).not.toContain(token.split("_")[2]);
+    expect(JSON.stringify(tokens)).not.toContain(secretIn(token));
     const id = tokens[0]?.id as string;
     expect((await run(["access", "revoke", id, "--store", store])).code).toBe(0);
     const gone = await run(["access", "revoke", id, "--store", store]);

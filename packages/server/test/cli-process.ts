@@ -58,11 +58,12 @@ export const run = (args: readonly string[], input = "") => ended(start(...args)
 /** The words of a command line without quotes. */
 export const words = (line: string): readonly string[] => line.split(" ");
 
-/** The JSON output of a command that must succeed. */
+/** The `data` of the envelope of a command that must succeed. */
 export async function json<T>(...args: readonly string[]): Promise<T> {
   const { code, out, err } = await run([...args, "--json"]);
   if (code !== 0) throw new Error(`${args.join(" ")} ended with ${code}: ${[...out, ...err].join("\n")}`);
-  return JSON.parse(out.join("\n")) as T;
+  const { data } = JSON.parse(out.join("\n")) as { readonly data: T };
+  return data;
 }
 
 /** The output up to a line with this text. */

@@ -6,7 +6,12 @@ import { setTimeout } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "vitest";
 import { startProxy } from "../../nevertwice/test/services/proxy.ts";
 import { sharedUrl } from "../../nevertwice/test/services/services.ts";
-import { ended, printed, run, type Serving, serving, start, stop, words } from "./cli-process.ts";
+import { ended, printed, run, type Serving, serving, start, startWith, stop, words } from "./cli-process.ts";
+
+/** The URL of a module that makes a process take a second for twenty where it measures a duration. */
+const HASTE = `data:text/javascript,${encodeURIComponent(
+  "const now = performance.now.bind(performance); performance.now = () => 20 * now();",
+)}`;
 
 const upstreams: Server[] = [];
 afterAll(() => {
@@ -153,6 +158,23 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
     expect((await ending).code).toBe(0);
   });
 
+  it.each([
+    ["records", ["--store", "memory:"], "store is"],
+    ["holds", ["--store", "sqlite:./production.db", "--holds-store", "memory:"], "holdsStore is"],
+  ])("refuses %s in memory in production, unless that is allowed", async (_, stores, said) => {
+    const args = ["serve", ...stores, "--listen", "127.0.0.1:0", "--log-level", "silent"];
+    const production = { NODE_ENV: "production" };
+    const { code, err } = await ended(startWith(production, ...args), "");
+    expect(code).toBe(2);
+    expect(err.join("\n")).toContain(said);
+    expect(err.join("\n")).toContain("NEVERTWICE_ALLOW_LOCAL=true");
+    const child = startWith({ ...production, NEVERTWICE_ALLOW_LOCAL: "yes" }, ...args);
+    const ending = ended(child);
+    await printed(child, "dashboard");
+    child.kill("SIGTERM");
+    expect((await ending).code).toBe(0);
+  });
+
   it("reports a port that is in use, and what to do", async () => {
     const server = await serving("--store", "memory:");
     const { host, port } = new URL(server.url);
@@ -169,13 +191,15 @@ describe.concurrent("nevertwice serve", { timeout: 120_000 }, () => {
       "--store postgres://ada:secret@db/shop --access-token hush-hush-nobody-guesses-this-token";
     const { code, out } = await run(words(`serve --print-config ${settings} --json`));
     expect(code).toBe(0);
-    const shown = JSON.parse(out.join("\n"));
+    const { data: shown } = JSON.parse(out.join("\n"));
     expect(shown).toMatchObject({ store: "postgres://ada:(hidden)@db/shop", access_token: "(hidden)" });
     expect(out.join("\n")).not.toMatch(/secret|hush/);
   });
 
-  it("reports with code 3 that a store does not answer", async () => {
-    const { code, err } = await run(words("serve --store postgres://127.0.0.1:1/none --listen 127.0.0.1:0"));
+  it("tries for half a minute to reach a store that does not answer, and reports it with code 3", async () => {
+    const command = words("serve --store postgres://127.0.0.1:1/none --listen 127.0.0.1:0");
+    const { code, err } = await ended(startWith({ NODE_OPTIONS: `--import ${HASTE}` }, ...command));
     expect(code, err.join("\n")).toBe(3);
+    expect(err).toContainEqual(expect.stringContaining("Retrying for 30 s."));
   });
 });

@@ -14,6 +14,9 @@ const COMMANDS = [
   "doctor",
   "check-store",
   "migrate",
+  "purge",
+  "plan",
+  "import",
   "pipeline",
   "completion",
 ];
@@ -25,7 +28,9 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
     const listed = help.out.flatMap((line) => /^ {2}(\S+) /.exec(line)?.[1] ?? []);
     expect(listed).toEqual([...COMMANDS, "help", "version"]);
     expect((await run(["version"])).out).toEqual(["0.1.0"]);
-    expect((await run(["--version", "--json"])).out).toEqual(['{"version":"0.1.0"}']);
+    expect((await run(["--version", "--json"])).out).toEqual([
+      '{"command":"version","ok":true,"exit":0,"data":{"version":"0.1.0"}}',
+    ]);
   });
 
   it.each(COMMANDS)("prints the usage of %s, with its flags and the exit codes", async (name) => {
@@ -34,7 +39,7 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
     expect(usage).toMatchObject({ code: 0, err: [] });
     expect(usage.out[0]).toMatch(new RegExp(`^nevertwice ${name}\\b`));
     expect(usage.out.at(-1)).toMatch(/^Exit codes: 0 .* 1 .* 2 .* 3 /);
-    if (name !== "completion") expect(usage.out.join("\n")).toContain("--json");
+    expect(usage.out.join("\n")).toContain("--json");
   });
 
   it("reports a wrong setting with its place and what it must be, with code 2", async () => {
@@ -50,8 +55,13 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
 
   it("prints an error as JSON with --json", async () => {
     const { code, out, err } = await run(["serve", "--json", "--listen", "here"]);
-    expect({ code, out }).toEqual({ code: 2, out: [] });
-    expect(JSON.parse(err.join(""))).toMatchObject({ exit: 2, error: expect.stringContaining("--listen") });
+    expect({ code, err }).toEqual({ code: 2, err: [] });
+    expect(JSON.parse(out.join(""))).toEqual({
+      command: "serve",
+      ok: false,
+      exit: 2,
+      error: { code: "setting-invalid", message: expect.stringContaining("--listen") },
+    });
   });
 
   it("succeeds if its reader stops early", async () => {
@@ -95,7 +105,14 @@ printf '%s\\n' "\${COMPREPLY[@]}"`;
     const script = out.join("\n");
     expect(offered(script, "")).toEqual([...COMMANDS, "help", "version"]);
     expect(offered(script, "ch")).toEqual(["check-store"]);
-    expect(offered(script, "keys", "")).toEqual(["list", "show", "resolve", "release", "forget"]);
+    expect(offered(script, "keys", "")).toEqual([
+      "list",
+      "namespaces",
+      "show",
+      "resolve",
+      "release",
+      "forget",
+    ]);
     expect(offered(script, "outbox", "")).toEqual(["list", "retry", "park", "discard"]);
     expect(offered(script, "keys", "re")).toEqual(["resolve", "release"]);
     expect(offered(script, "keys", "resolve", "--fe")).toEqual(["--fence"]);
@@ -112,9 +129,11 @@ printf '%s\\n' "\${COMPREPLY[@]}"`;
     );
     expect(zsh?.out.join("\n")).toContain("bashcompinit");
     expect(fish?.out).toContain(
-      "complete -c nevertwice -f -n '__fish_seen_subcommand_from keys; and not __fish_seen_subcommand_from list show resolve release forget' -a 'list show resolve release forget'",
+      "complete -c nevertwice -f -n '__fish_seen_subcommand_from keys; and not __fish_seen_subcommand_from list namespaces show resolve release forget' -a 'list namespaces show resolve release forget'",
     );
     expect(other?.code).toBe(2);
-    expect(other?.err[0]).toBe('nevertwice completion: unknown argument "tcsh".');
+    expect(other?.err[0]).toBe(
+      'nevertwice completion: unknown argument "tcsh". See nevertwice completion --help.',
+    );
   });
 });

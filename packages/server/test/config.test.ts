@@ -181,6 +181,7 @@ describe("secrets", () => {
   test.each([
     ["redis://:pw@host:6379/0", "redis://(hidden)@host:6379/0"],
     ["redis+cluster://u:pw@a:1,b:2", "redis+cluster://u:(hidden)@a:1,b:2"],
+    ["etcd://u:pw@a:1,b:2/shop", "etcd://u:(hidden)@a:1,b:2/shop"],
     ["postgres://u:p@ss@host/db", "postgres://u:(hidden)@host/db"],
     ["postgres://u:p/w@host/db", "postgres://u:(hidden)@host/db"],
     ["postgres://host/db?user=u&password=pw", "postgres://host/db?user=u&password=(hidden)"],

@@ -1,7 +1,9 @@
 /** A server with example data, and a browser that records every error of a page. */
 import { mkdir, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { AxeBuilder } from "@axe-core/playwright";
+import { withIdempotency } from "nevertwice/http/fetch";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { find, installMissing } from "../../nevertwice/test/services/packages.ts";
 import { buildDashboard } from "../dashboard/build.js";
@@ -13,6 +15,13 @@ const IMAGES = new URL("../../../docs/images/", import.meta.url);
 
 export const PHONE = { width: 360, height: 780 };
 const DESK = { width: 1280, height: 860 };
+
+/** Every page is shown in these ways. */
+export const LOOKS = [
+  { look: "light", colorScheme: "light" },
+  { look: "dark", colorScheme: "dark" },
+  { look: "phone", colorScheme: "light", viewport: PHONE },
+] as const;
 
 /** Builds the dashboard if it is missing or older than its sources. */
 export async function built(): Promise<void> {
@@ -77,6 +86,11 @@ export async function violationsOn(page: Page): Promise<readonly string[]> {
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
 }
 
+/** By how many pixels the page is wider than its window. */
+export function overflowPx(page: Page): Promise<number> {
+  return page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
+}
+
 const KEPT = [
   "overview-light",
   "overview-dark",
@@ -90,11 +104,20 @@ const KEPT = [
   "outbox-dark",
   "outbox-light",
   "audit-light",
+  "pipeline-light",
+  "pipeline-dark",
+  "pipeline-phone",
+  "journey-light",
 ];
 
-/** Saved in docs/images if NEVERTWICE_SCREENSHOTS=1 is set. */
+/**
+ * Saved in docs/images if NEVERTWICE_SCREENSHOTS=1 is set. If NEVERTWICE_SCREENSHOTS is a folder, every picture is saved
+ * there, to be looked at.
+ */
 export async function keepPicture(page: Page, name: string): Promise<void> {
-  if (process.env.NEVERTWICE_SCREENSHOTS === undefined || !KEPT.includes(name)) return;
+  const folder = process.env.NEVERTWICE_SCREENSHOTS ?? "1";
+  if (folder !== "1") await page.screenshot({ path: join(folder, `${name}.png`) });
+  if (process.env.NEVERTWICE_SCREENSHOTS !== "1" || !KEPT.includes(name)) return;
   await mkdir(IMAGES, { recursive: true });
   await page.screenshot({ path: fileURLToPath(new URL(`dashboard-${name}.png`, IMAGES)) });
 }
@@ -104,7 +127,7 @@ const ORDERS = ["charge-card", "send-receipt", "ship-order", "POST /orders"];
 /** Keys in every state, holds of some resources, and replays. */
 export async function fill({ server }: Stage): Promise<void> {
   const { namespace } = server.context.settings;
-  const guard = server.context.guard(namespace);
+  const guard = server.context.guard(namespace, "gateway");
   for (let index = 0; index < 24; index++) {
     const operation = ORDERS[index % ORDERS.length] as string;
     const request = { operation, scope: `customer-${index % 7}`, key: `order-${4100 + index}` };
@@ -113,11 +136,12 @@ export async function fill({ server }: Stage): Promise<void> {
   }
   await fillClaims(server);
   await fillHolds(server);
+  await server.context.figures.flush();
 }
 
 /** Mixed traffic until it is stopped, so that the charts have data. */
 export function keepBusy({ server }: Stage): () => void {
-  const guard = server.context.guard(server.context.settings.namespace);
+  const guard = server.context.guard(server.context.settings.namespace, "gateway");
   let turn = 0;
   const timer = setInterval(() => {
     turn++;
@@ -137,6 +161,22 @@ export function keepBusy({ server }: Stage): () => void {
     }
   }, 100);
   return () => clearInterval(timer);
+}
+
+/** Sends one request through the HTTP layer, which stores the response under the key. */
+export async function answerOnce({ server }: Stage, key: string, response: Response): Promise<void> {
+  const guard = server.context.guard(server.context.settings.namespace);
+  const handle = withIdempotency(guard, { scope: () => "customer-7" }, () => response);
+  const sent = { method: "POST", headers: { "Idempotency-Key": `"${key}"` }, body: '{"amount":4200}' };
+  await (await handle(new Request("http://shop.example/orders", sent))).arrayBuffer();
+}
+
+/** The id of the newest key with this text. */
+export async function findId({ server }: Stage, key: string): Promise<string> {
+  const guard = server.context.guard(server.context.settings.namespace);
+  const found = (await guard.list({ limit: 1_000 })).records.find((record) => record.key === key);
+  if (found === undefined) throw new Error(`there is no key ${key}`);
+  return found.id;
 }
 
 async function fillClaims(server: NevertwiceServer): Promise<void> {

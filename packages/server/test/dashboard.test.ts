@@ -7,12 +7,14 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   built,
   fill,
+  findId,
   keepBusy,
   keepPicture,
+  LOOKS,
   launch,
   openPage,
   openStage,
-  PHONE,
+  overflowPx,
   type Stage,
   violationsOn,
 } from "./dashboard-stage.ts";
@@ -23,7 +25,7 @@ let stopBusy: (() => void) | undefined;
 
 /** For screenshots: a common store, and a minute of traffic. */
 const pictured =
-  process.env.NEVERTWICE_SCREENSHOTS === undefined
+  process.env.NEVERTWICE_SCREENSHOTS !== "1"
     ? undefined
     : { store: `sqlite:${join(mkdtempSync(join(tmpdir(), "nevertwice-pictures-")), "nevertwice.db")}` };
 
@@ -42,14 +44,6 @@ afterAll(async () => {
   await stage?.close();
 });
 
-async function idOf(key: string): Promise<string> {
-  const { body } = await stage.server.app.inject({
-    url: `/v1/keys?search=${encodeURIComponent(key)}`,
-    headers: { host: "localhost" },
-  });
-  return JSON.parse(body).records[0].id;
-}
-
 /** Each page, and what is on it once it has loaded. */
 const PAGES: readonly {
   readonly name: string;
@@ -65,6 +59,8 @@ const PAGES: readonly {
         .locator("canvas")
         .waitFor();
       await page.getByText("Crash of a nevertwice process").waitFor();
+      await page.getByRole("heading", { name: "Last 24 hours, all servers" }).waitFor();
+      await page.getByRole("cell", { name: "send-receipt" }).waitFor();
     },
   },
   {
@@ -78,7 +74,7 @@ const PAGES: readonly {
   },
   {
     name: "key",
-    path: async () => `/keys/${await idOf("order-4103")}`,
+    path: async () => `/keys/${await findId(stage, "order-4103")}`,
     ready: (page) => page.getByText("Answers retries").waitFor(),
   },
   {
@@ -102,12 +98,6 @@ const PAGES: readonly {
   },
 ];
 
-const LOOKS = [
-  { look: "light", colorScheme: "light" },
-  { look: "dark", colorScheme: "dark" },
-  { look: "phone", colorScheme: "light", viewport: PHONE },
-] as const;
-
 describe.each(LOOKS)("on $look", ({ look, ...options }) => {
   it.each(PAGES)(
     "the page $name shows its data, breaks no rule of accessibility, and sends requests only to its own server",
@@ -122,8 +112,7 @@ describe.each(LOOKS)("on $look", ({ look, ...options }) => {
 
       expect(await violationsOn(page)).toEqual([]);
       expect(missteps).toEqual([]);
-      const wide = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
-      expect(wide).toBeLessThanOrEqual(0);
+      expect(await overflowPx(page)).toBeLessThanOrEqual(0);
       await page.context().close();
     },
   );

@@ -1,6 +1,6 @@
 /** Tests that the gateway in front of an ordinary Express service passes every case of the adapter table. */
 import { createServer, type IncomingMessage } from "node:http";
-import express, { type NextFunction, type Request, type Response } from "express";
+import express, { type NextFunction, type Request, type RequestHandler, type Response } from "express";
 import { type AdapterHarness, adapterCases } from "nevertwice/testing";
 import { describe, expect, test } from "vitest";
 import { answerBy } from "../../nevertwice/test/http/adapters/express.ts";
@@ -13,13 +13,16 @@ const harness: AdapterHarness<IncomingMessage> = {
     flush: "a head that is kept with its answer waits for it, so a client cannot see that it was flushed",
     "parser-before": "the service's parser is behind the gateway",
   },
-  async serve({ layer, parser, handle }) {
+  async serve({ layer, parser, route, handle }) {
     const { listener, stop } = await bridge({
       layer,
+      route: route?.replace(/:(\w+)/g, "{$1}"),
       service(attemptOf) {
         const app = express();
         if (parser === "after") app.use([express.json(), express.urlencoded({ extended: false })]);
-        app.use((req: Request, res: Response, next: NextFunction) => {
+        const mount = (handler: RequestHandler) =>
+          route === undefined ? app.use(handler) : app.all(route, handler);
+        mount((req: Request, res: Response, next: NextFunction) => {
           handle(seenOn(req, parser !== "none", attemptOf(req)))
             .then((answer) => answerBy(res, answer))
             .catch(next);

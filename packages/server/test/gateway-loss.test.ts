@@ -36,13 +36,14 @@ describe("CC-11: a service whose connection drops after the request was sent", (
     const { send } = await gatewayBefore(port);
     const answer = await send({ key: "k" });
     expect([answer.status, answer.code()]).toEqual([502, "upstream-lost"]);
+    expect(answer.headers["x-should-retry"]).toBe("false");
     expect(answer.headers["content-type"]).toBe("application/problem+json");
     expect(fences).toHaveLength(1);
   });
 
-  test("leaves a key that is held for a decision if the rule says so", async () => {
+  test("leaves a key that is held for a decision", async () => {
     const { port, fences } = await failingOnce(drop);
-    const { send } = await gatewayBefore(port, { routes: [{ ...RULE, onLapsed: "hold" }] });
+    const { send } = await gatewayBefore(port);
     await send({ key: "k" });
     const again = await send({ key: "k" });
     expect([again.status, again.code()]).toEqual([409, "unknown"]);
@@ -51,8 +52,8 @@ describe("CC-11: a service whose connection drops after the request was sent", (
 
   test("gets the client's retry with the same key and a higher fence if keys are taken over", async () => {
     const { port, fences, keys } = await failingOnce(drop);
-    const { send } = await gatewayBefore(port);
-    await send({ key: '"k"' });
+    const { send } = await gatewayBefore(port, { routes: [{ ...RULE, onLapsed: "takeover" }] });
+    expect((await send({ key: '"k"' })).headers["x-should-retry"]).toBe("true");
     expect((await send({ key: '"k"' })).text).toBe("run 2");
     expect(keys).toEqual(['"k"', '"k"']);
     expect(fences[1]).toBeGreaterThan(fences[0] as number);
@@ -66,11 +67,27 @@ describe("CC-11: a service whose connection drops after the request was sent", (
     expect((await send({ key: "k" })).text).toBe("run 2");
   });
 
-  test("gets a request without a key only once, too", async () => {
+  test("gets a request without a key only once, too, and its client a status that nothing repeats", async () => {
     const { port, fences } = await failingOnce(drop);
     const { send } = await gatewayBefore(port);
-    expect((await send()).code()).toBe("upstream-lost");
+    const answer = await send();
+    expect([answer.status, answer.code(), answer.headers["x-should-retry"]]).toEqual([
+      422,
+      "upstream-lost",
+      "false",
+    ]);
+    expect(JSON.parse(answer.text)).toMatchObject({ status: 422, retryable: false });
     expect(fences).toHaveLength(1);
+  });
+
+  test("may be asked again for a read, and not for a method that no rule names", async () => {
+    const { send } = await gatewayBefore(await serviceOn(drop));
+    const told = async (method: string) => {
+      const { status, headers } = await send({ method });
+      return [status, headers["x-should-retry"]];
+    };
+    expect(await told("GET")).toEqual([502, "true"]);
+    expect(await told("DELETE")).toEqual([502, "false"]);
   });
 });
 
@@ -81,7 +98,7 @@ test("an incomplete response that is held back becomes a 502 and is not stored",
     await new Promise((resolve) => setTimeout(resolve, 20));
     res.destroy();
   });
-  const { send } = await gatewayBefore(port);
+  const { send } = await gatewayBefore(port, { routes: [{ ...RULE, onLapsed: "takeover" }] });
   const answer = await send({ key: "k" });
   expect([answer.status, answer.code(), answer.headers["set-cookie"]]).toEqual([
     502,

@@ -19,7 +19,8 @@ test("reads every option of a route", () => {
     `upstream = "http://127.0.0.1:3000"
 [[routes]]
 path = "/payments"
-methods = ["POST", "PUT"]
+methods = ["post", "Put"]
+key_field = "ClientToken"
 required = true
 scope = { jwt = "sub", key = "env:JWT_SECRET", issuer = "us" }
 profile = "stripe-v1"
@@ -29,6 +30,7 @@ replay_headers = ["x-cost"]
 lease = "10s"
 retention = "2d"
 wait = "5s"
+on_not_kept = "status"
 on_lapsed = "hold"
 on_upstream_lost = "release"
 [[routes]]
@@ -43,12 +45,14 @@ scope = "anyone"
       required: true,
       scope: { jwt: "sub", key: "env:JWT_SECRET", issuer: "us" },
       profile: "stripe-v1",
+      keyField: "ClientToken",
       fingerprint: "raw",
       maxBodyBytes: 10,
       replayHeaders: ["x-cost"],
       leaseMs: 10_000,
       retentionMs: 172_800_000,
       waitMs: 5_000,
+      onNotKept: "status",
       onLapsed: "hold",
       onUpstreamLost: "release",
     },
@@ -69,11 +73,14 @@ test.each([
   [{ ...GOOD, path: "/a*" }, /^path of route 1/],
   [{ ...GOOD, path: "/a/*/b" }, /^path of route 1/],
   [{ ...GOOD, methods: ["GET"] }, /^methods of route 1 in f is \["GET"\]/],
+  [{ ...GOOD, methods: ["get"] }, /^methods of route 1 in f is \["get"\]/],
+  [{ ...GOOD, key_field: "" }, /^key_field of route 1/],
   [{ ...GOOD, methods: [] }, /^methods of route 1/],
   [{ ...GOOD, required: "yes" }, /^required of route 1 .* true or false/],
   [{ ...GOOD, lease: 30 }, /^lease of route 1 in f is 30/],
   [{ ...GOOD, lease: "30" }, /lease of route 1 in f is "30".*units/],
   [{ ...GOOD, on_lapsed: "retry" }, /^on_lapsed of route 1 .* takeover, hold/],
+  [{ ...GOOD, on_not_kept: "keep" }, /^on_not_kept of route 1 .* status, refuse/],
   [{ ...GOOD, on_upstream_lost: "retry" }, /^on_upstream_lost of route 1 .* unknown, release/],
   [{ ...GOOD, fingerprint: "md5" }, /^fingerprint of route 1/],
   [{ ...GOOD, max_body_bytes: -1 }, /^max_body_bytes of route 1/],
@@ -140,6 +147,7 @@ describe("which rule matches", () => {
   const rules = [
     { path: "/payments", methods: ["POST"] },
     { path: "/api/*", methods: ["POST", "PUT"] },
+    { path: "/holds/{id}/confirm", methods: ["POST"] },
     { path: "/*", methods: ["POST"] },
   ];
   const { find } = createRouteMatcher(rules);
@@ -151,11 +159,15 @@ describe("which rule matches", () => {
     ["POST", "/PAYMENTS", "/payments", "/payments"],
     ["POST", "/%70ayments", "/payments", "/payments"],
     ["POST", "/payments/1", "/*", "/payments/1"],
-    ["POST", "/Other//x/", "/*", "/Other/x"],
-    ["POST", "/o%74her/%e2%82%ac%2Fx", "/*", "/other/%E2%82%AC%2Fx"],
+    ["POST", "/Other//x/", "/*", "/Other//x/"],
+    ["POST", "/o%74her/%e2%82%ac%2Fx", "/*", "/o%74her/%e2%82%ac%2Fx"],
     ["PUT", "/api/a/B", "/api/*", "/api/a/B"],
-    ["PUT", "/API/a;v=1/", "/api/*", "/api/a;v=1"],
+    ["PUT", "/API/a;v=1/", "/api/*", "/api/a;v=1/"],
     ["PUT", "/api", "/api/*", "/api"],
+    ["PUT", "/Api/", "/api/*", "/api"],
+    ["POST", "/HOLDS/Ab%2Fc/Confirm/", "/holds/{id}/confirm", "/holds/Ab%2Fc/confirm"],
+    ["POST", "/holds/%7Bid%7D/confirm", "/holds/{id}/confirm", "/holds/%7Bid%7D/confirm"],
+    ["POST", "/holds/confirm", "/*", "/holds/confirm"],
   ])("%s %s: %s, known as %s", (method, target, path, identity) => {
     expect(find(method, target)).toMatchObject({ rule: { path }, identity });
   });
@@ -188,6 +200,8 @@ describe("which rule matches", () => {
     ["a second escape beside one that means nothing", "/%25ff%252f../payments"],
     ["half an escape", "/payments%"],
     ["an escaped control character", "/payments%00"],
+    ["another service would decode the slash in front of a literal", "/holds/1%2fconfirm"],
+    ["another service would merge the slashes of a rule with a parameter", "/holds//1/confirm"],
     ["a path that is escaped too often", `/${"%25".repeat(1)}${"25".repeat(9)}70ayments`],
   ])("a path that services read differently is refused: %s", (_, target) => {
     expect(() => find("POST", target)).toThrow(expect.objectContaining({ code: "request-invalid" }));
@@ -198,10 +212,13 @@ describe("which rule matches", () => {
   });
 });
 
-test.each(["/a//b", "/a/../b", "/a;b", "/a%2fb", "/a/%zz"])("a rule for %s is refused", (path) => {
-  const routes = [{ path, scope: "anyone" }];
-  expect(() => readRules("file.toml", routes)).toThrow(/path of route 1 in file.toml/);
-});
+test.each(["/a//b", "/a/../b", "/a;b", "/a%2fb", "/a/%zz", "/a/{id", "/a/{id}.json", "/a/{}"])(
+  "a rule for %s is refused",
+  (path) => {
+    const routes = [{ path, scope: "anyone" }];
+    expect(() => readRules("file.toml", routes)).toThrow(/path of route 1 in file.toml/);
+  },
+);
 
 test("each route has its own settings, and requests without a matching route pass unchanged", async () => {
   let runs = 0;
@@ -230,11 +247,106 @@ test("each route has its own settings, and requests without a matching route pas
   expect(runs).toBe(before + 2);
 });
 
+test.each([
+  [{}, 409],
+  [{ onNotKept: "status" }, 200],
+  [{ profile: "stripe-v1" }, 409],
+  [{ profile: "stripe-v1", onNotKept: "status" }, 200],
+] as const)(
+  "a duplicate of a stream gets what %j says, and its first response says that it is not kept",
+  async (line, status) => {
+    let runs = 0;
+    const port = await serviceOn(async (req, res) => {
+      await read(req);
+      runs++;
+      res.writeHead(200, { "content-type": "text/event-stream" }).end("data: 1\n\n");
+    });
+    const rule: GatewayRule = {
+      path: "/stream",
+      methods: ["POST"],
+      required: true,
+      scope: "anyone",
+      onUpstreamLost: "unknown",
+    };
+    const { send } = await gatewayBefore(port, { routes: [{ ...rule, ...line }] });
+    const first = await send({ path: "/stream", key: "k" });
+    expect([first.status, first.text, first.headers["nevertwice-outcome"]]).toEqual([
+      200,
+      "data: 1\n\n",
+      "not-kept",
+    ]);
+    const again = await send({ path: "/stream", key: "k" });
+    expect([again.status, runs]).toEqual([status, 1]);
+  },
+);
+
 test("the error for an unknown profile names its route", async () => {
   const rule = { path: "/a", methods: ["POST"], required: false, scope: "anyone", profile: "nope" };
   await expect(gatewayBefore(1, { routes: [rule as never] })).rejects.toThrow(
     /route \/a: .*profile is "nope"/,
   );
+});
+
+test("a profile whose key is in the body reads it from forms, which the service gets unchanged", async () => {
+  const seen: string[] = [];
+  const port = await serviceOn(async (req, res) => {
+    seen.push(await read(req));
+    res.end("done");
+  });
+  const { send } = await gatewayBefore(port, {
+    routes: [
+      {
+        path: "/*",
+        methods: ["POST"],
+        required: true,
+        scope: "anyone",
+        onUpstreamLost: "unknown",
+        profile: "adcp",
+      },
+    ],
+  });
+  const headers = { "content-type": "application/x-www-form-urlencoded" };
+  const body = "budget=5&idempotency_key=8e03978e-40d5-43e8-bc93";
+  expect((await send({ headers, body })).status).toBe(200);
+  expect((await send({ headers, body })).headers[REPLAYED]).toBe("true");
+  expect((await send({ headers, body: `${body}&idempotency_key=other-key-other-key` })).status).toBe(400);
+  expect((await send({ headers, body: "budget=5" })).status).toBe(400);
+  expect(seen).toEqual([body]);
+});
+
+describe("a rule whose key is in the body", () => {
+  const BOUNDARY = "b";
+  const part = (name: string, value: string) =>
+    `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+
+  test.each([
+    ["application/json", '{"amount":5,"ClientToken":"t-1"}', '{"amount":5}', '{"ClientToken":"t-1"'],
+    ["application/x-www-form-urlencoded", "amount=5&ClientToken=t-1", "amount=5", "ClientToken=%ff"],
+    [
+      `multipart/form-data; boundary=${BOUNDARY}`,
+      `${part("amount", "5")}${part("ClientToken", "t-1")}--${BOUNDARY}--\r\n`,
+      `${part("amount", "5")}--${BOUNDARY}--\r\n`,
+      part("ClientToken", "t-1"),
+    ],
+  ])("reads it from %s, which the service gets unchanged, or refuses", async (type, keyed, bare, broken) => {
+    const seen: string[] = [];
+    const port = await serviceOn(async (req, res) => {
+      seen.push(await read(req));
+      res.end(`run ${seen.length}`);
+    });
+    const routes = readRules("f", [
+      { path: "/*", scope: "anyone", methods: ["post"], key_field: "ClientToken", required: true },
+    ]);
+    const { send } = await gatewayBefore(port, { routes });
+    const ask = (body: string, key?: string) =>
+      send({ headers: { "content-type": type }, body, ...(key !== undefined && { key }) });
+    expect((await ask(keyed)).text).toBe("run 1");
+    const again = await ask(keyed, "ignored");
+    expect([again.text, again.headers[REPLAYED]]).toEqual(["run 1", "true"]);
+    expect((await ask(bare, "ignored")).code()).toBe("key-missing");
+    expect((await ask(broken)).code()).toBe("key-invalid");
+    expect(seen).toEqual([keyed]);
+  });
 });
 
 test("a key that no rule honours causes one warning per method, without the query and the key", async () => {
@@ -262,6 +374,11 @@ test.each([
   ["PUT /orders/1", "PUT /orders/1"],
   ["POST /orders/../x", "POST /orders/../x"],
   ["charge", "charge"],
+  ["POST /holds/7/confirm", "POST /holds/{id}/confirm"],
 ])("the figures of %s are labelled %s", (operation, label) => {
-  expect(createRouteLabel([{ path: "/orders/*", methods: ["POST"] }])(operation)).toBe(label);
+  const rules = [
+    { path: "/orders/*", methods: ["POST"] },
+    { path: "/holds/{id}/confirm", methods: ["POST"] },
+  ];
+  expect(createRouteLabel(rules)(operation)).toBe(label);
 });

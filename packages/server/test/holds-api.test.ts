@@ -123,6 +123,8 @@ test("a resource is declared, adjusted, suspended, resumed and closed", async ()
   expect(await act("/nowhere/close", "7")).toBe("not-known");
   expect((await call("GET /v1/resources")).body.rows).toMatchObject([
     { name: "hall/1", capacity: 1, taken: 1, free: 0, state: "closed" },
+    // Its chain has the refusal.
+    { name: "nowhere", capacity: 1, taken: 0, free: 1, state: "open", isDeclared: false },
   ]);
 });
 

@@ -10,7 +10,7 @@ import {
   registerContextManager,
 } from "../../nevertwice/test/telemetry/sdk.ts";
 import { createServer } from "../src/index.ts";
-import { telemetryObservers } from "../src/tracing.ts";
+import { createMetrics } from "../src/metrics.ts";
 
 const W3C = {
   inject: () => {},
@@ -81,7 +81,7 @@ test("guarded work has a span inside the request's span, and is counted", async 
   const request = spans().find(({ kind }) => kind === SpanKind.SERVER);
   const work = spans().find(({ name }) => name === "nevertwice work");
   expect(work?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
-  expect(await counts("nevertwice.claims")).toEqual({ "answer=new, operation=work": 1 });
+  expect(await counts("nevertwice.claims")).toEqual({ "answer=new, namespace=default, operation=work": 1 });
 });
 
 test("the server makes no second span if an instrumentation made one for the request", async () => {
@@ -135,9 +135,26 @@ test("a request through the gateway has a span with the guard's span inside, and
   expect(guarded?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
 });
 
-test("an SDK with metrics only is enough, and without an SDK there are no observers", () => {
-  const label = (operation: string) => operation;
-  expect(telemetryObservers(label)).toEqual([]);
-  metrics.setGlobalMeterProvider(createMetricsSdk().meterProvider);
-  expect(telemetryObservers(label)).toHaveLength(1);
+test("an SDK with metrics only is enough, and gets what /metrics shows", async () => {
+  const sdk = createMetricsSdk();
+  metrics.setGlobalMeterProvider(sdk.meterProvider);
+  const { server, claim } = await started();
+  await claim("order-1");
+  await claim("order-1");
+  const { body } = await server.app.inject({ url: "/metrics", headers: { host: "localhost" } });
+  await server.close();
+  expect(await sdk.counts("nevertwice.claims")).toEqual({
+    "answer=new, namespace=default, operation=charge": 1,
+    "answer=pending, namespace=default, operation=charge": 1,
+  });
+  const own = 'nevertwice_namespace="default",nevertwice_operation="charge"';
+  for (const answer of ["new", "pending"])
+    expect(body.split("\n")).toContain(`nevertwice_claims_total{${own},nevertwice_answer="${answer}"} 1`);
+});
+
+test("without an SDK the metrics are counted all the same", () => {
+  const counted = createMetrics();
+  const event = { kind: "claimed", operation: "charge", keyHash: "k", fence: 1, number: 1 } as const;
+  counted.observer("shop")(event);
+  expect(counted.text("shop", [])).toContain('nevertwice_answer="new"} 1');
 });

@@ -8,7 +8,7 @@ import { sharedUrl } from "../../nevertwice/test/services/services.ts";
 import { newDatabase } from "../../nevertwice/test/stores/mysql/pools.ts";
 import { createDatabase, query, withUser } from "../../nevertwice/test/stores/postgres/database.ts";
 import { createMetricsSdk } from "../../nevertwice/test/telemetry/sdk.ts";
-import { createOutboxGauges } from "../src/outbox-gauges.ts";
+import { createLatelyRead } from "../src/lately-read.ts";
 import { createServer, type NevertwiceServer } from "../src/server.ts";
 import { callerOf, callWith, startServer } from "./api-client.ts";
 import {
@@ -234,14 +234,16 @@ describe("figures for metrics", () => {
     await expect
       .poll(async () => gauges(await metricsOf(server, "default")))
       .toEqual([
-        'nevertwice_outbox_messages{namespace="default",state="waiting"} 1',
-        'nevertwice_outbox_messages{namespace="default",state="delivering"} 1',
-        'nevertwice_outbox_messages{namespace="default",state="behind"} 1',
-        'nevertwice_outbox_messages{namespace="default",state="parked"} 1',
-        expect.stringMatching(/^nevertwice_outbox_oldest_seconds\{namespace="default"\} \d+(\.\d+)?$/),
+        'nevertwice_outbox_messages{nevertwice_namespace="default",nevertwice_state="waiting"} 1',
+        'nevertwice_outbox_messages{nevertwice_namespace="default",nevertwice_state="delivering"} 1',
+        'nevertwice_outbox_messages{nevertwice_namespace="default",nevertwice_state="behind"} 1',
+        'nevertwice_outbox_messages{nevertwice_namespace="default",nevertwice_state="parked"} 1',
+        expect.stringMatching(
+          /^nevertwice_outbox_oldest_age_seconds\{nevertwice_namespace="default"\} \d+(\.\d+)?$/,
+        ),
       ]);
     const seen = async () => gauges(await metricsOf(server, "other"));
-    await expect.poll(seen).toContain('nevertwice_outbox_oldest_seconds{namespace="other"} 0');
+    await expect.poll(seen).toContain('nevertwice_outbox_oldest_age_seconds{nevertwice_namespace="other"} 0');
     expect((await seen()).join()).not.toContain('"default"');
   });
 
@@ -261,14 +263,12 @@ describe("figures for metrics", () => {
   test("are read once for all collections of the next seconds, and one namespace at a time", async () => {
     const log: string[] = [];
     let running = 0;
-    const figures = createOutboxGauges((namespace) => ({
-      async figures() {
-        log.push(`${namespace} ${++running}`);
-        await new Promise(setImmediate);
-        running--;
-        return FIGURES;
-      },
-    }));
+    const figures = createLatelyRead(async (namespace) => {
+      log.push(`${namespace} ${++running}`);
+      await new Promise(setImmediate);
+      running--;
+      return FIGURES;
+    });
     const reads = await Promise.all([figures.read(["a", "b"]), figures.read(["a", "b"])]);
     expect(reads.map((read) => [...read.keys()])).toEqual([
       ["a", "b"],
@@ -278,16 +278,37 @@ describe("figures for metrics", () => {
     expect(log).toEqual(["a 1", "b 1"]);
   });
 
+  test("are not read more often while the store fails or is slow", async () => {
+    let now = 0;
+    const log: string[] = [];
+    const figures = createLatelyRead(
+      async (namespace) => {
+        log.push(`${namespace} at ${now}`);
+        if (namespace === "down") throw new Error("down");
+        now += 1_000;
+        return FIGURES;
+      },
+      () => now,
+    );
+    for (let scrape = 0; scrape < 5; scrape++) await figures.read(["down", "slow"]);
+    expect(log).toEqual(["down at 0", "slow at 0"]);
+    now = 19_999;
+    await figures.read(["down"]);
+    expect(log).toHaveLength(2);
+    now = 20_000;
+    expect([...(await figures.read(["down", "slow"])).keys()]).toEqual(["slow"]);
+    expect(log.slice(2)).toEqual(["down at 20000", "slow at 20000"]);
+  });
+
   test("are left out for a namespace that fails or hangs, which delays no other collection", async () => {
     const hang = new Promise<OutboxFigures>(() => {});
-    const figures = createOutboxGauges((namespace) => ({
-      figures: () =>
-        namespace === "down"
-          ? Promise.reject(new Error("down"))
-          : namespace === "slow"
-            ? hang
-            : Promise.resolve(FIGURES),
-    }));
+    const figures = createLatelyRead((namespace) =>
+      namespace === "down"
+        ? Promise.reject(new Error("down"))
+        : namespace === "slow"
+          ? hang
+          : Promise.resolve(FIGURES),
+    );
     expect([...(await figures.read(["down", "good", "slow"])).keys()]).toEqual(["good"]);
     expect([...(await figures.read(["good", "slow"])).keys()]).toEqual(["good"]);
   });

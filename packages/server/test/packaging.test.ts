@@ -13,6 +13,7 @@ import { IS_FULL } from "../../nevertwice/test/scale/sizes.ts";
 import { SETTINGS, variableName } from "../src/server-settings.ts";
 import { ignoring, instructionsIn, stagesIn } from "./packaging/dockerfile.ts";
 import { buildImage, whyNoImage } from "./packaging/image.ts";
+import { kubernetesFindings } from "./packaging/kubernetes-linter.ts";
 import { actionProblems, dockerfileProblems, publishProblems } from "./packaging/pins.ts";
 import { composeProblems, type Manifest, manifestProblems } from "./packaging/rules.ts";
 
@@ -151,6 +152,19 @@ test("the Kubernetes manifests follow the container rules, and name this version
   expect(all.map(({ kind }) => kind).sort()).toEqual(["Deployment", "PodDisruptionBudget", "Service"]);
   expect(all.flatMap((manifest) => manifestProblems(manifest, VARIABLES))).toEqual([]);
   expect(JSON.stringify(all)).toContain(`nevertwice:${version}`);
+});
+
+test("Monokle accepts the Kubernetes manifests and reports a bad one", async () => {
+  const names = await readdir(join(DEPLOY, "kubernetes"));
+  const files = await Promise.all(names.map(async (name) => [name, await read(`kubernetes/${name}`)]));
+  expect(await kubernetesFindings(Object.fromEntries(files))).toEqual([]);
+  const bad = await readFile(join(ROOT, "packages/server/test/packaging/bad.deployment.yaml"), "utf8");
+  expect(await kubernetesFindings({ "bad.yaml": bad })).toEqual([
+    "KBP102 Require a read-only root file system",
+    "KBP103 Require default capabilities to be dropped",
+    "KBP104 Disallow running with a low user ID",
+    "KBP105 Disallow running with a low group ID",
+  ]);
 });
 
 test("the Kubernetes service and disruption budget select the pods of the deployment", async () => {

@@ -1,5 +1,6 @@
 /** Tests `nevertwice pipeline` as a separate process, on the current build. */
 import { once } from "node:events";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createClaims } from "nevertwice/claims";
@@ -18,7 +19,7 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
   it("lists its actions, and refuses an unknown one with code 2", async () => {
     const help = await run(["--help"]);
     expect(help.code).toBe(0);
-    expect(help.out.join("\n")).toContain("pipeline    validate, draw and run networks");
+    expect(help.out.join("\n")).toContain("pipeline    write, validate, lint, draw and run networks");
     const unknown = await run(["pipelin"]);
     expect(unknown).toMatchObject({ code: 2, out: [] });
     expect(unknown.err[0]).toBe('nevertwice: unknown command "pipelin". Did you mean "pipeline"?');
@@ -26,7 +27,7 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
   });
 
   it.each([
-    ["no action", [], "an action is missing: validate, graph or run."],
+    ["no action", [], "an action is missing: new, validate, lint, graph, run or coverage."],
     ["an unknown action", ["validte", ORDERS], 'unknown action "validte".'],
     ["no file", ["validate"], "the argument FILE is missing."],
     ["two files", ["graph", "a.toml", "b.toml"], "one FILE is expected, but also got b.toml."],
@@ -38,11 +39,10 @@ describe.concurrent("nevertwice", { timeout: 60_000 }, () => {
       ["run", SLOW],
       "the network has several in-ports; choose one with --in left or --in right.",
     ],
-  ])("reports %s as wrong usage: code 2, the reason, and the usage", async (_, args, reason) => {
+  ])("reports %s as wrong usage: code 2 and the reason, in one line", async (_, args, reason) => {
     const { code, out, err } = await run(["pipeline", ...args]);
     expect({ code, out }).toEqual({ code: 2, out: [] });
-    expect(err[0]).toContain(`nevertwice pipeline: ${reason}`);
-    expect(err.join("\n")).toContain("nevertwice pipeline validate FILE");
+    expect(err).toEqual([expect.stringContaining(`nevertwice pipeline: ${reason}`)]);
   });
 });
 
@@ -52,26 +52,147 @@ describe.concurrent("nevertwice pipeline validate", { timeout: 60_000 }, () => {
     expect(code).toBe(0);
     expect(out).toEqual([`${ORDERS}: orders 1.0.0, 4 nodes, 3 edges; valid`]);
     const json = await run(["pipeline", "validate", "--json", ORDERS]);
-    expect(JSON.parse(json.out.join(""))).toMatchObject({ valid: true, network: { id: "orders" } });
+    expect(JSON.parse(json.out.join(""))).toMatchObject({
+      command: "pipeline validate",
+      ok: true,
+      data: { valid: true, network: { id: "orders" } },
+    });
   });
 
   it("reports all problems with file, line and fix, with code 1", async () => {
     const { code, out, err } = await run(["pipeline", "validate", `${BAD}many.toml`]);
     expect({ code, out }).toEqual({ code: 1, out: [] });
-    expect(err).toHaveLength(4);
+    expect(err).toHaveLength(5);
+    expect(err.at(-1)).toBe(`${BAD}many.toml: not valid, 4 problems`);
     expect(err[0]).toBe(`${BAD}kind-unknown.node.toml:4: node.kind is "tranform"; write "transform".`);
     const json = await run(["pipeline", "validate", "--json", `${BAD}circle.toml`]);
     expect(json.code).toBe(1);
     expect(JSON.parse(json.out.join(""))).toMatchObject({
-      valid: false,
-      problems: [{ file: `${BAD}circle.toml`, line: 22, at: "edges[1].to" }],
+      ok: false,
+      exit: 1,
+      data: { valid: false, problems: [{ file: `${BAD}circle.toml`, line: 22, at: "edges[1].to" }] },
     });
   });
 
   it("names a missing file", async () => {
     const { code, err } = await run(["pipeline", "validate", "no-such.toml"]);
     expect(code).toBe(1);
-    expect(err).toEqual(["no-such.toml: there is no such file; correct the path."]);
+    expect(err).toEqual([
+      "no-such.toml: there is no such file; correct the path.",
+      "no-such.toml: not valid, 1 problem",
+    ]);
+  });
+});
+
+describe.concurrent("nevertwice pipeline new", { timeout: 60_000 }, () => {
+  it("writes a network that passes lint and handles its messages", async () => {
+    const made = await run(["pipeline", "new", "network", "parcels"]);
+    expect(made).toMatchObject({ code: 0, err: [] });
+    expect(made.out).toContain("wrote parcels/parcels.toml");
+    const lint = await run(["pipeline", "lint", "parcels/parcels.toml"]);
+    expect(lint).toMatchObject({ code: 0, out: ["parcels/parcels.toml: 1 node, no findings"] });
+    const ran = await run(
+      ["pipeline", "run", "parcels/parcels.toml", "--store", "memory:"],
+      readFileSync(join(FOLDER, "parcels/messages.jsonl"), "utf8"),
+    );
+    expect(ran.code, ran.err.join("\n")).toBe(0);
+    expect(ran.out).toContain('handled: {"id":"m-1","text":"hello"}');
+  });
+
+  it.each(["source", "transform", "router", "sink"])("writes a %s that passes lint", async (kind) => {
+    const made = await run(["pipeline", "new", "node", `a-${kind}`, "--kind", kind, "--json"]);
+    expect(JSON.parse(made.out.join(""))).toMatchObject({
+      command: "pipeline new",
+      data: { files: [`a-${kind}.node.toml`, `a-${kind}.mjs`] },
+    });
+    expect((await run(["pipeline", "lint", `a-${kind}.node.toml`])).code).toBe(0);
+  });
+
+  it("writes over no file", async () => {
+    await run(["pipeline", "new", "node", "kept", "--folder", "mine"]);
+    rmSync(join(FOLDER, "mine/kept.node.toml"));
+    writeFileSync(join(FOLDER, "mine/kept.mjs"), "mine");
+    const again = await run(["pipeline", "new", "node", "kept", "--folder", "mine"]);
+    expect(again.code).toBe(1);
+    expect(again.err).toEqual(["nevertwice pipeline: mine/kept.mjs exists already; nothing was written."]);
+    expect(readFileSync(join(FOLDER, "mine/kept.mjs"), "utf8")).toBe("mine");
+    expect(existsSync(join(FOLDER, "mine/kept.node.toml"))).toBe(false);
+  });
+
+  it.each([
+    ["a path", ["network", "../up"], '"../up" is not a name'],
+    ["another thing", ["edge", "a"], 'unknown argument "edge".'],
+    ["a network with a kind", ["network", "a", "--kind", "sink"], "only a node has a --kind."],
+  ])("refuses %s with code 2", async (_, args, reason) => {
+    const { code, err } = await run(["pipeline", "new", ...args]);
+    expect({ code, err }).toEqual({ code: 2, err: [expect.stringContaining(reason)] });
+  });
+});
+
+describe.concurrent("nevertwice pipeline lint", { timeout: 60_000 }, () => {
+  it("prints one line for each finding with file, line, rule and fix, and fails", async () => {
+    await run(["pipeline", "new", "node", "dirty", "--folder", "dirty"]);
+    const code = readFileSync(join(FOLDER, "dirty/dirty.mjs"), "utf8");
+    const changed = code.replace("return payload;", "return { ...payload, at: Date.now() };");
+    writeFileSync(join(FOLDER, "dirty/dirty.mjs"), changed);
+    const { code: exit, out } = await run(["pipeline", "lint", "dirty/dirty.node.toml"]);
+    expect({ exit, out }).toEqual({
+      exit: 1,
+      out: [
+        "dirty/dirty.mjs:3: impure-core: the core of dirty uses Date.now(), so it may decide otherwise when a try is repeated; move it to the effect_shell, or take the value from the payload.",
+        "dirty/dirty.node.toml: 1 finding",
+      ],
+    });
+    const json = await run(["pipeline", "lint", "dirty/dirty.node.toml", "--json"]);
+    expect(JSON.parse(json.out.join(""))).toMatchObject({
+      ok: false,
+      exit: 1,
+      data: {
+        nodes: 1,
+        findings: [{ rule: "impure-core", file: "dirty/dirty.mjs", line: 3, node: "dirty" }],
+      },
+    });
+  });
+
+  it("finds nothing in the example", async () => {
+    const { code, out } = await run(["pipeline", "lint", ORDERS]);
+    expect({ code, out }).toEqual({ code: 0, out: [`${ORDERS}: 4 nodes, no findings`] });
+  });
+});
+
+describe.concurrent("nevertwice pipeline coverage", { timeout: 60_000 }, () => {
+  it("says what recorded runs exercised, and fails below --at-least", async () => {
+    const record = ["pipeline", "run", ORDERS, "--store", "memory:", "--record", "orders.jsonl"];
+    expect((await run(record, `${ORDER}\n${ORDER}\n`)).code).toBe(0);
+    const args = ["pipeline", "coverage", ORDERS, "--recorded", "orders.jsonl"];
+    const { code, out } = await run([...args, "--at-least", "90"]);
+    expect(code).toBe(1);
+    expect(out).toEqual([
+      "nodes      3 of 4, not covered: review",
+      "routes     4 of 5, not covered: size.large -> review.in",
+      "effects    1 of 1",
+      expect.stringMatching(/^errors {5}0 of 8, not covered: price schema-mismatch, /),
+      "duplicates 1 of 2, not covered: review",
+      "orders: 9 of 20 covered, 45 %, below --at-least 90",
+    ]);
+    const json = await run([...args, "--json"]);
+    expect(JSON.parse(json.out.join(""))).toMatchObject({
+      ok: true,
+      data: { network: "orders", covered: 9, total: 20, percent: 45 },
+    });
+  });
+
+  it("explains a missing file, another file and another network", async () => {
+    writeFileSync(join(FOLDER, "other.jsonl"), '{"network":"other","fact":"ran","node":"a"}\n');
+    writeFileSync(join(FOLDER, "bad.jsonl"), "\nhello\n");
+    for (const [file, reason] of [
+      ["none.jsonl", "there is no file none.jsonl; record one with pipeline run --record none.jsonl"],
+      ["other.jsonl", "other.jsonl has no run of the network orders."],
+      ["bad.jsonl", "bad.jsonl:2: this is not a line that pipeline run --record"],
+    ] as const) {
+      const { code, err } = await run(["pipeline", "coverage", ORDERS, "--recorded", file]);
+      expect({ code, err }).toEqual({ code: 1, err: [expect.stringContaining(reason)] });
+    }
   });
 });
 
@@ -99,7 +220,10 @@ describe.concurrent("nevertwice pipeline run", { timeout: 60_000 }, () => {
     ).toEqual([1, 2]);
     const second = await run(args, ORDER);
     expect(second.code).toBe(0);
-    expect(second.out.map((line) => JSON.parse(line))).toMatchObject([{ line: 1, verdict: "acknowledge" }]);
+    expect(second.out.map((line) => JSON.parse(line))).toMatchObject([
+      { event: "line", line: 1, verdict: "acknowledge" },
+      { command: "pipeline run", ok: true, data: { acknowledged: 1, alreadyDone: 0, failed: 0 } },
+    ]);
     const other = await run([...args, "--namespace", "other"], ORDER);
     expect(other.out.map((line) => JSON.parse(line)).filter(({ out }) => out === "receipts")).toHaveLength(1);
   });
@@ -111,8 +235,10 @@ describe.concurrent("nevertwice pipeline run", { timeout: 60_000 }, () => {
       '{ "request_id": "r-2", "items": 7 }',
       '{ "request_id": "r-3", "items": [] }',
     ];
-    const { code, out } = await run(["pipeline", "run", ORDERS, "--store", "memory:"], lines.join("\n"));
+    const args = ["pipeline", "run", ORDERS, "--store", "memory:"];
+    const { code, out, err } = await run(args, lines.join("\n"));
     expect(code).toBe(1);
+    expect(err).toEqual(["failed: 0 lines acknowledged, 0 already done, 3 not acknowledged"]);
     expect([...out].sort()).toEqual([
       expect.stringContaining("line 1: not valid JSON"),
       "line 3: reject, price: schema-mismatch (the payload is not a valid Order@1)",
@@ -163,9 +289,45 @@ describe.concurrent("nevertwice pipeline run", { timeout: 60_000 }, () => {
     await once(child.stderr, "data");
     child.kill("SIGTERM");
     const { code, out, err } = await ending;
-    expect(err).toEqual(["begun a"]);
+    expect(err).toEqual(["begun a", "done: 1 lines acknowledged, 0 already done, 0 not acknowledged"]);
     expect(out).toEqual(['done: {"id":"a"}', "line 1: acknowledge"]);
     expect(code).toBe(0);
+  });
+
+  it("serves the dashboard with --listen, also after the input, until a signal", async () => {
+    const child = start(
+      ...["pipeline", "run", ORDERS, "--store", "memory:", "--listen", "127.0.0.1:0", "--json"],
+    );
+    const ending = ended(child, `${ORDER}\n`);
+    const text = await printed(child, '"event":"line"');
+    const { url } = JSON.parse(text.split("\n").find((line) => line.includes('"listening"')) ?? "{}");
+    const live = (await (await fetch(`${url}/v1/live`)).json()) as { pipelines: { id: string }[] };
+    expect(live.pipelines).toMatchObject([{ id: "orders", status: "running", underWay: 0 }]);
+    const { journeys } = (await (await fetch(`${url}/v1/pipelines/orders/journeys`)).json()) as {
+      journeys: object[];
+    };
+    expect(journeys).toMatchObject([{ ending: "acknowledge", nodes: ["price", "size", "billing/charge"] }]);
+    child.kill("SIGTERM");
+    const { code, out } = await ending;
+    expect(JSON.parse(out.at(-1) ?? "{}")).toMatchObject({
+      command: "pipeline run",
+      data: { acknowledged: 1 },
+    });
+    expect(code).toBe(0);
+  });
+
+  it("serves no address that others can reach without an access token", async () => {
+    const { code, err } = await run([
+      "pipeline",
+      "run",
+      ORDERS,
+      "--store",
+      "memory:",
+      "--listen",
+      "0.0.0.0:0",
+    ]);
+    expect(code).toBe(2);
+    expect(err.join("\n")).toContain("a loopback address, unless there is an access token");
   });
 
   it("runs a network that has only sources, without input, until they end", async () => {

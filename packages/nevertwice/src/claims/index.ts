@@ -5,9 +5,9 @@
  */
 
 import { requireRequest } from "../core/argument-checks.ts";
-import { endingFromDecision } from "../core/attempt.ts";
 import { createBackground, within } from "../core/background.ts";
 import { claimRound, type RoundAnswer } from "../core/claim-round.ts";
+import { endingFromDecision } from "../core/ending.ts";
 import {
   type EnginePorts,
   GUARD_DEFAULTS,
@@ -20,12 +20,13 @@ import { NevertwiceError } from "../core/errors.ts";
 import { parsedJson } from "../core/fingerprint.ts";
 import { deriveKey, type Identity, toErrorSubject } from "../core/identity.ts";
 import { createEmit, observersIn } from "../core/observer.ts";
-import { type RecordView, toView } from "../core/operator.ts";
 import { checkOptions, isBoolean, oneOf } from "../core/option-checks.ts";
 import { decodeOutcome, type Outcome, outcomeText } from "../core/outcome.ts";
 import { mergePolicy, POLICY_CHECKS, POLICY_DEFAULTS, type PolicyOptions } from "../core/policy.ts";
 import { outcomeLimit, type Ports } from "../core/ports.ts";
 import { createPurger } from "../core/purger.ts";
+import { type RecordView, toView } from "../core/record-view.ts";
+import { replayFault } from "../core/replay-fault.ts";
 import { reportClaim, reportReplay, tooLate } from "../core/report.ts";
 import { type Call, prepareCall, type RunRequest } from "../core/request.ts";
 import { closed, unavailable } from "../core/result.ts";
@@ -66,7 +67,13 @@ export type ClaimAnswered =
       deriveKey(name: string): string;
     }
   | { readonly status: "completed"; readonly id: string; readonly outcome: Outcome }
-  | { readonly status: "pending"; readonly id: string; readonly leaseLeftMs: number }
+  | {
+      readonly status: "pending";
+      readonly id: string;
+      readonly leaseLeftMs: number;
+      /** How long the other attempt has run, by the store's clock, if it is known. */
+      readonly elapsedMs?: number | undefined;
+    }
   | { readonly status: "conflict"; readonly id: string; readonly state: RecordState }
   | { readonly status: "unknown"; readonly id: string; readonly fence: number }
   /** This token gave its claim up earlier: claim with a fresh token. */
@@ -192,7 +199,7 @@ export function createClaims(options: ClaimsOptions, enginePorts: EnginePorts = 
         }
         case "completed": {
           const outcome = decodeOutcome(answer.outcome);
-          reportReplay(ports.emit, call.identity, outcome, false);
+          reportReplay(ports.emit, call.identity, outcome, replayFault(outcome, undefined));
           return { status: "completed", id, outcome };
         }
         case "unavailable":

@@ -15,10 +15,9 @@ export function untilAborted<T>(signal: AbortSignal | undefined, promise: Promis
 
 /** Throws the signal's reason as soon as it fires, and leaves no timer behind. */
 export async function pause(timer: Timer, ms: number, signal: AbortSignal | undefined): Promise<void> {
-  signal?.throwIfAborted();
   let stop = () => {};
   const over = new Promise<void>((resolve) => {
     stop = timer.after(ms, resolve);
   });
-  await untilAborted(signal, over).finally(() => stop());
+  await untilAborted(signal, over).finally(stop);
 }

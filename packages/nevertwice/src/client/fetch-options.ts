@@ -1,28 +1,34 @@
 /** The options of `createFetch`, with their defaults and checks. */
 import { type Clock, systemClock, systemTimer, type Timer } from "../core/clock.ts";
-import { NevertwiceError } from "../core/errors.ts";
+import { givenOptions } from "../core/option-checks.ts";
+import { optionsInvalid } from "./client-error.ts";
+import { type KeyFormat, randomKey } from "./key.ts";
+import { KEY_STORAGE, type KeyStorage } from "./key-book.ts";
 import {
-  type Check,
-  checkOptions,
-  givenOptions,
-  isClock,
+  applyRules,
   isFunction,
-  oneOf,
+  listWhere,
+  matches,
+  type OptionRules,
+  objectWith,
+  valueThat,
   wholeFrom,
-} from "../core/option-checks.ts";
-import { type KeyFormat, keyHeaderValue, randomKey } from "./key.ts";
-import { isKeyStorage, type KeyStorage } from "./key-book.ts";
+} from "./option-rules.ts";
 
 /** The part of fetch's type that `createFetch` uses. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 /** A try has failed, and another one follows after `pauseMs`. The event does not contain the key. */
 export interface RetryEvent {
+  /** The method of the request. */
   readonly method: string;
+  /** Where the request is sent. */
   readonly url: string;
   /** The number of tries so far. */
   readonly tries: number;
+  /** How long the client waits before the next try. */
   readonly pauseMs: number;
+  /** Whether the request carries a key. */
   readonly hasKey: boolean;
   /** The status of the answer, if there was one. */
   readonly status?: number;
@@ -32,23 +38,94 @@ export interface RetryEvent {
 
 /** docs/client.md explains each option. Durations are in milliseconds. */
 export interface FetchOptions {
+  /**
+   * Sends the requests. It must not come from `createFetch`: nested retries would multiply.
+   * @default the global `fetch`
+   */
   readonly fetch?: Fetch | undefined;
+  /**
+   * The name of the header that carries the key.
+   * @default "Idempotency-Key"
+   */
   readonly header?: string | undefined;
+  /**
+   * `"string"` sends the key in double quotes (RFC 9651); `"bare"` without, for services such as Stripe.
+   * @default "string"
+   */
   readonly format?: KeyFormat | undefined;
+  /**
+   * The methods whose requests get a key.
+   * @default ["POST", "PATCH"]
+   */
   readonly methods?: readonly string[] | undefined;
+  /**
+   * Makes a key.
+   * @default a random UUID
+   */
   readonly newKey?: (() => string) | undefined;
+  /**
+   * Keeps the keys of calls with an `idempotencyName`, so that they survive the process.
+   * @default none
+   */
   readonly storage?: KeyStorage | undefined;
+  /**
+   * How many tries may follow the first one.
+   * @default 6
+   */
   readonly retries?: number | undefined;
+  /**
+   * The statuses after which a request is sent again. A 409 with `Retry-After` is, too.
+   * @default [408, 425, 429, 500, 502, 503, 504]
+   */
   readonly retryStatuses?: readonly number[] | undefined;
+  /**
+   * The upper bound of the first pause, which doubles with each try. Pauses are random.
+   * @default 500
+   */
   readonly firstPauseMs?: number | undefined;
+  /**
+   * The upper bound of every pause.
+   * @default 8_000
+   */
   readonly maxPauseMs?: number | undefined;
+  /**
+   * The longest `Retry-After` that the client waits for. With a longer one, the caller gets the
+   * response.
+   * @default 60_000
+   */
   readonly maxRetryAfterMs?: number | undefined;
+  /**
+   * How long one try may take until its headers have arrived; with a kept key, until its body has. `0`:
+   * no limit but the deadline.
+   * @default 30_000
+   */
   readonly timeoutMs?: number | undefined;
+  /**
+   * How long all tries may take together, with their pauses. Must be shorter than `windowMs`.
+   * @default 120_000
+   */
   readonly deadlineMs?: number | undefined;
+  /**
+   * How long the server remembers a key. A later retry would run the request again.
+   * @default 86_400_000 (24 h)
+   */
   readonly windowMs?: number | undefined;
+  /** Called before each retry. It never gets the key. */
   readonly onRetry?: ((event: RetryEvent) => unknown) | undefined;
+  /**
+   * Chooses the pauses: a number from 0 to below 1.
+   * @default Math.random
+   */
   readonly random?: (() => number) | undefined;
+  /**
+   * Tells the time, for dates in `Retry-After` and the age of kept keys.
+   * @default the system clock
+   */
   readonly clock?: Clock | undefined;
+  /**
+   * Measures pauses and timeouts; for tests.
+   * @default the timer of the platform
+   */
   readonly timer?: Timer | undefined;
 }
 
@@ -62,7 +139,7 @@ export const FETCH_DEFAULTS = {
   header: "Idempotency-Key",
   format: "string",
   methods: ["POST", "PATCH"],
-  retries: 4,
+  retries: 6,
   retryStatuses: [408, 425, 429, 500, 502, 503, 504],
   firstPauseMs: 500,
   maxPauseMs: 8_000,
@@ -75,18 +152,15 @@ export const FETCH_DEFAULTS = {
 /** These statuses ask the client to correct the request, so sending the same request again cannot help. */
 export const NEVER_RETRIED: readonly number[] = [400, 422];
 
-const CHECKS: { readonly [Name in keyof FetchOptions]-?: Check } = {
+const RULES: OptionRules<FetchOptions> = {
   fetch: isFunction,
-  header: matches(/^[\w!#$%&'*+.^`|~-]+$/, "a header name"),
-  format: oneOf("string", "bare"),
-  methods: isArrayWhere(
-    (value) => typeof value === "string" && /^[A-Z]+$/.test(value),
-    "methods in upper case",
-  ),
+  header: valueThat(matches(/^[\w!#$%&'*+.^`|~-]+$/), "a header name"),
+  format: valueThat(matches(/^(string|bare)$/), '"string" or "bare"'),
+  methods: listWhere(matches(/^[A-Z]+$/), "methods in upper case"),
   newKey: isFunction,
-  storage: isKeyStorage,
+  storage: KEY_STORAGE,
   retries: wholeFrom(0),
-  retryStatuses: isArrayWhere(isRetryStatus, `error statuses other than ${NEVER_RETRIED.join(" and ")}`),
+  retryStatuses: listWhere(isRetryStatus, "error statuses except 400 and 422"),
   firstPauseMs: wholeFrom(1),
   maxPauseMs: wholeFrom(1),
   maxRetryAfterMs: wholeFrom(0),
@@ -95,13 +169,13 @@ const CHECKS: { readonly [Name in keyof FetchOptions]-?: Check } = {
   windowMs: wholeFrom(1),
   onRetry: isFunction,
   random: isFunction,
-  clock: isClock,
-  timer: isTimer,
+  clock: objectWith("now"),
+  timer: objectWith("now", "after"),
 };
 
 /** Throws `options-invalid`. */
 export function resolveFetchOptions(options: FetchOptions): FetchSettings {
-  checkOptions(options, CHECKS);
+  applyRules(options, RULES);
   const given = givenOptions(options);
   const settings: FetchSettings = {
     // Looked up at each call, so that a later replacement of the global fetch takes effect.
@@ -117,38 +191,11 @@ export function resolveFetchOptions(options: FetchOptions): FetchSettings {
   };
   // After `windowMs` the server has forgotten the key, and a retry would run the request a second time.
   if (settings.deadlineMs >= settings.windowMs)
-    throw new NevertwiceError("options-invalid", "deadlineMs must be shorter than windowMs.");
+    throw optionsInvalid("deadlineMs must be shorter than windowMs.");
   return settings;
-}
-
-/** A new key. Throws `key-invalid` if `newKey` returns an invalid one. */
-export function createKey({ newKey, format }: FetchSettings): string {
-  const key = newKey();
-  keyHeaderValue(key, format);
-  return key;
-}
-
-function matches(pattern: RegExp, expected: string): Check {
-  return (name, value) => {
-    if (typeof value === "string" && pattern.test(value)) return;
-    throw new NevertwiceError("options-invalid", `${name} must be ${expected}.`);
-  };
-}
-
-function isArrayWhere(isOne: (value: unknown) => boolean, expected: string): Check {
-  return (name, value) => {
-    if (Array.isArray(value) && value.every(isOne)) return;
-    throw new NevertwiceError("options-invalid", `${name} must be a list of ${expected}.`);
-  };
 }
 
 function isRetryStatus(value: unknown): boolean {
   const status = value as number;
   return Number.isInteger(status) && status >= 400 && status <= 599 && !NEVER_RETRIED.includes(status);
-}
-
-function isTimer(name: string, value: unknown): void {
-  const timer = value as Partial<Timer> | null;
-  if (typeof timer?.now === "function" && typeof timer.after === "function") return;
-  throw new NevertwiceError("options-invalid", `${name} must be an object with now() and after(ms, action).`);
 }

@@ -1,22 +1,15 @@
 /** `createFetch`: a fetch that creates a key before the first try and sends the same key with every retry. */
-import { NevertwiceError } from "../core/errors.ts";
-import { createKey, type FetchOptions, type FetchSettings, resolveFetchOptions } from "./fetch-options.ts";
-import { keyHeaderValue } from "./key.ts";
-import { createKeyBook, type KeptKey, type KeyBook, type KeyStorage, type KeyVerdict } from "./key-book.ts";
+import { keyInvalid, optionsInvalid } from "./client-error.ts";
+import { type FetchOptions, type FetchSettings, resolveFetchOptions } from "./fetch-options.ts";
+import { createKey, keyHeaderValue } from "./key.ts";
+import { createKeyBook, type KeptKey, type KeyBook, type KeyVerdict } from "./key-book.ts";
 import { digestRequest, type KeyedRequestInit, type OutgoingRequest, prepare } from "./outgoing-request.ts";
 import { sendUntilAnswered } from "./retry-loop.ts";
 
 /** Accepted wherever a fetch is expected. */
 export type KeyedFetch = (input: string | URL | Request, init?: KeyedRequestInit) => Promise<Response>;
 
-/** The sender behind a fetch that `createFetch` returned. */
-export interface KeyedSender {
-  readonly header: string;
-  createBook(storage: KeyStorage): KeyBook;
-  /** Sends with the key that the book stores under that name. */
-  sendKept(outgoing: OutgoingRequest, place: KeyLocation): Promise<Response>;
-}
-
+/** Where the key of a request is kept. */
 export interface KeyLocation {
   readonly book: KeyBook;
   readonly name: string;
@@ -24,23 +17,19 @@ export interface KeyLocation {
   readonly watch?: (kept: KeptKey | undefined) => void;
 }
 
-const SENDERS = new WeakMap<object, KeyedSender>();
+const SETTINGS = new WeakMap<object, FetchSettings>();
 
 /** Undefined for a fetch that `createFetch` did not create. */
-export function findSender(fetch: object): KeyedSender | undefined {
-  return SENDERS.get(fetch);
+export function findSettings(fetch: object): FetchSettings | undefined {
+  return SETTINGS.get(fetch);
 }
 
 /** Throws `options-invalid`. docs/client.md describes what is retried, and when. */
 export function createFetch(options: FetchOptions = {}): KeyedFetch {
   const settings = resolveFetchOptions(options);
-  if (findSender(settings.fetch) !== undefined)
-    throw new NevertwiceError(
-      "options-invalid",
-      "fetch was created by createFetch, which already retries; pass another fetch.",
-    );
-  const caller = createSender(settings);
-  const book = settings.storage === undefined ? undefined : caller.createBook(settings.storage);
+  if (findSettings(settings.fetch) !== undefined)
+    throw optionsInvalid("fetch was created by createFetch, which already retries; pass another fetch.");
+  const book = settings.storage && createKeyBook(settings.storage, settings);
 
   const keyedFetch: KeyedFetch = async (input, init = {}) => {
     const { idempotencyKey, idempotencyName: name } = init;
@@ -50,42 +39,41 @@ export function createFetch(options: FetchOptions = {}): KeyedFetch {
       const { deadlineMs } = settings;
       return (await sendUntilAnswered(outgoing, settings, { deadlineMs, isWhole: false })).response;
     }
-    if (typeof name !== "string" || name === "") throw invalid("idempotencyName must be a non-empty string.");
-    if (book === undefined) throw invalid("idempotencyName needs the option storage.");
+    if (typeof name !== "string" || name === "")
+      throw optionsInvalid("idempotencyName must be a non-empty string.");
+    if (book === undefined) throw optionsInvalid("idempotencyName needs the option storage.");
     if (idempotencyKey !== undefined || outgoing.headers.has(settings.header))
-      throw invalid("a call has both a key and an idempotencyName; give one of them.");
-    return caller.sendKept(outgoing, { book, name });
+      throw optionsInvalid("a call has both a key and an idempotencyName; give one of them.");
+    return sendKept(outgoing, settings, { book, name });
   };
-  SENDERS.set(keyedFetch, caller);
+  SETTINGS.set(keyedFetch, settings);
   return keyedFetch;
 }
 
-function createSender(settings: FetchSettings): KeyedSender {
+/** Sends with the key that the book stores under that name. */
+export async function sendKept(
+  outgoing: OutgoingRequest,
+  settings: FetchSettings,
+  { book, name, watch }: KeyLocation,
+): Promise<Response> {
   const { header, format, clock, windowMs, deadlineMs } = settings;
-  return {
-    header,
-    createBook: (storage) => createKeyBook(storage, { clock, windowMs, newKey: () => createKey(settings) }),
-
-    async sendKept(outgoing, { book, name, watch }) {
-      refuseWithoutCors(outgoing);
-      const taken = await book.take(name, await digestRequest(outgoing));
-      watch?.(taken);
-      let verdict: KeyVerdict = "refused";
-      try {
-        outgoing.headers.set(header, keyHeaderValue(taken.key, format));
-        outgoing.signal?.throwIfAborted();
-        verdict = "unknown";
-        const rememberedMs = taken.createdAt + windowMs - clock.now();
-        const limits = { deadlineMs: Math.min(deadlineMs, rememberedMs), isWhole: true };
-        const answer = await sendUntilAnswered(outgoing, settings, limits);
-        verdict = answer.verdict;
-        return answer.response;
-      } finally {
-        const left = await taken.settle(verdict);
-        watch?.(left);
-      }
-    },
-  };
+  refuseWithoutCors(outgoing);
+  const taken = await book.take(name, await digestRequest(outgoing));
+  watch?.(taken);
+  let verdict: KeyVerdict = "refused";
+  try {
+    outgoing.headers.set(header, keyHeaderValue(taken.key, format));
+    outgoing.signal?.throwIfAborted();
+    verdict = "unknown";
+    const rememberedMs = taken.createdAt + windowMs - clock.now();
+    const limits = { deadlineMs: Math.min(deadlineMs, rememberedMs), isWhole: true };
+    const answer = await sendUntilAnswered(outgoing, settings, limits);
+    verdict = answer.verdict;
+    return answer.response;
+  } finally {
+    const left = await taken.settle(verdict);
+    watch?.(left);
+  }
 }
 
 /** A key that the caller gives is used unchanged. The header is always set here, so that no browser adds its own key. */
@@ -97,17 +85,13 @@ function setKey(outgoing: OutgoingRequest, key: string | false | undefined, sett
   else if (!headers.has(header) && methods.includes(method))
     headers.set(header, keyHeaderValue(createKey(settings), format));
   if (!headers.has(header)) return;
-  if (headers.get(header) === "") throw new NevertwiceError("key-invalid", `the header ${header} is empty.`);
+  if (headers.get(header) === "") throw keyInvalid(`the header ${header} is empty.`);
   refuseWithoutCors(outgoing);
 }
 
 /** With `no-cors`, a browser drops the header silently, and a retry would run the request twice. */
 function refuseWithoutCors({ init, input }: OutgoingRequest): void {
-  const mode = init.mode ?? (typeof input === "object" && "mode" in input ? input.mode : undefined);
-  if (mode === "no-cors")
-    throw invalid('a request with mode: "no-cors" cannot carry a key; use mode: "cors".');
-}
-
-function invalid(reason: string): NevertwiceError {
-  return new NevertwiceError("options-invalid", reason);
+  // Text and a URL have no mode.
+  if ((init.mode ?? (input as Partial<Request>).mode) === "no-cors")
+    throw optionsInvalid('a request with mode: "no-cors" cannot carry a key; use mode: "cors".');
 }

@@ -15,12 +15,9 @@ export async function encodeForm(form: FormData): Promise<EncodedForm> {
   const parts: Blob[] = [];
   for (const [name, value] of form) {
     const opening = `Content-Disposition: form-data; name="${escaped(normalised(name))}"`;
-    if (typeof value === "string") {
-      parts.push(new Blob([opening, LINE_END, LINE_END, normalised(value)]));
-      continue;
-    }
-    const file = `; filename="${escaped(value.name)}"${LINE_END}Content-Type: ${value.type || "application/octet-stream"}`;
-    parts.push(new Blob([opening, file, LINE_END, LINE_END, value]));
+    const [file, content] =
+      typeof value === "string" ? ["", normalised(value)] : [describeFile(value), value];
+    parts.push(new Blob([opening, file, LINE_END, LINE_END, content]));
   }
   const boundary = await absentBoundary(parts);
   const lines = parts.flatMap((part) => [`--${boundary}${LINE_END}`, part, LINE_END]);
@@ -32,16 +29,17 @@ export async function encodeForm(form: FormData): Promise<EncodedForm> {
 
 /** The first of our boundaries that no part contains. A boundary inside a part would end the part early. */
 async function absentBoundary(parts: readonly Blob[]): Promise<string> {
-  const texts = await Promise.all(parts.map(async (part) => latin1(await part.arrayBuffer())));
+  // Bytes that are not UTF-8 are replaced, but none that a boundary consists of.
+  const text = await new Blob([...parts]).text();
   for (let number = 0; ; number++) {
     // Without the hyphen at the end, boundary 1 would be a prefix of boundary 10.
     const boundary = `nevertwice-form-boundary-${number}-`;
-    if (!texts.some((text) => text.includes(boundary))) return boundary;
+    if (!text.includes(boundary)) return boundary;
   }
 }
 
-function latin1(bytes: ArrayBuffer): string {
-  return new TextDecoder("latin1").decode(bytes);
+function describeFile({ name, type }: File): string {
+  return `; filename="${escaped(name)}"${LINE_END}Content-Type: ${type || "application/octet-stream"}`;
 }
 
 function normalised(text: string): string {
@@ -49,5 +47,5 @@ function normalised(text: string): string {
 }
 
 function escaped(text: string): string {
-  return text.replaceAll("\n", "%0A").replaceAll("\r", "%0D").replaceAll('"', "%22");
+  return text.replace(/[\n\r"]/g, encodeURIComponent);
 }

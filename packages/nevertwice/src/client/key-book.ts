@@ -4,7 +4,9 @@
  * unknown, its key belongs to that request, and another request under the same name is refused.
  */
 import type { Clock } from "../core/clock.ts";
-import { NevertwiceError } from "../core/errors.ts";
+import { ClientError } from "./client-error.ts";
+import { createKey, type KeySource } from "./key.ts";
+import { type OptionRule, objectWith } from "./option-rules.ts";
 
 /** Where the book stores keys. A `Map` works; localStorage and files need three lines. Methods may be async. */
 export interface KeyStorage {
@@ -17,7 +19,7 @@ export interface KeptKey {
   readonly key: string;
   readonly createdAt: number;
   /** The digest of the request that the key was created for, if its body could be read. */
-  readonly digest?: string;
+  readonly digest?: string | undefined;
   /** Every answer so far said that nothing was done, so another request may replace the key. */
   readonly isUnused?: boolean;
 }
@@ -42,13 +44,13 @@ export interface TakenKey extends KeptKey {
   settle(verdict: KeyVerdict): Promise<KeptKey | undefined>;
 }
 
-export interface KeyBookOptions {
+export interface KeyBookOptions extends KeySource {
   readonly clock: Clock;
   readonly windowMs: number;
-  readonly newKey: () => string;
 }
 
-export function createKeyBook(storage: KeyStorage, { clock, windowMs, newKey }: KeyBookOptions): KeyBook {
+export function createKeyBook(storage: KeyStorage, options: KeyBookOptions): KeyBook {
+  const { clock, windowMs } = options;
   const turns = new Map<string, Promise<unknown>>();
   const users = new Map<string, number>();
 
@@ -71,24 +73,17 @@ export function createKeyBook(storage: KeyStorage, { clock, windowMs, newKey }: 
     return kept;
   }
 
-  /** A key that was used belongs to its request, and is valid only as long as the server remembers it. */
-  function checkUsed(kept: KeptKey, digest: string | undefined): void {
-    if (clock.now() - kept.createdAt >= windowMs) throw tooOld();
-    if (digest !== undefined && kept.digest !== undefined && digest !== kept.digest) throw changed();
-  }
-
   async function enter(name: string, digest: string | undefined): Promise<readonly [KeptKey, boolean]> {
     const found = await find(name);
-    if (found === undefined || (found.isUnused === true && digest !== found.digest)) {
-      const kept = { key: newKey(), createdAt: clock.now(), ...(digest === undefined ? {} : { digest }) };
-      return [await write(name, kept), true];
+    if (found === undefined || found.isUnused === true) {
+      const key = found !== undefined && digest === found.digest ? found.key : createKey(options);
+      return [await write(name, { key, createdAt: clock.now(), digest }), true];
     }
-    if (found.isUnused !== true) {
-      checkUsed(found, digest);
-      return [found, false];
-    }
-    const { isUnused: _, ...kept } = found;
-    return [await write(name, { ...kept, createdAt: clock.now() }), true];
+    // A key that was used belongs to its request, and is valid only as long as the server remembers it.
+    if (clock.now() - found.createdAt >= windowMs)
+      throw unknown("the key under this name is older than windowMs: the server may have forgotten it");
+    if (digest !== undefined && found.digest !== undefined && digest !== found.digest) throw changed();
+    return [found, false];
   }
 
   async function leave(name: string, mine: KeptKey, verdict: KeyVerdict): Promise<KeptKey | undefined> {
@@ -121,24 +116,22 @@ export function createKeyBook(storage: KeyStorage, { clock, windowMs, newKey }: 
   };
 }
 
-export function isKeyStorage(name: string, value: unknown): void {
-  const storage = value as Partial<KeyStorage> | null;
-  const methods = [storage?.get, storage?.set, storage?.delete];
-  if (methods.every((method) => typeof method === "function")) return;
-  throw new NevertwiceError("options-invalid", `${name} must be an object with get, set and delete.`);
-}
+export const KEY_STORAGE: OptionRule = objectWith("get", "set", "delete");
 
-export function changed(): NevertwiceError {
-  return new NevertwiceError(
+export function changed(): ClientError<"conflict"> {
+  return new ClientError(
     "conflict",
-    "an earlier request under this name may have been carried out, and this one differs from it. Send the earlier request again to learn its outcome, or delete its key to start a new one.",
+    422,
+    "an earlier request under this name may have been carried out, and this one differs. Send the earlier one again to learn its outcome, or delete its key.",
   );
 }
 
-function tooOld(): NevertwiceError {
-  return new NevertwiceError(
+/** Nobody can tell from the key whether its request was carried out. */
+function unknown(problem: string): ClientError<"unknown"> {
+  return new ClientError(
     "unknown",
-    "the key under this name is older than windowMs, the time for which the server remembers keys, so sending it again could do the work twice. Find out the outcome of the earlier request, then delete its key.",
+    409,
+    `${problem}. Find out whether the request was carried out, then delete its key.`,
   );
 }
 
@@ -149,8 +142,5 @@ function parse(text: string): KeptKey {
   } catch {
     // Reported below, like every other value that is not a kept key.
   }
-  throw new NevertwiceError(
-    "unknown",
-    "the value stored under this name is not a kept key, so it is unknown whether the request was sent before. Find out, then delete the value.",
-  );
+  throw unknown("the value stored under this name is not a kept key");
 }

@@ -1,5 +1,5 @@
 /** Keys: how one is made, and how it is written in its header. */
-import { NevertwiceError } from "../core/errors.ts";
+import { type ClientError, keyInvalid } from "./client-error.ts";
 
 /** `string`: an RFC 9651 String, in double quotes. `bare`: without quotes, for servers that accept only this form. */
 export type KeyFormat = "string" | "bare";
@@ -11,14 +11,29 @@ const PRINTABLE = /^[\x20-\x7e]+$/;
 /** No space, comma, semicolon, quote or backslash: a server could take any of them for the end of the key. */
 const UNAMBIGUOUS = /^[!#-+\--:<-[\]-~]+$/;
 
+/** A version 4 UUID whose random digits are 0, or 8 where only two bits are random. */
+const TEMPLATE = "00000000-0000-4000-8000-000000000000";
+
 /** A version 4 UUID. Browsers have `randomUUID` only in secure contexts, but `getRandomValues` everywhere. */
 export function randomKey(): string {
-  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  const bytes = crypto.getRandomValues(new Uint8Array(TEMPLATE.length));
+  return TEMPLATE.replace(/[08]/g, (digit, at: number) => {
+    const bits = (bytes[at] as number) & (digit === "8" ? 3 : 15);
+    return (Number(digit) | bits).toString(16);
+  });
+}
+
+/** Where keys come from, and how they are written. */
+export interface KeySource {
+  readonly newKey: () => string;
+  readonly format: KeyFormat;
+}
+
+/** A new key. Throws `key-invalid` if `newKey` returns an invalid one. */
+export function createKey({ newKey, format }: KeySource): string {
+  const key = newKey();
+  keyHeaderValue(key, format);
+  return key;
 }
 
 /** Throws `key-invalid` for a key that servers could read differently. */
@@ -32,6 +47,6 @@ export function keyHeaderValue(key: string, format: KeyFormat): string {
   return key;
 }
 
-function invalid(reason: string): NevertwiceError {
-  return new NevertwiceError("key-invalid", `the key cannot be sent: ${reason}.`);
+function invalid(reason: string): ClientError<"key-invalid"> {
+  return keyInvalid(`the key cannot be sent: ${reason}.`);
 }

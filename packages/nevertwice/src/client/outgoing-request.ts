@@ -56,7 +56,7 @@ export async function prepare(
   if (contentType !== undefined && !headers.has("content-type")) headers.set("content-type", contentType);
   return {
     input,
-    init: { ...referrerOptions(request), ...init, ...(body === undefined ? {} : { body }) },
+    init: { ...sentReferrer(request), ...init, ...(body !== undefined && { body }) },
     method,
     url: request?.url ?? String(input),
     headers,
@@ -78,8 +78,8 @@ export async function digestRequest({
   return digestText(new Uint8Array(bytes));
 }
 
-async function toOutgoingBody(body: RequestInit["body"]): Promise<OutgoingBody> {
-  if (body === undefined || body === null) return { isResendable: true };
+async function toOutgoingBody(body: RequestInit["body"] | undefined): Promise<OutgoingBody> {
+  if (body === undefined) return { isResendable: true };
   if (body instanceof FormData) return { ...(await encodeForm(body)), isResendable: true };
   if (typeof body === "string" || body instanceof Blob) return { body, isResendable: true };
   if (body instanceof URLSearchParams) {
@@ -96,7 +96,7 @@ async function readRequestBody(request: Request, method: string): Promise<Outgoi
   if (isStreamed(request)) return { isResendable: false };
   const body = await request.blob();
   // `blob()` consumes a body only if there is one. Then the Request's own body is used up and must be replaced.
-  return { isResendable: true, ...(request.bodyUsed ? { body } : {}) };
+  return { isResendable: true, ...(request.bodyUsed && { body }) };
 }
 
 /**
@@ -124,16 +124,12 @@ export function discard({ body }: Request | Response): void {
 }
 
 /** With options next to a Request, fetch ignores the Request's referrer. So the referrer is passed on. */
-function referrerOptions(request: Request | undefined): RequestInit {
-  const { referrer, referrerPolicy } = request ?? {};
-  return {
-    ...(referrer === undefined || referrer === "about:client" ? {} : { referrer }),
-    ...(referrerPolicy === undefined || referrerPolicy === "" ? {} : { referrerPolicy }),
-  };
+function sentReferrer(request: Request | undefined): RequestInit | undefined {
+  return request && { referrer: request.referrer, referrerPolicy: request.referrerPolicy };
 }
 
 function isRequest(value: object | string): value is Request {
-  return typeof value === "object" && "url" in value && "headers" in value && "clone" in value;
+  return typeof (value as Partial<Request>).clone === "function";
 }
 
 /** Without the origin: after a restart, the same server may have another one. */

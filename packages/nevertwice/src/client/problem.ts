@@ -12,6 +12,7 @@ export interface ProblemDetails {
 }
 
 const MEMBERS = {
+  type: "string",
   title: "string",
   status: "number",
   detail: "string",
@@ -27,14 +28,12 @@ export async function problemOf(response: Response): Promise<ProblemDetails | un
   const body: unknown = await copy.json().catch(() => undefined);
   if (typeof body !== "object" || body === null || Array.isArray(body)) return undefined;
   const members = body as Record<string, unknown>;
-  const understood = Object.entries(MEMBERS).filter(([name, type]) => typeof members[name] === type);
-  return {
-    type: typeof members.type === "string" ? members.type : "about:blank",
-    ...Object.fromEntries(understood.map(([name]) => [name, members[name]])),
-  };
+  const problem: Record<string, unknown> = { type: "about:blank" };
+  for (const [name, type] of Object.entries(MEMBERS))
+    if (typeof members[name] === type) problem[name] = members[name];
+  return problem as unknown as ProblemDetails;
 }
 
 function isProblem({ headers }: Response): boolean {
-  const [mediaType = ""] = (headers.get("content-type") ?? "").split(";");
-  return mediaType.trim().toLowerCase() === "application/problem+json";
+  return /^\s*application\/problem\+json\s*(;|$)/i.test(headers.get("content-type") ?? "");
 }

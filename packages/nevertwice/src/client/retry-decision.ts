@@ -14,10 +14,10 @@ interface AnsweredTry {
 export type Try = AnsweredTry | { readonly error: unknown; readonly isOverdue: boolean };
 
 /** Methods that are idempotent by definition (RFC 9110, section 9.2.2). */
-const IDEMPOTENT = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"];
+const IDEMPOTENT = /^(GET|HEAD|OPTIONS|PUT|DELETE)$/;
 
 export function isIdempotent(method: string): boolean {
-  return IDEMPOTENT.includes(method);
+  return IDEMPOTENT.test(method);
 }
 
 /** The pause before the next try, after `tries` tries; undefined for no further try. */

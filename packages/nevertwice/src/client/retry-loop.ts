@@ -75,7 +75,7 @@ async function sendOnce(
   { deadlineMs, isWhole }: TryLimits,
 ): Promise<Try> {
   const time = new AbortController();
-  const limitMs = timeoutMs === 0 ? deadlineMs : Math.min(timeoutMs, deadlineMs);
+  const limitMs = Math.min(timeoutMs || deadlineMs, deadlineMs);
   const stop = timer.after(limitMs, () => time.abort(timedOut(limitMs)));
   // The caller's signal stays attached to the answer: it also aborts the reading of its body.
   const either = signal === undefined ? time.signal : AbortSignal.any([signal, time.signal]);
@@ -113,10 +113,7 @@ function notifyRetry(
   facts: { readonly tries: number; readonly pauseMs: number; readonly hasKey: boolean },
 ): void {
   const outcome = "error" in tried ? { error: tried.error } : { status: tried.response.status };
-  try {
-    const answer = onRetry({ method, url, ...facts, ...outcome });
-    if (answer instanceof Promise) answer.catch(() => {});
-  } catch {
-    // An error in `onRetry` must not fail the request.
-  }
+  const notify = async () => onRetry({ method, url, ...facts, ...outcome });
+  // An error in `onRetry` must not fail the request.
+  notify().catch(() => {});
 }

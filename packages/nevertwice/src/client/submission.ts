@@ -1,10 +1,10 @@
 /** `createSubmission`: one key for one submission of a form, however often it is clicked, retried or reloaded. */
-import { NevertwiceError } from "../core/errors.ts";
-import { checkOptions, isFunction, isText } from "../core/option-checks.ts";
 import { untilAborted } from "./abort.ts";
-import { createFetch, findSender, type KeyedFetch, type KeyedSender } from "./fetch.ts";
-import type { Fetch } from "./fetch-options.ts";
-import { changed, isKeyStorage, type KeptKey, type KeyStorage } from "./key-book.ts";
+import { optionsInvalid } from "./client-error.ts";
+import { findSettings, type KeyedFetch, sendKept } from "./fetch.ts";
+import { type Fetch, resolveFetchOptions } from "./fetch-options.ts";
+import { changed, createKeyBook, KEY_STORAGE, type KeptKey, type KeyStorage } from "./key-book.ts";
+import { applyRules, isFunction, matches, valueThat } from "./option-rules.ts";
 import { digestRequest, type OutgoingRequest, prepare } from "./outgoing-request.ts";
 
 /** docs/client.md explains each option. */
@@ -46,12 +46,16 @@ const OWN_NAME = "submission";
 
 /** Throws `options-invalid`. */
 export function createSubmission(options: SubmissionOptions = {}): Submission {
-  checkOptions(options, { fetch: isFunction, storage: isKeyStorage, name: isText });
+  applyRules(options, {
+    fetch: isFunction,
+    storage: KEY_STORAGE,
+    name: valueThat(matches(/./s), "a string that is not empty"),
+  });
   if ((options.storage === undefined) !== (options.name === undefined))
-    throw new NevertwiceError("options-invalid", "storage and name must be given together.");
+    throw optionsInvalid("storage and name must be given together.");
   const { fetch, storage = new Map<string, string>(), name = OWN_NAME } = options;
-  const caller = (fetch && findSender(fetch)) ?? (findSender(createFetch({ fetch })) as KeyedSender);
-  const book = caller.createBook(storage);
+  const settings = (fetch && findSettings(fetch)) ?? resolveFetchOptions({ fetch });
+  const book = createKeyBook(storage, settings);
   let flight: Flight | undefined;
   let kept: KeptKey | undefined;
 
@@ -63,7 +67,7 @@ export function createSubmission(options: SubmissionOptions = {}): Submission {
     };
     const fly = async () => {
       try {
-        return await caller.sendKept({ ...outgoing, signal: end.signal }, { book, name, watch });
+        return await sendKept({ ...outgoing, signal: end.signal }, settings, { book, name, watch });
       } catch (error) {
         // The conflict may be with a key that an earlier page has stored.
         watch(await book.peek(name).catch(() => kept));
@@ -96,9 +100,9 @@ export function createSubmission(options: SubmissionOptions = {}): Submission {
       const outgoing = await prepare(input, init);
       const digest = await digestRequest(outgoing);
       if (digest === undefined)
-        throw invalid("the body of a submission must not be a stream, since it may be sent again.");
-      if ("idempotencyKey" in init || "idempotencyName" in init || outgoing.headers.has(caller.header))
-        throw invalid(
+        throw optionsInvalid("the body of a submission must not be a stream, since it may be sent again.");
+      if ("idempotencyKey" in init || "idempotencyName" in init || outgoing.headers.has(settings.header))
+        throw optionsInvalid(
           "a submission creates its own key; remove idempotencyKey, idempotencyName and the key header.",
         );
       flight ??= begin(outgoing, digest);
@@ -118,8 +122,4 @@ export function createSubmission(options: SubmissionOptions = {}): Submission {
       return kept === undefined || kept.isUnused === true ? "ready" : "unknown";
     },
   };
-}
-
-function invalid(reason: string): NevertwiceError {
-  return new NevertwiceError("options-invalid", reason);
 }

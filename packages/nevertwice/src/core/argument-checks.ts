@@ -1,6 +1,7 @@
 /** Errors with a hint for the arguments that callers most often forget or confuse: the guard, the request and the store. */
 import { NevertwiceError } from "./errors.ts";
 import { describeType } from "./identity.ts";
+import type { Store } from "./store.ts";
 
 /** Throws `options-invalid` unless `guard` is a guard. `usage` shows the call with the guard in its place. */
 export function requireGuard(guard: unknown, usage: string): void {
@@ -37,11 +38,27 @@ const CLIENTS: readonly (readonly [is: (value: Shape) => boolean, hint: string])
 ];
 
 /** What a value that is not a store probably is; undefined if it is not recognised. */
-export function storeHint(value: unknown): string | undefined {
+function storeHint(value: unknown): string | undefined {
   if (typeof value === "function") return "a function; call it: store: memoryStore()";
   if (typeof value === "string")
     return "a string; openStore(url) of nevertwice/stores/open opens the store of a URL";
   if (typeof value !== "object" || value === null) return undefined;
   if ("then" in value) return "a promise; await it";
   return CLIENTS.find(([is]) => is(value as Shape))?.[1];
+}
+
+/** Throws `options-invalid` if the value is not a store. */
+export function isStore(name: string, value: unknown): void {
+  const methods = ["claim", "complete", "abandon", "renew", "read", "purge", "close"] as const;
+  const missing = methods.filter(
+    (method) => typeof (value as Partial<Store> | null)?.[method] !== "function",
+  );
+  if (missing.length === 0) return;
+  const hint = storeHint(value);
+  throw new NevertwiceError(
+    "options-invalid",
+    hint === undefined
+      ? `${name} is not a store: it lacks ${missing.join(", ")}.`
+      : `${name} is not a store: it is ${hint}.`,
+  );
 }

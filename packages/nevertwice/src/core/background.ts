@@ -3,15 +3,21 @@
  * for them. Each is repeated until the store answers true or false, also after the lease has ended, or until shutdown.
  */
 
+import { canShareAcrossCalls } from "#platform";
 import type { Timer } from "./clock.ts";
 import { callWithin, type Deadline, pauseMs, type TimedStore } from "./store-call.ts";
+import { carry, type WaitUntil } from "./wait-until.ts";
 
 /** With this many unanswered tasks the store has been unreachable for long. No new claim is sent, since it might add a task. */
 const MAX_TASKS = 10_000;
 
 export interface Background {
   /** Repeats `call` until it is answered. Resolves with the answer, or with undefined at shutdown; never rejects. */
-  persist<T>(timeoutMs: number, call: (deadline: Deadline) => Promise<T>): Promise<T | undefined>;
+  persist<T>(
+    timeoutMs: number,
+    call: (deadline: Deadline) => Promise<T>,
+    waitUntil?: WaitUntil | undefined,
+  ): Promise<T | undefined>;
   isFull(): boolean;
   /** Resolves when no task is left. */
   idle(): Promise<void>;
@@ -32,7 +38,7 @@ export function createBackground(caller: TimedStore, random: () => number): Back
         resolve();
       };
       const cancel = caller.timer.after(ms, end);
-      pauses.add(end);
+      if (canShareAcrossCalls) pauses.add(end);
     });
   }
 
@@ -52,8 +58,11 @@ export function createBackground(caller: TimedStore, random: () => number): Back
   }
 
   return {
-    persist(timeoutMs, call) {
+    persist(timeoutMs, call, waitUntil) {
       const task = repeat(timeoutMs, call);
+      carry(waitUntil, task);
+      // A task that the platform ends with its request never settles, and would count forever.
+      if (!canShareAcrossCalls) return task;
       tasks.add(task);
       void task.then(() => tasks.delete(task));
       return task;

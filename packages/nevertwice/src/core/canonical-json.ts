@@ -9,7 +9,7 @@ const MAX_LENGTH = 64 * 1_048_576;
 
 /**
  * Members sorted by UTF-16 code units, numbers and strings as ECMAScript writes them. Throws `fingerprint-invalid` for a
- * value that JSON cannot represent: nothing is left out or converted.
+ * value that JSON cannot represent: nothing is converted, and only members that are undefined are left out.
  */
 export function canonicalJson(value: unknown): string {
   try {
@@ -84,7 +84,7 @@ function canonicalObject(object: object, depth: number): string {
     throw new NotCanonical(`an instance of ${object.constructor?.name || "a class"}`);
   if (Object.getOwnPropertySymbols(object).length > 0)
     throw new NotCanonical("an object with a symbol as a member name");
-  const names = Object.keys(object);
+  const names = presentNames(object as Record<string, unknown>);
   if (names.length === 0) return "{}";
   const { sorted, heads } = layoutFor(names);
   let text = "";
@@ -98,6 +98,14 @@ function canonicalObject(object: object, depth: number): string {
     throw addToPath(error, sorted[i] as string);
   }
   return `${text}}`;
+}
+
+/** A member that is undefined counts as absent, as in JSON. */
+function presentNames(object: Readonly<Record<string, unknown>>): readonly string[] {
+  const names = Object.keys(object);
+  for (const name of names)
+    if (object[name] === undefined) return names.filter((each) => object[each] !== undefined);
+  return names;
 }
 
 /** How objects with these member names are written. */

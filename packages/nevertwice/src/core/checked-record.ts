@@ -9,8 +9,8 @@ import type { Kept } from "./record.ts";
 import type { Parts, UnreadableRecord } from "./store.ts";
 
 /** A record as the store read it, before it is checked. Its `parts` and its `id` are not checked here. */
-export type RawRecord = Readonly<Record<Exclude<keyof Kept, "id" | "parts" | "steps">, unknown>> &
-  Pick<Kept, "id" | "parts"> & { readonly steps?: unknown };
+export type RawRecord = Readonly<Record<Exclude<keyof Kept, "id" | "parts" | "steps" | "history">, unknown>> &
+  Pick<Kept, "id" | "parts"> & { readonly steps?: unknown; readonly history?: unknown };
 
 /** Above this, a number cannot represent every microsecond. No clock and no retention of ours reaches it. */
 export const LAST_MICROSECOND = 2 ** 54;
@@ -30,6 +30,7 @@ const CHECKS: Readonly<Record<keyof Omit<RawRecord, "id" | "parts">, (value: unk
   fingerprint: isTextOrNone,
   outcome: isTextOrNone,
   steps: isTextOrNone,
+  history: isTextOrNone,
   spent: isFlag,
   hold: isFlag,
   tookOver: isFlag,

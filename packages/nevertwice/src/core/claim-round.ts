@@ -30,7 +30,8 @@ export type RoundAnswer<Outcome = string> =
 /** An answered claim, and the round that it was sent in. */
 export interface AnsweredClaim {
   readonly round: Round;
-  readonly answer: RoundAnswer<KeptOutcome>;
+  /** `hold-over`: the outcome is unknown, and the time for a decision has passed. */
+  readonly answer: RoundAnswer<KeptOutcome> | { readonly status: "hold-over" };
 }
 
 /**
@@ -191,8 +192,10 @@ function persistAbandon(
   token: string,
   as: AbandonAs,
 ): Promise<boolean | undefined> {
-  return ports.background.persist(call.policy.storeTimeoutMs, (deadline) =>
-    sendAbandon(ports, call, token, as, deadline),
+  return ports.background.persist(
+    call.policy.storeTimeoutMs,
+    (deadline) => sendAbandon(ports, call, token, as, deadline),
+    call.waitUntil,
   );
 }
 

@@ -1,5 +1,7 @@
 /** Describes the part of a value that cannot be stored, by its path and its class. */
+import type { Call } from "./request.ts";
 import { toTagged } from "./tagged.ts";
+import { warnOnce } from "./warning.ts";
 
 /** Enough for common values; a larger one is described as a whole. */
 const MOST_PARTS = 100_000;
@@ -63,4 +65,14 @@ function describePart(value: unknown): string {
   if (name === "Object" || name === "Array")
     return "nested too deep, circular, or has member names that cannot be stored";
   return name === "" ? "an instance of a class" : `an instance of ${name}`;
+}
+
+/** Warns at the first completion. Otherwise only the first duplicate would show the problem. */
+export function warnUnreplayable({ identity }: Call, why: string): void {
+  const { operation } = identity.parts;
+  warnOnce(
+    "NEVERTWICE_NOT_KEPT",
+    `operation ${JSON.stringify(operation)}: the value that its work returned cannot be replayed: ${why}. Duplicates are refused with "not-kept". Return plain data, or give encode and decode (docs/options.md).`,
+    operation,
+  );
 }

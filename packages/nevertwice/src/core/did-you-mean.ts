@@ -30,19 +30,17 @@ function normalize(name: string): string {
 
 /** How many characters have to be inserted, removed, changed or swapped with their neighbour. */
 export function editsBetween(a: string, b: string): number {
-  let before: number[] = [];
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  // `rows[i][j]`: between the first i characters of `a` and the first j of `b`.
+  const rows: number[][] = [];
+  const at = (i: number, j: number) => rows[i]?.[j] ?? i + j;
   for (let i = 1; i <= a.length; i++) {
-    const next = [i];
+    rows[i] = [i];
     for (let j = 1; j <= b.length; j++) {
-      const isSame = a[i - 1] === b[j - 1];
-      let edits = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (isSame ? 0 : 1));
+      const change = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
       const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (isSwap) edits = Math.min(edits, (before[j - 2] ?? 0) + 1);
-      next.push(edits);
+      const swap = isSwap ? at(i - 2, j - 2) + 1 : change;
+      rows[i]?.push(Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, change, swap));
     }
-    before = row;
-    row = next;
   }
-  return row[b.length] ?? 0;
+  return at(a.length, b.length);
 }

@@ -25,6 +25,22 @@ export interface StoreSettings {
   readonly notes: readonly string[];
 }
 
+/** For a database whose log can be archived while it is written. */
+const ARCHIVED_LOG =
+  "archive_mode = on, and restore up to the end of the archived log, or synchronous_standby_names, so that no restore is needed";
+
+/**
+ * The note of every durable store about restored backups. `clock` is the clock that its fences come from. `setting` is what
+ * makes a restore go on after the moment of the backup, or makes it unnecessary.
+ */
+export function restoreNote(clock: string, setting: string = ARCHIVED_LOG): string {
+  return (
+    `after a restored backup, a flush or a failover that lost writes, work that was completed later runs again if it is retried, and fences are as good as ${clock}. ` +
+    `Settings that prevent a repetition: ${setting}; onLapsed: "hold", so that work which was running at the backup waits for a decision; ` +
+    "attempt.deriveKey, so that the other side recognises a repetition"
+  );
+}
+
 /** Formats the setting that decides, and what to do about it. */
 export function formatAdvice({ because, raise }: Finding): string {
   return raise === undefined ? because : `${because}; to raise it: ${raise}`;

@@ -1,6 +1,6 @@
 /** The engine behind every surface: checks the options, and offers the calls of applications and of operators. */
 
-import { storeHint } from "./argument-checks.ts";
+import { isStore } from "./argument-checks.ts";
 import type { Work } from "./attempt.ts";
 import { createBackground } from "./background.ts";
 import { systemTimer, type Timer } from "./clock.ts";
@@ -8,7 +8,7 @@ import { FAULTS, type Fault } from "./durability.ts";
 import { enqueueDoor, isOutbox } from "./enqueue.ts";
 import { NevertwiceError } from "./errors.ts";
 import { createExecutor, type ExecutedWork, type Executor } from "./executor.ts";
-import { checkedPart } from "./identity.ts";
+import { checkedPart, deriveKey } from "./identity.ts";
 import { createLivePolicy, type LivePolicy, type Windows } from "./live-policy.ts";
 import { NOTIFY, type Notify } from "./notify.ts";
 import {
@@ -27,13 +27,13 @@ import {
   type ListOptions,
   type Operator,
   type RecordPage,
-  type RecordView,
   type SubjectAtFence,
 } from "./operator.ts";
 import { type Check, checkOptions, isFunction, oneOf, wholeFrom } from "./option-checks.ts";
 import { type Decision, POLICY_CHECKS, POLICY_DEFAULTS, type Policy, type PolicyOptions } from "./policy.ts";
 import { outcomeLimit } from "./ports.ts";
 import { createPurger } from "./purger.ts";
+import type { RecordView } from "./record-view.ts";
 import {
   type Call,
   checkedSubject,
@@ -46,23 +46,38 @@ import { createRequirement } from "./requirement.ts";
 import { closed, type RunResult, toError } from "./result.ts";
 import type { LeftRunning } from "./running-attempts.ts";
 import { createSagaDoor, SAGA_DOOR } from "./saga-door.ts";
-import type { Store } from "./store.ts";
+import type { Store, UndecidedReport } from "./store.ts";
 import { randomToken } from "./token.ts";
 import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
 import type { CreateTransactionRunner } from "./transaction-port.ts";
+import type { WaitUntil } from "./wait-until.ts";
 
 export interface GuardOptions extends PolicyOptions {
+  /** Keeps the records. All processes that must not repeat each other's work need the same store. */
   readonly store: Store;
-  /** Which application the keys belong to: two guards share records only within one namespace. Default "default". */
+  /**
+   * Which application the keys belong to: two guards share records only within one namespace.
+   * @default "default"
+   */
   readonly namespace?: string | undefined;
   /** One observer or several, which receive every event. */
   readonly observer?: Observer | readonly Observer[] | undefined;
+  /**
+   * How often expired records are removed, in small batches. `0` turns it off.
+   * @default 60_000
+   */
   readonly purgeEveryMs?: number | undefined;
+  /**
+   * How long `close()` waits for running work before it fires the signals of the attempts.
+   * @default 30_000
+   */
   readonly drainMs?: number | undefined;
   /** The hardest fault that an acknowledged claim must survive: our-crash, store-crash, power-loss or failover, each including those before it. */
   readonly require?: Fault | undefined;
   /** The outbox of `attempt.enqueue`: `createOutbox` of `nevertwice/outbox`, on the database of the transactions. */
   readonly outbox?: object | undefined;
+  /** The platform's `waitUntil` for the current request: `import { waitUntil } from "cloudflare:workers"`. */
+  readonly waitUntil?: WaitUntil | undefined;
 }
 
 export const GUARD_DEFAULTS = { namespace: "default", purgeEveryMs: 60_000, drainMs: 30_000 } as const;
@@ -80,11 +95,15 @@ export interface Engine {
   tryRun<T, Kept = unknown>(request: RunRequest<OfWork<T>, Kept>, work: Work<T>): Promise<RunResult<T>>;
   /** The operation and key hash that the events of this subject carry. */
   about(subject: Subject): About;
+  /** The key that `attempt.deriveKey(name)` gives to the work of this subject, to find its effect in another system. */
+  deriveKey(subject: Subject, name: string): string;
   read(subject: Subject): Promise<RecordView | undefined>;
   /** Lists lapsed claims, whose outcome is unknown, page by page. `after` is the `next` of the previous page. */
   listUnknown(options?: Omit<ListOptions, "state">): Promise<RecordPage>;
-  /** Lists records page by page. A record that changes in the meantime may be missed or listed twice. */
+  /** Lists records page by page. A record that is claimed again in the meantime may be missed or listed twice. */
   list(options?: ListOptions): Promise<RecordPage>;
+  /** Counts the held records that wait for a decision, and says since when. Undefined if the store cannot. */
+  undecided(): Promise<UndecidedReport | undefined>;
   /** Decides a lapsed claim. False if the record no longer has this fence, because another process claimed or decided it first. */
   resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
   /** Removes one record, or all records of a scope. False if there is none, or if its work is running. With a fence, removes it only if it has that fence. */
@@ -92,6 +111,8 @@ export interface Engine {
   forget(all: { readonly scope: string }): Promise<ForgetReport>;
   /** Releases a completed record, so that its work may be done again. False if it is not completed, or has another fence. */
   reopen(subject: SubjectAtFence): Promise<boolean>;
+  /** Removes expired records now, in small batches, and returns how many. Platforms without background timers need it (docs/runtimes.md). */
+  purge(): Promise<number>;
   /** Resolves if the store answers and meets the `require` option. */
   ready(): Promise<void>;
   /** Takes no new work and waits up to `drainMs` for running work. Then it fires the signals of what still runs and returns it: those keys lapse. The store stays open. */
@@ -135,6 +156,7 @@ const GUARD_CHECKS: Readonly<Record<string, Check>> = {
   ...PARTS_CHECKS,
   require: oneOf(...FAULTS),
   outbox: isOutbox,
+  waitUntil: isFunction,
 };
 
 export function createEngine(options: GuardOptions, enginePorts: EnginePorts = SYSTEM_PORTS): MarkEngine {
@@ -156,6 +178,7 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
     background: createBackground({ store, timer }, random),
     requirement: options.require === undefined ? undefined : createRequirement(store, options.require),
     outbox: enqueueDoor(options.outbox),
+    waitUntil: options.waitUntil,
   };
   const executor = createExecutor(ports);
   const fit = (policy: Policy) => ({ ...policy, maxOutcomeBytes: outcomeLimit(ports, policy) });
@@ -199,6 +222,10 @@ export function createEngine(options: GuardOptions, enginePorts: EnginePorts = S
       },
       with: (more) => engineWith(live.with(more)),
       retune: live.retune,
+      async purge() {
+        if (executor.isClosed()) throw closed();
+        return purger.purge();
+      },
       close,
       ...hidden,
     };
@@ -213,7 +240,7 @@ function createCalls(
   open: () => Operator,
   namespace: string,
   policy: () => Policy,
-): Omit<MarkEngine, "policy" | "with" | "retune" | "close"> {
+): Omit<MarkEngine, "policy" | "with" | "retune" | "purge" | "close"> {
   function tryRun<T>(request: RunRequest, work: Work<T>, token?: string): Promise<RunResult<T>> {
     try {
       const prepared = prepareCall(request, namespace, policy());
@@ -248,9 +275,11 @@ function createCalls(
       throw toError(result, true);
     },
     about: (subject) => about(checkedSubject(subject, namespace)),
+    deriveKey: (subject, name) => deriveKey(checkedSubject(subject, namespace).parts, name),
     read: async (subject) => open().read(subject),
     list: async (page = {}) => open().list(page),
     listUnknown: async (page = {}) => open().listUnknown(page),
+    undecided: async () => open().undecided(),
     resolve: async (subject, decision) => open().resolve(subject, decision),
     forget,
     reopen: async (subject) => open().reopen(subject),
@@ -278,19 +307,4 @@ function unlessAborted<T>(outcome: Promise<T>, signal: AbortSignal): Promise<T> 
 export function requireStore(options: { readonly store?: unknown }, create: string): void {
   if (typeof options === "object" && options !== null && options.store !== undefined) return;
   throw new NevertwiceError("options-invalid", `store is missing: ${create}({ store: memoryStore() }).`);
-}
-
-function isStore(name: string, value: unknown): void {
-  const methods = ["claim", "complete", "abandon", "renew", "read", "purge", "close"] as const;
-  const missing = methods.filter(
-    (method) => typeof (value as Partial<Store> | null)?.[method] !== "function",
-  );
-  if (missing.length === 0) return;
-  const hint = storeHint(value);
-  throw new NevertwiceError(
-    "options-invalid",
-    hint === undefined
-      ? `${name} is not a store: it lacks ${missing.join(", ")}.`
-      : `${name} is not a store: it is ${hint}.`,
-  );
 }

@@ -47,7 +47,8 @@ export const ERROR_CODES = {
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-const BRAND = Symbol.for("nevertwice.error");
+/** A registered symbol, so that all copies of this package share it. */
+export const BRAND: unique symbol = Symbol.for("nevertwice.error") as never;
 
 /** Which call an error is about: a label and hashes, from which neither the key nor the scope can be read. */
 export interface ErrorSubject {
@@ -63,6 +64,8 @@ interface CodeFields {
   readonly pending: {
     /** How long the other attempt holds the key if it does not renew. */
     readonly leaseLeftMs?: number;
+    /** How long the other attempt has run, by the store's clock. */
+    readonly elapsedMs?: number;
   };
   readonly conflict: {
     /** The state of the record that has another fingerprint. */
@@ -122,10 +125,13 @@ export class NevertwiceError extends Error {
     }
     Object.defineProperty(this, BRAND, { value: true });
   }
-}
 
-// On the prototype, like the name of Error: an own property would be printed with every error.
-Object.defineProperty(NevertwiceError.prototype, "name", { value: "NevertwiceError", configurable: true });
+  // On the prototype, like the name of Error: an own property would be printed with every error. And in the class, so that
+  // bundlers leave both out of a page that has no use for them.
+  override get name(): string {
+    return "NevertwiceError";
+  }
+}
 
 /** True for an error of this library, from any copy of it; with `code`, only for that code, which narrows its type. */
 export function isNevertwiceError<Code extends ErrorCode = ErrorCode>(

@@ -3,14 +3,7 @@
  * waits, reconciles, proceeds without a claim, or refuses. The store says who owns the key, and the policy says what to do
  * about it. This file owns the control flow.
  */
-import {
-  type Ending,
-  endingFromThrow,
-  endingFromValue,
-  type KeepLimits,
-  stuckSteps,
-  type Work,
-} from "./attempt.ts";
+import { endingFromThrow, stuckSteps, type Work } from "./attempt.ts";
 import { within } from "./background.ts";
 import {
   type AnsweredClaim,
@@ -18,26 +11,28 @@ import {
   claimDirectly,
   claimRound,
   mayProceed,
-  readRecord,
   tokenSpent,
 } from "./claim-round.ts";
+import { answerCompleted } from "./completed-answer.ts";
+import { warnUnreplayable } from "./describe-unkeepable.ts";
 import { directStore } from "./direct-store.ts";
+import { type Ending, endingFromReturn, type KeepLimits } from "./ending.ts";
+import { holdOver, isHoldOver } from "./hold.ts";
 import { leaseEnd } from "./lease.ts";
 import { about } from "./observer.ts";
-import { decodeOutcome, type KeptOutcome } from "./outcome.ts";
-import { outcomeLimit, type Ports } from "./ports.ts";
+import { callOutcomeLimit, type Ports } from "./ports.ts";
 import { reconcileLapsed } from "./reconcile.ts";
-import { reportClaim, reportReplay, tooLate } from "./report.ts";
+import { reportClaim, tooLate } from "./report.ts";
 import type { Call } from "./request.ts";
-import { closed, type RunResult, refused, replay, toResult, withCallDetails } from "./result.ts";
+import { closed, type RunResult, refused, toResult, withCallDetails } from "./result.ts";
 import type { Round, Settlement } from "./round.ts";
 import { createRunningAttempts, type LeftRunning } from "./running-attempts.ts";
 import { completeDirectly, settleAbandon, settleCompletion } from "./settlement.ts";
 import type { ClaimAnswer } from "./store.ts";
 import { finishInTransaction } from "./transaction.ts";
 import type { TransactionRunner } from "./transaction-port.ts";
-import { createWaiters } from "./waiters.ts";
-import { warnOnce } from "./warning.ts";
+import { carry } from "./wait-until.ts";
+import { createSeat, createWaiters, type Seat } from "./waiters.ts";
 
 /** The work, or the runner that runs it in a transaction. */
 export type ExecutedWork<T> = Work<T> | TransactionRunner;
@@ -47,16 +42,6 @@ export interface Executor {
   isClosed(): boolean;
   /** Takes no new claims and waits for running work. After `drainMs` it fires the signals of what still runs, and leaves it to lapse. */
   close(drainMs: number): Promise<readonly LeftRunning[]>;
-}
-
-/** Warns at the first completion. Otherwise only the first duplicate would show the problem. */
-function warnUnreplayable({ identity }: Call, why: string): void {
-  const { operation } = identity.parts;
-  warnOnce(
-    "NEVERTWICE_NOT_KEPT",
-    `operation ${JSON.stringify(operation)}: the value that its work returned cannot be replayed: ${why}. Duplicates are refused with "not-kept". Return plain data, or give encode and decode (docs/options.md).`,
-    operation,
-  );
 }
 
 /** Whether the call ends with this answer, whatever the policy says about waiting and reconciling. */
@@ -75,7 +60,15 @@ export function createExecutor(ports: Ports): Executor {
   let onIdle = () => {};
   let closing: Promise<readonly LeftRunning[]> | undefined;
 
-  async function execute<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
+  function execute<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
+    const waitUntil = call.waitUntil ?? ports.waitUntil;
+    if (waitUntil === undefined) return executeNow(call, work);
+    const result = executeNow({ ...call, waitUntil }, work);
+    carry(waitUntil, result);
+    return result;
+  }
+
+  async function executeNow<T>(call: Call, work: ExecutedWork<T>): Promise<RunResult<T>> {
     calls++;
     try {
       const taken = isLeaving(call) ? undefined : claimDirectly(ports, call);
@@ -107,14 +100,16 @@ export function createExecutor(ports: Ports): Executor {
       reportClaim(emit, call.identity, { status: "too-late" });
       return refused(tooLate(), { identity: call.identity });
     }
+    if (answer.status === "hold-over") {
+      emit?.({ ...about(call.identity), kind: "lapsed" });
+      return refused(holdOver(), { identity: call.identity });
+    }
     reportClaim(emit, call.identity, answer);
     switch (answer.status) {
       case "new":
         return attempt(call, work, round, answer);
       case "completed":
-        return call.token === undefined
-          ? answerDuplicate(call, answer.outcome)
-          : answerOwn(call, call.token, answer.outcome);
+        return answerCompleted(ports, call, answer.outcome);
       case "unavailable":
         if (mayProceed(call, answer)) return proceed(call, work, round);
         return refused(answer.error, { identity: call.identity, waitedMs: answer.waitedMs });
@@ -127,31 +122,6 @@ export function createExecutor(ports: Ports): Executor {
     }
   }
 
-  /** If the caller brought its own token and that token completed the record, the call answers `ran` again. */
-  async function answerOwn<T>(call: Call, ownToken: string, kept: KeptOutcome): Promise<RunResult<T>> {
-    try {
-      const { token } = (await readRecord(ports, call)) ?? {};
-      if (token !== ownToken) return answerDuplicate(call, kept);
-    } catch (error) {
-      return refused(error, { identity: call.identity });
-    }
-    const outcome = decodeOutcome(kept);
-    reportReplay(emit, call.identity, outcome, false);
-    return {
-      status: "ran",
-      value: (outcome.kind === "value" ? outcome.value : undefined) as T,
-      recorded: true,
-    };
-  }
-
-  function answerDuplicate<T>({ identity, policy, decode }: Call, kept: KeptOutcome): RunResult<T> {
-    const isRefused = policy.onCompleted === "reject";
-    if (isRefused && emit === undefined) return { status: "already-done" };
-    const outcome = decodeOutcome(kept);
-    reportReplay(emit, identity, outcome, isRefused);
-    return isRefused ? { status: "already-done" } : replay(outcome, decode);
-  }
-
   /** No work may start any more: the guard is closing, or the caller has cancelled. */
   function isLeaving(call: Call): boolean {
     return closing !== undefined || call.signal?.aborted === true;
@@ -161,9 +131,17 @@ export function createExecutor(ports: Ports): Executor {
    * Claims until the answer is final, and waits or reconciles in between if the policy says so. `first` is a claim that was
    * answered already. Undefined if the guard closes.
    */
-  async function claimUntilAnswered(
+  function claimUntilAnswered(call: Call, first: AnsweredClaim | undefined): ReturnType<typeof claimAndWait> {
+    const seat = createSeat(call);
+    return seat === undefined
+      ? claimAndWait(call, first)
+      : claimAndWait(call, first, seat).finally(seat.leave);
+  }
+
+  async function claimAndWait(
     call: Call,
     first: AnsweredClaim | undefined,
+    seat?: Seat,
   ): Promise<AnsweredClaim | undefined> {
     const { identity, policy } = call;
     const startedAt = timer.now();
@@ -176,7 +154,12 @@ export function createExecutor(ports: Ports): Executor {
       taken = undefined;
       const { answer } = claim;
       const leftMs = policy.waitMs - (timer.now() - startedAt);
-      if (answer.status === "pending" && policy.onPending === "wait" && leftMs > 0) {
+      if (
+        answer.status === "pending" &&
+        policy.onPending === "wait" &&
+        leftMs > 0 &&
+        seat?.take() !== false
+      ) {
         await waiting.wait({
           id: identity.id,
           leaseLeftMs: answer.leaseLeftMs,
@@ -186,6 +169,9 @@ export function createExecutor(ports: Ports): Executor {
           signal: call.signal,
         });
         isWaiter = true;
+      } else if (answer.status === "unknown" && (await isHoldOver(ports, call))) {
+        claim = { round: claim.round, answer: { status: "hold-over" } };
+        break;
       } else if (answer.status === "unknown" && policy.reconcile !== undefined && !isReconciled) {
         emit?.({ ...about(identity), kind: "lapsed" });
         isReconciled = true;
@@ -230,7 +216,7 @@ export function createExecutor(ports: Ports): Executor {
     const begun = running.begin(settlement, number);
     const { handed, lease } = begun;
     const limits = (keepsValues = false): KeepLimits => ({
-      maxOutcomeBytes: outcomeLimit(ports, call.policy),
+      maxOutcomeBytes: callOutcomeLimit(ports, call),
       origin: ports.origin?.(),
       keepsValues,
     });
@@ -242,7 +228,7 @@ export function createExecutor(ports: Ports): Executor {
     try {
       const value = await work(handed);
       // Encoding the value never throws: a value that cannot be stored has an ending too.
-      ending = endingFromValue(value, limits(directStore(ports.store)?.complete !== undefined), call);
+      ending = endingFromReturn(value, limits(directStore(ports.store)?.complete !== undefined), call);
     } catch (thrown) {
       ending = endingFromThrow(thrown, call, handed, lease, limits());
     }
@@ -258,8 +244,9 @@ export function createExecutor(ports: Ports): Executor {
       const direct = completeDirectly(ports, settlement, ending);
       return toResult(ending, direct ?? (await settleCompletion(ports, settlement, ending)), settlement);
     }
-    await settleAbandon(ports, settlement, ending);
-    throw ending.thrown;
+    const isReleased = await settleAbandon(ports, settlement, ending);
+    if (ending.returned === undefined) throw ending.thrown;
+    return { status: "ran", value: ending.returned.value as T, recorded: isReleased === true };
   }
 
   async function drain(drainMs: number): Promise<readonly LeftRunning[]> {

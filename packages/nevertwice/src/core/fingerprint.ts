@@ -7,12 +7,13 @@ import { canonicalJson, MAX_DEPTH } from "./canonical-json.ts";
 import { NevertwiceError } from "./errors.ts";
 import { isExact } from "./key.ts";
 
-const VERSION = "1";
+/** The digests of version 1 were in hex, a third longer. */
+const VERSION = "2";
 
-/** Throws `fingerprint-invalid` for a value that JSON cannot represent. Nothing is left out or converted. */
+/** Throws `fingerprint-invalid` for a value that JSON cannot represent. Nothing is converted, and only members that are undefined are left out. */
 export function toFingerprint(meaning: unknown): string {
   const bytes = meaning instanceof Uint8Array ? meaning : canonicalJson(meaning);
-  return `${VERSION}:${sha256(bytes, "hex")}`;
+  return `${VERSION}:${sha256(bytes, "base64url")}`;
 }
 
 /**

@@ -12,6 +12,12 @@ export type GuardEvent =
   | (About & { readonly kind: "claimed"; readonly fence: number; readonly number: number })
   /** A duplicate got the stored outcome, or was refused under `onCompleted: "reject"`. */
   | (About & { readonly kind: "replayed"; readonly refused: boolean; readonly origin?: string | undefined })
+  /** A duplicate learned that the work is done, but what it returned was not stored, or not as a whole. */
+  | (About & { readonly kind: "replay-not-kept"; readonly origin?: string | undefined })
+  /** A duplicate learned that the work is done, but what is stored cannot be read: `decode` threw, or another program wrote it. */
+  | (About & { readonly kind: "replay-unreadable"; readonly origin?: string | undefined })
+  /** A duplicate was refused, because the time of the stored response is over (`expired: "refuse"`). */
+  | (About & { readonly kind: "replay-expired"; readonly origin?: string | undefined })
   /** Another attempt is doing the work, so the call was refused. */
   | (About & { readonly kind: "pending"; readonly leaseLeftMs: number })
   | (About & { readonly kind: "waited"; readonly waitedMs: number })

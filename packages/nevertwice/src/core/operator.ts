@@ -1,50 +1,35 @@
 /** What operators and their tools do with single records: read, list, forget, and decide those whose outcome is unknown. */
-import { endingFromDecision } from "./attempt.ts";
+
 import { claimRound } from "./claim-round.ts";
+import { endingFromDecision } from "./ending.ts";
 import { NevertwiceError } from "./errors.ts";
-import { checkedPart, type Identity, shortHash } from "./identity.ts";
+import { checkedPart, type Identity } from "./identity.ts";
+import { type Key, keyText } from "./key.ts";
 import { type Check, checkOptions, isText, oneOf, wholeFrom } from "./option-checks.ts";
-import { decodeOutcome, type Outcome } from "./outcome.ts";
 import type { Decision, Policy } from "./policy.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";
+import { type RecordView, toView } from "./record-view.ts";
 import { checkedSubject, type Subject } from "./request.ts";
 import { unavailable } from "./result.ts";
 import { settleAbandon, settleCompletion } from "./settlement.ts";
-import type { RecordState, Store, StoreRecord, UnreadableRecord } from "./store.ts";
+import type {
+  ListOrder,
+  RecordState,
+  Store,
+  StoreRecord,
+  UndecidedReport,
+  UnreadableRecord,
+} from "./store.ts";
 import { callWithin, type Deadline } from "./store-call.ts";
-
-/** A record as operators see it: everything except the token. Times are those of the store's clock. */
-export interface RecordView {
-  /** The full hash of the identity, which is the id of the record in the store. */
-  readonly id: string;
-  readonly keyHash: string;
-  /** Absent after the record was forgotten. */
-  readonly operation: string | undefined;
-  readonly scope: string | undefined;
-  readonly key: string | undefined;
-  readonly state: RecordState;
-  readonly fence: number;
-  readonly number: number;
-  readonly held: boolean;
-  readonly claimedAt: number;
-  readonly leaseLeftMs: number;
-  readonly completedAt: number | undefined;
-  readonly keptUntil: number;
-  readonly outcome: Outcome | undefined;
-  /** The finished steps of work that is not completed, in order; absent if there are none. */
-  readonly steps?: readonly StepView[];
-}
-
-/** A finished step as operators see it. */
-export interface StepView {
-  readonly name: string;
-  readonly keptAt: number;
-  readonly outcome: Outcome;
-}
 
 export interface ListOptions {
   readonly scope?: string | undefined;
+  readonly operation?: string | undefined;
+  /** The exact key. */
+  readonly key?: string | Key | undefined;
   readonly state?: RecordState | undefined;
+  /** Only records that were claimed in this millisecond of the store's clock or earlier. */
+  readonly before?: number | undefined;
   readonly limit?: number | undefined;
   /** The `next` of the previous page. */
   readonly after?: string | undefined;
@@ -54,7 +39,10 @@ export interface RecordPage {
   readonly records: readonly RecordView[];
   /** Records whose rows are damaged and cannot be read; absent if there are none. */
   readonly unreadable?: readonly UnreadableRecord[];
+  /** Undefined on the last page. A page that has it may be empty: more records are left to look at. */
   readonly next: string | undefined;
+  /** `newest-first`, by the time of the claim; or `none` on stores that have no index for it. */
+  readonly order: ListOrder;
 }
 
 export interface ForgetReport {
@@ -70,6 +58,7 @@ export interface Operator {
   read(subject: Subject): Promise<RecordView | undefined>;
   list(options: ListOptions): Promise<RecordPage>;
   listUnknown(options: Omit<ListOptions, "state">): Promise<RecordPage>;
+  undecided(): Promise<UndecidedReport | undefined>;
   resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
   forgetOne(subject: SubjectAtFence): Promise<boolean>;
   forgetScope(scope: string): Promise<ForgetReport>;
@@ -79,10 +68,15 @@ export interface Operator {
 
 const PAGE = 100;
 const MAX_PAGE = 1_000;
+/** Beyond this, nobody needs to know how many more there are. */
+const MAX_UNDECIDED = 10_000;
 
 const UNKNOWN_CHECKS: Readonly<Record<string, Check>> = {
   scope: (name, value) =>
     void checkedPart(value, name, value === "" || value === null ? "scope-missing" : "options-invalid"),
+  operation: (name, value) => void checkedPart(value, name, "options-invalid"),
+  key: (name, value) => void checkedPart(keyText(value), name, "key-invalid"),
+  before: wholeFrom(0),
   limit: wholeFrom(1),
   after: isText,
 };
@@ -112,7 +106,8 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
     state?: RecordState,
   ): Promise<RecordPage> {
     checkOptions(options, checks);
-    const { scope, limit = PAGE, after } = options;
+    const { scope, operation, before, limit = PAGE, after } = options;
+    const key = keyText(options.key) as string | undefined;
     if (limit > MAX_PAGE) {
       throw new NevertwiceError(
         "options-invalid",
@@ -120,11 +115,14 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
       );
     }
     const list = requireMethod(store, "list");
-    const page = await ask(({ signal }) => list({ namespace, scope, state, limit, after, signal }));
+    const page = await ask(({ signal }) =>
+      list({ namespace, scope, operation, key, state, before, limit, after, signal }),
+    );
     return {
       records: page.records.map(toView),
       ...(page.unreadable !== undefined && { unreadable: page.unreadable }),
       next: page.next,
+      order: store.listOrder ?? "none",
     };
   }
 
@@ -152,6 +150,11 @@ export function createOperator(ports: Ports, namespace: string, policy: Policy):
 
     listUnknown(options) {
       return readPage(options, UNKNOWN_CHECKS, "lapsed");
+    },
+
+    async undecided() {
+      const request = { namespace, limit: MAX_UNDECIDED };
+      return store.undecided && ask(async ({ signal }) => store.undecided?.({ ...request, signal }));
     },
 
     async resolve(subject, decision) {
@@ -260,37 +263,4 @@ function requireMethod<Name extends "list" | "forget">(store: Store, name: Name)
       `this store has no ${name}, which this call needs. Every store of nevertwice has it.`,
     );
   return method.bind(store) as NonNullable<Store[Name]>;
-}
-
-export function toView(record: StoreRecord): RecordView {
-  const {
-    parts,
-    state,
-    fence,
-    number,
-    hold,
-    claimedAt,
-    leaseLeftMs,
-    completedAt,
-    keptUntil,
-    outcome,
-    steps,
-  } = record;
-  return {
-    id: record.id,
-    keyHash: shortHash(record.id),
-    operation: parts?.operation,
-    scope: parts?.scope,
-    key: parts?.key,
-    state,
-    fence,
-    number,
-    held: hold,
-    claimedAt,
-    leaseLeftMs,
-    completedAt,
-    keptUntil,
-    outcome: outcome === undefined ? undefined : decodeOutcome(outcome),
-    ...(steps && { steps: steps.map((step) => ({ ...step, outcome: decodeOutcome(step.outcome) })) }),
-  };
 }

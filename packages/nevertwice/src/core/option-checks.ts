@@ -5,6 +5,7 @@
 import type { Clock } from "./clock.ts";
 import { didYouMean } from "./did-you-mean.ts";
 import { NevertwiceError } from "./errors.ts";
+import { shown } from "./shown.ts";
 
 export type Check = (name: string, value: unknown) => void;
 
@@ -56,14 +57,6 @@ export function isClock(name: string, value: unknown): void {
 export function isFunction(name: string, value: unknown): void {
   if (typeof value === "function") return;
   throw new NevertwiceError("options-invalid", `${name} is ${shown(value)}; it must be a function.`);
-}
-
-function shown(value: unknown): string {
-  return typeof value === "string"
-    ? JSON.stringify(value)
-    : typeof value === "object" && value !== null
-      ? "an object"
-      : String(value);
 }
 
 /**

@@ -5,6 +5,7 @@
  * that it need not be escaped.
  */
 import { utf8Bytes } from "./bytes.ts";
+import { parseJson } from "./parse-json.ts";
 import { copyAgain, copyPlain, NOT_PLAIN } from "./plain-copy.ts";
 import { fromTagged, TooLarge, toTagged } from "./tagged.ts";
 
@@ -169,7 +170,7 @@ export function decodeOutcome(outcome: KeptOutcome): Outcome {
 function decode(text: string): Outcome {
   // The JSON that we write has no line break.
   const end = text.indexOf("\n");
-  const [header, ...rest] = JSON.parse(end === -1 ? text : text.slice(0, end)) as [string, ...unknown[]];
+  const [header, ...rest] = parseJson(end === -1 ? text : text.slice(0, end)) as [string, ...unknown[]];
   const shape = header[2];
   if (header[0] !== FORMAT || (shape === TRAILING) === (end === -1)) throw new TypeError("unknown format");
   const content = contentIn(shape, rest, text.slice(end + 1));

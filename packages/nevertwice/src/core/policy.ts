@@ -13,34 +13,120 @@ export type Decision =
 
 /** A held, lapsed claim, as `reconcile` gets it. */
 export interface LapsedClaim {
+  /** The namespace, scope, operation and key of the record. */
   readonly parts: Parts;
   /** The fence and number of the claim under which `reconcile` runs, not of the one that lapsed. */
   readonly fence: number;
+  /** How many attempts there were, with this one. */
   readonly number: number;
+  /** Fires when `reconcile` no longer has the claim, or has run for `maxRunMs`. */
   readonly signal: AbortSignal;
+  /** As `attempt.deriveKey`: the key that every attempt derived for the effect of this name. */
   deriveKey(name: string): string;
 }
 
 /** docs/options.md explains each. Durations are milliseconds. */
 export interface Policy {
+  /**
+   * What a duplicate gets once the work is done: the stored outcome, or the error `already-done`.
+   * @default "replay"
+   */
   readonly onCompleted: "replay" | "reject";
+  /**
+   * What a duplicate does while another attempt runs: it waits up to `waitMs`, or fails with `pending`
+   * immediately.
+   * @default "wait"
+   */
   readonly onPending: "wait" | "reject";
+  /**
+   * How long a duplicate waits for the attempt that runs, before it fails with `pending`.
+   * @default 10_000
+   */
   readonly waitMs: number;
+  /**
+   * What happens to the key if the work throws: `release` lets the next call run it again, `remember`
+   * throws the stored error to every duplicate, and `unknown` says that the effect may have happened. A
+   * function gets the error and returns one of them.
+   * @default "release"
+   */
   readonly onFailure: FailureDisposition | ((error: unknown) => FailureDisposition);
+  /**
+   * What a call does if the store cannot be reached before the work: it fails with `unavailable`, or
+   * runs the work without a claim. `proceed` cannot be combined with `onLapsed: "hold"`.
+   * @default "refuse"
+   */
   readonly onUnavailable: "refuse" | "proceed";
+  /**
+   * What happens to a key whose owner stopped renewing its lease: the next caller runs the work with a
+   * higher fence, or every call fails with `unknown` until an operator or `reconcile` decides.
+   * @default "takeover"
+   */
   readonly onLapsed: "takeover" | "hold";
+  /**
+   * Decides about a held key, for example by asking the payment provider. Needs `onLapsed: "hold"`.
+   * @default undefined
+   */
   readonly reconcile:
     | ((lapsed: LapsedClaim) => Promise<Decision | { readonly status: "unknown" }>)
     | undefined;
+  /**
+   * How long a held key waits for a decision, from its last claim. Then every call fails with `expired`,
+   * and the work never runs.
+   * @default undefined
+   */
+  readonly holdForMs: number | undefined;
+  /**
+   * When `retentionMs` begins: with the completion, or with the claim of the first request.
+   * @default "completion"
+   */
   readonly retentionFrom: "completion" | "claim";
+  /**
+   * How long a stored outcome is replayed. Choose it longer than the time in which a retry may come.
+   * @default 86_400_000 (24 h)
+   */
   readonly retentionMs: number;
+  /**
+   * How long a mark counts as done, if its call does not say.
+   * @default 60_000
+   */
   readonly markRetentionMs: number;
+  /**
+   * How long a claim holds unless its owner renews it, which the guard does while the work runs. After a
+   * crash, other processes wait this long before they run the work.
+   * @default 30_000
+   */
   readonly leaseMs: number;
+  /**
+   * How long one attempt may run. Then `attempt.signal` fires, and the claim is no longer renewed.
+   * @default 900_000 (15 min)
+   */
   readonly maxRunMs: number;
+  /**
+   * How long a transaction may take, with its repeats. Then it is rolled back.
+   * @default 30_000
+   */
   readonly transactionMs: number;
+  /**
+   * How long a call waits for the store, with all its tries. Then it fails with `unavailable`.
+   * @default 5_000
+   */
   readonly storeTimeoutMs: number;
+  /**
+   * How long the first caller waits until the store confirms the outcome. Then it gets its value, with
+   * `recorded: false`, and the guard goes on trying.
+   * @default 1_000
+   */
   readonly completeWaitMs: number;
+  /**
+   * The largest outcome that is stored. A larger one is recorded as done, and duplicates get `not-kept`.
+   * @default 1_048_576 (1 MiB)
+   */
   readonly maxOutcomeBytes: number;
+  /**
+   * How many steps the work of one key may have. A further one fails with `options-invalid` before it
+   * runs.
+   * @default 100
+   */
   readonly maxSteps: number;
 }
 
@@ -54,6 +140,7 @@ export const POLICY_DEFAULTS: Policy = {
   onUnavailable: "refuse",
   onLapsed: "takeover",
   reconcile: undefined,
+  holdForMs: undefined,
   retentionFrom: "completion",
   retentionMs: 86_400_000,
   markRetentionMs: 60_000,
@@ -75,6 +162,7 @@ export const POLICY_CHECKS: { readonly [Name in keyof Policy]: Check } = {
   onUnavailable: oneOf("refuse", "proceed"),
   onLapsed: oneOf("takeover", "hold"),
   reconcile: isFunction,
+  holdForMs: wholeFrom(1),
   retentionFrom: oneOf("completion", "claim"),
   retentionMs: wholeFrom(1),
   markRetentionMs: wholeFrom(1),

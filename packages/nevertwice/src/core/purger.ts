@@ -1,57 +1,96 @@
-/** Removes expired records in the background, a few at a time. */
+/** Removes expired records in the background, a few at a time: gently at first, and faster while there is a backlog. */
 
+import { canShareAcrossCalls } from "#platform";
 import { weakly } from "./clock.ts";
 import type { Ports } from "./ports.ts";
+import { unavailable } from "./result.ts";
+import type { PurgeReport } from "./store.ts";
 import { callWithin } from "./store-call.ts";
 
 /** Records removed by one call of the store. */
 const BATCH = 500;
-/** The limit for one purge, so that it always ends before the next one is due. */
+/** The limit for one purge. The next one continues at once if more is left, so that a backlog is always worked off. */
 const MAX_BATCHES = 1_000;
-/** After each batch the purge pauses for this many times as long as the batch took, so that claims have the store. */
-const PAUSE_FACTOR = 4;
 
 export interface Purger {
   /** Called by every call of a guard. The first one starts the timer; creating a guard starts none. */
   used(): void;
   run(): Promise<void>;
+  /** Purges now and returns how many records it removed. Throws `unavailable` if the store does not answer. */
+  purge(): Promise<number>;
   stop(): void;
 }
 
-/** Failures are ignored: an expired record counts as absent whether or not it was purged. */
+interface PurgeEnd {
+  readonly removed: number;
+  /** How long to pause before the next batch, if something is left; undefined if nothing is. */
+  readonly leftAfterMs: number | undefined;
+}
+
+/** Failures in the background are ignored: an expired record counts as absent whether or not it was purged. */
 export function createPurger(ports: Ports, everyMs: number, storeTimeoutMs: number): Purger {
   const { store, timer, random, emit } = ports;
-  let isArmed = everyMs === 0;
+  // A timer that ends with the call that set it would never purge: there, the application calls `guard.purge()`.
+  let isArmed = everyMs === 0 || !canShareAcrossCalls;
   let isStopped = false;
   let cancel = () => {};
+  const pauses = new Set<() => void>();
+  const pace = createPace();
 
-  async function purge(): Promise<void> {
+  async function purge(isBackground: boolean): Promise<PurgeEnd> {
     let removed = 0;
+    let leftAfterMs: number | undefined;
+    let startedAt = timer.now();
     try {
-      for (let batches = 0; batches < MAX_BATCHES && !isStopped; batches++) {
-        const startedAt = timer.now();
+      for (let batches = 1; !isStopped; batches++) {
+        startedAt = timer.now();
         const report = await callWithin(ports, storeTimeoutMs, (deadline) => store.purge(BATCH, deadline));
         removed += report.removed;
+        const pauseMs = pace.pauseMs(timer.now() - startedAt, report);
         if (!report.more) break;
-        await rest(PAUSE_FACTOR * (timer.now() - startedAt));
+        if (batches === MAX_BATCHES) {
+          leftAfterMs = pauseMs;
+          break;
+        }
+        await rest(pauseMs, isBackground);
       }
-    } catch {
-      // The next purge tries again.
+    } catch (error) {
+      const waitedMs = Math.round(timer.now() - startedAt);
+      throw unavailable(error, { waitedMs, advice: "The next purge continues." });
+    } finally {
+      if (removed > 0) emit?.({ kind: "purged", removed });
     }
-    if (removed > 0) emit?.({ kind: "purged", removed });
-    arm();
+    return { removed, leftAfterMs };
   }
 
-  function rest(ms: number): Promise<void> {
+  async function purgeAndArm(): Promise<void> {
+    // The next purge tries again.
+    const end = await purge(true).catch(() => undefined);
+    // A store may have more to look at, and nothing to remove.
+    if (end?.leftAfterMs !== undefined && end.removed > 0) armAfter(end.leftAfterMs);
+    else arm();
+  }
+
+  /** A caller that waits for its purge keeps the process alive. Ends early if the purger stops. */
+  function rest(ms: number, isBackground: boolean): Promise<void> {
     return new Promise((resolve) => {
-      cancel = timer.after(ms, resolve, true);
+      const end = () => {
+        cancelTimer();
+        pauses.delete(end);
+        resolve();
+      };
+      const cancelTimer = timer.after(ms, end, isBackground);
+      pauses.add(end);
     });
   }
 
   function arm(): void {
-    if (isStopped) return;
     // With jitter, so that the processes on one store do not purge at the same moment.
-    cancel = timer.after(everyMs * (0.5 + random()), weakly(purging), true);
+    armAfter(everyMs * (0.5 + random()));
+  }
+
+  function armAfter(ms: number): void {
+    if (!isStopped) cancel = timer.after(ms, weakly(purging), true);
   }
 
   const purging: Purger = {
@@ -60,11 +99,46 @@ export function createPurger(ports: Ports, everyMs: number, storeTimeoutMs: numb
       isArmed = true;
       arm();
     },
-    run: purge,
+    run: purgeAndArm,
+    purge: async () => (await purge(false)).removed,
     stop() {
       isStopped = true;
       cancel();
+      for (const end of pauses) end();
     },
   };
   return purging;
+}
+
+/** After a batch the purge pauses for so many times as long as the batch took, so that claims have the store. */
+const LONGEST_PAUSE = 4;
+/** With a backlog it purges half of the time. */
+const SHORTEST_PAUSE = 1;
+/** By how much each batch that shows a backlog shortens the pauses. */
+const FASTER = 0.9;
+/** A batch that removes fewer records shows no backlog. */
+const BACKLOG = 100;
+/** A batch that takes so many times as long for a record as the fastest ones shows that the store is busy with claims. */
+const SLOWED = 2;
+/** By how much the fastest batch is forgotten with each batch: the store may have become slower for good. */
+const FORGOTTEN = 1.02;
+
+/** How long to pause after each batch: less while there is a backlog, and more again while the store is busy. */
+function createPace(): { pauseMs(tookMs: number, report: PurgeReport): number } {
+  let pause = LONGEST_PAUSE;
+  let fastest = Number.POSITIVE_INFINITY;
+  return {
+    pauseMs(tookMs, { removed, more }) {
+      if (!more || removed < BACKLOG) pause = LONGEST_PAUSE;
+      else {
+        const each = tookMs / removed;
+        fastest = Math.min(fastest * FORGOTTEN, each);
+        pause =
+          each > SLOWED * fastest
+            ? Math.min(LONGEST_PAUSE, pause * 2)
+            : Math.max(SHORTEST_PAUSE, pause * FASTER);
+      }
+      return pause * tookMs;
+    },
+  };
 }

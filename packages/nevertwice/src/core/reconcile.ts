@@ -1,7 +1,8 @@
 /** Calls the policy's `reconcile` for a held claim whose outcome is unknown. */
-import { type Ending, endingFromDecision } from "./attempt.ts";
+
 import { type AnsweredClaim, claimRound } from "./claim-round.ts";
-import { outcomeLimit, type Ports } from "./ports.ts";
+import { type Ending, endingFromDecision } from "./ending.ts";
+import { callOutcomeLimit, type Ports } from "./ports.ts";
 import type { Call } from "./request.ts";
 import type { Settlement } from "./round.ts";
 import type { RunningAttempts } from "./running-attempts.ts";
@@ -33,7 +34,7 @@ export async function reconcileLapsed(
   try {
     const lapsed = { parts: call.identity.parts, fence, number, signal, deriveKey };
     const decision = await call.policy.reconcile?.(lapsed);
-    ending = endingFromDecision(decision ?? { status: "unknown" }, outcomeLimit(ports, call.policy));
+    ending = endingFromDecision(decision ?? { status: "unknown" }, callOutcomeLimit(ports, call));
   } catch {
     // `reconcile` found nothing out, so the outcome stays unknown.
     ending = endingFromDecision({ status: "unknown" }, 0);

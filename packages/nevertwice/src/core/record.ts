@@ -4,8 +4,9 @@
  * mirrors them, and the cases of `nevertwice/testing` check that it does.
  */
 import { fingerprintsDiffer } from "./fingerprint.ts";
+import { endedHistory, nextHistory, renewedHistory } from "./kept-history.ts";
 import { addedStep, carriedSteps, hasSteps, stepsIn } from "./kept-steps.ts";
-import { FORGOTTEN, type KeptOutcome, outcomeText } from "./outcome.ts";
+import { FORGOTTEN } from "./outcome.ts";
 import type {
   AbandonAs,
   ClaimAnswer,
@@ -15,7 +16,6 @@ import type {
   KeepStepRequest,
   Parts,
   RecordState,
-  StoreRecord,
 } from "./store.ts";
 
 /** A record as a store keeps it, its outcome as text unless said otherwise. Times are those of the store's clock. */
@@ -40,8 +40,9 @@ export interface Kept<Outcome = string> {
   readonly keptUntil: number;
   readonly completedAt: number | undefined;
   readonly outcome: Outcome | undefined;
-  /** The finished steps, as text (kept-steps.ts). */
+  /** The finished steps, and what is remembered of the attempts, as text (kept-steps.ts, kept-history.ts). */
   readonly steps?: string | undefined;
+  readonly history?: string | undefined;
 }
 
 /** How much later than one lease a deadline may be before it proves that the clock went back. */
@@ -63,10 +64,31 @@ export function stateOf(record: Kept<unknown>, now: number): RecordState {
   return record.spent || isOver(record.leaseEndsAt, now) ? "lapsed" : "pending";
 }
 
+/** Whether the record waits for a decision, which nothing but an operator or `reconcile` makes. */
+export function isUndecided(record: Kept<unknown>, now: number): boolean {
+  return record.hold && stateOf(record, now) === "lapsed";
+}
+
+/** When a lapsed record lapsed. */
+export function lapsedAt(record: Kept<unknown>, now: number): number {
+  return Math.min(record.leaseEndsAt, now);
+}
+
 /** The answer of a claim, and the record to write if it changes. */
 interface ClaimStep<Outcome> {
   readonly answer: ClaimAnswer<Outcome>;
   readonly write?: Kept<Outcome>;
+}
+
+/** The answer to a claim of a key that another attempt holds. `elapsedMs`: how long that attempt has run, if it is known. */
+export function pendingAnswer(
+  leaseLeftMs: number,
+  elapsedMs: number | undefined,
+): ClaimAnswer<never> & { readonly status: "pending" } {
+  return elapsedMs === undefined
+    ? { status: "pending", leaseLeftMs }
+    : // A clock that went back counts as no time.
+      { status: "pending", leaseLeftMs, elapsedMs: Math.max(0, elapsedMs) };
 }
 
 /** What `claim` answers, and the record to write if it changes. `nextFence` is called only for a new attempt. */
@@ -114,10 +136,11 @@ function granted<Outcome>(record: Kept<Outcome>): ClaimStep<Outcome> {
 /** A pending deadline too far away means the clock went back: it is written down to one lease, never handed over. */
 function claimedByAnother<Outcome>(record: Kept<Outcome>, now: number): ClaimStep<Outcome> {
   const leaseLeftMs = record.leaseEndsAt - now;
+  const elapsedMs = now - record.claimedAt;
   if (leaseLeftMs <= record.leaseMs + CLOCK_BACK_MARGIN_MS)
-    return { answer: { status: "pending", leaseLeftMs } };
+    return { answer: pendingAnswer(leaseLeftMs, elapsedMs) };
   return {
-    answer: { status: "pending", leaseLeftMs: record.leaseMs },
+    answer: pendingAnswer(record.leaseMs, elapsedMs),
     write: withLease(record, record.leaseMs, now),
   };
 }
@@ -152,6 +175,7 @@ function newAttempt<Outcome>(
     completedAt: undefined,
     outcome: undefined,
     steps,
+    history: before && nextHistory(before, request.token),
   };
 }
 
@@ -210,8 +234,14 @@ export function abandonRecord<Outcome = string>(
   const record = owned(found, token, now);
   if (record === undefined || record.state === "completed") return { answer: false };
   if (record.spent) return { answer: true };
-  const released = as === "released" || (as === "unrun" && !record.tookOver);
-  return { answer: true, write: { ...record, state: released ? "released" : "pending", spent: true } };
+  const history = endedHistory(record, as, now);
+  if (as === "released" || (as === "unrun" && !record.tookOver))
+    return { answer: true, write: { ...record, state: "released", spent: true, history } };
+  // The lease ends now, which says when the record lapsed. How long it is kept does not change.
+  return {
+    answer: true,
+    write: { ...record, state: "pending", spent: true, leaseEndsAt: lapsedAt(record, now), history },
+  };
 }
 
 export function renewRecord<Outcome = string>(
@@ -222,7 +252,8 @@ export function renewRecord<Outcome = string>(
 ): Step<Outcome> {
   const record = owned(found, token, now);
   if (record === undefined || record.state !== "pending" || record.spent) return { answer: false };
-  return { answer: true, write: withLease(record, leaseMs, now) };
+  const write = { ...withLease(record, leaseMs, now), history: renewedHistory(record, now) };
+  return { answer: true, write };
 }
 
 /** Keeps a finished step. Its owner may do that after its lease has ended, as long as no other attempt took over. */
@@ -261,29 +292,6 @@ function reopened<Outcome>(record: Kept<Outcome>): Kept<Outcome> {
     completedAt: undefined,
     outcome: undefined,
     steps: undefined,
+    history: endedHistory(record, "completed", record.completedAt ?? 0),
   };
-}
-
-/** The record as `read` and `list` show it. */
-export function viewOf(record: Kept<KeptOutcome>, now: number): StoreRecord {
-  const { id, parts, fingerprint, token, fence, number, hold, claimedAt, completedAt, keptUntil, outcome } =
-    record;
-  const state = stateOf(record, now);
-  const leaseLeftMs = state === "pending" ? record.leaseEndsAt - now : 0;
-  const view = {
-    id,
-    parts,
-    fingerprint,
-    state,
-    token,
-    fence,
-    number,
-    hold,
-    claimedAt,
-    leaseLeftMs,
-    completedAt,
-    keptUntil,
-    outcome: outcome === undefined ? undefined : outcomeText(outcome),
-  };
-  return state === "completed" || !hasSteps(record) ? view : { ...view, steps: stepsIn(id, record) };
 }

@@ -5,6 +5,7 @@
 import type { RoundAnswer } from "./claim-round.ts";
 import { about, type EmitEvent, type EventDetails } from "./observer.ts";
 import type { KeptOutcome, Outcome } from "./outcome.ts";
+import type { ReplayFault } from "./replay-fault.ts";
 import type { AbandonAs } from "./store.ts";
 
 /** The identity of a claim, or as much of it as is known where only the id was given. */
@@ -50,13 +51,18 @@ export function tooLate(): Error {
   return new Error("the claim was answered after its lease had ended");
 }
 
+/** A duplicate met a completed record. `fault` says why it did not get the outcome. */
 export function reportReplay(
   emit: EmitEvent | undefined,
   subject: EventSubject,
   { origin }: Outcome,
-  refused: boolean,
+  fault: ReplayFault | "refused" | undefined,
 ): void {
-  emit?.({ ...about(subject), kind: "replayed", refused, origin });
+  if (emit === undefined) return;
+  const who = about(subject);
+  if (fault === undefined || fault === "refused")
+    emit({ ...who, kind: "replayed", refused: fault === "refused", origin });
+  else emit({ ...who, kind: `replay-${fault}`, origin });
 }
 
 /** An attempt whose claim was granted. */

@@ -1,6 +1,7 @@
 /** A request to a guard, checked and computed once: changing the request object afterwards has no effect. */
 
 import { requireRequest } from "./argument-checks.ts";
+import { type DoorRules, findDoorRules } from "./door-rules.ts";
 import { NevertwiceError } from "./errors.ts";
 import { toFingerprint } from "./fingerprint.ts";
 import { type Identity, toIdentity } from "./identity.ts";
@@ -8,6 +9,7 @@ import { type Key, keyText } from "./key.ts";
 import { type Check, checkOptions, isFunction } from "./option-checks.ts";
 import { mergePolicy, POLICY_CHECKS, type Policy, type PolicyOptions } from "./policy.ts";
 import { isOurs, refuseReserved } from "./reserved.ts";
+import type { WaitUntil } from "./wait-until.ts";
 
 /** Names one piece of work. */
 export interface Subject {
@@ -22,6 +24,8 @@ export interface Subject {
 
 /** How the outcome of a call is stored: `T` is what the work returns, `Kept` what the record holds for it. */
 export interface KeepOptions<T, Kept> {
+  /** False for a value that is returned but not kept: the key is released, and the next call runs the work again. */
+  readonly keepIf?: ((value: T) => boolean) | undefined;
   /** Makes a smaller value of one that is too large or cannot be encoded, so that a duplicate gets at least that. */
   readonly shorten?: ((value: T) => unknown) | undefined;
   /** Converts the value to what is stored, such as an instance of a class to plain data. Needs `decode`. */
@@ -30,6 +34,9 @@ export interface KeepOptions<T, Kept> {
   readonly decode?: ((kept: Kept) => T) | undefined;
 }
 
+/** Gets the id of the record, and how long the call may wait. */
+export type TakeSeat = (id: string, waitMs: number) => (() => void) | undefined;
+
 /** `T` is what the work returns, and `Kept` what `encode` returns for it. A request without these types fits any work. */
 // biome-ignore lint/suspicious/noExplicitAny: only any is a value of whatever type the work has, on both sides.
 export interface RunRequest<T = any, Kept = any> extends Subject, PolicyOptions, KeepOptions<T, Kept> {
@@ -37,8 +44,15 @@ export interface RunRequest<T = any, Kept = any> extends Subject, PolicyOptions,
   readonly fingerprint?: unknown;
   /** Called after each renewal of the claim, for example to tell a message broker that the work is still running. */
   readonly onRenewed?: (() => unknown) | undefined;
+  /**
+   * Asked before the call waits for another attempt: returns what to call when the wait is over, or undefined if the call must
+   * not wait. Its result is then `pending`.
+   */
+  readonly takeSeat?: TakeSeat | undefined;
   /** Ends the caller's wait for the result. It never ends the work. */
   readonly signal?: AbortSignal | undefined;
+  /** The platform's `waitUntil` for this request, if it has one: it gets the call, and every repeat of a completion or release. */
+  readonly waitUntil?: WaitUntil | undefined;
 }
 
 /** The type of the value for the options of a request. TypeScript infers it from the work, not from the request. */
@@ -46,12 +60,14 @@ export interface RunRequest<T = any, Kept = any> extends Subject, PolicyOptions,
 export type OfWork<T> = [T] extends [never] ? any : NoInfer<T>;
 
 /** A checked request. */
-export interface Call extends KeepOptions<unknown, unknown> {
+export interface Call extends KeepOptions<unknown, unknown>, DoorRules {
   readonly identity: Identity;
   readonly fingerprint: string | undefined;
   readonly policy: Policy;
   readonly signal: AbortSignal | undefined;
   readonly onRenewed: (() => unknown) | undefined;
+  readonly takeSeat?: TakeSeat | undefined;
+  readonly waitUntil?: WaitUntil | undefined;
   /** The caller's own token for this call, which the caller may send again. If undefined, every round has a fresh one. */
   readonly token?: string | undefined;
   /** See `ClaimRequest`. */
@@ -70,7 +86,12 @@ const IDENTITY_CHECKS: Readonly<Record<string, Check>> = {
 
 const SUBJECT_CHECKS = { ...IDENTITY_CHECKS, fence: anything };
 
-export const KEEP_CHECKS = { shorten: isFunction, encode: isFunction, decode: isFunction } as const;
+export const KEEP_CHECKS = {
+  keepIf: isFunction,
+  shorten: isFunction,
+  encode: isFunction,
+  decode: isFunction,
+} as const;
 
 export const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
   ...POLICY_CHECKS,
@@ -78,6 +99,8 @@ export const REQUEST_CHECKS: Readonly<Record<string, Check>> = {
   ...KEEP_CHECKS,
   fingerprint: anything,
   onRenewed: isFunction,
+  takeSeat: isFunction,
+  waitUntil: isFunction,
   signal(name, value) {
     if (value instanceof AbortSignal) return;
     throw new NevertwiceError("options-invalid", `${name} must be an AbortSignal.`);
@@ -94,10 +117,14 @@ export function prepareCall(request: RunRequest, namespace: string, policy: Poli
     fingerprint: request.fingerprint === undefined ? undefined : toFingerprint(request.fingerprint),
     policy: mergePolicy(policy, request),
     signal: request.signal,
+    keepIf: request.keepIf,
     shorten: request.shorten,
     encode: request.encode,
     decode: request.decode,
     onRenewed: request.onRenewed,
+    takeSeat: request.takeSeat,
+    ...findDoorRules(request),
+    waitUntil: request.waitUntil,
   };
 }
 

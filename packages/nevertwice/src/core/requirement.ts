@@ -2,6 +2,7 @@
  * The `require` option: the fault that the store must survive. It is checked before the first claim, before every claim
  * until it is met, and again after the store has reconnected.
  */
+import { canShareAcrossCalls } from "#platform";
 import { diagnose } from "./doctor.ts";
 import { FAULTS, type Fault, formatAdvice } from "./durability.ts";
 import { NevertwiceError } from "./errors.ts";
@@ -13,7 +14,10 @@ export interface Requirement {
   meet(): Promise<void>;
 }
 
-export function createRequirement(store: Store, required: Fault): Requirement {
+/** The part of a store that is asked. */
+type RequiredStore = Parameters<typeof diagnose>[0] & Pick<Store, "reconnects">;
+
+export function createRequirement(store: RequiredStore, required: Fault): Requirement {
   /** The value of `store.reconnects` when the requirement was last met. */
   let metAt: number | undefined;
   let checking: Promise<void> | undefined;
@@ -35,14 +39,15 @@ export function createRequirement(store: Store, required: Fault): Requirement {
     },
     async meet() {
       if (isMet()) return;
-      // Calls that arrive during a check share its result.
-      checking ??= check();
-      await checking;
+      // Calls that arrive during a check share its result, where the platform lets them.
+      const mine = checking ?? check();
+      if (canShareAcrossCalls) checking = mine;
+      await mine;
     },
   };
 }
 
-async function demand(store: Store, required: Fault): Promise<void> {
+async function demand(store: RequiredStore, required: Fault): Promise<void> {
   const { title, survives, refused } = await diagnose(store);
   if (refused !== undefined) throw new NevertwiceError("store-unsafe", `${title}: ${refused}`);
   for (const fault of FAULTS.slice(0, FAULTS.indexOf(required) + 1)) {

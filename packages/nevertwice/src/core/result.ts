@@ -1,5 +1,5 @@
 /** The result of a call: the values that `tryRun` returns, and the errors that `run` throws for them. */
-import type { Ending } from "./attempt.ts";
+import type { Ending } from "./ending.ts";
 import { type ErrorSubject, isNevertwiceError, NevertwiceError } from "./errors.ts";
 import { type Identity, toErrorSubject } from "./identity.ts";
 import { decodeOutcome, type NotKeptReason, type Outcome } from "./outcome.ts";
@@ -18,7 +18,12 @@ export type RunResult<T> =
     }
   | { readonly status: "replayed"; readonly value: T }
   | { readonly status: "already-done" }
-  | { readonly status: "pending"; readonly leaseLeftMs: number }
+  | {
+      readonly status: "pending";
+      readonly leaseLeftMs: number;
+      /** How long the other attempt has run, by the store's clock, if it is known. */
+      readonly elapsedMs?: number | undefined;
+    }
   | { readonly status: "conflict"; readonly state: RecordState }
   /** `reason`: why this attempt could not continue the steps of an earlier one. */
   | { readonly status: "unknown"; readonly fence: number; readonly reason?: string | undefined }
@@ -41,23 +46,28 @@ export function toResult<T>(
   return { status: "ran", value, recorded: verdict.status === "recorded" };
 }
 
-/** `decode` comes from the present request. */
+/** The outcome as the duplicate's own `decode` shows it. */
+export function shownOutcome(outcome: Outcome, decode: ((kept: unknown) => unknown) | undefined): Outcome {
+  if (decode === undefined || outcome.kind !== "value") return outcome;
+  const { origin } = outcome;
+  try {
+    return { kind: "value", value: decode(outcome.value), origin };
+  } catch {
+    // The work is done, but its value cannot be shown. This must not look like an error of the work.
+    return { kind: "not-kept", reason: "unreadable", origin };
+  }
+}
+
+/** `decode` comes from the present request. Throws the error of the original. */
 export function replay<T>(outcome: Outcome, decode?: (kept: unknown) => unknown): RunResult<T> {
-  switch (outcome.kind) {
+  const shown = shownOutcome(outcome, decode);
+  switch (shown.kind) {
     case "value":
-      try {
-        return {
-          status: "replayed",
-          value: (decode === undefined ? outcome.value : decode(outcome.value)) as T,
-        };
-      } catch {
-        // The work is done, but its value cannot be shown. This must not look like an error of the work.
-        return { status: "not-kept", reason: "unreadable" };
-      }
+      return { status: "replayed", value: shown.value as T };
     case "thrown":
-      throw outcome.error;
+      throw shown.error;
     case "not-kept":
-      return { status: "not-kept", reason: outcome.reason };
+      return { status: "not-kept", reason: shown.reason };
   }
 }
 
@@ -160,7 +170,7 @@ export function toError(result: RefusedResult, isForDeveloper = false): Nevertwi
       return new NevertwiceError(
         "pending",
         `another attempt is doing this work; try again later.${isForDeveloper ? itselfHint(result) : ""}`,
-        { ...subject, leaseLeftMs: result.leaseLeftMs },
+        { ...subject, leaseLeftMs: result.leaseLeftMs, elapsedMs: result.elapsedMs },
       );
     case "conflict":
       return new NevertwiceError(

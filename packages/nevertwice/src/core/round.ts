@@ -57,6 +57,8 @@ export interface Settlement {
   readonly startedAt: number;
   /** The work runs in a transaction that completes the record. Its lease is set once, and it has no steps. */
   readonly isInTransaction?: boolean;
+  /** Set by `attempt.keepFor`: how long the outcome is kept instead of the policy's `retentionMs`. */
+  keepForMs?: number | undefined;
   /** The steps that earlier attempts finished. */
   readonly steps?: readonly KeptStep[] | undefined;
 }

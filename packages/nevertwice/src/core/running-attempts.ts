@@ -1,4 +1,5 @@
 /** The attempts that run in this process. Each has a lease that is renewed until its work has ended. */
+import { canShareAcrossCalls } from "#platform";
 import { type Attempt, createAttempt } from "./attempt.ts";
 import { sendRenew } from "./claim-round.ts";
 import type { Timer } from "./clock.ts";
@@ -96,6 +97,10 @@ class RunningAttempt implements LeaseOptions {
   /** The work has ended. Calling it again does nothing. */
   end(): void {
     this.lease.stop();
+    this.leaveRow();
+  }
+
+  leaveRow(): void {
     if (this.#row === undefined) return;
     if (this.#before === undefined) this.#row.first = this.#after;
     else this.#before.#after = this.#after;
@@ -127,10 +132,19 @@ export function createRunningAttempts(ports: Ports): RunningAttempts {
     for (let one = first; one !== undefined; one = one.next) yield one;
   }
 
+  /** Drops attempts whose request the platform has ended, so that they never end themselves. Their timers are not ours to cancel. */
+  function sweep(one: AttemptRow): void {
+    for (const attempt of [...attemptsIn(one)]) if (attempt.lease.isLost()) attempt.leaveRow();
+  }
+
   return {
-    begin: (settlement, number) =>
-      new RunningAttempt(ports, settlement, number).enter(row(settlement.call.identity.id)),
+    begin(settlement, number) {
+      const entered = row(settlement.call.identity.id);
+      if (!canShareAcrossCalls) sweep(entered);
+      return new RunningAttempt(ports, settlement, number).enter(entered);
+    },
     has(id) {
+      if (!canShareAcrossCalls) sweep(row(id));
       for (const { settlement } of attemptsIn(row(id))) if (settlement.call.identity.id === id) return true;
       return false;
     },

@@ -2,9 +2,10 @@
  * Tells the store how an attempt ended. The caller waits for the first try only. If the store does not answer it, a
  * background task repeats it until the store answers true or false.
  */
-import type { Ending } from "./attempt.ts";
+
 import { sendAbandon, sendClaim } from "./claim-round.ts";
 import { directStore } from "./direct-store.ts";
+import type { Ending } from "./ending.ts";
 import { isNevertwiceError } from "./errors.ts";
 import { fingerprintsDiffer } from "./fingerprint.ts";
 import { about } from "./observer.ts";
@@ -104,7 +105,7 @@ async function settle<T>(
   const { completeWaitMs, storeTimeoutMs } = call.policy;
   round.forgetLateGrants();
   const conclude = (answer: T): T => {
-    round.answerLateGrants(() => void ports.background.persist(storeTimeoutMs, again));
+    round.answerLateGrants(() => void ports.background.persist(storeTimeoutMs, again, call.waitUntil));
     report(answer);
     return answer;
   };
@@ -117,14 +118,15 @@ async function settle<T>(
   }
   // Undefined only at shutdown: then there is nothing to report.
   void ports.background
-    .persist(storeTimeoutMs, send)
+    .persist(storeTimeoutMs, send, call.waitUntil)
     .then((answer) => answer !== undefined && conclude(answer));
   return unanswered;
 }
 
 /** How long an outcome that is completed now is kept. */
-export function completedRetention({ timer }: Ports, { call, startedAt }: Settlement): number {
-  const { retentionFrom, retentionMs } = call.policy;
+export function completedRetention({ timer }: Ports, { call, startedAt, keepForMs }: Settlement): number {
+  const { retentionFrom, retentionMs: usualMs } = call.policy;
+  const retentionMs = keepForMs ?? usualMs;
   const spentMs = retentionFrom === "claim" ? Math.floor(timer.now() - startedAt) : 0;
   return Math.max(1, retentionMs - spentMs);
 }

@@ -33,11 +33,37 @@ export interface StoreRecord {
   /** 0 unless pending. */
   readonly leaseLeftMs: number;
   readonly completedAt: number | undefined;
+  /** When a lapsed record lapsed: when its lease ended, or when it was abandoned before that. Absent in other states. */
+  readonly lapsedAt?: number | undefined;
   /** When the record becomes absent. A held record stays until it is decided. */
   readonly keptUntil: number;
   readonly outcome: string | undefined;
   /** The finished steps of work that is not completed; absent if there are none. */
   readonly steps?: readonly KeptStep[];
+  /** The attempts of the record. Only `read` answers it, and only of stores that say `keepsHistory`. */
+  readonly history?: RecordHistory;
+}
+
+/** What a record remembers of its attempts, until it is absent. */
+export interface RecordHistory {
+  /** In their order. The last one is the attempt that owns the record, or owned it last. */
+  readonly attempts: readonly KeptAttempt[];
+  /** How many earlier attempts are not listed: a record remembers the last 32 besides the present one. */
+  readonly dropped: number;
+}
+
+export interface KeptAttempt {
+  readonly number: number;
+  readonly fence: number;
+  readonly claimedAt: number;
+  /** How often the claim was renewed. */
+  readonly renewals: number;
+  /** When it was renewed last; absent if it never was. */
+  readonly renewedAt: number | undefined;
+  /** Absent while the attempt has not ended. */
+  readonly endedAt: number | undefined;
+  /** `lapsed`: its lease ended first. `completed` in an earlier attempt: an operator has reopened the key since. */
+  readonly ended: "completed" | "lapsed" | AbandonAs | undefined;
 }
 
 /** A finished step of the work (`attempt.step`), kept under its claim. */
@@ -49,7 +75,7 @@ export interface KeptStep {
   readonly keptAt: number;
 }
 
-interface Cancellable {
+export interface Cancellable {
   /** Fires when the engine stops waiting for this call. Made only for stores that say `usesSignal`. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -83,7 +109,12 @@ export type ClaimAnswer<Outcome = string> =
       /** The steps that earlier attempts finished, in order; absent if there are none. */
       readonly steps?: readonly KeptStep[];
     }
-  | { readonly status: "pending"; readonly leaseLeftMs: number }
+  | {
+      readonly status: "pending";
+      readonly leaseLeftMs: number;
+      /** How long the attempt that holds the key has run, by the store's clock. Absent if no attempt runs, or if it is not known. */
+      readonly elapsedMs?: number | undefined;
+    }
   | { readonly status: "completed"; readonly outcome: Outcome }
   | { readonly status: "conflict"; readonly state: RecordState }
   | { readonly status: "unknown"; readonly fence: number };
@@ -132,14 +163,22 @@ export interface ForgetRequest extends Cancellable {
 
 export interface WatchRequest {
   readonly id: string;
-  /** Called after the record was completed, abandoned or forgotten. It may be called more often than that. */
+  /**
+   * Called after the record was completed, abandoned or forgotten. It may be called more often than that. The caller then claims
+   * again; if it has to wait again, it watches again.
+   */
   readonly wake: () => void;
 }
 
 export interface ListRequest extends Cancellable {
   readonly namespace: string;
   readonly scope?: string | undefined;
+  readonly operation?: string | undefined;
+  /** The exact text of the key. */
+  readonly key?: string | undefined;
   readonly state?: RecordState | undefined;
+  /** Only records that were claimed in this millisecond of the store's clock or earlier. */
+  readonly before?: number | undefined;
   readonly limit: number;
   /** The `next` of the previous page. */
   readonly after?: string | undefined;
@@ -155,7 +194,38 @@ export interface ListPage {
   readonly records: readonly StoreRecord[];
   /** The records of this page that cannot be read; absent if there are none. */
   readonly unreadable?: readonly UnreadableRecord[] | undefined;
-  /** Pass it as `after` to get the next page; absent on the last page. */
+  /** Pass it as `after` to get the next page; absent on the last page. A page that has it may be empty: more is left to look at. */
+  readonly next?: string | undefined;
+}
+
+/** `newest-first`: by the time of the claim, and by id where times are equal. `none`: a record may be anywhere. */
+export type ListOrder = "newest-first" | "none";
+
+export interface UndecidedRequest extends Cancellable {
+  readonly namespace: string;
+  /** Count no further than this. */
+  readonly limit: number;
+}
+
+/** The held records whose attempts have lapsed: each waits for a decision. */
+export interface UndecidedReport {
+  readonly count: number;
+  /** False: there may be more, and an older one. */
+  readonly isComplete: boolean;
+  /** When the oldest of those that were counted lapsed, by the store's clock; absent if there are none. */
+  readonly oldestLapsedAt?: number | undefined;
+}
+
+export interface NamespacesRequest extends Cancellable {
+  readonly limit: number;
+  /** The `next` of the previous page. */
+  readonly after?: string | undefined;
+}
+
+export interface NamespacePage {
+  /** Each namespace that has records, once, in any order. */
+  readonly namespaces: readonly string[];
+  /** As in `ListPage`. */
   readonly next?: string | undefined;
 }
 
@@ -163,6 +233,20 @@ export interface PurgeReport {
   readonly removed: number;
   /** More records may be left to remove: call `purge` again. */
   readonly more: boolean;
+}
+
+export interface OverdueRequest extends Cancellable {
+  /** Count no further than this. */
+  readonly limit: number;
+}
+
+/** The expired records, of all namespaces, that no purge has removed yet. */
+export interface OverdueReport {
+  readonly count: number;
+  /** False: there may be more. */
+  readonly isComplete: boolean;
+  /** Since when a purge could have removed the oldest of them, by the store's clock; absent if there are none. */
+  readonly oldestSince?: number | undefined;
 }
 
 export interface Store {
@@ -184,8 +268,19 @@ export interface Store {
   readonly keepStep?: ((request: KeepStepRequest) => Promise<boolean>) | undefined;
   /** Resolves when the subscription is active, with a function that ends it. Without `watch`, waiters poll. */
   watch?(request: WatchRequest): Promise<() => void>;
-  /** Lists records page by page. A record that changes in the meantime may be missed or listed twice. */
+  /**
+   * Lists records page by page, each page in a limited number of rows that it looks at. A record that is claimed again in
+   * the meantime may be missed or listed twice.
+   */
   list?(request: ListRequest): Promise<ListPage>;
+  /** The order of `list`; default `none`. */
+  readonly listOrder?: ListOrder;
+  /** Counts the held records that wait for a decision, in a limited number of rows that it looks at. */
+  undecided?(request: UndecidedRequest): Promise<UndecidedReport>;
+  /** Counts the records that a purge would remove now, in a limited number of rows that it looks at. */
+  overdue?(request: OverdueRequest): Promise<OverdueReport>;
+  /** Lists the namespaces that have records, page by page. */
+  namespaces?(request: NamespacesRequest): Promise<NamespacePage>;
   /**
    * Removes the record that has this fence. False if there is none, or if it is pending with lease left. A completed record
    * is replaced by a not-kept marker until its retention ends, so that the work is still not repeated. With `reopen` it is
@@ -204,6 +299,8 @@ export interface Store {
    * the store again.
    */
   readonly reconnects?: number;
+  /** `read` answers the `history` of a record. */
+  readonly keepsHistory?: boolean;
   /** The database removes expired records itself, so `purge` has nothing to do. */
   readonly collectsItself?: boolean;
   /** Outcomes larger than this are completed as not kept. */

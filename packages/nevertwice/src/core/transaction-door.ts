@@ -3,7 +3,8 @@
  * methods of a guard are for users.
  */
 import { requireGuard } from "./argument-checks.ts";
-import { type Attempt, createAttempt, type KeepLimits } from "./attempt.ts";
+import { type Attempt, createAttempt } from "./attempt.ts";
+import type { KeepLimits } from "./ending.ts";
 import { NevertwiceError } from "./errors.ts";
 import { Lease } from "./lease.ts";
 import { outcomeLimit, type Ports } from "./ports.ts";

@@ -6,8 +6,9 @@
  *   claim ── commits ──┐  BEGIN ── lock the record ── work ── complete ── COMMIT
  *                      └─ duplicates see `pending` ───────────────────────┘ from here on, the outcome
  */
-import { type Attempt, type Ending, endingFromThrow, endingFromValue, type KeepLimits } from "./attempt.ts";
+import { type Attempt, endingFromThrow } from "./attempt.ts";
 import { abandonUnrun, readRecord } from "./claim-round.ts";
+import { type Ending, endingFromValue, type KeepLimits } from "./ending.ts";
 import { toErrorSubject } from "./identity.ts";
 import { type Lease, transactionLeaseMs } from "./lease.ts";
 import { otherDatabase } from "./other-database.ts";

@@ -1,8 +1,10 @@
 /**
  * Calls that wait for another attempt's claim to end. All waiters of one record in this process share one subscription
  * and one read. When the record changes they all claim again, so that the store checks fingerprint and owner of each:
- * no call is answered from a read alone.
+ * no call is answered from a read alone. Where calls may not share anything, each has its own subscription and read.
  */
+import { canShareAcrossCalls } from "#platform";
+import type { Call } from "./request.ts";
 import { callWithin, type TimedStore } from "./store-call.ts";
 
 /** How often to read the record if the store cannot push. */
@@ -10,8 +12,8 @@ const POLL_FIRST_MS = 20;
 const SHORTEST_SLEEP_MS = 5;
 const POLL_GROWTH = 1.6;
 const POLL_LONGEST_MS = 1_000;
-/** How often to read the record if the store pushes, in case a push is lost. */
-const POLL_PUSHED_MS = 5_000;
+/** How often to read the record if the store pushes: with the jitter, a push that is lost costs at most a second. */
+const POLL_PUSHED_MS = 650;
 
 export interface WaitRequest {
   readonly id: string;
@@ -107,7 +109,7 @@ export function createWaiters(timed: TimedStore, random: () => number): Waiters 
       if (signal?.aborted) return Promise.resolve();
       const isFirst = !watched.has(id);
       const watch = watched.get(id) ?? watchRecord(request);
-      watched.set(id, watch);
+      if (canShareAcrossCalls) watched.set(id, watch);
       const { waiters, wake, start } = watch;
       const earliest = timer.now() + leastMs;
       return new Promise((resolve) => {
@@ -129,5 +131,29 @@ export function createWaiters(timed: TimedStore, random: () => number): Waiters 
     wakeAll() {
       for (const record of [...watched.values()]) record.wake();
     },
+  };
+}
+
+/** The place of a call among those that wait. */
+export interface Seat {
+  /** False if the call must not wait. */
+  take(): boolean;
+  leave(): void;
+}
+
+/** Undefined if the call may wait whenever its policy says so. */
+export function createSeat({
+  identity,
+  policy,
+  takeSeat,
+}: Pick<Call, "identity" | "policy" | "takeSeat">): Seat | undefined {
+  if (takeSeat === undefined) return undefined;
+  let leave: (() => void) | undefined;
+  return {
+    take() {
+      leave ??= takeSeat(identity.id, policy.waitMs);
+      return leave !== undefined;
+    },
+    leave: () => leave?.(),
   };
 }

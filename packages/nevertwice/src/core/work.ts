@@ -39,6 +39,11 @@ export interface Attempt {
    * On SQLite it returns the id at once; elsewhere a promise. A message that cannot be written fails the transaction.
    */
   enqueue(topic: string, body: unknown, options?: EnqueueOptions): string | Promise<string>;
+  /**
+   * How long the outcome of this attempt is kept, in milliseconds, instead of `retentionMs`. The last call before the work ends
+   * counts. Throws `options-invalid` if it is not a whole number from 1 to a hundred years.
+   */
+  keepFor(ms: number): void;
   /** `throw attempt.notDone(cause)` says that nothing happened: the key is released, and the caller gets `cause`. */
   notDone(cause?: unknown): Error;
 }

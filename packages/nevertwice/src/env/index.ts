@@ -3,6 +3,7 @@
 import { FAULTS } from "../core/durability.ts";
 import type { GuardOptions } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
+import { refusesLocalStores } from "../core/local-stores.ts";
 import { checkOptions, isBoolean, isFunction, oneOf } from "../core/option-checks.ts";
 import type { Store } from "../core/store.ts";
 import { createGuard, type Guard } from "../functions/guard.ts";
@@ -21,6 +22,7 @@ import {
 
 export { didYouMean } from "../core/did-you-mean.ts";
 export { durationMs } from "../core/duration.ts";
+export { refusesLocalStores } from "../core/local-stores.ts";
 
 import { warnOnce } from "../core/warning.ts";
 
@@ -46,10 +48,10 @@ export async function guardFromEnv(
   const { migrate, wrapStore, ...code } = checkedCode(options);
   checkEnvironment(env);
   const guardOptions = { ...code, ...guardOptionsFrom(env, code) };
-  const allowsLocal = isOn(env, "NEVERTWICE_ALLOW_LOCAL");
+  const isLocalRefused = refusesLocalStores(env);
   if (!isOn(env, "NEVERTWICE_ENABLED")) return offGuard(guardOptions);
 
-  if (given(env, "NODE_ENV") === "production" && !allowsLocal) refuseLocal(env);
+  if (isLocalRefused) refuseLocal(env);
   const opened = await open(storeUrlIn(env), migrate === undefined ? {} : { migrate });
   try {
     const store = wrapStore === undefined ? opened : wrapStore(opened);

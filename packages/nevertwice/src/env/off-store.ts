@@ -30,6 +30,8 @@ export function offStore(): Store {
     purge: async () => ({ removed: 0, more: false }),
     close: async () => {},
     list: async () => ({ records: [] }),
+    undecided: async () => ({ count: 0, isComplete: true }),
+    namespaces: async () => ({ namespaces: [] }),
     forget: async () => false,
     collectsItself: true,
   };

@@ -1,10 +1,10 @@
 /** Every environment variable, its default, and how it is read. */
 import { durationMs, formatDuration } from "../core/duration.ts";
 import { GUARD_DEFAULTS } from "../core/engine.ts";
-import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
 import { oneOf } from "../core/option-checks.ts";
 import { POLICY_CHECKS, POLICY_DEFAULTS, type Policy, type PolicyOptions } from "../core/policy.ts";
+import { readSwitch } from "../core/switch.ts";
 
 /** `process.env`, or an object of the same form, for example read from a file. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -79,7 +79,7 @@ export function windowsFrom(env: Environment, code: Pick<PolicyOptions, WindowOp
   };
 }
 
-export function isOn(env: Environment, name: "NEVERTWICE_ENABLED" | "NEVERTWICE_ALLOW_LOCAL"): boolean {
+export function isOn(env: Environment, name: "NEVERTWICE_ENABLED"): boolean {
   return readVariable(env, name, readSwitch);
 }
 
@@ -98,20 +98,6 @@ function readVariable<T>(env: Environment, name: VariableName, read: VariableRea
   const text = given(env, name);
   if (text === undefined && code !== undefined) return code;
   return read(name, text ?? VARIABLES[name].default);
-}
-
-const SWITCHES = new Map([
-  ...["true", "1", "on", "yes"].map((text) => [text, true] as const),
-  ...["false", "0", "off", "no"].map((text) => [text, false] as const),
-]);
-
-function readSwitch(name: string, text: string): boolean {
-  const position = SWITCHES.get(text.toLowerCase());
-  if (position !== undefined) return position;
-  throw new NevertwiceError(
-    "options-invalid",
-    `${name} is ${JSON.stringify(text)}; it must be one of ${[...SWITCHES.keys()].join(", ")}.`,
-  );
 }
 
 function readWindow(option: WindowOption): VariableReader<number> {

@@ -4,10 +4,12 @@
  */
 
 import { requireGuard } from "../core/argument-checks.ts";
+import { doorRules } from "../core/door-rules.ts";
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError, type NevertwiceError } from "../core/errors.ts";
 import { parsedJson } from "../core/fingerprint.ts";
 import { type Check, checkOptions, isFunction, oneOf } from "../core/option-checks.ts";
+import { parseJson } from "../core/parse-json.ts";
 import { isPlainObject } from "../core/plain-object.ts";
 import {
   type FailureDisposition,
@@ -16,6 +18,7 @@ import {
   type PolicyOptions,
   pickPolicies,
 } from "../core/policy.ts";
+import type { JudgeReplay } from "../core/replay-fault.ts";
 import type { RunRequest } from "../core/request.ts";
 import { isOperation } from "../core/reserved.ts";
 import { type RunResult, toError } from "../core/result.ts";
@@ -95,11 +98,15 @@ export function idempotentMessages<Handler extends MessageHandler>(
 
   async function sendMessage(params: SendRequest, context: unknown): Promise<object> {
     const { value } = await runOnce(settings, async () =>
-      guard.tryRun<StoredAnswer>(await toRequest(settings, params, context), async () => ({
-        answer: await native.sendMessage(params, context),
-      })),
+      guard.tryRun<StoredAnswer>(
+        {
+          ...(await toRequest(settings, params, context)),
+          ...doorRules({ judgeReplay: faultIn(findAnswer) }),
+        },
+        async () => ({ answer: await native.sendMessage(params, context) }),
+      ),
     );
-    return value.answer ?? lastTask(value.events ?? []) ?? unreadable(settings);
+    return findAnswer(value) ?? unreadable(settings);
   }
 
   async function* sendMessageStream(params: SendRequest, context: unknown) {
@@ -113,19 +120,26 @@ export function idempotentMessages<Handler extends MessageHandler>(
     };
     // A caller that disconnects ends its own stream, never the agent: all events are still stored.
     const ended = runOnce(settings, async () =>
-      guard.tryRun<StoredAnswer>({ ...(await toRequest(settings, params, context)), onFailure }, async () => {
-        for await (const event of native.sendMessageStream(params, context)) {
-          // Copied, because the objects it refers to may change while the task continues.
-          events.push(structuredClone(event));
-          live.push(event);
-        }
-        return { answer: await plainAnswer(native, events, params, context), events };
-      }),
+      guard.tryRun<StoredAnswer>(
+        {
+          ...(await toRequest(settings, params, context)),
+          ...doorRules({ judgeReplay: faultIn(findEvents) }),
+          onFailure,
+        },
+        async () => {
+          for await (const event of native.sendMessageStream(params, context)) {
+            // Copied, because the objects it refers to may change while the task continues.
+            events.push(structuredClone(event));
+            live.push(event);
+          }
+          return { answer: await plainAnswer(native, events, params, context), events };
+        },
+      ),
     );
     ended.then(live.end, live.end);
     yield* live.events();
     const { status, value } = await ended;
-    if (status === "replayed") yield* value.events ?? [asEvent(value.answer ?? unreadable(settings))];
+    if (status === "replayed") yield* findEvents(value) ?? unreadable(settings);
   }
 
   const own: Readonly<Record<PropertyKey, unknown>> = { sendMessage, sendMessageStream };
@@ -157,7 +171,7 @@ async function toRequest(
       fingerprint === "none"
         ? undefined
         : fingerprint === "message"
-          ? parsedJson(JSON.parse(JSON.stringify(params.message ?? null)))
+          ? parsedJson(parseJson(JSON.stringify(params.message ?? null)))
           : fingerprint(params),
   };
 }
@@ -185,6 +199,20 @@ function readStoredAnswer(value: unknown): StoredAnswer {
     answer: isPlainObject(answer) ? answer : undefined,
     ...(Array.isArray(events) && events.every(isPlainObject) ? { events } : {}),
   };
+}
+
+/** What a call without a stream gets; undefined if nothing is stored that it could get. */
+function findAnswer({ answer, events = [] }: StoredAnswer): object | undefined {
+  return answer ?? lastTask(events);
+}
+
+/** What a stream gets; undefined if nothing is stored that it could get. */
+function findEvents({ answer, events }: StoredAnswer): readonly AgentEvent[] | undefined {
+  return events ?? (answer && [asEvent(answer)]);
+}
+
+function faultIn(find: (stored: StoredAnswer) => unknown): JudgeReplay {
+  return (value) => (find(readStoredAnswer(value)) === undefined ? "unreadable" : undefined);
 }
 
 /** The message is done, but no answer is stored that could be replayed. */

@@ -99,7 +99,7 @@ export function cloudEvents<T>(
     return refusal(error);
   };
 
-  const receiver = createReceiver(maxBodyBytes, async (received) => {
+  const receiver = createReceiver(maxBodyBytes, async (received, platform) => {
     if (verify !== undefined && (await verify(received)) !== true)
       return refuse(new NevertwiceError("signature-invalid", "the request does not come from the sender."));
     let events: readonly ReadEvent[];
@@ -109,7 +109,7 @@ export function cloudEvents<T>(
       if (!isNevertwiceError(error)) throw error;
       return refuse(error);
     }
-    const deliveries = await inner.handleBatch(events.map(once));
+    const deliveries = await inner.handleBatch(events.map(once), platform);
     return toHttpAnswer(worstDelivery(deliveries), { onRejected });
   });
 

@@ -12,6 +12,7 @@ import { checkOptions } from "../core/option-checks.ts";
 import type { PolicyOptions } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
 import type { RunResult } from "../core/result.ts";
+import type { WaitUntil } from "../core/wait-until.ts";
 import {
   type AnyConsumerOptions,
   type ConsumerGuard,
@@ -29,15 +30,21 @@ export interface Handling {
   readonly onRenewed?: (() => unknown) | undefined;
   /** The longest lease for this delivery, for a process with a limited run time. */
   readonly maxLeaseMs?: number | undefined;
+  /** The platform's `waitUntil` for the request that brought the message, if it has one. */
+  readonly waitUntil?: WaitUntil | undefined;
 }
 
-export interface BatchHandling<Message> extends BatchOptions {
+export interface BatchHandling<Message> extends BatchOptions, Pick<Handling, "maxLeaseMs" | "waitUntil"> {
   readonly onRenewed?: ((message: Message) => unknown) | undefined;
-  readonly maxLeaseMs?: number | undefined;
 }
 
 export interface Consumer<Message, T = unknown> {
   readonly name: string;
+  /**
+   * While work runs, `onRenewed` is called at least this often, so a broker must not deliver the message again before: half of
+   * `leaseMs`, or `transactionMs` with a transaction, whose claim is not renewed.
+   */
+  readonly renewedWithinMs: number;
   /** Never rejects: every result is a value, including what the work threw. */
   handle(message: Message, handling?: Handling): Promise<Delivery<T>>;
   /** Returns one delivery for each message, in the same order. Messages with the same key are handled one after the other. */
@@ -71,8 +78,8 @@ export function createConsumer<Message, T>(
 ): Consumer<Message, T> {
   const settings = consumerSettings(guard, options);
 
-  async function handle(message: Message, { onRenewed, maxLeaseMs }: Handling = {}): Promise<Delivery<T>> {
-    const request = toRequest(settings, message, onRenewed, maxLeaseMs);
+  async function handle(message: Message, handling: Handling = {}): Promise<Delivery<T>> {
+    const request = toRequest(settings, message, handling);
     if ("refused" in request) return reported(settings, undefined, refused(request.refused));
     return handleRequest(message, request);
   }
@@ -101,7 +108,7 @@ export function createConsumer<Message, T>(
 
   async function handleBatch(
     messages: readonly Message[],
-    { onRenewed, maxLeaseMs, ...batch }: BatchHandling<Message> = {},
+    { onRenewed, maxLeaseMs, waitUntil, ...batch }: BatchHandling<Message> = {},
   ): Promise<Delivery<T>[]> {
     isArrayOfRequests("the batch", messages);
     checkOptions(batch, BATCH_CHECKS);
@@ -111,7 +118,7 @@ export function createConsumer<Message, T>(
       messages,
       (message) => {
         const renewed = onRenewed && (() => onRenewed(message));
-        const request = toRequest(settings, message, renewed, maxLeaseMs);
+        const request = toRequest(settings, message, { onRenewed: renewed, maxLeaseMs, waitUntil });
         if ("refused" in request)
           return Promise.resolve(reported(settings, undefined, refused<T>(request.refused)));
         const sameKey = JSON.stringify([request.scope, String(request.key)]);
@@ -127,7 +134,15 @@ export function createConsumer<Message, T>(
     );
   }
 
-  return { name: options.name, handle, handleBatch };
+  return {
+    name: options.name,
+    get renewedWithinMs() {
+      const { leaseMs, transactionMs } = settings.guard.policy;
+      return inTransaction === undefined ? Math.ceil(leaseMs / 2) : transactionMs;
+    },
+    handle,
+    handleBatch,
+  };
 }
 
 type RequestResult = RunRequest | { readonly refused: unknown };
@@ -135,8 +150,7 @@ type RequestResult = RunRequest | { readonly refused: unknown };
 function toRequest<Message, T>(
   settings: ConsumerSettings<Message, T>,
   message: Message,
-  onRenewed: (() => unknown) | undefined,
-  maxLeaseMs: number | undefined,
+  { onRenewed, maxLeaseMs, waitUntil }: Handling,
 ): RequestResult {
   const { name, operation = name, key, scope, ownScope, fingerprint } = settings;
   try {
@@ -146,6 +160,7 @@ function toRequest<Message, T>(
       key: key(message) as string,
       fingerprint: fingerprint?.(message),
       onRenewed,
+      waitUntil,
     };
     return maxLeaseMs === undefined ? request : { ...request, ...boundedLease(settings, maxLeaseMs) };
   } catch (error) {

@@ -3,6 +3,7 @@
  * that starts over, gets the answer of the first call.
  */
 import type { Attempt } from "../core/attempt.ts";
+import { doorRules } from "../core/door-rules.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { parsedJson } from "../core/fingerprint.ts";
 import { isPlainObject } from "../core/plain-object.ts";
@@ -49,6 +50,9 @@ export interface IdempotentTool<Context, Required extends boolean> {
     work: (context: Own, attempt: AttemptOf<Required>) => Result | PromiseLike<Result>,
   ): ToolHandler<[context: Own], Result>;
 }
+
+/** An operator or another program may have written the record. */
+const RULES = doorRules({ judgeReplay: (value) => (isPlainObject(value) ? undefined : "unreadable") });
 
 /** Throws `options-invalid` on bad options, and if `scope` is missing. */
 export function idempotentTool<Context extends ToolContext = ToolContext, Required extends boolean = true>(
@@ -131,6 +135,7 @@ async function toRequest<Context extends ToolContext>(
   const judge = policies.onFailure ?? guard.policy.onFailure;
   return {
     ...policies,
+    ...RULES,
     operation,
     key,
     scope: await readScope(settings.scope, context, args),
@@ -189,7 +194,7 @@ function toAnswer<Context, Result extends object>(
 ): Result | ToolRefusal {
   if (result.status === "ran") return result.value;
   if (result.status !== "replayed") return refuse(settings.refusal, toError(result));
-  // An operator or another program wrote the record: the call is done, but the value is not a tool's answer.
+  // The call is done, but the value is not a tool's answer.
   if (!isPlainObject(result.value))
     return refuse(settings.refusal, toError({ status: "not-kept", reason: "unreadable" }));
   const { _meta } = result.value as { readonly _meta?: object };

@@ -1,6 +1,9 @@
 /** Receives a message as an HTTP request of any framework: its headers and the raw bytes of its body. */
+import { concatBytes } from "../core/bytes.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { describeType } from "../core/identity.ts";
+import { parseJson } from "../core/parse-json.ts";
+import { findWaitUntil, type WaitUntil } from "../core/wait-until.ts";
 import { type HttpAnswer, refusal, toResponse } from "./http-answer.ts";
 
 export type IncomingHeaders =
@@ -13,6 +16,8 @@ export interface Incoming {
   readonly body: Uint8Array | string;
   /** The full URL of the request. Needed if the sender signs it. */
   readonly url?: string | undefined;
+  /** The platform's `waitUntil` for this request, where there is one. */
+  readonly waitUntil?: WaitUntil | undefined;
 }
 
 /** A request in one shape for all frameworks. */
@@ -28,28 +33,30 @@ export interface Received {
   json(): unknown;
 }
 
-/** `Request → Response`. `handle` is the same for frameworks with other request types. */
+/**
+ * `Request → Response`. `handed`: what the platform hands over besides the request; the `waitUntil` of a context is used.
+ * `handle` is the same for frameworks with other request types.
+ */
 export interface Receiver {
-  (request: Request): Promise<Response>;
+  (request: Request, ...handed: readonly unknown[]): Promise<Response>;
   handle(incoming: Incoming): Promise<HttpAnswer>;
 }
 
 export function createReceiver(
   maxBodyBytes: number,
-  answer: (received: Received) => Promise<HttpAnswer>,
+  answer: (received: Received, platform: Pick<Incoming, "waitUntil">) => Promise<HttpAnswer>,
 ): Receiver {
-  async function handle({ headers, body, url }: Incoming): Promise<HttpAnswer> {
+  async function handle({ headers, body, url, waitUntil }: Incoming): Promise<HttpAnswer> {
     const bytes = toBytes(body);
     if (bytes.byteLength > maxBodyBytes) return refusal(tooLarge(maxBodyBytes));
-    return answer(toReceived(headers, bytes, url));
+    return answer(toReceived(headers, bytes, url), { waitUntil });
   }
 
-  async function receive(request: Request): Promise<Response> {
+  async function receive(request: Request, ...handed: readonly unknown[]): Promise<Response> {
     const body = await readUpTo(request, maxBodyBytes);
+    if (body === undefined) return toResponse(refusal(tooLarge(maxBodyBytes)));
     const { headers, url } = request;
-    return toResponse(
-      body === undefined ? refusal(tooLarge(maxBodyBytes)) : await handle({ headers, body, url }),
-    );
+    return toResponse(await handle({ headers, body, url, waitUntil: findWaitUntil(handed) }));
   }
 
   return Object.assign(receive, { handle });
@@ -57,7 +64,7 @@ export function createReceiver(
 
 function toReceived(headers: IncomingHeaders, body: Uint8Array, url: string | undefined): Received {
   const text = () => new TextDecoder().decode(body);
-  return { ...lookup(headers), body, url, text, json: () => JSON.parse(text()) };
+  return { ...lookup(headers), body, url, text, json: () => parseJson(text()) };
 }
 
 function lookup(headers: IncomingHeaders): Pick<Received, "header" | "headerNames"> {
@@ -114,11 +121,5 @@ async function readUpTo(request: Request, maxBytes: number): Promise<Uint8Array 
     }
     chunks.push(value);
   }
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.byteLength;
-  }
-  return bytes;
+  return concatBytes(chunks, size);
 }

@@ -2,7 +2,7 @@
  * Redis Streams: the entries of one stream, read by one consumer group, each processed once. Another consumer takes over the
  * entries of a consumer that died. Entries stay pending in Redis until they are acknowledged: none is only in memory.
  */
-import { randomUUID } from "node:crypto";
+import { newUuid } from "#platform";
 import { pause } from "../core/backoff.ts";
 import { systemTimer } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
@@ -94,7 +94,7 @@ export function entryKey({ stream, id }: StreamEntry): Key {
 /** Throws `options-invalid` on bad options. */
 export function redisStream<T>(consumer: Consumer<StreamEntry, T>, options: RedisStreamOptions): RedisStream {
   checkStreamOptions(options);
-  const { stream, group: groupName, name = randomUUID(), onEvent } = options;
+  const { stream, group: groupName, name = newUuid(), onEvent } = options;
   const { concurrency, claimIdleMs, pollMs } = { ...DEFAULTS, ...givenOptions(options) };
   const group = createGroup(toStreamConnection("client", options.client), { stream, group: groupName, name });
   const reader = options.reader === undefined ? undefined : toStreamConnection("reader", options.reader);

@@ -4,7 +4,7 @@ import { systemTimer } from "../core/clock.ts";
 import type { Consumer } from "./consumer.ts";
 import { createInFlightWork, type Drained, type DrainOptions } from "./in-flight-work.ts";
 import type { SqsMessage } from "./sqs/message.ts";
-import { type SqsOptions, sqsSettings } from "./sqs/options.ts";
+import { requireVisibility, type SqsOptions, sqsSettings } from "./sqs/options.ts";
 import { createQueue } from "./sqs/queue.ts";
 
 export type { SqsClient, SqsSending, SqsSent } from "./sqs/client.ts";
@@ -26,10 +26,11 @@ const RECEIVE_BACKOFF = toBackoff({ baseMs: 500, capMs: 30_000 });
 
 /** Starts immediately. Throws `options-invalid` on bad options. Later failures are reported to `onError` and retried. */
 export function consumeSqs<T>(
-  consumer: Pick<Consumer<SqsMessage, T>, "handle">,
+  consumer: Pick<Consumer<SqsMessage, T>, "handle"> & Partial<Pick<Consumer<SqsMessage>, "renewedWithinMs">>,
   options: SqsOptions,
 ): SqsConsumption {
   const settings = sqsSettings(options);
+  requireVisibility(settings, consumer.renewedWithinMs);
   const queue = createQueue(settings);
   const closing = new AbortController();
   const inFlight = createInFlightWork(settings.concurrency);

@@ -39,6 +39,7 @@ export {
   standardWebhooks,
   standardWebhooksEd25519,
   stripe,
+  svix,
   twilio,
 } from "./webhook/schemes.ts";
 export type { Secret } from "./webhook/verifier.ts";
@@ -119,7 +120,7 @@ export function webhook<T>(
     ...(toleranceMs === undefined ? {} : { toleranceMs }),
   });
 
-  return createReceiver(maxBodyBytes, async (request) => {
+  return createReceiver(maxBodyBytes, async (request, platform) => {
     const received: Received = url === undefined ? request : { ...request, url };
     let verified: Verified;
     try {
@@ -130,7 +131,7 @@ export function webhook<T>(
       harmless(() => options.onEvent?.({ kind: "refused", consumer: inner.name, verdict: "reject", error }));
       return refusal(error);
     }
-    const delivery = await inner.handle({ ...received, ...verified });
+    const delivery = await inner.handle({ ...received, ...verified }, platform);
     if (respond === undefined || !("value" in delivery)) return toHttpAnswer(delivery, { onRejected });
     const { value } = delivery;
     const answer = () => ({ ...ACCEPTED, status: 200, ...respond(value as T) });

@@ -13,6 +13,7 @@ import { POLICY_CHECKS } from "../core/policy.ts";
 import type { RunRequest } from "../core/request.ts";
 import { reserved } from "../core/reserved.ts";
 import { errorSubjectFor, itselfHint, type RunResult } from "../core/result.ts";
+import { isRefusal } from "../core/store-call.ts";
 
 /** The operation of every lock. */
 const LOCK = reserved("exclusive");
@@ -156,7 +157,9 @@ function sectionResult<T>(name: string, { end, wasAlone }: Section<T>): T {
   return end.value;
 }
 
-function unanswered(name: string, cause: unknown): NevertwiceError {
+/** A store that refuses for good is not away: its own error says what to do. */
+function unanswered(name: string, cause: unknown): unknown {
+  if (isRefusal(cause)) return cause;
   return new NevertwiceError(
     "unavailable",
     `the store did not say whether the lock ${JSON.stringify(name)} is still held; try again.`,

@@ -2,17 +2,17 @@
  * Admits a request before the store is asked: reads its key, its scope and its operation, asks `authorize`, reads the
  * body within its limit, and determines what the request means.
  */
-import { Buffer } from "node:buffer";
-import { hash } from "node:crypto";
+import { sha256, utf8Bytes } from "#platform";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart, MAX_PART_BYTES } from "../core/identity.ts";
 import { refuseReserved } from "../core/reserved.ts";
 import type { HttpRequest, RequestBody } from "./http-message.ts";
-import { countMember } from "./json-member.ts";
 import { parseKeyHeader } from "./key-header.ts";
+import { describeKeyField, keyInBody } from "./key-in-body.ts";
 import type { KeyContext, KeyReading } from "./profile.ts";
-import { requestMeaning } from "./request-meaning.ts";
+import { type MeaningHow, ownMeaning, requestMeaning } from "./request-meaning.ts";
 import type { ResolvedHttpOptions } from "./resolved-options.ts";
+import { type MatchedRoute, normalPath } from "./route-path.ts";
 import { isThenable } from "./thenable.ts";
 
 /** A request whose key may be claimed. */
@@ -23,6 +23,8 @@ export interface AdmittedRequest {
   readonly scope: string | undefined;
   /** The value that the engine computes the fingerprint of; undefined to compare nothing. */
   readonly fingerprint: unknown;
+  /** The bytes of the body that are held in memory. */
+  readonly bodyBytes: number;
 }
 
 /** A refusal whose status may differ from that of its error code. */
@@ -46,11 +48,16 @@ export async function admit<Native>(
   request: HttpRequest<Native>,
   options: ResolvedHttpOptions<Native>,
 ): Promise<AdmittedRequest | undefined> {
-  const { keyField, maxBodyBytes } = options;
+  const { keyField, maxBodyBytes, skip } = options;
+  if (skip !== undefined && (await skip(request.native)) === true) return undefined;
   const body =
     keyField === undefined ? undefined : withinLimit(await request.readBody(maxBodyBytes), maxBodyBytes);
   const key = checkedKey(
-    body === undefined || keyField === undefined ? keyInHeader(request, options) : keyInBody(body, keyField),
+    options.key !== undefined
+      ? keyByFunction(await options.key(request.native))
+      : body === undefined || keyField === undefined
+        ? keyInHeader(request, options)
+        : keyInBody(body, request.header("content-type"), keyField),
     options,
   );
   if (key === undefined) return undefined;
@@ -62,7 +69,7 @@ export async function admit<Native>(
       "the caller is not, or no longer, allowed to use this operation.",
     );
   }
-  const target = originForm(request.target);
+  const target = normalTarget(originForm(request.target), request.route);
   const operation = nameOperation(request, target, options);
   const how = options.fingerprint;
   let read = body ?? NO_BODY;
@@ -70,23 +77,50 @@ export async function admit<Native>(
     const given = request.readBody(maxBodyBytes);
     read = withinLimit(isThenable(given) ? await given : given, maxBodyBytes);
   }
-  const meaning = requestMeaning(
-    {
-      method: request.method,
-      target,
-      contentType: request.header("content-type"),
-      contentDigest: how === "content-digest" ? request.header("content-digest") : undefined,
-    },
-    read,
-    how,
-    keyField,
-  );
+  const computed = toMeaning(request, target, read, options);
+  const meaning = isThenable(computed) ? await computed : computed;
   const { meaning: ofProfile } = options.profile;
   const fingerprint =
     ofProfile === undefined || meaning === undefined
       ? meaning
       : ofProfile.of(meaning as readonly unknown[], request, options.header);
-  return { key, operation, scope, fingerprint };
+  return { key, operation, scope, fingerprint, bodyBytes: bytesIn(read, request) };
+}
+
+/** A parser has no longer the bytes of a body that it read. */
+function bytesIn<Native>(body: RequestBody, request: HttpRequest<Native>): number {
+  if (body.kind === "bytes") return body.bytes.byteLength;
+  const length = Number(request.header("content-length"));
+  return body.value === undefined || !(length > 0) ? 0 : length;
+}
+
+function toMeaning<Native>(
+  request: HttpRequest<Native>,
+  target: string,
+  body: RequestBody,
+  { fingerprint: how, keyField }: ResolvedHttpOptions<Native>,
+): unknown {
+  const own = typeof how === "function" ? { of: how } : how;
+  if (typeof own === "object" && own.of !== undefined) {
+    const { native, method } = request;
+    const header = (name: string) => request.header(name);
+    return ownMeaning({ native, method, target, header }, body, { of: own.of, without: own.without });
+  }
+  const compared = {
+    method: request.method,
+    target,
+    contentType: request.header("content-type"),
+    contentDigest: own === "content-digest" ? request.header("content-digest") : undefined,
+  };
+  return requestMeaning(compared, body, own as MeaningHow, keyField);
+}
+
+function keyByFunction(key: unknown): KeyReading {
+  if (key === undefined || key === null) return undefined;
+  if (typeof key === "string" && key !== "") return { key };
+  return {
+    refused: new NevertwiceError("key-invalid", "the key of this request is not a string, or is empty."),
+  };
 }
 
 const NO_BODY: RequestBody = { kind: "parsed", value: undefined };
@@ -99,9 +133,13 @@ function withinLimit(body: RequestBody | "too-large", maxBodyBytes: number): Req
 function keyInHeader<Native>(request: HttpRequest<Native>, options: ResolvedHttpOptions<Native>): KeyReading {
   const { profile, strict } = options;
   if (profile.key !== undefined) return profile.key.read(request, keyContext(options));
-  const value = request.header(options.header.toLowerCase());
+  const name = options.header.toLowerCase();
+  const value = request.header(name);
   if (value === undefined) return undefined;
-  const parsed = parseKeyHeader(value, { strict });
+  const { bareKeys } = profile;
+  // Lines are counted only if it matters, since that takes a look at every header.
+  const isOneLine = bareKeys === "any" && value.includes(",") && request.countLines?.(name) === 1;
+  const parsed = parseKeyHeader(value, { strict, bareKeys, isOneLine });
   if ("key" in parsed) return parsed;
   return { refused: new NevertwiceError("key-invalid", `the header ${options.header}: ${parsed.problem}`) };
 }
@@ -111,48 +149,20 @@ export function keyContext<Native>({ header, clock, retentionMs }: ResolvedHttpO
   return { header, nowMs: clock.now(), retentionMs };
 }
 
-function keyInBody(body: RequestBody, field: string): KeyReading {
-  const json = body.kind === "parsed" ? undefined : textIn(body.bytes);
-  const value: unknown = body.kind === "parsed" ? body.value : parsedJson(json);
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, field)) return undefined;
-  const key = (value as Record<string, unknown>)[field];
-  const refused = (problem: string) => ({
-    refused: new NevertwiceError("key-invalid", `the member ${field} ${problem}.`),
-  });
-  if (typeof key !== "string" || key === "") return refused("must be a string that is not empty");
-  // The handler's parser may take the other one.
-  if (json !== undefined && countMember(json, field) > 1) return refused("occurs more than once");
-  return { key };
-}
-
-function textIn(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
-}
-
-function parsedJson(json: string | undefined): unknown {
-  try {
-    return json === undefined ? undefined : JSON.parse(json);
-  } catch {
-    return undefined;
-  }
-}
-
 function checkedKey<Native>(reading: KeyReading, options: ResolvedHttpOptions<Native>): string | undefined {
   const { required, header, keyField, maxKeyLength, keyPattern, profile } = options;
   const carrier = () =>
-    keyField !== undefined
-      ? `the member ${keyField}`
-      : (profile.key?.carrier(header) ?? `the header ${header}`);
+    options.key !== undefined
+      ? "a key"
+      : keyField !== undefined
+        ? `the field ${keyField}`
+        : (profile.key?.carrier(header) ?? `the header ${header}`);
   if (reading === "exempt") return undefined;
   if (reading === undefined) {
     if (!required) return undefined;
     throw new NevertwiceError(
       "key-missing",
-      `this operation requires ${carrier()}. Send a unique value for every new request, and the same value with every retry of it.`,
+      `this operation requires ${keyField === undefined ? carrier() : describeKeyField(keyField)}. Send a unique value for every new request, and the same value with every retry of it.`,
     );
   }
   if ("refused" in reading) throw new RefusalWithStatus(reading.refused, reading.status);
@@ -190,11 +200,10 @@ function nameOperation<Native>(
   const path = end === -1 ? target : target.slice(0, end);
   const whole = `${request.method} ${path}`;
   // A path that looks like a digest is also replaced: otherwise it could equal the digest of another path.
-  const isShort =
-    path.length <= MAX_PATH && !path.startsWith(DIGEST) && Buffer.byteLength(whole) <= MAX_PART_BYTES;
+  const isShort = path.length <= MAX_PATH && !path.startsWith(DIGEST) && utf8Bytes(whole) <= MAX_PART_BYTES;
   // A path with lone surrogates is refused: several such paths would have the same digest.
   if (isShort || !path.isWellFormed()) return checkOperation(whole);
-  return `${request.method} ${DIGEST}${hash("sha256", path, "hex")}`;
+  return `${request.method} ${DIGEST}${sha256(path, "hex")}`;
 }
 
 /** An invalid operation is `request-invalid`, since its text usually comes from the request. */
@@ -203,6 +212,14 @@ function checkOperation(operation: string): string {
   if (typeof operation !== "string" || operation === "") return operation;
   refuseReserved(operation, "the operation of the request", "request-invalid");
   return checkedPart(operation, "the operation of the request", "request-invalid");
+}
+
+/** One spelling for every path of a route that reaches the same handler. The query stays as it was sent. */
+function normalTarget(target: string, route: MatchedRoute | undefined): string {
+  if (route === undefined) return target;
+  const start = target.indexOf("?");
+  const end = start === -1 ? target.length : start;
+  return normalPath(target.slice(0, end), route) + target.slice(end);
 }
 
 /** Path and query, also of a request target in absolute form, as a proxy receives it. */

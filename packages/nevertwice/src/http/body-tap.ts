@@ -1,7 +1,7 @@
 /** Copies the bytes of a request's body while a parser reads the stream. The parser does not notice. */
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
-import { concatBytes } from "./web-request.ts";
+import { concatBytes } from "../core/bytes.ts";
 
 export class BodyTap {
   readonly #stream: NodeJS.ReadableStream;

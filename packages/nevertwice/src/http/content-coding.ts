@@ -5,7 +5,7 @@
  * A response that was compressed because its client accepts the coding is kept with `Vary: Accept-Encoding`. A response
  * that every client gets in that coding (a stored archive, for example) is replayed unchanged.
  */
-import { Buffer } from "node:buffer";
+import { toUtf8, unpack } from "#platform";
 import { readParameters } from "./header-parameters.ts";
 import type { HeaderLine, HttpReply } from "./http-message.ts";
 
@@ -86,42 +86,15 @@ function withoutCoding([name, value]: HeaderLine): readonly HeaderLine[] {
   return [name === "etag" && value.startsWith('"') ? [name, `W/${value}`] : [name, value]];
 }
 
-type Unpack = (
-  bytes: Uint8Array,
-  options: { readonly maxOutputLength: number },
-  done: (error: Error | null, result: Uint8Array) => void,
-) => void;
-
-/** The zlib function for each coding. Only newer versions of Node have zstd. */
-const UNPACKED_BY: ReadonlyMap<string, string> = new Map([
-  ["gzip", "gunzip"],
-  ["deflate", "inflate"],
-  ["br", "brotliDecompress"],
-  ["zstd", "zstdDecompress"],
-]);
-
-/** Undefined if this runtime does not know the coding, if the body is malformed, or if it is too long. */
+/** Undefined if this runtime does not know a coding, if the body is malformed, or if it is too long. */
 async function unpackBody(
   body: Uint8Array | string,
   codings: readonly string[],
 ): Promise<Uint8Array | undefined> {
-  // Loaded on demand: some runtimes have no zlib, and few replays need it.
-  const zlib = (await import("node:zlib").catch(() => undefined)) as Record<string, unknown> | undefined;
-  let bytes = typeof body === "string" ? Buffer.from(body) : body;
+  let bytes: Uint8Array | undefined = typeof body === "string" ? toUtf8(body) : body;
   for (const coding of [...codings].reverse()) {
-    const unpack = zlib?.[UNPACKED_BY.get(coding) ?? ""] as Unpack | undefined;
-    if (unpack === undefined) return undefined;
-    const result = await runUnpack(unpack, bytes);
-    if (result === undefined) return undefined;
-    bytes = result;
+    bytes = await unpack(coding, bytes, MAX_UNPACKED_BYTES);
+    if (bytes === undefined) return undefined;
   }
   return bytes;
-}
-
-function runUnpack(unpack: Unpack, bytes: Uint8Array): Promise<Uint8Array | undefined> {
-  return new Promise((resolve) => {
-    unpack(bytes, { maxOutputLength: MAX_UNPACKED_BYTES }, (error, result) =>
-      resolve(error === null ? result : undefined),
-    );
-  });
 }

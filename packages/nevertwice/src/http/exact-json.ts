@@ -2,6 +2,7 @@
  * Reads a JSON body if its JavaScript value represents it exactly. It does not if a member occurs twice, if a number would
  * be rounded, or if a string contains a lone surrogate: then two different bodies could have the same value.
  */
+import { parseJson } from "../core/parse-json.ts";
 
 /** Deeper values are compared by their bytes: a fingerprint has at most 128 levels, some of which are not the body's. */
 const MAX_DEPTH = 100;
@@ -19,7 +20,7 @@ export function readExactJson(bytes: Uint8Array): { readonly value: unknown } | 
   if (survey === undefined) return undefined;
   let value: unknown;
   try {
-    value = JSON.parse(decoder.decode(bytes));
+    value = parseJson(decoder.decode(bytes));
   } catch {
     return undefined;
   }

@@ -3,39 +3,46 @@
  * adapter calls `handle`, and no adapter decides anything about idempotency itself.
  */
 import type { Attempt } from "../core/attempt.ts";
+import { doorRules } from "../core/door-rules.ts";
 import type { Engine } from "../core/engine.ts";
-import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
+import { isNevertwiceError } from "../core/errors.ts";
 import type { FailureDisposition } from "../core/policy.ts";
+import type { TakeSeat } from "../core/request.ts";
 import { type RunResult, toError } from "../core/result.ts";
 import { createAddedLines } from "./added-headers.ts";
 import { type AdmittedRequest, admit, keyContext, RefusalWithStatus } from "./admission.ts";
 import { decodeForClient, variesByCoding } from "./content-coding.ts";
+import { createCurrentReply } from "./current-replay.ts";
 import { endOfTurn } from "./event-loop-turn.ts";
-import { type HttpAttempt, RunningHttpAttempt } from "./http-attempt.ts";
+import { type HttpAttempt, type KeepDecision, RunningHttpAttempt } from "./http-attempt.ts";
 import type { HeaderLine, HttpReply, HttpRequest, HttpResponse } from "./http-message.ts";
 import { createIgnoredKeyWarning } from "./ignored-key.ts";
 import { chosenByStatus, decide } from "./keep-decision.ts";
+import { encodedLimit, judgeKept, toFaultError, toUnkeptRefusal } from "./kept-judgement.ts";
+import { createKeepFor } from "./kept-time.ts";
 import type { HttpOptions } from "./options.ts";
-import { problemReply } from "./problem.ts";
+import { type Problem, problemReply, retryLine } from "./problem.ts";
 import { listKeyHeaders } from "./profile.ts";
 import { type Charge, findOrCreateQuota } from "./quota.ts";
+import { redacted } from "./redaction.ts";
 import {
-  currentReply,
   type KeptResponse,
-  readKept,
+  NOT_KEPT_LINE,
   replayReply,
   toKeptResponse,
+  withLines,
   withoutBody,
 } from "./replay.ts";
 import { resolveHttpOptions } from "./resolved-options.ts";
 import { isThenable } from "./thenable.ts";
+import { takeSeat } from "./waiting-room.ts";
 
 /** What the adapter has to do now. */
 export type ExchangeResult =
   /** Run the handler as if the layer were absent, and add these header lines to its response. */
   | { readonly kind: "pass"; readonly added: readonly HeaderLine[] }
-  /** Send the handler's response, which was held back until now. */
-  | { readonly kind: "held" }
+  /** Send the handler's response, which was held back until now, with these header lines added. */
+  | { readonly kind: "held"; readonly added: readonly HeaderLine[] }
   /** Send this reply, and nothing of what the handler may have responded. */
   | HttpReply;
 
@@ -58,10 +65,9 @@ export interface Exchange<Native> extends HoldingRules {
   handle(request: HttpRequest<Native>, run: RunHandler): Promise<ExchangeResult>;
 }
 
-const HELD: ExchangeResult = { kind: "held" };
-
-/** With `expired: "refuse"`, a response is still replayed this long after its time: the clocks of two machines differ. */
-const CLOCK_SKEW_MS = 60_000;
+const HELD: ExchangeResult = { kind: "held", added: [] };
+/** The client may want to store a response that its retry would not get. */
+const HELD_UNKEPT: ExchangeResult = { kind: "held", added: [NOT_KEPT_LINE] };
 
 /** A request that may claim its key. */
 interface AdmittedCall<Native> {
@@ -72,7 +78,7 @@ interface AdmittedCall<Native> {
 
 export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>): Exchange<Native> {
   const options = resolveHttpOptions(guard, given);
-  const { profile, keep, clock, retentionMs, replayedHeader } = options;
+  const { profile, keep, clock, redact, retentionMs, replayedHeader } = options;
   const { onFailure } = options.guard.policy;
   const engine = options.guard.with({
     onFailure: (error) =>
@@ -85,9 +91,15 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
   const methods = new Set(options.methods);
   const replayed = new Set(options.replayHeaders.map((name) => name.toLowerCase()));
   const problems = { ...options, style: profile.problems };
+  const keepFor = createKeepFor(options);
   const added = createAddedLines(options);
   const warnOfIgnoredKey = createIgnoredKeyWarning(listKeyHeaders(profile, options.header), options.methods);
   const quota = findOrCreateQuota(guard, given, options);
+  const maxHeldBytes = engine.policy.maxOutcomeBytes;
+  const currentReply =
+    options.replay === "snapshot" ? undefined : createCurrentReply(options.replay, replayedHeader);
+  const judge = (value: unknown) => judgeKept(value, clock.now());
+  const rules = doorRules({ judgeReplay: judge, mostOutcomeBytes: encodedLimit(maxHeldBytes) });
 
   async function handle(request: HttpRequest<Native>, run: RunHandler): Promise<ExchangeResult> {
     if (!methods.has(request.method)) return passUnprotected(request);
@@ -113,16 +125,27 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
   ): Promise<ExchangeResult> {
     let isStarted = false;
     let isNewKey = false;
+    let hasBody = true;
     const work = async (attempt: Attempt): Promise<KeptResponse> => {
       isStarted = true;
       isNewKey = attempt.number <= 1;
-      const kept = await runOnce(request, new RunningHttpAttempt(attempt, admitted), run);
+      const kept = await runOnce(request, new RunningHttpAttempt(attempt, admitted, keepFor), run);
       charge?.keep(kept);
+      hasBody = kept[2] !== null;
       return kept;
+    };
+    const shorten = (kept: KeptResponse): KeptResponse => {
+      hasBody = false;
+      return withoutBody(kept);
     };
     try {
       const { operation, scope, key, fingerprint } = admitted;
-      const result = await engine.tryRun({ operation, scope, key, fingerprint, shorten: withoutBody }, work);
+      const { waitUntil } = request;
+      const bytes = admitted.bodyBytes;
+      const takeOwnSeat: TakeSeat = (id, waitMs) => takeSeat(options.maxWaiting, { id, bytes, waitMs });
+      const call = { operation, scope, key, fingerprint, shorten, takeSeat: takeOwnSeat, ...rules };
+      const result = await engine.tryRun(waitUntil === undefined ? call : { ...call, waitUntil }, work);
+      if (result.status === "ran") return hasBody ? HELD : HELD_UNKEPT;
       const answer = toExchangeResult(result, request);
       return isThenable(answer) ? await answer : answer;
     } catch (error) {
@@ -153,13 +176,15 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
       if (request.isGone?.() && !attempt.hasSaidNotDone(thrown)) throw interrupted(thrown);
       throw thrown;
     }
-    const decision =
+    const decision: KeepDecision =
       attempt.decision ?? decide(response, keep, request.native, () => failureDisposition(request));
     if (decision === "release" || decision === "unknown") throw new UnkeptResult(response, decision, false);
-    return toKeptResponse(response, {
+    const { keptMs = retentionMs } = attempt;
+    const stored = decision === "marker" ? response : redacted(response, redact, request.native);
+    return toKeptResponse(stored, {
       chosen: replayed,
-      isMarker: decision === "marker",
-      answersUntil: options.expired === "refuse" ? clock.now() + retentionMs : undefined,
+      isMarker: decision === "marker" || (stored.body?.length ?? 0) > maxHeldBytes,
+      answersUntil: options.expired === "refuse" ? clock.now() + keptMs : undefined,
       accepted: () => request.header("accept-encoding"),
     });
   }
@@ -171,41 +196,40 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
   }
 
   function toExchangeResult(
-    result: RunResult<KeptResponse>,
+    result: Exclude<RunResult<KeptResponse>, { readonly status: "ran" }>,
     request: HttpRequest<Native>,
   ): ExchangeResult | Promise<ExchangeResult> {
-    if (result.status === "ran") return HELD;
-    if (result.status !== "replayed") return refuse(toError(result), request);
-    const kept = readKept(result.value);
-    if (kept === undefined) {
-      return refuse(
-        new NevertwiceError("not-kept", "the request was carried out before, and is not repeated."),
-        request,
-      );
+    if (result.status !== "replayed") {
+      const error = toError(result);
+      // The retry asks `reconcile` once more.
+      const isAskedAgain = result.status === "unknown" && options.guard.policy.reconcile !== undefined;
+      return refuse(isAskedAgain ? Object.assign(error, { retryable: true }) : error, request);
     }
-    const [, , , answersUntil] = kept;
-    if (answersUntil !== undefined && clock.now() >= answersUntil + CLOCK_SKEW_MS) {
-      return refuse(
-        new NevertwiceError("expired", "this key was used before, and its response is no longer kept."),
-        request,
-      );
-    }
-    const reply = buildReplay(kept, request);
-    return isThenable(reply)
-      ? reply.then((ready) => toReplay(ready, kept, request))
-      : toReplay(reply, kept, request);
+    const kept = result.value;
+    const fault = judge(kept);
+    if (fault !== undefined && fault !== "not-kept") return refuse(toFaultError(fault), request);
+    if (currentReply === undefined) return replayStored(kept, request);
+    return currentReply(request.native, kept).then(
+      (now) => (now === undefined ? replayStored(kept, request) : toReplay(now, kept, request)),
+      (error) => refuse(error, request),
+    );
   }
 
-  function buildReplay(kept: KeptResponse, request: HttpRequest<Native>): HttpReply | Promise<HttpReply> {
-    if (options.replay !== "snapshot")
-      return currentReply(options.replay, request.native, kept, replayedHeader);
+  function replayStored(kept: KeptResponse, request: HttpRequest<Native>): HttpReply | Promise<HttpReply> {
+    if (kept[2] === null && options.onNotKept === "refuse") return refuse(toUnkeptRefusal(kept), request);
     const reply = replayReply(kept, replayedHeader);
-    return variesByCoding(reply) ? decodeForClient(reply, request.header("accept-encoding")) : reply;
+    if (!variesByCoding(reply)) return toReplay(reply, kept, request);
+    return decodeForClient(reply, request.header("accept-encoding")).then((plain) =>
+      toReplay(plain, kept, request),
+    );
   }
 
   function toReplay(reply: HttpReply, [, , body]: KeptResponse, request: HttpRequest<Native>): HttpReply {
     const isExtended = profile.replayed !== undefined && body !== null;
-    return withLines(isExtended ? profile.replayed(reply) : reply, added.forAnswer("replay", request));
+    const lines = added.forAnswer("replay", request);
+    // A retry gets the same failure again, and an SDK that decides by the status would send one.
+    const told = looksTransient(reply.status) ? [...lines, retryLine(profile.problems, false)] : lines;
+    return withLines(isExtended ? profile.replayed(reply) : reply, told);
   }
 
   /** Turns an error of ours into a problem reply, and throws every other error. */
@@ -216,7 +240,9 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
         : { cause: error, status: undefined };
     // Some frameworks take a thrown `undefined` for success, and would never respond.
     if (!isNevertwiceError(cause)) throw error ?? new Error("rejected without a reason");
-    return withLines(problemReply(cause, problems, status), added.forAnswer(cause.code, request));
+    const { refusal } = options;
+    const own = refusal && ((problem: Problem) => refusal(problem, request.native));
+    return withLines(problemReply(cause, { ...problems, own }, status), added.forAnswer(cause.code, request));
   }
 
   /** For a method that `methods` does not name. */
@@ -233,7 +259,7 @@ export function createExchange<Native>(guard: Engine, given: HttpOptions<Native>
 
   return {
     handle,
-    maxHeldBytes: engine.policy.maxOutcomeBytes,
+    maxHeldBytes,
     holds(status, header) {
       if (chosenByStatus(status, keep) === "marker") return false;
       return !header("content-type")?.toLowerCase().startsWith("text/event-stream");
@@ -254,10 +280,9 @@ class UnkeptResult {
   }
 }
 
-function interrupted(thrown: unknown): UnkeptResult {
-  return new UnkeptResult(thrown, "unknown", true);
-}
+const interrupted = (thrown: unknown) => new UnkeptResult(thrown, "unknown", true);
 
-function withLines(reply: HttpReply, lines: readonly HeaderLine[]): HttpReply {
-  return lines.length === 0 ? reply : { ...reply, headers: [...reply.headers, ...lines] };
+/** The statuses after which clients send the same request again, unless they are told not to. */
+function looksTransient(status: number): boolean {
+  return status === 408 || status === 409 || status === 429 || status >= 500;
 }

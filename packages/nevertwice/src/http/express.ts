@@ -8,6 +8,7 @@ import type { HttpAttempt } from "./http-attempt.ts";
 import { createNodeExchange } from "./node-exchange.ts";
 import { NodeRequest } from "./node-request.ts";
 import type { HttpOptions } from "./options.ts";
+import { expressRoute } from "./route-path.ts";
 
 declare global {
   // biome-ignore lint/style/noNamespace: Express extends its types through this namespace.
@@ -52,9 +53,11 @@ export function idempotency<Req extends IncomingMessage = ExpressRequest>(
       if (attempt !== undefined) (req as IncomingMessage & Express.Request).idempotency = attempt;
       next();
     };
-    serve(new NodeRequest(req as Req, req), res, start).catch((error: unknown) => {
-      // `next(undefined)` means success to Express, and would run the handler.
-      next(error || new Error("rejected without a reason"));
-    });
+    serve(new NodeRequest(req as Req, req, { route: expressRoute(req) }), res, start).catch(
+      (error: unknown) => {
+        // `next(undefined)` means success to Express, and would run the handler.
+        next(error || new Error("rejected without a reason"));
+      },
+    );
   };
 }

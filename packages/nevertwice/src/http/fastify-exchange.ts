@@ -13,6 +13,7 @@ import type { HttpOptions } from "./options.ts";
 import { isAdditive } from "./replay.ts";
 import { ResponseCapture } from "./response-capture.ts";
 import { appendToHead } from "./response-head.ts";
+import { matchedRoute } from "./route-path.ts";
 
 /** The request and its reply. `bytes` is the body, if a hook has collected it. */
 export interface FastifyCall {
@@ -38,6 +39,7 @@ export function createFastifyExchange(guard: Engine, options: HttpOptions<Fastif
     const res = reply.raw as ServerResponse;
     const incoming = new NodeRequest(request, request.raw, {
       target: request.originalUrl,
+      route: matchedRoute(request.routeOptions?.url, request.url.split("?", 1)[0]),
       parsed: { body: toPlainObject(request.body), rawBody: bytes },
     });
     let capture: ResponseCapture | undefined;
@@ -58,7 +60,7 @@ export function createFastifyExchange(guard: Engine, options: HttpOptions<Fastif
       else giveUp(reply, capture, error);
       return;
     }
-    if (answer.kind === "held") capture?.release();
+    if (answer.kind === "held") capture?.release(answer.added);
     else if (answer.kind === "reply") {
       capture?.discard();
       if (!reply.sent) send(reply, answer, capture !== undefined);

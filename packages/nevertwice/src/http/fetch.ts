@@ -25,7 +25,7 @@ export function withIdempotency<R extends Request, Rest extends readonly unknown
   return async function idempotent(request, ...rest) {
     let held: HeldResponse | undefined;
     try {
-      const answer = await exchange.handle(webRequest(request), async (attempt, added) => {
+      const answer = await exchange.handle(webRequest(request, rest), async (attempt, added) => {
         rememberAttempt(request, attempt);
         const response = withHeaders(await handler(request, ...rest), added);
         held = await holdBack(request, response, exchange);
@@ -35,7 +35,7 @@ export function withIdempotency<R extends Request, Rest extends readonly unknown
         case "pass":
           return withHeaders(await handler(request, ...rest), answer.added);
         case "held":
-          return (held as HeldResponse).release();
+          return withHeaders((held as HeldResponse).release(), answer.added);
         case "reply":
           held?.discard();
           return toResponse(answer);

@@ -4,7 +4,7 @@
  * `Content-Disposition` if it knows the length of the body. A kept value therefore holds the bytes that were sent, one
  * character for each byte, and a replay sends its head as latin1. So the replay has the same bytes, whatever its body is.
  */
-import { Buffer } from "node:buffer";
+import { toUtf8 } from "#platform";
 import type { Chunk, Encoding } from "./held-body.ts";
 import type { HeaderLine } from "./http-message.ts";
 import { hasBody, isHttp2, type NodeResponse } from "./node-response.ts";
@@ -13,6 +13,7 @@ import { hasBody, isHttp2, type NodeResponse } from "./node-response.ts";
 export type HeadEncoding = "utf8" | "latin1";
 
 const BEYOND_ASCII = /[\u0080-\uffff]/;
+const BEYOND_LATIN1 = /[\u0100-\uffff]/g;
 
 function isAscii(text: string): boolean {
   return !BEYOND_ASCII.test(text);
@@ -94,5 +95,8 @@ function storedLines(
 }
 
 function asBytes(text: string, encoding: HeadEncoding): string {
-  return isAscii(text) ? text : Buffer.from(text, encoding).toString("latin1");
+  if (isAscii(text)) return text;
+  if (encoding === "utf8") return Array.from(toUtf8(text), (byte) => String.fromCharCode(byte)).join("");
+  // Node sends the low byte of a character that latin1 lacks.
+  return text.replace(BEYOND_LATIN1, (character) => String.fromCharCode(character.charCodeAt(0) & 0xff));
 }

@@ -14,7 +14,6 @@
  * If a note is missing or has another form, the layer works without it: slower, with lower-case header names in first
  * responses and with heads as latin1. Without the notes, 16 of the published adapter cases fail on this server.
  */
-import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import type { HeadEncoding } from "./head-bytes.ts";
 import type { HeaderLine } from "./http-message.ts";
@@ -57,7 +56,7 @@ export function endBody(request: Request): void {
   const incoming = findIncomingMessage(request) as (IncomingMessage & { rawBody?: unknown }) | undefined;
   if (incoming === undefined || !incoming.complete || incoming.readableDidRead) return;
   const bytes: unknown = incoming.read();
-  if (bytes instanceof Buffer) incoming.rawBody = bytes;
+  if (bytes instanceof Uint8Array) incoming.rawBody = bytes;
 }
 
 export interface ResponseSource {

@@ -1,7 +1,9 @@
 /** Hono middleware for whole apps and single routes, on every runtime that Hono supports. */
 import type { Context, Env, HonoRequest, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
+import { canShareAcrossCalls } from "#platform";
 import type { Engine } from "../core/engine.ts";
+import type { WaitUntil } from "../core/wait-until.ts";
 import { createExchange } from "./exchange.ts";
 import { areAscii } from "./head-bytes.ts";
 import { endBody, isWithoutHeaders } from "./hono-node-server.ts";
@@ -9,6 +11,7 @@ import type { HttpAttempt } from "./http-attempt.ts";
 import type { HeaderLine, HttpReply, HttpRequest, RequestBody } from "./http-message.ts";
 import type { HttpOptions } from "./options.ts";
 import { isAdditive } from "./replay.ts";
+import { type MatchedRoute, matchedRoute } from "./route-path.ts";
 import { isGone, readWebBody } from "./web-request.ts";
 import { type HeldResponse, hasBody, holdBack, toBody, toResponse, withHeaders } from "./web-response.ts";
 
@@ -40,8 +43,9 @@ export function idempotency<E extends Env = any>(
         held = await holdBack(c.req.raw, withHeaders(c.res, added), exchange);
         return held.known;
       });
-      if (answer.kind === "held") replace(c, (held as HeldResponse).release());
-      else if (answer.kind === "reply") {
+      if (answer.kind === "held") {
+        replace(c, withHeaders((held as HeldResponse).release(), answer.added));
+      } else if (answer.kind === "reply") {
         held?.discard();
         if (held === undefined) endBody(c.req.raw);
         replace(c, held === undefined ? toContextResponse(c, answer) : toResponse(answer));
@@ -98,11 +102,15 @@ class ContextRequest<E extends Env> implements HttpRequest<Context<E>> {
   readonly native: Context<E>;
   readonly method: string;
   readonly target: string;
+  readonly route: MatchedRoute | undefined;
+  readonly waitUntil: WaitUntil | undefined;
 
   constructor(c: Context<E>) {
     this.native = c;
     this.method = c.req.method;
     this.target = c.req.url;
+    this.route = matchedRoute(listRoutes(c));
+    this.waitUntil = canShareAcrossCalls ? undefined : findWaitUntil(c);
   }
 
   header(name: string): string | undefined {
@@ -115,6 +123,21 @@ class ContextRequest<E extends Env> implements HttpRequest<Context<E>> {
 
   isGone(): boolean {
     return isGone(this.native.req.raw);
+  }
+}
+
+/** The handler's route is among the last ones. */
+function listRoutes(c: Context): readonly string[] {
+  return c.req.matchedRoutes.map(({ path }) => path).reverse();
+}
+
+/** Hono throws if the platform handed it no context, which is slow. So only platforms that end requests are asked. */
+function findWaitUntil(c: Context): WaitUntil | undefined {
+  try {
+    const context = c.executionCtx;
+    return (work) => context.waitUntil(work);
+  } catch {
+    return undefined;
   }
 }
 

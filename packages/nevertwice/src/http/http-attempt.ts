@@ -26,6 +26,9 @@ export interface HttpAttempt extends Attempt {
   keep(decision: KeepDecision): void;
 }
 
+/** Checks the time that a handler chose, and returns how long the guard keeps the record. */
+export type KeepFor = (ms: number) => number;
+
 const ATTEMPTS = new WeakMap<object, HttpAttempt>();
 
 /** The attempt of a request whose handler has a signature that we cannot extend. */
@@ -43,11 +46,19 @@ export class RunningHttpAttempt implements HttpAttempt {
   readonly key: string;
   readonly step: Attempt["step"];
   decision: KeepDecision | undefined;
+  /** How long the response answers, if the handler has chosen it. */
+  keptMs: number | undefined;
+  readonly #keepFor: KeepFor;
   readonly #attempt: Attempt;
   #notDone: unknown;
 
-  constructor(attempt: Attempt, { operation, key }: { readonly operation: string; readonly key: string }) {
+  constructor(
+    attempt: Attempt,
+    { operation, key }: { readonly operation: string; readonly key: string },
+    keepFor: KeepFor,
+  ) {
     this.#attempt = attempt;
+    this.#keepFor = keepFor;
     this.step = attempt.step;
     this.operation = operation;
     this.key = key;
@@ -96,6 +107,11 @@ export class RunningHttpAttempt implements HttpAttempt {
   /** Whether `thrown` is the error that `notDone` returned. */
   hasSaidNotDone(thrown: unknown): boolean {
     return thrown !== undefined && thrown === this.#notDone;
+  }
+
+  keepFor(ms: number): void {
+    this.#attempt.keepFor(this.#keepFor(ms));
+    this.keptMs = ms;
   }
 
   keep(decision: KeepDecision): void {

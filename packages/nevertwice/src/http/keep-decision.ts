@@ -17,7 +17,7 @@ export function decide<Native>(
   native: Native,
   ifFailed: () => FailureDisposition,
 ): KeepDecision {
-  return chosen(response, keep, native) ?? defaultDecision(response.status, ifFailed);
+  return chosen(response, keep, native) ?? defaultDecision(judgedStatus(response), ifFailed);
 }
 
 function chosen<Native>(
@@ -25,10 +25,15 @@ function chosen<Native>(
   keep: Keep<Native> | undefined,
   native: Native,
 ): KeepDecision | undefined {
-  if (typeof keep !== "function") return chosenByStatus(response.status, keep);
+  if (typeof keep !== "function") return chosenByStatus(judgedStatus(response), keep);
   // If the function throws, or returns anything but a decision (a promise, for example), the default applies.
   const answer = harmless(() => keep(toJudgedResponse(response), native));
   return DECISIONS.find((decision) => decision === answer);
+}
+
+/** Thrown work is a failure, whatever its protocol calls it. */
+function judgedStatus({ status, isFailure = false }: HttpResponse): number {
+  return isFailure ? Math.max(status, 500) : status;
 }
 
 /** The decision of the option `keep`, if the status alone determines it. */
@@ -45,7 +50,7 @@ function defaultDecision(status: number, ifFailed: () => FailureDisposition): Ke
   return failed === "remember" ? "keep" : failed;
 }
 
-function toJudgedResponse(response: HttpResponse): JudgedResponse {
+export function toJudgedResponse(response: HttpResponse): JudgedResponse {
   return {
     ...response,
     header(name) {

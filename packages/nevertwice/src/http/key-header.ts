@@ -7,6 +7,9 @@ import { endOfParameters, endOfSpaces, endOfString, stringBetween } from "./stru
 /** `problem` is a sentence for the client. It repeats nothing of what was sent. */
 export type ParsedKey = { readonly key: string } | { readonly problem: string };
 
+/** Which characters a key without quotes may have: visible ASCII without quotes and commas, or any but control characters. */
+export type BareKeys = "visible" | "any";
+
 const EMPTY = { problem: "the key is empty." };
 const SEVERAL = { problem: "there is more than one key; send exactly one." };
 const NOT_A_STRING = {
@@ -28,9 +31,20 @@ const SPACE = 0x20;
 const DOUBLE_QUOTE = 0x22;
 const COMMA = 0x2c;
 const LAST_VISIBLE = 0x7e;
+const DELETE = 0x7f;
+
+export interface KeyHeaderRules {
+  readonly strict: boolean;
+  readonly bareKeys?: BareKeys | undefined;
+  /** The value is known to come from one header line, so a comma in it separates nothing. Counts with `bareKeys: "any"`. */
+  readonly isOneLine?: boolean | undefined;
+}
 
 /** `value` is the header's lines joined by commas, in latin1, as Node and `Headers` give it. */
-export function parseKeyHeader(value: string, { strict }: { readonly strict: boolean }): ParsedKey {
+export function parseKeyHeader(
+  value: string,
+  { strict, bareKeys = "visible", isOneLine = false }: KeyHeaderRules,
+): ParsedKey {
   let start = 0;
   let end = value.length;
   while (start < end && isBlank(value.charCodeAt(start), strict)) start++;
@@ -39,7 +53,7 @@ export function parseKeyHeader(value: string, { strict }: { readonly strict: boo
   const text = start === 0 && end === value.length ? value : value.slice(start, end);
   // A value that starts with a quote is a String or invalid. It is never a bare key that contains a quote.
   if (text.charCodeAt(0) === DOUBLE_QUOTE) return quotedKey(text);
-  return strict ? NOT_A_STRING : bareKey(text);
+  return strict ? NOT_A_STRING : bareKey(text, bareKeys, isOneLine);
 }
 
 /** RFC 9651 allows only spaces around an Item. Around other header values, tabs are ignored too. */
@@ -60,12 +74,13 @@ function quotedKey(text: string): ParsedKey {
 }
 
 /**
- * A comma always separates two keys, with or without a space after it: a proxy may join two header lines with a comma
- * alone, and two keys must never count as one.
+ * A comma separates two keys, with or without a space after it: frameworks join two header lines by a comma, and two keys
+ * must never count as one. Where lines were counted, and there is one, it may be a part of the key.
  */
-function bareKey(text: string): ParsedKey {
+function bareKey(text: string, allowed: BareKeys, isOneLine: boolean): ParsedKey {
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
+    if (allowed === "any" && (isOneLine || code !== COMMA) && code >= SPACE && code !== DELETE) continue;
     if (code <= SPACE || code > LAST_VISIBLE || code === DOUBLE_QUOTE || code === COMMA)
       return text.includes(",") ? SEVERAL : BAD_BARE;
   }

@@ -8,6 +8,9 @@ export interface KoaContext {
   readonly request: object;
   readonly response: object;
   readonly originalUrl: string;
+  readonly path?: string;
+  /** Set by `@koa/router`. */
+  readonly _matchedRoute?: unknown;
   /** `state.idempotency` is the attempt of the handler; undefined if the request has no key. */
   // biome-ignore lint/suspicious/noExplicitAny: Koa's own type, since an app may store any value there.
   readonly state: any;

@@ -8,6 +8,7 @@ import { type KoaContext, keepHeadOnDestroy, respondWithoutClient } from "./koa-
 import { createNodeExchange } from "./node-exchange.ts";
 import { NodeRequest, type ParsedBody } from "./node-request.ts";
 import type { HttpOptions } from "./options.ts";
+import { matchedRoute } from "./route-path.ts";
 
 export type { KoaContext } from "./koa-response.ts";
 
@@ -26,6 +27,7 @@ export function idempotency<Context extends KoaContext = KoaContext>(
     if (ctx.state.idempotency !== undefined) return next().then(() => {});
     const request = new NodeRequest(ctx as Context, ctx.req, {
       target: ctx.originalUrl,
+      route: matchedRoute(ctx._matchedRoute, ctx.path),
       parsed: ctx.request as ParsedBody,
     });
     return new Promise((resolve, reject) => {

@@ -4,6 +4,7 @@
  */
 import { Buffer, isUtf8 } from "node:buffer";
 import type { HeaderLine, HttpReply, HttpRequest, HttpResponse } from "./http-message.ts";
+import { matchedRoute } from "./route-path.ts";
 
 type NameMap<T> = Readonly<Record<string, T | undefined>> | null;
 
@@ -16,6 +17,9 @@ export interface LambdaEvent {
   readonly multiValueQueryStringParameters?: NameMap<readonly string[]>;
   readonly headers?: NameMap<string>;
   readonly multiValueHeaders?: NameMap<readonly string[]>;
+  /** The pattern of the route: with version 1 the resource, with version 2 the method and the path. */
+  readonly resource?: string;
+  readonly routeKey?: string;
   readonly requestContext?: object;
   readonly body?: string | null;
   readonly isBase64Encoded?: boolean;
@@ -31,7 +35,7 @@ export interface LambdaReply {
   isBase64Encoded: boolean;
 }
 
-interface LambdaResult {
+export interface LambdaResult {
   readonly statusCode?: unknown;
   readonly headers?: NameMap<string | number | boolean>;
   readonly multiValueHeaders?: NameMap<readonly (string | number | boolean)[]>;
@@ -46,10 +50,12 @@ export function lambdaRequest<Event extends LambdaEvent>(event: Event): HttpRequ
     native: event,
     method: readMethod(event) ?? "",
     target: readTarget(event),
+    route: matchedRoute(event.resource ?? event.routeKey?.split(" ")[1], readRoutedPath(event)),
     header(name) {
       lines ??= readHeaders(event);
       return lines.get(name);
     },
+    ...(event.multiValueHeaders && { countLines: (name) => countLines(event, name) }),
     readBody(maxBytes) {
       const bytes = Buffer.from(event.body ?? "", event.isBase64Encoded === true ? "base64" : "utf8");
       return bytes.length > maxBytes ? "too-large" : { kind: "bytes", bytes };
@@ -75,6 +81,13 @@ function readTarget(event: LambdaEvent): string {
   return query === "" ? path : `${path}?${query}`;
 }
 
+/** The path without the stage, which API Gateway puts in front of it in version 2. */
+function readRoutedPath({ rawPath, path, requestContext }: LambdaEvent): string | undefined {
+  const { stage } = (requestContext ?? {}) as { readonly stage?: unknown };
+  const whole = rawPath ?? path;
+  return typeof stage === "string" && whole?.startsWith(`/${stage}/`) ? whole.slice(stage.length + 1) : whole;
+}
+
 function readHeaders(event: LambdaEvent): ReadonlyMap<string, string> {
   const lines = new Map<string, string>();
   for (const [name, value] of Object.entries(event.headers ?? {})) {
@@ -85,6 +98,12 @@ function readHeaders(event: LambdaEvent): ReadonlyMap<string, string> {
     if (values !== undefined) lines.set(name.toLowerCase(), values.join(", "));
   }
   return lines;
+}
+
+function countLines({ multiValueHeaders }: LambdaEvent, name: string): number {
+  return Object.entries(multiValueHeaders ?? {})
+    .filter(([each]) => each.toLowerCase() === name)
+    .reduce((sum, [, values]) => sum + (values?.length ?? 0), 0);
 }
 
 /** The result that a handler returned. In version 2, a value without a status is the JSON body of a 200. */

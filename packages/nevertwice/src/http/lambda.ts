@@ -4,9 +4,11 @@ import { NevertwiceError } from "../core/errors.ts";
 import { createExchange } from "./exchange.ts";
 import type { HttpAttempt } from "./http-attempt.ts";
 import { attemptFor, rememberAttempt } from "./http-attempt.ts";
+import type { HeaderLine } from "./http-message.ts";
 import {
   type LambdaEvent,
   type LambdaReply,
+  type LambdaResult,
   lambdaRequest,
   toHttpResponse,
   toLambdaReply,
@@ -54,19 +56,21 @@ export function idempotency<Base extends LambdaEvent = LambdaEvent>(
     if (handler.length > 2) throw callbackUnsupported();
     return async function idempotent(event: Event, ...rest: Rest): Promise<Awaited<Result> | LambdaReply> {
       limitLease(rest[0]);
-      let held: unknown;
+      let held: { readonly returned: unknown; readonly result: LambdaResult } | undefined;
+      let lines: readonly HeaderLine[] = [];
       const answer = await exchange.handle(lambdaRequest(event), async (attempt, added) => {
         rememberAttempt(event, attempt);
         const returned = await handler(event, ...rest);
         const result = toLambdaResult(returned, event);
-        held = added.length === 0 ? returned : withLines(result, added);
+        held = { returned, result };
+        lines = added;
         return toHttpResponse(result);
       });
       if (answer.kind === "reply") return toLambdaReply(answer, event);
-      if (answer.kind === "held") return held as Awaited<Result>;
-      const returned = await handler(event, ...rest);
-      if (answer.added.length === 0) return returned;
-      return withLines(toLambdaResult(returned, event), answer.added) as Awaited<Result>;
+      const { returned, result } = held ?? { returned: await handler(event, ...rest), result: undefined };
+      const all = [...lines, ...answer.added];
+      if (all.length === 0) return returned as Awaited<Result>;
+      return withLines(result ?? toLambdaResult(returned, event), all) as Awaited<Result>;
     };
   };
 }

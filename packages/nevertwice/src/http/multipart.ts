@@ -3,7 +3,7 @@
  * reads in the same way is split into parts. A body with a padded delimiter, with text before the first part or after the
  * last one, or with a folded or repeated header is compared by its bytes.
  */
-import { hash } from "node:crypto";
+import { sha256 } from "#platform";
 import { readParameters, trimBlanks } from "./header-parameters.ts";
 
 /** The parameters of `Content-Disposition`, the other headers by lower-case name, and the content's SHA-256 in base64. */
@@ -27,19 +27,36 @@ const LINE_END = encoder.encode("\r\n");
 const BLANK_LINE = encoder.encode("\r\n\r\n");
 const CLOSING = encoder.encode("--");
 
+/** A part as it was sent. */
+export interface RawPart {
+  readonly disposition: ReadonlyMap<string, string>;
+  /** The other headers, by lower-case name. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly content: Uint8Array;
+}
+
 /** Undefined for a body that must be compared by its bytes. */
 export function readParts(body: Uint8Array, boundary: string): readonly FormPart[] | undefined {
+  return splitParts(body, boundary)?.map(({ disposition, headers, content }) => [
+    Object.fromEntries(disposition),
+    Object.fromEntries(headers),
+    sha256(content, "base64"),
+  ]);
+}
+
+/** Undefined for a body that parsers could split differently. */
+export function splitParts(body: Uint8Array, boundary: string): readonly RawPart[] | undefined {
   if (!BOUNDARY.test(boundary)) return undefined;
   const delimiter = encoder.encode(`\r\n--${boundary}`);
   // The first delimiter has no line break in front of it.
   if (!isAt(body, delimiter.subarray(LINE_END.length), 0)) return undefined;
-  const parts: FormPart[] = [];
+  const parts: RawPart[] = [];
   let at = delimiter.length - LINE_END.length;
   while (true) {
     if (isAt(body, CLOSING, at)) return isLast(body, at + CLOSING.length) ? parts : undefined;
     // A line that starts with the delimiter and continues is a delimiter to some parsers and content to others.
     if (!isAt(body, LINE_END, at)) return undefined;
-    const end = indexOf(body, delimiter, at);
+    const end = findBytes(body, delimiter, at);
     if (end === -1) return undefined;
     const part = readPart(body.subarray(at + LINE_END.length, end));
     if (part === undefined) return undefined;
@@ -52,16 +69,19 @@ function isLast(body: Uint8Array, at: number): boolean {
   return at === body.length || (at + LINE_END.length === body.length && isAt(body, LINE_END, at));
 }
 
-function readPart(bytes: Uint8Array): FormPart | undefined {
-  const headEnd = indexOf(bytes, BLANK_LINE, 0);
+function readPart(bytes: Uint8Array): RawPart | undefined {
+  const headEnd = findBytes(bytes, BLANK_LINE, 0);
   if (headEnd === -1 || headEnd > MAX_HEAD_BYTES) return undefined;
   const headers = readHeaders(bytes.subarray(0, headEnd));
   const disposition = readParameters(headers?.get("content-disposition") ?? "");
   if (headers === undefined || disposition?.value !== "form-data") return undefined;
   if (!disposition.parameters.has("name")) return undefined;
   headers.delete("content-disposition");
-  const digest = hash("sha256", bytes.subarray(headEnd + BLANK_LINE.length), "base64");
-  return [Object.fromEntries(disposition.parameters), Object.fromEntries(headers), digest];
+  return {
+    disposition: disposition.parameters,
+    headers,
+    content: bytes.subarray(headEnd + BLANK_LINE.length),
+  };
 }
 
 function readHeaders(bytes: Uint8Array): Map<string, string> | undefined {
@@ -90,7 +110,7 @@ function isAt(bytes: Uint8Array, wanted: Uint8Array, at: number): boolean {
   return true;
 }
 
-function indexOf(bytes: Uint8Array, wanted: Uint8Array, from: number): number {
+function findBytes(bytes: Uint8Array, wanted: Uint8Array, from: number): number {
   const first = wanted[0] as number;
   let at = bytes.indexOf(first, from);
   while (at !== -1 && !isAt(bytes, wanted, at)) at = bytes.indexOf(first, at + 1);

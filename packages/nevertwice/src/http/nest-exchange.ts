@@ -10,6 +10,7 @@ import { type AnyRequest, mergeOptions } from "./nest-route-options.ts";
 import { createNodeExchange } from "./node-exchange.ts";
 import { NodeRequest } from "./node-request.ts";
 import type { HttpOptions } from "./options.ts";
+import { expressRoute } from "./route-path.ts";
 
 export type NestRequest = (IncomingMessage | FastifyRequest) & { idempotency?: HttpAttempt | undefined };
 
@@ -24,9 +25,11 @@ export function createNestExchanges(
   guard: Engine,
   appOptions: HttpOptions<AnyRequest>,
 ): (context: ExecutionContext, response: NestResponse) => ServeNest | undefined {
-  /** By handler, then by controller. */
-  const exchanges = new WeakMap<object, Map<object, ServeNest | undefined>>();
+  /** By platform, since two apps on different ones may share a module; then by handler, then by controller. */
+  const onExpress: Exchanges = new WeakMap();
+  const onFastify: Exchanges = new WeakMap();
   return (context, response) => {
+    const exchanges = isFastify(response) ? onFastify : onExpress;
     const [handler, controller] = [context.getHandler(), context.getClass()];
     const known = exchanges.get(handler) ?? new Map<object, ServeNest | undefined>();
     if (known.has(controller)) return known.get(controller);
@@ -36,6 +39,8 @@ export function createNestExchanges(
     return created;
   };
 }
+
+type Exchanges = WeakMap<object, Map<object, ServeNest | undefined>>;
 
 /** The type of `response` tells the platform. */
 function createNestExchange(
@@ -54,6 +59,10 @@ function createNestExchange(
   const { serve } = createNodeExchange<IncomingMessage>(guard, options);
   return (request, res, start) => {
     const incoming = request as IncomingMessage;
-    return serve(new NodeRequest(incoming, incoming), res as ServerResponse, start);
+    return serve(
+      new NodeRequest(incoming, incoming, { route: expressRoute(incoming) }),
+      res as ServerResponse,
+      start,
+    );
   };
 }

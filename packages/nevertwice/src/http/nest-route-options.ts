@@ -1,5 +1,6 @@
 /** `@Idempotent()`: the options of one controller or one handler, and how they combine with those of the app. */
-import { checkHttpOptions, type HttpOptions } from "./options.ts";
+import { checkHttpOptions } from "./http-option-checks.ts";
+import type { HttpOptions } from "./options.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the request type depends on the platform; the user names it.
 export type AnyRequest = any;

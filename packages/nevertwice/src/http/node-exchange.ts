@@ -74,7 +74,7 @@ async function serve<Native>(
     if (answer.added.length > 0) appendToHead(nodeResponse(res), answer.added);
     return start(undefined);
   }
-  if (answer.kind === "held") capture?.release();
+  if (answer.kind === "held") capture?.release(answer.added);
   else {
     capture?.discard();
     sendReply(res, answer);

@@ -3,13 +3,16 @@
  * and puts it back before the stream has emitted its end, so that a later parser finds the stream untouched. Of a body
  * that an earlier parser has read, it takes the parsed value.
  *
- * `new NodeRequest(native, req, { target?, parsed? })`. `readBody` rejects with `ClientGone` if the client disconnects
+ * `new NodeRequest(native, req, { target?, parsed?, route? })`. `readBody` rejects with `ClientGone` if the client disconnects
  * meanwhile. Then nothing was done, and there is no client to respond to.
+ *
+ * Bundles for the edge contain this file, since the adapter for Hono also runs on Node. So it imports no module of Node, and
+ * takes `Buffer` from the global object.
  */
-import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { NevertwiceError } from "../core/errors.ts";
 import type { HttpRequest, RequestBody } from "./http-message.ts";
+import type { MatchedRoute } from "./route-path.ts";
 
 /** The object where a parser leaves its result: `req` in Express, `ctx.request` in Koa. */
 export interface ParsedBody {
@@ -20,6 +23,7 @@ export interface ParsedBody {
 export interface NodeRequestOptions {
   /** Path and query as sent. Default: `originalUrl`, which routers do not change, or `url`. */
   readonly target?: string | undefined;
+  readonly route?: MatchedRoute | undefined;
   /** Default: the request itself. */
   readonly parsed?: ParsedBody | undefined;
 }
@@ -33,15 +37,17 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
   readonly native: Native;
   readonly method: string;
   readonly target: string;
+  readonly route: MatchedRoute | undefined;
   readonly #req: IncomingRequest;
   readonly #parsed: ParsedBody;
   #headers: IncomingMessage["headers"] | undefined;
 
-  constructor(native: Native, req: IncomingMessage, { target, parsed }: NodeRequestOptions = {}) {
+  constructor(native: Native, req: IncomingMessage, { target, parsed, route }: NodeRequestOptions = {}) {
     const incoming = req as IncomingRequest;
     this.native = native;
     this.method = incoming.method ?? "GET";
     this.target = target ?? incoming.originalUrl ?? incoming.url ?? "/";
+    this.route = route;
     this.#req = incoming;
     this.#parsed = parsed ?? incoming;
   }
@@ -50,6 +56,12 @@ export class NodeRequest<Native> implements HttpRequest<Native> {
     this.#headers ??= this.#req.headers;
     const value = this.#headers[name];
     return Array.isArray(value) ? value.join(", ") : value;
+  }
+
+  countLines(name: string): number {
+    // Names and values in turn. Servers that only imitate Node's request may have none, and then no line is counted.
+    return (this.#req.rawHeaders ?? []).filter((each, i) => i % 2 === 0 && each.toLowerCase() === name)
+      .length;
   }
 
   readBody(maxBytes: number): RequestBody | "too-large" | Promise<RequestBody | "too-large"> {

@@ -93,10 +93,19 @@ function keySchema<Native>({ maxKeyLength, keyPattern }: ResolvedHttpOptions<Nat
 }
 
 /** The schema of the key as a header value: in quotes, where each character may be escaped by a second one, or without. */
-function headerSchema<Native>({ maxKeyLength, keyPattern, strict }: ResolvedHttpOptions<Native>): JsonSchema {
+function headerSchema<Native>({
+  maxKeyLength,
+  keyPattern,
+  strict,
+  profile,
+}: ResolvedHttpOptions<Native>): JsonSchema {
   const form = keyPattern === undefined ? undefined : wholeForm(keyPattern);
   const quoted = form ?? `(?:[ !#-\\[\\]-~]|\\\\["\\\\]){1,${maxKeyLength}}`;
-  const bare = form ?? `[!#-+\\--~]{1,${maxKeyLength}}`;
+  const bare =
+    form ??
+    (profile.bareKeys === "any"
+      ? `[^",\\x00- \\x7f][^,\\x00-\\x1f\\x7f]{0,${maxKeyLength - 1}}`
+      : `[!#-+\\--~]{1,${maxKeyLength}}`);
   return {
     type: "string",
     minLength: 1,
@@ -168,7 +177,12 @@ function toOpenApiResponse<Native>(
     description: [...titles].map((title) => `${title}.`).join(" "),
     headers: {
       ...(isRetried
-        ? { "Retry-After": { description: "Seconds to wait.", schema: { type: "integer", minimum: 1 } } }
+        ? {
+            "Retry-After": {
+              description: "Seconds to wait.",
+              schema: { type: "integer", minimum: 1, maximum: 30 },
+            },
+          }
         : {}),
       ...addedHeaders(profile.added?.describe(header)),
     },
@@ -188,6 +202,7 @@ function problemSchema(status: number, codes: readonly string[]): JsonSchema {
       code: { enum: codes },
       retryable: { type: "boolean" },
       documentation: { type: "string", format: "uri-reference" },
+      ...(codes.includes("pending") ? { elapsedMs: { type: "integer", minimum: 0 } } : {}),
     },
     required: ["type", "title", "status", "detail", "code", "retryable"],
   };

@@ -1,24 +1,14 @@
-/** The options that all adapters share, with their defaults and checks. */
+/** The options that all adapters share, with their defaults. `http-option-checks.ts` has their checks. */
 import type { Clock } from "../core/clock.ts";
-import { NevertwiceError } from "../core/errors.ts";
-import {
-  type Check,
-  checkOptions,
-  isBoolean,
-  isClock,
-  isFunction,
-  isText,
-  oneOf,
-  wholeFrom,
-} from "../core/option-checks.ts";
-import { POLICY_CHECKS, type PolicyOptions } from "../core/policy.ts";
-import { isOperation } from "../core/reserved.ts";
+import type { PolicyOptions } from "../core/policy.ts";
+import type { Current } from "./current-replay.ts";
 import type { KeepDecision } from "./http-attempt.ts";
 import type { HttpResponse } from "./http-message.ts";
-import { PROFILE_NAMES, type ProfileName } from "./profile-names.ts";
-import { type Current, NEVER_REPLAYED } from "./replay.ts";
+import type { Problem } from "./problem.ts";
+import type { ProfileName } from "./profile-names.ts";
+import type { OwnRefusal } from "./replay.ts";
 
-type Awaitable<T> = T | PromiseLike<T>;
+export type Awaitable<T> = T | PromiseLike<T>;
 
 /** A response, as the function `keep` receives it. */
 export interface JudgedResponse extends HttpResponse {
@@ -36,13 +26,37 @@ export type Keep<Native> =
   | KeepByStatus
   | ((response: JudgedResponse, request: Native) => KeepDecision | undefined);
 
-/** Which part of the body decides whether two requests are the same. */
-export type FingerprintHow =
+/** A request, as the function `fingerprint` receives it. */
+export interface FingerprintedRequest<Native> {
+  readonly native: Native;
+  readonly method: string;
+  /** In its normal form, without the query. */
+  readonly path: string;
+  readonly query: string;
+  header(name: string): string | undefined;
+  /** The body as JSON, or as an earlier parser read it; undefined if it is neither. Numbers may be rounded. */
+  json(): unknown;
+  /** Undefined if an earlier parser has read the body. */
+  bytes(): Uint8Array | undefined;
+}
+
+/** Returns what is compared in place of the body: a JSON value or bytes. */
+export type FingerprintFunction<Native> = (request: FingerprintedRequest<Native>) => unknown;
+
+/** What decides whether two requests are the same, in addition to method, path and query. */
+export type FingerprintHow<Native = never> =
   | "json"
   | "raw"
   | "content-digest"
   | "none"
-  | { readonly fields: readonly string[] };
+  | FingerprintFunction<Native>
+  | {
+      /** These members of a JSON body count. */
+      readonly fields?: readonly string[] | undefined;
+      readonly of?: FingerprintFunction<Native> | undefined;
+      /** Members of a JSON body that do not count; `"path"` and `"query"` are those of the request. */
+      readonly without?: readonly string[] | undefined;
+    };
 
 /** All processes on one store share the counts. They take each limit in blocks of a 64th. */
 export interface QuotaLimits {
@@ -58,39 +72,152 @@ export interface QuotaLimits {
 
 export type LimitName = keyof QuotaLimits;
 
+/** Requests that wait for another attempt (`onPending: "wait"`), in this process. Any further one is `pending` at once. */
+export interface WaitingLimits {
+  /**
+   * How many of them may wait for one key.
+   * @default 16
+   */
+  readonly perKey: number;
+  /**
+   * How many may wait for all keys together.
+   * @default 1_000
+   */
+  readonly total: number;
+  /**
+   * How many bytes their bodies may have together.
+   * @default 67_108_864 (64 MiB)
+   */
+  readonly bytes: number;
+}
+
 /** docs/options.md explains each option. Every policy of the guard can be set here too. */
 export interface HttpOptions<Native> extends PolicyOptions {
   /** Returns the owner of a key from the authenticated request. `"anyone"`: all callers share their keys. */
   readonly scope: "anyone" | ((request: Native) => Awaitable<string | undefined>);
+  /**
+   * The service whose rules apply where services differ. docs/profiles.md lists them.
+   * @default "ietf"
+   */
   readonly profile?: ProfileName | undefined;
-  /** Refuses requests without a key. */
+  /**
+   * Refuses requests without a key with `key-missing`.
+   * @default false
+   */
   readonly required?: boolean | undefined;
+  /**
+   * The methods on which a key counts. Safe methods are refused.
+   * @default ["POST", "PATCH"]
+   */
   readonly methods?: readonly string[] | undefined;
   /** The operation that the key belongs to. Default: method and path. */
   readonly operation?: string | ((request: Native) => string) | undefined;
+  /**
+   * The header that carries the key.
+   * @default "Idempotency-Key"
+   */
   readonly header?: string | undefined;
   /** The member of a JSON body that carries the key instead of a header. */
   readonly keyField?: string | undefined;
-  /** Accepts keys only as RFC 9651 Strings. Otherwise keys without quotes are accepted too. */
+  /** Returns the key of a request, instead of a header. Undefined for a request without a key. */
+  readonly key?: ((request: Native) => Awaitable<string | undefined>) | undefined;
+  /** True for a request that is none of the layer's business. It runs unprotected, whether it has a key or not. */
+  readonly skip?: ((request: Native) => Awaitable<boolean>) | undefined;
+  /**
+   * Accepts keys only as RFC 9651 Strings. Otherwise keys without quotes are accepted too.
+   * @default false
+   */
   readonly strict?: boolean | undefined;
+  /**
+   * The longest key that is accepted, in characters.
+   * @default 255
+   */
   readonly maxKeyLength?: number | undefined;
+  /**
+   * The form that a key must have. Others are `key-invalid` before the store is asked.
+   * @default none
+   */
   readonly keyPattern?: RegExp | undefined;
+  /**
+   * The largest body that is read for the fingerprint. A larger one is `body-too-large`.
+   * @default 1_048_576 (1 MiB)
+   */
   readonly maxBodyBytes?: number | undefined;
-  readonly fingerprint?: FingerprintHow | undefined;
+  /**
+   * What is compared in addition to method, path and query, so that a key with another request is a
+   * `conflict`.
+   * @default "json"
+   */
+  readonly fingerprint?: FingerprintHow<Native> | undefined;
+  /**
+   * What happens to the key after a response: it is stored, the key is released, its outcome is unknown,
+   * or only status and headers are stored. By default responses below 500 are stored, except 401, 403,
+   * 408, 425 and 429.
+   */
   readonly keep?: Keep<Native> | undefined;
+  /**
+   * What a duplicate gets: the first response byte for byte, or what `current(fn)` returns.
+   * @default "snapshot"
+   */
   readonly replay?: "snapshot" | Current<Native> | undefined;
+  /**
+   * Headers that are replayed in addition to those that always are. Patterns are refused.
+   * @default []
+   */
   readonly replayHeaders?: readonly string[] | undefined;
+  /**
+   * The header that marks a replay.
+   * @default "Idempotent-Replayed"
+   */
   readonly replayedHeader?: string | undefined;
-  /** After its retention, a key runs again, or is refused for another `refuseMs`. */
+  /**
+   * What a duplicate gets whose response was not kept: the refusal `already-done`, or its status and
+   * headers.
+   * @default "refuse"
+   */
+  readonly onNotKept?: "status" | "refuse" | undefined;
+  /** Returns the body to store instead of the one that is sent: `null` to store none, undefined to store it as it is. */
+  readonly redact?: ((response: JudgedResponse, request: Native) => unknown) | undefined;
+  /** Returns the application's own form of a refusal; undefined for the layer's. */
+  readonly refusal?: ((problem: Problem, request: Native) => OwnRefusal | undefined) | undefined;
+  /**
+   * After its retention, a key runs again, or is refused for another `refuseMs`.
+   * @default "run"
+   */
   readonly expired?: "run" | "refuse" | undefined;
+  /**
+   * How long `expired: "refuse"` refuses a key after its retention.
+   * @default 2_592_000_000 (30 days)
+   */
   readonly refuseMs?: number | undefined;
   /** Called for every request with a key, before the store is asked. */
   readonly authorize?: ((request: Native) => Awaitable<boolean>) | undefined;
   /** Limits the keys and bytes that are stored at once. A number limits the keys of one scope. */
   readonly quota?: number | QuotaLimits | undefined;
+  /**
+   * Limits the requests that wait for another attempt in this process. Any further duplicate is
+   * `pending` at once.
+   */
+  readonly maxWaiting?: Partial<WaitingLimits> | undefined;
+  /**
+   * Lets browsers send keys from other origins, and read the marker of a replay.
+   * @default true
+   */
   readonly cors?: boolean | undefined;
+  /**
+   * The prefix of the code in the `type` of a problem.
+   * @default "urn:nevertwice:error:"
+   */
   readonly problemBase?: string | undefined;
+  /**
+   * The prefix of the code in the link to its explanation; `false` for no link.
+   * @default docs/errors.md of the repository
+   */
   readonly documentation?: string | false | undefined;
+  /**
+   * The clock for `expired`, `quota` and the windows of a profile.
+   * @default the system clock
+   */
   readonly clock?: Clock | undefined;
 }
 
@@ -106,149 +233,11 @@ export const HTTP_DEFAULTS = {
   replay: "snapshot",
   replayHeaders: [],
   replayedHeader: "Idempotent-Replayed",
+  onNotKept: "refuse",
   expired: "run",
   refuseMs: 2_592_000_000,
+  maxWaiting: { perKey: 16, total: 1_000, bytes: 67_108_864 },
   cors: true,
   problemBase: "urn:nevertwice:error:",
   documentation: "https://github.com/nevertwice/nevertwice/blob/main/docs/errors.md#",
 } as const;
-
-/** Safe methods, which change nothing. A key has no meaning on them. */
-const SAFE_METHODS = ["GET", "HEAD", "OPTIONS", "TRACE", "CONNECT"];
-
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-
-const HTTP_CHECKS: Readonly<Record<string, Check>> = {
-  ...POLICY_CHECKS,
-  scope: isScope,
-  profile: oneOf(...PROFILE_NAMES),
-  required: isBoolean,
-  methods: isMethods,
-  operation: (name, value) => typeof value === "function" || isOperation(name, value),
-  header: isHeaderName,
-  keyField: isText,
-  strict: isBoolean,
-  maxKeyLength: wholeFrom(1),
-  keyPattern: isPattern,
-  maxBodyBytes: wholeFrom(0),
-  fingerprint: isFingerprintHow,
-  keep: isKeep,
-  replay: isReplay,
-  replayHeaders: isReplayHeaders,
-  replayedHeader: isHeaderName,
-  expired: oneOf("run", "refuse"),
-  refuseMs: wholeFrom(1),
-  authorize: isFunction,
-  quota: isQuota,
-  cors: isBoolean,
-  problemBase: isText,
-  documentation: (name, value) => value === false || isText(name, value),
-  clock: isClock,
-};
-
-function isScope(name: string, value: unknown): void {
-  if (typeof value === "function" || value === "anyone") return;
-  throw invalid(name, 'a function that returns the owner of the authenticated request, or "anyone"');
-}
-
-function isMethods(name: string, value: unknown): void {
-  const isFit = (method: unknown) =>
-    typeof method === "string" && /^[A-Z]+$/.test(method) && !SAFE_METHODS.includes(method);
-  if (Array.isArray(value) && value.length > 0 && value.every(isFit)) return;
-  throw invalid(name, `a list of methods in upper case, without ${SAFE_METHODS.join(", ")}`);
-}
-
-function isHeaderName(name: string, value: unknown): void {
-  if (typeof value === "string" && TOKEN.test(value)) return;
-  throw invalid(name, "a header name");
-}
-
-function isPattern(name: string, value: unknown): void {
-  // With these flags, `test` continues after its last match, and would treat the same key differently each time.
-  if (value instanceof RegExp && !value.global && !value.sticky) return;
-  throw invalid(name, "a regular expression without the flags g and y");
-}
-
-function isFingerprintHow(name: string, value: unknown): void {
-  const isHow = ["json", "raw", "content-digest", "none"].includes(value as string);
-  if (isHow || isFields(value)) return;
-  throw invalid(
-    name,
-    '"json", "raw", "content-digest", "none" or { fields: ["amount", "items.0.price"] }: member names joined by dots, without patterns',
-  );
-}
-
-function isFields(value: unknown): boolean {
-  if (typeof value !== "object" || value === null || Object.keys(value).join() !== "fields") return false;
-  const { fields } = value as { fields: unknown };
-  // A pattern, or a path in JSONPath or JMESPath, would match no member, and all bodies would count as the same.
-  const isPath = (path: unknown) =>
-    typeof path === "string" && /^[^.*[\]]+(\.[^.*[\]]+)*$/.test(path) && !/^\$(\.|$)/.test(path);
-  return Array.isArray(fields) && fields.length > 0 && fields.every(isPath);
-}
-
-const DECISIONS = ["keep", "release", "unknown", "marker"];
-
-function isKeep(name: string, value: unknown): void {
-  if (typeof value === "function" || DECISIONS.includes(value as string)) return;
-  const isRule = ([status, decision]: [string, unknown]) =>
-    /^([1-5]xx|[2-5]\d\d)$/.test(status) && DECISIONS.includes(decision as string);
-  if (typeof value === "object" && value !== null && Object.entries(value).every(isRule)) return;
-  throw invalid(
-    name,
-    `a function, one of ${DECISIONS.join(", ")}, or one of them by status: { 402: "release" }`,
-  );
-}
-
-function isReplay(name: string, value: unknown): void {
-  if (value === "snapshot" || typeof (value as Current<unknown> | null)?.current === "function") return;
-  throw invalid(name, '"snapshot" or current(fn)');
-}
-
-function isReplayHeaders(name: string, value: unknown): void {
-  if (!Array.isArray(value) || !value.every((header) => typeof header === "string" && TOKEN.test(header)))
-    throw invalid(name, "a list of header names");
-  const pattern = value.find((header: string) => header.includes("*"));
-  if (pattern !== undefined) {
-    throw new NevertwiceError(
-      "options-invalid",
-      `${name} contains ${JSON.stringify(pattern)}, but patterns are not supported; name each header.`,
-    );
-  }
-  const banned = value.find((header: string) => isNeverReplayed(header.toLowerCase()));
-  if (banned === undefined) return;
-  throw new NevertwiceError(
-    "options-invalid",
-    `${name} contains ${banned}, which belongs to one client, connection or moment and is never replayed; remove it.`,
-  );
-}
-
-function isNeverReplayed(name: string): boolean {
-  return NEVER_REPLAYED.has(name) || name.startsWith("access-control-") || name.startsWith(":");
-}
-
-const LIMITS: readonly LimitName[] = ["keys", "bytes", "totalKeys", "totalBytes"];
-
-function isQuota(name: string, value: unknown): void {
-  const isKnown = ([limit]: [string, unknown]) => LIMITS.includes(limit as LimitName);
-  const limits = typeof value === "object" && value !== null ? Object.entries(value) : [];
-  if (typeof value === "number") wholeFrom(1)(name, value);
-  else if (typeof value !== "object" || value === null || Array.isArray(value) || !limits.every(isKnown))
-    throw invalid(name, `a number of keys, or an object with ${LIMITS.join(", ")}`);
-  for (const [limit, most] of limits) if (most !== undefined) wholeFrom(1)(`${name}.${limit}`, most);
-}
-
-function invalid(name: string, expected: string): NevertwiceError {
-  return new NevertwiceError("options-invalid", `${name} must be ${expected}.`);
-}
-
-/** Throws `options-invalid` for unknown or invalid options, and if `scope` is missing: sharing keys must be explicit. */
-export function checkHttpOptions(options: object): void {
-  checkOptions(options, HTTP_CHECKS);
-  if ((options as { scope?: unknown }).scope === undefined) {
-    throw new NevertwiceError(
-      "options-invalid",
-      'scope is missing; set it to a function that returns the owner of the authenticated request, or to "anyone".',
-    );
-  }
-}

@@ -24,7 +24,7 @@ export interface PolicyError {
   readonly code: string;
   readonly status: number;
   readonly title: string;
-  /** Whether the same request may be sent again. `retryAfterSeconds` is the value of `Retry-After`. */
+  /** Whether the same request may be sent again. `retryAfterSeconds` is the least value of `Retry-After`. */
   readonly retry: boolean;
   readonly retryAfterSeconds?: number;
 }
@@ -51,7 +51,7 @@ export interface IdempotencyPolicy {
   readonly sameRequest: {
     /** Whether requests are compared. If so, method, path and query count too. */
     readonly compared: boolean;
-    readonly body: "json" | "raw" | "content-digest" | "none" | "fields";
+    readonly body: "json" | "raw" | "content-digest" | "none" | "fields" | "chosen";
     readonly fields?: readonly string[];
     readonly leavesOut: readonly string[];
     readonly adds: readonly string[];
@@ -118,14 +118,16 @@ function describeKey<Native>(options: ResolvedHttpOptions<Native>): IdempotencyP
 function describeSameRequest<Native>(options: ResolvedHttpOptions<Native>): IdempotencyPolicy["sameRequest"] {
   const { fingerprint: how, keyField, maxBodyBytes, profile } = options;
   const compared = how !== "none";
-  const isJson = how === "json";
+  const { fields, of, without = [] } = typeof how === "object" ? how : {};
+  const isOwn = typeof how === "function" || of !== undefined;
+  const isJson = how === "json" || (without.length > 0 && fields === undefined && !isOwn);
   return {
     compared,
-    body: typeof how === "object" ? "fields" : how,
-    ...(typeof how === "object" ? { fields: [...how.fields] } : {}),
+    body: typeof how === "string" ? how : fields !== undefined ? "fields" : isOwn ? "chosen" : "json",
+    ...(fields === undefined ? {} : { fields: [...fields] }),
     leavesOut: isJson
-      ? [...(keyField === undefined ? [] : [keyField]), ...(profile.meaning?.leavesOut ?? [])]
-      : [],
+      ? [...(keyField === undefined ? [] : [keyField]), ...without, ...(profile.meaning?.leavesOut ?? [])]
+      : [...without],
     adds: compared ? [...(profile.meaning?.adds ?? [])] : [],
     maxBodyBytes,
   };
@@ -214,9 +216,9 @@ export function listRefusals<Native>(options: ResolvedHttpOptions<Native>): read
     "request-invalid": options.scope !== "anyone" || typeof options.operation === "function",
     "not-authorized": options.authorize !== undefined,
     pending: true,
-    "already-done": guard.policy.onCompleted === "reject",
+    "already-done": guard.policy.onCompleted === "reject" || options.onNotKept === "refuse",
     unknown: guard.policy.onLapsed === "hold",
-    expired: options.expired === "refuse",
+    expired: options.expired === "refuse" || guard.policy.holdForMs !== undefined,
     "body-too-large": isBodyRead,
     conflict: isCompared,
     "quota-exceeded": options.quota !== undefined,

@@ -1,6 +1,8 @@
 /** Problem details (RFC 9457): the response that the layer sends itself when it refuses a request. */
-import { ERROR_CODES, type ErrorCode, type NevertwiceError } from "../core/errors.ts";
+import { ERROR_CODES, type ErrorCode, isNevertwiceError, type NevertwiceError } from "../core/errors.ts";
+import { harmless } from "../core/observer.ts";
 import type { HeaderLine, HttpReply } from "./http-message.ts";
+import { type OwnRefusal, ownContent } from "./replay.ts";
 
 /** The `title` of each code. It is the same at every occurrence. */
 export const PROBLEM_TITLES: Readonly<Record<ErrorCode, string>> = {
@@ -62,6 +64,8 @@ export interface ProblemStyle {
   readonly status?: Partial<Record<ErrorCode, number>>;
   /** The body, if it is not problem details. */
   readonly body?: ProblemBody;
+  /** The header that tells clients whether a retry can help, if it is not `X-Should-Retry`. */
+  readonly retryHeader?: string;
 }
 
 export interface ProblemBody {
@@ -80,6 +84,8 @@ export interface Problem {
   readonly code: ErrorCode;
   readonly retryable: boolean;
   readonly documentation?: string;
+  /** On `pending`: how long the other attempt has run, by the store's clock. */
+  readonly elapsedMs?: number;
 }
 
 export interface ProblemSettings {
@@ -88,14 +94,40 @@ export interface ProblemSettings {
   /** The link to the explanation is this text followed by the code; undefined for no link. */
   readonly documentation: string | undefined;
   readonly style: ProblemStyle;
+  /** The application's own form of a problem. */
+  readonly own?: ((problem: Problem) => OwnRefusal | undefined) | undefined;
 }
 
-/** The value of `Retry-After`, in seconds. */
-const RETRY_AFTER_SECONDS = 1;
+/** A refusal, with the problem that it represents. Doors whose clients read another form translate the problem. */
+interface ProblemReply extends HttpReply {
+  readonly problem: Problem;
+}
 
-/** Among the codes with status 409, only `pending` has a `Retry-After`. Clients recognise it by that. */
-export function retryAfterSeconds(code: ErrorCode): number | undefined {
-  return ERROR_CODES[code].retryable && code !== "lease-lost" ? RETRY_AFTER_SECONDS : undefined;
+/** Undefined for a replay. */
+export function findProblem(reply: HttpReply): Problem | undefined {
+  return "problem" in reply ? (reply as ProblemReply).problem : undefined;
+}
+
+/** The limits of `Retry-After`, in seconds. */
+const SHORTEST_RETRY_AFTER = 1;
+const LONGEST_RETRY_AFTER = 30;
+
+/**
+ * The value of `Retry-After`, in seconds. It grows with the time that the other attempt has run: clients give up after a few
+ * tries, and would otherwise do so while long work is still running. Among the codes with status 409, only `pending` has a
+ * `Retry-After`. Clients recognise it by that.
+ */
+export function retryAfterSeconds(code: ErrorCode, elapsedMs = 0): number | undefined {
+  if (!ERROR_CODES[code].retryable || code === "lease-lost") return undefined;
+  return Math.min(LONGEST_RETRY_AFTER, Math.max(SHORTEST_RETRY_AFTER, Math.ceil(elapsedMs / 1_000)));
+}
+
+/**
+ * Tells the client whether sending the same request again can help. The SDKs of Stripe, OpenAI and Anthropic obey it, and
+ * guess by the status otherwise: they would repeat every 409 and every 5xx.
+ */
+export function retryLine({ retryHeader = "x-should-retry" }: ProblemStyle, canHelp: boolean): HeaderLine {
+  return [retryHeader, String(canHelp)];
 }
 
 /** The status of a problem with this code. */
@@ -103,23 +135,37 @@ export function problemStatus(code: ErrorCode, style: ProblemStyle): number {
   return style.status?.[code] ?? ERROR_CODES[code].status;
 }
 
-export function problemReply(
+/** The problem that this error is for clients. */
+export function describeProblem(
   error: NevertwiceError,
-  settings: ProblemSettings,
-  status: number = problemStatus(error.code, settings.style),
-): HttpReply {
+  { problemBase, documentation, style }: Omit<ProblemSettings, "own">,
+  status: number = problemStatus(error.code, style),
+): Problem {
   const { code, retryable } = error;
-  const { problemBase, documentation, style } = settings;
-  const link = documentation === undefined ? undefined : documentation + code;
-  const problem: Problem = {
+  const elapsedMs = isNevertwiceError(error, "pending") ? error.elapsedMs : undefined;
+  return {
     type: problemBase + code,
     title: PROBLEM_TITLES[code],
     status,
     detail: DETAILS[code] ?? toDetail(error),
     code,
     retryable,
-    ...(link === undefined ? {} : { documentation: link }),
+    ...(documentation === undefined ? {} : { documentation: documentation + code }),
+    ...(elapsedMs === undefined ? {} : { elapsedMs: Math.round(elapsedMs) }),
   };
+}
+
+export function problemReply(
+  error: NevertwiceError,
+  settings: ProblemSettings,
+  status: number = problemStatus(error.code, settings.style),
+): ProblemReply {
+  const { style } = settings;
+  const problem = describeProblem(error, settings, status);
+  const { code, retryable, documentation: link, elapsedMs } = problem;
+  const seconds = retryAfterSeconds(code, elapsedMs);
+  const replaced = settings.own && ownReply(settings.own, problem, seconds, style);
+  if (replaced !== undefined) return { ...replaced, problem };
   const { body: own } = style;
   const headers: HeaderLine[] = [
     ["content-type", own === undefined ? "application/problem+json" : "application/json"],
@@ -127,23 +173,37 @@ export function problemReply(
   ];
   if (own === undefined) headers.push(["content-language", "en"]);
   else if (link !== undefined) headers.push(["link", `<${link}>; rel="describedby"; type="text/html"`]);
-  const seconds = retryAfterSeconds(code);
   if (seconds !== undefined) headers.push(["retry-after", String(seconds)]);
+  headers.push(retryLine(style, retryable));
   const body = own === undefined ? problem : own.write(problem, own.wireCode(code), seconds);
-  return { kind: "reply", status, headers, body: JSON.stringify(body) };
+  return { kind: "reply", status, headers, body: JSON.stringify(body), problem };
 }
+
+/** Undefined if the application has no form of its own for this problem, or if its function fails: a refusal must be sent. */
+function ownReply(
+  own: NonNullable<ProblemSettings["own"]>,
+  problem: Problem,
+  seconds: number | undefined,
+  style: ProblemStyle,
+): HttpReply | undefined {
+  const content = harmless(() => {
+    const given = own(problem);
+    return given && ownContent(given);
+  }) as ReturnType<typeof ownContent> | undefined;
+  if (content === undefined) return undefined;
+  const advice = retryLine(style, problem.retryable);
+  const headers = content.headers.filter(([name]) => !OURS.has(name) && name !== advice[0]);
+  headers.push(["cache-control", "no-store"]);
+  if (seconds !== undefined) headers.push(["retry-after", String(seconds)]);
+  headers.push(advice);
+  return { kind: "reply", status: problem.status, headers, body: content.body };
+}
+
+/** Clients of every form read these headers. */
+const OURS = new Set(["cache-control", "retry-after", "content-length"]);
 
 /** The message without its code, starting with a capital letter. */
 function toDetail({ code, message }: NevertwiceError): string {
   const text = message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message;
   return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** The response that the layer would send for this error: for services that send their own refusals in the same form. */
-export function problemAnswer(
-  error: NevertwiceError,
-  { problemBase, documentation }: Omit<ProblemSettings, "style">,
-): { readonly status: number; readonly headers: readonly HeaderLine[]; readonly body: string } {
-  const { status, headers, body } = problemReply(error, { problemBase, documentation, style: {} });
-  return { status, headers, body: body as string };
 }

@@ -1,6 +1,7 @@
 /** A profile: the rules of one specification or service, which apply where the options say nothing. */
 import { type ErrorCode, NevertwiceError } from "../core/errors.ts";
 import type { HeaderLine, HttpReply } from "./http-message.ts";
+import type { BareKeys } from "./key-header.ts";
 import type { HttpOptions } from "./options.ts";
 import type { ProblemStyle } from "./problem.ts";
 import type { ProfileName } from "./profile-names.ts";
@@ -85,6 +86,8 @@ export interface Profile {
   /** How much longer a record is kept, because clocks differ. */
   readonly graceMs?: number;
   readonly key?: KeyFinder;
+  /** Which characters a key without quotes may have. */
+  readonly bareKeys?: BareKeys;
   readonly meaning?: ProfileMeaning;
   readonly added?: AddedHeaders;
   /** Changes a replay that has a body. */

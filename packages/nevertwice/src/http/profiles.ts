@@ -1,6 +1,7 @@
 /** The profiles, by name. */
+import { oneOf } from "../core/option-checks.ts";
 import type { Profile } from "./profile.ts";
-import type { ProfileName } from "./profile-names.ts";
+import { PROFILE_NAMES, type ProfileName } from "./profile-names.ts";
 import { ACP } from "./profiles/acp.ts";
 import { ADCP } from "./profiles/adcp.ts";
 import { OASIS } from "./profiles/oasis.ts";
@@ -23,3 +24,9 @@ export const PROFILES: Readonly<Record<ProfileName, Profile>> = {
   zalando: ZALANDO,
   oasis: OASIS,
 };
+
+/** The options that a profile sets where yours say nothing. Throws `options-invalid` for another name. */
+export function profileOptions(name: ProfileName): Profile["options"] {
+  oneOf(...PROFILE_NAMES)("profile", name);
+  return PROFILES[name].options;
+}

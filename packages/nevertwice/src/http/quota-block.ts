@@ -2,7 +2,7 @@
  * A block of a limit, taken in the store. It is a completed record under a name that every process computes alike, so
  * only one of them can take it, and it is free again when the record's retention ends.
  */
-import { hash } from "node:crypto";
+import { sha256 } from "#platform";
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { compositeKey } from "../core/key.ts";
@@ -47,6 +47,6 @@ export async function takeBlock(engine: Engine, block: Block, retentionMs: numbe
 
 /** A scope may be as long as a whole key, so the block's key contains its digest. */
 function blockKey({ name, limit, scope, index }: Block): string {
-  const owner = scope === undefined ? null : hash("sha256", scope, "hex");
+  const owner = scope === undefined ? null : sha256(scope, "hex");
   return compositeKey(name, limit, owner, index).text;
 }

@@ -6,9 +6,11 @@
  *   taken ├── spent here for spendMs ──┤ a key that runs ├── the retention of that key ──┤ free again
  */
 
+import { canShareAcrossCalls } from "#platform";
 import type { Engine } from "../core/engine.ts";
 import { HUNDRED_YEARS_MS } from "../core/option-checks.ts";
 import { type Block, takeBlock } from "./quota-block.ts";
+import { countUndecided } from "./quota-undecided.ts";
 
 export interface QuotaBudget {
   readonly of: Omit<Block, "index">;
@@ -80,11 +82,25 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
     if (paid < whole) open.push({ left: whole - paid, from, until });
   }
 
+  /** How many blocks are used up by keys that are held for longer than a block is taken. */
+  async function countHeldBlocks(): Promise<number> {
+    const { retentionMs, maxRunMs, onLapsed } = engine.policy;
+    if (onLapsed !== "hold" || (of.name !== "keys" && of.name !== "totalKeys")) return 0;
+    const held = await countUndecided(engine, {
+      scope: of.scope,
+      isForAllScopes: of.name === "totalKeys",
+      claimedBefore: now() - 2 * retentionMs - Math.min(retentionMs, maxRunMs),
+      most: limit,
+    });
+    return Math.ceil(held / size);
+  }
+
   async function takeUntilOpen(): Promise<boolean> {
+    const free = count - (await countHeldBlocks());
     // Each process starts at a random block, so that processes do not compete for the same ones.
-    const start = Math.floor(Math.random() * count);
-    for (let step = 0; step < count; step++) {
-      const index = (start + step) % count;
+    const start = Math.floor(Math.random() * free);
+    for (let step = 0; step < free; step++) {
+      const index = (start + step) % free;
       const { retentionMs, maxRunMs } = engine.policy;
       const spendMs = Math.max(
         SHORTEST_SPEND_MS,
@@ -109,6 +125,7 @@ export function createBudget(engine: Engine, of: Omit<Block, "index">, now: () =
     async refill() {
       if (isOpen()) return true;
       if (isWithin(now(), rest)) return false;
+      if (!canShareAcrossCalls) return takeUntilOpen();
       // Requests that arrive meanwhile wait for the same blocks.
       refilling ??= takeUntilOpen().finally(() => {
         refilling = undefined;

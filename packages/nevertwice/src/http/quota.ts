@@ -3,7 +3,7 @@
  * cannot fill the store. All processes on a store share the counts. A key that the store knows is answered even if a limit
  * is reached.
  */
-import { Buffer } from "node:buffer";
+import { utf8Bytes } from "#platform";
 import type { Clock } from "../core/clock.ts";
 import type { Engine } from "../core/engine.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
@@ -151,6 +151,6 @@ function firstClosed({ keys, bytes }: Budgets): QuotaBudget | undefined {
 /** Headers and body. A response that is too large is kept without its body. */
 function countKeptBytes([, headers, body]: KeptResponse, maxBytes: number): number {
   const head = headers.reduce((sum, text) => sum + text.length, 0);
-  const content = body === null ? 0 : Buffer.byteLength(body);
-  return head + (head + content > maxBytes ? 0 : content);
+  const content = typeof body === "string" ? utf8Bytes(body) : (body?.byteLength ?? 0);
+  return head + (content > maxBytes ? 0 : content);
 }

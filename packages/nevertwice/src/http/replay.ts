@@ -1,5 +1,5 @@
 /** Kept responses and their replays: status, allow-listed headers, and the exact bytes of the body. */
-import { Buffer, isUtf8 } from "node:buffer";
+import { fromUtf8, toUtf8 } from "#platform";
 import { ABOUT_THE_BYTES, isByCoding, isCodedFor } from "./content-coding.ts";
 import type { HeaderLine, HttpReply, HttpResponse } from "./http-message.ts";
 
@@ -22,18 +22,8 @@ export interface CurrentResponse {
   readonly body?: unknown;
 }
 
-/** A replay that the application computes from the current state. */
-export interface Current<Native> {
-  readonly current: (
-    request: Native,
-    kept: { readonly status: number; readonly headers: readonly HeaderLine[]; readonly body: Uint8Array },
-  ) => CurrentResponse | PromiseLike<CurrentResponse>;
-}
-
-/** `replay: current(fn)`: `fn` answers a duplicate from the current state. */
-export function current<Native>(read: Current<Native>["current"]): Current<Native> {
-  return { current: read };
-}
+/** A refusal in the application's own form. The status stays, and so does `Retry-After`. */
+export type OwnRefusal = Omit<CurrentResponse, "status">;
 
 /** Replayed in addition to all headers whose name starts with `content-`. */
 const REPLAYED = new Set(["location", "etag", "last-modified", "link"]);
@@ -60,8 +50,14 @@ export const NEVER_REPLAYED: ReadonlySet<string> = new Set([
   "content-length",
 ]);
 
+/** Says that the body was not kept: of a replay, or of the first response, whose retry would get no body. */
+export const NOT_KEPT_LINE: HeaderLine = ["nevertwice-outcome", "not-kept"];
+
+/** Statuses of responses that never have a body: without one they are whole. */
+const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
+
 /** Headers that describe the bytes of a body, and are wrong without them. */
-const ABOUT_THE_BODY = new Set(["content-encoding", "content-range", ...ABOUT_THE_BYTES]);
+export const ABOUT_THE_BODY = new Set(["content-encoding", "content-range", ...ABOUT_THE_BYTES]);
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a header must not contain control characters.
@@ -95,10 +91,45 @@ export function toKeptResponse(response: HttpResponse, how: KeptResponseOptions)
   }
   if (isCoded && !doesVary && isCodedFor(response.headers, how.accepted()))
     headers.push("vary", "accept-encoding");
-  const body = how.isMarker || response.body === undefined ? null : bodyText(response.body);
+  const body = keptBody(response, how.isMarker);
   return how.answersUntil === undefined
     ? [response.status, headers, body]
     : [response.status, headers, body, how.answersUntil];
+}
+
+function keptBody({ status, body }: HttpResponse, isMarker: boolean): KeptResponse[2] {
+  if (WITHOUT_BODY.has(status)) return "";
+  return isMarker || body === undefined ? null : bodyText(body);
+}
+
+/** A response as people write it. A string is sent as UTF-8. */
+export interface GivenResponse {
+  readonly status: number;
+  readonly headers?: readonly HeaderLine[];
+  readonly body?: string | Uint8Array;
+}
+
+/**
+ * The value of a request that was done, for `reconcile` and `guard.resolve`: retries get this response. Headers that are not
+ * replayed are left out.
+ */
+export function keptResponse(
+  { status, headers = [], body = "" }: GivenResponse,
+  {
+    replayHeaders = [],
+    answersUntil,
+  }: { readonly replayHeaders?: readonly string[]; readonly answersUntil?: number } = {},
+): KeptResponse {
+  const bytes = typeof body === "string" ? toUtf8(body) : body;
+  return toKeptResponse(
+    { status, headers, body: bytes },
+    {
+      chosen: new Set(replayHeaders.map((name) => name.toLowerCase())),
+      isMarker: false,
+      answersUntil,
+      accepted: () => undefined,
+    },
+  );
 }
 
 /** The same without its body: for a response that is too large to keep. */
@@ -108,8 +139,9 @@ export function withoutBody([status, headers, , answersUntil]: KeptResponse): Ke
 
 /** A string if the bytes are UTF-8: it is smaller, and people can read it. Otherwise the bytes. */
 function bodyText(bytes: Uint8Array): string | Uint8Array {
-  if (!isUtf8(bytes)) return bytes;
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+  const text = fromUtf8(bytes);
+  // Not every store can keep a NUL in a text, so it would be escaped, and take six times as much.
+  return text === undefined || text.includes("\0") ? bytes : text;
 }
 
 /** The kept response. Undefined if the value is not a valid one: a value from a store is checked before it is used. */
@@ -129,6 +161,23 @@ export function readKept(value: unknown): KeptResponse | undefined {
   return value as unknown as KeptResponse;
 }
 
+/** A stored response for people and their tools. */
+export interface StoredHttpResponse {
+  readonly status: number;
+  /** Names are in lower case. */
+  readonly headers: readonly HeaderLine[];
+  /** Text if the bytes are UTF-8; undefined if the body was not stored. */
+  readonly body: string | Uint8Array | undefined;
+}
+
+/** The response that a stored outcome is: `value` of an outcome whose `kind` is `value`. Undefined if it has another form. */
+export function storedResponse(value: unknown): StoredHttpResponse | undefined {
+  const kept = readKept(value);
+  if (kept === undefined) return undefined;
+  const [status, headers, body] = kept;
+  return { status, headers: toLines(headers), body: body ?? undefined };
+}
+
 /** The replay of a kept response. It has `Cache-Control: no-store`, unless the application replays its own `Cache-Control`. */
 export function replayReply([status, kept, body]: KeptResponse, replayedHeader: string): HttpReply {
   const headers: HeaderLine[] = [];
@@ -141,8 +190,12 @@ export function replayReply([status, kept, body]: KeptResponse, replayedHeader: 
   }
   if (!isCached) headers.push(["cache-control", "no-store"]);
   headers.push([replayedHeader, "true"]);
-  if (body === null) headers.push(["nevertwice-outcome", "not-kept"]);
+  if (body === null) headers.push(NOT_KEPT_LINE);
   return { kind: "reply", status, headers, body: body ?? "" };
+}
+
+export function withLines(reply: HttpReply, lines: readonly HeaderLine[]): HttpReply {
+  return lines.length === 0 ? reply : { ...reply, headers: [...reply.headers, ...lines] };
 }
 
 /** Whether a header adds to the value that an outer layer has set, instead of replacing it: CORS headers and `Vary`. */
@@ -150,30 +203,20 @@ export function isAdditive(name: string): boolean {
   return name.startsWith("access-control-") || name === "vary";
 }
 
-/** The application's current response, marked as a replay. */
-export async function currentReply<Native>(
-  replay: Current<Native>,
-  request: Native,
-  [status, flat, body]: KeptResponse,
-  replayedHeader: string,
-): Promise<HttpReply> {
-  const lines = toLines(flat);
-  const bytes = typeof body === "string" ? Buffer.from(body, "utf8") : (body ?? new Uint8Array());
-  const now = await replay.current(request, { status, headers: lines, body: bytes });
-  const isRaw = typeof now.body === "string" || now.body instanceof Uint8Array;
-  const headers: HeaderLine[] = Object.entries(now.headers ?? {}).flatMap(([name, values]) =>
+/** Headers and body that the application has chosen. Throws for a header that cannot be sent. */
+export function ownContent({ headers: given = {}, body }: OwnRefusal): {
+  readonly headers: HeaderLine[];
+  readonly body: string | Uint8Array;
+} {
+  const headers: HeaderLine[] = Object.entries(given).flatMap(([name, values]) =>
     [values].flat().map((value): HeaderLine => [name.toLowerCase(), value]),
   );
   for (const line of headers) checkLine(line);
+  if (typeof body === "string" || body instanceof Uint8Array) return { headers, body };
+  if (body === undefined) return { headers, body: "" };
   const isTyped = headers.some(([name]) => name === "content-type");
-  if (!isRaw && now.body !== undefined && !isTyped) headers.push(["content-type", "application/json"]);
-  headers.push(["cache-control", "no-store"], [replayedHeader, "true"]);
-  return {
-    kind: "reply",
-    status: now.status ?? status,
-    headers,
-    body: isRaw ? (now.body as string | Uint8Array) : now.body === undefined ? "" : JSON.stringify(now.body),
-  };
+  if (!isTyped) headers.push(["content-type", "application/json"]);
+  return { headers, body: JSON.stringify(body) };
 }
 
 /** Throws the same error as Node for an invalid header, before anything is sent. */
@@ -183,7 +226,7 @@ function checkLine([name, value]: HeaderLine): void {
   throw Object.assign(error, { code: "ERR_INVALID_CHAR" });
 }
 
-function toLines(flat: readonly string[]): HeaderLine[] {
+export function toLines(flat: readonly string[]): HeaderLine[] {
   const lines: HeaderLine[] = [];
   for (let i = 0; i < flat.length; i += 2) lines.push([flat[i] as string, flat[i + 1] as string]);
   return lines;

@@ -3,15 +3,17 @@
  * the fingerprint of this value. Two requests with the same meaning count as the same request. A body that cannot be read
  * exactly is compared by its bytes.
  */
-import { hash } from "node:crypto";
+import { fromUtf8, sha256 } from "#platform";
 import { NevertwiceError } from "../core/errors.ts";
 import { parsedJson } from "../core/fingerprint.ts";
+import { parseJson } from "../core/parse-json.ts";
 import { readContentDigest } from "./content-digest.ts";
 import { readExactJson } from "./exact-json.ts";
 import { readParameters } from "./header-parameters.ts";
 import type { RequestBody } from "./http-message.ts";
+import { withoutMember } from "./json-member.ts";
 import { readParts } from "./multipart.ts";
-import type { FingerprintHow } from "./options.ts";
+import type { FingerprintedRequest, FingerprintFunction, FingerprintHow } from "./options.ts";
 
 export interface ComparedRequest {
   readonly method: string;
@@ -20,7 +22,13 @@ export interface ComparedRequest {
   readonly contentDigest?: string | undefined;
 }
 
-type BodyMeaning = readonly [kind: "json" | "fields" | "parts" | "bytes" | "sha-512", meaning: unknown];
+type BodyMeaning = readonly [
+  kind: "json" | "fields" | "parts" | "bytes" | "sha-512" | "of",
+  meaning: unknown,
+];
+
+/** Every way to compare requests but a function in place of the object that contains it. */
+export type MeaningHow = Exclude<FingerprintHow, FingerprintFunction<never>>;
 
 /**
  * Undefined for `how: "none"`. `exclude` names a member of a JSON body that does not count: the key, if the body carries
@@ -30,42 +38,65 @@ type BodyMeaning = readonly [kind: "json" | "fields" | "parts" | "bytes" | "sha-
 export function requestMeaning(
   request: ComparedRequest,
   body: RequestBody,
-  how: FingerprintHow,
+  how: MeaningHow,
   exclude?: string,
 ): unknown {
   if (how === "none") return undefined;
-  const [kind, meaning] = bodyMeaning(request, body, how, exclude);
-  return [request.method, request.target, kind, meaning];
+  const { without = [] } = typeof how === "object" ? how : {};
+  const ofBody = without.filter((path) => path !== PATH && path !== QUERY).map(memberPath);
+  const left = exclude === undefined ? ofBody : [[exclude], ...ofBody];
+  const [kind, meaning] = bodyMeaning(request, body, how, left);
+  return [request.method, leaveOut(request.target, without), kind, meaning];
 }
 
+const PATH = "path";
+const QUERY = "query";
+/** In front of a member of the body that is called like a part of the request: `body.path`. */
+const BODY = "body";
+
+function memberPath(path: string): readonly string[] {
+  const names = path.split(".");
+  return names.length > 1 && names[0] === BODY ? names.slice(1) : names;
+}
+
+function leaveOut(target: string, without: readonly string[]): string {
+  const start = target.indexOf("?");
+  const end = start === -1 ? target.length : start;
+  const path = without.includes(PATH) ? "" : target.slice(0, end);
+  return without.includes(QUERY) ? path : path + target.slice(end);
+}
+
+type Left = readonly (readonly string[])[];
+
 function bodyMeaning(
-  { contentType, contentDigest }: ComparedRequest,
+  request: ComparedRequest,
   body: RequestBody,
-  how: Exclude<FingerprintHow, "none">,
-  exclude: string | undefined,
+  how: ReadingHow | "content-digest",
+  left: Left,
 ): BodyMeaning {
+  const { contentType, contentDigest } = request;
   if (how === "content-digest") {
     const { algorithm, digest } = readContentDigest(contentDigest);
     return [algorithm === "sha-256" ? "bytes" : algorithm, digest];
   }
-  if (body.kind === "bytes") return bytesMeaning(contentType, body.bytes, how, exclude);
-  if (body.value instanceof Uint8Array) return bytesMeaning(contentType, body.value, how, exclude);
-  return parsedMeaning(contentType, body.value, how, exclude);
+  if (body.kind === "bytes") return bytesMeaning(contentType, body.bytes, how, left);
+  if (body.value instanceof Uint8Array) return bytesMeaning(contentType, body.value, how, left);
+  return parsedMeaning(contentType, body.value, how, left);
 }
 
-type ReadingHow = Exclude<FingerprintHow, "none" | "content-digest">;
+type ReadingHow = Exclude<MeaningHow, "none" | "content-digest">;
 
 function bytesMeaning(
   contentType: string | undefined,
   bytes: Uint8Array,
   how: ReadingHow,
-  exclude: string | undefined,
+  left: Left,
 ): BodyMeaning {
   const type = how === "raw" || bytes.length === 0 ? undefined : readBodyType(contentType);
   if (type === "json") {
     const json = readExactJson(bytes);
-    if (json !== undefined) return valueMeaning(json.value, how, exclude);
-  } else if (type !== undefined && how === "json") {
+    if (json !== undefined) return valueMeaning(json.value, how, left);
+  } else if (type !== undefined && comparesAll(how)) {
     const parts = readParts(bytes, type.boundary);
     if (parts !== undefined) return ["parts", parts];
   }
@@ -77,16 +108,16 @@ function parsedMeaning(
   contentType: string | undefined,
   value: unknown,
   how: ReadingHow,
-  exclude: string | undefined,
+  left: Left,
 ): BodyMeaning {
   if (value === undefined) return digestMeaning("");
   // The value may be a parsed JSON string or plain text. Read as JSON, the text "1" would equal the number 1.
   if (typeof value === "string" && value.isWellFormed()) return digestMeaning(value);
   if (how === "raw") throw alreadyParsed('fingerprint: "raw" needs the bytes of the body');
-  const type = how === "json" ? readBodyType(contentType) : undefined;
+  const type = comparesAll(how) ? readBodyType(contentType) : undefined;
   if (type !== undefined && type !== "json")
     throw alreadyParsed("a multipart body is compared with its files");
-  return parsedJson(valueMeaning(value, how, exclude));
+  return parsedJson(valueMeaning(value, how, left));
 }
 
 function alreadyParsed(reason: string): NevertwiceError {
@@ -97,12 +128,18 @@ function alreadyParsed(reason: string): NevertwiceError {
 }
 
 function digestMeaning(bytes: Uint8Array | string): BodyMeaning {
-  return ["bytes", hash("sha256", bytes, "base64")];
+  return ["bytes", sha256(bytes, "base64")];
 }
 
-function valueMeaning(value: unknown, how: ReadingHow, exclude: string | undefined): BodyMeaning {
-  if (typeof how === "object") return ["fields", pickFields(value, how.fields)];
-  return ["json", exclude === undefined ? value : without(value, exclude)];
+/** All of the body counts, but for what is left out of JSON. */
+function comparesAll(how: ReadingHow): boolean {
+  return how === "json" || (typeof how === "object" && how.fields === undefined);
+}
+
+function valueMeaning(value: unknown, how: ReadingHow, left: Left): BodyMeaning {
+  const counted = left.reduce(withoutMember, value);
+  if (typeof how === "object" && how.fields !== undefined) return ["fields", pickFields(counted, how.fields)];
+  return ["json", counted];
 }
 
 /** The fields by path. A missing field is left out, and so differs from one that is null. */
@@ -127,13 +164,6 @@ function hasMember(value: unknown, name: string): value is Record<string, unknow
   );
 }
 
-/** Returns a copy, since the handler uses the same parsed body. */
-function without(value: unknown, name: string): unknown {
-  if (!hasMember(value, name) || Array.isArray(value)) return value;
-  const { [name]: _, ...others } = value;
-  return others;
-}
-
 type BodyType = "json" | { readonly boundary: string };
 
 /** Almost every client sends one of these values. They need no parsing. */
@@ -150,4 +180,42 @@ function readBodyType(contentType: string | undefined): BodyType | undefined {
   if (value === "multipart/form-data") return boundary === undefined ? undefined : { boundary };
   const isJson = value === "application/json" || /^[^/]+\/[^/]+\+json$/.test(value);
   return isJson && (parameters.get("charset") ?? "utf-8").toLowerCase() === "utf-8" ? "json" : undefined;
+}
+
+/** The meaning of a request whose body is compared by a function of the application. */
+export async function ownMeaning<Native>(
+  request: Pick<FingerprintedRequest<Native>, "native" | "method" | "header"> & { readonly target: string },
+  body: RequestBody,
+  {
+    of,
+    without = [],
+  }: { readonly of: FingerprintFunction<Native>; readonly without?: readonly string[] | undefined },
+): Promise<unknown> {
+  const { native, method, target } = request;
+  const [path = "", ...query] = target.split("?");
+  const value = await of({
+    native,
+    method,
+    path,
+    query: query.join("?"),
+    header: (name) => request.header(name.toLowerCase()),
+    json: () => readJson(body),
+    bytes: () => (body.kind === "bytes" ? body.bytes : undefined),
+  });
+  if (value === undefined)
+    throw new NevertwiceError(
+      "options-invalid",
+      'the function fingerprint returned undefined. Return a JSON value or bytes, or set fingerprint: "none".',
+    );
+  const meaning = value instanceof Uint8Array ? sha256(value, "base64") : value;
+  return [method, leaveOut(target, without), "of", meaning];
+}
+
+function readJson(body: RequestBody): unknown {
+  if (body.kind === "parsed") return body.value;
+  try {
+    return parseJson(fromUtf8(body.bytes) ?? "");
+  } catch {
+    return undefined;
+  }
 }

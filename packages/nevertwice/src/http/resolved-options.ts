@@ -5,7 +5,8 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import type { Engine } from "../core/engine.ts";
 import { givenOptions } from "../core/option-checks.ts";
 import { pickPolicies } from "../core/policy.ts";
-import { checkHttpOptions, HTTP_DEFAULTS, type HttpOptions, type QuotaLimits } from "./options.ts";
+import { checkHttpOptions } from "./http-option-checks.ts";
+import { HTTP_DEFAULTS, type HttpOptions, type QuotaLimits, type WaitingLimits } from "./options.ts";
 import { checkRetention, type Profile } from "./profile.ts";
 import { PROFILES } from "./profiles.ts";
 
@@ -21,6 +22,7 @@ type FilledOption =
   | "replay"
   | "replayHeaders"
   | "replayedHeader"
+  | "onNotKept"
   | "expired"
   | "refuseMs"
   | "cors"
@@ -28,7 +30,7 @@ type FilledOption =
 
 export type ResolvedHttpOptions<Native> = Omit<
   HttpOptions<Native>,
-  FilledOption | "documentation" | "clock" | "profile" | "quota"
+  FilledOption | "documentation" | "clock" | "profile" | "quota" | "maxWaiting"
 > & {
   readonly [Name in FilledOption]: NonNullable<HttpOptions<Native>[Name]>;
 } & {
@@ -36,6 +38,7 @@ export type ResolvedHttpOptions<Native> = Omit<
   readonly clock: Clock;
   /** Undefined without limits. */
   readonly quota: QuotaLimits | undefined;
+  readonly maxWaiting: WaitingLimits;
   readonly profile: Profile;
   /** The guard, with the policies of this exchange. */
   readonly guard: Engine;
@@ -62,7 +65,9 @@ export function resolveHttpOptions<Native>(
     ...filled,
     // The headers of the profile are replayed in addition to the given ones.
     replayHeaders: [...(profile.options.replayHeaders ?? []), ...(options.replayHeaders ?? [])],
+    methods: given.methods.map((method) => method.toUpperCase()),
     quota: toLimits(given.quota),
+    maxWaiting: { ...HTTP_DEFAULTS.maxWaiting, ...givenOptions(given.maxWaiting) },
     profile,
     retentionMs,
     guard: keptMs === retentionMs ? base : base.with({ retentionMs: keptMs }),

@@ -7,7 +7,7 @@
  * `capture.isDestroyed`, `abort()` (close the connection, as the handler did).
  */
 import { Buffer } from "node:buffer";
-import { OutgoingMessage, type ServerResponse } from "node:http";
+import { OutgoingMessage, ServerResponse } from "node:http";
 import type { HoldingRules } from "./exchange.ts";
 import { GoneClient } from "./gone-client.ts";
 import { HeadBytes } from "./head-bytes.ts";
@@ -27,6 +27,7 @@ import {
   restoreMethods,
 } from "./node-response.ts";
 import {
+  addToStoredHead,
   freezeHead,
   givenIn,
   headLines,
@@ -86,7 +87,7 @@ export class ResponseCapture {
     });
     this.#theirs = copyMethods(captured);
     this.#ours = this.#methods();
-    makeExtensible(captured);
+    makeExtensible(captured, ServerResponse.prototype);
     replaceMethods(captured, this.#ours);
     if (isClosed(captured)) this.#onGone();
   }
@@ -99,11 +100,12 @@ export class ResponseCapture {
     this.#reject(error);
   }
 
-  /** Sends what is held. What the handler writes from now on goes directly to the client. */
-  release(): void {
+  /** Sends what is held, with these lines in its head. What the handler writes from now on goes directly to the client. */
+  release(added: readonly HeaderLine[] = []): void {
     const res = this.#res;
     const theirs = this.#theirs;
     this.#stepAside();
+    if (added.length > 0) addToStoredHead(res, added);
     if (this.#isHttp2) theirs.writeHead.call(res, res.statusCode);
     this.#headBytes.send(res);
     const isReady = this.#body.flush({

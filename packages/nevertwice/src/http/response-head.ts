@@ -90,6 +90,14 @@ export function appendToHead(res: NodeResponse, lines: readonly HeaderLine[]): v
   };
 }
 
+/** Adds ASCII lines to a head that is complete, and not yet sent. */
+export function addToStoredHead(res: NodeResponse, lines: readonly HeaderLine[]): void {
+  if (isHttp2(res)) appendLines(res, lines);
+  // In other runtimes, the response of `node:http` may not store a head.
+  else if (typeof res._header === "string")
+    res._header = `${res._header.slice(0, -2)}${lines.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
+}
+
 const SETTERS = ["setHeader", "setHeaders", "appendHeader", "removeHeader"];
 const SENT = ["headersSent", "writableEnded", "finished"];
 

@@ -1,12 +1,15 @@
 /** A web `Request` in the shape of the exchange. The body is read from a clone, so the handler can still read its own. */
+import { concatBytes } from "../core/bytes.ts";
 import { NevertwiceError } from "../core/errors.ts";
+import { findWaitUntil } from "../core/wait-until.ts";
 import { findIncomingMessage } from "./hono-node-server.ts";
 import type { HttpRequest, RequestBody } from "./http-message.ts";
 import { NodeRequest } from "./node-request.ts";
 
 const EMPTY = new Uint8Array();
 
-export function webRequest<R extends Request>(request: R): HttpRequest<R> {
+/** `handed` is what the platform hands to the handler besides the request. */
+export function webRequest<R extends Request>(request: R, handed: readonly unknown[]): HttpRequest<R> {
   return {
     native: request,
     method: request.method,
@@ -14,6 +17,7 @@ export function webRequest<R extends Request>(request: R): HttpRequest<R> {
     header: (name) => request.headers.get(name) ?? undefined,
     readBody: (maxBytes) => readWebBody(request, maxBytes),
     isGone: () => isGone(request),
+    waitUntil: findWaitUntil(handed),
   };
 }
 
@@ -58,18 +62,4 @@ async function readUpTo(
     }
     chunks.push(value);
   }
-}
-
-/** All chunks as one array, without a copy if there is only one. */
-export function concatBytes(chunks: readonly Uint8Array[], size: number): Uint8Array {
-  const [only] = chunks;
-  if (only === undefined) return EMPTY;
-  if (chunks.length === 1) return only;
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.byteLength;
-  }
-  return bytes;
 }

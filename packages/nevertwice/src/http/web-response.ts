@@ -2,12 +2,12 @@
  * Holds back a web `Response`: reads it up to the limit. A response within the limit is sent whole; of a longer one, the
  * part that was read is sent first, then the rest as the client reads.
  */
-import { Buffer } from "node:buffer";
+import { toUtf8 } from "#platform";
+import { concatBytes } from "../core/bytes.ts";
 import type { HoldingRules } from "./exchange.ts";
 import { areAscii, sentLines } from "./head-bytes.ts";
 import { findResponseSource, headEncoding } from "./hono-node-server.ts";
 import type { HeaderLine, HttpReply, HttpResponse } from "./http-message.ts";
-import { concatBytes } from "./web-request.ts";
 
 export interface HeldResponse {
   /** The response as known before its first byte is sent. */
@@ -136,5 +136,5 @@ export function toBody(status: number, body: string | Uint8Array): Uint8Array<Ar
 }
 
 function bytesIn(body: string | Uint8Array): Uint8Array<ArrayBuffer> {
-  return (typeof body === "string" ? Buffer.from(body) : body) as Uint8Array<ArrayBuffer>;
+  return (typeof body === "string" ? toUtf8(body) : body) as Uint8Array<ArrayBuffer>;
 }

@@ -4,6 +4,7 @@
  * is forgotten.
  */
 import { MAX_PART_BYTES } from "../core/identity.ts";
+import { BOUNDED_SELECT } from "../stores/mysql/bounded-select.ts";
 import type { MysqlTables } from "../stores/mysql/schema.ts";
 import {
   bytes,
@@ -191,7 +192,7 @@ export function listSql(namespace: string, { key, state, after = "0" }: ListQuer
     key !== undefined ? "nevertwice_outbox_key" : isParked ? "nevertwice_outbox_parked" : "PRIMARY";
   const where = key !== undefined ? ` AND \`key\` = ${bytes(key)}` : isParked ? " AND is_parked = 1" : "";
   return (
-    "SELECT seq, id, topic, `key`, scope, created_at, attempts, due_at, token IS NOT NULL AS is_claimed, parked_at, last_error, " +
+    `${BOUNDED_SELECT} seq, id, topic, \`key\`, scope, created_at, attempts, due_at, token IS NOT NULL AS is_claimed, parked_at, last_error, ` +
     `${STATEMENT_US} AS now_us FROM nevertwice_outbox FORCE INDEX (${index}) ` +
     `WHERE namespace = ${bytes(namespace)} AND seq > ${whole(Number(after))}${where} ORDER BY seq LIMIT ${whole(rows)}`
   );
@@ -229,7 +230,7 @@ export function figuresSql(namespace: string): string {
   const where = `WHERE namespace = ${bytes(namespace)}`;
   const state = `CASE WHEN due_at <= ${STATEMENT_US} THEN 'due' WHEN token IS NULL THEN 'planned' ELSE 'delivering' END`;
   return (
-    `SELECT topic, state, COUNT(*) AS messages, MIN(created_at) AS oldest_at, ${STATEMENT_US} AS now_us FROM (` +
+    `${BOUNDED_SELECT} topic, state, COUNT(*) AS messages, MIN(created_at) AS oldest_at, ${STATEMENT_US} AS now_us FROM (` +
     `(SELECT topic, ${state} AS state, created_at FROM nevertwice_outbox ${where} AND due_at >= 0 ORDER BY due_at, seq LIMIT ${MAX_COUNTED}) ` +
     "UNION ALL " +
     `(SELECT topic, 'parked', created_at FROM nevertwice_outbox ${where} AND is_parked = 1 ORDER BY seq LIMIT ${MAX_COUNTED}) ` +

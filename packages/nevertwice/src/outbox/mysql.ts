@@ -1,4 +1,5 @@
 /** The outbox in MySQL or MariaDB, over a pool of mysql2/promise. */
+import { turnsFor } from "../stores/in-turn.ts";
 import {
   change,
   type MysqlClient,
@@ -22,6 +23,7 @@ const TRIES = 5;
 export function mysqlOutbox({ client: pool }: { readonly client: MysqlClient }): OutboxStore {
   const client = boundedClient(pool);
   const ready = createReadiness(client, TABLES);
+  const turns = turnsFor(pool);
 
   /** One transaction at READ COMMITTED, where each statement sees what was committed before it. */
   async function transact<T>(work: (connection: MysqlConnection) => Promise<T>): Promise<T> {
@@ -60,6 +62,13 @@ export function mysqlOutbox({ client: pool }: { readonly client: MysqlClient }):
 
   const changed = (statement: string) =>
     transact(async (connection) => (await change(connection, statement)).affectedRows);
+
+  /** Operators take turns. */
+  const inTurn = <T>(call: () => Promise<T>): Promise<T> =>
+    turns(async () => {
+      await ready();
+      return call();
+    });
 
   return {
     insertText: (namespace, messages) => sql.insertText(namespace, messages),
@@ -110,19 +119,18 @@ export function mysqlOutbox({ client: pool }: { readonly client: MysqlClient }):
     },
 
     async list(namespace, query) {
-      await ready();
-      const rows = await queryRows(client, sql.listSql(namespace, query, rowsToRead(query)));
+      const rows = await inTurn(() => queryRows(client, sql.listSql(namespace, query, rowsToRead(query))));
       return toPage(rows.map(toMessageRow), query);
     },
 
     retry: async (namespace, id) => (await changed(sql.retrySql(namespace, id))) > 0,
     park: async (namespace, id) => (await changed(sql.parkSql(namespace, id))) > 0,
     discard: async (namespace, id) => (await remove(namespace, sql.freeSql(namespace, id))) > 0,
-    forget: (namespace, scope, limit) => remove(namespace, sql.scopeSql(namespace, scope, limit)),
+    forget: (namespace, scope, limit) =>
+      inTurn(() => remove(namespace, sql.scopeSql(namespace, scope, limit))),
 
     async figures(namespace) {
-      await ready();
-      const rows = await queryRows(client, sql.figuresSql(namespace));
+      const rows = await inTurn(() => queryRows(client, sql.figuresSql(namespace)));
       const groups = rows.map((row) => ({
         topic: readText(row, "topic"),
         state: readText(row, "state"),

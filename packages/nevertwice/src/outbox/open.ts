@@ -1,6 +1,7 @@
 /** Opens an outbox by its URL, with its own database client: for servers, relays and scripts. */
 import { checkOptions, isBoolean, isText } from "../core/option-checks.ts";
 import { mysqlPool, opened, postgresClients } from "../stores/open/clients.ts";
+import { refuseUnknown, SQLITE } from "../stores/open/parameters.ts";
 import { byScheme, parseStoreUrl, type StoreUrl, sqliteFile, urlError } from "../stores/open/store-url.ts";
 import { createOutbox, type Outbox, type OutboxSettings } from "./outbox.ts";
 
@@ -21,7 +22,7 @@ const SCHEMES: Readonly<Record<string, Opener>> = {
 };
 
 /** These stores can hold claims, but no messages. */
-const REFUSED = /^(memory|rediss?(\+cluster)?|dynamodb):/;
+const REFUSED = /^(memory|rediss?(\+cluster)?|dynamodb|etcds?):/;
 
 /**
  * Opens the outbox in `sqlite:./file.db`, `postgres://…` or `mysql://…`. The driver is loaded at once; the server is
@@ -42,6 +43,9 @@ export async function openOutbox(url: string, options: OpenOutboxOptions = {}): 
 }
 
 async function openSqlite(address: StoreUrl, { migrate: _, ...options }: OpenOutboxOptions): Promise<Outbox> {
+  // The parameters are those of the file's record store, which an outbox does not read.
+  for (const name of SQLITE.ours) address.take(name);
+  refuseUnknown(address, SQLITE);
   return createOutbox({ ...options, file: sqliteFile(address) });
 }
 

@@ -8,6 +8,7 @@ import {
   type Statement,
   textArray,
 } from "../stores/postgres/client.ts";
+import { createOperatorStatements, type RunInTransaction } from "../stores/postgres/operator-statements.ts";
 import { createReadiness } from "../stores/postgres/schema.ts";
 import { createRunner, listenToPool } from "../stores/postgres/statement-runner.ts";
 import { createSubscription, type PostgresSubscriber, type Subscription } from "../stores/postgres/watch.ts";
@@ -32,7 +33,8 @@ export function postgresOutbox({ client, subscriber, schema }: PostgresOutboxOpt
   const tables = outboxTables(schema);
   const statements = createStatements(tables);
   const asking = createRunner(client, false);
-  const { ready, recheckServer } = createReadiness(asking, statements.check, SCHEMA_VERSION);
+  const readiness = createReadiness(asking, statements.check, SCHEMA_VERSION);
+  const { ready, recheckServer } = readiness;
   const stopListening = listenToPool(client, recheckServer);
   let subscription: Subscription | undefined;
 
@@ -44,24 +46,35 @@ export function postgresOutbox({ client, subscriber, schema }: PostgresOutboxOpt
     return run(statement, parameters, cancelledAfter(GIVEN_UP_MS));
   }
 
+  const { inTurn } = createOperatorStatements({ client, runner: asking, readiness });
+  const transact: RunInTransaction = async (work, isCancelled) => {
+    await ready();
+    return asking.transact(work, { isCancelled, lockTimeoutMs: LOCK_TIMEOUT_MS });
+  };
+
+  /** The same for a statement of an operator. */
+  function askInTurn(
+    statement: Statement,
+    ...parameters: readonly string[]
+  ): Promise<readonly PostgresRow[]> {
+    return inTurn((run) => run(statement, parameters), cancelledAfter(GIVEN_UP_MS));
+  }
+
   /** Runs a statement that deletes, and then makes the next messages of the keys due, in one transaction. */
-  async function removing(
+  function removing(
     namespace: string,
     remove: Statement,
     parameters: readonly string[],
     keysOf: (rows: readonly PostgresRow[]) => readonly string[],
+    within: RunInTransaction = transact,
   ): Promise<{ readonly rows: readonly PostgresRow[]; readonly advanced: number }> {
-    await ready();
-    return asking.transact(
-      async (run) => {
-        const rows = await run(remove, parameters);
-        const keys = keysOf(rows);
-        // After the rows are locked, so that this statement sees every message that was put behind them.
-        const [row] = keys.length === 0 ? [] : await run(statements.advance, [namespace, textArray(keys)]);
-        return { rows, advanced: Number(row?.[0] ?? 0) };
-      },
-      { isCancelled: cancelledAfter(GIVEN_UP_MS), lockTimeoutMs: LOCK_TIMEOUT_MS },
-    );
+    return within(async (run) => {
+      const rows = await run(remove, parameters);
+      const keys = keysOf(rows);
+      // After the rows are locked, so that this statement sees every message that was put behind them.
+      const [row] = keys.length === 0 ? [] : await run(statements.advance, [namespace, textArray(keys)]);
+      return { rows, advanced: Number(row?.[0] ?? 0) };
+    }, cancelledAfter(GIVEN_UP_MS));
   }
 
   return {
@@ -117,7 +130,7 @@ export function postgresOutbox({ client, subscriber, schema }: PostgresOutboxOpt
         key !== undefined
           ? [statements.listKey, [key]]
           : [state === "parked" ? statements.listParked : statements.list, []];
-      const rows = await ask(statement, namespace, after, String(rowsToRead(query)), ...more);
+      const rows = await askInTurn(statement, namespace, after, String(rowsToRead(query)), ...more);
       return toPage(rows.map(toMessageRow), query);
     },
 
@@ -126,10 +139,11 @@ export function postgresOutbox({ client, subscriber, schema }: PostgresOutboxOpt
     discard: async (namespace, id) =>
       (await removing(namespace, statements.discard, [namespace, id], keysIn)).rows.length > 0,
     forget: async (namespace, scope, limit) =>
-      (await removing(namespace, statements.forget, [namespace, scope, String(limit)], keysIn)).rows.length,
+      (await removing(namespace, statements.forget, [namespace, scope, String(limit)], keysIn, inTurn)).rows
+        .length,
 
     async figures(namespace) {
-      const rows = await ask(statements.figures, namespace);
+      const rows = await askInTurn(statements.figures, namespace);
       const groups = rows.map(
         ([topic, state, messages, oldestAt]): CountedGroup => ({
           topic: topic as string,

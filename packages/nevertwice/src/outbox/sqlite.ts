@@ -4,14 +4,9 @@
  */
 import { Worker } from "node:worker_threads";
 import { NevertwiceError } from "../core/errors.ts";
-import {
-  type SqliteDatabase,
-  type SqliteDatabaseOptions,
-  type SqliteFileOptions,
-  type SqliteSource,
-  toSource,
-} from "../stores/sqlite/client.ts";
+import type { SqliteDatabase, SqliteDatabaseOptions, SqliteFileOptions } from "../stores/sqlite/client.ts";
 import { type ConnectionCall, callInThisThread } from "../stores/sqlite/connection-calls.ts";
+import { type SqliteSource, toSource } from "../stores/sqlite/source.ts";
 import { createWorkerThread, type WorkerData } from "../stores/sqlite/worker-thread.ts";
 import { connect, createInsert, type OutboxConnection, type OutboxMethod } from "./sqlite/connection.ts";
 import type { OutboxStore } from "./store.ts";

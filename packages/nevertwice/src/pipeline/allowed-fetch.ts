@@ -1,4 +1,5 @@
-/** A `fetch` that reaches only allowed hosts, including the targets of redirects. */
+/** A `fetch` with allowed hosts and methods only, also for the targets of redirects. */
+import type { EffectGrant } from "./model.ts";
 
 const MAX_REDIRECTS = 20;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
@@ -12,25 +13,36 @@ const BODY_HEADERS = [
   "content-type",
 ];
 
-/** An empty list allows all hosts. `refuse` creates the error for a host that is not in the list. */
+export interface FetchWatch {
+  /** Creates the error for a request that is not allowed. */
+  readonly refuse: (what: string, fix: string) => Error;
+  /** Called before each request, and for each redirect that is followed. */
+  readonly onRequest: (host: string, method: string) => void;
+}
+
+/** An empty list allows all hosts; without `methods` all methods are allowed. */
 export function allowedFetch(
   inner: typeof fetch,
-  allow: readonly string[],
+  { allow, methods }: EffectGrant,
   signal: AbortSignal,
-  refuse: (host: string) => Error,
+  { refuse, onRequest }: FetchWatch,
 ): typeof fetch {
   const hosts = new Set(allow.map((host) => host.toLowerCase()));
   const isAllowed = (url: URL) => hosts.size === 0 || hosts.has(url.hostname) || hosts.has(url.host);
 
-  function checkHost(url: URL): void {
-    if (!isAllowed(url)) throw refuse(url.host);
+  function check(url: URL, method: string): void {
+    if (!isAllowed(url)) throw refuse(`to ${url.host}`, "add the host to effects.http.allow");
+    if (methods !== undefined && !methods.includes(method.toUpperCase()))
+      throw refuse(`with ${method}`, "add the method to effects.http.methods");
+    onRequest(url.host, method);
   }
 
   return async (input, init) => {
     const asked = new Request(input, init);
     const own = AbortSignal.any([asked.signal, signal]);
-    checkHost(new URL(asked.url));
-    if (hosts.size === 0 || asked.redirect !== "follow") return inner(new Request(asked, { signal: own }));
+    check(new URL(asked.url), asked.method);
+    const isFree = hosts.size === 0 && methods === undefined;
+    if (isFree || asked.redirect !== "follow") return inner(new Request(asked, { signal: own }));
     let request = new Request(asked, { redirect: "manual", signal: own });
     // A body can be read only once, so a copy is kept for redirects that repeat it.
     const body = request.body === null ? undefined : await request.clone().arrayBuffer();
@@ -39,10 +51,10 @@ export function allowedFetch(
       const location = REDIRECTS.has(response.status) ? response.headers.get("location") : null;
       if (location === null) return response;
       if (redirects === MAX_REDIRECTS) throw new TypeError(`more than ${MAX_REDIRECTS} redirects`);
-      const next = new URL(location, request.url);
-      checkHost(next);
+      const next = redirected(request, response.status, new URL(location, request.url), body, own);
+      check(new URL(next.url), next.method);
       await response.body?.cancel();
-      request = redirected(request, response.status, next, body, own);
+      request = next;
     }
   };
 }

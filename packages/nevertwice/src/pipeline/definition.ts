@@ -1,15 +1,13 @@
 /** A network that was read from its manifests and checked. It can be described, drawn and started. */
 import { describeNetwork, type NetworkDescription } from "./description.ts";
 import { drawGraph } from "./graph.ts";
-import { assemble, toModel } from "./manifest/assembly.ts";
+import { checkedAssembly } from "./manifest/assembled-manifest.ts";
+import { toModel } from "./manifest/assembly.ts";
 import { type Document, isManifestFault } from "./manifest/document.ts";
 import { documentFromFile } from "./manifest/file-document.ts";
 import type { NetworkManifest } from "./manifest/manifest.ts";
-import { checkNetwork, checkWiring } from "./manifest/network-checks.ts";
-import { readNode } from "./manifest/node-manifest.ts";
 import { documentFromObject } from "./manifest/object-document.ts";
-import { type ManifestProblem, manifestInvalid, type Report } from "./manifest/problem.ts";
-import { shownPath } from "./manifest/table-reader.ts";
+import { type ManifestProblem, manifestInvalid } from "./manifest/problem.ts";
 import type { NetworkModel } from "./model.ts";
 import type { PipelineGuard } from "./network-context.ts";
 import { type Pipeline, startPipeline } from "./pipeline.ts";
@@ -43,33 +41,11 @@ export function definePipeline(manifest: NetworkManifest): Definition {
 }
 
 function createDefinition(document: Document | undefined, problems: ManifestProblem[]): Definition {
-  const reports =
-    ({ file, findLine }: Document): Report =>
-    (path, problem, fix) =>
-      problems.push({ file, line: findLine(path), at: shownPath(path), problem, fix });
-  if (document === undefined) throw manifestInvalid(problems);
-  const report = reports(document);
-  if (!("network" in document.table)) {
-    checkNonNetwork(document, report);
-    if (problems.length === 0)
-      report([], "this is a node, not a network", "name the file of a network that uses it");
-    throw manifestInvalid(problems);
-  }
-  const assembly = assemble(document, reports);
-  checkNetwork(assembly);
-  if (problems.length === 0) checkWiring(assembly, report);
-  if (problems.length > 0) throw manifestInvalid(problems);
-  const model = toModel(assembly);
+  const model = toModel(checkedAssembly(document, problems));
   return {
     model,
     graph: () => drawGraph(model),
     describe: () => describeNetwork(model),
     start: async (guard, options) => startPipeline(model, guard, options),
   };
-}
-
-/** The file is not a network's. If it is a node's, reports that node's problems first. */
-function checkNonNetwork(document: Document, report: Report): void {
-  if ("node" in document.table) readNode(document, report);
-  else report([], "this has no [network]", 'add [network] with id = "billing" and version = "1.0.0"');
 }

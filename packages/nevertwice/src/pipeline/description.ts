@@ -1,5 +1,5 @@
 /** A network as plain data, for operators and tools. */
-import type { Kind, NetworkModel, NodeModel, PortRef, Supervision } from "./model.ts";
+import type { EffectGrant, Kind, NetworkModel, NodeModel, PortRef, Supervision } from "./model.ts";
 
 export interface NetworkDescription {
   readonly id: string;
@@ -28,13 +28,14 @@ export interface NodeDescription
     | "capture"
     | "reply"
     | "concurrency"
+    | "config"
   > {
   readonly kind: Kind;
   /** `schema` is undefined for a port that accepts any payload. */
   readonly in: Readonly<Record<string, { readonly schema?: string; readonly buffer: number }>>;
   readonly out: Readonly<Record<string, { readonly schema?: string }>>;
   /** By axis. An empty `allow` permits everything on the axis. */
-  readonly effects: Readonly<Record<string, { readonly allow: readonly string[] }>>;
+  readonly effects: Readonly<Record<string, EffectGrant>>;
   readonly contract: Omit<NodeModel["contract"], "pureCore" | "effectShell">;
 }
 
@@ -63,7 +64,7 @@ function describeNode(node: NodeModel): NodeDescription {
     ...rest,
     in: described(inPorts, ({ schema, buffer }) => ({ ...(schema && { schema: schema.name }), buffer })),
     out: described(out, ({ schema }) => ({ ...(schema && { schema: schema.name }) })),
-    effects: described(effects, ({ allow }) => ({ allow })),
+    effects: described(effects, (grant) => grant),
     contract: promises,
   };
 }

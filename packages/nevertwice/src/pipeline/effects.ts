@@ -2,8 +2,12 @@
 export interface Effects {
   /** `fetch`, limited to the allowed hosts. */
   readonly http: typeof fetch;
-  /** The value that the `databases` option has under this name. */
-  db(name: string): unknown;
+  /**
+   * The value that the `databases` option has under this name. A node whose manifest lists tables says what it is about to
+   * do: `effects.db("orders", "charges:insert")`.
+   */
+  db(name: string, access?: string): unknown;
   readonly time: { now(): number };
-  readonly random: { uuid(): string; number(): number };
+  /** `bytes` returns 1 to 65,536 of them. With the grade `pseudo`, only `number` works. */
+  readonly random: { uuid(): string; number(): number; bytes(count: number): Uint8Array };
 }

@@ -52,8 +52,9 @@ export interface NodeModel {
   readonly in: ReadonlyMap<string, InPort>;
   readonly out: ReadonlyMap<string, OutPort>;
   readonly contract: Contract;
-  /** Declared effects. `allow` lists hosts for http and names for db; an empty list allows all. */
-  readonly effects: ReadonlyMap<Axis, { readonly allow: readonly string[] }>;
+  readonly effects: ReadonlyMap<Axis, EffectGrant>;
+  /** The `[config]` of its manifest, with the values that the network overrides. Frozen. */
+  readonly config: NodeConfig;
   readonly batch?: Batch;
   readonly join?: Join;
   readonly rate?: Rate;
@@ -64,6 +65,27 @@ export interface NodeModel {
   /** How many messages it processes at once. */
   readonly concurrency: number;
 }
+
+/** What a node declares about one kind of effect. */
+export interface EffectGrant {
+  /** Hosts for http, names of databases for db. An empty list allows all. */
+  readonly allow: readonly string[];
+  /** http: the methods, in capitals. Absent: all of them. */
+  readonly methods?: readonly string[];
+  /** db: what the node does to which tables, `charges:insert`. Absent: anything. */
+  readonly tables?: readonly string[];
+  /** random: which source. Absent: both. */
+  readonly grade?: RandomGrade;
+}
+
+/** What a node may do to a table. */
+export const TABLE_ACTIONS = ["select", "insert", "update", "delete"] as const;
+
+/** `pseudo`: numbers that may be guessed. `crypto`: numbers, bytes and UUIDs of the system's secure source. */
+export const RANDOM_GRADES = ["pseudo", "crypto"] as const;
+export type RandomGrade = (typeof RANDOM_GRADES)[number];
+
+export type NodeConfig = Readonly<Record<string, unknown>>;
 
 export interface InPort {
   readonly schema: Schema | undefined;
@@ -136,12 +158,18 @@ export interface Arrival {
   readonly trace: string;
 }
 
-export type PureCore = (payload: never, arrival: Arrival) => unknown;
+/** The second argument of a core. */
+export interface CoreContext extends Arrival {
+  readonly config: NodeConfig;
+}
+
+export type PureCore = (payload: never, context: CoreContext) => unknown;
 
 /** The argument of a source. `signal` fires when the source must stop. */
 export interface SourceContext {
   readonly signal: AbortSignal;
   readonly effects: Effects;
+  readonly config: NodeConfig;
 }
 
 /** The `effect_shell` of a source. If it throws, no message is to blame: it is called again, as [supervision] allows. */
@@ -159,7 +187,7 @@ export interface Pulled {
   readonly settled?: (outcome: PushOutcome) => unknown;
 }
 
-export interface ShellContext extends Arrival {
+export interface ShellContext extends CoreContext {
   /** What [effects] declares. Using any other effect throws, and is never retried. */
   readonly effects: Effects;
   /** Fires when the claim is lost, the timeout has passed, or the network stops. */

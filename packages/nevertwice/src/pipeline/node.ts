@@ -7,6 +7,7 @@
  *                    runs the node                         is stored, and does not run the node
  */
 import type { Attempt } from "../core/attempt.ts";
+import { doorRules } from "../core/door-rules.ts";
 import { isNevertwiceError } from "../core/errors.ts";
 import { type RunResult, refused, toError } from "../core/result.ts";
 import { capturePayload } from "./captured-payload.ts";
@@ -43,6 +44,10 @@ export interface Node {
 }
 
 type RunWork = (port: string, visit: NodeVisit, claim: Attempt) => Promise<TriesResult>;
+
+const RULES = doorRules({
+  judgeReplay: (value) => (readRecordedOutcome(value).by === "unknown" ? "unreadable" : undefined),
+});
 
 export function createNode(context: NetworkContext, model: NodeModel): Node {
   const { network, guard, timer, report } = context;
@@ -99,7 +104,9 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
     if (output.drop !== undefined) report({ ...place, ...output.drop, kind: "dropped" });
     const payloads = capture && output.emits.map(([, payload]) => capturePayload(payload, capture));
     const emits = output.emits.length;
-    report({ ...place, kind: "completed", attempt, ranMs, emits, ...(payloads && { captured: payloads }) });
+    const ports = [...new Set(output.emits.map(([port]) => port))];
+    const captured = payloads && { captured: payloads };
+    report({ ...place, kind: "completed", attempt, ranMs, emits, ports, ...captured });
   }
 
   async function runKeyed(
@@ -124,7 +131,7 @@ export function createNode(context: NetworkContext, model: NodeModel): Node {
         claims,
         message,
         free,
-        { operation, scope, key, shorten },
+        { operation, scope, key, shorten, ...RULES },
         work,
       );
       if (result.status === "ran" && work.ran !== undefined) reportDone(place, work.ran);

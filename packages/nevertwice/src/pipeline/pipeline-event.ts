@@ -1,5 +1,6 @@
 /** The events of a pipeline. They never contain a key, and contain a payload only for a node with [capture]. */
 import type { CapturedPayload } from "./captured-payload.ts";
+import type { EffectUse } from "./effect-grants.ts";
 import type { Failure, MessageOutcome } from "./message-outcome.ts";
 
 /** Which message, in which node. */
@@ -15,6 +16,8 @@ export interface EventPlace {
 
 /** The members of each kind of event, without `kind`. */
 interface PipelineEventDetails {
+  /** A message entered the network. `port` is the exposed in-port, or the out-port of the source that produced it. */
+  readonly entered: EventPlace & { readonly port: string };
   /** A node starts to work on a message. `captured` is the payload. */
   readonly started: EventPlace & { readonly captured?: CapturedPayload };
   /** The node is done; if it has a key, its output is stored. `captured` are the payloads that it emits. */
@@ -22,8 +25,12 @@ interface PipelineEventDetails {
     readonly attempt: number;
     readonly ranMs: number;
     readonly emits: number;
+    /** The out-ports that it emitted by, each once. */
+    readonly ports: readonly string[];
     readonly captured?: readonly CapturedPayload[];
   };
+  /** A shell used a declared effect. A source uses effects for no message, so its event has no `id`. */
+  readonly "effect-used": Pick<EventPlace, "network" | "node"> & Partial<EventPlace> & EffectUse;
   /** The node failed, and is not tried again in this delivery. */
   readonly failed: EventPlace & Pick<Failure, "phase" | "attempt" | "reason" | "verdict" | "error">;
   /** Another attempt holds the key, or the store could not say: the message is to be sent again. */
@@ -45,6 +52,8 @@ interface PipelineEventDetails {
   readonly duplicate: EventPlace;
   /** The node returned `drop()`. */
   readonly dropped: EventPlace & { readonly reason?: string };
+  /** A message found no match in a [join], and leaves by the dead-letter port. */
+  readonly "dead-lettered": EventPlace & { readonly port: string };
   /** An earlier delivery ended here: the node's stored output is forwarded again, and the node does not run again. */
   readonly recovered: EventPlace;
   /** The node's output could not be stored, so it could not be forwarded after a crash. */

@@ -7,7 +7,7 @@ import type { InboxPlace } from "./inbox.ts";
 import { createMessage, type Message } from "./message.ts";
 import { type PushOutcome, toOutcome } from "./message-outcome.ts";
 import type { Kind, NetworkModel, PortRef } from "./model.ts";
-import { type NetworkContext, type PipelineGuard, stoppingFailure } from "./network-context.ts";
+import { eventPlace, type NetworkContext, type PipelineGuard, stoppingFailure } from "./network-context.ts";
 import { type Requested, sendRequest } from "./network-request.ts";
 import {
   checkStart,
@@ -121,6 +121,7 @@ export function startPipeline(
       const { reply: _, ...refused } = toOutcome(stoppingFailure(context, to.node));
       return Promise.resolve({ id, trace, ...refused });
     }
+    report?.({ ...eventPlace(context, to.node, message), kind: "entered", port });
     return follow(message, scheduler.deliver(to, message, signal));
   }
 

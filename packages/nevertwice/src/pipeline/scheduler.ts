@@ -174,6 +174,8 @@ export function createScheduler(
   async function settleUnmatched(node: Node, { message, settle }: QueuedMessage, why: NoMatchReason) {
     const { name, join } = node.model;
     if (join?.deadLetter !== undefined && why !== "stopping") {
+      const place = eventPlace(context, name, message);
+      context.report?.({ ...place, kind: "dead-lettered", port: join.deadLetter });
       settle(await send(node, { emits: [[join.deadLetter, message.payload]] }, message, () => {}));
       return;
     }

@@ -1,6 +1,6 @@
 /** Runs the sources of a network. A source that fails outside of a message is started again, within the bounds of [supervision]. */
 
-import { grantEffects } from "./effect-grants.ts";
+import { type EffectUse, grantEffects } from "./effect-grants.ts";
 import { createMessage, type Message } from "./message.ts";
 import type { PushOutcome } from "./message-outcome.ts";
 import type { NetworkModel, NodeModel, Pulled, SourceShell } from "./model.ts";
@@ -75,8 +75,11 @@ async function pull(parts: SourceParts, node: NodeModel, run: StopSignal): Promi
   const { signal } = run;
   const { context, deliver, follow } = parts;
   const shell = node.contract.effectShell as unknown as SourceShell;
-  const effects = grantEffects(node, context.effects, run);
-  const pulls = await shell({ signal, effects });
+  const { network, report } = context;
+  const onUse =
+    report && ((use: EffectUse) => report({ network, node: node.name, ...use, kind: "effect-used" }));
+  const effects = grantEffects(node, context.effects, run, onUse);
+  const pulls = await shell({ signal, effects, config: node.config });
   const iterator = Symbol.asyncIterator in pulls ? pulls[Symbol.asyncIterator]() : pulls[Symbol.iterator]();
   try {
     for (;;) {
@@ -84,7 +87,9 @@ async function pull(parts: SourceParts, node: NodeModel, run: StopSignal): Promi
       if (next === undefined || next.done) return;
       const pulled = next.value;
       const message = createMessage(pulled.payload, pulled);
-      const placing = deliver({ node: node.name, port: outPortFor(node, pulled) }, message);
+      const entry = { node: node.name, port: outPortFor(node, pulled) };
+      report?.({ ...eventPlace(context, node.name, message), kind: "entered", port: entry.port });
+      const placing = deliver(entry, message);
       follow(message, placing)
         .then((outcome) => pulled.settled?.(outcome))
         .catch((error) => {

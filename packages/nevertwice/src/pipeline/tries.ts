@@ -3,12 +3,21 @@ import { randomUUID } from "node:crypto";
 import type { Attempt } from "../core/attempt.ts";
 import { backoffMs } from "../core/backoff.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import { grantEffects, isDenial } from "./effect-grants.ts";
+import { type EffectUse, grantEffects, isDenial } from "./effect-grants.ts";
 import type { Effects } from "./effects.ts";
 import { failureReason, isRetryable, timeoutError } from "./failure-reason.ts";
 import type { Message } from "./message.ts";
 import type { Failure } from "./message-outcome.ts";
-import type { Arrival, Drop, Emit, NodeModel, Reply, ShellContext } from "./model.ts";
+import type {
+  Arrival,
+  CoreContext,
+  Drop,
+  Emit,
+  NodeConfig,
+  NodeModel,
+  Reply,
+  ShellContext,
+} from "./model.ts";
 import type { NetworkContext } from "./network-context.ts";
 import { type NodeOutcome, toNodeOutcome } from "./node-outcome.ts";
 import type { EventPlace } from "./pipeline-event.ts";
@@ -98,7 +107,8 @@ async function tryOnce(input: TriesInput, attempt: number): Promise<TryResult> {
   let isInShell = false;
 
   async function run(): Promise<unknown> {
-    const deciding = (pureCore as (payload: unknown, arrival: Arrival) => unknown)(message.payload, arrival);
+    const core = pureCore as (payload: unknown, context: CoreContext) => unknown;
+    const deciding = core(message.payload, { ...arrival, config: node.config });
     const decided = await deciding;
     if (node.kind === "source") return { kind: "emit", port, payload: decided };
     // A core that returned too late starts no effect.
@@ -136,6 +146,7 @@ class TryContext implements ShellContext {
   readonly parents: readonly string[];
   readonly trace: string;
   readonly attempt: number;
+  readonly config: NodeConfig;
   readonly fence?: number;
   /** The functions are members of the object, since a shell takes them out of it: `(payload, { emit }) => …`. */
   readonly emit = emit;
@@ -156,6 +167,7 @@ class TryContext implements ShellContext {
     this.parents = parents;
     this.trace = trace;
     this.attempt = attempt;
+    this.config = input.node.config;
     if (input.claim !== undefined) this.fence = input.claim.fence;
     this.#input = input;
     this.#over = over;
@@ -171,8 +183,10 @@ class TryContext implements ShellContext {
 
   get effects(): Effects {
     void this.signal;
-    const { node, context } = this.#input;
-    return grantEffects(node, context.effects, this.#over);
+    const { node, context, place } = this.#input;
+    const { report } = context;
+    const onUse = report && ((use: EffectUse) => report({ ...place, ...use, kind: "effect-used" }));
+    return grantEffects(node, context.effects, this.#over, onUse);
   }
 
   get deriveKey(): (name: string) => string {

@@ -3,6 +3,7 @@ import { hash, randomUUID } from "node:crypto";
 import { lengthPrefixed, utf8Bytes } from "../core/bytes.ts";
 import { MAX_PART_BYTES, toIdentity } from "../core/identity.ts";
 import { reserved } from "../core/reserved.ts";
+import type { Rejected } from "./answer.ts";
 import { createTimeOrderedId } from "./time-ordered-id.ts";
 
 export const ACTION_NAMES = [
@@ -11,6 +12,7 @@ export const ACTION_NAMES = [
   "release",
   "expire",
   "giveBack",
+  "erase",
   "declare",
   "adjust",
   "suspend",
@@ -34,16 +36,26 @@ export interface ActionRequest {
   readonly key: string;
   /** The id of a new commitment, drawn before anything is decided. */
   readonly newId: string;
+  /** Random. What may have to be erased is in the journal only as a digest with this salt. */
+  readonly salt: string;
+  /** Who asks. Not part of the digest, so that another actor may retry. */
+  readonly actor?: string | undefined;
+  /** The actor may not do this: the transaction only keeps this refusal. */
+  readonly denial?: Rejected | undefined;
   /** Set by the sweeper: if the action is rejected, the transaction fails and stores nothing under the key. */
   readonly isSweep?: true | undefined;
+  /** Of `erase`: the id of the key that placed the commitment, if it is kept. */
+  readonly erasesKey?: string | undefined;
 }
 
 export const MAX_KEY_BYTES = 256;
 const MAX_SCOPE_BYTES = 1_024;
 /** The operation of every reservation key, so that these keys never equal the keys of guarded work. */
 export const { operation: OPERATION } = reserved("reservation");
-/** The prefix of the sweeper's own keys. Callers cannot use such a key. */
+/** The prefixes of our own keys. Callers cannot use such a key. */
 const SWEEP_KEY_PREFIX = "nevertwice:sweep:";
+const DENIED_KEY_PREFIX = "nevertwice:denied:";
+const ERASURE_KEY_PREFIX = "nevertwice:erase:";
 
 export interface RequestKey {
   readonly namespace: string;
@@ -55,6 +67,7 @@ export function createActionRequest(
   action: ActionName,
   { namespace, scope = "", key }: RequestKey,
   given: Parameters,
+  actor?: string,
 ): ActionRequest {
   const parameters = toStorable(given);
   return {
@@ -66,6 +79,8 @@ export function createActionRequest(
     scope,
     key,
     newId: createTimeOrderedId(),
+    salt: randomUUID(),
+    actor,
   };
 }
 
@@ -78,13 +93,25 @@ export function createSweepRequest(namespace: string, id: string): ActionRequest
   return { ...createActionRequest("expire", { key, namespace }, { id }), isSweep: true };
 }
 
+/** Our own request to erase the requester of one commitment, under a random key. */
+export function createErasureRequest(namespace: string, id: string): ActionRequest {
+  return createActionRequest("erase", { key: `${ERASURE_KEY_PREFIX}${randomUUID()}`, namespace }, { id });
+}
+
+/** Keeps a refusal of the actor under a random key. Its parameters also have the id of the key that was used. */
+export function createDeniedRequest(request: ActionRequest, denial: Rejected): ActionRequest {
+  const { action, namespace, parameters, keyId, actor } = request;
+  const key = `${DENIED_KEY_PREFIX}${randomUUID()}`;
+  return { ...createActionRequest(action, { key, namespace }, { ...parameters, keyId }, actor), denial };
+}
+
 /** Why the key or the scope is not valid. Such a request is rejected and not stored, since it has no key to store it under. */
 export function findKeyProblem(key: unknown, scope: unknown): string | undefined {
   if (typeof key !== "string" || key === "") return "key must be a non-empty string";
   if (!key.isWellFormed()) return "key contains a lone surrogate; it must be well-formed Unicode";
   if (utf8Bytes(key) > MAX_KEY_BYTES) return `key has more than ${MAX_KEY_BYTES} bytes`;
-  if (key.startsWith(SWEEP_KEY_PREFIX))
-    return `keys that begin with ${SWEEP_KEY_PREFIX} are reserved for the sweeper`;
+  const prefix = [SWEEP_KEY_PREFIX, DENIED_KEY_PREFIX, ERASURE_KEY_PREFIX].find((own) => key.startsWith(own));
+  if (prefix !== undefined) return `keys that begin with ${prefix} are reserved`;
   if (scope === undefined) return undefined;
   if (typeof scope !== "string" || scope === "" || !scope.isWellFormed())
     return "scope must be a non-empty string of well-formed Unicode";

@@ -5,7 +5,9 @@
 
 import type { Timer } from "../core/clock.ts";
 import type { SqliteConnection } from "../core/database-handle.ts";
+import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import { type Check, checkOptions } from "../core/option-checks.ts";
+import type { Requirement } from "../core/requirement.ts";
 import { callWithin, TimedOut } from "../core/store-call.ts";
 import {
   type ActionName,
@@ -14,7 +16,9 @@ import {
   findKeyProblem,
 } from "./action-request.ts";
 import { type Answer, type Done, type Placed, type Rejected, rejection } from "./answer.ts";
+import { type Authorize, authorized } from "./authorization.ts";
 import { findWrongAnswer } from "./availability.ts";
+import { isName, NAME } from "./commitment.ts";
 import {
   actInside,
   actOnConnection,
@@ -31,6 +35,11 @@ export interface Keyed {
   readonly key: string;
   /** The owner of the key, such as a tenant or a merchant. Without it, the key belongs to the whole namespace. */
   readonly scope?: string | undefined;
+  /**
+   * Who asks, as your application has authenticated it: a string that is not blank, of up to 1,024 bytes. The journal keeps it
+   * forever, so pass an id rather than a name. It is not part of the request: a retry may have another actor.
+   */
+  readonly actor?: string | undefined;
 }
 
 export interface HoldRequest extends Keyed {
@@ -91,11 +100,16 @@ export interface ActionsOptions {
   /** How long the caller waits for an action. */
   readonly actionMs: number;
   readonly timer: Timer;
+  readonly authorize?: Authorize | undefined;
+  readonly requirement?: Requirement | undefined;
 }
 
+/** `erase` is asked for by requester, and sent by us. */
+type CallerAction = Exclude<ActionName, "erase">;
+
 const anything: Check = () => {};
-const KEYED = { key: anything, scope: anything };
-const CHECKS: Readonly<Record<ActionName, Readonly<Record<string, Check>>>> = {
+const KEYED = { key: anything, scope: anything, actor: anything };
+const CHECKS: Readonly<Record<CallerAction, Readonly<Record<string, Check>>>> = {
   placeHold: { ...KEYED, resource: anything, requester: anything, durationMs: anything, units: anything },
   confirm: { ...KEYED, id: anything, units: anything },
   release: { ...KEYED, id: anything },
@@ -109,43 +123,64 @@ const CHECKS: Readonly<Record<ActionName, Readonly<Record<string, Check>>>> = {
 };
 
 export function createActions(options: ActionsOptions): Actions {
-  const { store, rules, actionMs, timer } = options;
+  const { store, rules, actionMs, timer, authorize, requirement } = options;
   const { namespace } = rules;
   const carryOut = createSender(store, rules, timer);
 
   /** The request, or the rejection of a key that nothing can be stored under. */
-  function prepare(action: ActionName, given: Keyed): ActionRequest | Rejected {
+  function prepare(action: CallerAction, given: Keyed): ActionRequest | Rejected {
     checkOptions(given, CHECKS[action]);
-    const { key, scope, ...parameters } = given;
-    const problem = findKeyProblem(key, scope);
+    const { key, scope, actor, ...parameters } = given;
+    const problem = findKeyProblem(key, scope) ?? findActorProblem(actor);
     if (problem !== undefined) return rejection("invalid-request", problem);
-    return createActionRequest(action, { key, scope, namespace }, parameters);
+    return createActionRequest(action, { key, scope, namespace }, parameters, actor);
   }
 
-  async function act(action: ActionName, given: Keyed): Promise<Answer> {
-    const request = prepare(action, given);
-    if ("ok" in request) return request;
+  async function allowed(request: ActionRequest): Promise<ActionRequest | Rejected> {
+    if (requirement?.isMet === false) await requirement.meet();
+    return authorize === undefined ? request : authorized(store, rules, authorize, request);
+  }
+
+  async function act(action: CallerAction, given: Keyed): Promise<Answer> {
+    const prepared = prepare(action, given);
+    if ("ok" in prepared) return prepared;
     try {
-      return await callWithin({ store: {}, timer }, actionMs, () => carryOut(request));
+      return await callWithin({ store: {}, timer }, actionMs, async () => {
+        const request = await allowed(prepared);
+        return "ok" in request ? request : carryOut(request);
+      });
     } catch (error) {
+      // What authorize answered is no verdict.
+      if (isNevertwiceError(error, "options-invalid")) throw error;
       const wrongAnswer = findWrongAnswer(error);
       if (wrongAnswer !== undefined) throw wrongAnswer;
       return toRejection(error);
     }
   }
 
-  async function actIn(tx: unknown, action: ActionName, given: Keyed): Promise<Answer> {
-    const request = prepare(action, given);
+  async function actIn(tx: unknown, action: CallerAction, given: Keyed): Promise<Answer> {
+    const prepared = prepare(action, given);
+    const request = "ok" in prepared ? prepared : await allowed(prepared);
     return "ok" in request ? request : actInside(store, tx, request, rules);
   }
 
-  function actNow(inside: ConnectionActions, tx: unknown, action: ActionName, given: Keyed): Answer {
+  function actNow(inside: ConnectionActions, tx: unknown, action: CallerAction, given: Keyed): Answer {
+    if (authorize !== undefined)
+      throw new NevertwiceError(
+        "options-invalid",
+        "authorize may take its time, and an action on the connection of a SQLite store may not: leave tx out.",
+      );
+    if (requirement?.isMet === false)
+      throw new NevertwiceError(
+        "store-unsafe",
+        "require was not checked yet, and an action on the connection of a SQLite store cannot wait for it: call `await reservations.ready()` first.",
+      );
     const request = prepare(action, given);
     return "ok" in request ? request : actOnConnection(inside, tx as SqliteConnection, request, rules);
   }
 
   function actionFor<Request extends Keyed, Answered>(
-    action: ActionName,
+    action: CallerAction,
     complete: (request: Request) => Request = (request) => request,
   ): KeyedAction<Request, Answered> {
     const perform = (request: Request, inside?: InsideOptions): Answer | Promise<Answer> => {
@@ -172,6 +207,10 @@ export function createActions(options: ActionsOptions): Actions {
       close: actionFor("close"),
     },
   };
+}
+
+function findActorProblem(actor: unknown): string | undefined {
+  return actor === undefined || isName(actor) ? undefined : `actor must be ${NAME}`;
 }
 
 function toRejection(error: unknown): Rejected {

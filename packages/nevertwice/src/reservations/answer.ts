@@ -15,8 +15,16 @@ const DECIDED = [
   "pool-closed",
 ] as const satisfies readonly (CommitmentRejection | RegistryRejection)[];
 
+/** Rejections of the actor. They are stored under a key of their own, not under the caller's. */
+export const DENIALS = ["not-authorized", "proof-invalid", "actor-unknown-in-registry"] as const;
+
+export type Denial = (typeof DENIALS)[number];
+
 export const REASONS = [
   ...DECIDED,
+  ...DENIALS,
+  /** It could not be found out whether the actor may do this. Nothing was decided or stored. */
+  "registry-unavailable",
   /** The key was used for another action, or with other parameters. */
   "token-collision",
   /** Nothing was written. The same request may be sent again. */

@@ -4,11 +4,13 @@ import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
 import { type Check, checkOptions, isText, wholeFrom } from "../core/option-checks.ts";
 import { DIGEST_VERSION, MAX_KEY_BYTES } from "./action-request.ts";
+import { type Anchor, checkedAnchor, takeAnchor } from "./audit/anchor.ts";
 import type { AuditContext } from "./audit/context.ts";
 import { createFindings, type Judgement, openJudgement } from "./audit/findings.ts";
 import { type AuditData, type AuditPage, toAuditPage, toAuditText } from "./audit/report.ts";
 import { auditInRounds, type Counts } from "./audit/rounds.ts";
 import { type Doubles, type DoublesQuery, findDoubles, type Trace, traceCommitment } from "./audit/trace.ts";
+import { JOURNAL_VERSION } from "./journal.ts";
 import type { ReservationStore, Rules } from "./store.ts";
 
 export interface AuditOptions {
@@ -16,6 +18,8 @@ export interface AuditOptions {
   readonly windowsMs?: readonly number[] | undefined;
   /** The counts of an earlier report: no count may have decreased, except that of keys. */
   readonly previous?: Counts | undefined;
+  /** What `anchor()` returned earlier: everything up to it must be unchanged. */
+  readonly anchor?: Anchor | undefined;
   /** The most offenders listed for each invariant; all of them are counted. */
   readonly maxOffenders?: number | undefined;
   /** The most rows kept in memory at once. A larger store is read in several rounds. */
@@ -57,6 +61,8 @@ export interface Auditor {
   audit(options?: AuditOptions): Promise<AuditData>;
   /** The audit as data, as a page, and as text (`toString`). */
   auditReport(options?: AuditOptions): Promise<AuditReport>;
+  /** The ends of all chains now. Keep it where the owner of the database cannot write, and pass it to a later audit. */
+  anchor(): Promise<Anchor>;
   /** A commitment, its events, and the keys that caused them. */
   trace(id: string): Promise<Trace | undefined>;
   /** Pairs of commitments of the same resource and requester, placed close together, with whether they came from one request. */
@@ -75,6 +81,7 @@ export interface AuditorOptions {
 const AUDIT_CHECKS: { readonly [Name in keyof AuditOptions]-?: Check } = {
   windowsMs: areWindows,
   previous: areCounts,
+  anchor: () => {},
   maxOffenders: wholeFrom(0),
   rowsAtOnce: wholeFrom(1),
   pageSize: wholeFrom(1),
@@ -96,9 +103,17 @@ export function createAuditor({ store, rules, ...timing }: AuditorOptions): Audi
     windowsMs = [windowMs],
     pageSize,
     signal,
-  }: Pick<AuditOptions, "windowsMs" | "pageSize" | "signal">): AuditContext {
+    anchor,
+  }: Pick<AuditOptions, "windowsMs" | "pageSize" | "signal" | "anchor">): AuditContext {
     const windows = { all: windowsMs, shortest: Math.min(...windowsMs) };
-    return { store, namespace, windows, pageSize: pageSize ?? AUDIT_DEFAULTS.pageSize, signal };
+    return {
+      store,
+      namespace,
+      windows,
+      pageSize: pageSize ?? AUDIT_DEFAULTS.pageSize,
+      signal,
+      anchor: anchor && checkedAnchor(anchor, namespace),
+    };
   }
 
   async function audit(options: AuditOptions = {}): Promise<AuditData> {
@@ -129,6 +144,7 @@ export function createAuditor({ store, rules, ...timing }: AuditorOptions): Audi
       const page = toAuditPage(data);
       return { data, page, toString: () => toAuditText(page) };
     },
+    anchor: () => takeAnchor(store, createContext({})),
     trace: async (id) => traceCommitment(createContext({}), checkedPart(id, "id", "options-invalid")),
     async doubles(query) {
       checkOptions(query, DOUBLES_CHECKS);
@@ -152,7 +168,7 @@ export function createAuditor({ store, rules, ...timing }: AuditorOptions): Audi
           version: DIGEST_VERSION,
           over: "the version, the action and its parameters sorted by name, each with its type and prefixed with its length in bytes",
         },
-        journal: { algorithm: "SHA-256", version: "1" },
+        journal: { algorithm: "SHA-256", version: JOURNAL_VERSION },
         availability: available === undefined ? "capacity" : "capacity and a function",
         store: await diagnose(store),
       };
@@ -170,15 +186,15 @@ function compareCounts(previous: Counts, counts: Counts): Judgement {
   return judgement;
 }
 
-function createNotes({ previous, windowsMs }: AuditOptions, open: number): string[] {
+function createNotes({ anchor, windowsMs }: AuditOptions, open: number): string[] {
   const notes = ["Records written after the audit began may be missing from it."];
   if (windowsMs === undefined)
     notes.push(
       "Keys were judged by the window that they were recorded with. Keys of earlier releases do not contain it and were judged by the current windowMs; pass windowsMs if it ever had another value.",
     );
-  if (previous === undefined)
+  if (anchor === undefined)
     notes.push(
-      "Without the counts of an earlier report, the audit cannot detect rows that were removed together with all their traces.",
+      "Without an anchor of an earlier time, the audit cannot detect that the newest events of a resource were removed together with all their traces, or that everything was rewritten.",
     );
   if (open > 0)
     notes.push(`${open} records changed each time they were read and were not judged; run the audit again.`);

@@ -13,7 +13,7 @@ export const KEY_DETAILS = [
   "kept_until",
 ] as const;
 
-/** What a commitment is about. These never change. */
+/** What a commitment is about. These never change, except that the requester may be erased. */
 export const COMMITMENT_TERMS = [
   "namespace",
   "id",
@@ -23,6 +23,13 @@ export const COMMITMENT_TERMS = [
   "placed_at",
   "expires_at",
 ] as const;
-export const COMMITMENT_DETAILS = ["state", "ended_at", "confirmed_units", "occupied", ...CHAIN] as const;
+export const COMMITMENT_DETAILS = [
+  "requester_salt",
+  "state",
+  "ended_at",
+  "confirmed_units",
+  "occupied",
+  ...CHAIN,
+] as const;
 
 export const RESOURCE_DETAILS = ["capacity", "taken", "state", "is_declared", ...CHAIN] as const;

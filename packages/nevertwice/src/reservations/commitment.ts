@@ -121,6 +121,11 @@ export function expire(found: Commitment | undefined, now: number): Transition {
   return { commitment: { ...commitment, state: "expired", endedAt: now } };
 }
 
+/** Whether its requester was erased. A requester is never empty otherwise. */
+export function isErased({ requester }: Pick<Commitment, "requester">): boolean {
+  return requester === "";
+}
+
 export function isElapsed({ expiresAt }: Commitment, now: number): boolean {
   return now >= expiresAt;
 }

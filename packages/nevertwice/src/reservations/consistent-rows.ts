@@ -35,11 +35,9 @@ export function isConsistent(commitment: KeptCommitment): boolean {
 }
 
 export function consistentResource(resource: KeptResource): KeptResource {
-  const { name, capacity, taken, state, isDeclared, events } = resource;
+  const { name, capacity, taken, state, isDeclared } = resource;
   if (taken > capacity)
     throw contradiction(`resource ${name}`, `${taken} units are taken of a capacity of ${capacity}`);
-  if (!isDeclared && events > 0)
-    throw contradiction(`resource ${name}`, `it is not declared, but has ${events} events`);
   if (!isDeclared && (capacity !== 1 || state !== "open"))
     throw contradiction(
       `resource ${name}`,

@@ -7,7 +7,7 @@
  */
 
 import { type ActionRequest, differences } from "./action-request.ts";
-import { type Answer, type Reason, rejection } from "./answer.ts";
+import { type Answer, type Reason, type Rejected, rejection } from "./answer.ts";
 import { isAvailable } from "./availability.ts";
 import {
   confirm,
@@ -22,7 +22,8 @@ import {
   type Transition,
 } from "./commitment.ts";
 import { check, record } from "./duplicate-prevention.ts";
-import { type EventKind, NO_EVENTS } from "./journal.ts";
+import { eraseRequester } from "./erased-requester.ts";
+import { type EventKind, NO_EVENTS, saltedDigest, unboundRequest } from "./journal.ts";
 import { type Allotment, adjust, close, declare, giveBack, resume, suspend, take } from "./registry.ts";
 import type {
   KeptCommitment,
@@ -53,7 +54,7 @@ export function neededRows(group: readonly ActionRequest[]): NeededRows {
     if (typeof id === "string") commitmentIds.add(id);
   }
   return {
-    keyIds: [...new Set(group.map(({ keyId }) => keyId))].sort(),
+    keyIds: [...new Set(group.flatMap(({ keyId, erasesKey = keyId }) => [keyId, erasesKey]))].sort(),
     commitmentIds: [...commitmentIds].sort(),
     resources: [...resources].sort(),
     placements: [...placements]
@@ -83,6 +84,7 @@ function answerAction(rows: WorkingSet, request: ActionRequest): Answer {
   const { answer, commitment } = carryOut(rows, request);
   // A rejected sweep must not be stored: the clock may have been set back, and a later sweep has to decide again.
   if (!answer.ok && request.isSweep) throw new Error(`nothing to expire: ${answer.reason}`);
+  if (!answer.ok) noteRefusal(rows, request, answer);
   const { recordedAt, windowEndsAt } = record(kept, now, rules.windowMs);
   const { action, digest, parameters, keyId: id, namespace, scope, key } = request;
   rows.putKey({
@@ -99,8 +101,19 @@ function answerAction(rows: WorkingSet, request: ActionRequest): Answer {
     windowEndsAt,
     keptUntil: windowEndsAt + rules.historyMs,
     windowMs: rules.windowMs,
+    salt: request.salt,
   });
   return answer;
+}
+
+/** Every refusal is an event of the resource that the request is about, if there is one. */
+function noteRefusal(rows: WorkingSet, request: ActionRequest, { reason, detail: why }: Rejected): void {
+  const { action, keyId } = request;
+  const { id, resource } = request.parameters;
+  const about = typeof id === "string" ? rows.commitment(id) : undefined;
+  const name = about?.resource ?? (isName(resource) ? resource : undefined);
+  const detail = { action, reason, why, commitment: about?.id };
+  rows.note(name, unboundRequest(keyId, rows.now), { kind: "refused", by: request, detail });
 }
 
 function isInHistory(kept: KeyRecord, now: number, { historyMs }: Rules): boolean {
@@ -111,7 +124,10 @@ function repeatAnswer(kept: KeyRecord, { action, digest, parameters }: ActionReq
   if (kept.action !== action)
     return rejection("token-collision", `this key was used for ${kept.action}; use a new one for ${action}`);
   if (kept.digest === digest) return kept.answer;
-  const names = differences(kept.parameters, parameters).join(", ");
+  const all = differences(kept.parameters, parameters);
+  // Once the requester is erased, it cannot be compared.
+  const known = kept.salt === undefined ? all.filter((name) => name !== "requester") : all;
+  const names = (known.length === 0 ? all : known).join(", ");
   return rejection(
     "token-collision",
     `this key was used with another value of ${names}; use a new one for another request`,
@@ -125,6 +141,11 @@ interface ActionResult {
 
 function carryOut(rows: WorkingSet, request: ActionRequest): ActionResult {
   const { id, units } = request.parameters;
+  if (request.denial !== undefined)
+    return {
+      answer: request.denial,
+      commitment: typeof id === "string" ? rows.commitment(id)?.id : undefined,
+    };
   switch (request.action) {
     case "placeHold":
       return placeHold(rows, request);
@@ -136,6 +157,8 @@ function carryOut(rows: WorkingSet, request: ActionRequest): ActionResult {
       return end(rows, request, "released", release);
     case "expire":
       return end(rows, request, "expired", expire);
+    case "erase":
+      return { answer: eraseRequester(rows, request), commitment: rows.commitment(String(id))?.id };
     case "giveBack":
       return { answer: returnUnits(rows, request), commitment: rows.commitment(String(id))?.id };
     default:
@@ -143,7 +166,8 @@ function carryOut(rows: WorkingSet, request: ActionRequest): ActionResult {
   }
 }
 
-function placeHold(rows: WorkingSet, { parameters, newId, keyId }: ActionRequest): ActionResult {
+function placeHold(rows: WorkingSet, request: ActionRequest): ActionResult {
+  const { parameters, newId, salt } = request;
   const { rules, now } = rows;
   const placement = parameters as unknown as Placement;
   const problem = placementProblem(placement, rules.maxDurationMs);
@@ -166,8 +190,12 @@ function placeHold(rows: WorkingSet, { parameters, newId, keyId }: ActionRequest
   const placed = place(newId, placement, now);
   const { expiresAt } = placed;
   rows.putCommitment(
-    { ...placed, namespace: rules.namespace, occupied: units, ...NO_EVENTS },
-    { kind: "placed", keyId, detail: { resource: placement.resource, requester, units, expiresAt } },
+    { ...placed, namespace: rules.namespace, requesterSalt: salt, occupied: units, ...NO_EVENTS },
+    {
+      kind: "placed",
+      by: request,
+      detail: { resource: placement.resource, requester: saltedDigest(salt, requester), units, expiresAt },
+    },
   );
   return { answer: { ok: true, id: newId }, commitment: newId };
 }
@@ -179,15 +207,15 @@ function isFull(allotment: Allotment): boolean {
 /** Confirms, releases or expires a hold. */
 function end(
   rows: WorkingSet,
-  { parameters, keyId }: ActionRequest,
+  request: ActionRequest,
   kind: "confirmed" | "released" | "expired",
   transition: (found: KeptCommitment | undefined, now: number) => Transition,
 ): ActionResult {
-  const { id } = parameters;
+  const { id } = request.parameters;
   if (typeof id !== "string" || id === "")
     return { answer: rejection("invalid-request", "id must be the id of a commitment") };
   const found = rows.commitment(id);
-  return { answer: settle(rows, found, kind, transition(found, rows.now), keyId), commitment: found?.id };
+  return { answer: settle(rows, found, kind, transition(found, rows.now), request), commitment: found?.id };
 }
 
 /** Records the end of a hold and frees the units that it no longer occupies. */
@@ -196,7 +224,7 @@ function settle(
   found: KeptCommitment | undefined,
   kind: EventKind,
   transition: Transition,
-  keyId: string | undefined,
+  by: ActionRequest | undefined,
 ): Answer {
   if ("rejected" in transition) return rejection(transition.rejected, transition.detail);
   const { commitment } = transition;
@@ -206,7 +234,7 @@ function settle(
   const { state, endedAt, confirmedUnits } = commitment;
   rows.putCommitment(
     { ...before, state, endedAt, confirmedUnits, occupied },
-    { kind, keyId, at: endedAt, detail: { units: occupied } },
+    { kind, by, at: endedAt, detail: { units: occupied } },
   );
   return { ok: true };
 }
@@ -217,8 +245,8 @@ function free(rows: WorkingSet, name: string, units: number): void {
 }
 
 /** Gives back some or all of the units that were confirmed. */
-function returnUnits(rows: WorkingSet, { parameters, keyId }: ActionRequest): Answer {
-  const { id, units } = parameters;
+function returnUnits(rows: WorkingSet, request: ActionRequest): Answer {
+  const { id, units } = request.parameters;
   if (typeof id !== "string" || id === "")
     return rejection("invalid-request", "id must be the id of a commitment");
   const found = rows.commitment(id);
@@ -236,7 +264,7 @@ function returnUnits(rows: WorkingSet, { parameters, keyId }: ActionRequest): An
   free(rows, found.resource, returned);
   rows.putCommitment(
     { ...found, occupied: found.occupied - returned },
-    { kind: "given-back", keyId, detail: { units: returned } },
+    { kind: "given-back", by: request, detail: { units: returned } },
   );
   return { ok: true };
 }
@@ -252,7 +280,8 @@ const GOVERNING = {
   { kind: EventKind; change: (found: KeptResource | undefined, name: string, capacity: unknown) => Allotment }
 >;
 
-function govern(rows: WorkingSet, { action, parameters, keyId }: ActionRequest): Answer {
+function govern(rows: WorkingSet, request: ActionRequest): Answer {
+  const { action, parameters } = request;
   const { resource: name, capacity } = parameters;
   if (!isName(name)) return rejection("invalid-request", `resource must be ${NAME}`);
   const { kind, change } = GOVERNING[action as keyof typeof GOVERNING];
@@ -261,7 +290,7 @@ function govern(rows: WorkingSet, { action, parameters, keyId }: ActionRequest):
   const { resource } = allotment;
   rows.putResource(
     { ...rows.resource(name), ...resource },
-    { kind, keyId, detail: { capacity: resource.capacity, state: resource.state } },
+    { kind, by: request, detail: { capacity: resource.capacity, state: resource.state } },
   );
   return { ok: true };
 }

@@ -10,7 +10,8 @@ export type {
   ResourceRequest,
   UnitsRequest,
 } from "./actions.ts";
-export type { Answer, Done, Placed, Reason, Rejected } from "./answer.ts";
+export type { Answer, Denial, Done, Placed, Reason, Rejected } from "./answer.ts";
+export type { Anchor, AnchoredChain } from "./audit/anchor.ts";
 export type { InvariantResult, Offender } from "./audit/findings.ts";
 export type { InvariantId } from "./audit/invariants.ts";
 export type { AuditData, AuditPage, AuditPageRow, AuditPageSection, AuditStatus } from "./audit/report.ts";
@@ -26,7 +27,9 @@ export type {
 } from "./audit/trace.ts";
 export type { AuditOptions, Auditor, AuditReport, Configuration } from "./audit.ts";
 export { AUDIT_DEFAULTS } from "./audit.ts";
+export type { ActorQuestion, Authorize } from "./authorization.ts";
 export type { CommitmentState } from "./commitment.ts";
+export type { Erasure, ErasureRequest } from "./erasure.ts";
 export type { InsideAnswer, InsideOptions } from "./inside.ts";
 export type { Checkpoint, EventKind, JournalEvent } from "./journal.ts";
 export type { CommitmentsQuery, CommitmentView, HeldQuery, Paging } from "./reads.ts";

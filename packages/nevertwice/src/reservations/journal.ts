@@ -1,7 +1,10 @@
 /**
- * The append-only log of all transitions: one chain of hashes for each commitment and each declared resource, and one
- * checkpoint for each transaction. Transactions on different rows never wait for the same chain. The audit detects events
- * that were altered, removed, or cut off at the end.
+ * The append-only log of all transitions and refusals: one chain of hashes for each resource, which also contains the events
+ * of its commitments, and one checkpoint for each transaction. A chain grows only under the lock of its resource, so
+ * transactions on different resources never wait for the same chain. The audit detects events that were altered or removed.
+ *
+ *   resource:room   1 declared ◀── 2 placed ◀── 3 refused ◀── 4 confirmed ◀── the row of the resource
+ *   commitment:c                     1 placed                   2 confirmed ◀── the row of the commitment
  */
 import { hash } from "node:crypto";
 import { lengthPrefixed } from "../core/bytes.ts";
@@ -17,6 +20,10 @@ export const EVENT_KINDS = [
   "suspended",
   "resumed",
   "closed",
+  /** An action was rejected. Nothing else changed. */
+  "refused",
+  /** The requester was erased. */
+  "erased",
 ] as const;
 
 export type EventKind = (typeof EVENT_KINDS)[number];
@@ -30,16 +37,21 @@ export interface ChainEnd {
 
 export interface JournalEvent {
   readonly namespace: string;
-  /** `commitment:<id>` or `resource:<name>`. */
+  /** `commitment:<id>`, `resource:<name>`, or `request:<key and time>` for a refusal that belongs to no resource. */
   readonly subject: string;
-  /** From 1, without a gap. */
+  /** From 1 without a gap for a commitment; the `entry` for a resource. */
   readonly number: number;
+  /** The resource whose chain contains the event. */
+  readonly resource: string | undefined;
+  /** Its position in that chain, from 1 without a gap; 0 without a resource. */
+  readonly entry: number;
   readonly kind: EventKind;
   readonly at: number;
   /** The key of the action; none if a hold expired to make room for another. */
   readonly keyId: string | undefined;
   /** What changed, as JSON. */
   readonly detail: string;
+  /** The hash of the previous event of the resource. */
   readonly previous: string;
   readonly hash: string;
   readonly checkpoint: string;
@@ -54,6 +66,8 @@ export interface Checkpoint {
   readonly digest: string;
 }
 
+export const JOURNAL_VERSION = "2";
+
 export const NO_EVENTS: ChainEnd = { events: 0, lastHash: "" };
 
 export function commitmentSubject(id: string): string {
@@ -64,27 +78,68 @@ export function resourceSubject(name: string): string {
   return `resource:${name}`;
 }
 
-export type NewEvent = Pick<JournalEvent, "namespace" | "subject" | "kind" | "at" | "keyId"> & {
+export function requestSubject(request: string): string {
+  return `request:${request}`;
+}
+
+/** The name of a request that belongs to no resource: by its key, so that the audit can find its event. */
+export function unboundRequest(keyId: string, at: number): string {
+  return `${keyId} at ${at}`;
+}
+
+export type NewEvent = Pick<
+  JournalEvent,
+  "namespace" | "subject" | "number" | "resource" | "kind" | "at" | "keyId"
+> & {
   readonly detail: object;
 };
 
-/** The next event of a chain. The fields are written out because spreading the object costs more than hashing it. */
+/** The next event of a resource's chain. The fields are written out because spreading the object costs more than hashing it. */
 export function createEvent(end: ChainEnd, event: NewEvent, checkpoint: string): JournalEvent {
-  const { namespace, subject, kind, at, keyId } = event;
+  const { namespace, subject, number, resource, kind, at, keyId } = event;
   const detail = JSON.stringify(event.detail);
-  const number = end.events + 1;
+  const entry = resource === undefined ? 0 : end.events + 1;
   const previous = end.lastHash;
-  const ownHash = hashEvent({ namespace, subject, number, kind, at, keyId, detail, previous, checkpoint });
-  return { namespace, subject, number, kind, at, keyId, detail, previous, hash: ownHash, checkpoint };
-}
-
-export function hashEvent(event: Omit<JournalEvent, "hash">): string {
-  const { namespace, subject, number, kind, at, keyId, detail, previous, checkpoint } = event;
-  const parts = [
-    "nevertwice/journal/1",
+  const hashed = {
     namespace,
     subject,
     number,
+    resource,
+    entry,
+    kind,
+    at,
+    keyId,
+    detail,
+    previous,
+    checkpoint,
+  };
+  const ownHash = hashEvent(hashed);
+  return {
+    namespace,
+    subject,
+    number,
+    resource,
+    entry,
+    kind,
+    at,
+    keyId,
+    detail,
+    previous,
+    hash: ownHash,
+    checkpoint,
+  };
+}
+
+export function hashEvent(event: Omit<JournalEvent, "hash">): string {
+  const { namespace, subject, number, resource, entry, kind, at, keyId, detail, previous, checkpoint } =
+    event;
+  const parts = [
+    `nevertwice/journal/${JOURNAL_VERSION}`,
+    namespace,
+    subject,
+    number,
+    resource ?? "",
+    entry,
     kind,
     at,
     keyId ?? "",
@@ -93,6 +148,11 @@ export function hashEvent(event: Omit<JournalEvent, "hash">): string {
     checkpoint,
   ];
   return hash("sha256", parts.map((part) => lengthPrefixed(String(part))).join(""), "hex");
+}
+
+/** A digest of something that may have to be erased. Without the salt, guessing the text is of no use. */
+export function saltedDigest(salt: string, text: string): string {
+  return hash("sha256", ["nevertwice/salted/1", salt, text].map(lengthPrefixed).join(""), "hex");
 }
 
 export function createCheckpoint(

@@ -7,6 +7,7 @@ import { isUtf8 } from "node:buffer";
 import { hash } from "node:crypto";
 import { lengthPrefixed } from "../core/bytes.ts";
 import { NevertwiceError } from "../core/errors.ts";
+import { BOUNDED_SELECT } from "../stores/mysql/bounded-select.ts";
 import { packed } from "../stores/mysql/transaction-sql.ts";
 import { bytes, IS_SHOWN_EARLY, NOW_US, STATEMENT_US, short, whole } from "../stores/mysql/values.ts";
 import { COMMITMENT_DETAILS, COMMITMENT_TERMS, KEY_DETAILS, RESOURCE_DETAILS } from "./columns.ts";
@@ -211,7 +212,7 @@ export function eventsSql({
     const position = fromPosition(name);
     conditions.push(`subject >= ${position}`, `(subject > ${position} OR number > ${number})`);
   }
-  return `SELECT * FROM nevertwice_reservation_events WHERE ${conditions.join(" AND ")} ORDER BY subject, number LIMIT ${whole(limit)}`;
+  return `${BOUNDED_SELECT} * FROM nevertwice_reservation_events WHERE ${conditions.join(" AND ")} ORDER BY subject, number LIMIT ${whole(limit)}`;
 }
 
 /**
@@ -222,7 +223,7 @@ export function elapsedSql(namespace: string, limit: number, after: string | und
   const last = `(SELECT expires_at, id FROM nevertwice_commitments WHERE namespace = ${bytes(namespace)} AND id = ${bytes(after ?? "")})`;
   const condition = after === undefined ? "" : ` AND (held_until, id) > ${last}`;
   return (
-    "SELECT id FROM nevertwice_commitments FORCE INDEX (nevertwice_commitments_held) " +
+    `${BOUNDED_SELECT} id FROM nevertwice_commitments FORCE INDEX (nevertwice_commitments_held) ` +
     `WHERE namespace = ${bytes(namespace)} AND held_until <= ${STATEMENT_MS}${condition} ORDER BY held_until, id LIMIT ${whole(limit)}`
   );
 }
@@ -264,7 +265,7 @@ export const INSIDE_CLOCK_SQL = `SELECT CONCAT(${STATEMENT_MS}) AS answer`;
 export function probeSql(namespace: string, id: string): string {
   return (
     "INSERT INTO nevertwice_commitments (namespace, id, resource, requester, units, placed_at, expires_at, state, " +
-    `occupied, events, last_hash) VALUES (${bytes(namespace)}, ${short(id)}, '', '', 0, 0, 0, '', 0, 0, '')`
+    `occupied, requester_salt, events, last_hash) VALUES (${bytes(namespace)}, ${short(id)}, '', '', 0, 0, 0, '', 0, '', 0, '')`
   );
 }
 
@@ -300,7 +301,7 @@ export function nextElapsedSql(
 /** Selects keys past their time, oldest first. Takes no locks. */
 export function pastKeysSql(limit: number): string {
   return (
-    "SELECT id FROM nevertwice_reservation_keys " +
+    `${BOUNDED_SELECT} id FROM nevertwice_reservation_keys ` +
     `WHERE kept_until <= ${STATEMENT_MS} ORDER BY kept_until LIMIT ${whole(limit)}`
   );
 }
@@ -318,7 +319,7 @@ function pageSql(
 ): string {
   const all = [`namespace = ${bytes(namespace)}`, ...conditions];
   if (after !== undefined) all.push(`${by} > ${fromPosition(after)}`);
-  return `SELECT * FROM ${table} WHERE ${all.join(" AND ")} ORDER BY ${by} LIMIT ${whole(limit)}`;
+  return `${BOUNDED_SELECT} * FROM ${table} WHERE ${all.join(" AND ")} ORDER BY ${by} LIMIT ${whole(limit)}`;
 }
 
 /** The position of a row in a page: its name, or NUL and its bytes in hexadecimal if the name is not valid text. */

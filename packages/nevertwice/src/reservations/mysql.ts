@@ -5,6 +5,7 @@
 
 import type { StoreSettings } from "../core/durability.ts";
 import { checkOptions } from "../core/option-checks.ts";
+import { turnsFor } from "../stores/in-turn.ts";
 import { isClient, type MysqlClient, type MysqlRow, queryRows } from "../stores/mysql/client.ts";
 import { isLoggedByStatement, readDurability, type ServerVariables } from "../stores/mysql/durability.ts";
 import { isDeadlock } from "../stores/mysql/errors.ts";
@@ -19,6 +20,7 @@ import { TABLE_NAMES, TABLES } from "./mysql/schema.ts";
 import { changeCommitted, flush, transact } from "./mysql/transaction.ts";
 import * as sql from "./mysql-sql.ts";
 import { createOpenTransactions } from "./open-transactions.ts";
+import { PlacedMeanwhile } from "./placed-meanwhile.ts";
 import { NotWritten, type Page, type ReservationStore } from "./store.ts";
 import { type Readable, toFoundCommitment, toPage } from "./stored-rows.ts";
 
@@ -42,7 +44,7 @@ export function reservationsSql(): string {
 
 /** Keeps the statement short. The caller purges again while there is more. */
 const MAX_PURGED = 1_000;
-/** How often a group is tried that a deadlock rolled back. */
+/** How often a group is tried that was rolled back because of what other transactions did. */
 const TRIES = 5;
 
 /** The tables must exist: call `await store.migrate()` once, or run the SQL of `reservationsSql()`. */
@@ -52,9 +54,10 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
   const client = boundedClient(options.client);
   const open = createOpenTransactions();
   const ready = createReadiness(client, TABLES);
+  const turns = turnsFor(options.client);
 
-  /** Repeats a transaction that the server rolled back to resolve a deadlock. */
-  async function untilNoDeadlock<Answers>(transaction: () => Promise<Answers>): Promise<Answers> {
+  /** Repeats a transaction that the server rolled back to resolve a deadlock, or that met `PlacedMeanwhile`. */
+  async function untilDecided<Answers>(transaction: () => Promise<Answers>): Promise<Answers> {
     await ready().catch((error: unknown) => {
       throw new NotWritten(error);
     });
@@ -62,7 +65,7 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
       try {
         return await transaction();
       } catch (error) {
-        if (tries === TRIES || !(error instanceof NotWritten) || !isDeadlock(error.cause)) throw error;
+        if (tries === TRIES || !(error instanceof NotWritten) || !isRepeated(error.cause)) throw error;
       }
     }
   }
@@ -78,13 +81,14 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
     read: (row: MysqlRow) => Readable<T>,
     toPosition: (row: MysqlRow) => string,
   ): Promise<Page<T>> {
-    return toPage(await rows(statement(query.limit + 1)), query.limit, read, toPosition);
+    const found = await turns(() => rows(statement(query.limit + 1)));
+    return toPage(found, query.limit, read, toPosition);
   }
 
   return {
-    transact: (group, rules) => untilNoDeadlock(() => transact(client, group, rules)),
+    transact: (group, rules) => untilDecided(() => transact(client, group, rules)),
     transactSkippingLocked: (group, rules) =>
-      untilNoDeadlock(() => transactSkippingLocked(client, group, rules, open)),
+      untilDecided(() => transactSkippingLocked(client, group, rules, open)),
     inside: createActionsInside(ready, open),
     async get(namespace, id) {
       const [row] = await rows(sql.getSql(namespace, id));
@@ -129,6 +133,10 @@ export function mysqlReservations(options: MysqlReservationsOptions): MysqlReser
 function durabilityRefusal(found: ServerVariables): string | undefined {
   if (!isLoggedByStatement(found)) return undefined;
   return "binlog_format = STATEMENT does not allow transactions at READ COMMITTED: set it to ROW or MIXED.";
+}
+
+function isRepeated(cause: unknown): boolean {
+  return cause instanceof PlacedMeanwhile || isDeadlock(cause);
 }
 
 function readId(row: MysqlRow): string {

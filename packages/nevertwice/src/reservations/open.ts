@@ -1,6 +1,8 @@
 /** Opens a reservation store by its URL, with its own database client: for servers, scripts and configuration by environment. */
+import { refusesLocalStores } from "../core/local-stores.ts";
 import { checkOptions, isBoolean, isText } from "../core/option-checks.ts";
 import { mysqlPool, opened, postgresClients } from "../stores/open/clients.ts";
+import { refuseUnknown, SQLITE } from "../stores/open/parameters.ts";
 import {
   byScheme,
   flag,
@@ -15,6 +17,8 @@ import type { ReservationStore } from "./store.ts";
 export interface OpenReservationsOptions {
   /** Whether to create or upgrade the tables (Postgres and MySQL); default true. */
   readonly migrate?: boolean | undefined;
+  /** Whether `memory:` may be opened although NODE_ENV is production; default: only if NEVERTWICE_ALLOW_LOCAL is true. */
+  readonly allowMemory?: boolean | undefined;
 }
 
 type ReservationOpener = (address: StoreUrl, isMigrated: boolean) => Promise<ReservationStore>;
@@ -28,7 +32,7 @@ const SCHEMES: Readonly<Record<string, ReservationOpener>> = {
 };
 
 /** These stores can hold claims, but not reservations. */
-const REFUSED = /^(rediss?(\+cluster)?|dynamodb):/;
+const REFUSED = /^(rediss?(\+cluster)?|dynamodb|etcds?):/;
 
 /**
  * Opens `memory:`, `sqlite:./file.db`, `postgres://…` or `mysql://…`. The driver is loaded at once; the server is contacted
@@ -38,7 +42,7 @@ export async function openReservations(
   url: string,
   options: OpenReservationsOptions = {},
 ): Promise<ReservationStore> {
-  checkOptions(options, { migrate: isBoolean });
+  checkOptions(options, { migrate: isBoolean, allowMemory: isBoolean });
   isText("the reservations' URL", url);
   const address = parseStoreUrl(url);
   if (REFUSED.test(url))
@@ -46,10 +50,16 @@ export async function openReservations(
       address,
       "cannot store reservations, which need transactions that lock the rows they read: use sqlite:, postgres:// or mysql://",
     );
+  if (url.startsWith("memory:") && !(options.allowMemory ?? !refusesLocalStores(process.env)))
+    throw urlError(
+      address,
+      "is memory, and NODE_ENV is production: its holds are lost with this process, and no other sees them. Use postgres://, mysql:// or sqlite:, or set NEVERTWICE_ALLOW_LOCAL=true",
+    );
   return byScheme(SCHEMES, url, "reservations")(address, options.migrate ?? true);
 }
 
-async function openMemory(): Promise<ReservationStore> {
+async function openMemory(address: StoreUrl): Promise<ReservationStore> {
+  refuseUnknown(address, { ours: [] });
   const { memoryReservations } = await import("./memory.ts");
   return memoryReservations();
 }
@@ -58,6 +68,7 @@ async function openSqlite(address: StoreUrl): Promise<ReservationStore> {
   const { sqliteReservations } = await import("./sqlite.ts");
   const synchronous = oneOf(address, "synchronous", ["full", "normal"] as const);
   const exclusive = flag(address, "exclusive");
+  refuseUnknown(address, SQLITE);
   return sqliteReservations({
     file: sqliteFile(address),
     ...(synchronous !== undefined && { synchronous }),
@@ -67,8 +78,7 @@ async function openSqlite(address: StoreUrl): Promise<ReservationStore> {
 
 async function openPostgres(address: StoreUrl, isMigrated: boolean): Promise<ReservationStore> {
   const { postgresReservations } = await import("./postgres.ts");
-  const prepare = flag(address, "prepare");
-  const { pool: client } = await postgresClients(address);
+  const { pool: client, prepare } = await postgresClients(address);
   const store = postgresReservations({ client, ...(prepare !== undefined && { prepare }) });
   return opened(store, () => client.end(), isMigrated && store.migrate);
 }

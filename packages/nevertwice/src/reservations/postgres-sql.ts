@@ -197,7 +197,7 @@ function readInside(tables: TableNames): string {
  */
 function probe({ commitments }: TableNames): string {
   return `INSERT INTO ${commitments} (namespace, id, resource, requester, units, placed_at, expires_at, state, occupied,
-    events, last_hash) VALUES (($1::text), ($2::text), '', '', 0, 0, 0, '', 0, 0, '') ON CONFLICT DO NOTHING`;
+    requester_salt, events, last_hash) VALUES (($1::text), ($2::text), '', '', 0, 0, 0, '', 0, '', 0, '') ON CONFLICT DO NOTHING`;
 }
 
 function unprobe({ commitments }: TableNames): string {

@@ -11,6 +11,7 @@ import {
   type Statement,
 } from "../stores/postgres/client.ts";
 import { judgeDurability, toPostgresSettings } from "../stores/postgres/durability.ts";
+import { createOperatorStatements, type RunInTransaction } from "../stores/postgres/operator-statements.ts";
 import { createReadiness, isSchemaName } from "../stores/postgres/schema.ts";
 import { createRunner, listenToPool } from "../stores/postgres/statement-runner.ts";
 import { createOpenTransactions } from "./open-transactions.ts";
@@ -58,12 +59,24 @@ export function postgresReservations(options: PostgresReservationsOptions): Post
   const { client, schema, prepare = true } = options;
   const statements = createStatements(tableNames(schema));
   const asking = createRunner(client, prepare);
-  const { ready, recheckServer } = createReadiness(asking, statements.check, SCHEMA_VERSION);
+  const readiness = createReadiness(asking, statements.check, SCHEMA_VERSION);
+  const { ready, recheckServer } = readiness;
   const stopListening = listenToPool(client, recheckServer);
 
   async function ask(statement: Statement, parameters: readonly string[]): Promise<readonly PostgresRow[]> {
     const { run } = await ready();
     return run(statement, parameters, cancelledAfter(GIVEN_UP_MS));
+  }
+
+  const { bounded, inTurn } = createOperatorStatements({ client, runner: asking, readiness });
+
+  /** The same for a statement that is not about single rows. */
+  function askWithin(
+    within: RunInTransaction,
+    statement: Statement,
+    parameters: readonly string[],
+  ): Promise<readonly PostgresRow[]> {
+    return within((run) => run(statement, parameters), cancelledAfter(GIVEN_UP_MS));
   }
 
   async function readPage<Of>(
@@ -87,7 +100,9 @@ export function postgresReservations(options: PostgresReservationsOptions): Post
       ...values.map(escapeText),
     ];
     // In every table, the name is the column after the namespace.
-    return toPage(await ask(statement, parameters), limit, row, (last) => unescapeText(String(last[1])));
+    return toPage(await askWithin(inTurn, statement, parameters), limit, row, (last) =>
+      unescapeText(String(last[1])),
+    );
   }
 
   const context = { ready, asking, statements, open: createOpenTransactions() };
@@ -117,7 +132,7 @@ export function postgresReservations(options: PostgresReservationsOptions): Post
       const given = subject === undefined ? [] : [subject];
       if (subject?.isWellFormed() === false) return { rows: [] };
       const parameters = [namespace, String(limit + 1), afterSubject, number, ...given].map(escapeText);
-      const rows = await ask(statements.events(subject !== undefined), parameters);
+      const rows = await askWithin(inTurn, statements.events(subject !== undefined), parameters);
       return toPage(rows, limit, toEvent, (last) => `${last[2]} ${unescapeText(String(last[1]))}`);
     },
     async elapsed(namespace, limit, after) {
@@ -126,11 +141,11 @@ export function postgresReservations(options: PostgresReservationsOptions): Post
         String(limit),
         ...(after === undefined ? [] : [escapeText(after)]),
       ];
-      const rows = await ask(statements.elapsed(after !== undefined), given);
+      const rows = await askWithin(bounded, statements.elapsed(after !== undefined), given);
       return rows.map(([id]) => unescapeText(id as string));
     },
     async purge(limit) {
-      const [row] = await ask(statements.purge, [String(limit)]);
+      const [row] = await askWithin(bounded, statements.purge, [String(limit)]);
       return { removed: Number(row?.[1]), more: Number(row?.[0]) === limit };
     },
     async now() {

@@ -2,7 +2,7 @@
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
 import { type Check, checkOptions, isText, oneOf, wholeFrom } from "../core/option-checks.ts";
-import { COMMITMENT_STATES, type CommitmentState, isElapsed } from "./commitment.ts";
+import { COMMITMENT_STATES, type CommitmentState, isElapsed, isErased } from "./commitment.ts";
 import { commitmentSubject, type JournalEvent } from "./journal.ts";
 import type { CommitmentQuery, KeptCommitment, KeptResource, Page, ReservationStore } from "./store.ts";
 import { unreadableError } from "./stored-rows.ts";
@@ -27,6 +27,8 @@ export interface CommitmentsQuery extends HeldQuery {
 export interface CommitmentView extends KeptCommitment {
   /** Held, but past `expiresAt`: it can no longer be confirmed, even though its expiry is not recorded yet. */
   readonly isElapsed: boolean;
+  /** Its requester was erased: `requester` and `requesterSalt` are empty. */
+  readonly isErased: boolean;
 }
 
 /** Lists leave out rows that cannot be read, and report them in `unreadable`. Reads of a single row throw `store-unsafe` instead. */
@@ -41,7 +43,7 @@ export interface Reads {
   /** All events of a commitment, the first one first. */
   history(id: string): Promise<readonly JournalEvent[]>;
   resource(name: string): Promise<KeptResource | undefined>;
-  /** Resources that were declared or held, sorted by name. */
+  /** Resources that were declared, held or refused, sorted by name. */
   listResources(page?: Paging): Promise<Page<KeptResource>>;
 }
 
@@ -120,10 +122,14 @@ function refuseUnreadable({ unreadable = [] }: Page<unknown>): void {
 }
 
 function toView(commitment: KeptCommitment, now: number): CommitmentView {
-  return { ...commitment, isElapsed: commitment.state === "held" && isElapsed(commitment, now) };
+  return {
+    ...commitment,
+    isElapsed: commitment.state === "held" && isElapsed(commitment, now),
+    isErased: isErased(commitment),
+  };
 }
 
-function isLimit(name: string, value: unknown): void {
+export function isLimit(name: string, value: unknown): void {
   wholeFrom(1)(name, value);
   if ((value as number) > MAX_PAGE)
     throw new NevertwiceError("options-invalid", `${name} is ${value}; it must be at most ${MAX_PAGE}.`);

@@ -1,10 +1,14 @@
 /** `createReservations`: checks the options and puts the actions, the reads, the audit and the sweeper on one store. */
 import { systemTimer } from "../core/clock.ts";
+import { FAULTS, type Fault } from "../core/durability.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkedPart } from "../core/identity.ts";
-import { type Check, checkOptions, isFunction, wholeFrom } from "../core/option-checks.ts";
+import { type Check, checkOptions, isFunction, oneOf, wholeFrom } from "../core/option-checks.ts";
+import { createRequirement } from "../core/requirement.ts";
 import { type Actions, createActions } from "./actions.ts";
 import { type Auditor, createAuditor } from "./audit.ts";
+import type { Authorize } from "./authorization.ts";
+import { createEraser, type Erasure, type ErasureRequest } from "./erasure.ts";
 import { createMaintenance } from "./maintenance.ts";
 import { createReads, type Reads } from "./reads.ts";
 import type { Availability, ReservationStore, Rules } from "./store.ts";
@@ -21,6 +25,10 @@ export interface ReservationsOptions {
   readonly historyMs?: number | undefined;
   readonly maxDurationMs?: number | undefined;
   readonly available?: Availability | undefined;
+  /** Decides who may do what. Without it every caller of these methods may do everything. */
+  readonly authorize?: Authorize | undefined;
+  /** The fault that the store must survive. Until the settings of the database show that, nothing is written. */
+  readonly require?: Fault | undefined;
   readonly actionMs?: number | undefined;
   readonly sweepEveryMs?: number | undefined;
   readonly purgeEveryMs?: number | undefined;
@@ -36,8 +44,15 @@ export const RESERVATION_DEFAULTS = {
 } as const;
 
 export interface Reservations extends Actions, Reads, Auditor {
+  /** Resolves if the store answers and meets `require`; throws `store-unsafe` if it does not. */
+  ready(): Promise<void>;
   /** Records the expiry of up to `limit` holds whose time is over (default 100). Returns how many it expired. */
   sweep(limit?: number): Promise<number>;
+  /**
+   * Erases the requester of commitments that are over, and of the kept requests that placed them. Bounded: call it again while
+   * `more` is true. For operators, like `sweep`: `authorize` is not asked.
+   */
+  erase(request: ErasureRequest): Promise<Erasure>;
   /** Stops the background sweep and purge. The store stays open. */
   close(): Promise<void>;
 }
@@ -49,6 +64,8 @@ const CHECKS: { readonly [Name in keyof ReservationsOptions]-?: Check } = {
   historyMs: wholeFrom(0),
   maxDurationMs: wholeFrom(1),
   available: isFunction,
+  authorize: isFunction,
+  require: oneOf(...FAULTS),
   actionMs: wholeFrom(1),
   sweepEveryMs: wholeFrom(0),
   purgeEveryMs: wholeFrom(0),
@@ -59,7 +76,7 @@ const DEFAULT_SWEEP_LIMIT = 100;
 /** Throws `options-invalid`, with the name of the option, if an option is not valid. */
 export function createReservations(options: ReservationsOptions): Reservations {
   checkOptions(options, CHECKS);
-  const { store, windowMs, available } = options;
+  const { store, windowMs, available, authorize } = options;
   if (store === undefined)
     throw wrong(
       "store is missing: pass a reservation store, e.g. { store: memoryReservations(), windowMs }.",
@@ -81,15 +98,28 @@ export function createReservations(options: ReservationsOptions): Reservations {
   if (available !== undefined && store.refusesAvailable !== undefined)
     throw wrong(`available does not work with this store: ${store.refusesAvailable}.`);
   const rules: Rules = { namespace, windowMs, historyMs, maxDurationMs, available };
-  const actions = createActions({ store, rules, actionMs, timer: systemTimer });
+  const requirement = options.require === undefined ? undefined : createRequirement(store, options.require);
+  const actions = createActions({ store, rules, actionMs, timer: systemTimer, authorize, requirement });
   const sweeper = createSweeper({ store, rules, actionMs, timer: systemTimer });
+  const eraser = createEraser({ store, rules, actionMs, timer: systemTimer });
   const maintenance = createMaintenance({ store, sweeper, sweepEveryMs, purgeEveryMs, timer: systemTimer });
 
   const methods = {
     ...actions,
     ...createReads(store, namespace),
     ...createAuditor({ store, rules, actionMs, sweepEveryMs, purgeEveryMs }),
-    sweep: (limit = DEFAULT_SWEEP_LIMIT) => sweeper.sweep(limit),
+    async sweep(limit = DEFAULT_SWEEP_LIMIT) {
+      await requirement?.meet();
+      return sweeper.sweep(limit);
+    },
+    async erase(request: ErasureRequest) {
+      await requirement?.meet();
+      return eraser(request);
+    },
+    async ready() {
+      await requirement?.meet();
+      await store.now();
+    },
   };
   return {
     ...callingFirst(maintenance.start, methods),

@@ -6,16 +6,11 @@
 import { Worker } from "node:worker_threads";
 import { systemClock } from "../core/clock.ts";
 import { NevertwiceError } from "../core/errors.ts";
-import type { FileSettings } from "../stores/sqlite/client.ts";
-import {
-  type SqliteDatabaseOptions,
-  type SqliteFileOptions,
-  type SqliteSource,
-  toSource,
-} from "../stores/sqlite/client.ts";
+import type { FileSettings, SqliteDatabaseOptions, SqliteFileOptions } from "../stores/sqlite/client.ts";
 import { type ConnectionCall, callInThisThread } from "../stores/sqlite/connection-calls.ts";
 import { judgeDurability } from "../stores/sqlite/durability.ts";
 import { restoreError } from "../stores/sqlite/errors.ts";
+import { type SqliteSource, toSource } from "../stores/sqlite/source.ts";
 import {
   createWorkerThread,
   type ErrorOnEnd,

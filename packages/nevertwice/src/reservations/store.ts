@@ -26,10 +26,14 @@ export interface KeyRecord extends Recording {
   readonly keptUntil: number;
   /** The value of `windowMs` when the key was recorded. Earlier releases did not store it. */
   readonly windowMs?: number | undefined;
+  /** The salt of the digests in the journal; undefined once the requester is erased. */
+  readonly salt?: string | undefined;
 }
 
 export interface KeptCommitment extends Commitment, ChainEnd {
   readonly namespace: string;
+  /** The salt of the requester's digest in the journal; empty once the requester is erased, like the requester. */
+  readonly requesterSalt: string;
   /** Units of its resource that it occupies now: all while held, the confirmed ones until they are given back, then none. */
   readonly occupied: number;
 }

@@ -17,7 +17,7 @@ const HASH_OR_NONE = /^(?:[0-9a-f]{64})?$/;
 /** The store reads `scope` and `key` itself, since it may keep both in one cell. */
 export function readKey(cells: Cells, { scope, key }: Pick<KeyRecord, "scope" | "key">): KeyRecord {
   const action = cells.oneOf("action", ACTION_NAMES);
-  const { answer, windowMs } = readAnswer(cells, action === "placeHold");
+  const { answer, windowMs, salt } = readAnswer(cells, action === "placeHold");
   return {
     namespace: cells.text("namespace"),
     id: cells.text("id"),
@@ -32,6 +32,7 @@ export function readKey(cells: Cells, { scope, key }: Pick<KeyRecord, "scope" | 
     windowEndsAt: cells.time("window_ends_at"),
     keptUntil: cells.time("kept_until"),
     windowMs,
+    salt,
   };
 }
 
@@ -41,19 +42,17 @@ function readParameters(cells: Cells): Parameters {
   return value;
 }
 
-/**
- * The cell of the answer also contains `windowMs`, so that no column had to be added; an earlier release ignores it. Rows
- * that an earlier release wrote do not have it.
- */
-function readAnswer(cells: Cells, isPlacement: boolean): Pick<KeyRecord, "answer" | "windowMs"> {
+/** The cell of the answer also contains `windowMs` and the salt. */
+function readAnswer(cells: Cells, isPlacement: boolean): Pick<KeyRecord, "answer" | "windowMs" | "salt"> {
   const value = cells.json("answer");
   if (!isObject(value)) return cells.wrong("answer", "it is JSON, but not an answer");
-  const { windowMs, ...answer } = value;
+  const { windowMs, salt, ...answer } = value;
   const problem = answerProblem(answer, isPlacement);
   if (problem !== undefined) cells.wrong("answer", problem);
   if (windowMs !== undefined && !(Number.isSafeInteger(windowMs) && (windowMs as number) >= 1))
     cells.wrong("answer", "its windowMs is not a whole number from 1");
-  return { answer: answer as unknown as Answer, windowMs: windowMs as number | undefined };
+  if (salt !== undefined && typeof salt !== "string") cells.wrong("answer", "its salt is not text");
+  return { answer: answer as unknown as Answer, windowMs: windowMs as number | undefined, salt };
 }
 
 function answerProblem({ ok, id, reason, detail }: Record<string, unknown>, isPlacement: boolean) {
@@ -71,8 +70,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** The text that `readAnswer` reads. */
-export function toAnswerText({ answer, windowMs }: Pick<KeyRecord, "answer" | "windowMs">): string {
-  return JSON.stringify(windowMs === undefined ? answer : { ...answer, windowMs });
+export function toAnswerText({
+  answer,
+  windowMs,
+  salt,
+}: Pick<KeyRecord, "answer" | "windowMs" | "salt">): string {
+  return JSON.stringify({ ...answer, windowMs, salt });
 }
 
 export function readCommitment(cells: Cells): KeptCommitment {
@@ -80,7 +83,9 @@ export function readCommitment(cells: Cells): KeptCommitment {
     namespace: cells.text("namespace"),
     id: cells.text("id"),
     resource: readName(cells, "resource"),
-    requester: readName(cells, "requester"),
+    // Empty once it is erased.
+    requester: cells.text("requester", MAX_PART_BYTES) === "" ? "" : readName(cells, "requester"),
+    requesterSalt: cells.text("requester_salt"),
     units: cells.whole("units", 1),
     placedAt: cells.time("placed_at"),
     expiresAt: cells.time("expires_at"),
@@ -111,6 +116,8 @@ export function readEvent(cells: Cells): JournalEvent {
     namespace: cells.text("namespace"),
     subject: cells.text("subject"),
     number: cells.whole("number", 1),
+    resource: cells.optionalText("resource"),
+    entry: cells.whole("entry", 0),
     kind: cells.oneOf("kind", EVENT_KINDS),
     at: cells.time("at"),
     keyId: cells.optionalText("key_id"),

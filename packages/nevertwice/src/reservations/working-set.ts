@@ -1,21 +1,26 @@
 /** The working set of a decision: the locked rows with the changes made so far, and the writes that result from them. */
 
+import type { ActionRequest } from "./action-request.ts";
 import { consistentCommitment, consistentKey, consistentResource, isConsistent } from "./consistent-rows.ts";
 import {
+  type ChainEnd,
   commitmentSubject,
   createCheckpoint,
   createEvent,
   type EventKind,
   type JournalEvent,
   NO_EVENTS,
+  requestSubject,
   resourceSubject,
+  saltedDigest,
 } from "./journal.ts";
 import { undeclared } from "./registry.ts";
 import type { KeptCommitment, KeptResource, KeyRecord, LockedRows, Rules, Writes } from "./store.ts";
 
 export interface EventDraft {
   readonly kind: EventKind;
-  readonly keyId: string | undefined;
+  /** The request that caused it. */
+  readonly by: Pick<ActionRequest, "keyId" | "digest" | "salt" | "actor"> | undefined;
   /** Default: the time of the transaction. */
   readonly at?: number | undefined;
   readonly detail: object;
@@ -34,6 +39,8 @@ export interface WorkingSet {
   putResource(resource: KeptResource, draft?: EventDraft): void;
   commitment(id: string): KeptCommitment | undefined;
   putCommitment(commitment: KeptCommitment, draft: EventDraft): void;
+  /** Adds an event to the chain of the resource; without one, an event of the request `request`, which only its checkpoint covers. */
+  note(resource: string | undefined, request: string, draft: EventDraft): void;
   /** Holds of this resource whose time is over, oldest first. A hold whose row contradicts itself is left out and keeps its units. */
   elapsed(resource: string): readonly KeptCommitment[];
   writes(): Writes;
@@ -45,27 +52,50 @@ export function createWorkingSet(
   rules: Rules,
   checkpoint: string,
 ): WorkingSet {
-  const { namespace, windowMs } = rules;
+  const { namespace, windowMs, historyMs } = rules;
   const keys = new Map<string, KeyRecord>();
   const resources = new Map<string, KeptResource>();
   const commitments = new Map<string, KeptCommitment>();
   const events: JournalEvent[] = [];
 
-  function append<Row extends KeptResource | KeptCommitment>(
-    row: Row,
-    subject: string,
+  function append(
+    end: ChainEnd,
+    event: Pick<JournalEvent, "subject" | "number" | "resource">,
     draft: EventDraft,
-  ): Row {
-    const { kind, keyId, at = now } = draft;
-    // The window that its key was recorded with. The audit needs it once the key is purged.
-    const detail = keyId === undefined ? draft.detail : { ...draft.detail, windowMs };
-    const event = createEvent(row, { namespace, subject, kind, at, keyId, detail }, checkpoint);
-    events.push(event);
-    return { ...row, events: event.number, lastHash: event.hash };
+  ) {
+    const { kind, by, at = now } = draft;
+    const appended = createEvent(
+      end,
+      { namespace, ...event, kind, at, keyId: by?.keyId, detail: toDetail(draft) },
+      checkpoint,
+    );
+    events.push(appended);
+    return appended;
+  }
+
+  /** What the event says about its request: the audit needs it once the key is purged. */
+  function toDetail({ by, detail }: EventDraft): object {
+    if (by === undefined) return detail;
+    const { digest, salt, actor } = by;
+    const keptMs = historyMs === 0 ? undefined : windowMs + historyMs;
+    return { ...detail, windowMs, keptMs, request: saltedDigest(salt, digest), actor };
   }
 
   const storedResource = (name: string) =>
     resources.get(name) ?? requireConsistent(found.resources.get(name), consistentResource);
+  const resourceNamed = (name: string) =>
+    storedResource(name) ?? { ...undeclared(name), namespace, ...NO_EVENTS };
+  function appendTo(
+    resource: KeptResource,
+    subject: string,
+    number: number,
+    draft: EventDraft,
+  ): JournalEvent {
+    const { name } = resource;
+    const event = append(resource, { subject, number, resource: name }, draft);
+    resources.set(name, { ...resource, events: event.entry, lastHash: event.hash });
+    return event;
+  }
   const commitment = (id: string) =>
     commitments.get(id) ?? requireConsistent(found.commitments.get(id), consistentCommitment);
   return {
@@ -73,15 +103,31 @@ export function createWorkingSet(
     rules,
     key: (id) => keys.get(id) ?? requireConsistent(found.keys.get(id), consistentKey),
     putKey: (key) => void keys.set(key.id, key),
-    resource: (name) => storedResource(name) ?? { ...undeclared(name), namespace, ...NO_EVENTS },
+    resource: resourceNamed,
     storedResource,
     putResource(resource, draft) {
-      const { name } = resource;
-      resources.set(name, draft === undefined ? resource : append(resource, resourceSubject(name), draft));
+      const { name, events: count } = resource;
+      if (draft === undefined) resources.set(name, resource);
+      else appendTo(resource, resourceSubject(name), count + 1, draft);
     },
     commitment,
     putCommitment(row, draft) {
-      commitments.set(row.id, append(row, commitmentSubject(row.id), draft));
+      const { id, resource } = row;
+      const { number, hash } = appendTo(
+        resourceNamed(resource),
+        commitmentSubject(id),
+        row.events + 1,
+        draft,
+      );
+      commitments.set(id, { ...row, events: number, lastHash: hash });
+    },
+    note(name, request, draft) {
+      if (name === undefined)
+        append(NO_EVENTS, { subject: requestSubject(request), number: 1, resource: undefined }, draft);
+      else {
+        const resource = resourceNamed(name);
+        appendTo(resource, resourceSubject(name), resource.events + 1, draft);
+      }
     },
     elapsed: (resource) =>
       (found.elapsed.get(resource) ?? []).flatMap((held) => {

@@ -7,6 +7,7 @@ import { type BackoffOptions, toBackoff } from "../core/backoff.ts";
 import type { Engine } from "../core/engine.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import type { PolicyOptions } from "../core/policy.ts";
+import type { ReplayFault } from "../core/replay-fault.ts";
 import type { Call, KeepOptions, RunRequest } from "../core/request.ts";
 import type { RunResult } from "../core/result.ts";
 import { type SagaDoor, sagaDoor } from "../core/saga-door.ts";
@@ -105,7 +106,11 @@ function prepare(
     signal: prepared.signal,
     door,
   };
-  return { call: { ...prepared, policy, shorten: shortenEnd }, plan };
+  return { call: { ...prepared, policy, shorten: shortenEnd, judgeReplay: judgeEnd }, plan };
+}
+
+function judgeEnd(value: unknown): ReplayFault | undefined {
+  return readEnd(value).status === "not-kept" ? "unreadable" : undefined;
 }
 
 /** An error may be too large for the record. Duplicates must still learn that the saga was undone. */

@@ -2,7 +2,11 @@
  * Group commit: calls that arrive while a write is in flight share the next one, and an idle store adds no delay. If a batch
  * fails for any reason, its calls are repeated one by one, so that each caller gets only its own error.
  */
+import { canShareAcrossCalls } from "#platform";
 import { NevertwiceError } from "../core/errors.ts";
+import { createCallQueue, type Queueable } from "./call-queue.ts";
+import { createSharing, type SharedCall, type SharingRules, type WaitingCaller } from "./call-sharing.ts";
+import { createRoom, type FlightRoom } from "./flight-room.ts";
 
 export interface CallBatchOptions<Call, Answer> {
   /**
@@ -16,12 +20,18 @@ export interface CallBatchOptions<Call, Answer> {
   readonly idOf?: ((call: Call) => string) | undefined;
   /** Urgent calls are sent first. */
   readonly isUrgent?: ((call: Call) => boolean) | undefined;
+  /** Given if calls that mean the same are sent as one. */
+  readonly sharing?: SharingRules<Call, Answer> | undefined;
+  /** Whose call it is. Calls that are not urgent are taken from each in turn; default: all are of one. */
+  readonly turnOf?: ((call: Call) => string) | undefined;
   /** About how many bytes a call adds to a write. */
   readonly sizeOf?: ((call: Call) => number) | undefined;
   readonly maxCalls: number;
   readonly maxBytes?: number | undefined;
   /** How many writes may be in flight at once; default 1. */
   readonly maxFlights?: number | undefined;
+  /** The limits while every write takes long, as on a store that is far away; default: the same. */
+  readonly far?: FlightRoom | undefined;
   /** A write that takes longer no longer delays the others, since its connection may be dead; default 1,000. */
   readonly stuckMs?: number | undefined;
   /**
@@ -41,16 +51,12 @@ const STUCK_MS = 1_000;
 /** How often a call is sent in a batch before it is sent alone. */
 const BATCH_TRIES = 3;
 
-interface QueuedCall<Call, Answer> {
-  readonly call: Call;
+interface QueuedCall<Call, Answer> extends SharedCall<Call, Answer>, Queueable<QueuedCall<Call, Answer>> {
   /** The id whose other calls wait for this one; undefined once they no longer do. */
   id: string | undefined;
-  readonly isUrgent: boolean;
   readonly bytes: number;
   /** 0 if calls may be queued for any time: reading the clock costs as much as queueing. */
   readonly queuedAt: number;
-  readonly resolve: (answer: Answer | PromiseLike<Answer>) => void;
-  readonly reject: (error: unknown) => void;
   tries: number;
 }
 
@@ -58,63 +64,64 @@ function overdueError(): NevertwiceError {
   return new NevertwiceError("unavailable", "the call waited too long behind other calls.");
 }
 
+function leftError(): NevertwiceError {
+  return new NevertwiceError("unavailable", "the call was not sent before its caller cancelled it.");
+}
+
 export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer>): CallBatch<Call, Answer> {
-  const { idOf, isUrgent, sizeOf, maxCalls, maxBytes = Number.POSITIVE_INFINITY, maxFlights = 1 } = options;
+  // A write that several calls wait for belongs to one of them.
+  if (!canShareAcrossCalls) return { run: (call) => options.alone(call) };
+  const { idOf, isUrgent, turnOf, sizeOf, maxCalls, maxFlights = 1 } = options;
+  const { maxBytes = Number.POSITIVE_INFINITY } = options;
   const { stuckMs = STUCK_MS, maxQueuedMs = Number.POSITIVE_INFINITY, gather = queueMicrotask } = options;
   type Entry = QueuedCall<Call, Answer>;
   const mayBeOverdue = maxQueuedMs < Number.POSITIVE_INFINITY;
-  let urgent: Entry[] = [];
-  let normal: Entry[] = [];
+  const room = createRoom({ maxCalls, maxFlights }, options.far);
+  const queue = createCallQueue<Entry>();
   /** The ids that are queued or in flight, each with its later calls. */
   const laterCalls = new Map<string, Entry[]>();
+  const sharing = options.sharing && createSharing(options.sharing, leftError);
   let flights = 0;
   let isScheduled = false;
 
-  function enqueue(entry: Entry): void {
-    (entry.isUrgent ? urgent : normal).push(entry);
-  }
-
   /** Runs once for all calls that come until `after` calls back: by default those of this turn of the event loop. */
   function schedule(after: (send: () => void) => void = queueMicrotask): void {
-    if (isScheduled || flights >= maxFlights) return;
+    if (isScheduled || callsForNext() === 0) return;
     isScheduled = true;
     after(() => {
       isScheduled = false;
-      while (flights < maxFlights && urgent.length + normal.length > 0) void sendBatch(take());
+      for (let most = callsForNext(); most > 0 && queue.length > 0; most = callsForNext()) {
+        const entries = take(most);
+        if (entries.length > 0) void sendBatch(entries);
+      }
     });
   }
 
-  /** Rejects calls that were queued too long. Each queue is in the order of arrival. */
-  function dropOverdue(): void {
-    const since = performance.now() - maxQueuedMs;
-    for (const queue of [urgent, normal]) {
-      const waiting = queue.findIndex(({ queuedAt }) => queuedAt >= since);
-      for (const entry of queue.splice(0, waiting === -1 ? queue.length : waiting)) {
-        entry.reject(overdueError());
-        release(entry);
-      }
+  const callsForNext = () => room.callsFor(queue.length, flights);
+
+  function take(most: number): Entry[] {
+    const since = mayBeOverdue ? performance.now() - maxQueuedMs : 0;
+    const taken: Entry[] = [];
+    let total = 0;
+    for (let entry = queue.first(); entry !== undefined && taken.length < most; entry = queue.first()) {
+      const isOverdue = entry.queuedAt < since;
+      if (!isOverdue) total += entry.bytes;
+      if (taken.length > 0 && total > maxBytes) break;
+      queue.take();
+      if (isOverdue) drop(entry);
+      else taken.push(entry);
     }
+    return taken;
   }
 
-  function take(): Entry[] {
-    if (mayBeOverdue) dropOverdue();
-    const queue = urgent.length === 0 ? normal : urgent.length >= maxCalls ? urgent : [...urgent, ...normal];
-    let count = 0;
-    let total = 0;
-    for (const { bytes } of queue) {
-      total += bytes;
-      if (count === maxCalls || (count > 0 && total > maxBytes)) break;
-      count++;
-    }
-    const fromUrgent = Math.min(count, urgent.length);
-    const taken = [...urgent.slice(0, fromUrgent), ...normal.slice(0, count - fromUrgent)];
-    urgent = urgent.slice(fromUrgent);
-    normal = normal.slice(count - fromUrgent);
-    return taken;
+  function drop(entry: Entry): void {
+    sharing?.close(entry);
+    fail(entry, overdueError());
   }
 
   async function sendBatch(entries: readonly Entry[]): Promise<void> {
     flights++;
+    const sentAt = performance.now();
     let isInFlight = true;
     const land = () => {
       if (!isInFlight) return;
@@ -129,7 +136,9 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
         }, stuckMs)
       : undefined;
     stuck?.unref?.();
-    await Promise.all(await send(entries));
+    const unanswered = await send(entries);
+    room.landed(performance.now() - sentAt);
+    await Promise.all(unanswered);
     clearTimeout(stuck);
     land();
   }
@@ -137,17 +146,16 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
   /** Returns the calls that are still to be answered, because they are sent alone. */
   async function send(entries: readonly Entry[]): Promise<Promise<void>[]> {
     try {
-      const answers = await options.send(entries.map(({ call }) => call));
+      const answers = await options.send(entries.map(callToSend));
       const unanswered: Promise<void>[] = [];
       for (const [index, entry] of entries.entries()) {
         const answer = answers[index];
         if (answer !== undefined) {
-          entry.resolve(answer);
-          release(entry);
+          succeed(entry, answer);
         } else if (++entry.tries >= BATCH_TRIES) {
           unanswered.push(alone(entry));
         } else {
-          enqueue(entry);
+          queue.add(entry);
           // The end of this write schedules the next one only if it did not count as stuck.
           schedule();
         }
@@ -156,19 +164,61 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
     } catch (error) {
       const [only] = entries;
       if (only === undefined || entries.length > 1) return entries.map(alone);
-      only.reject(error);
-      release(only);
+      fail(only, error);
       return [];
     }
   }
 
+  const callToSend = (entry: Entry): Call => sharing?.close(entry) ?? entry.caller.call;
+
   async function alone(entry: Entry): Promise<void> {
     try {
-      entry.resolve(await options.alone(entry.call));
+      succeed(entry, await options.alone(callToSend(entry)));
     } catch (error) {
-      entry.reject(error);
+      fail(entry, error);
     }
+  }
+
+  function succeed(entry: Entry, answer: Answer | PromiseLike<Answer>): void {
+    entry.caller.resolve(answer);
+    if (entry.others !== undefined) void answerOthers(entry, answer);
     release(entry);
+  }
+
+  function fail(entry: Entry, error: unknown): void {
+    entry.caller.reject(error);
+    if (entry.others !== undefined) void answerOthers(entry, Promise.reject(error));
+    release(entry);
+  }
+
+  /** Those that cannot be answered are queued, each for itself. */
+  async function answerOthers(entry: Entry, answer: Answer | PromiseLike<Answer>): Promise<void> {
+    const others = (await sharing?.answerOthers(entry, answer)) ?? [];
+    for (const other of others) admit(toEntry(other));
+  }
+
+  function toEntry(caller: WaitingCaller<Call, Answer>): Entry {
+    const { call } = caller;
+    return {
+      caller,
+      others: undefined,
+      id: idOf?.(call),
+      isUrgent: isUrgent?.(call) ?? false,
+      turn: turnOf?.(call) ?? "",
+      next: undefined,
+      bytes: sizeOf?.(call) ?? 0,
+      queuedAt: mayBeOverdue ? performance.now() : 0,
+      tries: 0,
+    };
+  }
+
+  function admit(entry: Entry): void {
+    const { id } = entry;
+    const earlier = id === undefined ? undefined : laterCalls.get(id);
+    if (earlier !== undefined) return void earlier.push(entry);
+    if (id !== undefined) laterCalls.set(id, []);
+    queue.add(entry);
+    schedule();
   }
 
   /** Queues the next call with the same id. */
@@ -179,7 +229,7 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
     const next = laterCalls.get(id)?.shift();
     if (next === undefined) laterCalls.delete(id);
     else {
-      enqueue(next);
+      queue.add(next);
       schedule();
     }
   }
@@ -187,23 +237,12 @@ export function createBatch<Call, Answer>(options: CallBatchOptions<Call, Answer
   return {
     run(call) {
       return new Promise((resolve, reject) => {
-        const id = idOf?.(call);
-        const entry: Entry = {
-          call,
-          id,
-          // Evaluated here, so that if one of these throws, only its own call fails.
-          isUrgent: isUrgent?.(call) ?? false,
-          bytes: sizeOf?.(call) ?? 0,
-          queuedAt: mayBeOverdue ? performance.now() : 0,
-          resolve,
-          reject,
-          tries: 0,
-        };
-        const earlier = id === undefined ? undefined : laterCalls.get(id);
-        if (earlier !== undefined) return void earlier.push(entry);
-        if (id !== undefined) laterCalls.set(id, []);
-        enqueue(entry);
-        schedule();
+        const caller = { call, resolve, reject };
+        if (sharing?.joins(caller)) return;
+        // Evaluated here, so that if one of its functions throws, only its own call fails.
+        const entry = toEntry(caller);
+        admit(entry);
+        sharing?.open(entry);
       });
     },
   };

@@ -5,11 +5,14 @@
  */
 import { NevertwiceError } from "../core/errors.ts";
 import * as machine from "../core/record.ts";
+import { toDetails } from "../core/record-details.ts";
 import type {
+  AbandonRequest,
   ClaimAnswer,
   ClaimRequest,
   CompleteRequest,
   KeepStepRequest,
+  RenewRequest,
   Store,
   StoreRecord,
 } from "../core/store.ts";
@@ -38,12 +41,13 @@ export interface ConditionalStorage {
   ): Promise<WriteResult>;
 }
 
-export interface CompareAndSetSteps extends Required<Pick<Store, "abandon" | "renew" | "forget">> {
-  /** `first` is used instead of a first read. A wrong guess is safe, because the write checks it. */
+export interface CompareAndSetSteps extends Required<Pick<Store, "forget">> {
+  /** `first` is used instead of a first read, here and below. A wrong guess is safe if it leads to a write, which checks it. */
   claim(request: ClaimRequest, first?: RecordSnapshot): Promise<ClaimAnswer>;
-  /** `first` is used instead of a first read. */
   complete(request: CompleteRequest, first?: RecordSnapshot): Promise<boolean>;
-  keepStep(request: KeepStepRequest): Promise<boolean>;
+  keepStep(request: KeepStepRequest, first?: RecordSnapshot): Promise<boolean>;
+  abandon(request: AbandonRequest, first?: RecordSnapshot): Promise<boolean>;
+  renew(request: RenewRequest, first?: RecordSnapshot): Promise<boolean>;
   read(id: string, options?: Pick<ClaimRequest, "signal">): Promise<StoreRecord | undefined>;
 }
 
@@ -100,13 +104,22 @@ export function createCompareAndSet(storage: ConditionalStorage): CompareAndSetS
     complete: (request, first) =>
       settle(request, ({ record, now }) => machine.completeRecord(record, request, now), first),
 
-    keepStep: (request) => settle(request, ({ record, now }) => machine.keepStepRecord(record, request, now)),
+    keepStep: (request, first) =>
+      settle(request, ({ record, now }) => machine.keepStepRecord(record, request, now), first),
 
-    abandon: (request) =>
-      settle(request, ({ record, now }) => machine.abandonRecord(record, request.token, request.as, now)),
+    abandon: (request, first) =>
+      settle(
+        request,
+        ({ record, now }) => machine.abandonRecord(record, request.token, request.as, now),
+        first,
+      ),
 
-    renew: (request) =>
-      settle(request, ({ record, now }) => machine.renewRecord(record, request.token, request.leaseMs, now)),
+    renew: (request, first) =>
+      settle(
+        request,
+        ({ record, now }) => machine.renewRecord(record, request.token, request.leaseMs, now),
+        first,
+      ),
 
     forget: (request) =>
       settle(request, ({ record, now }) => {
@@ -116,7 +129,7 @@ export function createCompareAndSet(storage: ConditionalStorage): CompareAndSetS
 
     async read(id, { signal } = {}) {
       const { record, now } = await storage.read(id, signal);
-      return record === undefined || machine.isExpired(record, now) ? undefined : machine.viewOf(record, now);
+      return record === undefined || machine.isExpired(record, now) ? undefined : toDetails(record, now);
     },
   };
 }

@@ -6,8 +6,8 @@
  */
 import { type Clock, systemClock } from "../core/clock.ts";
 import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
-import { checkOptions, isClock, isText, wholeFrom } from "../core/option-checks.ts";
-import type { CompleteRequest, PurgeReport, Store } from "../core/store.ts";
+import { checkOptions, isBoolean, isClock, isText, wholeFrom } from "../core/option-checks.ts";
+import type { CompleteRequest, ListRequest, PurgeReport, Store } from "../core/store.ts";
 import { randomToken } from "../core/token.ts";
 import { createCompareAndSet, type RecordSnapshot, type WriteResult } from "./compare-and-set.ts";
 import {
@@ -21,8 +21,9 @@ import {
   values,
 } from "./dynamodb/client.ts";
 import { isPurgedByTable, judgeDurability } from "./dynamodb/durability.ts";
-import { failedCondition, isAccessDenied, toStoreError } from "./dynamodb/errors.ts";
+import { failedCondition, isAccessDenied, isConflictOfRegions, toStoreError } from "./dynamodb/errors.ts";
 import { fromAttributes, fromItem, listRecords, PURGE_AT, toItem, toPurgeAt } from "./dynamodb/items.ts";
+import { undecidedByList } from "./listing.ts";
 
 export type { DynamodbClient } from "./dynamodb/client.ts";
 
@@ -38,12 +39,20 @@ export interface DynamodbStoreOptions {
    * blocked this much longer than the lease. All processes must use the same value.
    */
   readonly clockSkewMs?: number;
+  /**
+   * Whether a claim reads the item before it writes; default false. A replay is then a consistent read instead of a write that
+   * fails, and a first call has one more trip: worth it where replays are common.
+   */
+  readonly readFirst?: boolean;
 }
 
 const CLOCK_SKEW_MS = 5_000;
 /** An item may have 409,600 bytes, and the rest of a record takes less than 8,000. */
 const MAX_OUTCOME_BYTES = 400_000;
 const DELETES_AT_ONCE = 25;
+/** How often a write is sent that meets a write of the same item in another region, and how long to wait between. */
+const CONFLICT_TRIES = 5;
+const CONFLICT_PAUSE_MS = 20;
 
 /** The input of `new CreateTableCommand(dynamodbTable("nevertwice"))`. Turn TTL on for the attribute `purgeAt`. */
 export function dynamodbTable(name: string) {
@@ -55,12 +64,20 @@ export function dynamodbTable(name: string) {
   };
 }
 
+const OPTION_CHECKS = {
+  client: isClient,
+  table: isText,
+  clock: isClock,
+  clockSkewMs: wholeFrom(0),
+  readFirst: isBoolean,
+};
+
 /** Needs its table: create it with `dynamodbTable(name)`. */
 export function dynamodbStore(options: DynamodbStoreOptions): Store {
-  checkOptions(options, { client: isClient, table: isText, clock: isClock, clockSkewMs: wholeFrom(0) });
+  checkOptions(options, OPTION_CHECKS);
   isClient("client", options.client);
   isText("table", options.table);
-  const { client, table, clock = systemClock, clockSkewMs = CLOCK_SKEW_MS } = options;
+  const { client, table, clock = systemClock, clockSkewMs = CLOCK_SKEW_MS, readFirst = false } = options;
   const documents = createDocuments(client);
   const descriptions = createDescriptions(client, table);
   let isClosed = false;
@@ -74,10 +91,13 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
   ): Promise<DynamodbItem> {
     // The SDK's client still works after the store was closed, so the store refuses the call itself.
     if (isClosed) throw new NevertwiceError("unavailable", "the DynamoDB store is closed.");
-    try {
-      return await documents[name]({ TableName: table, ...input }, signal && { abortSignal: signal });
-    } catch (error) {
-      throw failedCondition(error) === undefined ? toStoreError(error, table) : error;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await documents[name]({ TableName: table, ...input }, signal && { abortSignal: signal });
+      } catch (error) {
+        if (isConflictOfRegions(error) && tries < CONFLICT_TRIES && !signal?.aborted) await pause(tries);
+        else throw failedCondition(error) === undefined ? toStoreError(error, table) : error;
+      }
     }
   }
 
@@ -206,6 +226,9 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
     }
   }
 
+  const list = (request: ListRequest) =>
+    listRecords({ scan: (input, signal) => send("scan", input, signal), clock }, request);
+
   return {
     usesSignal: true,
     maxOutcomeBytes: MAX_OUTCOME_BYTES,
@@ -213,7 +236,8 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
     claim(request) {
       const { leaseMs, takeover } = request;
       // Most keys are new: write as if this one were. If it is not, the service returns the existing item.
-      const first = takeover === undefined ? toSnapshot(undefined, clock.now()) : undefined;
+      const isGuessed = takeover === undefined && !readFirst;
+      const first = isGuessed ? toSnapshot(undefined, clock.now()) : undefined;
       return steps.claim({ ...request, leaseMs: leaseMs + clockSkewMs }, first);
     },
 
@@ -227,9 +251,12 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
     renew: (request) => steps.renew({ ...request, leaseMs: request.leaseMs + clockSkewMs }),
     abandon: steps.abandon,
     read: steps.read,
+    keepsHistory: true,
     forget: steps.forget,
     purge,
-    list: (request) => listRecords({ scan: (input, signal) => send("scan", input, signal), clock }, request),
+    list,
+    listOrder: "none",
+    undecided: (request) => undecidedByList(list, request),
     async settings() {
       const [description, timeToLive] = await Promise.all(
         [descriptions.table, descriptions.timeToLive].map(describeIfAllowed),
@@ -240,6 +267,10 @@ export function dynamodbStore(options: DynamodbStoreOptions): Store {
       isClosed = true;
     },
   };
+}
+
+function pause(tries: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, tries * CONFLICT_PAUSE_MS * (0.5 + Math.random())));
 }
 
 /** Part of core/sound-record.ts. A damaged record is never purged: without it, its work would look as if it had never run. */

@@ -3,13 +3,25 @@
  * not survive the process. It uses no timers, and when it is full it refuses new keys instead of evicting a record. A guard
  * gets its answers at once, and gives it values to keep; through the public methods an outcome is text, as in every store.
  */
+import { canShareAcrossCalls } from "#platform";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { offerDirect } from "../core/direct-store.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isClock, wholeFrom } from "../core/option-checks.ts";
 import { type KeptOutcome, outcomeText } from "../core/outcome.ts";
 import * as machine from "../core/record.ts";
+import { toDetails, viewOf } from "../core/record-details.ts";
 import type { ClaimAnswer, ClaimRequest, CompleteRequest, ListRequest, Store } from "../core/store.ts";
+import {
+  comparePlaces,
+  countUndecided,
+  fromCursor,
+  isListed,
+  type ListPlace,
+  namesAfter,
+  toCursor,
+  toPlace,
+} from "./listing.ts";
 import { createWatchers } from "./watchers.ts";
 
 export interface MemoryStoreOptions {
@@ -116,8 +128,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     async read(id) {
       const record = records.get(id);
       const now = clock.now();
-      return record === undefined || machine.isExpired(record, now) ? undefined : machine.viewOf(record, now);
+      return record === undefined || machine.isExpired(record, now) ? undefined : toDetails(record, now);
     },
+    keepsHistory: true,
 
     async purge(limit) {
       return purgeSome(limit);
@@ -128,28 +141,36 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       watchers.clear();
     },
 
-    watch: async ({ id, wake }) => watchers.watch(id, wake),
-
     async settings() {
       return { title: "memory", survives: SURVIVES_NOTHING, notes: [] };
     },
 
-    async list({ namespace, scope, state, limit, after }: ListRequest) {
+    async list({ limit, after, ...filter }: ListRequest) {
       const now = clock.now();
-      // In the order of the ids, so that pages stay consistent while records are added and removed.
-      const matching = [...records.values()].filter(
-        (record) =>
-          record.parts?.namespace === namespace &&
-          (scope === undefined || record.parts.scope === scope) &&
-          (after === undefined || record.id > after) &&
-          !machine.isExpired(record, now) &&
-          (state === undefined || machine.stateOf(record, now) === state),
-      );
-      const page = matching
-        .sort((a, b) => (a.id < b.id ? -1 : 1))
-        .slice(0, limit)
-        .map((record) => machine.viewOf(record, now));
-      return matching.length > limit ? { records: page, next: page.at(-1)?.id } : { records: page };
+      const from = after === undefined ? undefined : fromCursor(after);
+      const matching: (ListPlace & { readonly record: machine.Kept<KeptOutcome> })[] = [];
+      for (const record of records.values()) {
+        if (!isListed(record, filter, now)) continue;
+        const place = { ...toPlace(record), record };
+        if (from === undefined || comparePlaces(from, place) < 0) matching.push(place);
+      }
+      const page = matching.sort(comparePlaces).slice(0, limit);
+      const shown = page.map(({ record }) => viewOf(record, now));
+      return matching.length > limit
+        ? { records: shown, next: toCursor(page.at(-1) as ListPlace) }
+        : { records: shown };
+    },
+
+    listOrder: "newest-first",
+
+    async undecided({ namespace, limit }) {
+      return countUndecided(records.values(), { namespace, limit, now: clock.now(), isWhole: true });
+    },
+
+    async namespaces({ limit, after }) {
+      const found = new Set<string>();
+      for (const { parts } of records.values()) if (parts !== undefined) found.add(parts.namespace);
+      return namesAfter([...found], limit, after);
     },
 
     async forget(request) {
@@ -162,5 +183,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       return true;
     },
   };
+  // The call that changes a record would wake waiters of other calls. Where it must not, they read the record again.
+  if (canShareAcrossCalls) store.watch = async ({ id, wake }) => watchers.watch(id, wake);
   return offerDirect(store, { claim, complete });
 }

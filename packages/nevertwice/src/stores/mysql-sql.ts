@@ -5,7 +5,9 @@
 
 import { LAST_MICROSECOND } from "../core/checked-record.ts";
 import type { Kept } from "../core/record.ts";
-import type { ListRequest, RecordState } from "../core/store.ts";
+import type { RecordState } from "../core/store.ts";
+import type { ListFilter } from "./listing.ts";
+import { BOUNDED_SELECT } from "./mysql/bounded-select.ts";
 import {
   bytes,
   IS_SHOWN_EARLY,
@@ -27,6 +29,12 @@ interface RecordBefore {
   readonly now: number;
 }
 
+/** What a write needs to know besides the record: its new mark, and whether the tables have the columns that were added. */
+interface RecordWrite {
+  readonly mark: string;
+  readonly isMigrated: boolean;
+}
+
 type TimeName = "claimedAt" | "leaseEndsAt" | "keptUntil" | "completedAt";
 
 function timeValue(name: TimeName, after: Kept, { record, now }: RecordBefore): string {
@@ -39,7 +47,7 @@ function timeValue(name: TimeName, after: Kept, { record, now }: RecordBefore): 
 function assignments(
   after: Kept,
   before: RecordBefore,
-  mark: string,
+  { mark, isMigrated }: RecordWrite,
 ): readonly (readonly [string, string])[] {
   return [
     ["mark", short(mark)],
@@ -63,6 +71,9 @@ function assignments(
     ["outcome", bytes(after.outcome)],
     // Few records have steps, and tables that were not migrated yet have no column for them.
     ...(after.steps === before.record?.steps ? [] : [["steps", bytes(after.steps)] as const]),
+    ...(after.history === before.record?.history || !isMigrated
+      ? []
+      : [["history", bytes(after.history)] as const]),
   ];
 }
 
@@ -104,8 +115,8 @@ export function killSql(thread: number): string {
 }
 
 /** Writes the first record of an id. Returns its fence as `insertId`; fails with errno 1062 if a record exists. */
-export function insertSql(id: string, after: Kept, before: RecordBefore, mark: string): string {
-  const columns = assignments(after, before, mark);
+export function insertSql(id: string, after: Kept, before: RecordBefore, write: RecordWrite): string {
+  const columns = assignments(after, before, write);
   return (
     `INSERT INTO nevertwice_records (id, fence, ${columns.map(([name]) => name).join(", ")}) ` +
     `VALUES (${short(id)}, LAST_INSERT_ID(${NOW_US}), ${columns.map(([, value]) => value).join(", ")})`
@@ -121,11 +132,11 @@ export function updateSql(
   id: string,
   after: Kept,
   before: RecordBefore & { readonly mark: string },
-  mark: string,
+  write: RecordWrite,
 ): string {
   const isNewAttempt = after.fence !== before.record?.fence;
   const fence = isNewAttempt ? `GREATEST(fence + 1, ${NOW_US})` : "fence";
-  const columns = assignments(after, before, mark).map(([name, value]) => `${name} = ${value}`);
+  const columns = assignments(after, before, write).map(([name, value]) => `${name} = ${value}`);
   return (
     `UPDATE nevertwice_records SET fence = LAST_INSERT_ID(${fence}), ${columns.join(", ")} ` +
     `WHERE id = ${short(id)} AND mark = ${short(before.mark)}`
@@ -163,9 +174,12 @@ const IS_SOUND = `(${[
 const isExpired = (now: string) =>
   `(kept_until <= ${now} AND NOT (state = 'pending' AND hold <> 0) AND ${IS_SOUND})`;
 
-/** Returns the ids of expired records, earliest first. Locks nothing. */
-export function expiredSql(limit: number): string {
-  return `SELECT id FROM nevertwice_records WHERE ${isExpired(STATEMENT_US)} ORDER BY kept_until LIMIT ${whole(limit)}`;
+/** Returns the ids of records that expired at `from` or later, earliest first, with that time. Locks nothing. */
+export function expiredSql(from: bigint, limit: number): string {
+  return (
+    `${BOUNDED_SELECT} id, kept_until FROM nevertwice_records WHERE kept_until >= ${from} AND ${isExpired(STATEMENT_US)} ` +
+    `ORDER BY kept_until LIMIT ${whole(limit)}`
+  );
 }
 
 /**
@@ -185,19 +199,68 @@ const IN_STATE: Readonly<Record<RecordState, string>> = {
   released: "state = 'released'",
 };
 
-/** Returns a page of records that have not expired, in the order of their ids. */
-export function listSql({ namespace, scope, state, limit, after }: ListRequest): string {
-  const conditions = [
+/**
+ * Returns the ids and times of the next records of a list, newest claims first, and whether the list shows them. It looks at
+ * `rows` of them, which an index finds by the namespace, or by namespace and scope, or by namespace and key.
+ */
+export function scanSql(
+  { namespace, scope, operation, key, state }: Omit<ListFilter, "before">,
+  {
+    claimedAt,
+    id,
+    rows,
+  }: { readonly claimedAt: bigint; readonly id: string | undefined; readonly rows: number },
+): string {
+  const place = [
     `namespace = ${bytes(namespace)}`,
+    ...(key === undefined ? [] : [`\`key\` = ${bytes(key)}`]),
+    ...(scope === undefined || key !== undefined ? [] : [`scope = ${bytes(scope)}`]),
+    `claimed_at <= ${claimedAt}`,
+    ...(id === undefined ? [] : [`(claimed_at < ${claimedAt} OR id < ${bytes(id)})`]),
+  ];
+  const shown = [
     `NOT ${isExpired(STATEMENT_US)}`,
     ...(scope === undefined ? [] : [`scope = ${bytes(scope)}`]),
+    ...(operation === undefined ? [] : [`operation = ${bytes(operation)}`]),
     ...(state === undefined ? [] : [IN_STATE[state]]),
-    ...(after === undefined ? [] : [`id > ${bytes(after)}`]),
   ];
   return (
-    `SELECT *, ${STATEMENT_US} AS now_us, ${IS_SHOWN_EARLY} AS is_shown_early FROM nevertwice_records ` +
-    `WHERE ${conditions.join(" AND ")} ORDER BY id LIMIT ${whole(limit)}`
+    `${BOUNDED_SELECT} id, claimed_at, (${shown.join(" AND ")}) AS is_shown FROM nevertwice_records ` +
+    `WHERE ${place.join(" AND ")} ORDER BY claimed_at DESC, id DESC LIMIT ${whole(rows)}`
   );
+}
+
+/** Returns those of these records that have not expired, newest claims first. */
+export function listSql(ids: readonly string[]): string {
+  return (
+    `${BOUNDED_SELECT} *, ${STATEMENT_US} AS now_us, ${IS_SHOWN_EARLY} AS is_shown_early FROM nevertwice_records ` +
+    `WHERE id IN (${ids.map(bytes).join(", ")}) AND NOT ${isExpired(STATEMENT_US)} ORDER BY claimed_at DESC, id DESC`
+  );
+}
+
+/** Looks at `rows` held records that have lapsed: returns how many, how many of the namespace, and since when. */
+export function undecidedSql(namespace: string, rows: number): string {
+  return (
+    `${BOUNDED_SELECT} COUNT(*) AS seen, COUNT(IF(namespace = ${bytes(namespace)}, 1, NULL)) AS found, ` +
+    `MIN(IF(namespace = ${bytes(namespace)}, held_until, NULL)) AS oldest FROM (` +
+    `SELECT namespace, held_until FROM nevertwice_records WHERE held_until <= ${STATEMENT_US} ORDER BY held_until LIMIT ${whole(rows)}` +
+    ") AS held"
+  );
+}
+
+/** Looks at `rows` records whose time is over: returns how many, how many of them a purge would remove, and since when. */
+export function overdueSql(rows: number): string {
+  return (
+    `${BOUNDED_SELECT} COUNT(*) AS seen, COUNT(IF(is_overdue, 1, NULL)) AS found, MIN(IF(is_overdue, kept_until, NULL)) AS oldest FROM (` +
+    `SELECT kept_until, ${isExpired(STATEMENT_US)} AS is_overdue FROM nevertwice_records ` +
+    `WHERE kept_until <= ${STATEMENT_US} ORDER BY kept_until LIMIT ${whole(rows)}) AS past`
+  );
+}
+
+/** Returns the next namespaces, sorted by their bytes. */
+export function namespacesSql(after: string | undefined, limit: number): string {
+  const isNext = after === undefined ? "namespace IS NOT NULL" : `namespace > ${bytes(after)}`;
+  return `${BOUNDED_SELECT} namespace FROM nevertwice_records WHERE ${isNext} GROUP BY namespace ORDER BY namespace LIMIT ${whole(limit)}`;
 }
 
 /** Text is stored as UTF-8 bytes: a collation would treat different keys as equal, and a character set lose characters. */
@@ -265,8 +328,36 @@ const STEPS_COLUMN = {
   sql: "ALTER TABLE nevertwice_records ADD COLUMN steps LONGBLOB",
 } as const;
 
-/** Answers the version, and how many of the columns exist that were added without a new one. */
-const VERSION_SQL = `SELECT MAX(version) AS version, (${countColumnSql(STEPS_COLUMN)}) AS additions FROM nevertwice_versions`;
+/** The column for the history (core/kept-history.ts). */
+const HISTORY_COLUMN = {
+  table: "nevertwice_records",
+  column: "history",
+  sql: "ALTER TABLE nevertwice_records ADD COLUMN history BLOB",
+} as const;
+
+/**
+ * When the lease of a held pending record ends, and NULL in every other record. So a search by time finds only those, and a
+ * record that is not held never changes its entry, which the index has for NULL too. 1 is the state `pending`.
+ */
+const HELD_COLUMN = {
+  table: "nevertwice_records",
+  column: "held_until",
+  sql: "ALTER TABLE nevertwice_records ADD COLUMN held_until BIGINT AS (IF(state = 1 AND hold <> 0, lease_ends_at, NULL)) VIRTUAL",
+} as const;
+
+/** For lists, on what a claim sets alone, and for the count of undecided records. Every release keeps them up. */
+const INDEXES: readonly string[] = [
+  "CREATE INDEX nevertwice_claims ON nevertwice_records (namespace, claimed_at)",
+  "CREATE INDEX nevertwice_scopes ON nevertwice_records (namespace, scope, claimed_at)",
+  "CREATE INDEX nevertwice_keys ON nevertwice_records (namespace, `key`, claimed_at)",
+  "CREATE INDEX nevertwice_held ON nevertwice_records (held_until)",
+];
+
+/** Added without a new version of the tables, and written by all steps once both exist. */
+export const KEPT_COLUMNS = [STEPS_COLUMN, HISTORY_COLUMN] as const;
+
+/** Answers the version, and how many of `KEPT_COLUMNS` exist. */
+const VERSION_SQL = `SELECT MAX(version) AS version, ${KEPT_COLUMNS.map((column) => `(${countColumnSql(column)})`).join(" + ")} AS additions FROM nevertwice_versions`;
 
 const NAMES = ["nevertwice_records"] as const;
 
@@ -276,7 +367,8 @@ export const TABLES = {
   VERSION_SQL,
   versionReachedSql,
   MIGRATIONS,
-  ADDITIONS: [STEPS_COLUMN],
+  ADDITIONS: [...KEPT_COLUMNS, HELD_COLUMN],
+  INDEXES,
 } as const;
 
 /** One migration at a time per database. The name of a lock may have at most 64 characters. */

@@ -4,22 +4,22 @@
  * call takes four round trips, a replay one.
  */
 import { utf8Bytes } from "../core/bytes.ts";
-import { readEach } from "../core/checked-record.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/option-checks.ts";
-import { viewOf } from "../core/record.ts";
-import type { StoreRecord } from "../core/store.ts";
 import type { TransactionalStore } from "../core/store-transactions.ts";
 import { randomToken } from "../core/token.ts";
 import { createCompareAndSet, type RecordSnapshot, type WriteResult } from "./compare-and-set.ts";
+import { turnsFor } from "./in-turn.ts";
 import { isClient, type MysqlClient, type MysqlRow, untilAborted } from "./mysql/client.ts";
 import { readDurability } from "./mysql/durability.ts";
 import { isOvertaken, readOnlyError, toStoreError } from "./mysql/errors.ts";
-import { createFlushedReads } from "./mysql/flushed-reads.ts";
+import { changedDuringReads, createFlushedReads, MAX_READS } from "./mysql/flushed-reads.ts";
+import { createLists } from "./mysql/lists.ts";
+import { createPurge } from "./mysql/purge.ts";
 import { checkVersion, migrate, migrationScript } from "./mysql/schema.ts";
 import { boundedClient, statementRunnerFor } from "./mysql/statement-runner.ts";
 import { createTransactions } from "./mysql/transactions.ts";
-import { readMillis, readNumber, readText, toRecord, toSnapshot } from "./mysql/values.ts";
+import { readNumber, toSnapshot } from "./mysql/values.ts";
 import * as sql from "./mysql-sql.ts";
 
 export type { MysqlClient } from "./mysql/client.ts";
@@ -39,12 +39,7 @@ export function migrationSql(): string {
   return migrationScript(sql.TABLES);
 }
 
-/** The most records that one purge statement removes; the caller purges again while there are more. */
-const MAX_PURGED = 1_000;
-/** How often to read a record that stops being completed each time before its outcome is on disk. */
-const MAX_READS = 5;
-
-/** How often to look whether tables without the column for steps have been migrated. */
+/** How often to look whether tables without the columns for steps and history have been migrated. */
 const RECHECK_MS = 30_000;
 
 /** Needs its tables: run `await store.migrate()` once, or the statements of `migrationSql()`. */
@@ -55,13 +50,13 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
   const statements = statementRunnerFor(client);
   const flushedReads = createFlushedReads(statements);
   let checked: Promise<void> | undefined;
-  /** Whether the tables can keep steps, as the last check said. */
+  /** Whether the tables have the columns for steps and history, as the last check said. */
   let hasSteps = true;
   let recheckAt = Number.POSITIVE_INFINITY;
 
   async function check(signal: AbortSignal | undefined): Promise<void> {
     const additions = await checkVersion((statement) => statements.rows(statement, signal), sql.TABLES);
-    hasSteps = additions === sql.TABLES.ADDITIONS.length;
+    hasSteps = additions === sql.KEPT_COLUMNS.length;
     recheckAt = hasSteps ? Number.POSITIVE_INFINITY : performance.now() + RECHECK_MS;
   }
 
@@ -91,18 +86,6 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
     throw changedDuringReads();
   }
 
-  /** The same for a page, by the last of its outcomes. False if that outcome is gone: the page must be read again. */
-  async function isFlushed(
-    first: MysqlRow | undefined,
-    records: readonly StoreRecord[],
-    signal: AbortSignal | undefined,
-  ): Promise<boolean> {
-    if (first === undefined || readNumber(first, "is_shown_early") === 0) return true;
-    const completed = records.filter(({ state }) => state === "completed");
-    const [last] = completed.sort((a, b) => Number(b.completedAt) - Number(a.completedAt));
-    return flushedReads.waitUntilFlushed({ record: last, now: readMillis(first, "now_us") }, signal);
-  }
-
   async function write(
     id: string,
     found: RecordSnapshot,
@@ -114,10 +97,10 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
         const { affectedRows } = await statements.change(sql.deleteSql(id, found.mark), signal);
         return affectedRows > 0 ? { fence: 0 } : { overtakenBy: undefined };
       }
-      const mark = randomToken();
+      const next = { mark: randomToken(), isMigrated: hasSteps };
       const isFirst = found.record === undefined;
       const { insertId } = await statements.change(
-        isFirst ? sql.insertSql(id, record, found, mark) : sql.updateSql(id, record, found, mark),
+        isFirst ? sql.insertSql(id, record, found, next) : sql.updateSql(id, record, found, next),
         signal,
       );
       // The fence of a first record is the time of its write, in microseconds.
@@ -172,42 +155,12 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
     abandon: steps.abandon,
     renew: steps.renew,
     read: steps.read,
+    keepsHistory: true,
     forget: steps.forget,
 
-    async purge(limit, { signal } = {}) {
-      await ready(signal);
-      const count = Math.min(limit, MAX_PURGED);
-      const rows = await statements.rows(sql.expiredSql(count), signal);
-      if (rows.length === 0) return { removed: 0, more: false };
-      try {
-        const ids = rows.map((row) => readText(row, "id"));
-        const { affectedRows } = await statements.change(sql.purgeSql(ids), signal);
-        return { removed: affectedRows, more: rows.length === count };
-      } catch (error) {
-        throw toStoreError(error);
-      }
-    },
+    purge: createPurge(statements, ready),
 
-    async list(request) {
-      await ready(request.signal);
-      for (let reads = 0; reads < MAX_READS; reads++) {
-        const rows = await statements.rows(
-          sql.listSql({ ...request, limit: request.limit + 1 }),
-          request.signal,
-        );
-        const shown = rows.slice(0, request.limit);
-        const { values: records, unreadable } = readEach(shown, readId, (row) =>
-          viewOf(toRecord(row), readMillis(row, "now_us")),
-        );
-        if (!(await isFlushed(shown[0], records, request.signal))) continue;
-        return {
-          records,
-          ...(unreadable.length > 0 && { unreadable }),
-          ...(rows.length > shown.length && { next: readId(shown.at(-1) as MysqlRow) }),
-        };
-      }
-      throw changedDuringReads();
-    },
+    ...createLists({ statements, ready, flushedReads, turns: turnsFor(client) }),
 
     settings: () => readDurability(boundedClient(client), sql.TABLES.NAMES),
 
@@ -219,12 +172,4 @@ export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
 
     async close() {},
   };
-}
-
-function readId(row: MysqlRow): string {
-  return readText(row, "id");
-}
-
-function changedDuringReads(): NevertwiceError {
-  return new NevertwiceError("unavailable", `the record changed during each of ${MAX_READS} reads.`);
 }

@@ -3,6 +3,7 @@ import { checkOptions, isBoolean, isText } from "../core/option-checks.ts";
 import type { Store } from "../core/store.ts";
 import { type Emitter, mysqlPool, opened, postgresClients, tolerant } from "./open/clients.ts";
 import { importDriver } from "./open/driver.ts";
+import { connectionParameters, REDIS, refuseUnknown, SQLITE, wholeNumber } from "./open/parameters.ts";
 import {
   byScheme,
   flag,
@@ -13,6 +14,9 @@ import {
   sqliteFile,
   urlError,
 } from "./open/store-url.ts";
+import { upstashClient } from "./open/upstash.ts";
+
+export { importDriver } from "./open/driver.ts";
 
 export interface OpenStoreOptions {
   /** Whether to create or migrate the tables of Postgres and MySQL first; default true. */
@@ -32,20 +36,34 @@ const SCHEMES: Readonly<Record<string, StoreOpener>> = {
   "rediss+cluster": openRedisCluster,
   mysql: openMysql,
   dynamodb: openDynamodb,
+  etcd: openEtcd,
+  etcds: openEtcd,
+  upstash: openUpstash,
+  "upstash+http": openUpstash,
+};
+
+/** Bindings of Cloudflare exist only inside a Worker, and no URL can name them. */
+const BINDINGS: Readonly<Record<string, string>> = {
+  d1: "d1Store(env.DB) of nevertwice/stores/d1",
+  "durable-objects": "durableObjectStore(env.NEVERTWICE) of nevertwice/stores/durable-objects",
 };
 
 /**
  * Opens `memory:`, `sqlite:./file.db`, `postgres://…`, `redis://…`, `rediss://…`, `redis+cluster://host,host`,
- * `mysql://…` or `dynamodb://region/table`. Loads the driver now, but connects with the first call, or here if it migrates
+ * `mysql://…`, `dynamodb://region/table`, `etcd://host:2379,host:2379/prefix`, `etcds://…` or `upstash://TOKEN@host`. Loads the driver now, but connects with the first call, or here if it migrates
  * tables. Closing the store closes its client too.
  */
 export async function openStore(url: string, options: OpenStoreOptions = {}): Promise<Store> {
   checkOptions(options, { migrate: isBoolean });
   isText("the store's URL", url);
+  const binding = BINDINGS[url.split(":", 1)[0] as string];
+  if (binding !== undefined)
+    throw urlError(parseStoreUrl(url), `names a binding, which has no URL; in the Worker, use ${binding}`);
   return byScheme(SCHEMES, url, "store")(parseStoreUrl(url), options);
 }
 
-async function openMemory(): Promise<Store> {
+async function openMemory(url: StoreUrl): Promise<Store> {
+  refuseUnknown(url, { ours: [] });
   const { memoryStore } = await import("./memory.ts");
   return memoryStore();
 }
@@ -54,6 +72,7 @@ async function openSqlite(url: StoreUrl): Promise<Store> {
   const { sqliteStore } = await import("./sqlite.ts");
   const synchronous = oneOf(url, "synchronous", ["full", "normal"] as const);
   const exclusive = flag(url, "exclusive");
+  refuseUnknown(url, SQLITE);
   return sqliteStore({
     file: sqliteFile(url),
     ...(synchronous !== undefined && { synchronous }),
@@ -65,8 +84,7 @@ type PostgresOptions = Parameters<typeof import("./postgres.ts").postgresStore>[
 
 async function openPostgres(url: StoreUrl, { migrate = true }: OpenStoreOptions): Promise<Store> {
   const { postgresStore } = await import("./postgres.ts");
-  const prepare = flag(url, "prepare");
-  const { pool: client, connect: subscriber } = await postgresClients(url);
+  const { pool: client, connect: subscriber, prepare } = await postgresClients(url);
   const store = postgresStore({
     client,
     subscriber: subscriber as unknown as NonNullable<PostgresOptions["subscriber"]>,
@@ -89,14 +107,14 @@ type Ioredis = RedisOptions["client"] & Emitter & { duplicate(): Ioredis; discon
 const REDIS_CONNECTION = { socketTimeout: 5_000, keepAlive: 30_000 };
 
 async function openRedis(url: StoreUrl): Promise<Store> {
+  const { connection, ...ours } = redisParameters(url);
   const { Redis } = await importDriver<IoredisModule>("ioredis", "ioredis", url.shown);
-  const ours = redisParameters(url);
-  return redisStoreOn(tolerant(new Redis(serverUrl(url), REDIS_CONNECTION)), ours);
+  return redisStoreOn(tolerant(new Redis(serverUrl(url), connection)), ours);
 }
 
 async function openRedisCluster(url: StoreUrl): Promise<Store> {
+  const { connection, ...ours } = redisParameters(url);
   const { Cluster } = await importDriver<IoredisModule>("ioredis", "ioredis", url.shown);
-  const ours = redisParameters(url);
   const parsed = /^(rediss?)\+cluster:\/\/(?:([^:@]*)(?::([^@]*))?@)?([^/?@]+)\/?$/.exec(url.rest());
   if (parsed === null)
     throw urlError(
@@ -105,7 +123,7 @@ async function openRedisCluster(url: StoreUrl): Promise<Store> {
     );
   const [, scheme, username, password, hosts = ""] = parsed;
   const redisOptions = {
-    ...REDIS_CONNECTION,
+    ...connection,
     ...(username && { username: decodeURIComponent(username) }),
     ...(password !== undefined && { password: decodeURIComponent(password) }),
     ...(scheme === "rediss" && { tls: {} }),
@@ -114,12 +132,21 @@ async function openRedisCluster(url: StoreUrl): Promise<Store> {
   return redisStoreOn(tolerant(new Cluster(nodes, { redisOptions })), ours);
 }
 
-function redisParameters(url: StoreUrl): Pick<RedisOptions, "prefix" | "replicas"> {
+type RedisParameters = Pick<RedisOptions, "prefix" | "replicas"> & { readonly connection: object };
+
+function redisParameters(url: StoreUrl): RedisParameters {
   const prefix = url.take("prefix");
-  const replicas = url.take("replicas");
+  const replicas = wholeNumber(url, "replicas");
+  const { connectTimeoutMs, applicationName } = connectionParameters(url);
+  refuseUnknown(url, REDIS);
   return {
     ...(prefix !== undefined && { prefix }),
-    ...(replicas !== undefined && { replicas: Number(replicas) }),
+    ...(replicas !== undefined && { replicas }),
+    connection: {
+      ...REDIS_CONNECTION,
+      connectTimeout: connectTimeoutMs,
+      ...(applicationName !== undefined && { connectionName: applicationName }),
+    },
   };
 }
 
@@ -166,10 +193,45 @@ async function openDynamodb(url: StoreUrl): Promise<Store> {
     url.shown,
   );
   const endpoint = url.take("endpoint");
+  const readFirst = flag(url, "readFirst");
+  refuseUnknown(url, { ours: ["endpoint", "readFirst"] });
   const [, region, table] = /^dynamodb:\/\/([\w-]+)\/([\w.-]+)$/.exec(url.rest()) ?? [];
   if (region === undefined || table === undefined)
     throw urlError(url, "names no table; expected dynamodb://eu-west-1/nevertwice");
   const client = new DynamoDBClient({ region, ...(endpoint !== undefined && { endpoint }) });
-  const store = dynamodbStore({ client: DynamoDBDocumentClient.from(client), table });
+  const document = DynamoDBDocumentClient.from(client);
+  const store = dynamodbStore({ client: document, table, ...(readFirst !== undefined && { readFirst }) });
   return opened(store, () => client.destroy());
+}
+
+async function openUpstash(url: StoreUrl): Promise<Store> {
+  const { upstashStore } = await import("./upstash.ts");
+  const prefix = url.take("prefix");
+  refuseUnknown(url, { ours: ["prefix"] });
+  return upstashStore({ client: await upstashClient(url), ...(prefix !== undefined && { prefix }) });
+}
+
+/** The members with their ports, and after a slash the prefix of the keys. `etcds` is for members with TLS. */
+const ETCD_URL = /^etcd(s?):\/\/(?:([^:@/]+):([^@/]*)@)?([^/?@]+)\/?([^?]*)$/;
+
+async function openEtcd(url: StoreUrl): Promise<Store> {
+  const { etcdStore } = await import("./etcd.ts");
+  const clockSkewMs = url.take("clockSkewMs");
+  refuseUnknown(url, { ours: ["clockSkewMs"] });
+  const [, secure = "", user, password, hosts = "", prefix = ""] = ETCD_URL.exec(url.rest()) ?? [];
+  const endpoints = hosts.split(",").map((host) => `http${secure}://${host}`);
+  if (hosts === "" || !endpoints.every((endpoint) => URL.canParse(endpoint)))
+    throw urlError(
+      url,
+      "is not the URL of a cluster; expected etcd://user:password@host:2379,host:2379/prefix",
+    );
+  return etcdStore({
+    endpoints,
+    ...(prefix !== "" && { prefix: decodeURIComponent(prefix) }),
+    ...(user !== undefined && {
+      user: decodeURIComponent(user),
+      password: decodeURIComponent(password ?? ""),
+    }),
+    ...(clockSkewMs !== undefined && { clockSkewMs: Number(clockSkewMs) }),
+  });
 }

@@ -4,38 +4,36 @@
  * `migrationSql()`.
  */
 import { hash } from "node:crypto";
-import { readEach } from "../core/checked-record.ts";
 import { damagedRecord } from "../core/damaged-record.ts";
+import type { StoreSettings } from "../core/durability.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isBoolean } from "../core/option-checks.ts";
 import { FORGOTTEN } from "../core/outcome.ts";
-import { partsStart } from "../core/parts.ts";
-import type { KeepStepRequest, ListRequest, StoreRecord } from "../core/store.ts";
+import type { ForgetRequest, KeepStepRequest, WatchRequest } from "../core/store.ts";
 import type { TransactionalStore } from "../core/store-transactions.ts";
+import type { Lists } from "./listing.ts";
 import {
   allCancelled,
   cancelledAfter,
   checkClient,
   isPgPool,
   type PostgresClient,
-  type PostgresRow,
   type RunStatement,
+  type Statement,
 } from "./postgres/client.ts";
 import { judgeDurability, toPostgresSettings } from "./postgres/durability.ts";
+import { createHeldSearch } from "./postgres/held-search.ts";
+import { toDigest, withDigest } from "./postgres/ids.ts";
+import { createLists } from "./postgres/lists.ts";
+import { createMarking, watchMarked } from "./postgres/marks.ts";
+import { createNotifier, NOTIFY_MS } from "./postgres/notifier.ts";
+import { createOperatorRunners, type OperatorServer } from "./postgres/operator-statements.ts";
+import { createPurge } from "./postgres/purge.ts";
 import { CHECK_MS, createReadiness, isSchemaName, migrationText, recordTables } from "./postgres/schema.ts";
 import { createRunner, createStepBatch, listenToPool, untilAnswered } from "./postgres/statement-runner.ts";
-import {
-  abandonStep,
-  claimStep,
-  completeStep,
-  keepStepStep,
-  readStep,
-  renewStep,
-  requirePrimary,
-  toStoreRecord,
-} from "./postgres/steps.ts";
+import { abandonStep, claimStep, completeStep, keepStepStep, readStep, renewStep } from "./postgres/steps.ts";
 import { createTransactions } from "./postgres/transactions.ts";
-import { createNotifier, createSubscription, NOTIFY_MS, type PostgresSubscriber } from "./postgres/watch.ts";
+import { createSubscription, type PostgresSubscriber } from "./postgres/watch.ts";
 import { createStatements } from "./postgres-sql.ts";
 
 export type { PostgresClient } from "./postgres/client.ts";
@@ -78,8 +76,9 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   const tables = recordTables(schema);
   const statements = createStatements(tables, statementName);
   const runner = createRunner(client, prepare);
-  const { ready, recheckServer, reconnects } = createReadiness(runner, statements.check);
-  /** Whether the tables can keep steps, as the last check said. */
+  const readiness = createReadiness(runner, statements.check);
+  const { ready, recheckServer, reconnects } = readiness;
+  /** Whether the tables have the columns that were added, as the last check said. */
   let hasSteps = true;
   const stopListening = listenToPool(client, recheckServer);
   const subscription = subscriber && createSubscription(subscriber, async () => (await ready()).channel);
@@ -91,13 +90,12 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     return server.run(hasSteps ? statement : unmigrated, parameters, isCancelled);
   };
 
-  const notifier =
-    subscription &&
-    createNotifier(async (payload) => {
-      const server = await ready();
-      await server.run(statements.notify, [server.channel, payload], cancelledAfter(NOTIFY_MS));
-    });
-  const onSettled = (ids: readonly string[]) => notifier?.notify(ids);
+  const notifier = createNotifier(async (payload) => {
+    const server = await ready();
+    await server.run(statements.notify, [server.channel, payload], cancelledAfter(NOTIFY_MS));
+  });
+  const onSettled = (ids: readonly string[]) => notifier.notify(ids);
+  const mark = createMarking(run, statements.mark, () => hasSteps);
 
   const { claim, complete, abandon, renew, read } = statements;
   const claims = createStepBatch(run, { ...claimStep, step: claim, unflushed: statements.unflushedClaim });
@@ -117,71 +115,43 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     },
     run,
     nameStatement: statementName,
-    announce: (id) => onSettled([id]),
+    announce: (id) => subscription && onSettled([id]),
   });
 
   return {
     transactions,
-    claim: (request) => claims.run(request),
-    complete: (request) => completions.run(request),
-    abandon: (request) => abandons.run(request),
-    renew: (request) => renewals.run(request),
+    claim: (request) => claims.run(withDigest(request)),
+    complete: (request) => completions.run(withDigest(request)),
+    abandon: (request) => abandons.run(withDigest(request)),
+    renew: (request) => renewals.run(withDigest(request)),
 
     // Undefined while the tables lack the column: work with steps is refused before its first step.
     get keepStep() {
-      return hasSteps ? (request: KeepStepRequest) => steps.run(request) : undefined;
+      return hasSteps ? (request: KeepStepRequest) => steps.run(withDigest(request)) : undefined;
     },
 
-    read: async (id, { signal } = {}) => (await reads.run({ id, signal })).record,
+    read: async (id, { signal } = {}) => (await reads.run({ id: toDigest(id), signal })).record,
+    keepsHistory: true,
 
-    async purge(limit, bound = {}) {
-      const [row] = await run(statements.purge, [String(limit)], allCancelled([bound]));
-      return { removed: Number(row?.[1]), more: Number(row?.[0]) === limit };
-    },
+    ...createOperatorSteps({ client, runner, readiness }, statements),
 
-    async list(request: ListRequest) {
-      const { namespace, scope, state = "", limit, after: last = "" } = request;
-      const parameters = [partsStart(namespace, scope), last, state, String(limit + 1)];
-      const answer = requirePrimary(await run(statements.list, parameters, allCancelled([request])));
-      const rows = answer.filter(([, id]) => id !== null);
-      const shown = rows.slice(0, limit);
-      const readId = (row: PostgresRow) => row[1] as string;
-      const { values, unreadable } = readEach(shown, readId, (row) => toStoreRecord(row) as StoreRecord);
-      return {
-        records: values,
-        ...(unreadable.length > 0 && { unreadable }),
-        ...(rows.length > limit && { next: readId(shown.at(-1) as PostgresRow) }),
-      };
-    },
-
-    async forget(request) {
-      const { id, fence, reopen = false } = request;
-      const parameters = [id, String(fence), FORGOTTEN, String(reopen)];
-      const isCancelled = allCancelled([request]);
-      const isForgotten = await untilAnswered(async () => {
-        const [row] = await run(statements.forget, parameters, isCancelled);
-        if (typeof row?.[1] === "string") throw damagedRecord(id, row[1]);
-        return row !== undefined;
-      });
-      if (isForgotten) onSettled([id]);
+    async forget(asked) {
+      const request = withDigest(asked);
+      const isForgotten = await forgetRecord(run, statements.forget, request);
+      if (isForgotten) onSettled([request.id]);
       return isForgotten;
     },
 
-    async settings() {
-      return judgeDurability(
-        toPostgresSettings(await run(statements.settings, [], cancelledAfter(CHECK_MS))),
-      );
-    },
+    settings: () => readSettings(run, statements.settings),
 
     async migrate() {
-      const statement = { name: "", text: migrationText(schema) };
-      await createRunner(client, false).runReadCommitted(statement, []);
+      await migrateTables(client, schema);
       hasSteps = true;
       recheckServer();
     },
 
     async close() {
-      await notifier?.done();
+      await notifier.done();
       await subscription?.close();
       stopListening();
     },
@@ -190,8 +160,41 @@ export function postgresStore(options: PostgresStoreOptions): PostgresStore {
     get reconnects() {
       return reconnects();
     },
-    ...(subscription && { watch: subscription.watch }),
+    ...(subscription && {
+      watch: (request: WatchRequest) => watchMarked(subscription, mark, withDigest(request)),
+    }),
   };
+}
+
+async function migrateTables(client: PostgresClient, schema: string | undefined): Promise<void> {
+  const statement = { name: "", text: migrationText(schema) };
+  await createRunner(client, false).runReadCommitted(statement, []);
+}
+
+function createOperatorSteps(
+  server: OperatorServer,
+  statements: ReturnType<typeof createStatements>,
+): Pick<TransactionalStore, "purge"> & Lists {
+  const { bounded, searching, inTurn } = createOperatorRunners(server, statements.listSettings);
+  const searchHeld = createHeldSearch(statements);
+  return {
+    purge: createPurge(bounded, statements.purge, (bound) => searchHeld(searching, 1, bound)),
+    ...createLists(inTurn, statements, searchHeld),
+  };
+}
+
+function forgetRecord(run: RunStatement, statement: Statement, request: ForgetRequest): Promise<boolean> {
+  const { id, fence, reopen = false } = request;
+  const parameters = [id, String(fence), FORGOTTEN, String(reopen)];
+  return untilAnswered(async () => {
+    const [row] = await run(statement, parameters, allCancelled([request]));
+    if (typeof row?.[1] === "string") throw damagedRecord(id, row[1]);
+    return row !== undefined;
+  });
+}
+
+async function readSettings(run: RunStatement, statement: Statement): Promise<StoreSettings> {
+  return judgeDurability(toPostgresSettings(await run(statement, [], cancelledAfter(CHECK_MS))));
 }
 
 /** Contains a hash of the text: on one connection, stores with different schemas must not share a name. */

@@ -5,8 +5,8 @@
  *
  * A record is one string of four lines and a rest:
  *
- *   2cFENCE NUMBER …  the version, the state, and the words: fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt,
- *                     retentionMs, completedAt
+ *   3cFENCE NUMBER …  the version, the state, and the words: fence, number, hold with tookOver, claimedAt, leaseMs, endsAt,
+ *                     retentionMs; then, if there is one, `|` and the line of its history (core/kept-history.ts)
  *   TOKEN
  *   FINGERPRINT       empty if there is none
  *   PARTS             a JSON array; empty once the record is forgotten
@@ -15,9 +15,14 @@
  * The states are `p` (pending), `l` (lapsed: its token gave it up without releasing it), `r` (released), `c` (completed) and
  * `f`. Token and fingerprint are escaped, so that each is one line (redis/record-text.ts); scripts compare them as they are.
  * The rest is not escaped: nothing follows it, and only a record that is not completed has steps. They belong to the token of
- * the record, which is why they are kept without one. The words come first, since they are the same for all claims of a group.
+ * the record, as its history does, which is why both are kept without one. The words come first, since they are the same for
+ * all claims of a group.
  *
- * `f` is what FORGET leaves of a record that was not completed: `2f` and the fence, for a minute. It counts as absent, but the
+ * Redis keeps a record in memory of the next larger size, so the words are short. `endsAt` is when the lease ends, or when the
+ * record was completed; a completed record has no lease, and its leaseMs is 0. `claimedAt` is 0 if it is the time in the fence,
+ * as it nearly always is.
+ *
+ * `f` is what FORGET leaves of a record that was not completed: `3f` and the fence, for a minute. It counts as absent, but the
  * next fence is higher, although the clock may have gone back a little.
  *
  * A key outlives its record by at least COLLECT_AFTER_MS. The words decide when the record expires, never the presence of its
@@ -26,28 +31,31 @@
  * Numbers are formatted with `%.0f` only: `tostring`, `..` and cjson would round a fence. A number that does not change keeps
  * its text. Formatting is slow, and so is a number as the argument of a command.
  */
-import { hash } from "node:crypto";
+import { sha1 } from "#platform";
+import { MAX_ENTRIES } from "../core/kept-history.ts";
 import { FORGOTTEN } from "../core/outcome.ts";
 import { CLOCK_BACK_MARGIN_MS } from "../core/record.ts";
 
 export interface LuaScript {
   readonly text: string;
   readonly sha: string;
+  /** The same script for keys of several slots of a cluster; undefined if it is never run on those. */
+  readonly apart?: LuaScript | undefined;
 }
 
 /** The version of the record's format. A record with another version is unreadable. */
-export const RECORD_VERSION = "2";
+export const RECORD_VERSION = "3";
 /** A script's answer, with the reason, for a record that it cannot read. */
 export const UNREADABLE = "unreadable";
 /** How long after its deadline Redis removes a record. */
 const COLLECT_AFTER_MS = 60_000;
 
-const WORDS = "fence, number, hold, tookOver, claimedAt, leaseMs, leaseEndsAt, retentionMs, completedAt";
+const WORDS = "fence, number, hold, tookOver, claimedAt, leaseMs, endsAt, retentionMs";
 
 /** The whole text, from the present values and `rest`. */
 function textWith(rest: string): string {
-  const words = WORDS.split(", ").join(" .. ' ' .. ");
-  return `'${RECORD_VERSION}' .. state .. ${words} .. '\\n' .. token .. '\\n' .. theirs .. '\\n' .. parts .. '\\n' .. ${rest}`;
+  const words = WORDS.split(", ").join(" .. ' ' .. ").replace("hold .. ' ' .. tookOver", "hold .. tookOver");
+  return `'${RECORD_VERSION}' .. state .. ${words} .. history .. '\\n' .. token .. '\\n' .. theirs .. '\\n' .. parts .. '\\n' .. ${rest}`;
 }
 
 /** Checks the text that was read. A key with another type of value is unreadable; any other error is raised unchanged. */
@@ -71,15 +79,18 @@ function formatWhole(number: string): string {
  * quotes it, since its token must not come into a log.
  */
 const PARSE = `
-local state, ${WORDS}, token, theirs, parts, restAt = string.match(text,
-  '^${RECORD_VERSION}([plrc])(%d+) (%d+) ([01]) ([01]) (%d+) (%d+) (%d+) (%d+) (%d+)\\n([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n()')
-if not state or (state == 'c') ~= (completedAt + 0 > 0) or
-  fence + number + claimedAt + leaseMs + leaseEndsAt + retentionMs + completedAt >= 1e17 then
+local state, ${WORDS}, history, token, theirs, parts, restAt = string.match(text,
+  '^${RECORD_VERSION}([plrc])(%d+) (%d+) ([01])([01]) (%d+) (%d+) (%d+) (%d+)([|%w ;]*)\\n([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n()')
+if not state or endsAt + 0 == 0 or (state == 'c' and leaseMs ~= '0') or (history ~= '' and string.byte(history) ~= 124) or
+  fence + number + claimedAt + leaseMs + endsAt + retentionMs >= 1e17 then
   return {'${UNREADABLE}', '', string.match(string.sub(text, 1, 20), '^%d*')}
 end
 local isExpired = not (hold == '1' and (state == 'p' or state == 'l')) and
-  now >= (state == 'c' and completedAt or leaseEndsAt) + retentionMs
+  now >= endsAt + retentionMs
 `;
+
+/** When the attempt was claimed, as a number. */
+const CLAIMED_AT = "(claimedAt == '0' and math.floor(fence / 1000) or claimedAt + 0)";
 
 /** The fence of a forgotten record, or nil. */
 const FORGOTTEN_FENCE = `string.match(text, '^${RECORD_VERSION}f(%d+)$')`;
@@ -101,13 +112,13 @@ const REST = "string.sub(text, restAt)";
  * last write of its connection and for all earlier ones, including the completion. Redis accepts this write even at its
  * maxmemory.
  */
-const WRITE_SETTLED = `redis.call('PEXPIREAT', key, completedAt + retentionMs + ${COLLECT_AFTER_MS})`;
+const WRITE_SETTLED = `redis.call('PEXPIREAT', key, endsAt + retentionMs + ${COLLECT_AFTER_MS})`;
 
 /** Writes a new lease, together with other values that changed. */
 const WRITE_LEASE = `
-leaseEndsAt = ${formatWhole("now + leaseMs")}
+endsAt = ${formatWhole("now + leaseMs")}
 if hold == '1' then redis.call('SET', key, ${textWith(REST)})
-else ${write(REST, "leaseEndsAt + retentionMs")} end
+else ${write(REST, "endsAt + retentionMs")} end
 `;
 
 const START = `
@@ -121,30 +132,55 @@ const NOW_TEXT = `local nowText = ${formatWhole("now")}`;
 /** `pcall`, since a user without the permission to publish must not lose the step that was just written. */
 const WAKE = "redis.pcall('PUBLISH', key, '')";
 
+/** Turns the attempt that a claim replaces into an entry of the history, whose note stands in front of the earlier entries. */
+const NEXT_HISTORY = `
+local note, entries = string.match(history, '^|?([^;]*)(.*)$')
+local at = 0
+for i = 1, ${MAX_ENTRIES} do at = at and string.find(entries, ';', at + 1, true) end
+if at then entries = string.sub(entries, 1, at - 1) end
+local ended = state == 'r' and 'r' or state == 'l' and 'u' or endsAt
+history = '|;' .. number .. ' ' .. fence .. ' ' .. ${formatWhole(CLAIMED_AT)} .. ' ' .. ended .. note .. entries
+`;
+
+/** Adds the end of the attempt to the note of its history. */
+function endHistory(at: string, how: string): string {
+  return `
+local note, entries = string.match(history, '^|?([^;]*)(.*)$')
+history = '|' .. (note == '' and ' 0 0' or note) .. ' ' .. ${at} .. ' ' .. ${how} .. entries
+`;
+}
+
+/** Counts a renewal in the note. */
+const RENEW_HISTORY = `
+local renewals, entries = string.match(history, '^|? ?(%d*)[^;]*(.*)$')
+history = '| ' .. ${formatWhole("(tonumber(renewals) or 0) + 1")} .. ' ' .. ${formatWhole("now")} .. entries
+`;
+
 /** Writes the claim, as a new record or over the one that it takes over. */
 const GRANT = `
-local fence = math.max(lastFence + 1, time[1] * 1000000 + time[2])
+local clock = time[1] * 1000000 + time[2]
+local fence = math.max(lastFence + 1, clock)
 local number = lastNumber + 1
 local leaseEndsAt = now + ourLeaseMs
 -- Token and fingerprint are not formatted: '%s' ends at a zero byte.
-local claimed = string.format('${RECORD_VERSION}p%.0f %.0f %s %s %.0f %s %.0f %s 0\\n',
-    fence, number, isHeld, isTakeover and '1' or '0', now, ourLeaseMs, leaseEndsAt, ourRetentionMs) ..
-  ourToken .. '\\n' .. (ours ~= '' and ours or kept) .. '\\n' .. ourParts .. '\\n' .. lines
+local claimed = string.format('${RECORD_VERSION}p%.0f %.0f %s%s %.0f %s %.0f %s',
+    fence, number, isHeld, isTakeover and '1' or '0', fence == clock and 0 or now, ourLeaseMs, leaseEndsAt, ourRetentionMs) ..
+  before .. '\\n' .. ourToken .. '\\n' .. (ours ~= '' and ours or kept) .. '\\n' .. ourParts .. '\\n' .. lines
 if isHeld == '1' then redis.call('SET', key, claimed)
 else redis.call('SET', key, claimed, 'PXAT', leaseEndsAt + ourRetentionMs + ${COLLECT_AFTER_MS}) end
 return {'new', fence, number, isTakeover and 1 or 0, lines ~= '' and lines or nil}`;
 
 /**
  * `hold` is 0 or 1; takeover and fingerprint may be empty. Writes on `new`, and when a pending deadline shows that the clock
- * went back. Answers {'new', fence, number, tookOver, the lines of its steps if there are any}, {'pending', leaseLeftMs},
+ * went back. Answers {'new', fence, number, tookOver, the lines of its steps if there are any}, {'pending', leaseLeftMs, elapsedMs},
  * {'completed', outcome}, {'conflict', state} or {'unknown', fence}. `onSettled` runs before the script answers with a
- * completed record.
+ * completed record, and `mark` stands in front of its outcome.
  */
-function claimScript(onSettled: string): LuaScript {
+function claimScript({ onSettled = "", mark = "" }: { onSettled?: string; mark?: string } = {}): LuaScript {
   return steps(
     ["ourToken", "ourLeaseMs", "ourRetentionMs", "ourHold", "takeover", "ourParts", "ours"],
     `${READ_TEXT}
-local lastFence, lastNumber, isTakeover, isHeld, kept, lines = 0, 0, false, ourHold, '', ''
+local lastFence, lastNumber, isTakeover, isHeld, kept, lines, before = 0, 0, false, ourHold, '', '', ''
 local forgotten = text and ${FORGOTTEN_FENCE}
 if forgotten then lastFence = forgotten end
 if not text or forgotten then
@@ -156,7 +192,7 @@ else
     if takeover ~= '' then return {'pending', 0} end
   else
     local seen = state
-    if seen == 'p' and now >= leaseEndsAt + 0 then seen = 'l' end
+    if seen == 'p' and now >= endsAt + 0 then seen = 'l' end
     ${onSettled === "" ? "" : `if seen == 'c' then ${onSettled} end`}
     local rest = ${REST}
     local isContinued = seen ~= 'c' and rest ~= ''
@@ -164,7 +200,7 @@ else
       (string.match(theirs, '^[^:]*:') or '') == (string.match(ours, '^[^:]*:') or '') then
       return {'conflict', STATES[seen]}
     end
-    if seen == 'c' then return {'completed', rest} end
+    if seen == 'c' then return {'completed', ${mark === "" ? "rest" : `'${mark}' .. rest`}} end
     if token == ourToken then
       -- own-claim-recognised: a repeat after a lost reply owns what it owned; after it gave up, it owns nothing.
       if state == 'l' or state == 'r' then return {'pending', 0} end
@@ -174,12 +210,12 @@ else
       return {'new', fence + 0, number + 0, tookOver + 0, isContinued and rest or nil}
     end
     if seen == 'p' then
-      local left = leaseEndsAt - now
+      local left = endsAt - now
       if left > leaseMs + ${CLOCK_BACK_MARGIN_MS} then
         ${WRITE_LEASE}
         left = leaseMs + 0
       end
-      return {'pending', left}
+      return {'pending', left, now - ${CLAIMED_AT}}
     end
     if seen == 'r' then
       if takeover ~= '' then return {'pending', 0} end
@@ -191,6 +227,8 @@ else
       if hold == '1' then isHeld = '1' end
     end
     lastNumber = number
+    ${NEXT_HISTORY}
+    before = history
     -- The fingerprint of a lapsed attempt, or of one with steps, stays; of any other former life nothing does.
     if isTakeover or isContinued then kept, lines = theirs, rest end
   end
@@ -200,15 +238,19 @@ ${GRANT}`,
   );
 }
 
-export const CLAIM = claimScript("");
+export const CLAIM = claimScript();
 /** Writes even if the record is already completed, so that a following WAIT has a write to wait for. */
-export const CLAIM_REPLICATED = claimScript(WRITE_SETTLED);
+export const CLAIM_REPLICATED = claimScript({ onSettled: WRITE_SETTLED });
+/** What CLAIM_MARKED puts in front of an outcome. */
+export const OUTCOME_MARK = "=";
+/** For a client that drops a byte order mark at the beginning of a text. Other scripts return outcomes inside their records. */
+export const CLAIM_MARKED = claimScript({ mark: OUTCOME_MARK });
 
 /** What all claims of a script have in common: the fence, the words of their records, and when Redis removes them. */
 const CLAIM_WORDS = `
 local fence = time[1] * 1000000 + time[2]
 local leaseEndsAt = now + ARGV[1]
-local words = string.format('${RECORD_VERSION}p%.0f 1 0 0 %.0f %s %.0f %s 0\\n', fence, now, ARGV[1], leaseEndsAt, ARGV[2])
+local words = string.format('${RECORD_VERSION}p%.0f 1 00 0 %s %.0f %s\\n', fence, ARGV[1], leaseEndsAt, ARGV[2])
 local removedAt = string.format('%.0f', leaseEndsAt + ARGV[2] + ${COLLECT_AFTER_MS})
 `;
 
@@ -224,10 +266,11 @@ local removedAt = string.format('%.0f', leaseEndsAt + ARGV[2] + ${COLLECT_AFTER_
  * would cost the server as much and the client several times more, which has to read a reply to each of them; and it would
  * run together with a transaction that another user of the connection has open.
  */
-export const QUICK_CLAIM: LuaScript = script(`${START}${CLAIM_WORDS}
+function quickClaimText(readKeys: string): string {
+  return `${START}${CLAIM_WORDS}
 local call = redis.call
--- MGET has no text for an absent key, nor for one that an earlier claim of this group wrote, nor for another type of value.
-local found = call('MGET', unpack(KEYS))
+-- There is no text for an absent key, nor for one that an earlier claim of this group wrote, nor for another type of value.
+${readKeys}
 local written = 0
 for i = 1, #KEYS do
   if not found[i] then
@@ -241,7 +284,20 @@ for i = 1, #KEYS do
   end
 end
 if written == #KEYS then return {now, fence, 1} end
-return {now, fence, found}`);
+return {now, fence, found}`;
+}
+
+export const QUICK_CLAIM: LuaScript = {
+  ...script(quickClaimText("local found = call('MGET', unpack(KEYS))")),
+  // MGET takes no keys of several slots.
+  apart: apart(
+    quickClaimText(`local found = {}
+for i = 1, #KEYS do
+  local text = redis.pcall('GET', KEYS[i])
+  found[i] = type(text) == 'string' and text
+end`),
+  ),
+};
 
 /**
  * QUICK_CLAIM for claims that are likely to find a record, whose texts the client reads beside this script: Redis copies
@@ -290,13 +346,13 @@ const LATE_MS = 60_000;
  */
 const COMPLETE_PENDING = `
 if type(text) == 'string' then
-  local kept, leaseEndsAt, retentionMs, token, lines = string.match(text,
-    '^${RECORD_VERSION}p(%d+ %d+ 0 [01] %d+ %d+) (%d+) (%d+) 0\\n([^\\n]*)(\\n[^\\n]*\\n[^\\n]*\\n)')
-  if token == ourToken and now < leaseEndsAt + retentionMs and
-    #kept < 70 and #leaseEndsAt < 17 and #retentionMs < 17 then
-    local completed = '${RECORD_VERSION}c' .. kept .. ' ' .. nowText .. ' ' .. ourRetentionMs .. ' ' .. nowText .. '\\n' ..
+  local kept, endsAt, retentionMs, token, lines = string.match(text,
+    '^${RECORD_VERSION}p(%d+ %d+ 0[01] %d+ )%d+ (%d+) (%d+)\\n([^\\n]*)(\\n[^\\n]*\\n[^\\n]*\\n)')
+  if token == ourToken and now < endsAt + retentionMs and
+    #kept < 55 and #endsAt < 17 and #retentionMs < 17 then
+    local completed = '${RECORD_VERSION}c' .. kept .. '0 ' .. nowText .. ' ' .. ourRetentionMs .. '\\n' ..
       token .. lines .. outcome
-    local lateMs = leaseEndsAt + retentionMs - now - ourRetentionMs
+    local lateMs = endsAt + retentionMs - now - ourRetentionMs
     if lateMs >= 0 and lateMs <= ${LATE_MS} then redis.call('SET', key, completed, 'KEEPTTL')
     else redis.call('SET', key, completed, 'PXAT', now + ourRetentionMs + ${COLLECT_AFTER_MS}) end
     ${WAKE}
@@ -314,7 +370,7 @@ export const COMPLETE: LuaScript = eachKey(
   `${GET_TEXT}${COMPLETE_PENDING}${OWNED}
 if state == 'r' then ${REFUSED} end
 if state == 'c' then ${REPEATED} end
-state, completedAt, leaseEndsAt, retentionMs = 'c', nowText, nowText, ourRetentionMs
+state, leaseMs, endsAt, retentionMs = 'c', '0', nowText, ourRetentionMs
 ${write("outcome", "now + retentionMs")}
 ${WAKE}
 return 1`,
@@ -332,9 +388,15 @@ export const ABANDON: LuaScript = steps(
   `${GET_TEXT}${OWNED}
 if state == 'c' then ${REFUSED} end
 if state == 'l' or state == 'r' then ${REPEATED} end
+${endHistory(formatWhole("now"), "as")}
 local isReleased = as == 'released' or (as == 'unrun' and tookOver == '0')
 state = isReleased and 'r' or 'l'
-if isReleased and hold == '1' then ${write(REST, "leaseEndsAt + retentionMs")} else ${writeKept(REST)} end
+-- The end of the lease says when the record lapsed. How long it is kept does not change.
+if not isReleased and endsAt + 0 > now then
+  retentionMs = ${formatWhole("endsAt + retentionMs - now")}
+  endsAt = ${formatWhole("now")}
+end
+if isReleased and hold == '1' then ${write(REST, "endsAt + retentionMs")} else ${writeKept(REST)} end
 ${WAKE}
 return 1`,
 );
@@ -345,6 +407,7 @@ export const RENEW: LuaScript = steps(
   `${GET_TEXT}${OWNED}
 if state ~= 'p' then ${REFUSED} end
 leaseMs = ourLeaseMs
+${RENEW_HISTORY}
 ${WRITE_LEASE}
 return 1`,
 );
@@ -364,20 +427,22 @@ return 1`,
  * Removes the record, except its fence. A completed one gets a marker as its outcome, or with `reopen` 1 is released. Answers
  * 1, or 0 and writes nothing.
  */
-export const FORGET: LuaScript = steps(
-  ["ourFence", "reopen"],
-  `${READ_TEXT}
+export const FORGET: LuaScript = {
+  ...steps(
+    ["ourFence", "reopen"],
+    `${READ_TEXT}
 if not text or ${FORGOTTEN_FENCE} then ${REFUSED} end
 ${PARSE}
 if isExpired or fence ~= ourFence then ${REFUSED} end
-if state == 'p' and now < leaseEndsAt + 0 then ${REFUSED} end
+if state == 'p' and now < endsAt + 0 then ${REFUSED} end
 if state ~= 'c' then
   -- Redis removes a key even at its maxmemory, and then refuses no other write of the same script.
   redis.call('DEL', key)
   redis.call('SET', key, '${RECORD_VERSION}f' .. fence, 'PX', ${COLLECT_AFTER_MS})
 elseif reopen == '1' then
   -- Kept for as long as it was: what is released counts from the end of its lease.
-  state, leaseEndsAt, completedAt = 'r', completedAt, '0'
+  ${endHistory("endsAt", "'completed'")}
+  state = 'r'
   ${writeKept("''")}
 else
   theirs, parts = '', ''
@@ -385,14 +450,17 @@ else
 end
 ${WAKE}
 return 1`,
-);
+  ),
+  // Repeated alone after its group failed, it would answer 0 for a record that it has removed.
+  apart: undefined,
+};
 
 /** WRITE_SETTLED for a record that is read and not parsed. One write is enough: WAIT waits for all earlier ones too. */
 const WRITE_FIRST_SETTLED = `
 if not isWritten then
-  local retentionMs, completedAt = string.match(text,
-    '^${RECORD_VERSION}c%d+ %d+ [01] [01] %d+ %d+ %d+ (%d+) (%d+)\\n')
-  if completedAt and #retentionMs < 17 and #completedAt < 17 then
+  local endsAt, retentionMs = string.match(text,
+    '^${RECORD_VERSION}c%d+ %d+ [01][01] %d+ 0 (%d+) (%d+)[|\\n]')
+  if endsAt and #retentionMs < 17 and #endsAt < 17 then
     isWritten = true
     ${WRITE_SETTLED}
   end
@@ -405,7 +473,7 @@ end
  * and in the list that it is known to belong to.
  */
 function readScript(onSettled: string): LuaScript {
-  return script(`${START}
+  return scriptForAny(`${START}
 local answer = {now}
 local start = ARGV[1]
 local isWritten = false
@@ -431,6 +499,17 @@ export const READ = readScript("");
 /** Writes if a record is completed, so that a following WAIT has a write to wait for. */
 export const READ_REPLICATED = readScript(WRITE_FIRST_SETTLED);
 
+/**
+ * The same script with its keys as arguments, after their number. A server of a cluster refuses a script that declares keys of
+ * several slots, but runs one that declares none, and raises an error as soon as it uses a key of another server.
+ */
+function apart(text: string): LuaScript {
+  return script(`
+local count = ARGV[1] + 0
+local KEYS, ARGV = {unpack(ARGV, 2, count + 1)}, {unpack(ARGV, count + 2)}
+${text}`);
+}
+
 /** Takes the step on each of KEYS. ARGV has the `names` of values for each key, in this order. */
 function steps(names: readonly string[], step: string, constants = ""): LuaScript {
   const values = names.map((name, index) => `local ${name} = ARGV[(i - 1) * ${names.length} + ${index + 1}]`);
@@ -446,7 +525,7 @@ function eachKey(
   step: string,
   { constants, values }: { readonly constants: string; readonly values: string },
 ): LuaScript {
-  return script(`${START}${constants}
+  return scriptForAny(`${START}${constants}
 local function step(key, ${names.join(", ")})
 ${step}
 end
@@ -460,6 +539,10 @@ if done == #KEYS then return {1} end
 return answers`);
 }
 
+function scriptForAny(text: string): LuaScript {
+  return { ...script(text), apart: apart(text) };
+}
+
 export function script(text: string): LuaScript {
-  return { text, sha: hash("sha1", text, "hex") };
+  return { text, sha: sha1(text) };
 }

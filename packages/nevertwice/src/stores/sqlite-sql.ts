@@ -8,10 +8,11 @@ import * as sound from "./sound-sql.ts";
 import type { SqliteSchema } from "./sqlite/schema.ts";
 
 /**
- * The columns of a record, in the order in which they are read and written. `parts` and `outcome` are last: SQLite reads a
- * row from its start, so the columns in front of a large outcome are cheap to read.
+ * The columns of a record, in the order in which they are read and written. In the table `parts` and `outcome` are last:
+ * SQLite reads a row from its start, so the columns in front of a large outcome are cheap to read.
  */
 const COLUMNS = [
+  "claimed_at",
   "state",
   "token",
   "spent",
@@ -19,7 +20,6 @@ const COLUMNS = [
   "number",
   "hold",
   "took_over",
-  "claimed_at",
   "lease_ms",
   "lease_ends_at",
   "retention_ms",
@@ -35,10 +35,12 @@ const COLUMNS = [
  * records have steps, so only KEEP_STEPS writes the column.
  */
 const STEPS = "steps";
+/** Added likewise. The first claim and a completion leave it unchanged, so only KEEP_HISTORY writes it. */
+const HISTORY = "history";
 
-const ALL_COLUMNS = ["purge_at", ...COLUMNS];
-/** Without `parts`, which only `forget` changes, and `purge_at`, whose change also rewrites an index. */
-const USUAL_COLUMNS = COLUMNS.filter((column) => column !== "parts");
+export const ALL_COLUMNS = ["purge_at", ...COLUMNS];
+/** Without `purge_at`, `claimed_at` and `parts`, whose change also rewrites an index. */
+const USUAL_COLUMNS = COLUMNS.filter((column) => column !== "claimed_at" && column !== "parts");
 
 /**
  * The migrations: a file of version n has had the first n applied. A released migration is never changed. Each runs in the
@@ -73,19 +75,37 @@ export const MIGRATIONS: readonly string[] = [
   "CREATE INDEX nevertwice_records_by_purge_at ON nevertwice_records (purge_at);",
 ];
 
+/** `namespaceStart` of core/parts.ts. */
+const NAMESPACE = `substr(parts, 1, instr(parts, '","'))`;
+
+/** Where a record is in a list. A damaged time counts as some time, so that the record is listed. */
+const PLACE = `min(max(CAST(claimed_at AS INTEGER), 0), ${Number.MAX_SAFE_INTEGER})`;
+
+/** For lists: only what a claim sets, so that no other step writes to it. */
+export const LIST_INDEX = `CREATE INDEX IF NOT EXISTS nevertwice_records_by_claim ON nevertwice_records (${NAMESPACE}, ${PLACE})`;
+
 /** The version is in a table and not in `user_version`, because the file may belong to the application. */
 export const SCHEMA: SqliteSchema = {
   table: "nevertwice_store",
   migrations: MIGRATIONS,
-  additions: { nevertwice_records: [[STEPS, "TEXT"]] },
+  additions: {
+    nevertwice_records: [
+      [STEPS, "TEXT"],
+      [HISTORY, "TEXT"],
+    ],
+  },
+  indexes: { nevertwice_records_by_claim: LIST_INDEX },
   columns: {
     nevertwice_records: ["id", "purge_at", ...COLUMNS],
     nevertwice_store: ["schema_version", "last_fence"],
   },
 };
 
-/** The row of one id: its rowid, when it may be purged, and its columns. */
-export const FIND = `SELECT rowid, purge_at, ${[...COLUMNS, STEPS].join(", ")} FROM nevertwice_records WHERE id = ?`;
+/** What is read of a row: its rowid, when it may be purged, and its columns. */
+export const ROW_COLUMNS = ["rowid", "purge_at", ...COLUMNS, STEPS, HISTORY];
+
+/** The row of one id. */
+export const FIND = `SELECT ${ROW_COLUMNS.join(", ")} FROM nevertwice_records WHERE id = ?`;
 
 /**
  * Bound to an id. The same row, if it is completed and its outcome is not larger. `octet_length` is stored at the start of a
@@ -96,7 +116,7 @@ export const findCompleted = (maxBytes: number) =>
 
 export const INSERT = `INSERT INTO nevertwice_records (id, ${ALL_COLUMNS.join(", ")}) VALUES (?, ${ALL_COLUMNS.map(() => "?").join(", ")})`;
 
-/** Changes every column except `parts` and `purge_at`, so no index is touched. */
+/** For a change that touches no index. */
 export const UPDATE = `UPDATE nevertwice_records SET ${USUAL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE rowid = ?`;
 
 /** What a completion changes. */
@@ -106,6 +126,8 @@ export const COMPLETE =
 export const UPDATE_ALL = `UPDATE nevertwice_records SET ${ALL_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE rowid = ?`;
 
 export const KEEP_STEPS = `UPDATE nevertwice_records SET ${STEPS} = ? WHERE rowid = ?`;
+
+export const KEEP_HISTORY = `UPDATE nevertwice_records SET ${HISTORY} = ? WHERE rowid = ?`;
 
 export const REMOVE = "DELETE FROM nevertwice_records WHERE rowid = ?";
 
@@ -127,10 +149,11 @@ const IS_SOUND = `(${[
   `${sound.isOfCompletion("completed_at")} AND (completed_at IS NULL OR ${isTime("completed_at")})`,
   sound.isOfCompletion("outcome"),
   sound.IS_KEPT_LONG_ENOUGH,
-  ...["fingerprint", "parts", "outcome", STEPS].map(isTextOrNull),
+  ...["fingerprint", "parts", "outcome", STEPS, HISTORY].map(isTextOrNull),
   sound.ARE_PARTS,
-  // Drivers cannot return a row that contains a larger number.
-  `purge_at BETWEEN ${Number.MIN_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`,
+  // Drivers cannot return a row that contains a larger number. The plus hides the column from the planner, which would search
+  // the index for this range and read every record that may be purged at some time.
+  `+purge_at BETWEEN ${Number.MIN_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`,
 ].join(" AND ")})`;
 
 /**
@@ -143,20 +166,98 @@ export const HAS_EXPIRED = `SELECT 1 FROM nevertwice_records WHERE purge_at <= ?
  * Bound to now, the limit, and now again. Removes at most `limit` expired rows. `purge_at` is never earlier than
  * `kept_until`, and NULL in a held pending row, so the index skips it. The deadline is tested again on the row itself.
  */
-export const PURGE = `DELETE FROM nevertwice_records
-  WHERE rowid IN (SELECT rowid FROM nevertwice_records WHERE purge_at <= ? AND ${IS_SOUND} ORDER BY purge_at LIMIT ?)
-    AND kept_until <= ? AND NOT (state = 'pending' AND hold <> 0)`;
+export const PURGE = purgeBy("?");
+
+/** The purge by another expression for now, which is then not bound. */
+export function purgeBy(now: string): string {
+  return `DELETE FROM nevertwice_records
+    WHERE rowid IN (SELECT rowid FROM nevertwice_records WHERE purge_at <= ${now} AND ${IS_SOUND} ORDER BY purge_at LIMIT ?)
+      AND kept_until <= ${now} AND NOT (state = 'pending' AND hold <> 0)`;
+}
+
+/** Bound to now. When the next row can be purged. Rows that a purge has left are damaged, and are not looked at again. */
+export const NEXT_PURGE = "SELECT min(purge_at) FROM nevertwice_records WHERE purge_at > ?";
 
 /** Whether there is an outcome is stored at the start of a row; the outcome itself may be pages away. */
 const HAS_OUTCOME = "CASE WHEN outcome IS NULL THEN NULL ELSE '' END";
 
-/** Bound to an id and a limit. Returns the next rows in the order of their ids, without outcomes and steps, for the caller to filter. */
-export const SCAN = `SELECT id, rowid, purge_at, ${COLUMNS.map((column) => (column === "outcome" ? HAS_OUTCOME : column)).join(", ")}, NULL
-  FROM (SELECT rowid AS place FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ?)
-  JOIN nevertwice_records ON nevertwice_records.rowid = place ORDER BY id`;
+/** Bound to this: the beginning of the parts, a time, the time again, an id, and a limit. Newest claims first. */
+const NEXT = `FROM nevertwice_records
+    WHERE ${NAMESPACE} = ? AND ${PLACE} <= ? AND (${PLACE} < ? OR id < ?)
+    ORDER BY ${PLACE} DESC, id DESC LIMIT ?`;
 
-/** Bound like SCAN. Returns only the ids of the same rows. */
-export const SCAN_IDS = "SELECT id FROM nevertwice_records WHERE id > ? ORDER BY id LIMIT ?";
+/**
+ * An index of keys would make a claim a fifth slower. SQL compares the ends of the parts instead, which takes half a
+ * microsecond for a record: a list of one key looks at so many rows at once.
+ */
+export const KEY_ROWS = 5_000;
+
+/**
+ * The rows of a list, as `row` and `place`: all of the next ones, or those with a key. Then the last of `KEY_ROWS` rows is
+ * among them too, so that the caller knows where to go on; without any row, nothing is left.
+ */
+const WANTED = {
+  all: `(SELECT rowid AS row, ${PLACE} AS place ${NEXT})`,
+  key: `(WITH looked AS MATERIALIZED (
+      SELECT rowid AS row, ${PLACE} AS place, id AS looked, substr(parts, -length(?)) = ? AS is_found ${NEXT}
+    )
+    SELECT row, place FROM looked WHERE is_found
+    UNION SELECT row, place FROM (SELECT * FROM looked ORDER BY place, looked LIMIT 1)
+      WHERE (SELECT count(*) FROM looked) = ${KEY_ROWS})`,
+};
+
+/** Which rows of a list are read. */
+export type ListRows = keyof typeof WANTED;
+
+const inOrder = (
+  rows: ListRows,
+) => `FROM ${WANTED[rows]} JOIN nevertwice_records ON nevertwice_records.rowid = row
+  ORDER BY place DESC, id DESC LIMIT ${KEY_ROWS}`;
+
+/**
+ * Bound to the end of the parts twice, if rows with a key are wanted, and then like NEXT. Returns the next rows of a list with
+ * their places, without outcomes, steps and history, for the caller to filter.
+ */
+export const selectRows = (rows: ListRows) =>
+  `SELECT id, place, nevertwice_records.rowid, purge_at, ${COLUMNS.map((column) => (column === "outcome" ? HAS_OUTCOME : column)).join(", ")}, NULL, NULL
+  ${inOrder(rows)}`;
+
+/** Bound likewise. Returns only the ids and places of the same rows. */
+export const selectIds = (rows: ListRows) => `SELECT id, place ${inOrder(rows)}`;
+
+/** Sorts after every id. */
+export const AFTER_ALL_IDS = new Uint8Array(33).fill(255);
+
+/**
+ * Bound to the time, how many rows to look at, and the beginning of the parts. Returns how many rows were looked at, how many
+ * records are undecided, and when the oldest of them lapsed. No purge looks at held pending records, so their rows have no
+ * `purge_at`, and the index of purges finds them.
+ */
+export const undecidedBy = (now: string) => `SELECT count(*),
+    count(*) FILTER (WHERE is_undecided), min(min(lease_ends_at, now)) FILTER (WHERE is_undecided)
+  FROM (
+    SELECT *, ${NAMESPACE} = start AND state = 'pending' AND hold <> 0
+      AND (spent <> 0 OR lease_ends_at <= now) AS is_undecided
+    FROM (SELECT parts, state, hold, spent, lease_ends_at FROM nevertwice_records WHERE purge_at IS NULL LIMIT ?)
+    JOIN (SELECT ${now} AS now, ? AS start)
+  )`;
+
+/**
+ * Bound to now, now again, and how many rows to look at. Returns how many rows were looked at, how many of their records are
+ * overdue for a purge, and since when the oldest of them is.
+ */
+export const OVERDUE = `SELECT count(*), count(*) FILTER (WHERE is_overdue), min(purge_at) FILTER (WHERE is_overdue)
+  FROM (SELECT purge_at, ${IS_SOUND} AND kept_until <= ? AS is_overdue FROM (
+    SELECT * FROM nevertwice_records WHERE purge_at <= ? ORDER BY purge_at LIMIT ?
+  ))`;
+
+/** Bound to the beginning of the parts of the last namespace, and a limit. Returns the beginnings of the next ones. */
+export const NAMESPACES = `WITH RECURSIVE found (start) AS (
+    SELECT (SELECT ${NAMESPACE} FROM nevertwice_records WHERE ${NAMESPACE} > ? ORDER BY ${NAMESPACE} LIMIT 1)
+    UNION ALL
+    SELECT (SELECT ${NAMESPACE} FROM nevertwice_records WHERE ${NAMESPACE} > start ORDER BY ${NAMESPACE} LIMIT 1)
+    FROM found WHERE start IS NOT NULL LIMIT ?
+  ) SELECT start FROM found WHERE start IS NOT NULL`;
 
 /** Returns 1 while waiters for this id must keep waiting. 0, or no row: they should claim again. */
 export const IS_PENDING = "SELECT state = 'pending' AND spent = 0 FROM nevertwice_records WHERE id = ?";

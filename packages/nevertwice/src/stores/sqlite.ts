@@ -10,13 +10,16 @@ import { isNevertwiceError, NevertwiceError } from "../core/errors.ts";
 import type {
   ClaimAnswer,
   ClaimRequest,
-  ListPage,
+  NamespacePage,
   Store,
   StoreRecord,
-  UnreadableRecord,
+  UndecidedReport,
 } from "../core/store.ts";
 import type { ConnectionTransactions, TransactionalStore } from "../core/store-transactions.ts";
 import { createBatch } from "./batch.ts";
+import { scopeTurn } from "./call-queue.ts";
+import { createTurns } from "./in-turn.ts";
+import type { ListPlace } from "./listing.ts";
 import { type CallRunner, createCallRunner } from "./sqlite/call-runner.ts";
 import {
   type CallAnswer,
@@ -25,19 +28,22 @@ import {
   isFailed,
   restoreErrors,
   type StoreCall,
+  settledIds,
   type ToWorker,
   toClaimCall,
   toResult,
 } from "./sqlite/calls.ts";
-import {
-  type FileSettings,
-  type SqliteDatabase,
-  type SqliteDatabaseOptions,
-  type SqliteFileOptions,
-  toSource,
+import type {
+  FileSettings,
+  SqliteDatabase,
+  SqliteDatabaseOptions,
+  SqliteFileOptions,
 } from "./sqlite/client.ts";
 import { judgeDurability, type SqliteSettings } from "./sqlite/durability.ts";
+import { type ListPart, readListPage } from "./sqlite/list-page.ts";
+import { purgeInParts } from "./sqlite/purge.ts";
 import { createReplayReader, type ReplayReader } from "./sqlite/replay-reader.ts";
+import { toSource } from "./sqlite/source.ts";
 import { createTransactions } from "./sqlite/transactions.ts";
 import { createRecordWatch } from "./sqlite/watch.ts";
 import { createWorkerThread, type WorkerData } from "./sqlite/worker-thread.ts";
@@ -59,6 +65,10 @@ const MAX_MESSAGE_LENGTH = 4 * 1_048_576;
 /** Twice the engine's default timeout for a call, so that abandoned calls do not pile up while the file is locked. */
 const MAX_QUEUED_MS = 10_000;
 
+/** How many rows a list reads in one message: a few milliseconds, so that the claims behind it need not wait long. */
+const LIST_ROWS = 250;
+const MAX_LIST_PARTS = 40;
+
 /** The calls of owners go before claims: their work is running. */
 const URGENT: ReadonlySet<StoreCall[0]> = new Set(["complete", "abandon", "renew", "keep-step"]);
 
@@ -67,6 +77,14 @@ function sizeOf(call: StoreCall): number {
   const text = call[0] === "complete" ? call[3] : call[0] === "keep-step" ? call[4] : "";
   return typeof text === "string" ? text.length : 0;
 }
+
+const GROUPING = {
+  isUrgent: ([kind]: StoreCall) => URGENT.has(kind),
+  turnOf: (call: StoreCall) => (call[0] === "claim" ? scopeTurn({ namespace: call[8], scope: call[9] }) : ""),
+  sizeOf,
+  maxCalls: MAX_CALLS,
+  maxBytes: MAX_MESSAGE_LENGTH,
+};
 
 /** An answer, and the outcomes of the reply that it came with. */
 interface AnsweredCall {
@@ -87,10 +105,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
   const batch = createBatch<StoreCall, AnsweredCall>({
     send,
     alone: async (call) => (await send([call]))[0] as AnsweredCall,
-    isUrgent: ([kind]) => URGENT.has(kind),
-    sizeOf,
-    maxCalls: MAX_CALLS,
-    maxBytes: MAX_MESSAGE_LENGTH,
+    ...GROUPING,
     // A second message would only wait in the thread behind the first one, where its calls can no longer be dropped.
     stuckMs: Number.POSITIVE_INFINITY,
     maxQueuedMs: MAX_QUEUED_MS,
@@ -129,6 +144,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
   }
 
   const run = <Value>(call: StoreCall) => accept(() => inBatch<Value>(call));
+  const inTurn = createTurns({ rest: 1 });
 
   async function claim(request: ClaimRequest): Promise<ClaimAnswer> {
     const replay = executor.replay?.(request);
@@ -155,31 +171,23 @@ export function sqliteStore(options: SqliteStoreOptions): Store & Partial<Transa
     renew: ({ id, token, leaseMs }) => run(["renew", id, token, leaseMs]),
     keepStep: ({ id, token, name, outcome }) => run(["keep-step", id, token, name, outcome]),
     read: (id) => run<StoreRecord | undefined>(["read", id]),
+    keepsHistory: true,
     forget: ({ id, fence, reopen = false }) => run(["forget", id, fence, reopen]),
-
-    async purge(limit) {
-      const removed = await run<number>(["purge", limit]);
-      return { removed, more: removed >= limit };
+    purge: (limit) => purgeInParts(run, limit),
+    overdue: ({ limit }) => run(["overdue", limit]),
+    list(request) {
+      const { limit: _, after: __, signal: ___, ...filter } = request;
+      // Claims go between the parts of a page, and between one list and the next.
+      const read = (wanted: number, after: ListPlace | undefined) =>
+        inTurn(
+          () => run<ListPart>(["list", filter, wanted, after, LIST_ROWS]),
+          () => request.signal?.aborted === true,
+        );
+      return readListPage(request, read, MAX_LIST_PARTS);
     },
-
-    async list({ namespace, scope, state, limit, after }) {
-      const records: StoreRecord[] = [];
-      const unreadable: UnreadableRecord[] = [];
-      let from = after;
-      // Reads one record more than the limit, to know whether there is another page. Each message reads only some rows.
-      do {
-        const needed = limit + 1 - records.length;
-        const page = await run<ListPage>(["list", namespace, scope, state, needed, from]);
-        records.push(...page.records);
-        unreadable.push(...(page.unreadable ?? []));
-        from = page.next;
-      } while (from !== undefined && records.length <= limit);
-      return {
-        records: records.slice(0, limit),
-        ...(unreadable.length > 0 && { unreadable }),
-        ...(records.length > limit && { next: records[limit - 1]?.id }),
-      };
-    },
+    listOrder: "newest-first",
+    undecided: ({ namespace, limit }) => run<UndecidedReport>(["undecided", namespace, limit]),
+    namespaces: ({ limit, after }) => run<NamespacePage>(["namespaces", limit, after]),
 
     async watch({ id, wake }) {
       refuseIfClosed();
@@ -291,14 +299,4 @@ function toRefusals(error: unknown, calls: readonly StoreCall[]): CallReply {
 
 function isReplay(answer: CallReply["answers"][number]): boolean {
   return Array.isArray(answer) && answer[0] === "completed";
-}
-
-/** The ids that these calls settled: their waiters should claim again. */
-function settledIds(calls: readonly StoreCall[], answers: CallReply["answers"]): ReadonlySet<string> {
-  const ids = new Set<string>();
-  for (const [index, call] of calls.entries()) {
-    if (answers[index] !== true) continue;
-    if (call[0] === "complete" || call[0] === "abandon" || call[0] === "forget") ids.add(call[1]);
-  }
-  return ids;
 }

@@ -21,6 +21,8 @@ export interface CallSpan {
   readonly span: Span | undefined;
   /** The call replays a stored outcome, so an error that it throws is the error of the original. */
   isReplay: boolean;
+  /** The call met a completed record, but does not get its outcome. */
+  isFaulty: boolean;
   /** After the end, events may still come from background tasks. */
   isEnded: boolean;
   /** Runs the call once, with this span as the parent of the spans of the work. */
@@ -47,6 +49,7 @@ export function createCallSpan({ subject, label, tracer, failsafe }: CallSpanOpt
     keyHash,
     span,
     isReplay: false,
+    isFaulty: false,
     isEnded: false,
     run(call) {
       let made: ReturnType<typeof call> | undefined;
@@ -60,7 +63,10 @@ export function createCallSpan({ subject, label, tracer, failsafe }: CallSpanOpt
     end({ status, errorType, isFailure, isRecorded }) {
       this.isEnded = true;
       failsafe(() => {
-        span?.setAttributes({ "nevertwice.status": status, "nevertwice.replayed": status === "replayed" });
+        span?.setAttributes({
+          "nevertwice.status": status,
+          "nevertwice.replayed": status === "replayed" && !this.isFaulty,
+        });
         if (isRecorded === false) span?.setAttribute("nevertwice.recorded", false);
         if (!isFailure) return;
         if (errorType !== undefined) span?.setAttribute("error.type", errorType);
@@ -77,11 +83,19 @@ export function recordEvent(call: CallSpan, event: GuardEvent): void {
   // The work of one key may call the guard for another key.
   if (event.kind === "purged" || event.keyHash !== call.keyHash) return;
   if (event.kind === "replayed") call.isReplay = true;
+  if (isReplayFault(event)) call.isFaulty = true;
   const { span } = call;
   if (span === undefined || call.isEnded) return;
   const attributes = eventAttributes(event);
   if (attributes !== undefined) span.setAttributes(attributes);
-  if (event.kind === "replayed" && event.origin !== undefined) link(span, event.origin);
+  if ((event.kind === "replayed" || isReplayFault(event)) && event.origin !== undefined)
+    link(span, event.origin);
+}
+
+type ReplayFaultEvent = Extract<GuardEvent, { readonly kind: `replay-${string}` }>;
+
+function isReplayFault(event: GuardEvent): event is ReplayFaultEvent {
+  return event.kind.startsWith("replay-");
 }
 
 function eventAttributes(event: GuardEvent): Attributes | undefined {
@@ -104,6 +118,10 @@ function eventAttributes(event: GuardEvent): Attributes | undefined {
       return { "nevertwice.lease_lost": event.reason };
     case "not-kept":
       return { "nevertwice.not_kept": true };
+    case "replay-not-kept":
+    case "replay-unreadable":
+    case "replay-expired":
+      return { "nevertwice.not_replayed": event.kind.slice("replay-".length) };
     case "unavailable":
       return { "nevertwice.unavailable_during": event.during };
     case "proceeded":

@@ -4,6 +4,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import {
+  type Attributes,
   type Meter,
   type MeterProvider,
   metrics,
@@ -24,7 +25,7 @@ export interface TelemetryOptions {
   /** Where metrics go. By default the meter provider that is registered with the API, even if it is registered later. */
   readonly meterProvider?: MeterProvider | undefined;
   /** A meter to use instead of one from a provider. */
-  readonly meter?: Meter | undefined;
+  readonly meter?: CounterMeter | undefined;
   /** Where spans go. By default the registered tracer provider. */
   readonly tracerProvider?: TracerProvider | undefined;
   /** A tracer to use instead of one from a provider. */
@@ -33,7 +34,12 @@ export interface TelemetryOptions {
   readonly operation?: ((operation: string) => string | undefined) | undefined;
   /** How many different operations appear in metrics and span names; all others are `_OTHER`. Default 100. */
   readonly maxOperations?: number | undefined;
+  /** The attribute `nevertwice.namespace` of all metrics that have an operation. By default they have none. */
+  readonly namespace?: string | undefined;
 }
+
+/** The part of a meter that telemetry uses. */
+export type CounterMeter = Pick<Meter, "createCounter" | "createHistogram">;
 
 const MAX_OPERATIONS = 100;
 
@@ -50,6 +56,7 @@ const CHECKS: { readonly [Name in keyof TelemetryOptions]-?: Check } = {
   tracer: has("startSpan"),
   operation: isFunction,
   maxOperations: wholeFrom(0),
+  namespace: isString,
 };
 
 /** For `createGuard({ store, observer: telemetry() })`. docs/telemetry.md has every metric and attribute. */
@@ -57,7 +64,8 @@ export function telemetry(options: TelemetryOptions = {}): Observer {
   checkOptions(options, CHECKS);
   checkOne(options, "meter", "meterProvider");
   checkOne(options, "tracer", "tracerProvider");
-  const { maxOperations = MAX_OPERATIONS } = options;
+  const { maxOperations = MAX_OPERATIONS, namespace } = options;
+  const own: Attributes = namespace === undefined ? {} : { "nevertwice.namespace": namespace };
   const failsafe = createFailsafe();
   const record = createLazyRecorder(options, failsafe);
   const tracer = createTracerSource(options);
@@ -73,7 +81,8 @@ export function telemetry(options: TelemetryOptions = {}): Observer {
   }
 
   function observe(event: GuardEvent): void {
-    record(measureEvent(event, event.kind === "purged" ? OTHER : toLabel(event.operation)));
+    const label = event.kind === "purged" ? OTHER : toLabel(event.operation);
+    record(measureEvent(event, { ...own, "nevertwice.operation": label }));
     const call = calls.getStore();
     if (call !== undefined) failsafe(() => recordEvent(call, event));
   }
@@ -91,7 +100,12 @@ export function telemetry(options: TelemetryOptions = {}): Observer {
     } catch (thrown) {
       ending = endingFromThrow(thrown, span.isReplay, errorLabel);
     }
-    record(measureCall(ending, (performance.now() - startedAt) / 1_000, label));
+    record(
+      measureCall(ending, (performance.now() - startedAt) / 1_000, {
+        ...own,
+        "nevertwice.operation": label,
+      }),
+    );
     span.end(ending);
   }
 
@@ -104,7 +118,7 @@ function createLazyRecorder(
   { meter, meterProvider }: TelemetryOptions,
   failsafe: Failsafe,
 ): (measured: readonly Measurement[]) => void {
-  let source: Meter | MeterProvider | undefined;
+  let source: CounterMeter | MeterProvider | undefined;
   let record: ((measurement: Measurement) => void) | undefined;
   return (measured) => {
     const provider = meterProvider ?? metrics.getMeterProvider();
@@ -134,6 +148,11 @@ function has(method: string): Check {
       `${name} must be an object of OpenTelemetry: it lacks ${method}().`,
     );
   };
+}
+
+function isString(name: string, value: unknown): void {
+  if (typeof value === "string") return;
+  throw new NevertwiceError("options-invalid", `${name} must be a string.`);
 }
 
 function checkOne(options: TelemetryOptions, one: "meter" | "tracer", other: keyof TelemetryOptions): void {

@@ -8,6 +8,8 @@ import type { Failsafe } from "./failsafe.ts";
 const METRICS = {
   "nevertwice.claims": ["{claim}", "What callers found when they claimed their key."],
   "nevertwice.takeovers": ["{takeover}", "Attempts that followed one that failed or went silent."],
+  "nevertwice.lapses": ["{claim}", "Claims that met a lapsed record, and took it over or were refused."],
+  "nevertwice.renewals": ["{renewal}", "Renewed leases."],
   "nevertwice.waits": ["{wait}", "Duplicates that waited for the attempt under way."],
   "nevertwice.refusals": ["{call}", "Calls that got neither a value nor an error of the work."],
   "nevertwice.unguarded": ["{run}", "Runs without a claim, because the store did not answer."],
@@ -32,7 +34,10 @@ const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 export type Measurement = readonly [metric: Metric, value: number, attributes: Attributes];
 
 /** Returns a function that never throws. */
-export function createRecorder(meter: Meter, failsafe: Failsafe): (measurement: Measurement) => void {
+export function createRecorder(
+  meter: Pick<Meter, "createCounter" | "createHistogram">,
+  failsafe: Failsafe,
+): (measurement: Measurement) => void {
   const instruments = new Map<string, Counter | Histogram | undefined>();
   const advice = { explicitBucketBoundaries: BUCKETS };
   for (const [metric, [unit, description]] of Object.entries(METRICS)) {
@@ -52,9 +57,8 @@ export function createRecorder(meter: Meter, failsafe: Failsafe): (measurement: 
   };
 }
 
-/** `label` is the operation of the event, as it appears in metrics. */
-export function measureEvent(event: GuardEvent, label: string): readonly Measurement[] {
-  const operation = { "nevertwice.operation": label };
+/** `operation` is the attributes that all metrics but `nevertwice.purged` have. */
+export function measureEvent(event: GuardEvent, operation: Attributes): readonly Measurement[] {
   const one = (metric: Metric, attributes: Attributes = {}): Measurement => [
     metric,
     1,
@@ -69,6 +73,10 @@ export function measureEvent(event: GuardEvent, label: string): readonly Measure
       return [claim("taken-over"), takeover("lapsed")];
     case "replayed":
       return [claim(event.refused ? "already-done" : "replayed")];
+    case "replay-not-kept":
+    case "replay-unreadable":
+    case "replay-expired":
+      return [claim(event.kind.slice("replay-".length))];
     case "pending":
     case "conflict":
       return [claim(event.kind)];
@@ -82,6 +90,10 @@ export function measureEvent(event: GuardEvent, label: string): readonly Measure
       return [["nevertwice.work.duration", event.ranMs / 1_000, operation]];
     case "abandoned":
       return [one("nevertwice.abandons", { "nevertwice.as": event.as })];
+    case "renewed":
+      return [one("nevertwice.renewals")];
+    case "lapsed":
+      return [one("nevertwice.lapses")];
     case "lease-lost":
       return [one("nevertwice.lease.losses", { "nevertwice.reason": event.reason })];
     case "not-kept":
@@ -102,17 +114,20 @@ export function measureEvent(event: GuardEvent, label: string): readonly Measure
     case "purged":
       return [["nevertwice.purged", event.removed, {}]];
     default:
-      // `lapsed` is also sent before a takeover, so `measureCall` counts the calls whose key stayed unknown.
       return [];
   }
 }
 
-export function measureCall(ending: CallEnding, seconds: number, label: string): readonly Measurement[] {
+export function measureCall(
+  ending: CallEnding,
+  seconds: number,
+  operation: Attributes,
+): readonly Measurement[] {
   const { status, errorType, isFailure } = ending;
-  const operation = { "nevertwice.operation": label };
   const plain = { ...operation, "nevertwice.status": status };
   const failed = errorType === undefined ? plain : { ...plain, "error.type": errorType };
   const measured: Measurement[] = [["nevertwice.call.duration", seconds, isFailure ? failed : plain]];
+  // Not by the event `lapsed`, which is also sent before a takeover.
   if (status === "unknown")
     measured.push(["nevertwice.claims", 1, { ...operation, "nevertwice.answer": status }]);
   if (errorType !== undefined && status !== "failed") measured.push(["nevertwice.refusals", 1, failed]);

@@ -2,6 +2,8 @@
  * The cases that every HTTP adapter must pass, as plain objects that need no test runner. `nevertwice/testing` publishes
  * them, so that the author of an adapter for another framework can test it like our own adapters.
  */
+import { bodyKeys } from "./adapter-cases/body-keys.ts";
+import { choices } from "./adapter-cases/choices.ts";
 import { codings } from "./adapter-cases/codings.ts";
 import { disconnects } from "./adapter-cases/disconnects.ts";
 import { duplicates } from "./adapter-cases/duplicates.ts";
@@ -9,8 +11,10 @@ import { failures } from "./adapter-cases/failures.ts";
 import { firstAnswers } from "./adapter-cases/first-answers.ts";
 import type { AdapterHarness } from "./adapter-cases/harness.ts";
 import { keys } from "./adapter-cases/keys.ts";
+import { refusals } from "./adapter-cases/refusals.ts";
 import { replays } from "./adapter-cases/replays.ts";
 import { requestBodies } from "./adapter-cases/request-bodies.ts";
+import { routes } from "./adapter-cases/routes.ts";
 import { type ExchangeCase, type ExchangeCases, startStage } from "./adapter-cases/stage.ts";
 import { storeFaults } from "./adapter-cases/store-faults.ts";
 import { streams } from "./adapter-cases/streams.ts";
@@ -35,7 +39,11 @@ const CASES = {
   stream: streams,
   "request-body": requestBodies,
   key: keys,
+  "body-key": bodyKeys,
+  choice: choices,
+  refusal: refusals,
   duplicate: duplicates,
+  route: routes,
   failure: failures,
   disconnect: disconnects,
   "store-fault": storeFaults,

@@ -21,6 +21,9 @@ export type FaultyMethod =
   | "read"
   | "purge"
   | "list"
+  | "undecided"
+  | "overdue"
+  | "namespaces"
   | "forget"
   | "watch";
 
@@ -59,6 +62,9 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     read: 0,
     purge: 0,
     list: 0,
+    undecided: 0,
+    overdue: 0,
+    namespaces: 0,
     forget: 0,
     watch: 0,
   };
@@ -91,7 +97,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     return answer;
   }
 
-  const { keepStep, watch, list, forget, settings } = store;
+  const { keepStep, watch, list, undecided, overdue, namespaces, forget, settings } = store;
   return {
     claim: (request) => pass("claim", () => store.claim(request)),
     complete: (request) => pass("complete", () => store.complete(request)),
@@ -103,6 +109,11 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
     ...(keepStep && { keepStep: (request) => pass("keepStep", () => keepStep.call(store, request)) }),
     ...(watch && { watch: (request) => pass("watch", () => watch.call(store, request)) }),
     ...(list && { list: (request) => pass("list", () => list.call(store, request)) }),
+    ...(undecided && { undecided: (request) => pass("undecided", () => undecided.call(store, request)) }),
+    ...(overdue && { overdue: (request) => pass("overdue", () => overdue.call(store, request)) }),
+    ...(namespaces && { namespaces: (request) => pass("namespaces", () => namespaces.call(store, request)) }),
+    ...(store.listOrder !== undefined && { listOrder: store.listOrder }),
+    ...(store.keepsHistory !== undefined && { keepsHistory: store.keepsHistory }),
     ...(forget && { forget: (request) => pass("forget", () => forget.call(store, request)) }),
     ...(settings && { settings: () => settings.call(store) }),
     ...(store.maxOutcomeBytes !== undefined && { maxOutcomeBytes: store.maxOutcomeBytes }),

@@ -1,4 +1,4 @@
-/** The test kit: cases for stores and HTTP adapters, a store with faults, a manual clock, and the simulation. */
+/** The test kit: cases for stores, reservation stores and HTTP adapters, a store with faults, a manual clock, and the simulation. */
 export {
   type AdapterCase,
   type AdapterHarness,
@@ -14,14 +14,11 @@ export {
   type Served,
 } from "./adapter-cases.ts";
 export {
-  type FaultRates,
-  type FaultyMethod,
-  type FaultyStore,
-  type FaultyStoreOptions,
-  faultyStore,
-  type StoreFault as Fault,
-} from "./faulty-store.ts";
-export { type ManualClock, manualClock } from "./manual-clock.ts";
+  type ReservationCase,
+  type ReservationStoreUnderTest,
+  type ReservationSubject,
+  reservationCases,
+} from "./reservation-cases.ts";
 export {
   type SimulateOptions,
   type SimulationFailure,
@@ -29,9 +26,17 @@ export {
   simulate,
 } from "./simulation.ts";
 export {
+  type FaultRates,
+  type FaultyMethod,
+  type FaultyStore,
+  type FaultyStoreOptions,
+  faultyStore,
   GUARANTEES,
   type Guarantee,
+  type ManualClock,
+  manualClock,
   type StoreCase,
+  type StoreFault as Fault,
   type StoreUnderTest,
   storeCases,
-} from "./store-cases.ts";
+} from "./stores.ts";

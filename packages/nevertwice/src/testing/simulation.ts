@@ -17,6 +17,7 @@ import {
   startCall,
 } from "./simulation/actors.ts";
 import type { Violation } from "./simulation/invariant.ts";
+import { createJudgedClaims } from "./simulation/judged-claims.ts";
 import { createReferee, type Referee } from "./simulation/referee.ts";
 import { drawScenario, LEASE_MS, type PlannedFault, type Scenario } from "./simulation/scenario.ts";
 import { createWorld, type World } from "./simulation/world.ts";
@@ -28,6 +29,22 @@ export interface SimulateOptions {
   readonly schedules?: number;
   /** Creates the store under test on the given clock; default the memory store. It must not wait in real time. */
   readonly createStore?: (clock: Clock) => Store;
+  /** For a store without a clock of its own; then `createStore` is not used. */
+  readonly clients?: SimulatedClients;
+}
+
+/** A store on which every process has a client that judges by the clocks of its machine. */
+export interface SimulatedClients {
+  /**
+   * Called for each schedule: the returned function creates the clients of its processes. `clock` is the wall clock of the
+   * process, which is wrong and jumps; `monotonicClock` only goes on.
+   */
+  create(): (clocks: { readonly clock: Clock; readonly monotonicClock: Clock }) => Store;
+  /**
+   * How far the wall clocks may differ. The store keeps its records this much longer than requested. It must be longer than
+   * a schedule, whose records then never expire: a schedule shows that leases do not depend on the wall clocks.
+   */
+  readonly clockSkewMs: number;
 }
 
 export interface SimulationFailure extends Violation {
@@ -56,10 +73,12 @@ const HEAL_AT_MS = 1_000;
 const PURGE_LIMIT = 100;
 /** One lease, and the margin by which a deadline may be off after a clock went back. */
 const CLAIMABLE_AFTER_MS = LEASE_MS + 1_000;
+/** Any number: it only keeps the random numbers apart from those of the schedule. */
+const SHARING_SEED = 0x5eed;
 const PROBE_TERMS = { leaseMs: LEASE_MS, retentionMs: 1, hold: false };
 
 export async function simulate(options: SimulateOptions): Promise<SimulationReport> {
-  const { seed, schedules = 1, createStore = (clock) => memoryStore({ clock }) } = options;
+  const { seed, schedules = 1 } = options;
   const counts: Record<string, number> = {};
   const failures: { seed: number; scenario: Scenario; violation: Violation }[] = [];
   let events = 0;
@@ -68,7 +87,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationRepo
   async function lane(): Promise<void> {
     while (next < schedules && failures.length === 0) {
       const scheduleSeed = seed + next++;
-      const result = await runSchedule(scheduleSeed, createStore);
+      const result = await runSchedule(scheduleSeed, options);
       events += result.events;
       for (const [what, times] of Object.entries(result.referee.counts))
         counts[what] = (counts[what] ?? 0) + times;
@@ -82,7 +101,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationRepo
   const first = failures.sort((a, b) => a.seed - b.seed)[0];
   if (first === undefined) return { schedules: next, events, counts, failure: undefined };
   const story: string[] = [];
-  await runSchedule(first.seed, createStore, story);
+  await runSchedule(first.seed, options, story);
   const { violation, ...where } = first;
   return { schedules: next, events, counts, failure: { ...violation, ...where, story } };
 }
@@ -99,32 +118,91 @@ interface ScheduleStage {
   readonly actors: readonly Actor[];
 }
 
-function setStage(seed: number, createStore: (clock: Clock) => Store, story?: string[]): ScheduleStage {
+type StoreOptions = Pick<SimulateOptions, "createStore" | "clients">;
+
+function setStage(seed: number, options: StoreOptions, story?: string[]): ScheduleStage {
   const random = seededRandom(seed);
-  const scenario = drawScenario(random);
+  const scenario = drawScenario(random, seededRandom(seed ^ SHARING_SEED));
   const world = createWorld();
-  let startsAt = CLOCK_START_MS;
-  const clock: Clock = { now: () => world.now() + startsAt };
-  const store = createStore(clock);
-  const referee = createReferee(world.now, story);
-  const { rates, delayMs, directShare } = scenario;
+  const { clients } = options;
+  const { clock, jump, createClient } = clients
+    ? separateClocks(world, clients, seed)
+    : oneClock(world, options.createStore);
+  const referee = createReferee(world.now, story, clients?.clockSkewMs);
+  const { rates, delayMs, directShare, groupMs: longMs } = scenario;
+  const groupMs = longMs === undefined ? undefined : () => (world.now() < HEAL_AT_MS ? longMs : 0);
   const unseen = { steps: 0 };
-  const shared = { world, random, store, clock, referee, rates, delayMs, directShare, unseen };
+  const judgedClaims = createJudgedClaims(referee);
+  const shared = {
+    world,
+    random,
+    clock,
+    referee,
+    rates,
+    delayMs,
+    directShare,
+    groupMs,
+    judgedClaims,
+    unseen,
+  };
   return {
     scenario,
     world,
-    store,
+    store: createClient(),
+    clock,
+    jump,
+    referee,
+    actors: Array.from({ length: scenario.workers }, (_, i) =>
+      createActor({ ...shared, store: createClient(), name: `w${i}` }),
+    ),
+  };
+}
+
+/** How the store under test tells the time. */
+interface StoreTime {
+  /** The clock by which the referee judges. */
+  readonly clock: Clock;
+  readonly jump: (byMs: number) => void;
+  /** The store of one more process. */
+  readonly createClient: () => Store;
+}
+
+function oneClock(world: World, createStore = (clock: Clock): Store => memoryStore({ clock })): StoreTime {
+  let startsAt = CLOCK_START_MS;
+  const clock: Clock = { now: () => world.now() + startsAt };
+  const store = createStore(clock);
+  return {
     clock,
     jump(byMs) {
       startsAt += byMs;
     },
-    referee,
-    actors: Array.from({ length: scenario.workers }, (_, i) => createActor({ ...shared, name: `w${i}` })),
+    createClient: () => store,
   };
 }
 
-async function runSchedule(seed: number, createStore: (clock: Clock) => Store, story?: string[]) {
-  const stage = setStage(seed, createStore, story);
+/** Every process has a wall clock that is wrong from the start. A jump moves one of them after the other. */
+function separateClocks(world: World, clients: SimulatedClients, seed: number): StoreTime {
+  // Random numbers of its own, so that a seed draws the same scenario for every store.
+  const random = seededRandom(~seed);
+  const create = clients.create();
+  const offsets: number[] = [];
+  let jumps = 0;
+  return {
+    clock: { now: () => world.now() + CLOCK_START_MS },
+    jump(byMs) {
+      const index = jumps++ % offsets.length;
+      offsets[index] = (offsets[index] ?? 0) + byMs;
+    },
+    createClient() {
+      const index = offsets.push(Math.floor((random.next() - 0.5) * (clients.clockSkewMs / 4))) - 1;
+      const clock = { now: () => world.now() + CLOCK_START_MS + (offsets[index] ?? 0) };
+      return create({ clock, monotonicClock: { now: world.now } });
+    },
+  };
+}
+
+async function runSchedule(seed: number, options: StoreOptions, story?: string[]) {
+  const stage = setStage(seed, options, story);
   const { scenario, world, referee, actors } = stage;
   const calls = planCalls(stage);
   for (const fault of scenario.faults) world.after(fault.at, () => strike(stage, fault));

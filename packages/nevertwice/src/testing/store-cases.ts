@@ -12,8 +12,10 @@ import { isUnexpected } from "./cases/expect.ts";
 import { expiredIsAbsent } from "./cases/expired-is-absent.ts";
 import { fenceGrows } from "./cases/fence-grows.ts";
 import { GUARANTEES, type Guarantee } from "./cases/guarantee.ts";
+import { historyKept } from "./cases/history-kept.ts";
 import { identitiesApart } from "./cases/identities-apart.ts";
 import { leaseEnds } from "./cases/lease-ends.ts";
+import { listsFindRecords } from "./cases/lists-find-records.ts";
 import { oneOwner } from "./cases/one-owner.ts";
 import { ownClaimRecognised } from "./cases/own-claim-recognised.ts";
 import { purgeSparesTheLiving } from "./cases/purge-spares-the-living.ts";
@@ -64,6 +66,8 @@ const CASES: Readonly<Record<Guarantee, GuaranteeCases>> = {
   "waiters-wake": waitersWake,
   "takeover-is-single": takeoverIsSingle,
   "steps-stay-done": stepsStayDone,
+  "lists-find-records": listsFindRecords,
+  "history-kept": historyKept,
 };
 
 type Create = () => Store | StoreUnderTest | Promise<Store | StoreUnderTest>;

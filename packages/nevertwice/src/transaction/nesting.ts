@@ -24,6 +24,8 @@ export async function whileInside<T>(
   work: () => T | PromiseLike<T>,
 ): Promise<T> {
   inside ??= createStorage();
+  // Without it, a nested transaction is not recognised, and waits for a connection like any other call.
+  if (inside === undefined) return work();
   const open: OpenWork = { source, operation, around: inside.getStore(), isOver: false };
   try {
     return await inside.run(open, work);
@@ -41,8 +43,11 @@ export function refuseNested(source: object): void {
   );
 }
 
-function createStorage(): AsyncLocalStorage<OpenWork> {
-  const { AsyncLocalStorage: Storage } = process.getBuiltinModule("node:async_hooks");
+/** Undefined on platforms without Node's modules. */
+function createStorage(): AsyncLocalStorage<OpenWork> | undefined {
+  const { process } = globalThis as { readonly process?: Partial<NodeJS.Process> };
+  const Storage = process?.getBuiltinModule?.("node:async_hooks")?.AsyncLocalStorage;
+  if (Storage === undefined) return undefined;
   warnOfRequests(() => openWork(() => true)?.operation);
   return new Storage();
 }

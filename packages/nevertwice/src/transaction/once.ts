@@ -4,8 +4,9 @@
  *
  *   BEGIN ── … ── SAVEPOINT ── claim ── work ── complete ── RELEASE ── … ── COMMIT
  */
-import { type Attempt, endingFromValue } from "../core/attempt.ts";
+import type { Attempt } from "../core/attempt.ts";
 import type { SqliteConnection } from "../core/database-handle.ts";
+import { endingFromValue } from "../core/ending.ts";
 import { enqueueWithin, enqueueWithinSync } from "../core/enqueue.ts";
 import { NevertwiceError } from "../core/errors.ts";
 import { isFunction } from "../core/option-checks.ts";

@@ -16,12 +16,13 @@ const CHANNELS = ["undici:request:create", "http.client.request.start"];
 
 /** `currentOperation` is undefined outside of transactions. Called once for a process. */
 export function warnOfRequests(currentOperation: () => string | undefined): void {
-  const { subscribe } = process.getBuiltinModule("node:diagnostics_channel");
+  const diagnostics = process.getBuiltinModule("node:diagnostics_channel");
+  if (diagnostics === undefined) return;
   const onRequest = (message: unknown) => {
     const operation = currentOperation();
     if (operation !== undefined) warn(operation, (message as { readonly request: PublishedRequest }).request);
   };
-  for (const channel of CHANNELS) subscribe(channel, onRequest);
+  for (const channel of CHANNELS) diagnostics.subscribe(channel, onRequest);
 }
 
 function warn(operation: string, { origin, protocol, host }: PublishedRequest): void {

@@ -1,4 +1,5 @@
 /** Tests SQS with fauxqs: a message for each verdict, the order of messages, and messages that are sent twice. */
+import { DatabaseSync } from "@photostructure/sqlite";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { consumer } from "../../src/events/index.ts";
 import {
@@ -13,6 +14,7 @@ import {
 } from "../../src/events/sqs.ts";
 import { createGuard } from "../../src/functions/guard.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
+import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { deferred } from "../deferred.ts";
 import { crowdOf } from "./crowd.ts";
 import { advance, createScene } from "./sqs/scene.ts";
@@ -99,7 +101,7 @@ describe("a message", () => {
     await client.sendMessage({ QueueUrl: queueUrl, MessageBody: "keyless" });
     const receive = vi.spyOn(client, "receiveMessage");
     const onEvent = vi.fn();
-    consume({ work: () => {}, onEvent }, { queueUrl, visibilityMs: 5_000 });
+    consume({ work: () => {}, onEvent, leaseMs: 10_000 }, { queueUrl, visibilityMs: 5_000 });
     for (const times of [1, 2]) {
       await eventually(() => expect(onEvent).toHaveBeenCalledTimes(times));
       expect(onEvent).toHaveBeenLastCalledWith(
@@ -135,7 +137,7 @@ describe("a message", () => {
     await sendOnce(client, "1", { QueueUrl: queueUrl, MessageBody: "a" });
     vi.spyOn(client, "deleteMessageBatch").mockImplementationOnce(() => Promise.reject(new Error("reset")));
     const [work, onError] = [vi.fn(async () => "done"), vi.fn()];
-    consume({ work }, { queueUrl, visibilityMs: 5_000, onError });
+    consume({ work, leaseMs: 10_000 }, { queueUrl, visibilityMs: 5_000, onError });
     await eventually(() => expect(onError).toHaveBeenCalledWith(expect.any(Error), { during: "delete" }));
     advance(5_000);
     await eventually(() => expect(count(queueUrl)).toEqual(EMPTY));
@@ -215,6 +217,37 @@ describe("the loop", () => {
     for (const options of wrong)
       expect(() => consumeSqs(consume, options as never)).toThrow("options-invalid");
   });
+});
+
+test("a visibility timeout that ends before the next renewal is refused", async () => {
+  const { client, queue, guard } = await createScene();
+  const queueUrl = queue();
+  const plain = { name: "shop", key: sentKey, leaseMs: 120_000, work: () => {} };
+  expect(() =>
+    consumeSqs(consumer<SqsMessage>(guard, plain), { client, queueUrl, visibilityMs: 59_999 }),
+  ).toThrow(
+    "options-invalid: visibilityMs is 59999, but a running message is hidden anew only every 60000 ms",
+  );
+  const consumption = consumeSqs(consumer<SqsMessage>(guard, plain), {
+    client,
+    queueUrl,
+    visibilityMs: 60_000,
+  });
+  await consumption.close();
+
+  // The claim of a transaction is never renewed.
+  const database = new DatabaseSync(":memory:");
+  const store = sqliteStore({ database });
+  const inTransaction = consumer<SqsMessage, unknown, typeof database>(
+    createGuard({ store, purgeEveryMs: 0 }),
+    {
+      ...plain,
+      transaction: database,
+      transactionMs: 90_000,
+    },
+  );
+  expect(() => consumeSqs(inTransaction, { client, queueUrl, visibilityMs: 89_999 })).toThrow("90000 ms");
+  database.close();
 });
 
 describe("a FIFO queue", () => {

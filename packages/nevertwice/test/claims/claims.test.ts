@@ -60,7 +60,7 @@ describe("a claim", () => {
   test("is pending for others, a conflict for other content, and unknown once it lapsed and is held", async () => {
     const { claims, clock } = scene({ leaseMs: 1_000 });
     const { id, fence } = await claimed(claims, { onLapsed: "hold" });
-    expect(await claims.claim(asked)).toEqual({ status: "pending", id, leaseLeftMs: 1_000 });
+    expect(await claims.claim(asked)).toEqual({ status: "pending", id, leaseLeftMs: 1_000, elapsedMs: 0 });
     expect(await claims.claim({ ...asked, fingerprint: { amount: 6 } })).toEqual({
       status: "conflict",
       id,

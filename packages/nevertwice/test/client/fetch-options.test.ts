@@ -33,6 +33,15 @@ describe("createFetch", () => {
     expect(() => createFetch(options)).toThrow(expect.objectContaining({ code: "options-invalid" }));
   });
 
+  it("names the options if one does not exist, in an error of this library", () => {
+    const failure = { name: "NevertwiceError", code: "options-invalid", status: 500, retryable: false };
+    const create = () => createFetch({ retry: 3 } as object);
+    expect(create).toThrow(expect.objectContaining(failure));
+    expect(create).toThrow(
+      /there is no option called "retry"; there are fetch, header, .*, retries, .*timer\.$/,
+    );
+  });
+
   it("has the options and defaults of its page", () => {
     const page = readFileSync(new URL("../../../../docs/client.md", import.meta.url), "utf8");
     const [, options = ""] = /^## Options$([\s\S]*?)^## /m.exec(page) ?? [];

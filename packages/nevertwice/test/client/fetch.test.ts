@@ -311,6 +311,22 @@ describe("limits of retries", () => {
     expect(new Set(drawn).size).toBeGreaterThan(1);
   });
 
+  it("has enough retries for work of ten seconds, even if the first connection breaks and every pause is as short as it can be", async () => {
+    const time = flyingTime();
+    let tries = 0;
+    // As the HTTP layer answers: Retry-After is the time that the first request has run, at least a second.
+    const fetch = async () => {
+      if (++tries === 1) throw new TypeError("fetch failed");
+      const seconds = time.pauses.reduce((sum, ms) => sum + ms, 0) / 1_000;
+      if (seconds > 10) return new Response("created", { status: 201 });
+      const headers = { "retry-after": String(Math.max(1, Math.ceil(seconds))) };
+      return new Response("pending", { status: 409, headers });
+    };
+    const response = await createFetch({ ...time.ports, random: () => 0, fetch })("http://localhost/", ORDER);
+    expect(response.status).toBe(201);
+    expect(tries).toBe(7);
+  });
+
   it("CL-11 stops before its deadline, and the deadline is shorter than the server's window", async () => {
     const time = flyingTime();
     const server = await startServer({ status: 503, headers: { "retry-after": "20" } });

@@ -35,9 +35,9 @@ function plainObject(object: object, depth: number): string {
   if (Object.getOwnPropertySymbols(object).length > 0) throw new TypeError("a symbol");
   const members = Object.keys(object)
     .sort()
-    .map((name) => {
-      const value = plainCanonical((object as Record<string, unknown>)[name], depth + 1);
-      return `${plainCanonical(name)}:${value}`;
+    .flatMap((name) => {
+      const value = (object as Record<string, unknown>)[name];
+      return value === undefined ? [] : [`${plainCanonical(name)}:${plainCanonical(value, depth + 1)}`];
     });
   return `{${members.join(",")}}`;
 }

@@ -124,7 +124,11 @@ test("onPending reject returns at once with the remaining lease", async () => {
   const { guard, sleep, advance, settle } = createScene({ onPending: "reject", leaseMs: 1_000 });
   const first = guard.run(request, () => sleep(200));
   await advance(50);
-  expect(await guard.tryRun(request, () => 2)).toEqual({ status: "pending", leaseLeftMs: 950 });
+  expect(await guard.tryRun(request, () => 2)).toEqual({
+    status: "pending",
+    leaseLeftMs: 950,
+    elapsedMs: 50,
+  });
   await settle(first);
 });
 

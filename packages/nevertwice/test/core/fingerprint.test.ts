@@ -93,24 +93,20 @@ describe("canonical JSON, by the examples of RFC 8785", () => {
 
 describe("a fingerprint", () => {
   test.each([
-    [{ amount: 1200, currency: "EUR" }, "1:cc4d9f720c2753fb36eb4c6fc4d5b44d9ea4845d71cf1fbfe2cd4da669f98555"],
-    [{ "€": "é" }, "1:23b92dfc64fd4c828237b125442d75c7292c56816ddd229314dbac95a5deda01"],
-    ["abc", "1:6cc43f858fbb763301637b5af970e2a46b46f461f27e5a0f41e009c59b827b25"],
-    [[1, 2], "1:49a64717d5d4cb19952e6eac2946415cf6879adacf9908e7d872332d32c6e684"],
-    [null, "1:74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"],
-    [true, "1:b5bea41b6c623f7c09f1bf24dcae58ebab3c0cdd90ad966bc43a45b44867e12b"],
+    [{ amount: 1200, currency: "EUR" }, "2:zE2fcgwnU_s260xvxNW0TZ6khF1xzx-_4s1Npmn5hVU"],
+    [{ "€": "é" }, "2:I7kt_GT9TIKCN7ElRC11xyksVoFt3SKTFNuslaXe2gE"],
+    ["abc", "2:bMQ_hY-7djMBY3ta-XDipGtG9GHyfloPQeAJxZuCeyU"],
+    [[1, 2], "2:SaZHF9XUyxmVLm6sKUZBXPaHmtrPmQjn2HIzLTLG5oQ"],
+    [null, "2:dCNOmK_nSY-12vHzasLXiswzlGT5UHA7jAGYkvmCuQs"],
+    [true, "2:tb6kG2xiP3wJ8b8k3K5Y66s8DN2QrZZrxDpFtEhn4Ss"],
   ])("of %j is its version and the SHA-256 of its canonical JSON", (meaning, fingerprint) => {
     expect(toFingerprint(meaning)).toBe(fingerprint);
   });
 
   test.each([
-    ["no bytes", [], "1:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"],
-    ["abc", [97, 98, 99], "1:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"],
-    [
-      "bytes that are not UTF-8",
-      [0, 255, 128],
-      "1:f742b965f156c10374bc23aea96e3a8aff8facd6fc079defeaa30219ad86f211",
-    ],
+    ["no bytes", [], "2:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"],
+    ["abc", [97, 98, 99], "2:ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0"],
+    ["bytes that are not UTF-8", [0, 255, 128], "2:90K5ZfFWwQN0vCOuqW46iv-PrNb8B53v6qMCGa2G8hE"],
   ])("of bytes is the SHA-256 of the bytes unchanged: %s", (_, bytes, fingerprint) => {
     expect(toFingerprint(Uint8Array.from(bytes))).toBe(fingerprint);
     expect(toFingerprint(Buffer.from(bytes))).toBe(fingerprint);
@@ -118,7 +114,7 @@ describe("a fingerprint", () => {
 
   test("of a view into a buffer covers only that view", () => {
     const part = new TextEncoder().encode("xabcx").subarray(1, 4);
-    expect(toFingerprint(part)).toBe("1:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    expect(toFingerprint(part)).toBe("2:ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0");
   });
 
   test("does not depend on the order of the names", () => {
@@ -184,7 +180,6 @@ function circular(): unknown {
 describe("refuses what JSON cannot represent, and names the path to it", () => {
   test.each<[what: string, meaning: unknown, message: string]>([
     ["nothing", undefined, "fingerprint is undefined,"],
-    ["an undefined member", { a: { b: undefined } }, "fingerprint.a.b is undefined,"],
     ["an undefined element", [1, undefined], "fingerprint.1 is undefined,"],
     ["a hole in an array", new Array(1), "fingerprint.0 is undefined,"],
     ["a function", { next: () => {} }, "fingerprint.next is a function,"],

@@ -25,6 +25,20 @@ test("read returns every field of a record, and nothing else", async () => {
     completedAt: 1_700_000_000_100,
     keptUntil: 1_700_000_005_100,
     outcome: { kind: "value", value: "value" },
+    history: {
+      attempts: [
+        {
+          number: 1,
+          fence: START_FENCE,
+          claimedAt: 1_700_000_000_000,
+          renewals: 0,
+          renewedAt: undefined,
+          endedAt: 1_700_000_000_100,
+          ended: "completed",
+        },
+      ],
+      dropped: 0,
+    },
   });
 });
 
@@ -39,7 +53,7 @@ test("listUnknown requests lapsed records of its namespace, a hundred at a time 
     },
   };
   const guard = another({ store });
-  expect(await guard.listUnknown()).toEqual({ records: [], next: "there" });
+  expect(await guard.listUnknown()).toEqual({ records: [], next: "there", order: "newest-first" });
   await guard.listUnknown({ scope: "alice", limit: 1_000, after: "here" });
   expect(asked).toEqual([
     {

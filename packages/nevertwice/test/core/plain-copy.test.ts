@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { describe, expect, test } from "vitest";
 import { decodeOutcome, encodeOutcome, keepValue } from "../../src/core/outcome.ts";
+import { parseJson } from "../../src/core/parse-json.ts";
 import { copyAgain, copyPlain, NOT_PLAIN } from "../../src/core/plain-copy.ts";
 import { seededRandom } from "../../src/testing/random.ts";
 import { drawValue } from "./odd-values.ts";
@@ -44,7 +45,7 @@ describe("a copy", () => {
       if (copy === NOT_PLAIN) continue;
       plain++;
       const text = JSON.stringify(value);
-      const parsed: unknown = JSON.parse(text);
+      const parsed = parseJson(text);
       const again = copyAgain(copy);
       if (!isDeepStrictEqual(copy, parsed) || !isDeepStrictEqual(again, parsed))
         expect.unreachable(`value ${i} of the seed: ${text}`);

@@ -36,7 +36,7 @@ test("purges in batches of 500, stops when nothing is left, and purges again aft
   expect(bites).toHaveLength(4);
 });
 
-test("pauses between two batches for four times as long as a batch took", async () => {
+test("pauses between two batches for four times as long as a batch took, without a backlog", async () => {
   const scene = createScene();
   const bites: number[] = [];
   const store: Store = {
@@ -44,7 +44,7 @@ test("pauses between two batches for four times as long as a batch took", async 
     async purge() {
       bites.push(scene.world.now());
       await scene.sleep(10 * bites.length);
-      return { removed: 500, more: bites.length < 3 };
+      return { removed: 50, more: bites.length < 3 };
     },
   };
   const guard = scene.another({ store, purgeEveryMs: 1_000 });
@@ -54,21 +54,65 @@ test("pauses between two batches for four times as long as a batch took", async 
   await scene.settle(guard.close());
 });
 
-test("stops after a thousand batches if the store always has more to purge", async () => {
-  const scene = createScene();
-  let bites = 0;
+/** A store whose purges take as long as `tookMs` says, and always leave something. */
+function backlogOf(scene: ReturnType<typeof createScene>, tookMs: (bite: number) => number, removes = 500) {
+  const starts: number[] = [];
   const store: Store = {
     ...scene.inner,
-    purge() {
-      bites++;
-      return Promise.resolve({ removed: 1, more: true });
+    async purge() {
+      starts.push(scene.world.now());
+      await scene.sleep(tookMs(starts.length));
+      return { removed: removes, more: true };
     },
   };
+  const pauses = () => starts.slice(1).map((at, index) => at - (starts[index] ?? 0) - tookMs(index + 1));
+  return { store, starts, pauses };
+}
+
+test("purges up to half of the time while there is a backlog, and does not wait for its interval after a thousand batches", async () => {
+  const scene = createScene();
+  const { store, starts, pauses } = backlogOf(scene, () => 10);
+  const guard = scene.another({ store, purgeEveryMs: 20_000 });
+  await scene.settle(guard.read(SUBJECT));
+  await scene.advance(30_000 + 1_500 * 20);
+  expect(pauses()[0]).toBeCloseTo(36);
+  expect(pauses()[30]).toBeCloseTo(10);
+  expect(starts.length).toBeGreaterThan(1_500);
+  expect(Math.max(...pauses())).toBeCloseTo(36);
+  expect(scene.events[0]).toEqual({ kind: "purged", removed: 500_000 });
+  await scene.settle(guard.close());
+});
+
+test("pauses longer again while a batch takes more than twice as long as before: the store is busy with claims", async () => {
+  const scene = createScene();
+  const { store, pauses } = backlogOf(scene, (bite) => (bite > 40 && bite <= 42 ? 30 : 10));
+  const guard = scene.another({ store, purgeEveryMs: 1_000 });
+  await scene.settle(guard.read(SUBJECT));
+  await scene.advance(5_000);
+  expect(pauses()[39]).toBeCloseTo(10);
+  expect(pauses()[40]).toBeCloseTo(60);
+  expect(pauses()[41]).toBeCloseTo(120);
+  expect(pauses()[42]).toBeCloseTo(36);
+  expect(pauses()[60]).toBeCloseTo(10);
+  await scene.settle(guard.close());
+});
+
+test("a store that has more to look at and nothing to remove waits for the next interval after a thousand batches", async () => {
+  const scene = createScene();
+  const { store, starts } = backlogOf(scene, () => 0, 0);
   const guard = scene.another({ store, purgeEveryMs: 1_000 });
   await scene.settle(guard.read(SUBJECT));
   await scene.advance(1_001);
-  expect(bites).toBe(1_000);
-  expect(scene.events).toEqual([{ kind: "purged", removed: 1_000 }]);
+  expect(starts).toHaveLength(1_000);
+  expect(scene.events).toEqual([]);
+  await scene.settle(guard.close());
+});
+
+test("a purge by hand ends after a thousand batches", async () => {
+  const scene = createScene();
+  const { store } = backlogOf(scene, () => 0);
+  const guard = scene.another({ store, purgeEveryMs: 0 });
+  expect(await scene.settle(guard.purge())).toBe(500_000);
   await scene.settle(guard.close());
 });
 
@@ -149,4 +193,54 @@ test("close leaves no purge timer behind, whether or not a purge was running", a
   await purging.close();
   await advanceTo(1_600);
   expect(noted.armed).toBe(0);
+});
+
+test("purge removes what has expired, with its pauses, and says how many records that were", async () => {
+  const scene = createScene();
+  let left = 1_100;
+  const store: Store = {
+    ...scene.inner,
+    purge(limit) {
+      const removed = Math.min(limit, left);
+      left -= removed;
+      return Promise.resolve({ removed, more: left > 0 });
+    },
+  };
+  const guard = scene.another({ store });
+  expect(await scene.settle(guard.purge())).toBe(1_100);
+  expect(await scene.settle(guard.purge())).toBe(0);
+  expect(scene.events).toEqual([{ kind: "purged", removed: 1_100 }]);
+  await scene.settle(guard.close());
+  await expect(guard.purge()).rejects.toMatchObject({ code: "guard-closed" });
+});
+
+test("purge throws unavailable if the store fails, and sets no timer", async () => {
+  const { timer, noted } = createCountingTimer();
+  const store: Store = { ...createScene().inner, purge: () => Promise.reject(new Error("away")) };
+  const ports = { timer, random: () => 0.5, newToken: randomToken };
+  const guard = createEngine({ store, purgeEveryMs: 1_000 }, ports);
+  await expect(guard.purge()).rejects.toMatchObject({ code: "unavailable" });
+  expect(noted.armed).toBe(0);
+});
+
+test("a purge that its caller waits for keeps the process alive, and ends early if the guard is closed", async () => {
+  const pauses: { readonly background: boolean | undefined; isCancelled: boolean }[] = [];
+  const timer: Timer = {
+    now: () => 0,
+    after(_ms, _action, background) {
+      const pause = { background, isCancelled: false };
+      pauses.push(pause);
+      return () => {
+        pause.isCancelled = true;
+      };
+    },
+  };
+  const store: Store = { ...createScene().inner, purge: async () => ({ removed: 500, more: true }) };
+  const ports = { timer, random: () => 0.5, newToken: randomToken };
+  const guard = createEngine({ store, purgeEveryMs: 0, storeTimeoutMs: 60_000 }, ports);
+  const purged = guard.purge();
+  await expect.poll(() => pauses.filter(({ isCancelled }) => !isCancelled)).toHaveLength(1);
+  expect(pauses.at(-1)?.background).toBe(false);
+  await guard.close();
+  expect(await purged).toBe(500);
 });

@@ -12,8 +12,8 @@ import {
   type Kept,
   renewRecord,
   stateOf,
-  viewOf,
 } from "../../src/core/record.ts";
+import { viewOf } from "../../src/core/record-details.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../src/core/store.ts";
 
 const NOW = 1_000_000;
@@ -284,18 +284,15 @@ describe("a claim writes", () => {
 
   test("the next attempt over a released record, with a new fingerprint and a new hold", () => {
     const released: Kept = { ...RELEASED, ...OTHERS, hold: true, tookOver: true, fingerprint: "1:bb" };
-    expect(written(released)).toEqual({ ...FIRST, fence: 8, number: 4 });
-    expect(written(released, { fingerprint: undefined })).toEqual({
-      ...FIRST,
-      fence: 8,
-      number: 4,
-      fingerprint: undefined,
-    });
+    const next = { ...FIRST, fence: 8, number: 4, history: "own\n;3 7 999400 r" };
+    expect(written(released)).toEqual(next);
+    expect(written(released, { fingerprint: undefined })).toEqual({ ...next, fingerprint: undefined });
   });
 
   test("the next attempt over a lapsed record, with the record's fingerprint and hold", () => {
     const lapsed: Kept = { ...LAPSED, ...OTHERS, hold: true };
-    const next: Kept = { ...FIRST, fence: 8, number: 4, tookOver: true, hold: true };
+    const history = "own\n;3 7 998000 999000";
+    const next: Kept = { ...FIRST, fence: 8, number: 4, tookOver: true, hold: true, history };
     expect(written(lapsed, { takeover: 7, fingerprint: undefined })).toEqual(next);
     expect(written({ ...LAPSED, ...OTHERS })).toEqual({ ...next, hold: false });
     expect(written({ ...LAPSED, ...OTHERS, fingerprint: undefined })).toEqual({ ...next, hold: false });
@@ -313,12 +310,12 @@ describe("a claim writes", () => {
   test("clock-jump: a deadline too far ahead is brought back to one lease, and the claim stays pending", () => {
     const far: Kept = { ...PENDING, ...OTHERS, leaseEndsAt: 1_002_001, keptUntil: 1_012_001 };
     expect(claimRecord(far, REQUEST, NOW, nextFence)).toEqual({
-      answer: { status: "pending", leaseLeftMs: 1_000 },
+      answer: { status: "pending", leaseLeftMs: 1_000, elapsedMs: 600 },
       write: { ...far, leaseEndsAt: 1_001_000, keptUntil: 1_011_000 },
     });
     const atTheMargin: Kept = { ...far, leaseEndsAt: 1_002_000 };
     expect(claimRecord(atTheMargin, REQUEST, NOW, nextFence)).toEqual({
-      answer: { status: "pending", leaseLeftMs: 2_000 },
+      answer: { status: "pending", leaseLeftMs: 2_000, elapsedMs: 600 },
     });
   });
 });
@@ -341,24 +338,32 @@ describe("the other steps write", () => {
     expect(completeRecord(record, COMPLETE, NOW).write).toEqual({ ...record, ...done });
   });
 
-  test("renew: a lease from now on, and the dates that depend on it", () => {
-    const renewed = { leaseMs: 2_000, leaseEndsAt: 1_002_000, keptUntil: 1_012_000 };
+  test("renew: a lease from now on, the dates that depend on it, and a note", () => {
+    const history = "own\n 1 1000000";
+    const renewed = { leaseMs: 2_000, leaseEndsAt: 1_002_000, keptUntil: 1_012_000, history };
     expect(renewRecord(PENDING, "own", 2_000, NOW).write).toEqual({ ...PENDING, ...renewed });
     expect(renewRecord(LAPSED, "own", 2_000, NOW).write).toEqual({ ...LAPSED, ...renewed });
   });
 
+  // The lease of an unknown attempt ends with it, which says when the record lapsed. A released one keeps the lease it had.
   test.each([
-    ["released", false, "released"],
-    ["released", true, "released"],
-    ["unknown", false, "pending"],
-    ["unknown", true, "pending"],
-    ["unrun", false, "released"],
-    ["unrun", true, "pending"],
+    ["released", false, "released", 1_000_400],
+    ["released", true, "released", 1_000_400],
+    ["unknown", false, "pending", 1_000_000],
+    ["unknown", true, "pending", 1_000_000],
+    ["unrun", false, "released", 1_000_400],
+    ["unrun", true, "pending", 1_000_000],
   ] as const)(
-    "abandon as %s (took over: %s): %s, its token spent, its times unchanged",
-    (as, tookOver, state) => {
+    "abandon as %s (took over: %s): %s, its token spent, its retention unchanged, and a note",
+    (as, tookOver, state, leaseEndsAt) => {
       const record: Kept = { ...PENDING, tookOver };
-      expect(abandonRecord(record, "own", as, NOW).write).toEqual({ ...record, state, spent: true });
+      expect(abandonRecord(record, "own", as, NOW).write).toEqual({
+        ...record,
+        state,
+        spent: true,
+        leaseEndsAt,
+        history: `own\n 0 0 1000000 ${as}`,
+      });
     },
   );
 
@@ -378,6 +383,7 @@ describe("the other steps write", () => {
       spent: true,
       completedAt: undefined,
       outcome: undefined,
+      history: "own\n 0 0 999900 completed",
     });
   });
 });
@@ -427,15 +433,15 @@ describe("a deadline", () => {
   });
 });
 
-test.each<[state: string, record: Kept, leaseLeftMs: number]>([
+test.each<[state: string, record: Kept, leaseLeftMs: number, lapsedAt?: number]>([
   ["pending", PENDING, 400],
-  ["lapsed", LAPSED, 0],
-  ["lapsed", SPENT, 0],
+  ["lapsed", LAPSED, 0, 999_000],
+  ["lapsed", SPENT, 0, 1_000_000],
   ["released", RELEASED, 0],
   ["completed", COMPLETED, 0],
 ])(
   "the view of a %s record has the remaining lease, and no internal fields",
-  (state, record, leaseLeftMs) => {
+  (state, record, leaseLeftMs, lapsedAt) => {
     expect(viewOf(record, NOW)).toEqual({
       id: "id",
       parts: PARTS,
@@ -450,6 +456,7 @@ test.each<[state: string, record: Kept, leaseLeftMs: number]>([
       completedAt: record.completedAt,
       keptUntil: record.keptUntil,
       outcome: record.outcome,
+      ...(lapsedAt !== undefined && { lapsedAt }),
     });
   },
 );

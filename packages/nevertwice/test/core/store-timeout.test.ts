@@ -15,8 +15,8 @@ const work = () => "done";
 function silentStore(): Store {
   const store = memoryStore();
   const silent = () => new Promise<never>(() => {});
-  const { claim, complete, abandon, renew, read, purge, list, forget } = store;
-  const asked = { claim, complete, abandon, renew, read, purge, list, forget };
+  const { claim, complete, abandon, renew, read, purge, list, undecided, forget } = store;
+  const asked = { claim, complete, abandon, renew, read, purge, list, undecided, forget };
   // `guard.transaction` asks for the connection of its store first, and then claims like every other call.
   const transactions = { kind: "connection", isConnection: () => true };
   return {
@@ -44,13 +44,15 @@ const GUARD_CALLS: Readonly<Record<string, (guard: Guard) => Promise<unknown>>> 
   read: (guard) => guard.read(SUBJECT),
   list: (guard) => guard.list(),
   listUnknown: (guard) => guard.listUnknown(),
+  undecided: (guard) => guard.undecided(),
   resolve: (guard) => guard.resolve({ ...SUBJECT, fence: 1 }, { status: "not-done" }),
   forget: (guard) => guard.forget(SUBJECT),
   "forget a scope": (guard) => guard.forget({ scope: "alice" }),
   reopen: (guard) => guard.reopen(SUBJECT),
   ready: (guard) => guard.ready(),
+  purge: (guard) => guard.purge(),
 };
-const ASK_NOTHING = ["policy", "with", "retune", "about", "close"];
+const ASK_NOTHING = ["policy", "with", "retune", "about", "deriveKey", "close"];
 
 const CLAIMS_CALLS: Readonly<Record<Exclude<keyof Claims, "close">, (claims: Claims) => Promise<unknown>>> = {
   claim: (claims) => claims.claim(SUBJECT),

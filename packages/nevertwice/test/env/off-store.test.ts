@@ -139,7 +139,8 @@ describe("off", () => {
     const subject = { operation, scope, key };
     await guard.ready();
     expect(await guard.read(subject)).toBeUndefined();
-    expect(await guard.listUnknown()).toEqual({ records: [], next: undefined });
+    expect(await guard.listUnknown()).toEqual({ records: [], next: undefined, order: "none" });
+    expect(await guard.undecided()).toEqual({ count: 0, isComplete: true });
     expect(await guard.forget(subject)).toBe(false);
     expect(await guard.forget({ scope })).toEqual({ forgotten: 0, inFlight: 0 });
     expect(await guard.reopen(subject)).toBe(false);

@@ -3,7 +3,7 @@
  * lost.
  */
 import { describe, expect, expectTypeOf, test } from "vitest";
-import { type ErrorCode, isNevertwiceError } from "../../src/core/errors.ts";
+import { type ErrorCode, isNevertwiceError, NevertwiceError } from "../../src/core/errors.ts";
 import { compositeKey } from "../../src/core/key.ts";
 import { reserved } from "../../src/core/reserved.ts";
 import { type ExclusiveOptions, exclusive, type Lock } from "../../src/functions/exclusive.ts";
@@ -226,6 +226,17 @@ describe("a holder that keeps its lock", () => {
     scene.store.plan("renew", "hang");
     await expect(scene.settle(lock.extend())).rejects.toEqual(failure("unavailable", 'the lock "report"'));
     expect(lock.owned()).toBe(true);
+    first.leave("fine");
+    expect(await scene.settle(first.ended)).toBe("fine");
+  });
+
+  test("gets the store's own error from extend if no retry can help", async () => {
+    const scene = createScene();
+    const first = holding(scene);
+    const lock = await first.entered;
+    const refused = new NevertwiceError("options-invalid", "the worker's file is missing.");
+    Object.assign(scene.store, { renew: () => Promise.reject(refused) });
+    await expect(scene.settle(lock.extend())).rejects.toBe(refused);
     first.leave("fine");
     expect(await scene.settle(first.ended)).toBe("fine");
   });

@@ -25,7 +25,11 @@ test("Baldur: separate in-flight window: a key remembered for days is not blocke
   const scene = createScene({ leaseMs: 2 * MINUTE_MS, retentionMs: 7 * DAY_MS, onPending: "reject" });
   await crash(scene, ORDER);
   scene.clock.advance(-1);
-  expect(await scene.guard.tryRun(ORDER, async () => "early")).toEqual({ status: "pending", leaseLeftMs: 1 });
+  expect(await scene.guard.tryRun(ORDER, async () => "early")).toEqual({
+    status: "pending",
+    leaseLeftMs: 1,
+    elapsedMs: 2 * MINUTE_MS - 1,
+  });
   scene.clock.advance(1);
   expect(await scene.guard.run(ORDER, async () => "charged")).toBe("charged");
   scene.clock.advance(7 * DAY_MS - 1);

@@ -111,7 +111,7 @@ describe.each([
     const folder = await scratchFolder();
     await writeFile(join(folder, "file.bin"), Buffer.alloc(300_000, 7));
     const app = framework();
-    const options = { scope: "anyone", maxOutcomeBytes: 10_000 } as const;
+    const options = { scope: "anyone", maxOutcomeBytes: 10_000, onNotKept: "status" } as const;
     app.post("/orders", idempotency(guarded(), options), (_req: Request, res: Response) => {
       runs++;
       res.sendFile(join(folder, "file.bin"));

@@ -12,9 +12,9 @@ import fastify, {
 } from "fastify";
 import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import { current } from "../../src/http/current-replay.ts";
 import { idempotency, type RouteIdempotency } from "../../src/http/fastify.ts";
 import type { HttpAttempt } from "../../src/http/http-attempt.ts";
-import { current } from "../../src/http/replay.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
@@ -263,7 +263,7 @@ describe.each([
   });
 
   test("RP-08 over the limit arrives whole, is not held in memory, and is replayed without its body", async () => {
-    await app.register(idempotency(guard, { ...ANYONE, maxOutcomeBytes: 1_000 }));
+    await app.register(idempotency(guard, { ...ANYONE, maxOutcomeBytes: 1_000, onNotKept: "status" }));
     let runs = 0;
     app.post("/charge", (_request, reply) => {
       runs++;
@@ -456,7 +456,7 @@ describe.each([
     expect(runs).toBe(0);
   });
 
-  test("passes a failing replay to the error handler", async () => {
+  test("answers for a failing replay itself, whatever the error handler does", async () => {
     const clock = manualClock();
     const own = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });
     let inner: (() => Promise<unknown>) | undefined;
@@ -476,7 +476,7 @@ describe.each([
     const send = await open();
     inner = () => send();
     for (const got of [await send(), await send()]) {
-      expect([got.status, got.text]).toEqual([599, "handled no view"]);
+      expect([got.status, JSON.parse(got.text)]).toMatchObject([500, { code: "not-kept", retryable: true }]);
     }
     await own.close();
   });

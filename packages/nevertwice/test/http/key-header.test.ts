@@ -281,6 +281,26 @@ describe("a lenient header", () => {
       expect(lenient(key)).toEqual({ key });
   });
 
+  it("takes a comma for a part of a bare key only in one line, and only where any character is allowed", () => {
+    for (const value of ["a,b", "a, b", ",", "a,"]) {
+      for (const [bareKeys, isOneLine] of [
+        ["visible", true],
+        ["any", false],
+        ["any", undefined],
+      ] as const)
+        expect([value, parseKeyHeader(value, { strict: false, bareKeys, isOneLine })]).toEqual([
+          value,
+          refused,
+        ]);
+      expect(parseKeyHeader(value, { strict: false, bareKeys: "any", isOneLine: true })).toEqual({
+        key: value,
+      });
+      expect(parseKeyHeader(value, { strict: true, bareKeys: "any", isOneLine: true })).toEqual(refused);
+    }
+    const quoted = { strict: false, bareKeys: "any", isOneLine: true } as const;
+    expect(parseKeyHeader('"a", "b"', quoted)).toEqual(refused);
+  });
+
   it("accepts visible ASCII without comma and double quote in a bare key, and no other byte", () => {
     for (const byte of EVERY_BYTE) {
       const key = `k${byte}v`;

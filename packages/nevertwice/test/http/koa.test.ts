@@ -231,7 +231,7 @@ describe("a client that disconnects", () => {
       await next();
       if (when !== "while the handler runs") await waiting(ctx);
     };
-    const port = await appOf(outer, layer(), async (ctx, next) => {
+    const port = await appOf(outer, layer({ onNotKept: "status" }), async (ctx, next) => {
       runs++;
       if (when === "while the handler runs") await waiting(ctx);
       ctx.status = 201;
@@ -254,7 +254,7 @@ describe("a client that disconnects", () => {
   it("while its answer is a stream that has not begun learns on retry that the work is done", async () => {
     let runs = 0;
     const started = deferred();
-    const port = await appOf(layer(), (ctx) => {
+    const port = await appOf(layer({ onNotKept: "status" }), (ctx) => {
       runs++;
       ctx.status = 201;
       ctx.body = new Readable({ read() {} });

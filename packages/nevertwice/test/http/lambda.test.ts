@@ -351,3 +351,25 @@ test("its types are the handler's own", () => {
   expectTypeOf(v1).toExtend<(event: EventV1, context: Context) => Promise<Result>>();
   expectTypeOf(v1).returns.toEqualTypeOf<Promise<Result | LambdaReply>>();
 });
+
+test("a path is spelt as the gateway's route spells it, in both versions of events", async () => {
+  const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
+  let runs = 0;
+  const serve = idempotency(guard, { scope: "anyone" })(async (_event: LambdaEvent) => {
+    runs++;
+    return { statusCode: 201, body: "created" };
+  });
+  const headers = { "idempotency-key": "8e03978e-40d5-43e8-bc93-6894a57f9324" };
+  for (const path of ["/payments/Ab", "/payments/Ab/", "/Payments/Ab"])
+    await serve({ httpMethod: "POST", path, resource: "/payments/{id}", headers, body: "{}" });
+  expect(runs).toBe(1);
+  const http = {
+    requestContext: { stage: "prod", http: { method: "POST" } },
+    routeKey: "POST /orders/{id}",
+    headers,
+  };
+  for (const rawPath of ["/prod/orders/Ab", "/prod/ORDERS/Ab"]) await serve({ ...http, rawPath, body: "{}" });
+  expect(runs).toBe(2);
+  await serve({ ...http, rawPath: "/prod/orders/AB", body: "{}" });
+  expect(runs).toBe(3);
+});

@@ -31,6 +31,7 @@ import type { Request as ExpressRequest } from "express";
 import { firstValueFrom, Observable, of, Subject, timeout } from "rxjs";
 import { afterEach, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import { createGuard, type Guard } from "../../src/functions/guard.ts";
+import { current } from "../../src/http/current-replay.ts";
 import type { HttpAttempt } from "../../src/http/http-attempt.ts";
 import {
   IdempotencyAttempt,
@@ -39,7 +40,6 @@ import {
   idempotency,
   type RouteIdempotency,
 } from "../../src/http/nest.ts";
-import { current } from "../../src/http/replay.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { REPLAYED, REPLAYED_HEADER } from "./replayed-header.ts";
@@ -482,7 +482,7 @@ describe.each([
     await expect.poll(async () => ((await (await send()).json()) as { code: string }).code).toBe("unknown");
   });
 
-  test("whose answer is replaced by another attempt's sends nothing itself, and a failing replay is an error", async () => {
+  test("whose answer is replaced by another attempt's sends nothing itself, and a failing replay is refused", async () => {
     const clock = manualClock();
     await guard.close();
     guard = createGuard({ store: memoryStore({ clock }), purgeEveryMs: 0 });

@@ -230,3 +230,15 @@ async function* everyAnswer(options: Options): AsyncGenerator<Response> {
   });
   yield down.send(keyed(profile, first, 5));
 }
+
+it("describes the keys without quotes that the Stripe profiles accept", () => {
+  const schemaOf = (options: Options) =>
+    fragmentsOf(options).parameters[0]?.schema as { readonly pattern: string };
+  const stripe = new RegExp(schemaOf({ profile: "stripe-v1" }).pattern);
+  const others = new RegExp(schemaOf({}).pattern);
+  for (const key of ["order 5", 'say "hi"', "bestellung-\u00e4"]) {
+    expect(stripe.test(key)).toBe(true);
+    expect(others.test(key)).toBe(false);
+  }
+  for (const key of ["a,b", '"a', "a\u0001b"]) expect(stripe.test(key)).toBe(false);
+});

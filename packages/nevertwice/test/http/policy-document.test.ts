@@ -64,6 +64,7 @@ describe("idempotencyPolicy", () => {
           retry: true,
           retryAfterSeconds: 1,
         },
+        { code: "already-done", status: 409, title: "This request was carried out before", retry: false },
         { code: "body-too-large", status: 413, title: "The request body is too large", retry: false },
         { code: "conflict", status: 422, title: "Idempotency-Key is already used", retry: false },
         { code: "lease-lost", status: 500, title: "Another attempt took this request over", retry: true },

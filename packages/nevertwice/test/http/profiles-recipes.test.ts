@@ -1,6 +1,6 @@
 /** Tests services that need no profile, only options. docs/profiles.md shows the same recipes. */
 import { describe, expect, it } from "vitest";
-import { current } from "../../src/http/replay.ts";
+import { current } from "../../src/http/current-replay.ts";
 import { DAY_MS, scene } from "./profile-scene.ts";
 
 const KEY = { "idempotency-key": "8e03978e-40d5-43e8-bc93-6894a57f9324" };

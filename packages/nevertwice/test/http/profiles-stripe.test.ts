@@ -1,6 +1,6 @@
 /** Tests the profiles stripe-v1 and stripe-v2, over the fetch adapter. */
 import { describe, expect, it } from "vitest";
-import { current } from "../../src/http/replay.ts";
+import { current } from "../../src/http/current-replay.ts";
 import { DAY_MS, scene, slow } from "./profile-scene.ts";
 import { REPLAYED } from "./replayed-header.ts";
 
@@ -79,7 +79,7 @@ describe("stripe-v1", () => {
   });
 
   it("ST-05 answers 409 and idempotency_key_in_use while the first runs, and does not keep that", async () => {
-    const { send, answers, runs } = scene({ profile: "stripe-v1" });
+    const { send, answers, runs } = scene({ profile: "stripe-v1", onPending: "reject" });
     const { handler, began, finish } = slow(() => Response.json({ id: 1 }, { status: 201 }));
     answers(handler);
     const first = send({ headers: KEY });
@@ -162,4 +162,35 @@ describe("stripe-v2", () => {
     await send(sent);
     expect(runs()).toBe(2);
   });
+});
+
+describe.each(["stripe-v1", "stripe-v2"] as const)("a key without quotes under %s", (profile) => {
+  it.each(["order 5", 'say "hi"', "bestellung-\u00e4", "a=b;c/d"])(
+    "may be %j, as Stripe's clients send it",
+    async (key) => {
+      const { send, runs } = scene({ profile });
+      await send({ headers: { "idempotency-key": key } });
+      const replay = await send({ headers: { "idempotency-key": key } });
+      expect([replay.headers.get(REPLAYED), runs()]).toEqual(["true", 1]);
+      await send({ headers: { "idempotency-key": `${key}.` } });
+      expect(runs()).toBe(2);
+    },
+  );
+
+  it.each(["a,b", "a, b", '"a', "a\u0001b"])(
+    "may not be %j, since two header lines could look like it",
+    async (key) => {
+      const { send, runs } = scene({ profile });
+      const request = { headers: { "idempotency-key": key } };
+      const answer = await send(request).catch(() => undefined);
+      expect([answer?.status ?? 400, runs()]).toEqual([400, 0]);
+    },
+  );
+});
+
+it("a key without quotes is visible ASCII under the other profiles", async () => {
+  for (const key of ["order 5", 'say"hi"', "bestellung-\u00e4"]) {
+    const { status } = await scene({}).send({ headers: { "idempotency-key": key } });
+    expect(status).toBe(400);
+  }
 });

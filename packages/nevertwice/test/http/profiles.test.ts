@@ -86,7 +86,7 @@ describe("docs/profiles.md", () => {
 function rowOf(profile: ProfileName): string {
   const guard = createGuard({ store: memoryStore(), purgeEveryMs: 0 });
   const options: HttpOptions<Request> = { scope: "anyone", profile };
-  const { key, sameRequest, retention, replay, errors } = idempotencyPolicy(guard, options);
+  const { key, sameRequest, retention, running, replay, errors } = idempotencyPolicy(guard, options);
   const carrier = `${key.in === "body" ? "member " : ""}${[key.name, ...key.with].map(code).join(", ")}`;
   const expired = retention.expired === "refuse" ? ", then refused" : "";
   const cells = [
@@ -98,12 +98,13 @@ function rowOf(profile: ProfileName): string {
     sameRequest.body === "raw" ? "the bytes" : sameRequest.adds.length > 0 ? "JSON, and the payment" : "JSON",
     keptOf(replay.statuses),
     errorCell(errors, ["conflict", "idempotency_error", "idempotency_conflict", "IDEMPOTENCY_CONFLICT"]),
-    errorCell(errors, [
-      "pending",
-      "idempotency_key_in_use",
-      "idempotency_in_flight",
-      "IDEMPOTENCY_IN_FLIGHT",
-    ]),
+    (running.duplicate === "waits" ? "waits, then " : "") +
+      errorCell(errors, [
+        "pending",
+        "idempotency_key_in_use",
+        "idempotency_in_flight",
+        "IDEMPOTENCY_IN_FLIGHT",
+      ]),
   ];
   return `| ${cells.join(" | ")} |`;
 }

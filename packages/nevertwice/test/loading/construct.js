@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import { Redis as Upstash } from "@upstash/redis";
 import { Redis } from "ioredis";
 import mysql from "mysql2/promise";
 import pg from "pg";
@@ -10,7 +11,7 @@ import pg from "pg";
 const PACKAGE = new URL("../../", import.meta.url);
 const { exports } = JSON.parse(readFileSync(new URL("package.json", PACKAGE), "utf8"));
 /** @param {string} name */
-const load = (name) => import(new URL(exports[name], PACKAGE).href);
+const load = (name) => import(new URL(exports[name].default, PACKAGE).href);
 
 for (const name of Object.keys(exports)) if (name !== "./package.json") await load(name);
 
@@ -92,11 +93,20 @@ const makers = {
   "reservations/mysql": async () =>
     (await load("./reservations/mysql")).mysqlReservations({ client: mysql.createPool({}) }),
   "reservations/sqlite": async () => (await load("./reservations/sqlite")).sqliteReservations({ file: FILE }),
+  "stores/upstash": async () =>
+    (await load("./stores/upstash")).upstashStore({
+      client: new Upstash({ url: "https://local", token: "t", automaticDeserialization: false }),
+    }),
   "stores/dynamodb": async () =>
     (await load("./stores/dynamodb")).dynamodbStore({
       client: new DynamoDBClient({ region: "local" }),
       table: "records",
     }),
+  "stores/d1": async () => (await load("./stores/d1")).d1Store({ prepare: work, batch: work }),
+  "stores/durable-objects": async () =>
+    (await load("./stores/durable-objects")).durableObjectStore({ idFromName: work, get: work }),
+  "stores/etcd": async () =>
+    (await load("./stores/etcd")).etcdStore({ endpoints: ["http://127.0.0.1:1", "http://127.0.0.1:2"] }),
   ...Object.fromEntries(
     ["express", "fastify", "hono", "koa", "lambda", "nest", "node"].map((name) => [
       `http/${name}`,

@@ -1,13 +1,17 @@
 /**
  * Preloaded: from here on, code of this package that asks for randomness, a clock, a timer or the network fails. What
- * other packages do while they are loaded is their own affair, so the stack says who asked.
+ * other packages do while they are loaded is their own affair, so the stack says who asked: the frames above the one of
+ * Node that loads a module.
  */
 import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
 import timers from "node:timers";
+import { fileURLToPath } from "node:url";
 
 Error.stackTraceLimit = 100;
-const BUILD = new URL("../../dist/", import.meta.url).href;
+const BUILD = new URL("../../dist/", import.meta.url);
+/** How the frames of ES modules and of CommonJS modules name a file. */
+const PLACES = [BUILD.href, fileURLToPath(BUILD)];
 
 /**
  * @param {any} owner
@@ -18,7 +22,8 @@ function forbid(owner, name, shown) {
   const original = owner[name];
   const refuse = () => {
     const { stack = "" } = new Error(`${shown} was asked for`);
-    if (stack.includes(BUILD)) throw new Error(stack);
+    const [asking = ""] = stack.split("node:internal/modules/");
+    if (PLACES.some((place) => asking.includes(place))) throw new Error(stack);
   };
   const value = new Proxy(original, {
     apply(target, self, given) {

@@ -2,8 +2,8 @@
 import { hash } from "node:crypto";
 import { compositeKey } from "../../src/core/key.ts";
 import { reserved } from "../../src/core/reserved.ts";
+import { current } from "../../src/http/current-replay.ts";
 import type { HttpOptions } from "../../src/http/options.ts";
-import { current } from "../../src/http/replay.ts";
 import { joined } from "../../src/testing/adapter-cases/response-checks.ts";
 import { wireTo } from "../../src/testing/adapter-cases/wire.ts";
 import type { AdapterHarness } from "../../src/testing/adapter-cases.ts";
@@ -76,7 +76,7 @@ function httpDoor<Native>(
 export const exchangeDoors: Readonly<Record<string, OpenDoor>> = {
   fetch: httpDoor(fetchHarness),
   "fetch with replays of today": httpDoor(fetchHarness, { replay: current(() => ({ body: "now" })) }),
-  "fetch with a profile": httpDoor(fetchHarness, { profile: "stripe-v1" }),
+  "fetch with a profile": httpDoor(fetchHarness, { profile: "stripe-v1", onPending: "reject" }),
   "fetch with a window that refuses afterwards": httpDoor(fetchHarness, { expired: "refuse" }),
   "the quota of a caller": httpDoor(
     fetchHarness,

@@ -13,6 +13,7 @@ describe("[capture]", () => {
     );
     const text = '{"id":1,"card":"[redacted]","nested":[{"card":"[redacted]"}]}';
     expect(scene.events).toMatchObject([
+      { kind: "entered" },
       { kind: "started", captured: { text, isCut: false } },
       { kind: "completed", captured: [{ text, isCut: false }] },
       { kind: "settled" },

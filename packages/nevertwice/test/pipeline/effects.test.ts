@@ -1,6 +1,6 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { isNevertwiceError } from "../../src/core/errors.ts";
 import type { NodeModel } from "../../src/pipeline/model.ts";
 import type { PipelineOptions } from "../../src/pipeline/pipeline-options.ts";
@@ -98,6 +98,82 @@ describe("effects that are not declared", () => {
   });
 });
 
+describe("tables of a database", () => {
+  const grant: EffectsMap = new Map([["db", { allow: ["main"], tables: ["charges:insert"] }]]);
+  const main = { name: "main" };
+  const ask =
+    (...args: [string, string?]): Shell =>
+    (_, { effects }) =>
+      effects.db(...args);
+
+  it("are granted with their actions", async () => {
+    const { answer } = await shellWith(grant, ask("main", "charges:insert"), { databases: { main } });
+    expect(answer).toBe(main);
+  });
+
+  it.each([
+    ["without naming a table", [undefined], 'db "main" without naming a table'],
+    ["with another action", ["charges:delete"], 'db "charges:delete": add it to effects.db.tables'],
+    ["with another table", ["ledger:insert"], 'db "ledger:insert": add it to effects.db.tables'],
+  ] as const)("are denied %s", async (_, [access], why) => {
+    const { outcome, tries } = await shellWith(grant, ask("main", access), { databases: { main } });
+    expect(outcome.failures).toMatchObject([{ reason: "effect-denied" }]);
+    expect(String(outcome.failures[0]?.error)).toContain(why);
+    expect(tries).toBe(1);
+  });
+});
+
+describe("the grades of random", () => {
+  const graded = (grade: "pseudo" | "crypto"): EffectsMap => new Map([["random", { allow: [], grade }]]);
+  const draw: Shell = (_, { effects: { random } }) => [
+    random.number(),
+    random.uuid().length,
+    random.bytes(3).length,
+  ];
+
+  it("crypto: numbers do not come from the pseudo-random source, which draws 0.5 here", async () => {
+    const { answer } = await shellWith(graded("crypto"), draw);
+    expect(answer).toEqual([expect.any(Number), 36, 3]);
+    expect((answer as number[])[0]).not.toBe(0.5);
+  });
+
+  it("pseudo: numbers only", async () => {
+    const { answer } = await shellWith(graded("pseudo"), (_, { effects }) => effects.random.number());
+    expect(answer).toBe(0.5);
+    for (const secret of ["uuid", "bytes"] as const) {
+      const { outcome } = await shellWith(graded("pseudo"), (_, { effects }) => effects.random[secret](8));
+      expect(String(outcome.failures[0]?.error)).toContain(
+        `random.${secret} with the grade "pseudo": write random = "crypto"`,
+      );
+    }
+  });
+
+  it.each([0, 65_537, 1.5])("refuses to make %d bytes", async (count) => {
+    const { outcome } = await shellWith(graded("crypto"), (_, { effects }) => effects.random.bytes(count));
+    expect(outcome.failures).toMatchObject([{ reason: "RangeError" }]);
+  });
+});
+
+test("each use of an effect is an event, with its host or database and what was done", async () => {
+  const used: unknown[] = [];
+  const effects: EffectsMap = new Map([
+    ...all("time"),
+    ["db", { allow: ["main"], tables: ["charges:insert"] }],
+  ]);
+  await shellWith(
+    effects,
+    (_, context) => {
+      context.effects.time.now();
+      context.effects.db("main", "charges:insert");
+    },
+    { databases: { main: {} }, onEvent: (event) => event.kind === "effect-used" && used.push(event) },
+  );
+  expect(used).toMatchObject([
+    { node: "call", axis: "time", id: expect.any(String) },
+    { node: "call", axis: "db", target: "main", action: "charges:insert" },
+  ]);
+});
+
 describe("http", () => {
   let server: Server;
   let port = 0;
@@ -154,6 +230,19 @@ describe("http", () => {
       await shellWith(only, get(at(`/${status}?to=%2Fc`), { method: "POST", body: "hello" }));
       expect(got.at(-1)).toMatchObject({ url: "/c", method, body });
     }
+  });
+
+  it("uses allowed methods only, also after a redirect", async () => {
+    const posts: EffectsMap = new Map([["http", { allow: ["127.0.0.1"], methods: ["POST"] }]]);
+    got.length = 0;
+    const posted = await shellWith(posts, get(at("/e"), { method: "POST" }));
+    expect(posted.answer).toBe("fine");
+    for (const shell of [get(at("/e")), get(at("/303?to=%2Fe"), { method: "POST" })]) {
+      const { outcome } = await shellWith(posts, shell);
+      expect(outcome.failures).toMatchObject([{ reason: "effect-denied" }]);
+      expect(String(outcome.failures[0]?.error)).toContain("http with GET: add the method");
+    }
+    expect(got.map(({ method }) => method)).toEqual(["POST", "POST"]);
   });
 
   it("sends credentials only to the first host", async () => {

@@ -12,6 +12,42 @@ const SHOWN = `${relative(process.cwd(), fileURLToPath(FOLDER))}/`;
 
 /** The problems of each file, without the folder. */
 const SAID: Readonly<Record<string, readonly string[]>> = {
+  "config-key-unknown.toml": [
+    "config-key-unknown.toml:9: the node has no curency in its [config]; write currency.",
+  ],
+  "config-of-a-network.toml": [
+    "config-of-a-network.toml:9: step is a network, which has no [config]; set it where that network uses the node.",
+  ],
+  "config-other-kind.toml": [
+    'config-other-kind.toml:9: currency is 7, and its default is "USD"; write text.',
+  ],
+  "effects-method-unknown.node.toml": [
+    'effects-method-unknown.node.toml:17: "PSOT" is not a method; write "POST".',
+  ],
+  "effects-random-grade.node.toml": [
+    'effects-random-grade.node.toml:17: effects.random is "secure"; write random = true, "pseudo" or "crypto", or leave it out to deny it.',
+  ],
+  "effects-random-none.node.toml": [
+    'effects-random-none.node.toml:17: effects.random is "none"; leave it out: what is not declared is denied.',
+  ],
+  "effects-table-action.node.toml": [
+    'effects-table-action.node.toml:17: "charges:get" has the unknown action "get"; write "charges:select".',
+  ],
+  "effects-table-alone.node.toml": [
+    'effects-table-alone.node.toml:17: "charges" is not a table with an action; write e.g. "charges:insert".',
+  ],
+  "effects-table-in-allow.node.toml": [
+    'effects-table-in-allow.node.toml:17: "charges:insert" is a table with an action, and allow lists databases; write allow = ["main"], and tables = ["charges:insert"].',
+  ],
+  "effects-time-wall-clock.node.toml": [
+    'effects-time-wall-clock.node.toml:17: effects.time is "wall_clock"; write time = true, or leave it out to deny it.',
+  ],
+  "lint-rule-unknown.node.toml": [
+    'lint-rule-unknown.node.toml:17: "no-fetch" is not a rule of lint; write one of impure-core, direct-effect, effect-not-declared, effect-not-used, port-not-declared, port-not-emitted, key-missing, intent-missing.',
+  ],
+  "supervision-rest.toml": [
+    'supervision-rest.toml:20: supervision.strategy is "rest_for_one"; write "one-for-one": sources do not depend on each other.',
+  ],
   "batch-with-key.node.toml": [
     "batch-with-key.node.toml:15: contract.idempotency cannot be combined with [batch], which merges several messages into one; move idempotency to a node before or after this one.",
   ],
@@ -87,7 +123,7 @@ const SAID: Readonly<Record<string, readonly string[]>> = {
     'effects-allow-nothing.node.toml:17: effects.db.allow is empty; name at least one, e.g. ["orders"].',
   ],
   "effects-denied-aloud.node.toml": [
-    "effects-denied-aloud.node.toml:17: effects.http is false; write http = true, or leave it out to deny it.",
+    "effects-denied-aloud.node.toml:17: effects.http is false; leave it out: what is not declared is denied.",
   ],
   "effects-unknown-axis.node.toml": [
     "effects-unknown-axis.node.toml:17: effects.files is unknown; write one of http, db, time, random, or remove it.",

@@ -131,6 +131,7 @@ describe("the description of a network", () => {
     expect(described.edges).toContainEqual({ from: "size.large", to: "review.in" });
     expect(described.nodes.find(({ name }: { name: string }) => name === "billing/charge")).toEqual({
       name: "billing/charge",
+      config: {},
       id: "charge",
       version: "1.0.0",
       kind: "transform",
@@ -296,5 +297,102 @@ describe("a definition", () => {
     const guard = createGuard({ store: memoryStore() });
     await expect(definePipeline(SHOP).start(guard, { on: { paid: () => {} } })).rejects.toThrow("on.paid");
     await guard.close();
+  });
+});
+
+describe("the [config] of a node", () => {
+  const tuned = (config?: object) => ({
+    ...SHOP,
+    nodes: { charge: { use: { ...CHARGE, config: { currency: "USD", limits: [1, 2] } }, config } },
+  });
+  const configOf = (manifest: unknown) =>
+    definePipeline(manifest as NetworkManifest).model.nodes.get("charge")?.config;
+
+  it("has defaults, which a network overrides for one use", () => {
+    expect(configOf(tuned())).toEqual({ currency: "USD", limits: [1, 2] });
+    expect(configOf(tuned({ currency: "EUR" }))).toEqual({ currency: "EUR", limits: [1, 2] });
+  });
+
+  it("is shared by all messages, so code cannot change it", () => {
+    const config = configOf(tuned({ limits: [3] })) as { limits: number[] };
+    expect(() => config.limits.push(4)).toThrow(TypeError);
+    expect(Object.isFrozen(config)).toBe(true);
+  });
+
+  it("reaches the core and the shell", async () => {
+    const seen: unknown[] = [];
+    const use: NodeManifest = {
+      ...CHARGE,
+      config: { currency: "USD" },
+      contract: {
+        pure_core: (order: object, { config }) => {
+          seen.push(config.currency);
+          return order;
+        },
+        effect_shell: (order: object, { config, emit }) => {
+          seen.push(config.currency);
+          return emit("charged", order);
+        },
+      },
+    };
+    const guard = createGuard({ store: memoryStore() });
+    const manifest = { ...SHOP, nodes: { charge: { use, config: { currency: "EUR" } } } };
+    const pipeline = await definePipeline(manifest).start(guard);
+    await pipeline.push("orders", { request_id: "r-1" });
+    expect(seen).toEqual(["EUR", "EUR"]);
+    await pipeline.close();
+    await guard.close();
+  });
+
+  it("is limited in size", () => {
+    const use = { ...CHARGE, config: { table: "x".repeat(20_000) } };
+    expect(problemsOf({ ...SHOP, nodes: { charge: { use } } })).toEqual([
+      "manifest.nodes.charge.use config: config has more than 16384 characters; keep data in a file or a database",
+    ]);
+  });
+});
+
+describe("words of Bloccs", () => {
+  const inNode = (table: string, value: unknown) => ({
+    ...SHOP,
+    nodes: { charge: { use: { ...CHARGE, [table]: value } } },
+  });
+  const inNetwork = (table: string, value: unknown) => ({ ...SHOP, [table]: value });
+  const { contract } = CHARGE;
+  it.each([
+    ["timeout_ms", inNode("contract", { ...contract, timeout_ms: 5 }), 'write timeout = "5s"'],
+    ["base_ms", inNode("contract", { ...contract, retry: { max: 1, base_ms: 5 } }), 'write base = "100ms"'],
+    [
+      "max_attempts",
+      inNode("contract", { ...contract, retry: { max: 1, max_attempts: 5 } }),
+      "write max, which counts retries: 3 is up to four tries",
+    ],
+    [
+      "idempotency_ttl_ms",
+      inNode("contract", { ...contract, idempotency: { key: "id", idempotency_ttl_ms: 5 } }),
+      'write retention = "1h"',
+    ],
+    ["batch.timeout_ms", inNode("batch", { size: 2, within: "1s", timeout_ms: 5 }), 'write within = "1s"'],
+    ["join.on", inNode("join", { by: "id", within: "1s", on: "id" }), "write by"],
+    ["join.deadletter", inNode("join", { by: "id", within: "1s", deadletter: "d" }), "write dead_letter"],
+    ["rate.allowed", inNode("rate", { limit: 1, per: "1s", allowed: 1 }), "write limit"],
+    ["rate.interval_ms", inNode("rate", { limit: 1, per: "1s", interval_ms: 1 }), 'write per = "1s"'],
+    ["delay.ms", inNode("delay", { by: "1s", ms: 5 }), 'write by = "5s"'],
+    [
+      "observability",
+      inNode("observability", {}),
+      "write [capture] for payloads; events are always reported",
+    ],
+    ["lint.exceptions", inNode("lint", { allow: ["key-missing"], exceptions: [] }), "write allow"],
+    [
+      "network.runtime",
+      inNetwork("network", { ...SHOP.network, runtime: "beam" }),
+      "leave it out: a network runs in the process that starts it",
+    ],
+    ["deploy.placement", inNetwork("deploy", { placement: "default" }), "leave it out: a network runs"],
+    ["max_restarts", inNetwork("supervision", { max_restarts: 3 }), "write restarts"],
+    ["max_seconds", inNetwork("supervision", { max_seconds: 3 }), 'write within = "5s"'],
+  ])("%s gets the word to write instead", (_, manifest, fix) => {
+    expect(problemsOf(manifest).join("\n")).toContain(fix);
   });
 });

@@ -29,7 +29,7 @@ test("Bloccs: structured logs: an event is plain data, a line of JSON, and never
   await push({ id: "secret-key" }, { id: "m-1", trace: "t-1" });
   const lines = events.map((event) => JSON.stringify(event));
   expect(lines.map((line) => JSON.parse(line))).toEqual(events);
-  expect(events[0]).toEqual({
+  expect(events[1]).toEqual({
     ...{ kind: "started", network: "shop", node: "charge", id: "m-1", parents: [], trace: "t-1" },
     keyHash: expect.any(String),
   });

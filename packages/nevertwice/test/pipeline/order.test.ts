@@ -52,7 +52,12 @@ describe("a message in a node", () => {
       trace: "m-1",
     });
     expect(seen).toEqual(["validate", "claimed", "core", "effect", "completed", "dispatch"]);
-    expect(scene.reported()).toEqual(["charge started", "charge completed", "network settled"]);
+    expect(scene.reported()).toEqual([
+      "charge entered",
+      "charge started",
+      "charge completed",
+      "network settled",
+    ]);
   });
 
   it("is rejected if its schema refuses it, and no key is claimed", async () => {
@@ -67,7 +72,7 @@ describe("a message in a node", () => {
     expect(failures).toMatchObject([
       { network: "shop", node: "charge", phase: "validate", attempt: 0, reason: "schema-mismatch" },
     ]);
-    expect(scene.reported()).toEqual(["charge failed", "network settled"]);
+    expect(scene.reported()).toEqual(["charge entered", "charge failed", "network settled"]);
   });
 
   it.each([
@@ -176,7 +181,7 @@ describe("a message in a node", () => {
     await scene.settle(scene.pipeline.push("orders", { card: "4242-secret" }));
     await scene.settle(scene.pipeline.push("orders", { card: "4242-secret" }));
     expect(JSON.stringify(scene.events)).not.toContain("4242");
-    expect(scene.events[0]).toMatchObject({
+    expect(scene.events[1]).toMatchObject({
       kind: "started",
       keyHash: expect.stringMatching(/^[0-9a-f]{16}$/),
     });

@@ -51,6 +51,7 @@ function nodeOf(name: string, sketch: NodeSketch): NodeModel {
     version: "1.0.0",
     doc: {},
     effects: new Map(),
+    config: {},
     reply: false,
     concurrency: 1,
     ...rest,

@@ -82,6 +82,6 @@ test("a random history passes the audit in one round and in many, also with purg
     { numRuns: 60, seed: 6 },
   );
   // The histories must not be empty.
-  expect(kinds.size).toBe(10);
+  expect(kinds.size).toBe(11);
   expect(Math.min(...kinds.values())).toBeGreaterThan(10);
 });

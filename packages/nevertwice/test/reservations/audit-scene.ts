@@ -132,6 +132,7 @@ export interface AuditScene {
   /** The kept row of a key. */
   key(key: string): Promise<KeyRecord>;
   commitment(id: string): Promise<KeptCommitment>;
+  resource(name: string): Promise<KeptResource>;
   events(subject: string): Promise<readonly JournalEvent[]>;
   /** Audits the altered rows. */
   audit(alterations?: Alterations, options?: AuditOptions): Promise<AuditData>;
@@ -194,6 +195,9 @@ export async function openAuditScene(): Promise<AuditScene> {
     },
     async commitment(id) {
       return (await store.get(NAMESPACE, id)).commitment as KeptCommitment;
+    },
+    async resource(name) {
+      return (await store.resources({ ...all, name })).rows[0] as KeptResource;
     },
     events: async (subject) => (await store.events({ ...all, subject })).rows,
     audit: (alterations = {}, options = {}) => openReservations(altered(store, alterations)).audit(options),

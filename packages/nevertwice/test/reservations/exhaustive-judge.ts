@@ -81,6 +81,7 @@ function wrongEvents(before: State, { clock, writes: { events } }: Decision): st
     const state = states.get(id);
     const expiresAt = ends.get(id) ?? Number.NaN;
     if (at !== clock) return `${subject} was ${kind} at ${at}, when the clock said ${clock}`;
+    if (kind === "refused") continue;
     if (kind === "placed") {
       if (state !== undefined) return `${subject} was placed twice`;
       states.set(id, "held");

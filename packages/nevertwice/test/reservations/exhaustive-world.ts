@@ -97,6 +97,7 @@ export function toRequest(part: Part, newId: string): ActionRequest {
     scope: "",
     key,
     newId,
+    salt: "salt",
   };
 }
 

@@ -61,7 +61,7 @@ test("Grace: no-double-effect conditions stated explicitly: the page has them as
 
 test("Grace: client retry guidance per error: the page says of every reason what to do", async () => {
   const words = await page("docs/reservations.md");
-  expect(new Set(REASONS).size).toBe(12);
+  expect(new Set(REASONS).size).toBe(16);
   for (const reason of REASONS) expect(words).toContain(`| \`${reason}\` |`);
 });
 

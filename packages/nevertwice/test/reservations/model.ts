@@ -114,7 +114,17 @@ function bind(model: Model, call: Call, now: number, answer: Answer): Model {
   const windowEndsAt = now + model.terms.windowMs;
   const keptUntil = windowEndsAt + model.terms.historyMs;
   const bound = { call, answer, recordedAt: now, windowEndsAt, keptUntil };
-  return { ...model, keys: new Map(model.keys).set(toName(call), bound) };
+  const log = answer.ok
+    ? model.log
+    : [...model.log, { subject: refusedSubject(model, call), kind: "refused", at: now } as const];
+  return { ...model, log, keys: new Map(model.keys).set(toName(call), bound) };
+}
+
+/** A refusal is an event of the resource that the call is about, or of none. */
+function refusedSubject({ holds }: Model, { parameters }: Call): string {
+  const { id, resource } = parameters as { readonly id?: unknown; readonly resource?: unknown };
+  const name = holds.find((hold) => hold.id === id)?.resource ?? resource;
+  return isText(name) ? `resource:${name}` : "request";
 }
 
 function decided(model: Model, call: Call, now: number, answer: Answer): Model[] {

@@ -48,7 +48,7 @@ function asked({ now, found, effects }: State): State {
   const capacity = { ...ROOMY, ...(found.resources.get("ward") ?? {}) };
   const rows = { ...found, resources: new Map([["ward", capacity]]) };
   const { writes } = decide(
-    [{ ...ask, keyId: "k", namespace: "n", scope: "", key: "k", newId }],
+    [{ ...ask, keyId: "k", namespace: "n", scope: "", key: "k", newId, salt: "salt" }],
     rows,
     now,
     RULES,

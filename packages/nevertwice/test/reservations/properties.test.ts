@@ -10,7 +10,7 @@ import { OF_COMMITMENTS } from "./invariants.ts";
 /** A campaign draws its own seed. A failure prints the seed with the path that replays it. */
 const SEED = IS_FULL ? Date.now() : 6;
 const RUNS = IS_FULL ? 20_000 : 2_000;
-const TIMEOUT_MS = IS_FULL ? 3_600_000 : 60_000;
+const TIMEOUT_MS = IS_FULL ? 3_600_000 : 180_000;
 
 function memoryStage(): Stage {
   const clock = manualClock();

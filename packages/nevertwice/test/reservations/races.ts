@@ -49,8 +49,8 @@ export async function race(stage: Stage, races: number): Promise<Won> {
   const takes = new Map(commitments.map(({ resource, state }) => [resource, state === "confirmed" ? 1 : 0]));
   for (const { name, taken } of resources) expect([name, taken]).toEqual([name, takes.get(name)]);
   expect([commitments.length, winners.size, resources.length]).toEqual([races, races, races]);
-  // For each hold, its placement and its end.
-  expect(events).toHaveLength(2 * races);
+  // For each hold, its placement, its end, and two refusals.
+  expect(events).toHaveLength(4 * races);
   for (const caller of callers) await caller.close();
   const times = (end: string) => [...winners.values()].filter((winner) => winner === end).length;
   return { confirmed: times("confirm"), released: times("release"), expired: times("expire") };

@@ -61,13 +61,18 @@ export function seenIn({ commitments, resources, keys, events }: Records): objec
         return [toName(row), { action, parameters, answer, recordedAt, windowEndsAt, keptUntil }];
       }),
     ),
-    events: bySubject(events),
+    events: bySubject(
+      events.map((event) => ({ ...event, subject: event.subject.replace(/^request:.*/s, "request") })),
+    ),
   };
 }
 
 /** The members that a commitment has in the store and in the model. */
 function sharedOf(
-  row: Omit<KeptCommitment, "confirmedUnits" | "lastHash" | "namespace" | "events" | "endedAt"> & {
+  row: Omit<
+    KeptCommitment,
+    "confirmedUnits" | "lastHash" | "namespace" | "events" | "endedAt" | "requesterSalt"
+  > & {
     readonly endedAt?: number | undefined;
   },
 ): object {
@@ -76,7 +81,9 @@ function sharedOf(
 }
 
 export function toExpected(model: Model): object {
-  const names = new Set([...model.pools.keys(), ...model.holds.map(({ resource }) => resource)]);
+  // A resource that was only ever refused has a row too.
+  const refused = model.log.flatMap(({ subject }) => /^resource:(.*)$/s.exec(subject)?.[1] ?? []);
+  const names = new Set([...refused, ...model.pools.keys(), ...model.holds.map(({ resource }) => resource)]);
   return {
     commitments: byName(
       model.holds.map((hold) => {
@@ -104,6 +111,8 @@ function bySubject(events: readonly { subject: string; kind: string; at: number 
   const stories = new Map<string, string[]>();
   for (const { subject, kind, at } of events)
     stories.set(subject, [...(stories.get(subject) ?? []), `${kind} at ${at}`]);
+  // The model does not name requests, so their order is lost.
+  stories.get("request")?.sort();
   return byName([...stories]);
 }
 

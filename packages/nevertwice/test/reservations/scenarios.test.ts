@@ -1,7 +1,7 @@
 /** Tests the specification's domain examples and adversarial scenarios, by their names. */
 import { describe, expect, test } from "vitest";
+import { tally } from "../../src/testing/reservation-cases/scene.ts";
 import { HOUR_MS, MINUTE_MS, NAMESPACE, openDesk, placedId, SECOND_MS } from "./desk.ts";
-import { tally } from "./suite/scene.ts";
 
 describe("examples", () => {
   test("Banking — credit-hold authorization with retry: the cardholder is charged once", async () => {

@@ -1,17 +1,11 @@
 /**
- * The test suite of every reservation store: `reservationStoreSuite("postgres", open)`. The store is opened once, and each
- * test has its own namespace, so other tests may use the same database at the same time.
+ * The published cases as tests: `reservationStoreSuite("postgres", open)`. The store is opened once, and each case has its
+ * own namespace, so other tests may use the same database at the same time.
  */
-import { afterAll, beforeAll, describe, inject } from "vitest";
+import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import type { ReservationStore } from "../../src/reservations/store.ts";
+import { reservationCases } from "../../src/testing/reservation-cases.ts";
 import type { ServiceName } from "../services/services.ts";
-import { crowdTests } from "./suite/crowds.ts";
-import { keyTests } from "./suite/keys.ts";
-import { lifecycleTests } from "./suite/lifecycle.ts";
-import { nameTests } from "./suite/names.ts";
-import { queryTests } from "./suite/queries.ts";
-import { registryTests } from "./suite/registry.ts";
-import { type Opened, sceneOn } from "./suite/scene.ts";
 
 export interface OpenedStore {
   readonly store: ReservationStore;
@@ -32,21 +26,20 @@ export function reservationStoreSuite(
 ): void {
   const found = service === undefined ? "" : inject("services")[service];
   let opened: OpenedStore | undefined;
-  const suite: Opened = (skip) => {
-    if (typeof found !== "string") skip(found.skipped);
-    return sceneOn(opened as OpenedStore);
-  };
 
   describe(`reservations on ${name}`, () => {
     beforeAll(async () => {
       if (typeof found === "string") opened = await open();
     });
     afterAll(async () => void (await opened?.close()));
-    lifecycleTests(suite);
-    registryTests(suite);
-    keyTests(suite);
-    nameTests(suite);
-    queryTests(suite);
-    crowdTests(suite);
+    const cases = reservationCases(() => {
+      const { store, advance } = opened as OpenedStore;
+      return { store, advance, dispose() {} };
+    });
+    for (const { name: title, run } of cases)
+      test(title, async ({ skip }) => {
+        if (typeof found !== "string") skip(found.skipped);
+        await run();
+      });
   });
 }

@@ -22,6 +22,7 @@ const PURE = [
   "duplicate-prevention.ts",
   "registry.ts",
   "decision.ts",
+  "erased-requester.ts",
 ];
 
 test("Grace: store capability check at construction: what is no store is refused, and a store says what it cannot do", () => {
@@ -104,6 +105,7 @@ test("Grace: stateless handler rule + checklist: deciding twice from the same ro
     scope: "",
     key: "k",
     newId: "c-1",
+    salt: "salt",
   };
   const once = () => decide([asked], found, 1_000, rules, "checkpoint");
   expect(once()).toEqual(once());

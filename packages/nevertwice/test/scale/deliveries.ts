@@ -6,6 +6,7 @@ import { shortHash, toIdentity } from "../../src/core/identity.ts";
 import type { Decision } from "../../src/core/policy.ts";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/index.ts";
+import { everyPage } from "../every-page.ts";
 import { scratchFolder } from "../scratch-folder.ts";
 import type { Broker, Queue } from "./deliveries-brokers.ts";
 import type { Kill, Storm, Takeover } from "./deliveries-referee.ts";
@@ -106,7 +107,8 @@ export async function storm(
   const held: string[] = [];
   const leftHeld = await settle(crew, queue, async () => {
     if (onLapsed === "takeover") return 0;
-    held.splice(0, held.length, ...(await unknownIn(guard)).map(({ key }) => key));
+    const { records } = await everyPage(guard.listUnknown);
+    held.splice(0, held.length, ...records.map(({ key = "" }) => key));
     return held.reduce((sum, id) => sum + (copies[id] ?? 0), 0);
   });
   await decide(guard, await ledger.report());
@@ -210,21 +212,11 @@ async function calm(crew: Crew): Promise<void> {
   }
 }
 
-async function unknownIn(guard: Guard): Promise<{ key: string; fence: number }[]> {
-  const found: { key: string; fence: number }[] = [];
-  let after: string | undefined;
-  do {
-    const page = await guard.listUnknown({ limit: 1_000, after });
-    found.push(...page.records.map(({ key = "", fence }) => ({ key, fence })));
-    after = page.next;
-  } while (after !== undefined);
-  return found;
-}
-
 /** Looks up each unknown message in the ledger, as an operator would, and decides by what it finds. */
 async function decide(guard: Guard, tries: readonly Try[]): Promise<void> {
   const done = new Set(tries.map(({ message }) => message));
-  for (const { key, fence } of await unknownIn(guard)) {
+  const { records } = await everyPage(guard.listUnknown);
+  for (const { key = "", fence } of records) {
     const decision: Decision = done.has(key) ? { status: "done", value: undefined } : { status: "not-done" };
     expect(await guard.resolve({ operation: NAME, scope: NAME, key, fence }, decision)).toBe(true);
   }

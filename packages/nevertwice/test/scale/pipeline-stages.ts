@@ -6,6 +6,7 @@ import { shortHash, toIdentity } from "../../src/core/identity.ts";
 import { compositeKey } from "../../src/core/key.ts";
 import type { Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/index.ts";
+import { everyPage } from "../every-page.ts";
 import { scratchFolder } from "../scratch-folder.ts";
 import type { Kill, Storm, Takeover } from "./deliveries-referee.ts";
 import { notesIn, startLedger } from "./ledger.ts";
@@ -134,7 +135,7 @@ function keyHashOf(node: string, key: string): string {
 async function openIn(guard: Guard): Promise<string[]> {
   const found: string[] = [];
   for (const state of ["pending", "lapsed", "released"] as const) {
-    const { records } = await guard.list({ state, limit: 1_000 });
+    const { records } = await everyPage((page) => guard.list({ ...page, state }));
     found.push(...records.map(({ operation, key }) => `${state} ${operation} ${key}`));
   }
   return found;

@@ -8,13 +8,13 @@ import { expect, type TestContext, test } from "vitest";
 import { migrationSql } from "../../src/stores/postgres.ts";
 import { seededRandom } from "../../src/testing/random.ts";
 import { startPostgres } from "../services/postgres.ts";
-import type { Server } from "../services/server.ts";
 import { startFor } from "../services/services.ts";
 import { query } from "../stores/postgres/database.ts";
 import { plant } from "../testing/plant.ts";
 import { createAsking, openDoor } from "./asking.ts";
 import { judgeLedger, type Row } from "./effects-referee.ts";
 import { count, reportOn, tellCounts } from "./figures.ts";
+import { restart } from "./restarting.ts";
 import { EFFECTS_TIMEOUT_MS, sizeOf } from "./sizes.ts";
 import { DRIVERS } from "./workers/effects/transaction.js";
 import type { Opened } from "./workers/effects.js";
@@ -78,18 +78,6 @@ async function crash(context: TestContext, { crashes, library }: { crashes: numb
   const rows = await query<Row>(url, "SELECT * FROM ledger");
   const problems = judgeLedger({ ...asking, rows, keys, deliveries: [] });
   return { keys: keys.length, answers: asking.answers(), problems };
-}
-
-/** A process that the server forked while it was killed may outlive it for a moment, and keeps its memory until then. */
-async function restart(server: Server): Promise<void> {
-  for (let left = 5; ; left--) {
-    try {
-      return await server.restart();
-    } catch (error) {
-      if (left === 0) throw error;
-      await sleep(200);
-    }
-  }
 }
 
 test("a transaction happens exactly once, and stays, when Postgres is killed", {

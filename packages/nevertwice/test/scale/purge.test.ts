@@ -1,10 +1,9 @@
 /** Tests that purging expired records in small steps keeps up with new ones, and hardly slows claims. */
 import { describe, expect, test } from "vitest";
-import type { Store } from "../../src/core/store.ts";
-import { createGuard } from "../../src/functions/guard.ts";
 import { count, medianOf, ms, report } from "./figures.ts";
 import { fill } from "./filling.ts";
 import { claimSteadily } from "./load.ts";
+import { startPurging } from "./purging.ts";
 import { sizeOf } from "./sizes.ts";
 import { openSubject, POSTGRES, SQLITE } from "./subjects.ts";
 
@@ -12,31 +11,6 @@ const FEWEST_WINDOWS = 3;
 const MOST_WINDOWS = 200;
 /** Windows without a purge are shorter by this factor, because they need not wait for a purge. */
 const CALM_SHARE = 4;
-
-/** A guard that only purges, and counts what it removes. `stop` resolves when the last step of the purge has ended. */
-async function startPurging(store: Store): Promise<() => Promise<{ removed: number; seconds: number }>> {
-  const startedAt = performance.now();
-  let removed = 0;
-  let bite: Promise<unknown> = Promise.resolve();
-  const purging: Store = {
-    ...store,
-    async purge(limit) {
-      const biting = store.purge(limit);
-      bite = biting;
-      const answer = await biting;
-      removed += answer.removed;
-      return answer;
-    },
-  };
-  const guard = createGuard({ store: purging, purgeEveryMs: 1 });
-  // Purges start with the guard's first call.
-  await guard.ready();
-  return async () => {
-    await guard.close();
-    await bite;
-    return { removed, seconds: (performance.now() - startedAt) / 1_000 };
-  };
-}
 
 describe("expired records are purged faster than claims arrive, and claims are hardly slower", () => {
   const { expired, claimsPerSecond, windowMs, worst } = sizeOf("purge");

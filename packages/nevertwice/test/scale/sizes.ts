@@ -6,6 +6,16 @@ export const IS_FULL = process.env.NEVERTWICE_SCALE === "full";
 /** For the trials of effects: at full size all of them run at the same time, for most of an hour on two idle cores. */
 export const EFFECTS_TIMEOUT_MS = IS_FULL ? 4 * 3_600_000 : 300_000;
 
+/** How long the campaign `endurance` takes in all. */
+const MINUTES = Number(process.env.NEVERTWICE_MINUTES ?? 60);
+/** One store after another. */
+const ENDURANCE_S = (MINUTES * 60) / 3;
+/**
+ * Records expire and are purged several times in each quarter, so that their number is steady from the second one on. Redis
+ * removes a record a minute after its retention, so there it is steady only in a trial of 20 minutes or more.
+ */
+const ENDURANCE_RETENTION_MS = Math.min(60_000, (ENDURANCE_S * 1_000) / 20);
+
 const SIZES = {
   "one-owner": {
     share: { processes: 8, claims: 400, leaseMs: 400 },
@@ -15,6 +25,10 @@ const SIZES = {
   "one-owner-slow": {
     share: { processes: 6, claims: 60, leaseMs: 500 },
     full: { processes: 8, claims: 2_000, leaseMs: 1_000 },
+  },
+  "lost-leader": {
+    share: { processes: 3, lanes: 4, seconds: 4, everyMs: 2_000, faultMs: 1_200, leastSteps: 1 },
+    full: { processes: 8, lanes: 24, seconds: 300, everyMs: 10_000, faultMs: 5_000, leastSteps: 100_000 },
   },
   "clock-steps": {
     share: { keys: 20, workMs: 2_200 },
@@ -30,10 +44,47 @@ const SIZES = {
     share: { expired: 20_000, claimsPerSecond: 500, windowMs: 150, worst: 10 },
     full: { expired: 1_000_000, claimsPerSecond: 5_000, windowMs: 2_000, worst: 1.5 },
   },
+  "purge-cost": {
+    // Too short to compare anything: the share only shows that records are purged while claims are answered.
+    share: { expired: 20_000, windows: 2, windowMs: 100, claimsPerSecond: 300, claimsEach: 5 },
+    full: { expired: 1_000_000, windows: 10, windowMs: 3_000, claimsPerSecond: 1_000, claimsEach: 200 },
+  },
+  /** `redisKeys` fit in memory. */
+  operator: {
+    share: { keys: 30_000, redisKeys: 10_000, callers: 10, lanes: 16, windows: 3, windowMs: 300, worst: 20 },
+    full: {
+      keys: 10_000_000,
+      redisKeys: 300_000,
+      callers: 10,
+      lanes: 16,
+      windows: 10,
+      windowMs: 2_000,
+      worst: 3,
+    },
+  },
   growth: {
     // A store that reads all of its keys would take twenty times as long for twenty times as many keys.
     share: { few: 10_000, many: 200_000, windows: 6, worst: 10 },
     full: { few: 10_000, many: 10_000_000, windows: 20, worst: 1.5 },
+  },
+  lists: {
+    // A busy machine is slow at any moment. Only the full size compares closely.
+    share: { few: 10_000, many: 100_000, windows: 10, worst: 10 },
+    full: { few: 10_000, many: 10_000_000, windows: 100, worst: 1.5 },
+  },
+  /** Every page of a list, while keys are claimed between the pages. */
+  "list-walk": {
+    share: { keys: 10_000, page: 1_000 },
+    full: { keys: 1_000_000, page: 1_000 },
+  },
+  /** Claims in windows of so many at once, with the indexes of lists and without them. */
+  "list-indexes": {
+    share: { records: 10_000, windows: 6, claims: 128, least: 0.1 },
+    full: { records: 1_000_000, windows: 60, claims: 1_000, least: 0.9 },
+  },
+  dashboard: {
+    share: { records: 20_000 },
+    full: { records: 1_000_000 },
   },
   reservations: {
     share: { processes: 4, actions: 10_000, kills: 6 },
@@ -65,6 +116,52 @@ const SIZES = {
   "postgres-crashes": {
     share: { crashes: 8 },
     full: { crashes: 1_000 },
+  },
+  /** The keys that each other library makes before they are imported. */
+  import: {
+    share: { keys: 600 },
+    full: { keys: 100_000 },
+  },
+  "calls-alone": {
+    share: { calls: 20, warmUp: 2 },
+    full: { calls: 500, warmUp: 100 },
+  },
+  "cluster-costs": {
+    share: { calls: 3_000, rounds: 3 },
+    full: { calls: 20_000, rounds: 10 },
+  },
+  fairness: {
+    share: { callers: 3_000, calls: 20 },
+    full: { callers: 3_000, calls: 500 },
+  },
+  "far-stores": {
+    // A busy machine is slower than the distance.
+    share: { forMs: 3_000, leastPerSecond: 100 },
+    full: { forMs: 30_000, leastPerSecond: 3_500 },
+  },
+  endurance: {
+    // Nothing expires in the share, so that every acknowledged outcome is read back.
+    share: {
+      seconds: 3,
+      processes: 2,
+      perSecond: 100,
+      duplicates: 0.3,
+      retentionMs: 60_000,
+      purgeEveryMs: 500,
+    },
+    full: {
+      seconds: ENDURANCE_S,
+      processes: 4,
+      perSecond: 240,
+      duplicates: 0.1,
+      retentionMs: ENDURANCE_RETENTION_MS,
+      purgeEveryMs: ENDURANCE_RETENTION_MS,
+    },
+  },
+  "endurance-slots": {
+    share: { slots: 50 },
+    // Few if the trial is short: the move should end in its half of a quarter.
+    full: { slots: Math.min(1_000, Math.ceil(ENDURANCE_S)) },
   },
   outage: {
     share: { seeds: 1, keys: 20, callers: 4 },

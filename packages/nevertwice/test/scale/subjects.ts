@@ -7,7 +7,7 @@ import type { TestContext } from "vitest";
 import type { Store } from "../../src/core/store.ts";
 import { scratchFolder } from "../scratch-folder.ts";
 import { type ServiceName, sharedUrl } from "../services/services.ts";
-import { COLLECTS_ITSELF, NO_WATCH, type Without } from "../stores/cases.ts";
+import { COLLECTS_ITSELF, NO_WATCH, SCANS, type Without } from "../stores/cases.ts";
 import { clientOf, newTable } from "../stores/dynamodb/tables.ts";
 import { open } from "./workers/open.js";
 
@@ -35,14 +35,14 @@ export const SQLITE: Subject = {
 export const REDIS: Subject = {
   name: "Redis",
   service: "redis",
-  without: COLLECTS_ITSELF,
+  without: { ...COLLECTS_ITSELF, ...SCANS },
   create: async (context) => `${sharedUrl(context, "redis")}?prefix=${freshName()}:`,
 };
 
 const REDIS_CLUSTER: Subject = {
   name: "Redis Cluster",
   service: "redisCluster",
-  without: COLLECTS_ITSELF,
+  without: { ...COLLECTS_ITSELF, ...SCANS },
   async create(context) {
     const url = sharedUrl(context, "redisCluster").replace("redis:", "redis+cluster:");
     return `${url}?prefix=${freshName()}:`;
@@ -88,7 +88,7 @@ export const MYSQL: Subject = {
 const DYNAMODB: Subject = {
   name: "DynamoDB",
   service: "dynamodb",
-  without: NO_WATCH,
+  without: { ...NO_WATCH, ...SCANS },
   async create(scene) {
     const endpoint = sharedUrl(scene, "dynamodb");
     const client = clientOf(endpoint);

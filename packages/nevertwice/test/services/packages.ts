@@ -10,9 +10,13 @@ const PACKAGES = {
   "redis-cli": "redis-tools",
   initdb: "postgresql",
   postgres: "postgresql",
+  pg_dump: "postgresql",
+  pg_restore: "postgresql",
   pgbouncer: "pgbouncer",
   mariadbd: "mariadb-server",
   "mariadb-install-db": "mariadb-server",
+  "mariadb-dump": "mariadb-client",
+  mariadb: "mariadb-client",
   cc: "gcc libc6-dev",
   "rabbitmq-server": "rabbitmq-server",
   epmd: "erlang-base",
@@ -21,8 +25,13 @@ const PACKAGES = {
   chromium: "chromium",
   wrk: "wrk",
   nginx: "nginx-light",
+  haproxy: "haproxy",
+  varnishd: "varnish",
   spin: "spin",
   openssl: "openssl",
+  etcd: "etcd-server",
+  prometheus: "prometheus",
+  promtool: "prometheus",
 } as const;
 
 export type Program = keyof typeof PACKAGES;

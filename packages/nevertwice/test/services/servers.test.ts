@@ -18,7 +18,9 @@ import { Kafka, logLevel } from "kafkajs";
 import mysql from "mysql2/promise";
 import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { endpointsIn } from "../stores/etcd/stores.ts";
 import { startDynalite } from "./dynalite.ts";
+import { startEtcd } from "./etcd.ts";
 import { startKafkaMock } from "./kafka.ts";
 import { startMariadb } from "./mariadb.ts";
 import { startNats } from "./nats.ts";
@@ -153,6 +155,12 @@ describe("the shared servers", () => {
     });
   });
 
+  test("etcd answers", async (context) => {
+    const [endpoint] = endpointsIn(sharedUrl(context, "etcd"));
+    const response = await fetch(`${endpoint}/v3/cluster/member/list`, { method: "POST", body: "{}" });
+    expect(((await response.json()) as { members: unknown[] }).members).toHaveLength(3);
+  });
+
   test("RabbitMQ hands out what was put in", async (context) => {
     const connection = await amqplib.connect(sharedUrl(context, "rabbitmq"));
     context.onTestFinished(() => connection.close());
@@ -269,6 +277,24 @@ describe("a server for one test", () => {
     await server.kill();
     await server.restart();
     expect((await client.send(new ListTablesCommand({}))).TableNames).toEqual(["kept"]);
+  });
+
+  test("a member of etcd that is cut off has no leader, and follows the new one when it is back", async (context) => {
+    const cluster = await startFor(context, () => startEtcd());
+    const first = await cluster.leader();
+    const put = async (member: number) => {
+      const body = JSON.stringify({ key: "YQ==", value: "YQ==" });
+      const signal = AbortSignal.timeout(1_000);
+      return (await fetch(`${cluster.members[member]?.url}/v3/kv/put`, { method: "POST", body, signal }))
+        .status;
+    };
+    cluster.network.cutOff(first);
+    const second = await cluster.leader(first);
+    expect(second).not.toBe(first);
+    expect(await put(second)).toBe(200);
+    await expect(put(first)).rejects.toThrow();
+    cluster.network.heal();
+    await vi.waitFor(async () => expect(await put(first)).toBe(200), { timeout: 30_000 });
   });
 
   // What it had acknowledged may be gone: it writes the names of new queues a while after it has said that they are there.

@@ -13,6 +13,7 @@ export const SERVICES = {
   dynamodb: "NEVERTWICE_TEST_DYNAMODB_URL",
   rabbitmq: "NEVERTWICE_TEST_RABBITMQ_URL",
   nats: "NEVERTWICE_TEST_NATS_URL",
+  etcd: "NEVERTWICE_TEST_ETCD_URL",
 } as const;
 
 export type ServiceName = keyof typeof SERVICES;

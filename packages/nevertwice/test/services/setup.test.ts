@@ -23,5 +23,6 @@ test("a URL in the environment is used; a server that is not installed is a reas
     dynamodb: "given by NEVERTWICE_TEST_DYNAMODB_URL",
     rabbitmq: "given by NEVERTWICE_TEST_RABBITMQ_URL",
     nats: "given by NEVERTWICE_TEST_NATS_URL",
+    etcd: "given by NEVERTWICE_TEST_ETCD_URL",
   });
 });

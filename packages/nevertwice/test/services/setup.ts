@@ -4,6 +4,7 @@
  */
 import type { TestProject } from "vitest/node";
 import { startDynalite } from "./dynalite.ts";
+import { startEtcd } from "./etcd.ts";
 import { startMariadb } from "./mariadb.ts";
 import { startNats } from "./nats.ts";
 import { installMissing, NotInstalled, type Program } from "./packages.ts";
@@ -26,6 +27,7 @@ const PROGRAMS: Readonly<Record<ServiceName, readonly Program[]>> = {
   dynamodb: [],
   rabbitmq: ["rabbitmq-server", "epmd"],
   nats: ["nats-server"],
+  etcd: ["etcd"],
 };
 
 type UrlOf = (name: ServiceName) => Promise<string>;
@@ -39,6 +41,7 @@ const START: Readonly<Record<ServiceName, (urlOf: UrlOf) => Promise<Shared>>> = 
   dynamodb: () => startDynalite(),
   rabbitmq: () => startRabbitmq(),
   nats: () => startNats(),
+  etcd: () => startEtcd(),
 };
 
 interface SharedServers {

@@ -245,3 +245,47 @@ test("a call that a slow write did not carry out is sent again, even if no other
   flights[1]?.land();
   expect(await both).toEqual(["A", "B"]);
 });
+
+test("calls are taken from each turn, so that a few calls do not wait behind thousands of another one", async () => {
+  const { batch, flights } = scene({ turnOf: (call) => call.slice(0, 1), maxCalls: 4 });
+  const done = Promise.all(["a1", "a2", "a3", "a4", "a5", "a6", "b1", "b2", "c1"].map(batch.run));
+  const sent: (readonly string[] | undefined)[] = [];
+  for (let index = 0; index < 3; index++) {
+    await settled();
+    sent.push(flights[index]?.calls);
+    flights[index]?.land();
+  }
+  expect(sent).toEqual([["a1", "b1", "c1", "a2"], ["b2", "a3", "a4", "a5"], ["a6"]]);
+  expect(await done).toEqual(["A1", "A2", "A3", "A4", "A5", "A6", "B1", "B2", "C1"]);
+});
+
+test("urgent calls are sent in front of every turn, in the order of their arrival", async () => {
+  const { batch, flights } = scene({
+    turnOf: (call) => call.slice(0, 1),
+    isUrgent: (call) => call.includes("renew"),
+    maxCalls: 3,
+  });
+  const done = Promise.all(["a1", "b1", "a renew 1", "a renew 2", "b renew"].map(batch.run));
+  await settled();
+  expect(flights[0]?.calls).toEqual(["a renew 1", "a renew 2", "b renew"]);
+  flights[0]?.land();
+  await settled();
+  expect(flights[1]?.calls).toEqual(["a1", "b1"]);
+  flights[1]?.land();
+  await done;
+});
+
+test("a turn whose calls were all sent starts anew behind the others", async () => {
+  const { batch, flights } = scene({ turnOf: (call) => call.slice(0, 1), maxCalls: 1 });
+  const first = Promise.all(["a1", "b1", "b2"].map(batch.run));
+  await settled();
+  const second = batch.run("a2");
+  const sent: (readonly string[] | undefined)[] = [];
+  for (let index = 0; index < 4; index++) {
+    await settled();
+    sent.push(flights[index]?.calls);
+    flights[index]?.land();
+  }
+  expect(sent).toEqual([["a1"], ["b1"], ["a2"], ["b2"]]);
+  await Promise.all([first, second]);
+});

@@ -3,10 +3,14 @@ import { memoryStore } from "../../src/stores/memory.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
 import { CLOCK_CANNOT_GO_BACK, describeStoreCases, NO_WATCH } from "./cases.ts";
 
-describeStoreCases("a store whose clock is moved", () => {
-  const clock = manualClock();
-  return { store: memoryStore({ clock }), advance: clock.advance };
-});
+describeStoreCases(
+  "a store whose clock is moved",
+  () => {
+    const clock = manualClock();
+    return { store: memoryStore({ clock }), advance: clock.advance };
+  },
+  { row: "memory" },
+);
 
 describeStoreCases(
   "a store without notifications, in real time",

@@ -7,6 +7,7 @@ import { isNevertwiceError } from "../../src/core/errors.ts";
 import { toIdentity } from "../../src/core/identity.ts";
 import type { ClaimRequest, Store } from "../../src/core/store.ts";
 import { createGuard, type Guard } from "../../src/index.ts";
+import { everyPage } from "../every-page.ts";
 import { DAMAGEABLE_STORES, type DamageableStore, sqliteDamageable } from "./damage/damageable-stores.ts";
 import { connectionsBeside, scratchFiles } from "./sqlite/scratch.ts";
 
@@ -78,8 +79,13 @@ async function expectNotRepeated(
 }
 
 /** A list shows the readable records and names the unreadable ones. */
-async function expectListed(guard: Guard, ids: readonly string[], what: string): Promise<void> {
-  const { records, unreadable = [] } = await guard.list({ limit: 1_000 });
+async function expectListed(
+  guard: Guard,
+  ids: readonly string[],
+  what: string,
+  limit?: number,
+): Promise<void> {
+  const { records, unreadable } = await everyPage(guard.list, limit);
   expect(
     [...records, ...unreadable].map(({ id }) => id),
     what,
@@ -88,6 +94,9 @@ async function expectListed(guard: Guard, ids: readonly string[], what: string):
 
 /** Columns by which a list finds records. A record with a damaged one is not in the list. */
 const OWNERS = ["namespace", "scope", "operation", "key", "parts"];
+
+/** Columns by which a list is ordered. */
+const PLACES = ["claimed_at", "claimedAt"];
 
 interface Trial {
   readonly damageable: DamageableStore;
@@ -125,7 +134,10 @@ async function damageColumn(
   });
   const damaged = (await Promise.all(trials)).filter((trial) => trial !== undefined);
   const shown = OWNERS.includes(column) ? [] : damaged.map(({ id }) => id);
-  await expectListed(guard, [claimOf("healthy").id, ...shown], `${name}.${column}`);
+  const ids = [claimOf("healthy").id, ...shown];
+  await expectListed(guard, ids, `${name}.${column}`);
+  // A page may end at any record, also at one whose place in the list is damaged.
+  if (PLACES.includes(column)) await expectListed(guard, ids, `${name}.${column}, page by page`, 1);
   for (const { id, key, fence, what } of damaged) {
     await asked("forget", damageable.store.forget?.({ id, fence }));
     await expectNotRepeated(damageable, guard, key, `${what}, forgotten`);

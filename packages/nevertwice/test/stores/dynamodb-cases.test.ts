@@ -6,7 +6,7 @@ import type { DynamoDBDocumentClient } from "@aws-sdk/lib-dynamodb";
 import { afterAll, beforeAll, describe, inject } from "vitest";
 import { dynamodbStore } from "../../src/stores/dynamodb.ts";
 import { manualClock } from "../../src/testing/manual-clock.ts";
-import { describeStoreCases, NO_WATCH } from "./cases.ts";
+import { describeStoreCases, NO_WATCH, SCANS } from "./cases.ts";
 import { type ConditionProxy, conditionProxyServer } from "./dynamodb/condition-proxy.ts";
 import { clientOf, newTable } from "./dynamodb/tables.ts";
 
@@ -30,6 +30,6 @@ describe("as the service answers", () => {
       const store = dynamodbStore({ client, table, clock, clockSkewMs: 0 });
       return { store, advance: clock.advance };
     },
-    { service: "dynamodb", without: NO_WATCH, oneByOne: true },
+    { service: "dynamodb", without: { ...NO_WATCH, ...SCANS }, oneByOne: true, row: "DynamoDB, dynalite" },
   );
 });

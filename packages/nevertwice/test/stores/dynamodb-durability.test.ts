@@ -30,7 +30,8 @@ test("a table in one region survives every fault", () => {
   expect(survivals(TABLE)).toEqual(["yes", "yes", "yes", "yes"]);
   const { title, notes } = judgeDurability("nevertwice", { table: { Table: TABLE }, timeToLive: TTL }, 5_000);
   expect(title).toBe("DynamoDB table nevertwice in eu-west-1");
-  expect(notes).toHaveLength(1);
+  expect(notes).toHaveLength(2);
+  expect(notes[1]).toContain("fences are as good as the callers' clocks");
 });
 
 test("a global table does not survive failover, unless it is strongly consistent", () => {
@@ -42,6 +43,14 @@ test("a global table does not survive failover, unless it is strongly consistent
     "yes",
     "yes",
   ]);
+});
+
+test("a strongly consistent global table is not told to turn on TTL, which it cannot have", () => {
+  const table = { ...TABLE, Replicas: [{ RegionName: "us-east-1" }], MultiRegionConsistency: "STRONG" };
+  const { notes } = judgeDurability("nevertwice", { table: { Table: table }, timeToLive: undefined }, 5_000);
+  expect(notes[2]).toBe(
+    "a global table with strong consistency has no TTL: guards scan the table to purge it",
+  );
 });
 
 test("a table that is missing or cannot be reached is not judged", async (context) => {

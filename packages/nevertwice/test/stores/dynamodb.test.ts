@@ -316,3 +316,62 @@ test("a closed store sends no requests, and does not destroy the client", async 
   await expect(store.claim(claimOf("a"))).rejects.toMatchObject({ code: "unavailable" });
   expect(await dynamodbStore({ client, table }).claim(claimOf("a"))).toMatchObject({ status: "pending" });
 });
+
+/** A client that notes the commands that it sends, and lets the first writes fail with an error of the service. */
+function noted(client: ReturnType<typeof clientOf>, failures: readonly Error[] = []) {
+  const sent: string[] = [];
+  const left = [...failures];
+  const send = async (command: object, options: object) => {
+    sent.push(command.constructor.name);
+    const failure = command instanceof GetCommand ? undefined : left.shift();
+    if (failure !== undefined) throw failure;
+    return client.send(command as never, options);
+  };
+  return { sent, client: { send } };
+}
+
+test("a claim that reads first replays without a write, and otherwise answers as one that does not", async (context) => {
+  const { client, table } = await newPlace(context);
+  const reading = noted(client);
+  const store = dynamodbStore({ client: reading.client, table, readFirst: true });
+  const request = claimOf("a", { fingerprint: "v1:one" });
+  expect(await store.claim(request)).toMatchObject({ status: "new", number: 1 });
+  expect(await store.claim(claimOf("a"))).toMatchObject({ status: "pending" });
+  await store.complete({ id: request.id, token: request.token, outcome: "done", retentionMs: 60_000 });
+  reading.sent.length = 0;
+  expect(await store.claim(claimOf("a"))).toEqual({ status: "completed", outcome: "done" });
+  expect(await store.claim(claimOf("a", { fingerprint: "v1:two" }))).toEqual({
+    status: "conflict",
+    state: "completed",
+  });
+  expect(reading.sent).toEqual(["GetCommand", "GetCommand"]);
+});
+
+test("one-owner: of many claims that read first, one is granted", async (context) => {
+  const { client, table } = await newPlace(context);
+  const store = dynamodbStore({ client, table, readFirst: true });
+  const answers = await Promise.all(Array.from({ length: 30 }, () => store.claim(claimOf("a"))));
+  expect(answers.filter(({ status }) => status === "new")).toHaveLength(1);
+});
+
+const conflict = () =>
+  Object.assign(new Error("another region writes the item"), {
+    name: "ReplicatedWriteConflictException",
+    $metadata: { httpStatusCode: 400 },
+  });
+
+test("a write that meets the write of another region is repeated, a few times", async (context) => {
+  const { client, table } = await newPlace(context);
+  const twice = noted(client, [conflict(), conflict()]);
+  const request = claimOf("a");
+  expect(await dynamodbStore({ client: twice.client, table }).claim(request)).toMatchObject({
+    status: "new",
+    number: 1,
+  });
+  expect(twice.sent).toEqual(["PutCommand", "PutCommand", "PutCommand"]);
+  const always = noted(client, Array.from({ length: 9 }, conflict));
+  await expect(dynamodbStore({ client: always.client, table }).claim(claimOf("b"))).rejects.toMatchObject({
+    code: "unavailable",
+  });
+  expect(always.sent).toHaveLength(5);
+});

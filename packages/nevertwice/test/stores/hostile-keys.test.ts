@@ -16,6 +16,7 @@ import { redisStore } from "../../src/stores/redis.ts";
 import { sqliteStore } from "../../src/stores/sqlite.ts";
 import { sharedUrl } from "../services/services.ts";
 import { clientOf, newTable } from "./dynamodb/tables.ts";
+import { openEtcd } from "./etcd/stores.ts";
 import { newStore } from "./mysql/pools.ts";
 
 const HOSTILE = [
@@ -83,6 +84,7 @@ const OPEN: Readonly<Record<string, (context: TestContext) => Promise<Store>>> =
     context.onTestFinished(() => client.destroy());
     return dynamodbStore({ client, table: await newTable(client) });
   },
+  etcd: async (context) => openEtcd(context),
 };
 
 describe.concurrent("hostile texts", () => {

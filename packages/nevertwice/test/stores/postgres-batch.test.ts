@@ -73,6 +73,47 @@ test("ten thousand simultaneous claims of one key have one owner, and take few s
   expect(messages.count).toBeLessThan(500);
 });
 
+test("500 callers of one key send one claim: the first gets it, and later its outcome is fetched once for all", async () => {
+  const claims = keysOf(500).map(() => claimOf("one key of 500"));
+  const claimAll = () => Promise.all(claims.map((claim) => store.claim(claim)));
+  const sent = proxy.countRequests("postgres");
+  const [first, ...others] = await claimAll();
+  expect(first).toMatchObject({ status: "new", number: 1 });
+  for (const answer of others)
+    expect(answer).toEqual({ status: "pending", leaseLeftMs: 60_000, elapsedMs: 0 });
+  expect(sent.count).toBe(1);
+
+  const [owned] = claims as [ReturnType<typeof claimOf>];
+  const outcome = "x".repeat(100_000);
+  expect(await store.complete(completionOf(owned, outcome))).toBe(true);
+  const replays = proxy.countRequests("postgres");
+  for (const answer of await claimAll()) expect(answer).toEqual({ status: "completed", outcome });
+  expect(replays.count).toBe(1);
+});
+
+test("an owner that asks again among other callers of its key is recognised", async () => {
+  const owned = claimOf("an owner that asks again");
+  const granted = await store.claim(owned);
+  const stranger = () => claimOf("an owner that asks again");
+  const answers = await Promise.all([stranger(), owned, stranger()].map((claim) => store.claim(claim)));
+  expect(answers).toMatchObject([{ status: "pending" }, granted, { status: "pending" }]);
+});
+
+test("a caller of a shared claim that cancels does not cancel it for the others", async () => {
+  const leaves = new AbortController();
+  const claims = [claimOf("left", { signal: leaves.signal }), claimOf("left"), claimOf("left")];
+  // All connections are taken, so that the claim waits in the pool while its first caller leaves.
+  const blockers = await Promise.all(Array.from({ length: pool.options.max }, () => pool.connect()));
+  const answers = Promise.allSettled(claims.map((claim) => store.claim(claim)));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  leaves.abort();
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  for (const blocker of blockers) blocker.release();
+  const [, second, third] = await answers;
+  expect(second).toMatchObject({ status: "fulfilled", value: { status: "pending" } });
+  expect(third).toMatchObject({ status: "fulfilled", value: { status: "pending" } });
+});
+
 test("of several claims of one key in one statement, the caller that gets the claim is the owner in the record", async () => {
   for (let round = 0; round < 20; round++) {
     // First with a new key, then with a released one.
@@ -147,15 +188,28 @@ test("an outcome that Postgres refuses fails only its own call, and the other ca
   );
 });
 
-test("an id that is too long for the index fails only its own call, and the other calls get their claims", async () => {
-  const long = Array.from({ length: 400 }, () => randomUUID()).join("");
-  const claims = [...keysOf(10).map((key) => claimOf(key)), claimOf("long", { id: long })];
+test("a fingerprint that the server refuses fails only its own call, and the other calls get their claims", async () => {
+  const claims = [
+    ...keysOf(10).map((key) => claimOf(key)),
+    claimOf("refused", { fingerprint: "1:a\u0000b" }),
+  ];
   const answers = await Promise.allSettled(claims.map((claim) => store.claim(claim)));
   expect(answers.slice(0, 10).every(({ status }) => status === "fulfilled")).toBe(true);
   expect(answers[10]).toMatchObject({
     status: "rejected",
-    reason: { code: "store-unsafe", cause: { code: "54000" } },
+    reason: { code: "store-unsafe", cause: { code: "22021" } },
   });
+});
+
+test("an id that is no digest names one record, however long it is and whatever it contains", async () => {
+  const long = Array.from({ length: 400 }, () => randomUUID()).join("");
+  for (const id of [long, "", "x", "\u001f", "F".repeat(64), "g".repeat(64)]) {
+    const claim = claimOf(randomUUID(), { id });
+    expect(await store.claim(claim)).toMatchObject({ status: "new" });
+    expect(await store.claim({ ...claim, token: randomUUID() })).toMatchObject({ status: "pending" });
+    expect(await store.complete(completionOf(claim))).toBe(true);
+    expect(await store.read(id)).toMatchObject({ state: "completed", parts: claim.parts });
+  }
 });
 
 test("outcomes of many megabytes are sent in several statements, and all are stored", async () => {
@@ -217,7 +271,9 @@ test("a key that another transaction has locked delays no other key", async () =
   await Promise.all(claims.map((claim) => store.claim(claim)));
   const blocker = await otherPool.connect();
   await blocker.query("BEGIN");
-  await blocker.query("SELECT FROM nevertwice_records WHERE id = $1 FOR UPDATE", [claims[3]?.id]);
+  await blocker.query("SELECT FROM nevertwice_records WHERE id = decode($1, 'hex') FOR UPDATE", [
+    claims[3]?.id,
+  ]);
   const done: number[] = [];
   const messages = proxy.countRequests("postgres");
   const completing = claims.map(async (claim, index) => {
@@ -239,7 +295,7 @@ test("the store waits again for a key that is locked longer than one lock timeou
   await store.claim(claim);
   const blocker = await otherPool.connect();
   await blocker.query("BEGIN");
-  await blocker.query("SELECT FROM nevertwice_records WHERE id = $1 FOR UPDATE", [claim.id]);
+  await blocker.query("SELECT FROM nevertwice_records WHERE id = decode($1, 'hex') FOR UPDATE", [claim.id]);
   const completing = store.complete(completionOf(claim));
   await new Promise((resolve) => setTimeout(resolve, 1_500));
   await blocker.query("COMMIT");
@@ -253,7 +309,7 @@ test("a claim that waited for its row uses the time after the wait", async () =>
   await store.abandon({ id: before.id, token: before.token, as: "released" });
   const blocker = await otherPool.connect();
   await blocker.query("BEGIN");
-  await blocker.query("SELECT FROM nevertwice_records WHERE id = $1 FOR UPDATE", [before.id]);
+  await blocker.query("SELECT FROM nevertwice_records WHERE id = decode($1, 'hex') FOR UPDATE", [before.id]);
   const claiming = store.claim(claimOf(before.parts.key));
   await new Promise((resolve) => setTimeout(resolve, 300));
   const { rows } = await blocker.query<{ now: number }>(
@@ -292,7 +348,7 @@ test("a key that stays locked is unavailable, and occupies no connection", async
   await store.claim(claim);
   const blocker = await otherPool.connect();
   await blocker.query("BEGIN");
-  await blocker.query("SELECT FROM nevertwice_records WHERE id = $1 FOR UPDATE", [claim.id]);
+  await blocker.query("SELECT FROM nevertwice_records WHERE id = decode($1, 'hex') FOR UPDATE", [claim.id]);
   await expect(store.complete(completionOf(claim))).rejects.toMatchObject({
     code: "unavailable",
     message: expect.stringContaining("another open transaction holds a lock"),
@@ -333,7 +389,7 @@ test("a replay and a refused claim write nothing", async () => {
   const [done, busy] = [claimOf(), claimOf()];
   await Promise.all([store.claim(done), store.claim(busy)]);
   await store.complete(completionOf(done));
-  const versions = `SELECT xmin::text, ctid::text, xmax::text FROM nevertwice_records WHERE id IN ('${done.id}', '${busy.id}') ORDER BY id`;
+  const versions = `SELECT xmin::text, ctid::text, xmax::text FROM nevertwice_records WHERE id IN ('\\x${done.id}', '\\x${busy.id}') ORDER BY id`;
   const before = await query(url, versions);
   await Promise.all(
     Array.from({ length: 50 }, (_, index) => store.claim(claimOf((index % 2 ? done : busy).parts.key))),
@@ -362,7 +418,7 @@ test("a completion updates no index if its page has room", async () => {
 test("purge removes a record by its own deadline, whatever the index entry says", async () => {
   const claim = claimOf();
   await store.claim(claim);
-  await query(url, `UPDATE nevertwice_records SET purge_at = 1 WHERE id = '${claim.id}'`);
+  await query(url, `UPDATE nevertwice_records SET purge_at = 1 WHERE id = '\\x${claim.id}'`);
   await store.purge(1_000);
   expect(await store.read(claim.id)).toMatchObject({ state: "pending" });
 });

@@ -27,5 +27,5 @@ describeStoreCases(
     store: postgresStore({ client: pool, subscriber: pool }),
     advance: (ms) => server.stepClock(ms),
   }),
-  { service: "postgres", oneByOne: true },
+  { service: "postgres", oneByOne: true, row: "Postgres" },
 );

@@ -32,7 +32,7 @@ beforeEach(async ({ skip }) => {
 });
 
 async function damage(ids: readonly string[], set: string): Promise<void> {
-  await query(url, `UPDATE nevertwice_records SET ${set} WHERE id IN (${ids.map((id) => `'${id}'`)})`);
+  await query(url, `UPDATE nevertwice_records SET ${set} WHERE id IN (${ids.map((id) => `'\\x${id}'`)})`);
 }
 
 /** Runs the calls at once. Returns the result of each, and how many statements they took. */
@@ -113,7 +113,7 @@ test("damaged-record: the error names the damaged column", async () => {
   ] as const) {
     const [row] = await query<{ was: string }>(
       url,
-      `SELECT to_json(r)::text AS was FROM nevertwice_records AS r WHERE id = '${id}'`,
+      `SELECT to_json(r)::text AS was FROM nevertwice_records AS r WHERE id = '\\x${id}'`,
     );
     await damage([id], `${column} = ${value}`);
     const named = value === "'pending'" ? "completed_at" : column;
@@ -146,7 +146,11 @@ test("damaged-record: a purge removes no damaged record, and damaged records do 
 
 test("damaged-record: a page of a list reports damaged records of any state, and continues after them", async () => {
   await Promise.all(claims.map((claim) => store.claim(claim)));
-  const ids = claims.map(({ id }) => id).toSorted();
+  const rows = await query<{ id: string }>(
+    url,
+    "SELECT encode(id, 'hex') AS id FROM nevertwice_records ORDER BY claimed_at DESC, id DESC",
+  );
+  const ids = rows.map(({ id }) => id);
   await damage(ids.slice(1, 3), "kept_until = 1");
   const page = await store.list?.({ namespace: "n", limit: 3, state: "pending" });
   expect(page?.records.map(({ id }) => id)).toEqual([ids[0]]);
@@ -174,6 +178,6 @@ test("damaged-record: an operator cannot forget a damaged record", async () => {
     await expect(store.forget?.({ id: claim.id, fence, reopen })).rejects.toMatchObject({
       code: "store-unsafe",
     });
-  const rows = await query(url, `SELECT state, outcome FROM nevertwice_records WHERE id = '${claim.id}'`);
+  const rows = await query(url, `SELECT state, outcome FROM nevertwice_records WHERE id = '\\x${claim.id}'`);
   expect(rows).toEqual([{ state: "completed", outcome: "done" }]);
 });

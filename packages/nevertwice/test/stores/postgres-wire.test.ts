@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { utf8Bytes } from "../../src/core/bytes.ts";
 import { leftMs, momentMs, plainArray, textArray } from "../../src/stores/postgres/client.ts";
-import { parsePayload, shortId, toPayloads } from "../../src/stores/postgres/watch.ts";
+import { parsePayload, shortId, toPayloads } from "../../src/stores/postgres/notifier.ts";
 
 test("an array literal quotes every string, and escapes quotes and backslashes", () => {
   expect(textArray([])).toBe("{}");

@@ -212,7 +212,7 @@ describe("migrate", () => {
     const store = postgresStore({ client: pooled(url) });
     await expect(store.read(id)).rejects.toMatchObject({
       code: "store-unsafe",
-      message: expect.stringMatching(/version 1, and this library needs 2; run migrate\(\)/),
+      message: expect.stringMatching(/version 2, and this library needs 3; run migrate\(\)/),
     });
     await store.migrate();
     expect(await store.read(id)).toMatchObject({ state: "completed", outcome: "kept", parts, fence: 7 });
@@ -305,7 +305,7 @@ describe("servers and tables that the store refuses", () => {
     await store.migrate();
     expect(await store.claim(claim)).toMatchObject({ status: "new", number: 1 });
     const rows = await query(url, "SELECT version FROM nevertwice_migrations ORDER BY version");
-    expect(rows.map(({ version }) => version)).toEqual([1, 2]);
+    expect(rows.map(({ version }) => version)).toEqual([1, 2, 3]);
   });
 
   test("tables of a newer version are unsafe", async (context) => {

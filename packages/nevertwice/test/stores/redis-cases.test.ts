@@ -7,7 +7,7 @@ import { CLAIM_ABSENT, QUICK_CLAIM } from "../../src/stores/redis-lua.ts";
 import { startRedis } from "../services/redis.ts";
 import type { Server } from "../services/server.ts";
 import type { ServiceName } from "../services/services.ts";
-import { CLOCK_CANNOT_GO_BACK, COLLECTS_ITSELF, describeStoreCases } from "./cases.ts";
+import { CLOCK_CANNOT_GO_BACK, COLLECTS_ITSELF, describeStoreCases, SCANS } from "./cases.ts";
 import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "./redis/clients.ts";
 
 type Connect = (url: string) => Promise<RedisClient> | RedisClient;
@@ -33,7 +33,8 @@ const KINDS: readonly [title: string, service: ServiceName, connect: Connect][] 
 for (const [title, service, connect] of KINDS)
   describeStoreCases(title, storesOf(service, connect), {
     service,
-    without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF },
+    without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF, ...SCANS },
+    ...(title === "ioredis on a cluster" && { row: "Redis Cluster" }),
   });
 
 /** A client whose server leaves every claim undecided, so that the script CLAIM judges all of them. */
@@ -48,7 +49,7 @@ function undecided(url: string): RedisClient {
 
 describeStoreCases("when no claim is decided by the client", storesOf("redis", undecided), {
   service: "redis",
-  without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF },
+  without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF, ...SCANS },
 });
 
 /** A client that takes every claim as a large group of retries does: the records are read beside the script. */
@@ -72,7 +73,7 @@ function beside(url: string): RedisClient {
 
 describeStoreCases("when records are read beside the script of their claims", storesOf("redis", beside), {
   service: "redis",
-  without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF },
+  without: { ...CLOCK_CANNOT_GO_BACK, ...COLLECTS_ITSELF, ...SCANS },
 });
 
 let moved: Server | undefined;
@@ -86,5 +87,5 @@ describeStoreCases(
     const [client, subscriber] = [ioredis(url), ioredis(url)];
     return { store: redisStore({ client, subscriber }), advance: stepClock };
   },
-  { service: "redis", oneByOne: true, without: COLLECTS_ITSELF },
+  { service: "redis", oneByOne: true, without: { ...COLLECTS_ITSELF, ...SCANS }, row: "Redis" },
 );

@@ -50,8 +50,11 @@ describe.for(PROGRAMS)("a process that uses %s", ([, programOf]) => {
     expect(await child.run("a")).toMatchObject({ status: "replayed", value: 1 });
     expect(await child.end()).toEqual({ code: 0, complaints: "" });
   });
+});
 
-  test("continues after its connections were dropped silently", { timeout: LONG_MS }, async (context) => {
+// Each waits ten seconds for a connection to count as lost.
+describe.concurrent("after its connections were dropped silently", { timeout: LONG_MS }, () => {
+  test.for(PROGRAMS)("a process that uses %s continues", async ([, programOf], context) => {
     const { url } = await startFor(context, () => startRedis());
     const proxy = await startFor(context, () => startProxy(url));
     const child = startProcess(context, await programOf(), proxy.url);
@@ -61,25 +64,23 @@ describe.for(PROGRAMS)("a process that uses %s", ([, programOf]) => {
     expect(await child.run("a")).toMatchObject({ status: "replayed", value: 1 });
     expect(await child.end()).toMatchObject({ code: 0 });
   });
-});
 
-test("a store from a URL subscribes again when its subscriber was dropped silently", {
-  timeout: LONG_MS,
-}, async (context) => {
-  const proxy = await startFor(context, () => startProxy(sharedUrl(context, "redis")));
-  const store = await openStore(proxy.url);
-  context.onTestFinished(() => store.close());
-  const [watched, next] = [claimOf("t1"), claimOf("t2")];
-  await store.claim(watched);
-  await store.claim(next);
-  const woken: string[] = [];
-  await store.watch?.({ id: watched.id, wake: () => woken.push("watched") });
-  proxy.silence();
-  // The next waiter detects it, and the earlier subscriptions are restored.
-  await store.watch?.({ id: next.id, wake: () => woken.push("next") });
-  await vi.waitFor(() => expect(woken).toContain("watched"), 10_000);
-  await store.complete({ ...next, outcome: "done" });
-  await vi.waitFor(() => expect(woken).toContain("next"), 10_000);
+  test("a store from a URL subscribes again", async (context) => {
+    const proxy = await startFor(context, () => startProxy(sharedUrl(context, "redis")));
+    const store = await openStore(proxy.url);
+    context.onTestFinished(() => store.close());
+    const [watched, next] = [claimOf("t1"), claimOf("t2")];
+    await store.claim(watched);
+    await store.claim(next);
+    const woken: string[] = [];
+    await store.watch?.({ id: watched.id, wake: () => woken.push("watched") });
+    proxy.silence();
+    // The next waiter detects it, and the earlier subscriptions are restored.
+    await store.watch?.({ id: next.id, wake: () => woken.push("next") });
+    await vi.waitFor(() => expect(woken).toContain("watched"), 10_000);
+    await store.complete({ ...next, outcome: "done" });
+    await vi.waitFor(() => expect(woken).toContain("next"), 10_000);
+  });
 });
 
 test("a store from a URL that fails to open leaves no connection open", async (context) => {

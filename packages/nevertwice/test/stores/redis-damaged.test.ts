@@ -17,8 +17,7 @@ type Damage = readonly [name: string, harm: (client: Redis, key: string) => Prom
 /** Values that no script writes as a word. */
 const GARBAGE = ["", "x", "-1", "1.5", "0x1", "1e309", "9".repeat(17), "9".repeat(400), "NaN", "\u0000", "é"];
 const WORDS = [
-  ...["state and fence", "number", "hold", "tookOver", "claimedAt", "leaseMs", "leaseEndsAt"],
-  ...["retentionMs", "completedAt"],
+  ...["state and fence", "number", "hold and tookOver", "claimedAt", "leaseMs", "endsAt", "retentionMs"],
 ];
 const LINES = ["words", "token", "fingerprint", "parts", "outcome"] as const;
 
@@ -48,14 +47,15 @@ const WORD_DAMAGE: readonly Damage[] = WORDS.flatMap((word, index) =>
 const RECORD_DAMAGE: readonly Damage[] = [
   ["the text is empty", (client, key) => client.set(key, "")],
   ["the text is another one", (client, key) => client.set(key, "text")],
-  ["the record is of another version", relined("words", (text) => `3${text.slice(1)}`)],
+  ["the record is of another version", relined("words", (text) => `2${text.slice(1)}`)],
   ["the record is of no version", relined("words", (text) => text.slice(1))],
   ["the record is cut", (client, key) => rewritten(client, key, (text) => text.slice(0, 30))],
   ["the record is JSON", (client, key) => client.set(key, '{"state":"completed"}')],
-  ["completed at no time", relined("words", (text) => text.replace(/\d+$/, "0"))],
-  ["the state is in capitals", relined("words", (text) => text.replace("2c", "2C"))],
-  ["the state is none", relined("words", (text) => text.replace("2c", "2x"))],
-  ["a forgotten record with more than a fence", relined("words", (text) => text.replace("2c", "2f"))],
+  ["completed at no time", relined("words", (text) => text.split(" ").with(5, "0").join(" "))],
+  ["completed with a lease", relined("words", (text) => text.split(" ").with(4, "30000").join(" "))],
+  ["the state is in capitals", relined("words", (text) => text.replace("3c", "3C"))],
+  ["the state is none", relined("words", (text) => text.replace("3c", "3x"))],
+  ["a forgotten record with more than a fence", relined("words", (text) => text.replace("3c", "3f"))],
   ["only the words are left", (client, key) => rewritten(client, key, (text) => text.split("\n")[0] ?? "")],
   [
     "the outcome and the line before it are gone",

@@ -1,6 +1,8 @@
 /** Tests that a Redis is looked at again and again: its settings, and who answers at its address, change while processes run. */
 import { describe, expect, test, vi } from "vitest";
-import { redisStore } from "../../src/stores/redis.ts";
+import { diagnose } from "../../src/core/doctor.ts";
+import type { Store } from "../../src/core/store.ts";
+import { type RedisClient, redisStore } from "../../src/stores/redis.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startRedis } from "../services/redis.ts";
 import { startRedisCluster } from "../services/redis-cluster.ts";
@@ -15,6 +17,16 @@ const CLIENTS = [
   ["ioredis", async (url: string) => ioredis(url)],
   ["node-redis", (url: string) => nodeRedis(url)],
 ] as const;
+
+const CLUSTERS: readonly [string, (url: string) => Promise<RedisClient> | RedisClient][] = [
+  ["ioredis", ioredisCluster],
+  ["node-redis", (url) => nodeRedisCluster(url, { useReplicas: true })],
+];
+
+/** Enough claims for every master of a cluster. */
+function claimMany(store: Store): Promise<unknown> {
+  return Promise.all(Array.from({ length: 30 }, (_, index) => store.claim(claimOf(`t${index}`))));
+}
 
 /** The clock by which the store knows how old its last check is. */
 function clockAhead(): { pass(ms: number): void } {
@@ -132,6 +144,62 @@ describe("on a cluster", () => {
     }
     last.resume();
   });
+
+  test.for(CLUSTERS)(
+    "a replica that would evict as the next master is refused (%s)",
+    { timeout: 120_000 },
+    async ([, connect], context) => {
+      const { url, nodes } = await startFor(context, () => startRedisCluster());
+      // A master tells clients of its replica once something was written.
+      await claimMany(redisStore({ client: ioredisCluster(url) }));
+      const replica = nodes[3];
+      if (replica === undefined) throw new Error("the cluster has no replicas");
+      await setEvicting(replica.url, "allkeys-lru");
+      // A client that has just connected may not know every replica yet.
+      await vi.waitFor(async () => {
+        const store = redisStore({ client: await connect(url) });
+        await expect(store.claim(claimOf("t1"))).rejects.toMatchObject(EVICTS);
+        const found = await diagnose(store);
+        expect(found.refused).toContain(`:${replica.port}`);
+        expect(found.survives["store-crash"].raise).toBe(
+          "on every server of the cluster, replicas included: CONFIG SET appendonly yes",
+        );
+        expect(found.survives.failover.raise).not.toContain("replicas: 1");
+      }, 20_000);
+      await setEvicting(replica.url, "noeviction");
+      const again = async () => redisStore({ client: await connect(url) }).claim(claimOf("t1"));
+      expect(await vi.waitFor(again, 20_000)).toMatchObject({ status: "new" });
+    },
+  );
+
+  test.for(CLUSTERS)(
+    "a change of masters causes a check before the next one is due (%s)",
+    { timeout: 150_000 },
+    async ([, connect], context) => {
+      const { url, nodes } = await startFor(context, () => startRedisCluster());
+      let now = 0;
+      vi.spyOn(performance, "now").mockImplementation(() => now);
+      const store = redisStore({ client: await connect(url) });
+      await claimMany(store);
+      const [first, , , replica] = nodes;
+      await setEvicting(first?.url ?? "", "allkeys-lru");
+      const admin = ioredis(replica?.url ?? "");
+      // Asking again begins the failover again, so it gets time to end.
+      const asked = { timeout: 60_000, interval: 3_000 };
+      await vi.waitFor(async () => {
+        if ((await admin.info("replication")).includes("role:master")) return;
+        await admin.cluster("FAILOVER");
+        throw new Error("the replica has not taken over yet");
+      }, asked);
+      const refused = () => {
+        // A check that met the failover itself is repeated, long before the next one is due. Slowly, since a busy machine needs
+        // seconds until every server knows the new master.
+        now = Math.min(now + 10, EVERY_MS / 4);
+        return expect(claimMany(store)).rejects.toMatchObject(EVICTS);
+      };
+      await vi.waitFor(refused, 60_000);
+    },
+  );
 });
 
 test("a closed store leaves no listener on its client, and stores on one client share their listeners", async (context) => {

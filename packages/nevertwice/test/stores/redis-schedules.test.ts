@@ -96,7 +96,7 @@ test("a key that was forgotten is new, with a higher fence, also if the clock we
     await store.keepStep?.({ ...claim, name: "charge", outcome: "secret" });
     await store.abandon({ ...claim, as });
     expect(await store.forget?.({ id: claim.id, fence })).toBe(true);
-    expect(await admin.get(keyOf(claim.id))).toBe(`2f${fence}`);
+    expect(await admin.get(keyOf(claim.id))).toBe(`3f${fence}`);
     expect(await admin.pttl(keyOf(claim.id))).toBeLessThanOrEqual(MARGIN_MS);
     expect(await store.read(claim.id)).toBeUndefined();
     expect((await store.list?.({ namespace: claim.parts.namespace, limit: 10 }))?.records).toEqual([]);

@@ -87,7 +87,7 @@ describe("a record in Redis", () => {
     const years = 3_155_760_000_000;
     const claim = claimOf("t1", { leaseMs: years, retentionMs: years });
     const fence = fenceOf(await store.claim(claim));
-    expect(await client.get(keyOf(claim.id))).toMatch(`2p${fence} 1 0 0 `);
+    expect(await client.get(keyOf(claim.id))).toMatch(`3p${fence} 1 00 0 `);
     const record = await store.read(claim.id);
     expect(record?.keptUntil).toBe((record?.claimedAt ?? 0) + 2 * years);
     expect(fenceOf(await store.claim(claim))).toBe(fence);
@@ -95,7 +95,7 @@ describe("a record in Redis", () => {
 
   test("may have a token and a fingerprint with any characters", async (context) => {
     const store = redisStore({ client: ioredis(sharedUrl(context, "redis")) });
-    const token = "a \\n token \n 2p1 \\\u0000 2 \u{1f4b3}\\";
+    const token = "a \\n token \n 3p1 \\\u0000 2 \u{1f4b3}\\";
     const fingerprint = "1: \u0000 '\n\\";
     const claim = claimOf(token, { fingerprint });
     const { id } = claim;

@@ -22,7 +22,17 @@ export const RULES: Rules = {
 export function asked(action: ActionName, parameters: Parameters, key: string = randomUUID()): ActionRequest {
   const digest = digestParameters(action, parameters);
   const keyId = `key-${key}`;
-  return { action, parameters, digest, keyId, namespace: NAMESPACE, scope: "", key, newId: randomUUID() };
+  return {
+    action,
+    parameters,
+    digest,
+    keyId,
+    namespace: NAMESPACE,
+    scope: "",
+    key,
+    newId: randomUUID(),
+    salt: "salt",
+  };
 }
 
 export function toHold(resource: string, more: Parameters = {}, key?: string): ActionRequest {

@@ -222,6 +222,21 @@ describe.for(Object.entries(SERVERS))("on %s", ([server, { on, connect }]) => {
     await expectSound(desk);
   });
 
+  test("is not waited for by an erasure, which leaves what it has locked and counts it as more", async (context) => {
+    const { url, desk } = await on(context);
+    const id = held(await desk.placeHold({ ...ROOM, key: "k" }));
+    await desk.release({ id, key: "k/release" });
+    const { tx, end } = await begin(connect(context, url));
+    // Only the key is locked: the resource is another one.
+    const reused = await desk.placeHold({ ...ROOM, resource: "attic", key: "k" }, { tx });
+    expect(reused).toMatchObject({ reason: "token-collision" });
+    const { requester } = ROOM;
+    expect(await desk.erase({ requester })).toEqual({ erased: 0, held: 0, more: true });
+    await end("COMMIT");
+    expect(await desk.erase({ requester })).toEqual({ erased: 1, held: 0, more: false });
+    await expectSound(desk);
+  });
+
   // It waits for seconds on either server, and one of them is enough.
   if (server !== "MariaDB")
     test("an action that waits for too long answers storage-failure, and the same key works afterwards", async (context) => {

@@ -105,7 +105,7 @@ for (const [name, { on, connect }] of Object.entries(BUILDERS))
     expect(await desk.confirm(confirm)).toEqual({ ok: true });
     expect(await desk.get(id)).toMatchObject({ state: "confirmed" });
     expect(await rows()).toBe(1);
-    expect(await desk.audit()).toMatchObject({ ok: true, counts: { commitments: 1, keys: 3, events: 2 } });
+    expect(await desk.audit()).toMatchObject({ ok: true, counts: { commitments: 1, keys: 3, events: 3 } });
   });
 
 describe.for(Object.entries(SERVERS))("on %s", ([, { on, connect }]) => {

@@ -141,6 +141,28 @@ test("groups that share keys, resources and commitments all finish, and nothing 
   expect(Number(placeholders?.count)).toBe(0);
 });
 
+test("an action on a hold that was committed while it waited locks the resource of the hold too", async (context) => {
+  const { pool, store } = await newReservations(context);
+  const options = { namespace: NAMESPACE, windowMs: HOUR_MS, purgeEveryMs: 0, actionMs: 60_000 };
+  const desk = createReservations({ store, ...options });
+  for (const action of ["confirm", "release"] as const) {
+    const connection = await pool.getConnection();
+    await connection.beginTransaction();
+    const room = { resource: action, requester: "ann", durationMs: HOUR_MS, key: action };
+    const placed = await desk.placeHold(room, { tx: connection });
+    const answer = desk[action]({ id: (placed as { id: string }).id, key: `${action} it` });
+    await waiting(pool, "SELECT * FROM nevertwice_commitments");
+    await connection.commit();
+    connection.release();
+    expect(await answer).toEqual({ ok: true });
+  }
+  expect((await store.resources({ namespace: NAMESPACE, limit: 9 })).rows).toMatchObject([
+    { name: "confirm", taken: 1, events: 2 },
+    { name: "release", taken: 0, events: 2 },
+  ]);
+  expect(await desk.audit()).toMatchObject({ ok: true });
+});
+
 test("a group that loses a deadlock is retried", async (context) => {
   const { pool, store } = await newReservations(context);
   await store.transact([toHold("a"), toHold("b")], RULES);
@@ -161,14 +183,29 @@ test("a group that loses a deadlock is retried", async (context) => {
   ]);
 });
 
-test("a rejected hold leaves no placeholder of its resource", async (context) => {
+/** A refusal is an event of its resource, and the row of the resource ends the chain of events. */
+const TWO_REFUSALS = { ...NOTHING, keys: 2, resources: 2, events: 2, checkpoints: 1 };
+
+test("a rejected hold leaves the row that ends its chain, and an answer without an event leaves no placeholder", async (context) => {
   const { pool, store } = await newReservations(context);
   const group = [asked("suspend", { resource: "room" }), toHold("hall", { units: 2 })];
   expect(await store.transact(group, RULES)).toMatchObject([
     { reason: "not-known" },
     { reason: "resource-unavailable" },
   ]);
-  expect(await countRows(pool)).toEqual({ ...NOTHING, keys: 2 });
+  expect(await countRows(pool)).toEqual(TWO_REFUSALS);
+  const { rows } = await store.resources({ namespace: NAMESPACE, limit: 9 });
+  expect(rows).toMatchObject([
+    { name: "hall", isDeclared: false, taken: 0, events: 1 },
+    { name: "room", isDeclared: false, taken: 0, events: 1 },
+  ]);
+  const collides = toHold("attic", {}, group[0]?.key);
+  expect(await store.transact([...group, collides], RULES)).toMatchObject([
+    { reason: "not-known" },
+    { reason: "resource-unavailable" },
+    { reason: "token-collision" },
+  ]);
+  expect(await countRows(pool)).toEqual(TWO_REFUSALS);
 });
 
 test("a group takes as many round trips as one action", async (context) => {
@@ -186,7 +223,8 @@ test("a group takes as many round trips as one action", async (context) => {
   expect(await countTrips(holds)).toBe(13);
   // Two of them are for a commit that flushes what the group returns, which this server shows early.
   expect(await countTrips(holds)).toBe(10);
-  expect(await countTrips(holds.map(({ newId: id }) => asked("confirm", { id })))).toBe(14);
+  // One is for the rows of the resources, where the chains of these events end.
+  expect(await countTrips(holds.map(({ newId: id }) => asked("confirm", { id })))).toBe(15);
 });
 
 test("a key that was recorded again after the purge selected it is not deleted", async (context) => {

@@ -65,6 +65,7 @@ test.each([
   ["redis://:secret@host", /cannot store reservations.*sqlite:, postgres:\/\/ or mysql:\/\//],
   ["rediss+cluster://user:secret@host", /cannot store reservations/],
   ["dynamodb://eu-west-1/table", /cannot store reservations/],
+  ["etcd://127.0.0.1:2379/shop", /cannot store reservations/],
   ["sqlite:", /names no file/],
   ["sqlite:./a.db?synchronous=off", /synchronous=off; it must be full or normal/],
   ["postgres://user:secret@127.0.0.1:1/db?prepare=maybe", /prepare=maybe/],

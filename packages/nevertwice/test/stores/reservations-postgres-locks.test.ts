@@ -122,7 +122,7 @@ test("the wait for a lock is bounded, and nothing is written", async (context) =
   expect(await store.transact([toHold("room")], RULES)).toMatchObject([{ ok: true }]);
 });
 
-test("a rejected hold leaves no row for an undeclared resource", async (context) => {
+test("a rejected hold leaves the row that ends its chain, and an answer without an event leaves no placeholder", async (context) => {
   const url = await migrated(context);
   const store = storeOn(url);
   const group = [
@@ -136,9 +136,20 @@ test("a rejected hold leaves no row for an undeclared resource", async (context)
     { reason: "resource-unavailable" },
     { reason: "invalid-request" },
   ]);
-  expect(await rowCounts(url)).toEqual({ keys: 3, resources: 0, commitments: 0, events: 0, checkpoints: 0 });
-  expect(await store.transact(group, RULES)).toEqual(answers);
-  expect(await rowCounts(url)).toMatchObject({ keys: 3, resources: 0 });
+  // A refusal is an event, of its resource if it names one. The row of the resource ends the chain of events.
+  const counts = { keys: 3, resources: 2, commitments: 0, events: 3, checkpoints: 1 };
+  expect(await rowCounts(url)).toEqual(counts);
+  const { rows } = await store.resources({ namespace: NAMESPACE, limit: 9 });
+  expect(rows).toMatchObject([
+    { name: "hall", isDeclared: false, taken: 0, events: 1 },
+    { name: "room", isDeclared: false, taken: 0, events: 1 },
+  ]);
+  const collides = toHold("attic", {}, group[0]?.key);
+  expect(await store.transact([...group, collides], RULES)).toMatchObject([
+    ...answers,
+    { reason: "token-collision" },
+  ]);
+  expect(await rowCounts(url)).toEqual(counts);
 });
 
 test("an availability function that throws writes nothing and keeps the connection usable", async (context) => {

@@ -5,7 +5,7 @@ import { tableNames } from "../../src/reservations/postgres/schema.ts";
 import { createStatements } from "../../src/reservations/postgres-sql.ts";
 import { migrated } from "./postgres/reservations.ts";
 
-const { lock, lockUnlessOpen, read } = createStatements(tableNames(undefined));
+const { lock, lockUnlessOpen, read, page } = createStatements(tableNames(undefined));
 
 /** The statements with the right number of parameters; a generic plan does not depend on their values. */
 const ASKED = [
@@ -17,8 +17,28 @@ const ASKED = [
 const SIZES = {
   "tables that were just created": "SELECT 1",
   "tables of 20,000 holds without ANALYZE": `INSERT INTO nevertwice_commitments
-    SELECT 'n', md5(i::text), 'seat ' || i, 'ann', 1, 0, 1, 'held', NULL, NULL, 1, 1, '' FROM generate_series(1, 20000) AS i`,
+    SELECT 'n', md5(i::text), 'seat ' || i, 'ann', 1, 0, 1, 'held', NULL, NULL, 1, '', 1, '' FROM generate_series(1, 20000) AS i`,
 };
+
+test("a page of the commitments in a state that few are in reads those alone", async (context) => {
+  const client = new pg.Client(await migrated(context));
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query(SIZES["tables of 20,000 holds without ANALYZE"]);
+  const { text } = page({ table: "commitments", order: "id", filters: ["state"] });
+  for (const isAnalysed of [false, true]) {
+    if (isAnalysed) await client.query("ANALYZE nevertwice_commitments");
+    const { rows } = await client.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, [
+      "n",
+      "101",
+      "",
+      "expired",
+    ]);
+    const plan = JSON.stringify(rows[0]["QUERY PLAN"]);
+    expect(plan).toContain('"nevertwice_commitments_state"');
+    expect(plan).not.toContain('"Rows Removed by Filter":2');
+  }
+});
 
 for (const [name, fill] of Object.entries(SIZES)) {
   test(`a commitment is found by its primary key in ${name}`, async (context) => {

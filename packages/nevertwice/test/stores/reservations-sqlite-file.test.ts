@@ -143,6 +143,7 @@ describe("a worker that dies", () => {
     scope: "",
     key: "k",
     newId: "first",
+    salt: "salt",
   } as const;
 
   test("before a transaction began is reported as not written; the next call starts a new worker", async () => {

@@ -67,7 +67,17 @@ const hold = (key: string, more: object = {}) => ({
 /** An action request as the store receives it. */
 function asked(action: ActionName, key: string, parameters: Record<string, unknown>): ActionRequest {
   const digest = digestParameters(action, parameters);
-  return { action, parameters, digest, keyId: key, namespace: "air", scope: "", key, newId: `id of ${key}` };
+  return {
+    action,
+    parameters,
+    digest,
+    keyId: key,
+    namespace: "air",
+    scope: "",
+    key,
+    newId: `id of ${key}`,
+    salt: "salt",
+  };
 }
 
 const placing = (key: string, more: object = {}) => {
@@ -209,7 +219,8 @@ describe("every query", () => {
       sql.page(COMMITMENTS, "requester = ?", AFTER),
       4,
     ],
-    ["holds", "commitments_held", sql.page(COMMITMENTS, sql.IS_HELD, AFTER), 3],
+    ["holds", "commitments_by_state", sql.page(COMMITMENTS, sql.IS_HELD, AFTER), 3],
+    ["commitments in a state", "commitments_by_state", sql.page(COMMITMENTS, "state = ?", AFTER), 4],
     ["keys", "reservation_keys_by_id", sql.page(KEYS, AFTER), 3],
     ["keys of a commitment", "reservation_keys_by_commitment", sql.page(KEYS, "commitment = ?", AFTER), 4],
     ["events", "reservation_events_by_subject", sql.page(EVENTS, "(subject, number) > (?, ?)"), 4],

@@ -9,6 +9,7 @@ import { createGuard } from "../../src/functions/guard.ts";
 import { tryProtect } from "../../src/functions/protect.ts";
 import { memoryStore } from "../../src/stores/memory.ts";
 import { seededRandom } from "../../src/testing/random.ts";
+import { etcdPair } from "./etcd/stores.ts";
 import { type Pair, postgresPair, redisPair } from "./shared/scene.ts";
 
 const OPERATIONS = 1_000;
@@ -25,6 +26,7 @@ const PAIRS: Readonly<Record<string, Pair>> = {
   },
   Redis: redisPair,
   Postgres: postgresPair,
+  etcd: async (context) => etcdPair(context),
 };
 
 for (const [name, pair] of Object.entries(PAIRS)) {

@@ -1,4 +1,4 @@
-/** Tests the kinds of stores: a store of your own, memory, Redis, Postgres and DynamoDB each claim atomically. */
+/** Tests the kinds of stores: a store of your own, memory, Redis, Postgres, DynamoDB and etcd each claim atomically. */
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import pg from "pg";
@@ -14,6 +14,7 @@ import { GUARANTEES, storeCases } from "../../src/testing/store-cases.ts";
 import { startRedis } from "../services/redis.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
 import { clientOf, newTable } from "./dynamodb/tables.ts";
+import { etcdPair } from "./etcd/stores.ts";
 import { postgresPair, sqlitePair } from "./shared/scene.ts";
 
 describe("kinds of stores", () => {
@@ -92,6 +93,14 @@ describe("kinds of stores", () => {
     const claims = Array.from({ length: 20 }, (_, index) => (index % 2 ? here : there)?.attempt().claim());
     const answers = (await Promise.all(claims)).flatMap((answer) => answer ?? []);
     expect(tally(answers)).toEqual({ new: 1, pending: 19 });
+  });
+
+  test("etcd: of two hundred claims over two stores one is new", async (context) => {
+    const parts = newParts();
+    const [here, there] = etcdPair(context).map((store) => workOn(store, parts));
+    const claims = Array.from({ length: 200 }, (_, index) => (index % 2 ? here : there)?.attempt().claim());
+    const answers = (await Promise.all(claims)).flatMap((answer) => answer ?? []);
+    expect(tally(answers)).toEqual({ new: 1, pending: 199 });
   });
 
   test("idempo: migration helper, expiry index", async (context) => {

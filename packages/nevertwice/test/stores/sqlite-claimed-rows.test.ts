@@ -100,7 +100,7 @@ describe("a row that was claimed", () => {
     clock.advance(LEASE_MS - 1);
     expect(one(["renew", id, token, LEASE_MS])).toBe(true);
     clock.advance(LEASE_MS - 1);
-    expect(one(byOther("a"))).toEqual(["pending", 1]);
+    expect(one(byOther("a"))).toEqual(["pending", 1, 2 * (LEASE_MS - 1)]);
     expect(one(["abandon", id, token, "unknown"])).toBe(true);
     expect(one(["renew", id, token, LEASE_MS])).toBe(false);
     expect(one(byOther("a"))).toEqual(isNew);

@@ -48,10 +48,14 @@ describe("judgeDurability", () => {
 
   test("warns about an old version, in which several connections can corrupt the file", () => {
     expect(judgeDurability({ ...full, version: "3.45.1" }).notes).toEqual([
+      expect.stringContaining("restored backup"),
       expect.stringContaining("3.51.3"),
     ]);
-    expect(judgeDurability({ ...full, version: "3.45.1", isExclusive: true }).notes).toEqual([]);
-    expect(judgeDurability(full).notes).toEqual([]);
+    expect(judgeDurability({ ...full, version: "3.45.1", isExclusive: true }).notes).toEqual([
+      expect.stringContaining("restored backup"),
+    ]);
+    expect(judgeDurability(full).notes).toEqual([expect.stringContaining("restored backup")]);
+    expect(judgeDurability({ ...full, isInMemory: true }).notes).toEqual([]);
   });
 });
 

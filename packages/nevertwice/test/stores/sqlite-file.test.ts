@@ -8,6 +8,7 @@ import type { Store } from "../../src/core/store.ts";
 import { createGuard } from "../../src/index.ts";
 import { MIGRATIONS } from "../../src/stores/sqlite-sql.ts";
 import { CLOCK_CANNOT_GO_BACK, describeStoreCases } from "./cases.ts";
+import { NEWER_KEYS, newerKeysSql } from "./sqlite/newer-keys.ts";
 import {
   claimOf,
   commitsIn,
@@ -28,7 +29,7 @@ describeStoreCases(
     shared ??= sqliteStore({ file: fileNamed("cases.db") });
     return { store: shared, dispose() {} };
   },
-  { without: CLOCK_CANNOT_GO_BACK },
+  { without: CLOCK_CANNOT_GO_BACK, row: "SQLite, a file in real time" },
 );
 
 const opened: Store[] = [];
@@ -257,6 +258,22 @@ describe("a worker that dies", () => {
     await open({ file }).store.complete(completionOf("a"));
     await vi.waitUntil(() => wake.mock.calls.length > 0);
   });
+});
+
+test("a list of one key finds the oldest of many keys", async () => {
+  const odd = 'the "oldest", é\u0000 key';
+  const { file, store } = open();
+  const { id } = claimOf(odd);
+  await store.claim(claimOf(odd, { token: "odd" }));
+  await store.claim(claimOf("old"));
+  connect(file).exec(newerKeysSql("token of old", "old"));
+  const find = (key: string, more = {}) => store.list?.({ namespace: "shop", key, limit: 5, ...more });
+  expect(await find(odd)).toEqual({ records: [expect.objectContaining({ id })] });
+  expect(await find("old")).toMatchObject({ records: [{ id: claimOf("old").id }] });
+  expect((await find(`newer-${NEWER_KEYS}`))?.records).toHaveLength(1);
+  expect(await find("new")).toEqual({ records: [] });
+  expect(await find("old", { scope: "t" })).toEqual({ records: [] });
+  expect(await store.list?.({ namespace: "n", key: "old", limit: 5 })).toEqual({ records: [] });
 });
 
 describe("a file of another version", () => {

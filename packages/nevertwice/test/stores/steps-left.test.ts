@@ -30,7 +30,7 @@ async function onRedis(context: TestContext): Promise<Ground> {
     },
     async stepsOf(id) {
       const [words, , , , ...lines] = await linesOf(id);
-      return words?.startsWith("2c") ? null : lines.join("\n");
+      return words?.startsWith("3c") ? null : lines.join("\n");
     },
   };
 }
@@ -43,9 +43,10 @@ async function onPostgres(context: TestContext): Promise<Ground> {
   return {
     store,
     replaceSteps: (id, steps) =>
-      client.query("UPDATE nevertwice_records SET steps = $2 WHERE id = $1", [id, steps]),
+      client.query("UPDATE nevertwice_records SET steps = $2 WHERE id = decode($1, 'hex')", [id, steps]),
     stepsOf: async (id) =>
-      (await client.query("SELECT steps FROM nevertwice_records WHERE id = $1", [id])).rows[0].steps,
+      (await client.query("SELECT steps FROM nevertwice_records WHERE id = decode($1, 'hex')", [id])).rows[0]
+        .steps,
   };
 }
 

@@ -271,7 +271,7 @@ test("a claim that meets the record's lock after its lease answers pending, and 
       expect(lock.status).toBe("locked");
       const lockAgain = query(
         url,
-        `SELECT 1 FROM nevertwice_records WHERE id = '${claim.id}' FOR UPDATE NOWAIT`,
+        `SELECT 1 FROM nevertwice_records WHERE id = '\\x${claim.id}' FOR UPDATE NOWAIT`,
       );
       await expect(lockAgain).rejects.toMatchObject({ code: "55P03" });
       await new Promise((resolve) => setTimeout(resolve, 150));

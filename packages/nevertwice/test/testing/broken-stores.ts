@@ -10,8 +10,10 @@ import { completeTwiceIsOnce } from "./broken-stores/complete-twice-is-once.ts";
 import { conflictWins } from "./broken-stores/conflict-wins.ts";
 import { expiredIsAbsent } from "./broken-stores/expired-is-absent.ts";
 import { fenceGrows } from "./broken-stores/fence-grows.ts";
+import { historyKept } from "./broken-stores/history-kept.ts";
 import { identitiesApart } from "./broken-stores/identities-apart.ts";
 import { leaseEnds } from "./broken-stores/lease-ends.ts";
+import { listsFindRecords } from "./broken-stores/lists-find-records.ts";
 import { oneOwner } from "./broken-stores/one-owner.ts";
 import { ownClaimRecognised } from "./broken-stores/own-claim-recognised.ts";
 import { purgeSparesTheLiving } from "./broken-stores/purge-spares-the-living.ts";
@@ -40,4 +42,6 @@ export const BROKEN_STORES: Readonly<Record<Guarantee, readonly Fault[]>> = {
   "waiters-wake": waitersWake,
   "takeover-is-single": takeoverIsSingle,
   "steps-stay-done": stepsStayDone,
+  "lists-find-records": listsFindRecords,
+  "history-kept": historyKept,
 };

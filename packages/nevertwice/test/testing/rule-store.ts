@@ -10,10 +10,28 @@ import {
   keepStepRecord,
   renewRecord,
   type Step,
-  stateOf,
-  viewOf,
 } from "../../src/core/record.ts";
-import type { AbandonAs, ListPage, ListRequest, Parts, PurgeReport, Store } from "../../src/core/store.ts";
+import { toDetails, viewOf } from "../../src/core/record-details.ts";
+import type {
+  AbandonAs,
+  ListPage,
+  ListRequest,
+  NamespacePage,
+  NamespacesRequest,
+  Parts,
+  PurgeReport,
+  Store,
+  UndecidedReport,
+  UndecidedRequest,
+} from "../../src/core/store.ts";
+import {
+  comparePlaces,
+  countUndecided,
+  fromCursor,
+  isListed,
+  namesAfter,
+  toCursor,
+} from "../../src/stores/listing.ts";
 
 type Wakers = ReadonlySet<() => void>;
 
@@ -35,6 +53,8 @@ export interface Rules {
   readonly readText: (outcome: string) => string;
   readonly purge: (records: Map<string, Kept>, limit: number, now: number) => Promise<PurgeReport>;
   readonly list: (records: readonly Kept[], request: ListRequest, now: number) => ListPage;
+  readonly undecided: (records: readonly Kept[], request: UndecidedRequest, now: number) => UndecidedReport;
+  readonly namespaces: (records: readonly Kept[], request: NamespacesRequest) => NamespacePage;
   /** Makes a step that was decided wait before it is written, as if it were two. */
   readonly pause: (
     step: "claim" | "complete",
@@ -54,7 +74,7 @@ export const RULES: Rules = {
   renew: renewRecord,
   keepStep: keepStepRecord,
   forget: forgetRecord,
-  read: (record, now) => (isExpired(record, now) ? undefined : viewOf(record, now)),
+  read: (record, now) => (isExpired(record, now) ? undefined : toDetails(record, now)),
   nextFence: (after, now) => Math.max(after + 1, Math.floor(now * 1_000)),
   keyOf: (id) => id,
   keepText: (text) => text,
@@ -70,19 +90,20 @@ export const RULES: Rules = {
     }
     return { removed, more: false };
   },
-  list(records, { namespace, scope, state, limit, after }, now) {
-    const matching = records.filter(
-      (record) =>
-        record.parts?.namespace === namespace &&
-        (scope === undefined || record.parts.scope === scope) &&
-        (state === undefined || stateOf(record, now) === state) &&
-        (after === undefined || record.id > after) &&
-        !isExpired(record, now),
-    );
-    matching.sort((a, b) => (a.id < b.id ? -1 : 1));
-    const page = matching.slice(0, limit).map((record) => viewOf(record, now));
-    return matching.length > limit ? { records: page, next: page.at(-1)?.id } : { records: page };
+  list(records, { limit, after, ...filter }, now) {
+    const from = after === undefined ? undefined : fromCursor(after);
+    const page = records
+      .filter((record) => isListed(record, filter, now))
+      .filter((record) => from === undefined || comparePlaces(from, record) < 0)
+      .sort(comparePlaces);
+    const shown = page.slice(0, limit);
+    const last = page.length > limit ? shown.at(-1) : undefined;
+    return { records: shown.map((record) => viewOf(record, now)), ...(last && { next: toCursor(last) }) };
   },
+  undecided: (records, { namespace, limit }, now) =>
+    countUndecided(records, { namespace, limit, now, isWhole: true }),
+  namespaces: (records, { limit, after }) =>
+    namesAfter([...new Set(records.flatMap(({ parts }) => parts?.namespace ?? []))], limit, after),
   pause: () => undefined,
   wake: (wakers) => {
     for (const waker of wakers) waker();
@@ -149,6 +170,7 @@ export function ruleStore(clock: Clock, broken: Partial<Rules> = {}): Store {
       const shown = record && rules.read(record, clock.now());
       return shown?.outcome === undefined ? shown : { ...shown, outcome: rules.readText(shown.outcome) };
     },
+    keepsHistory: true,
     purge: (limit) => rules.purge(records, limit, clock.now()),
     async close() {
       records.clear();
@@ -160,6 +182,13 @@ export function ruleStore(clock: Clock, broken: Partial<Rules> = {}): Store {
     },
     async list(request) {
       return rules.list([...records.values()], request, clock.now());
+    },
+    listOrder: "newest-first",
+    async undecided(request) {
+      return rules.undecided([...records.values()], request, clock.now());
+    },
+    async namespaces(request) {
+      return rules.namespaces([...records.values()], request);
     },
     async forget(request) {
       const { id, reopen } = request;

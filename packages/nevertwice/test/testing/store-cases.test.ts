@@ -48,7 +48,7 @@ function caseNamed(name: string, create: () => Store | StoreUnderTest): StoreCas
 describe("the list of cases", () => {
   test("has at least one case for each guarantee, in the order of the guarantees", () => {
     const order = CASES.map(({ guarantee }) => GUARANTEES.indexOf(guarantee));
-    expect(new Set(order).size).toBe(17);
+    expect(new Set(order).size).toBe(19);
     expect(order).toEqual([...order].sort((a, b) => a - b));
   });
 
@@ -164,11 +164,12 @@ describe("running a case", () => {
   });
 
   test("skips with a written reason what the store cannot be asked", async () => {
-    const { watch: _watch, list: _list, forget: _forget, keepStep: _keepStep, ...bare } = memoryStore();
+    const { watch: _watch, list: _list, forget: _forget, keepStep: _keepStep, ...others } = memoryStore();
+    const { undecided: _undecided, namespaces: _namespaces, ...bare } = others;
     const cases = storeCases(() => ({ ...bare, collectsItself: true }));
     const reasons = new Set<string>();
     for (const asked of cases.filter(({ name }) =>
-      /waiter|list|forg|clock went back|removes|step/.test(name),
+      /waiter|list|forg|clock went back|removes|step|undecided/.test(name),
     )) {
       const answer = await asked.run();
       if (answer) reasons.add(answer.skipped);
@@ -177,6 +178,8 @@ describe("running a case", () => {
       "The store has no `forget`.",
       "The store has no `keepStep`: work on it has no steps.",
       "The store has no `list`.",
+      "The store has no `namespaces`.",
+      "The store has no `undecided`.",
       "The store has no `watch`: its waiters poll.",
       "The store says `collectsItself`: its database removes what is past its time.",
       "The store's clock cannot be turned back from here: no `advance` was given.",

@@ -162,5 +162,5 @@ export function undying<K extends Kept | undefined>(found: K, now: number): K {
 
 /** A pause in which everything else that was asked at once is done. */
 export function soon(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+  return new Promise((resolve) => setTimeout(resolve));
 }

@@ -1,63 +1,98 @@
 /** The page of holds: how much of each resource is taken, by which requesters, and for how long. */
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
 import type { HoldJson, PageJson, ResourceJson } from "../../src/api/api-json.ts";
-import { plural } from "../formats.ts";
-import { useLoaded, useNow } from "../load-state.ts";
+import { useNow } from "../load-state.ts";
+import { inNaturalOrder } from "../natural-order.ts";
+import { filteredAddress, navigate } from "../navigation.ts";
+import { type LoadedPage, type PagedList, usePages } from "../paging.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Age, Countdown } from "../parts/countdown.tsx";
 import { Head } from "../parts/head.tsx";
+import { ICONS } from "../parts/icons.tsx";
+import { More } from "../parts/more.tsx";
+import { ResourceBoard } from "../parts/resource-board.tsx";
+import { SearchField } from "../parts/search-field.tsx";
+import { StateFilter } from "../parts/state-filter.tsx";
 import { Empty, Failed, Shown } from "../parts/states.tsx";
 import type { PageProps } from "../routes.ts";
 import { ApiError, get, serverNow } from "../server.ts";
 
 const EVERY_MS = 3_000;
-const STATES = ["held", "confirmed", "released", "expired", ""] as const;
+const MAX_RESOURCES = 1_000;
+const MAX_HOLDS = 200;
+const STATES = ["held", "confirmed", "released", "expired"];
+const ALL = "all";
 
-export function Page({ title }: PageProps): JSX.Element {
-  const [state, setState] = useState<string>("held");
-  const resources = useLoaded(
-    () => get<PageJson<ResourceJson>>("/v1/resources", { limit: 100 }),
-    "resources",
-    EVERY_MS,
-  );
-  const holds = useLoaded(() => get<PageJson<HoldJson>>("/v1/holds", { state, limit: 200 }), state, EVERY_MS);
-  const { error } = resources;
+interface HoldFilterValues {
+  /** Empty for `held`, which the page shows first. */
+  readonly state: string;
+  readonly resource: string;
+  readonly search: string;
+}
+
+async function listResources(search: string, after?: string): Promise<LoadedPage<ResourceJson>> {
+  const query = { search, after, limit: MAX_RESOURCES };
+  const { rows, next } = await get<PageJson<ResourceJson>>("/v1/resources", query);
+  return { rows, next };
+}
+
+async function listHolds(
+  { state, resource }: HoldFilterValues,
+  after?: string,
+): Promise<LoadedPage<HoldJson>> {
+  const query = { state: state === ALL ? "" : state || "held", resource, after, limit: MAX_HOLDS };
+  const { rows, next } = await get<PageJson<HoldJson>>("/v1/holds", query);
+  return { rows, next };
+}
+
+export function Page({ title, query }: PageProps): JSX.Element {
+  const filters = {
+    state: query.get("state") ?? "",
+    resource: query.get("resource") ?? "",
+    search: query.get("search") ?? "",
+  };
+  const { state, resource, search } = filters;
+  const resources = usePages((after) => listResources(search, after), search, EVERY_MS);
+  const holds = usePages((after) => listHolds(filters, after), JSON.stringify([state, resource]), EVERY_MS);
+  const { error, value } = resources.loaded;
   return (
     <div class="page">
       <Head title={title}>
         Units of a resource that are reserved for a limited time, until they are confirmed, released or
         expired.
       </Head>
-      {resources.value === undefined && error !== undefined ? (
+      {value === undefined && error !== undefined ? (
         <section class="card">
           {error instanceof ApiError && error.code === "not-supported" ? (
             <Empty icon="holds" title="This store cannot keep holds">
               <p>{error.message}</p>
             </Empty>
           ) : (
-            <Failed error={error} retry={resources.reload} />
+            <Failed error={error} retry={resources.restart} />
           )}
         </section>
       ) : (
         <>
-          <Shown loaded={resources}>{({ rows }) => <Board resources={rows} />}</Shown>
-          <fieldset class="choices">
-            <legend class="unseen">State</legend>
-            {STATES.map((choice) => (
-              <button
-                key={choice}
-                type="button"
-                aria-pressed={state === choice}
-                onClick={() => setState(choice)}
-              >
-                {choice === "" ? "All" : choice.charAt(0).toUpperCase() + choice.slice(1)}
-              </button>
-            ))}
-          </fieldset>
+          <search class="row">
+            <SearchField
+              name="Search resources"
+              value={search}
+              onChange={(text) => choose({ ...filters, search: text })}
+            />
+          </search>
+          <Resources pages={resources} isSearched={search !== ""} />
+          <HoldFilters filters={filters} />
           <section class="card table-box" aria-label="Holds">
-            <Shown loaded={holds}>
-              {({ rows, next }) => <HoldTable rows={rows} hasMore={Boolean(next)} />}
+            <Shown loaded={holds.loaded}>
+              {(first) => {
+                const { rows, next } = holds.rowsAfter(first);
+                return (
+                  <>
+                    <HoldTable rows={rows} />
+                    <More pages={holds} next={next} />
+                  </>
+                );
+              }}
             </Shown>
           </section>
         </>
@@ -66,47 +101,58 @@ export function Page({ title }: PageProps): JSX.Element {
   );
 }
 
-function Board({ resources }: { readonly resources: readonly ResourceJson[] }): JSX.Element | null {
-  if (resources.length === 0) return null;
-  return (
-    <section class="board" aria-label="Resources">
-      {resources.map((resource) => (
-        <ResourceCard key={resource.name} resource={resource} />
-      ))}
-    </section>
-  );
-}
-
-function ResourceCard({ resource }: { readonly resource: ResourceJson }): JSX.Element {
-  const { name, capacity, taken, free, state } = resource;
-  const share = capacity === 0 ? 1 : Math.min(1, taken / capacity);
-  return (
-    <div class="card resource">
-      <div class="card-head">
-        <h2 class="resource-name" title={name}>
-          {name}
-        </h2>
-        {state !== "open" && <Badge state={state} />}
-      </div>
-      <p class="resource-number figure">
-        {taken}
-        <small> of {capacity} taken</small>
-      </p>
-      <div class={share >= 1 ? "meter is-full" : "meter"} aria-hidden="true">
-        <span style={{ width: `${share * 100}%` }} />
-      </div>
-      <p class="muted">{free === 0 ? "No unit is free" : `${plural(free, "unit")} free`}</p>
-    </div>
-  );
-}
-
-function HoldTable({
-  rows,
-  hasMore,
-}: {
-  readonly rows: readonly HoldJson[];
-  readonly hasMore: boolean;
+function Resources(props: {
+  readonly pages: PagedList<ResourceJson>;
+  readonly isSearched: boolean;
 }): JSX.Element {
+  const { pages, isSearched } = props;
+  return (
+    <Shown loaded={pages.loaded}>
+      {(first) => {
+        const { rows, next } = pages.rowsAfter(first);
+        if (rows.length === 0 && next === undefined)
+          return isSearched && <p class="notice">No resource has this text in its name.</p>;
+        return (
+          <>
+            <ResourceBoard rows={inNaturalOrder(rows)} />
+            {next !== undefined && (
+              <p class="muted">
+                {isSearched
+                  ? "More resources are left to search."
+                  : `These are the first ${rows.length}: search for others, or show more.`}
+              </p>
+            )}
+            <More pages={pages} next={next} />
+          </>
+        );
+      }}
+    </Shown>
+  );
+}
+
+function HoldFilters({ filters }: { readonly filters: HoldFilterValues }): JSX.Element {
+  const { state, resource } = filters;
+  return (
+    <search class="row">
+      <StateFilter
+        states={STATES}
+        chosen={state === ALL ? "" : state || "held"}
+        choose={(chosen) => choose({ ...filters, state: chosen || ALL })}
+      />
+      {resource !== "" && (
+        <button type="button" class="button" onClick={() => choose({ ...filters, resource: "" })}>
+          Resource {resource} {ICONS.no}
+        </button>
+      )}
+    </search>
+  );
+}
+
+function choose(filters: HoldFilterValues): void {
+  navigate(filteredAddress("/holds", filters), "replace");
+}
+
+function HoldTable({ rows }: { readonly rows: readonly HoldJson[] }): JSX.Element {
   if (rows.length === 0)
     return (
       <Empty icon="holds" title="No holds">
@@ -114,32 +160,29 @@ function HoldTable({
       </Empty>
     );
   return (
-    <>
-      <table class="table is-stacking">
-        <thead>
-          <tr>
-            <th scope="col">Resource</th>
-            <th scope="col">State</th>
-            <th scope="col">Requester</th>
-            <th scope="col" class="is-number">
-              Units
-            </th>
-            <th scope="col" class="is-number">
-              Placed
-            </th>
-            <th scope="col" class="is-number">
-              Time left
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {soonestFirst(rows).map((hold) => (
-            <HoldRow key={hold.id} hold={hold} />
-          ))}
-        </tbody>
-      </table>
-      {hasMore && <p class="more muted">These are the first {rows.length}.</p>}
-    </>
+    <table class="table is-stacking">
+      <thead>
+        <tr>
+          <th scope="col">Resource</th>
+          <th scope="col">State</th>
+          <th scope="col">Requester</th>
+          <th scope="col" class="is-number">
+            Units
+          </th>
+          <th scope="col" class="is-number">
+            Placed
+          </th>
+          <th scope="col" class="is-number">
+            Time left
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {soonestFirst(rows).map((hold) => (
+          <HoldRow key={hold.id} hold={hold} />
+        ))}
+      </tbody>
+    </table>
   );
 }
 

@@ -6,12 +6,15 @@ import { momentWords } from "../formats.ts";
 import { readKey } from "../key-actions.ts";
 import { useLoaded } from "../load-state.ts";
 import { Badge } from "../parts/badge.tsx";
+import { Copy } from "../parts/copy.tsx";
 import { Age, Countdown } from "../parts/countdown.tsx";
 import { DecisionDialog, type Verb } from "../parts/decision.tsx";
+import { DerivedKeys } from "../parts/derived-keys.tsx";
 import { Fact } from "../parts/fact.tsx";
 import { Head } from "../parts/head.tsx";
 import { ICONS } from "../parts/icons.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
+import { StoredResponse } from "../parts/stored-response.tsx";
 import { Timeline } from "../parts/timeline.tsx";
 import type { PageProps } from "../routes.ts";
 
@@ -35,7 +38,7 @@ export function Page({ title, params, who }: PageProps): JSX.Element {
         actions={
           record !== undefined && (
             <>
-              {record.key !== null && <Copy text={record.key} />}
+              {record.key !== null && <Copy text={record.key} what="the key" />}
               <Badge state={record.state} />
             </>
           )
@@ -95,8 +98,9 @@ function Life(props: {
           <Facts record={record} at={props.at} />
           {props.canAct && <Actions record={record} onDone={props.onDone} />}
         </section>
-        <OutcomeCard record={record} isOperator={props.canAct} />
+        <OutcomeCard life={props.life} isOperator={props.canAct} />
         <StepsCard record={record} />
+        {props.canAct && record.key !== null && <DerivedKeys record={record} />}
       </div>
       <section class="card" aria-labelledby="life">
         <div class="card-head">
@@ -113,7 +117,7 @@ function keyName({ key, keyHash }: KeyJson): string {
 }
 
 function Facts({ record, at }: { readonly record: KeyJson; readonly at: number }): JSX.Element {
-  const { state, completedAt, keptUntil } = record;
+  const { state, completedAt, lapsedAt, keptUntil } = record;
   return (
     <dl class="facts">
       <Fact name="Operation">{record.operation ?? "–"}</Fact>
@@ -127,6 +131,11 @@ function Facts({ record, at }: { readonly record: KeyJson; readonly at: number }
           <Countdown until={at + record.leaseLeftMs} over="lapsed" label="Lease left" />
         </Fact>
       )}
+      {state === "lapsed" && lapsedAt !== null && (
+        <Fact name="Lapsed">
+          <Age at={lapsedAt} /> ago
+        </Fact>
+      )}
       {completedAt !== null && <Fact name="Completed">{momentWords(completedAt)}</Fact>}
       <Fact name="Kept until">
         {keptUntil === null || (record.held && state === "lapsed") ? "a decision" : momentWords(keptUntil)}
@@ -137,6 +146,11 @@ function Facts({ record, at }: { readonly record: KeyJson; readonly at: number }
       <Fact name="Hash in logs">
         <span class="is-code">{record.keyHash}</span>
       </Fact>
+      {record.fingerprint !== undefined && (
+        <Fact name="Fingerprint" isWide>
+          <span class="is-code">{record.fingerprint}</span>
+        </Fact>
+      )}
     </dl>
   );
 }
@@ -182,10 +196,10 @@ function Actions({
 }
 
 function OutcomeCard({
-  record,
+  life: { record, response },
   isOperator,
 }: {
-  readonly record: KeyJson;
+  readonly life: KeyDetailsJson;
   readonly isOperator: boolean;
 }): JSX.Element | null {
   if (record.state !== "completed") return null;
@@ -193,9 +207,15 @@ function OutcomeCard({
     <section class="card" aria-labelledby="outcome">
       <div class="card-head">
         <h2 id="outcome">Outcome</h2>
-        {record.outcome !== undefined && <span class="muted">{OUTCOME_NAMES[record.outcome.kind]}</span>}
+        {record.outcome !== undefined && (
+          <span class="muted">
+            {response === undefined ? OUTCOME_NAMES[record.outcome.kind] : "HTTP response"}
+          </span>
+        )}
       </div>
-      {record.outcome === undefined ? (
+      {response !== undefined ? (
+        <StoredResponse response={response} />
+      ) : record.outcome === undefined ? (
         <p class="muted">{isOperator ? "No outcome was stored." : "Only operators see outcomes."}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard.
@@ -238,19 +258,4 @@ const OUTCOME_NAMES: Readonly<Record<OutcomeJson["kind"], string>> = {
 function outcomeText(outcome: OutcomeJson): string {
   if (outcome.kind === "not-kept") return outcome.reason;
   return JSON.stringify(outcome.kind === "value" ? outcome.value : outcome.error, null, 2) ?? "null";
-}
-
-function Copy({ text }: { readonly text: string }): JSX.Element {
-  const [isCopied, setCopied] = useState(false);
-  return (
-    <button
-      type="button"
-      class="button is-quiet"
-      aria-label={isCopied ? "Copied" : "Copy the key"}
-      title="Copy the key"
-      onClick={() => void navigator.clipboard?.writeText(text).then(() => setCopied(true))}
-    >
-      {isCopied ? ICONS.yes : ICONS.copy}
-    </button>
-  );
 }

@@ -1,11 +1,14 @@
 /** The overview: rates and latency of the last minute, and which faults the store survives. */
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { SnapshotJson } from "../../src/api/api-json.ts";
+import type { SnapshotJson, UndecidedJson } from "../../src/api/api-json.ts";
 import type { RateName, Second } from "../../src/live.ts";
-import { numberWords, plural, tookWords } from "../formats.ts";
+import { STOPPED } from "../../src/stopped.ts";
+import { countWords, numberWords, plural, tookWords } from "../formats.ts";
 import { useFeed } from "../live.ts";
 import { Chart, type Series, Spark } from "../parts/chart.tsx";
+import { Age } from "../parts/countdown.tsx";
+import { DayCard, stoppedWords } from "../parts/day-card.tsx";
 import { Head } from "../parts/head.tsx";
 import { Empty, Loading } from "../parts/states.tsx";
 import { StoreCard } from "../parts/store-card.tsx";
@@ -31,13 +34,12 @@ const TILES: readonly {
 }[] = [
   { rate: "first", name: "First runs", tone: "good", hint: "Work that ran" },
   { rate: "replay", name: "Replays", tone: "busy", hint: "Answered from a stored outcome" },
+  { rate: "alreadyDone", name: "Already done", tone: "busy", hint: "Refused, because the work is done" },
+  { rate: "pending", name: "Pending", tone: "busy", hint: "Refused, because the first run goes on" },
   { rate: "conflict", name: "Conflicts", tone: "bad", hint: "A key reused for another request" },
   { rate: "wait", name: "Waits", tone: "plain", hint: "Duplicates that waited for the first run" },
-  { rate: "unknown", name: "Unknown", tone: "warn", hint: "Requests that met a lapsed claim" },
 ];
 
-/** The events that stopped a duplicate. A duplicate that waited ends in one of these, so waits are not counted. */
-const STOPPED: readonly RateName[] = ["replay", "conflict", "pending"];
 const RECENT_SECONDS = 10;
 const SPOKEN_EVERY_MS = 30_000;
 
@@ -65,7 +67,7 @@ export function Page({ title }: PageProps): JSX.Element {
 }
 
 function Figures({ snapshot }: { readonly snapshot: SnapshotJson }): JSX.Element {
-  const { seconds, inFlight } = snapshot;
+  const { seconds, inFlight, undecided } = snapshot;
   const stopped = STOPPED.reduce((sum, rate) => sum + total(seconds, rate), 0);
   return (
     <>
@@ -74,8 +76,11 @@ function Figures({ snapshot }: { readonly snapshot: SnapshotJson }): JSX.Element
         <div class="tile is-hero">
           <h2>Duplicates stopped</h2>
           <p class="tile-number figure">{numberWords(stopped)}</p>
-          <p class="tile-hint">in the last {plural(seconds.length, "second")}</p>
+          <p class="tile-hint">
+            in the last {plural(seconds.length, "second")}: {stoppedWords((rate) => total(seconds, rate))}
+          </p>
         </div>
+        <UndecidedTile undecided={undecided} />
         {TILES.map(({ rate, name, tone, hint }) => (
           <div class="tile" key={rate}>
             <h2>{name}</h2>
@@ -97,7 +102,30 @@ function Figures({ snapshot }: { readonly snapshot: SnapshotJson }): JSX.Element
         <RatesCard seconds={seconds} />
         <LatencyCard seconds={seconds} />
       </div>
+      <DayCard />
     </>
+  );
+}
+
+/** Keys that wait for a decision now, however long ago they lapsed: a rate would show 0 while they wait. */
+function UndecidedTile({ undecided }: { readonly undecided: UndecidedJson | null }): JSX.Element {
+  const isWaiting = undecided !== null && undecided.count > 0;
+  return (
+    <div class={isWaiting ? "tile is-warn" : "tile"}>
+      <h2>{isWaiting ? <a href="/unknown">Waiting decisions</a> : "Waiting decisions"}</h2>
+      <p class="tile-number figure">{undecided === null ? "–" : countWords(undecided)}</p>
+      <p class="tile-hint">
+        {undecided === null ? (
+          "The store does not count them"
+        ) : undecided.oldestLapsedAt === null ? (
+          "No key waits for you"
+        ) : (
+          <>
+            The oldest for <Age at={undecided.oldestLapsedAt} />
+          </>
+        )}
+      </p>
+    </div>
   );
 }
 

@@ -49,6 +49,14 @@ export const ICONS = {
       <path d="m8.5 11.5 4-4" />
     </Stroke>
   ),
+  pipelines: (
+    <Stroke>
+      <rect x="2.5" y="3" width="5" height="4.5" rx="1.2" />
+      <rect x="12.5" y="3" width="5" height="4.5" rx="1.2" />
+      <rect x="12.5" y="12.5" width="5" height="4.5" rx="1.2" />
+      <path d="M7.5 5.2h5M7.5 5.2c3 0 2 9.5 5 9.5" />
+    </Stroke>
+  ),
   audit: (
     <Stroke>
       <path d="M10 2.5 16.5 5v4.5c0 4-2.7 6.7-6.5 8-3.8-1.3-6.5-4-6.5-8V5z" />

@@ -1,6 +1,7 @@
 /** A table of keys. On a narrow screen each row becomes a card. */
 import type { ComponentChildren, JSX } from "preact";
 import type { KeyJson } from "../../src/api/api-json.ts";
+import { filteredAddress } from "../navigation.ts";
 import { Badge } from "./badge.tsx";
 import { Age, Countdown } from "./countdown.tsx";
 
@@ -8,6 +9,8 @@ export function KeyTable(props: {
   readonly rows: readonly KeyJson[];
   /** When the rows arrived, by the browser's clock. Leases count down from that moment. */
   readonly at: number;
+  /** All of them have lapsed: how long each waits is shown instead of its lease. */
+  readonly areWaiting?: boolean;
   /** The buttons of a row. */
   readonly actions?: (row: KeyJson) => ComponentChildren;
 }): JSX.Element {
@@ -23,7 +26,7 @@ export function KeyTable(props: {
             Attempts
           </th>
           <th scope="col" class="is-number">
-            Lease left
+            {props.areWaiting === true ? "Waiting" : "Lease left"}
           </th>
           <th scope="col" class="is-number">
             Age
@@ -47,17 +50,27 @@ export function KeyTable(props: {
               <Badge state={row.state} />
             </td>
             <td data-name="Operation" title={row.operation ?? undefined}>
-              {row.operation ?? "–"}
+              <FilterLink name="operation" value={row.operation} />
             </td>
             <td data-name="Scope" title={row.scope ?? undefined}>
-              {row.scope || "–"}
+              <FilterLink name="scope" value={row.scope} />
             </td>
             <td data-name="Attempts" class="is-number">
               {row.number}
             </td>
-            <td data-name="Lease left" class={row.state === "pending" ? "is-number" : "is-number is-blank"}>
-              {row.state === "pending" ? <Countdown until={props.at + row.leaseLeftMs} over="lapsed" /> : "–"}
-            </td>
+            {props.areWaiting === true ? (
+              <td data-name="Waiting" class="is-number">
+                {row.lapsedAt === null ? "–" : <Age at={row.lapsedAt} />}
+              </td>
+            ) : (
+              <td data-name="Lease left" class={row.state === "pending" ? "is-number" : "is-number is-blank"}>
+                {row.state === "pending" ? (
+                  <Countdown until={props.at + row.leaseLeftMs} over="lapsed" />
+                ) : (
+                  "–"
+                )}
+              </td>
+            )}
             <td data-name="Age" class="is-number">
               <Age at={row.claimedAt} />
             </td>
@@ -66,5 +79,16 @@ export function KeyTable(props: {
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** Leads to the list of all keys with this value. */
+function FilterLink(props: { readonly name: string; readonly value: string | null }): JSX.Element {
+  const { name, value } = props;
+  if (!value) return <>–</>;
+  return (
+    <a class="is-filter" href={filteredAddress("/keys", { [name]: value })}>
+      {value}
+    </a>
   );
 }

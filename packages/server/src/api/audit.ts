@@ -12,7 +12,7 @@ import type {
   KeyTrace,
   Trace,
 } from "nevertwice/reservations";
-import type { Role } from "../access.ts";
+import { isOperator, type Role } from "../access.ts";
 import type { Context } from "../context.ts";
 import { HOLD_ID, NAMES, requireReservations } from "./holds.ts";
 import { abbreviateKey } from "./record-json.ts";
@@ -178,7 +178,7 @@ type KeyShower = (record: KeyRecord) => KeyRecord;
 
 /** Operators see whole keys; other roles see only their first characters. */
 function keyShower({ caller }: ApiRequest): KeyShower {
-  const isWhole = caller.roles.includes("operator");
+  const isWhole = isOperator(caller);
   return (record) => (isWhole ? record : { ...record, key: abbreviateKey(record.key) });
 }
 

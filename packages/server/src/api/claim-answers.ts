@@ -49,7 +49,9 @@ export function noClaimAnswer(answer: Exclude<ClaimAnswered, { readonly status: 
       return { status: 200, body: { id, outcome: outcomeJson(answer.outcome) } };
     case "pending":
       return {
-        problem: new NevertwiceError("pending", "another attempt holds the claim; try again later."),
+        problem: new NevertwiceError("pending", "another attempt holds the claim; try again later.", {
+          elapsedMs: answer.elapsedMs,
+        }),
         more: { id, leaseLeftMs: Math.ceil(answer.leaseLeftMs) },
       };
     case "unknown":

@@ -11,6 +11,7 @@ import {
   callerScope,
   DONE_SCHEMA,
   durationSchema,
+  EFFECT_NAMES,
   findRecord,
   ID_PARAMETER,
   isWithin,
@@ -68,9 +69,7 @@ const CLAIM_BODY: JsonSchema = {
       "A token that you make, so that you can repeat a claim whose response was lost. It must be hard to guess. After you abandon a claim, use a new one.",
     ),
     deriveKeys: {
-      type: "array",
-      maxItems: 20,
-      items: partSchema("The name of an effect."),
+      ...EFFECT_NAMES,
       description:
         "For each name, the server returns a key for another system. It is the same on every attempt.",
     },

@@ -42,8 +42,8 @@ const eventBodySchema = (more: Readonly<Record<string, JsonSchema>> = {}): JsonS
   properties: { ...SUBJECT, ...more },
   additionalProperties: false,
   oneOf: [
-    { required: ["source", "id"], not: { required: ["key"] } },
-    { required: ["key"], not: { anyOf: [{ required: ["source"] }, { required: ["id"] }] } },
+    { required: ["source", "id"], properties: { key: false } },
+    { required: ["key"], properties: { source: false, id: false } },
   ],
 });
 
@@ -93,7 +93,7 @@ export function eventsRoutes(context: Context): readonly ApiRoute[] {
           retentionMs,
           ...(token !== undefined && { token: tokenInStore(caller, token) }),
         };
-        const first = await context.guard(caller.namespace).mark(mark);
+        const first = await context.guard(caller.namespace, "events").mark(mark);
         return { status: first ? 201 : 200, body: { first } };
       },
     },
@@ -108,7 +108,9 @@ export function eventsRoutes(context: Context): readonly ApiRoute[] {
       answers: { 200: { description: "Whether the event was seen.", schema: flagSchema("seen") } },
       problems: ["key-invalid"],
       async handle({ body, caller }) {
-        const seen = await context.guard(caller.namespace).seen(eventSubject(body as EventBody, caller));
+        const seen = await context
+          .guard(caller.namespace, "events")
+          .seen(eventSubject(body as EventBody, caller));
         return { status: 200, body: { seen } };
       },
     },
@@ -122,7 +124,7 @@ export function eventsRoutes(context: Context): readonly ApiRoute[] {
       problems: ["key-invalid"],
       async handle({ body, caller }) {
         const released = await context
-          .guard(caller.namespace)
+          .guard(caller.namespace, "events")
           .release(eventSubject(body as EventBody, caller));
         return { status: 200, body: { released } };
       },

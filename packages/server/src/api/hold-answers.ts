@@ -11,7 +11,7 @@ import type {
 import type { HoldJson, ResourceJson } from "./api-json.ts";
 import type { ApiAnswer, ApiRoute, JsonSchema } from "./route.ts";
 
-/** A refusal is stored under its key like any answer, except the last two: the store failed, so nothing may be stored. */
+/** A refusal is stored under its key like any answer, except the last three, which decide nothing. */
 const REASON_STATUS: Readonly<Record<Reason, number>> = {
   "not-known": 404,
   "resource-unavailable": 409,
@@ -23,12 +23,17 @@ const REASON_STATUS: Readonly<Record<Reason, number>> = {
   "pool-closed": 409,
   "invalid-request": 422,
   "token-collision": 422,
+  "not-authorized": 403,
+  "proof-invalid": 403,
+  "actor-unknown-in-registry": 403,
+  "registry-unavailable": 503,
   "storage-failure": 503,
   "recording-failure": 503,
 };
 
 /** Replaces the detail of a store failure, which may name hosts or tables that a client should not see. */
 const PUBLIC_DETAIL: Partial<Record<Reason, string>> = {
+  "registry-unavailable": "it is not known whether the caller may do this; send the same request again",
   "storage-failure": "nothing was written; send the same request again",
   "recording-failure":
     "the request was decided, but the store did not confirm the write; send it again with the same key",
@@ -49,7 +54,7 @@ function toHoldRefusal({ reason, detail, answer }: Rejected): ApiAnswer {
 }
 
 export function toHoldJson(view: CommitmentView): HoldJson {
-  const { namespace: _, events: _events, lastHash: _hash, ...shown } = view;
+  const { namespace: _, events: _events, lastHash: _hash, requesterSalt: _salt, ...shown } = view;
   return shown;
 }
 
@@ -131,12 +136,21 @@ export const PLACED: JsonSchema = {
 
 export const DONE: JsonSchema = { type: "object", required: ["ok"], properties: { ok: { const: true } } };
 
+/** Reasons that only an `authorize` gives, which this server does not have: its roles decide who may do what. */
+const UNSERVED: readonly string[] = [
+  "not-authorized",
+  "proof-invalid",
+  "actor-unknown-in-registry",
+  "registry-unavailable",
+] satisfies readonly Reason[];
+const SERVED = Object.entries(REASON_STATUS).filter(([reason]) => !UNSERVED.includes(reason));
+
 const REFUSED: JsonSchema = {
   type: "object",
   required: ["ok", "reason"],
   properties: {
     ok: { const: false },
-    reason: { type: "string", enum: Object.keys(REASON_STATUS) },
+    reason: { type: "string", enum: SERVED.map(([reason]) => reason) },
     detail: TEXT,
     answer: { type: "object", description: "If the reason is recording-failure: what was decided." },
   },
@@ -144,8 +158,8 @@ const REFUSED: JsonSchema = {
 
 /** The refusals of every action, by HTTP status. */
 export const REFUSALS: ApiRoute["answers"] = Object.fromEntries(
-  [...new Set(Object.values(REASON_STATUS))].map((status) => {
-    const reasons = Object.entries(REASON_STATUS).filter(([, own]) => own === status);
+  [...new Set(SERVED.map(([, status]) => status))].map((status) => {
+    const reasons = SERVED.filter(([, own]) => own === status);
     return [status, { description: reasons.map(([reason]) => reason).join(", "), schema: REFUSED }];
   }),
 );

@@ -29,6 +29,7 @@ import {
   toResourceJson,
 } from "./hold-answers.ts";
 import { KEY_HEADER, readKey } from "./key-header.ts";
+import { searchResources } from "./resource-search.ts";
 import type { ApiRequest, ApiRoute, JsonSchema, Parameter } from "./route.ts";
 import { callerScope } from "./subjects.ts";
 
@@ -57,9 +58,15 @@ const PAGING: Readonly<Record<string, Parameter>> = {
   },
   after: { schema: NAME, description: "The `next` of the previous page." },
 };
+const RESOURCE_SEARCH: Parameter = {
+  schema: { type: "string", minLength: 1, maxLength: 200 },
+  description:
+    "Only resources with this text in their name. A page can be short or empty and still have a `next`: more resources are left to search.",
+};
 const STATE: Parameter = {
   schema: { type: "string", enum: ["held", "confirmed", "released", "expired"] },
-  description: "Only holds in this state.",
+  description:
+    "Only holds in this state. `held`: still open, also if its time is over and nobody has asked since. `confirmed`, `released` and `expired` are ends.",
 };
 
 const KEYED = { tag: "holds", headers: KEY_HEADER } as const;
@@ -234,14 +241,19 @@ function resourceReadRoutes(context: Context): readonly ApiRoute[] {
       path: "/v1/resources",
       id: "listResources",
       tag: "holds",
-      summary: "List resources that were declared or had holds",
+      summary: "List resources that were declared, held or refused",
       roles: OPERATOR_OR_AUDITOR,
-      query: PAGING,
+      query: { search: RESOURCE_SEARCH, ...PAGING },
       answers: { 200: { description: "A page of resources.", schema: pageSchema(RESOURCE) } },
       problems: PROBLEMS,
       async handle(request) {
         const reservations = requireReservations(context, request);
-        return toPageAnswer(await reservations.listResources(request.query as Paging), toResourceJson);
+        const { search, ...paging } = request.query as Paging & { readonly search?: string };
+        const page =
+          search === undefined
+            ? reservations.listResources(paging)
+            : searchResources(reservations, { ...paging, search });
+        return toPageAnswer(await page, toResourceJson);
       },
     },
     {
@@ -264,9 +276,10 @@ function resourceReadRoutes(context: Context): readonly ApiRoute[] {
   ];
 }
 
-/** The key comes from the header and the scope from the access token; the body can set neither. */
+/** The key comes from the header, the scope and the actor from the access token; the body can set none of them. */
 function keyAndScope(request: ApiRequest): Required<Keyed> {
-  return { key: readKey(request), scope: callerScope(request.caller) };
+  const { caller } = request;
+  return { key: readKey(request), scope: callerScope(caller), actor: caller.name };
 }
 
 function objectSchema(

@@ -1,10 +1,14 @@
 /** Keys over HTTP: operators read them and decide unknown outcomes; auditors read them without outcomes and whole keys. */
-import { type Decision, NevertwiceError, type RecordState, type RecordView, type Subject } from "nevertwice";
-import type { Caller } from "../access.ts";
+import { type Decision, NevertwiceError, type RecordView, type Subject } from "nevertwice";
+import { isOperator } from "../access.ts";
 import type { Context } from "../context.ts";
-import { searchKeys } from "./key-search.ts";
+import { LONGEST_DURATION_MS } from "../longest-duration.ts";
+import { bulkResolveRoute } from "./bulk-resolve.ts";
+import { keyDetailsRoutes, notFound } from "./key-details.ts";
+import { type KeySearch, searchKeys } from "./key-search.ts";
+import { namespacesRoute } from "./namespaces.ts";
 import { RECORD_SCHEMA, recordJson, STATES } from "./record-json.ts";
-import type { ApiAnswer, ApiRequest, ApiRoute, JsonSchema } from "./route.ts";
+import type { ApiAnswer, ApiRequest, ApiRoute, JsonSchema, Parameter } from "./route.ts";
 import { DONE_SCHEMA, FENCE_SCHEMA, findRecord, ID_PARAMETER, partSchema } from "./subjects.ts";
 
 const PAGE = 50;
@@ -13,16 +17,59 @@ const MAX_PAGE = 500;
 export function keysRoutes(context: Context): readonly ApiRoute[] {
   return [
     listRoute(context),
-    showRoute(context),
+    ...keyDetailsRoutes(context),
+    namespacesRoute(context),
     resolveRoute(context),
+    bulkResolveRoute(context),
     releaseRoute(context),
     forgetRoute(context),
   ];
 }
 
-function isOperator({ roles }: Caller): boolean {
-  return roles.includes("operator");
-}
+const LIST_QUERY: Readonly<Record<string, Parameter>> = {
+  state: {
+    schema: { enum: STATES },
+    description:
+      "Only keys in this state. `pending`: an attempt holds the key. `lapsed`: its lease has ended without an outcome. `released`: it was given up, so the next attempt runs. `completed`: the work is done.",
+  },
+  undecided: {
+    schema: { type: "boolean" },
+    description: "With true: only keys that wait for a decision, which are held and lapsed.",
+  },
+  key: {
+    schema: partSchema("A key."),
+    description:
+      "Only keys that are exactly this text. Several operations and scopes may have one. Only operators may ask.",
+  },
+  operation: {
+    schema: partSchema("An operation."),
+    description:
+      "Only keys of this operation: what the key is for, such as `charge`, or a method and path of the gateway.",
+  },
+  scope: {
+    schema: partSchema("A scope."),
+    description:
+      "Only keys of this scope: the tenant, customer or caller that the key belongs to, exactly as it was claimed.",
+  },
+  before: {
+    schema: { type: "integer", minimum: 0, maximum: LONGEST_DURATION_MS },
+    description:
+      "Only keys whose latest attempt claimed them at this time or earlier. In milliseconds since the epoch, by the store's clock.",
+  },
+  search: {
+    schema: { type: "string", minLength: 1, maxLength: 200 },
+    description:
+      "Only keys with this text in their key, operation or scope, or whose id begins with it. Keys that are exactly this text come first, in addition to `limit`.",
+  },
+  after: {
+    schema: { type: "string", minLength: 1, maxLength: 8_000 },
+    description: "The `next` of the previous page.",
+  },
+  limit: {
+    schema: { type: "integer", minimum: 1, maximum: MAX_PAGE },
+    description: `The most keys on a page; default ${PAGE}.`,
+  },
+};
 
 function listRoute(context: Context): ApiRoute {
   return {
@@ -32,29 +79,14 @@ function listRoute(context: Context): ApiRoute {
     tag: "keys",
     summary: "List keys, page by page",
     roles: ["operator", "auditor"],
-    query: {
-      state: { schema: { enum: STATES }, description: "Only keys in this state." },
-      scope: { schema: partSchema("A scope."), description: "Only keys of this scope." },
-      search: {
-        schema: { type: "string", minLength: 1, maxLength: 200 },
-        description:
-          "Only keys with this text in their key, operation or scope, or whose id begins with it. A page can be empty and still have a `next`: more keys are left to search.",
-      },
-      after: {
-        schema: { type: "string", minLength: 1, maxLength: 8_000 },
-        description: "The `next` of the previous page.",
-      },
-      limit: {
-        schema: { type: "integer", minimum: 1, maximum: MAX_PAGE },
-        description: `The most keys on a page; default ${PAGE}.`,
-      },
-    },
+    query: LIST_QUERY,
     answers: {
       200: {
-        description: "A page. Keys that change between two pages may be missing or appear twice.",
+        description:
+          "A page. It can be short or empty and still have a `next`: more keys are left to look at. Keys that are claimed between two pages may be missing or appear twice.",
         schema: {
           type: "object",
-          required: ["records", "next"],
+          required: ["records", "next", "order"],
           properties: {
             records: { type: "array", items: RECORD_SCHEMA },
             unreadable: {
@@ -68,6 +100,10 @@ function listRoute(context: Context): ApiRoute {
               },
             },
             next: { type: ["string", "null"] },
+            order: {
+              enum: ["newest-first", "none"],
+              description: "By the time of the claim, or none on a store that has no index for it.",
+            },
           },
           additionalProperties: false,
         },
@@ -76,23 +112,14 @@ function listRoute(context: Context): ApiRoute {
     problems: ["not-supported"],
     async handle({ query, caller }) {
       if (context.store.list === undefined) return notSupported("list records");
-      const {
-        search,
-        limit = PAGE,
-        ...which
-      } = query as {
-        readonly state?: RecordState;
-        readonly scope?: string;
-        readonly after?: string;
-        readonly search?: string;
-        readonly limit?: number;
-      };
       const isWhole = isOperator(caller);
+      const asked = query as Partial<KeySearch>;
+      // Otherwise an auditor could guess a key, of which only the first characters are shown.
+      if (!isWhole && asked.key !== undefined)
+        throw new NevertwiceError("not-authorized", "only operators may search for a whole key.");
       const guard = context.guard(caller.namespace);
-      const page =
-        search === undefined
-          ? await guard.list({ ...which, limit })
-          : await searchKeys(guard, { ...which, limit, search, isWhole });
+      const readById = async (id: string) => (await findRecord(context, caller, id))?.record;
+      const page = await searchKeys({ guard, readById }, { ...asked, limit: asked.limit ?? PAGE, isWhole });
       // Lists have no outcomes; only a single key shows its outcome.
       const records = page.records
         // A forgotten key is not listed, since it cannot be found by its id either.
@@ -100,47 +127,8 @@ function listRoute(context: Context): ApiRoute {
         .map((record) => recordJson(record, isWhole, false));
       // A reason may quote the record, and auditors must not see all of it.
       const unreadable = page.unreadable?.map((damaged) => (isWhole ? damaged : { id: damaged.id }));
-      return { status: 200, body: { records, ...(unreadable && { unreadable }), next: page.next ?? null } };
-    },
-  };
-}
-
-const EVENT_SCHEMA: JsonSchema = {
-  type: "object",
-  required: ["at", "kind", "detail"],
-  properties: { at: { type: "integer" }, kind: { type: "string" }, detail: { type: "object" } },
-  additionalProperties: false,
-};
-
-function showRoute(context: Context): ApiRoute {
-  return {
-    method: "GET",
-    path: "/v1/keys/{id}",
-    id: "showKey",
-    tag: "keys",
-    summary: "Read one key: its record and the events that this server observed",
-    description:
-      "Only operators get the outcome and the whole key. The events are those of this server, and are lost when it stops.",
-    roles: ["operator", "auditor"],
-    params: ID_PARAMETER,
-    answers: {
-      200: {
-        description: "The key.",
-        schema: {
-          type: "object",
-          required: ["record", "events"],
-          properties: { record: RECORD_SCHEMA, events: { type: "array", items: EVENT_SCHEMA } },
-          additionalProperties: false,
-        },
-      },
-    },
-    problems: ["not-found"],
-    async handle({ params, caller }) {
-      const found = await findRecord(context, caller, params.id as string);
-      if (found === undefined) return notFound();
-      const { record } = found;
-      const events = context.live.keyEvents(caller.namespace, record.keyHash);
-      return { status: 200, body: { record: recordJson(record, isOperator(caller)), events } };
+      const { next = null, order } = page;
+      return { status: 200, body: { records, ...(unreadable && { unreadable }), next, order } };
     },
   };
 }
@@ -268,10 +256,6 @@ function forgetRoute(context: Context): ApiRoute {
       return context.guard(caller.namespace).forget({ ...subject, fence: record.fence });
     },
   });
-}
-
-function notFound(): ApiAnswer {
-  return { problem: new NevertwiceError("not-found", "there is no key with this id.") };
 }
 
 function staleDecision(): ApiAnswer {

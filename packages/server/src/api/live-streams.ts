@@ -1,6 +1,6 @@
 /** The open event streams of the live figures. One timer serves all of them and stops with the last. Their number is limited. */
 import { PassThrough } from "node:stream";
-import { visibleNamespace } from "../access.ts";
+import { type Caller, visibleNamespace } from "../access.ts";
 import { tooManyRequests } from "../problems.ts";
 import type { ApiRequest } from "./route.ts";
 
@@ -20,18 +20,17 @@ export interface LiveStreams {
   close(): void;
 }
 
-export function createLiveStreams(
-  snapshot: (namespace: string | undefined) => Promise<unknown>,
-): LiveStreams {
+export function createLiveStreams(snapshot: (caller: Caller) => Promise<unknown>): LiveStreams {
   const watching = new Map<PassThrough, Watcher>();
   let timer: NodeJS.Timeout | undefined;
 
   async function tick(): Promise<void> {
-    const events = new Map<string | undefined, Promise<string>>();
+    const events = new Map<string, Promise<string>>();
     for (const [client, { caller, isStillWelcome }] of watching) {
-      const namespace = visibleNamespace(caller);
-      const event = events.get(namespace) ?? snapshot(namespace).then(toServerSentEvent);
-      events.set(namespace, event);
+      // Callers with the same view share a snapshot.
+      const view = JSON.stringify([visibleNamespace(caller), caller.namespace]);
+      const event = events.get(view) ?? snapshot(caller).then(toServerSentEvent);
+      events.set(view, event);
       if (client.writableLength + client.readableLength > MAX_UNREAD_BYTES) client.destroy();
       else if (await isStillWelcome()) client.write(await event);
       else client.end();
@@ -60,7 +59,7 @@ export function createLiveStreams(
       watching.set(client, watcher);
       client.once("close", () => leave(client));
       timer ??= setInterval(() => void tick(), TICK_MS);
-      void snapshot(visibleNamespace(watcher.caller)).then(
+      void snapshot(watcher.caller).then(
         (first) => client.writable && client.write(toServerSentEvent(first)),
       );
       return client;

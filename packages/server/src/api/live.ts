@@ -3,13 +3,15 @@
  * contain no keys. A caller sees its own namespace; the token of the configuration, and callers that need no token, see
  * all namespaces together.
  */
-import { ROLES, visibleNamespace, WATCHERS } from "../access.ts";
+import { type Caller, ROLES, visibleNamespace, WATCHERS } from "../access.ts";
 import type { Context } from "../context.ts";
 import { RATES } from "../live.ts";
 import type { SnapshotJson } from "./api-json.ts";
 import { createDoctor, DIAGNOSIS_SCHEMA } from "./doctor.ts";
 import { createLiveStreams } from "./live-streams.ts";
+import { NETWORK_FIGURES_SCHEMA } from "./pipelines.ts";
 import type { ApiRoute, JsonSchema } from "./route.ts";
+import { createUndecided, UNDECIDED_SCHEMA } from "./undecided.ts";
 
 const SECONDS = 60;
 
@@ -33,7 +35,7 @@ const SECOND_SCHEMA: JsonSchema = {
 
 const SNAPSHOT_SCHEMA: JsonSchema = {
   type: "object",
-  required: ["at", "inFlight", "seconds", "store"],
+  required: ["at", "inFlight", "seconds", "store", "undecided", "pipelines"],
   properties: {
     at: { type: "integer", description: "Milliseconds since the epoch." },
     inFlight: {
@@ -41,6 +43,11 @@ const SNAPSHOT_SCHEMA: JsonSchema = {
       description: "Number of runs of guarded work that this server has in flight.",
     },
     seconds: { type: "array", items: SECOND_SCHEMA, description: "The last minute, oldest first." },
+    pipelines: {
+      type: "array",
+      items: NETWORK_FIGURES_SCHEMA,
+      description: "The networks that run in this server's process.",
+    },
     store: {
       type: ["object", "null"],
       description:
@@ -48,19 +55,24 @@ const SNAPSHOT_SCHEMA: JsonSchema = {
       required: ["title", "rung"],
       properties: { title: { type: "string" }, rung: { type: ["string", "null"] } },
     },
+    undecided: UNDECIDED_SCHEMA,
   },
 };
 
 export function liveRoutes(context: Context): readonly ApiRoute[] {
   const doctor = createDoctor(context.store);
-  async function snapshot(namespace: string | undefined): Promise<SnapshotJson> {
+  const undecidedIn = createUndecided(context);
+  async function snapshot(caller: Caller): Promise<SnapshotJson> {
+    const namespace = visibleNamespace(caller);
+    const undecided = await undecidedIn(caller.namespace);
     const store = await doctor().then(
       ({ title, rung }) => ({ title, rung }),
       () => null,
     );
     const { live } = context;
+    const pipelines = await context.pipelines.figures(namespace);
     const [inFlight, seconds] = [live.inFlight(namespace), live.seconds(SECONDS, namespace)];
-    return { at: Date.now(), inFlight, seconds, store };
+    return { at: Date.now(), inFlight, seconds, store, undecided, pipelines };
   }
   const streams = createLiveStreams(snapshot);
   const shared = { method: "GET", tag: "live", roles: WATCHERS, problems: [] } as const;
@@ -71,7 +83,7 @@ export function liveRoutes(context: Context): readonly ApiRoute[] {
       id: "live",
       summary: "Read the figures of the last minute",
       answers: { 200: { description: "One snapshot.", schema: SNAPSHOT_SCHEMA } },
-      handle: async ({ caller }) => ({ status: 200, body: await snapshot(visibleNamespace(caller)) }),
+      handle: async ({ caller }) => ({ status: 200, body: await snapshot(caller) }),
     },
     {
       ...shared,

@@ -4,7 +4,7 @@
  */
 import { NevertwiceError } from "nevertwice";
 import type { ListQuery, MessageState, MessageView, Outbox } from "nevertwice/outbox";
-import type { Caller, Role } from "../access.ts";
+import { isOperator, type Role } from "../access.ts";
 import type { Context } from "../context.ts";
 import type { MessageJson, OutboxFiguresJson } from "./api-json.ts";
 import { abbreviateKey } from "./record-json.ts";
@@ -142,7 +142,11 @@ function listRoute(context: Context): ApiRoute {
     summary: "List undelivered messages, oldest first, without their bodies",
     roles: OPERATOR_OR_AUDITOR,
     query: {
-      state: { schema: { enum: STATES }, description: "Only messages in this state." },
+      state: {
+        schema: { enum: STATES },
+        description:
+          "Only messages in this state. `waiting`: due, or its next attempt is planned. `behind`: an older message of its key comes first. `delivering`: a relay has claimed it. `parked`: its attempts are used up, or an operator parked it.",
+      },
       topic: { schema: NAME, description: "Only messages of this topic." },
       key: { schema: NAME, description: "Only messages of this key. Auditors cannot use it." },
       limit: {
@@ -247,10 +251,6 @@ function actionRoute(context: Context, action: (typeof ACTIONS)[number]): ApiRou
       throw new NevertwiceError("concurrent-modification", refused);
     },
   };
-}
-
-function isOperator({ roles }: Caller): boolean {
-  return roles.includes("operator");
 }
 
 function toMessageJson(message: MessageView, isWhole: boolean): MessageJson {

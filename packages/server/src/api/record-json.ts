@@ -1,6 +1,6 @@
 /** Records and outcomes as the JSON of the HTTP API: the schemas and the conversions. */
-import type { Outcome, RecordView, StepView } from "nevertwice";
-import type { KeyJson, OutcomeJson, StepJson } from "./api-json.ts";
+import type { KeptAttempt, Outcome, RecordView, StepView } from "nevertwice";
+import type { AttemptJson, KeyJson, OutcomeJson, StepJson } from "./api-json.ts";
 import type { JsonSchema } from "./route.ts";
 
 export const STATES = ["pending", "lapsed", "completed", "released"] as const;
@@ -22,6 +22,24 @@ export const OUTCOME_SCHEMA: JsonSchema = {
   },
 };
 
+const ATTEMPT_SCHEMA: JsonSchema = {
+  type: "object",
+  required: ["number", "fence", "claimedAt", "renewals", "renewedAt", "endedAt", "ended"],
+  properties: {
+    number: { type: "integer" },
+    fence: { type: "integer" },
+    claimedAt: TIME,
+    renewals: { type: "integer", description: "How often its claim was renewed." },
+    renewedAt: { ...TIME_OR_NULL, description: "When it was renewed last; null if it never was." },
+    endedAt: { ...TIME_OR_NULL, description: "Null while it runs, and where it is not known." },
+    ended: {
+      enum: ["completed", "released", "unknown", "unrun", "lapsed", null],
+      description: "How it ended; null while it runs. An earlier attempt that completed was reopened since.",
+    },
+  },
+  additionalProperties: false,
+};
+
 export const RECORD_SCHEMA: JsonSchema = {
   type: "object",
   required: [
@@ -37,6 +55,7 @@ export const RECORD_SCHEMA: JsonSchema = {
     "claimedAt",
     "leaseLeftMs",
     "completedAt",
+    "lapsedAt",
     "keptUntil",
   ],
   properties: {
@@ -48,6 +67,11 @@ export const RECORD_SCHEMA: JsonSchema = {
       type: ["string", "null"],
       description: "The whole key for operators; its first characters for other roles.",
     },
+    fingerprint: {
+      type: "string",
+      description:
+        "The digest of what the request meant, with its version. Only for operators who read a single key.",
+    },
     state: { enum: STATES },
     fence: { type: "integer" },
     number: { type: "integer", description: "Number of the latest attempt, counted from 1." },
@@ -58,6 +82,10 @@ export const RECORD_SCHEMA: JsonSchema = {
     claimedAt: TIME,
     leaseLeftMs: { type: "integer" },
     completedAt: TIME_OR_NULL,
+    lapsedAt: {
+      ...TIME_OR_NULL,
+      description: "When a lapsed key lapsed: when its lease ended, or when it was abandoned as unknown.",
+    },
     keptUntil: TIME_OR_NULL,
     outcome: OUTCOME_SCHEMA,
     steps: {
@@ -70,17 +98,32 @@ export const RECORD_SCHEMA: JsonSchema = {
         additionalProperties: false,
       },
     },
+    history: {
+      type: "object",
+      description: "The attempts of the key. Lists leave it out, and so do stores that keep none.",
+      required: ["attempts", "dropped"],
+      properties: {
+        attempts: {
+          type: "array",
+          description: "In their order; the last one is the latest.",
+          items: ATTEMPT_SCHEMA,
+        },
+        dropped: { type: "integer", description: "How many earlier attempts are not listed." },
+      },
+      additionalProperties: false,
+    },
   },
   additionalProperties: false,
 };
 
 /**
- * `isWhole` adds the outcomes and the whole key, which only operators and the owner of the key may read. Without
- * `hasOutcomes` the outcomes are left out for them too.
+ * `isWhole` adds the outcomes, the fingerprint and the whole key, which only operators and the owner of the key may read.
+ * Without `hasOutcomes` the outcomes and the fingerprint are left out for them too.
  */
 export function recordJson(record: RecordView, isWhole: boolean, hasOutcomes: boolean = isWhole): KeyJson {
   const { id, keyHash, operation, scope, key, state, fence, number, held } = record;
-  const { claimedAt, leaseLeftMs, completedAt, keptUntil, outcome, steps } = record;
+  const { claimedAt, leaseLeftMs, completedAt, lapsedAt, keptUntil, outcome, steps, history, fingerprint } =
+    record;
   return {
     id,
     keyHash,
@@ -94,9 +137,26 @@ export function recordJson(record: RecordView, isWhole: boolean, hasOutcomes: bo
     claimedAt: Math.round(claimedAt),
     leaseLeftMs: Math.round(leaseLeftMs),
     completedAt: roundTime(completedAt),
+    lapsedAt: roundTime(lapsedAt),
     keptUntil: roundTime(keptUntil),
+    ...(hasOutcomes && fingerprint !== undefined && { fingerprint }),
     ...(hasOutcomes && outcome !== undefined && { outcome: outcomeJson(outcome) }),
     ...(steps && { steps: steps.map((step) => stepJson(step, hasOutcomes)) }),
+    ...(history && { history: { ...history, attempts: history.attempts.map(attemptJson) } }),
+  };
+}
+
+function attemptJson(attempt: KeptAttempt): AttemptJson {
+  const { number, fence, claimedAt, renewals, renewedAt, endedAt, ended = null } = attempt;
+  const [renewed, end] = [renewedAt, endedAt].map(roundTime) as [number | null, number | null];
+  return {
+    number,
+    fence,
+    claimedAt: Math.round(claimedAt),
+    renewals,
+    renewedAt: renewed,
+    endedAt: end,
+    ended,
   };
 }
 

@@ -29,6 +29,13 @@ export const SCOPE_SCHEMA: JsonSchema = partSchema(
   "The owner of the key, within the scope of the access token.",
 );
 
+/** The names of effects whose derived keys a caller asks for. */
+export const EFFECT_NAMES: JsonSchema = {
+  type: "array",
+  maxItems: 20,
+  items: partSchema("The name of an effect."),
+};
+
 export const FENCE_SCHEMA: JsonSchema = {
   type: "integer",
   minimum: 0,

@@ -10,7 +10,8 @@ import type { BlockList, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { clientNetwork, isListed } from "../client-network.ts";
 import { failBody } from "./forwarded-body.ts";
-import { answerFailure, requestTimeoutError } from "./gateway-errors.ts";
+import { requestTimeoutError } from "./gateway-errors.ts";
+import type { Refusals } from "./refusals.ts";
 
 export interface ConnectionLimits {
   readonly maxConnections: number;
@@ -18,6 +19,7 @@ export interface ConnectionLimits {
   readonly bodyTimeoutMs: number;
   /** Proxies, from whose addresses the connections of many clients come. */
   readonly trusted: BlockList;
+  readonly refusals: Refusals;
 }
 
 export interface Connections {
@@ -46,7 +48,7 @@ interface ClientExchange {
 const LINGER_MS = 2_000;
 
 export function createConnections(limits: ConnectionLimits): Connections {
-  const { maxConnections, maxPerAddress, bodyTimeoutMs, trusted } = limits;
+  const { maxConnections, maxPerAddress, bodyTimeoutMs, trusted, refusals } = limits;
   const running = new Map<Duplex, Set<ClientExchange>>();
   const waiting = new WeakMap<Duplex, () => void>();
   const accepted = new Set<Socket>();
@@ -95,7 +97,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
     if (sending !== undefined && !sending.res.headersSent) {
       const error = requestTimeoutError();
       // If the body is being forwarded, this fails the request to the service, and with it the key.
-      if (!failBody(sending.req, error)) answerFailure(sending.res, error);
+      if (!failBody(sending.req, error)) refusals.answer(sending.res, error);
     } else if (sending !== undefined || exchanges.length === 0 || socket.writableLength > 0) socket.destroy();
     // The client waits for the gateway, or for the service, which has its own timeout.
     else socket.setTimeout(bodyTimeoutMs);

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isNevertwiceError } from "nevertwice";
+import type { HeaderLine } from "nevertwice/http";
 import type { Dispatcher } from "undici";
 import { unsendableError, upstreamLostError, upstreamUnreachableError } from "./gateway-errors.ts";
 import { headerValue, responseLines, trailerPairs } from "./header-lines.ts";
@@ -22,6 +23,8 @@ export interface ForwardHandlerParts {
   readonly timeoutMs: number;
   /** Reserves room for bytes that are held back; false if there is none. Undefined if the response is not held back. */
   readonly hold: ((bytes: number) => boolean) | undefined;
+  /** A line to add to a response with this status. It replaces the service's own. */
+  readonly advise: ((status: number) => HeaderLine | undefined) | undefined;
   resolve(): void;
   reject(error: Error): void;
 }
@@ -55,7 +58,7 @@ export class ForwardHandler implements Dispatcher.DispatchHandler {
 
   onResponseStart(controller: Controller, status: number, _headers: unknown, reason?: string): void {
     if (this.#isDone) return;
-    const { req, res, hold } = this.#parts;
+    const { req, res, hold, advise } = this.#parts;
     const lines = latin1Lines(controller.rawHeaders);
     if (status >= 100 && status < 200) {
       writeInformational(req, res, status, lines);
@@ -64,7 +67,8 @@ export class ForwardHandler implements Dispatcher.DispatchHandler {
     const isEmpty = status === 204 || status === 304 || req.method === "HEAD";
     this.#canTrail =
       !isEmpty && req.httpVersion === "1.1" && headerValue(lines, "content-length") === undefined;
-    res.writeHead(status, cleanReason(reason), responseLines(lines, this.#canTrail, status === 204));
+    const sent = withLine(responseLines(lines, this.#canTrail, status === 204), advise?.(status));
+    res.writeHead(status, cleanReason(reason), sent);
     this.#hasStarted = true;
     // A service may send its head early on purpose, so it is forwarded at once, unless the response is stored as a whole.
     if (hold === undefined || isEvents(lines)) setImmediate(() => this.#flushHead());
@@ -138,6 +142,14 @@ export class ForwardHandler implements Dispatcher.DispatchHandler {
 function latin1Lines(raw: Controller["rawHeaders"]): string[] {
   if (!Array.isArray(raw)) return [];
   return raw.map((part) => (typeof part === "string" ? part : part.toString("latin1")));
+}
+
+/** The lines with this one in place of those of the same name. */
+function withLine(lines: string[], line: HeaderLine | undefined): string[] {
+  if (line === undefined) return lines;
+  const [name, value] = line;
+  const others = lines.filter((_, i) => lines[i - (i % 2)]?.toLowerCase() !== name);
+  return [...others, name, value];
 }
 
 /** Removes a reason phrase with characters that are not printable. */

@@ -1,13 +1,5 @@
-/** The errors between a client, the gateway and the service, and how they are sent to the client. */
-import { type ServerResponse, STATUS_CODES } from "node:http";
+/** The errors between a client, the gateway and the service. refusals.ts sends them. */
 import { isNevertwiceError, NevertwiceError } from "nevertwice";
-import { problemAnswer } from "nevertwice/http";
-
-/** The gateway answers under the host name of the service, so the type of a problem is a URN and not a path. */
-export const PROBLEMS = {
-  problemBase: "urn:nevertwice:error:",
-  documentation: "https://github.com/nevertwice/nevertwice/blob/main/docs/errors.md#",
-} as const;
 
 /** The request never reached the service. */
 export function upstreamUnreachableError(cause: unknown): NevertwiceError {
@@ -23,13 +15,29 @@ export function unsendableError(cause: unknown): NevertwiceError {
   return new NevertwiceError("request-invalid", "the request cannot be forwarded to the service.", { cause });
 }
 
-/** The request was sent, and its outcome is unknown. */
+/** The request was sent, and its outcome is unknown. For a request without a key, a retry would be a second request. */
 export function upstreamLostError(why: string, cause?: unknown): NevertwiceError {
   return new NevertwiceError(
     "upstream-lost",
     `${why}. It is unknown whether the service carried out the request; the gateway did not send it again.`,
     { cause },
   );
+}
+
+/**
+ * Clients and proxies repeat a request after a 502 by default, and many of them read no header that tells them not to. So a
+ * request without a key, whose repetition would be a second request, gets the status that none of them repeats.
+ */
+const NOT_REPEATED = 422;
+
+/** What an error means for a request that runs again when it is sent again: without a key, on a route that needs one. */
+export function asUnrepeatable(error: unknown): unknown {
+  return isUpstreamLost(error) ? Object.assign(error as Error, { status: NOT_REPEATED }) : error;
+}
+
+/** What an error means for a request that may be sent any number of times. */
+export function asRepeatable(error: unknown): unknown {
+  return isUpstreamLost(error) ? Object.assign(error as Error, { retryable: true }) : error;
 }
 
 export function isUpstreamLost(error: unknown): boolean {
@@ -65,38 +73,4 @@ export function bodiesFullError(): NevertwiceError {
     "unavailable",
     "the gateway has no room for further request bodies. Nothing was done; send the same request again later.",
   );
-}
-
-/** Sends the error if no response has started, else closes the connection. Never throws. */
-export function answerFailure(res: ServerResponse, error: unknown): void {
-  if (res.headersSent || res.destroyed || res.writableEnded) {
-    if (!res.writableFinished) res.destroy();
-    return;
-  }
-  const { status, headers, body } = toProblem(error);
-  try {
-    for (const name of res.getHeaderNames()) res.removeHeader(name);
-    for (const [name, value] of headers) res.setHeader(name, value);
-    const bytes = Buffer.from(body);
-    res.setHeader("Content-Length", bytes.length);
-    res.writeHead(status, STATUS_CODES[status] ?? "").end(bytes);
-  } catch {
-    // Other code has ended the response, so the error cannot be sent.
-    res.destroy();
-  }
-}
-
-/** The text of the response for a bare socket, which is closed afterwards. */
-export function rawProblem(error: unknown): string {
-  const { status, headers, body } = toProblem(error);
-  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-  const length = Buffer.byteLength(body);
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines}content-length: ${length}\r\nconnection: close\r\n\r\n${body}`;
-}
-
-function toProblem(error: unknown): ReturnType<typeof problemAnswer> {
-  const known = isNevertwiceError(error)
-    ? error
-    : new NevertwiceError("internal-error", "the gateway failed.", { cause: error });
-  return problemAnswer(known, PROBLEMS);
 }

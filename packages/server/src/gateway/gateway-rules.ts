@@ -2,6 +2,7 @@
 import { durationMs } from "nevertwice/env";
 import type { FingerprintHow, KeepDecision, ProfileName } from "nevertwice/http";
 import { ConfigError, unknownSettingError } from "../config-error.ts";
+import type { ReconcileRule } from "./reconcile.ts";
 import { parsePattern } from "./route-match.ts";
 
 /** How the gateway finds the owner of the keys of a request. */
@@ -20,12 +21,14 @@ export type ScopeRule =
   | { readonly certificate: "subject" | "fingerprint" };
 
 export interface GatewayRule {
-  /** `/payments` for this path only, `/payments/*` for all paths below it too. */
+  /** `/payments` for this path only, `/payments/*` for all paths below it too. A segment `{id}` stands for any one. */
   readonly path: string;
   readonly methods: readonly string[];
   readonly required: boolean;
   readonly scope: ScopeRule;
   readonly profile?: ProfileName;
+  /** The field of the body that carries the key instead of a header. */
+  readonly keyField?: string;
   readonly fingerprint?: Extract<FingerprintHow, string>;
   readonly maxBodyBytes?: number;
   readonly replayHeaders?: readonly string[];
@@ -33,7 +36,14 @@ export interface GatewayRule {
   readonly retentionMs?: number;
   /** How long a duplicate waits for the first request. Absent: the gateway refuses it with 409. */
   readonly waitMs?: number;
+  /** What a duplicate gets whose response was not kept. Default: the profile's. */
+  readonly onNotKept?: "status" | "refuse";
+  /** Default `hold`: a second run may be harmful, and only the service knows. */
   readonly onLapsed?: "takeover" | "hold";
+  /** Where the service says what became of a held key. */
+  readonly reconcile?: ReconcileRule;
+  /** How long a held key waits for a decision, before it is refused for good. */
+  readonly holdForMs?: number;
   /** What happens to the key for a response status (`404`) or class (`5xx`), where it differs from the default. */
   readonly keep?: Readonly<Record<string, KeepDecision>>;
   /** What happens to the key if the response of the service is lost. */
@@ -51,12 +61,16 @@ const LINES: Readonly<Record<string, { readonly into: keyof GatewayRule; readonl
   required: { into: "required", read: readSwitch },
   scope: { into: "scope", read: readScope },
   profile: { into: "profile", read: readText },
+  key_field: { into: "keyField", read: readText },
   fingerprint: { into: "fingerprint", read: readChoice("json", "raw", "content-digest", "none") },
   max_body_bytes: { into: "maxBodyBytes", read: readCount },
   replay_headers: { into: "replayHeaders", read: readTexts },
   lease: { into: "leaseMs", read: readDuration },
   retention: { into: "retentionMs", read: readDuration },
   wait: { into: "waitMs", read: readDuration },
+  reconcile: { into: "reconcile", read: readReconcile },
+  hold_for: { into: "holdForMs", read: readDuration },
+  on_not_kept: { into: "onNotKept", read: readChoice("status", "refuse") },
   on_lapsed: { into: "onLapsed", read: readChoice("takeover", "hold") },
   keep: { into: "keep", read: readKeep },
   on_upstream_lost: { into: "onUpstreamLost", read: readChoice("unknown", "release") },
@@ -121,7 +135,8 @@ function parseScope(value: unknown): ScopeRule | undefined {
 }
 
 function readPath(where: string, value: unknown): string {
-  const wanted = 'a path such as "/payments", or "/payments/*" for all paths below it';
+  const wanted =
+    'a path such as "/payments" or "/payments/{id}/capture", or "/payments/*" for all paths below it';
   if (typeof value !== "string" || !/^\/[^*?#]*\*?$/.test(value) || /[^/]\*$/.test(value))
     throw new ConfigError(where, value, wanted);
   try {
@@ -133,9 +148,14 @@ function readPath(where: string, value: unknown): string {
 }
 
 function invalidPath(where: string, value: string, wanted: string, cause: unknown): ConfigError {
-  return new ConfigError(where, value, `${wanted}, without empty or dot segments, escapes and semicolons`, {
-    cause,
-  });
+  return new ConfigError(
+    where,
+    value,
+    `${wanted}, without empty or dot segments, escapes, semicolons and other braces`,
+    {
+      cause,
+    },
+  );
 }
 
 function readKeep(where: string, value: unknown): Readonly<Record<string, KeepDecision>> {
@@ -145,9 +165,25 @@ function readKeep(where: string, value: unknown): Readonly<Record<string, KeepDe
   throw new ConfigError(where, value, 'a table such as { 404 = "keep", 5xx = "unknown" }');
 }
 
+function readReconcile(where: string, value: unknown): ReconcileRule {
+  const wanted = '{ url = "http://127.0.0.1:3000/outcome", token = "env:NAME", timeout = "5s" }';
+  const { url, token, timeout, ...others } = isTable(value) ? value : {};
+  const name = /^env:(\w+)$/.exec(String(token))?.[1];
+  const address = typeof url === "string" && URL.canParse(url) ? new URL(url) : undefined;
+  const isFit =
+    address !== undefined &&
+    /^https?:$/.test(address.protocol) &&
+    `${address.username}${address.password}${address.hash}` === "";
+  if (!isFit || name === undefined || Object.keys(others).length > 0)
+    throw new ConfigError(where, "(hidden)", wanted);
+  const timeoutMs = timeout === undefined ? {} : { timeoutMs: readDuration(where, timeout) };
+  return { url: address.href, token: name, ...timeoutMs };
+}
+
 function readMethods(where: string, value: unknown): readonly string[] {
-  const isFit = (method: unknown) => typeof method === "string" && /^(POST|PATCH|PUT|DELETE)$/.test(method);
-  if (Array.isArray(value) && value.length > 0 && value.every(isFit)) return value;
+  const isFit = (method: unknown) => typeof method === "string" && /^(POST|PATCH|PUT|DELETE)$/i.test(method);
+  if (Array.isArray(value) && value.length > 0 && value.every(isFit))
+    return value.map((method: string) => method.toUpperCase());
   throw new ConfigError(where, value, 'a list of POST, PATCH, PUT and DELETE, e.g. ["POST"]');
 }
 

@@ -2,15 +2,25 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Guard } from "nevertwice";
 import { isNevertwiceError } from "nevertwice";
-import type { HttpAttempt, HttpOptions } from "nevertwice/http";
+import {
+  type HeaderLine,
+  type HttpAttempt,
+  type HttpOptions,
+  type KeepDecision,
+  retryAdvice,
+} from "nevertwice/http";
 import { idempotency } from "nevertwice/http/node";
 import type { BufferedBytes } from "./buffered-bytes.ts";
-import { isUpstreamLost, PROBLEMS } from "./gateway-errors.ts";
+import { asRepeatable, asUnrepeatable, isUpstreamLost } from "./gateway-errors.ts";
+import { decisionFor, looksTransient } from "./kept-statuses.ts";
 import type { ReverseProxy } from "./proxy.ts";
+import { PROBLEMS } from "./refusals.ts";
 
 export type GuardedListener = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
 
 export interface GuardedOptions extends HttpOptions<IncomingMessage> {
+  /** What happens to the key for a response status or class. */
+  readonly keep: Readonly<Record<string, KeepDecision>>;
   /** What happens to the key if the connection to the service is lost after the request was sent. */
   readonly onUpstreamLost: "unknown" | "release";
 }
@@ -32,20 +42,49 @@ export function createGuardedListener(
     onFailure: (error) => (isUpstreamLost(error) ? onUpstreamLost : "unknown"),
     ...options,
   });
-  return layer(createProxyHandler(parts));
+  const { profile = "ietf", keep, onLapsed, reconcile } = options;
+  const canDecide = onLapsed !== "hold" || reconcile !== undefined;
+  const final = retryAdvice(profile, false);
+  return layer(
+    createProxyHandler(parts, {
+      canRepeat: onUpstreamLost === "release" || canDecide,
+      advise(status) {
+        const decision = looksTransient(status) ? decisionFor(status, keep) : "release";
+        return decision === "release" || (decision === "unknown" && canDecide) ? undefined : final;
+      },
+    }),
+  );
+}
+
+export interface ProxyHandlerOptions {
+  /** Whether a retry with the same key helps after the service was lost. */
+  readonly canRepeat: boolean;
+  /** The header line that tells a client, for a response with this status, whether a retry can help. */
+  readonly advise?: (status: number) => HeaderLine | undefined;
 }
 
 /** The proxy as a handler of the layer. */
-export function createProxyHandler({ proxy, buffered }: Omit<GuardedParts, "guard">) {
+export function createProxyHandler(
+  { proxy, buffered }: Omit<GuardedParts, "guard">,
+  { canRepeat, advise }: ProxyHandlerOptions,
+) {
   return (req: IncomingMessage, res: ServerResponse, attempt: HttpAttempt | undefined): Promise<void> => {
     buffered.stopCounting(req);
-    if (attempt === undefined) return proxy.forward(req, res);
+    if (attempt === undefined)
+      return proxy.forward(req, res).catch((error) => {
+        throw asUnrepeatable(error);
+      });
     const hold = (bytes: number) => buffered.takeForAnswer(res, bytes);
-    return proxy.forward(req, res, { fence: attempt.fence, hold }).catch((error) => {
-      throw markNotDone(error, attempt);
+    const { fence, number } = attempt;
+    const sent = { key: attempt.deriveKey(SERVICE), fence, number };
+    return proxy.forward(req, res, { attempt: sent, hold, advise }).catch((error) => {
+      throw markNotDone(canRepeat ? asRepeatable(error) : error, attempt);
     });
   };
 }
+
+/** Names the key that the service receives in `Nevertwice-Key`, and `reconcile` asks about. */
+export const SERVICE = "service";
 
 /** Frees the key if the request never reached the service, so that nothing was done. */
 function markNotDone(error: unknown, attempt: HttpAttempt): unknown {

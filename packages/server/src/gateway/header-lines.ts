@@ -20,7 +20,11 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
 ]);
 
 /** Headers that only the gateway may send to the service. */
-const SET_BY_GATEWAY: ReadonlySet<string> = new Set(["nevertwice-fence"]);
+const SET_BY_GATEWAY: ReadonlySet<string> = new Set([
+  "nevertwice-key",
+  "nevertwice-fence",
+  "nevertwice-attempt",
+]);
 
 /** Headers that the gateway sets itself; it appends to the values of a trusted proxy. */
 const REWRITTEN: ReadonlySet<string> = new Set([
@@ -78,8 +82,16 @@ export interface RequestLinesOptions {
   readonly trusted: BlockList;
   /** Further headers that `Connection` cannot remove, in lower case. */
   readonly kept: ReadonlySet<string>;
-  /** The fence of the attempt, if the request has a key. */
-  readonly fence: number | undefined;
+  /** The attempt, if the request has a key. */
+  readonly attempt: ForwardedAttempt | undefined;
+}
+
+/** By this the service can tell a repeat: a request with a key and a fence that it has seen was repeated behind the gateway. */
+export interface ForwardedAttempt {
+  /** The same for every attempt at a key, and different for other keys, owners and operations. */
+  readonly key: string;
+  readonly fence: number;
+  readonly number: number;
 }
 
 /** The header lines that the service gets. The dispatcher adds the headers that frame the body. */
@@ -102,7 +114,17 @@ export function requestLines(req: IncomingMessage, how: RequestLinesOptions): st
   }
   if (how.host !== undefined) lines.push("Host", how.host);
   addForwarding(lines, req, isTrusted);
-  if (how.fence !== undefined) lines.push("Nevertwice-Fence", String(how.fence));
+  if (how.attempt !== undefined) {
+    const { key, fence, number } = how.attempt;
+    lines.push(
+      "Nevertwice-Key",
+      key,
+      "Nevertwice-Fence",
+      String(fence),
+      "Nevertwice-Attempt",
+      String(number),
+    );
+  }
   return lines;
 }
 

@@ -10,12 +10,13 @@
 import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { request as tlsRequest } from "node:https";
 import { type BlockList, isIP } from "node:net";
+import type { HeaderLine } from "nevertwice/http";
 import { buildConnector, type Dispatcher, Pool } from "undici";
 import { createConnectionReuse } from "./connection-reuse.ts";
 import { askForBody } from "./expect-continue.ts";
 import { ForwardHandler } from "./forward-handler.ts";
 import { forwardedBody } from "./forwarded-body.ts";
-import { requestLines } from "./header-lines.ts";
+import { type ForwardedAttempt, requestLines } from "./header-lines.ts";
 
 export interface ProxyOptions {
   readonly upstream: string;
@@ -32,8 +33,10 @@ export interface ProxyOptions {
 }
 
 export interface ForwardOptions {
-  /** The fence of the attempt. A request with a fence is completed even if its client disconnects. */
-  readonly fence?: number | undefined;
+  /** The attempt, if the request has a key. Such a request is completed even if its client disconnects. */
+  readonly attempt?: ForwardedAttempt | undefined;
+  /** A line to add to a response with this status. It replaces the service's own. */
+  readonly advise?: ((status: number) => HeaderLine | undefined) | undefined;
   /** Reserves room for bytes of a response that is held back; false if there is none. */
   readonly hold?: ((bytes: number) => boolean) | undefined;
 }
@@ -77,27 +80,27 @@ export function createProxy(options: ProxyOptions): ReverseProxy {
   });
 
   /** The reusing pool. A request with a key uses it only if reuse is safe, or if it has no open connection yet. */
-  function poolFor(fence: number | undefined): Pool {
-    if (fence === undefined || reuse.isTrusted() || reusing.stats.connected === 0) return reusing;
+  function poolFor(attempt: ForwardedAttempt | undefined): Pool {
+    if (attempt === undefined || reuse.isTrusted() || reusing.stats.connected === 0) return reusing;
     return fresh;
   }
 
-  const headerLines = (req: IncomingMessage, fence: number | undefined) =>
-    requestLines(req, { host, trusted, kept, fence });
+  const headerLines = (req: IncomingMessage, attempt: ForwardedAttempt | undefined) =>
+    requestLines(req, { host, trusted, kept, attempt });
 
   return {
-    forward(req, res, { fence, hold } = {}) {
+    forward(req, res, { attempt, hold, advise } = {}) {
       return new Promise((resolve, reject) => {
         const { method = "GET", url: path = "/" } = req;
         askForBody(req);
-        const pool = poolFor(fence);
+        const pool = poolFor(attempt);
         const onEnd = () => {
           if (pool === reusing) reuse.noteIdle();
           resolve();
         };
-        const passage = new ForwardHandler({ req, res, timeoutMs, hold, resolve: onEnd, reject });
+        const passage = new ForwardHandler({ req, res, timeoutMs, hold, advise, resolve: onEnd, reject });
         const { content, length } = forwardedBody(req);
-        const headers = headerLines(req, fence);
+        const headers = headerLines(req, attempt);
         if (length !== undefined) headers.push("Content-Length", length);
         // A constant server name: otherwise the dispatcher would treat each Host as another service and reconnect.
         const sent = { method, path: base + path, headers, body: content, servername: hostname };

@@ -1,16 +1,17 @@
 /**
- * Finds the rule for a request, and the canonical form of its path that identifies its key. Case, needless escapes and a
- * trailing slash make no difference. A path that only some services would read as the path of a rule is refused:
- * otherwise a request could bypass its rule.
+ * Finds the rule for a request, and the normal form of its path that identifies its key. In the part that the rule spells
+ * out, case, needless escapes and a trailing slash make no difference. The form is the one of the adapters. A path that only
+ * some services would read as the path of a rule is refused: otherwise a request could bypass its rule.
  */
+import { normalPath, type PathSegment } from "nevertwice/http";
 import type { GatewayRule } from "./gateway-rules.ts";
-import { readings, readPath, type TargetPath, unclearPath } from "./target-path.ts";
+import { readings, readPath, unclearPath } from "./target-path.ts";
 
 export type RuleTarget = Pick<GatewayRule, "path" | "methods">;
 
 export interface Match<Rule> {
   readonly rule: Rule;
-  /** Path and query in canonical form: the part that the rule names as the rule spells it, then the rest. */
+  /** Path and query in normal form: the literal segments of the rule as the rule spells them, all else as sent. */
   readonly identity: string;
 }
 
@@ -25,9 +26,9 @@ export interface RouteMatcher<Rule> {
 interface Pattern<Rule> {
   readonly rule: Rule;
   /** The segments as the rule spells them. */
-  readonly spelt: readonly string[];
-  /** The segments for comparison: decoded, in lower case. */
-  readonly segments: readonly string[];
+  readonly spelt: readonly PathSegment[];
+  /** The segments for comparison: decoded, in lower case. Undefined for a parameter, which any one segment fits. */
+  readonly segments: readonly (string | undefined)[];
   /** Whether the rule also applies to all paths below. */
   readonly isPrefix: boolean;
 }
@@ -45,12 +46,13 @@ export function createRouteMatcher<Rule extends RuleTarget>(rules: readonly Rule
       const candidates = patterns.get(method);
       if (candidates === undefined) return undefined;
       const end = target.indexOf("?");
-      const path = readPath(end === -1 ? target : target.slice(0, end));
+      const sent = end === -1 ? target : target.slice(0, end);
+      const path = readPath(sent);
       for (const pattern of candidates) {
         if (fits(pattern, path.segments))
           return {
             rule: pattern.rule,
-            identity: requestIdentity(pattern, path) + (end === -1 ? "" : target.slice(end)),
+            identity: normalPath(sent, { patterns: [pattern.spelt] }) + target.slice(sent.length),
           };
         if (!path.isPlain && [...readings(path)].some((reading) => fits(pattern, reading)))
           throw unclearPath(
@@ -68,25 +70,26 @@ export function parsePattern<Rule extends RuleTarget>(rule: Rule): Pattern<Rule>
   const { raw, segments } = readPath(isPrefix ? rule.path.slice(0, -2) : rule.path);
   if (segments.some((segment) => segment === "" || /[/\\;%]/.test(segment)))
     throw unclearPath("has an empty segment, or one with a slash, a semicolon or a percent sign in it");
-  return { rule, spelt: raw.slice(0, segments.length), segments, isPrefix };
+  const spelt = segments.map((_, index) => readSegment(raw[index] as string));
+  return {
+    rule,
+    spelt: isPrefix ? [...spelt, "rest"] : spelt,
+    segments: segments.map((segment, index) => (spelt[index] === "parameter" ? undefined : segment)),
+    isPrefix,
+  };
+}
+
+function readSegment(segment: string): PathSegment {
+  if (/^\{\w+\}$/.test(segment)) return "parameter";
+  if (/[{}]/.test(segment)) throw unclearPath("has a brace in a segment that is no parameter, such as {id}");
+  return { literal: segment };
 }
 
 function fits({ segments, isPrefix }: Pattern<unknown>, path: readonly string[]): boolean {
   if (isPrefix ? path.length < segments.length : path.length !== segments.length) return false;
-  return segments.every((segment, index) => segment === path[index]);
-}
-
-function requestIdentity({ spelt }: Pattern<unknown>, { raw, isPlain }: TargetPath): string {
-  const rest = raw.slice(spelt.length).filter((segment) => segment !== "");
-  return `/${[...spelt, ...(isPlain ? rest : rest.map(withoutNeedlessEscapes))].join("/")}`;
-}
-
-/** RFC 3986, 6.2.2: letters, digits and `-._~` mean the same when escaped, and the case of an escape does not matter. */
-function withoutNeedlessEscapes(segment: string): string {
-  return segment.replace(/%[0-9a-f]{2}/gi, (escaped) => {
-    const character = String.fromCharCode(Number.parseInt(escaped.slice(1), 16));
-    return /[\w.~-]/.test(character) ? character : escaped.toUpperCase();
-  });
+  return segments.every((segment, index) =>
+    segment === undefined ? path[index] !== "" : segment === path[index],
+  );
 }
 
 /**

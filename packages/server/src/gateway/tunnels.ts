@@ -12,9 +12,10 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { NevertwiceError } from "nevertwice";
 import type { Connections } from "./connections.ts";
-import { rawProblem, upstreamLostError, upstreamUnreachableError } from "./gateway-errors.ts";
+import { upstreamLostError, upstreamUnreachableError } from "./gateway-errors.ts";
 import { responseLines } from "./header-lines.ts";
 import type { ReverseProxy } from "./proxy.ts";
+import type { Refusals } from "./refusals.ts";
 
 export interface Tunnels {
   /** For the events "upgrade" and "connect" of the gateway's server. */
@@ -26,6 +27,7 @@ export interface Tunnels {
 export interface TunnelsOptions {
   readonly proxy: ReverseProxy;
   readonly connections: Connections;
+  readonly refusals: Refusals;
   /** Takes over connections whose request is handled without the upgrade; it never upgrades. */
   readonly ordinary: Server;
   /** Throws if the head of a request is invalid; converts its address to origin form. */
@@ -37,7 +39,7 @@ export interface TunnelsOptions {
 }
 
 export function createTunnels(how: TunnelsOptions): Tunnels {
-  const { proxy, connections, ordinary, check, timeoutMs, idleMs } = how;
+  const { proxy, connections, refusals, ordinary, check, timeoutMs, idleMs } = how;
   const open = new Set<Duplex>();
 
   function connect(req: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -45,7 +47,7 @@ export function createTunnels(how: TunnelsOptions): Tunnels {
     let isAnswered = false;
     const refuse = (error: Error) => {
       if (isAnswered) socket.destroy();
-      else socket.end(rawProblem(error));
+      else socket.end(refusals.raw(req, error));
       isAnswered = true;
       upstream.destroy();
     };
@@ -121,7 +123,7 @@ export function createTunnels(how: TunnelsOptions): Tunnels {
         try {
           start(req, socket, head);
         } catch (error) {
-          socket.end(rawProblem(error));
+          socket.end(refusals.raw(req, error));
         }
       });
     },

@@ -11,7 +11,7 @@ export interface DashboardPage {
   /** Its entry in the navigation; a page without one is reached by links. */
   readonly nav?: {
     readonly name: string;
-    readonly icon: "overview" | "keys" | "unknown" | "holds" | "outbox" | "audit";
+    readonly icon: "overview" | "keys" | "unknown" | "holds" | "outbox" | "pipelines" | "audit";
   };
   /** Its component: the export `Page` of `dashboard/pages/FILE.tsx`. */
   readonly file: string;
@@ -24,5 +24,13 @@ export const DASHBOARD_PAGES: readonly DashboardPage[] = [
   { path: "/unknown", title: "Unknown outcomes", nav: { name: "Unknown", icon: "unknown" }, file: "unknown" },
   { path: "/holds", title: "Holds", nav: { name: "Holds", icon: "holds" }, file: "holds" },
   { path: "/outbox", title: "Outbox", nav: { name: "Outbox", icon: "outbox" }, file: "outbox" },
+  {
+    path: "/pipelines",
+    title: "Pipelines",
+    nav: { name: "Pipelines", icon: "pipelines" },
+    file: "pipelines",
+  },
+  { path: "/pipelines/:network", title: "Pipeline", file: "pipeline" },
+  { path: "/pipelines/:network/journeys/:number", title: "Journey", file: "journey" },
   { path: "/audit", title: "Audit", nav: { name: "Audit", icon: "audit" }, file: "audit" },
 ];

@@ -5,6 +5,8 @@ import { fileURLToPath } from "node:url";
 import { freePort } from "../../../nevertwice/test/services/ports.ts";
 import type { Kill } from "./referee.ts";
 
+/** The service honours the fence, so a key whose server was killed goes to the next try. */
+const ROUTES = fileURLToPath(new URL("routes.toml", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
 export interface Copies {
@@ -44,7 +46,7 @@ export async function startCopies({ count, store, leaseMs, upstream }: CopiesOpt
       store: store(index),
       listen: `127.0.0.1:${ports[index]?.api}`,
       "gateway-listen": `127.0.0.1:${ports[index]?.gateway}`,
-      "gateway-scope": "anyone",
+      config: ROUTES,
       upstream: await upstream(nameOf(index)),
       lease: `${leaseMs}ms`,
       "log-level": "error",

@@ -19,11 +19,11 @@ export interface RequestJudge {
 
 /** Header fields that the gateway, or nginx behind it, sets itself. */
 const ADDED = new Set(
-  "host connection content-length transfer-encoding via forwarded x-forwarded-for x-forwarded-host x-forwarded-proto nevertwice-fence x-location x-real-ip".split(
+  "host connection content-length transfer-encoding via forwarded x-forwarded-for x-forwarded-host x-forwarded-proto nevertwice-fence nevertwice-key nevertwice-attempt x-location x-real-ip".split(
     " ",
   ),
 );
-const FORGEABLE = /^(forwarded|x-forwarded-.*|x-real-ip|nevertwice-fence|host)$/;
+const FORGEABLE = /^(forwarded|x-forwarded-.*|x-real-ip|nevertwice-(fence|key|attempt)|host)$/;
 /** How many requests are kept: older ones no longer reach the service. */
 const REMEMBERED = 10_000;
 const WRITES = /^(POST|PATCH|PUT|DELETE)$/;

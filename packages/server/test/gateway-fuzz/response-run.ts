@@ -118,7 +118,9 @@ function changes(one: Answering, got: ReadResponse): readonly string[] {
 
 /** Fields that the gateway, or nginx behind it, sets itself. */
 const ADDED = new Set(
-  "via date server connection keep-alive transfer-encoding content-length upgrade".split(" "),
+  "via date server connection keep-alive transfer-encoding content-length upgrade nevertwice-outcome".split(
+    " ",
+  ),
 );
 
 function changedLines({ id }: Answering, meant: ReadResponse, got: ReadResponse): readonly string[] {

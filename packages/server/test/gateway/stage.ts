@@ -15,6 +15,7 @@ import { onTestFinished } from "vitest";
 import { createAccess } from "../../src/access.ts";
 import { configOf, type ServerConfig } from "../../src/config.ts";
 import { createContext } from "../../src/context.ts";
+import { createFigures } from "../../src/figures/figures.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { createLive } from "../../src/live.ts";
 
@@ -51,18 +52,22 @@ export async function serviceOn(listener: RequestListener | Server, port = 0): P
   return (server.address() as AddressInfo).port;
 }
 
-export async function gatewayBefore(upstream: number, given: Partial<ServerConfig> = {}): Promise<Stage> {
+export async function gatewayBefore(
+  upstream: number,
+  given: Partial<ServerConfig> = {},
+  store: Store = memoryStore(),
+): Promise<Stage> {
   const config = configOf({
     upstream: `http://127.0.0.1:${upstream}`,
     ...(given.routes === undefined && { gatewayScope: "anyone" as const }),
     ...given,
   });
-  const store = memoryStore();
   const context = createContext({
     settings: config,
     store,
     access: createAccess({ store, namespace: config.namespace, isReachable: false, drainMs: 0 }),
     live: createLive(),
+    figures: createFigures({ store, drainMs: 0, label: (operation) => operation }),
     createObservers: () => [],
     createHolds: undefined,
     createOutbox: undefined,

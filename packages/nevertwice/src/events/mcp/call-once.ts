@@ -6,13 +6,19 @@ import { checkOptions, isText } from "../../core/option-checks.ts";
 import { isKeyPlace, type KeyPlace, type ToolArguments } from "./tool-key.ts";
 import { HINT_NAME, type RefusalHint } from "./tool-refusal.ts";
 
-/** The part of an MCP client that is used here. */
+/**
+ * The part of an MCP client that is used here. Version 2 of the SDK has `callTool(params, options)`, version 1
+ * `callTool(params, resultSchema, options)`.
+ */
 export interface ToolClient {
-  callTool(params: never, options?: never): Promise<unknown>;
+  callTool(params: never, second?: never, third?: never): Promise<unknown>;
 }
 
 type CallParams<Client extends ToolClient> = Parameters<Client["callTool"]>[0];
-type CallOptions<Client extends ToolClient> = Parameters<Client["callTool"]>[1];
+type CallOptions<Client extends ToolClient> =
+  Required<Parameters<Client["callTool"]>> extends [unknown, unknown, infer Options]
+    ? Options
+    : Parameters<Client["callTool"]>[1];
 type ToolCallResult<Client extends ToolClient> = Awaited<ReturnType<Client["callTool"]>>;
 
 export interface CallOnceOptions<Options> {
@@ -27,6 +33,12 @@ export interface CallOnceOptions<Options> {
 }
 
 const RETRY = { max: 4, baseMs: 200, capMs: 5_000 } as const;
+
+/**
+ * The codes by which the clients of SDK 1 say themselves that no answer came: the connection was closed, or the time was up. A
+ * server may use the first one too, and then says in `data` whether the call may be repeated.
+ */
+const UNANSWERED: readonly unknown[] = [-32_000, -32_001];
 
 /** HTTP statuses in the 400s after which the call may be repeated. */
 const TEMPORARY_STATUSES = [408, 425, 429];
@@ -52,7 +64,7 @@ export async function callOnce<Client extends ToolClient>(
   const keyed = withKey(params, place, key) as CallParams<Client>;
   const { signal } = (request ?? {}) as { readonly signal?: AbortSignal };
   for (let tries = 1; ; tries++) {
-    const end = await attemptCall(() => client.callTool(keyed as never, request as never));
+    const end = await attemptCall(() => sendCall(client, keyed, request));
     const hint = retryHint(end);
     if (hint === undefined || tries > backoff.max || signal?.aborted) {
       if ("error" in end) throw end.error;
@@ -61,6 +73,13 @@ export async function callOnce<Client extends ToolClient>(
     const afterMs = Math.max(backoffMs(backoff, tries, Math.random()), hint.retryAfterMs ?? 0);
     await pause(systemTimer, afterMs, signal);
   }
+}
+
+/** In SDK 1, the schema has a default, so only the parameters count for the length of the function. */
+function sendCall(client: ToolClient, keyed: unknown, request: unknown): Promise<unknown> {
+  return client.callTool.length === 1
+    ? client.callTool(keyed as never, undefined, request as never)
+    : client.callTool(keyed as never, request as never);
 }
 
 type CallEnd = { readonly result: unknown } | { readonly error: unknown };
@@ -84,10 +103,15 @@ function retryHint(end: CallEnd): { readonly retryAfterMs?: number } | undefined
     readonly data?: unknown;
     readonly status?: unknown;
   };
-  // A numeric code is an error response of the server. Without one there was no response.
+  if (UNANSWERED.includes(code) && !isHint(data)) return {};
+  // Any other numeric code is an error response of the server. Without one there was no response.
   if (Number.isInteger(code)) return ifRetryable(data);
   const isRefused = typeof status === "number" && status >= 400 && status < 500;
   return isRefused && !TEMPORARY_STATUSES.includes(status) ? undefined : {};
+}
+
+function isHint(data: unknown): boolean {
+  return typeof (data as Partial<RefusalHint> | null | undefined)?.retryable === "boolean";
 }
 
 function ifRetryable(hint: unknown): { readonly retryAfterMs?: number } | undefined {

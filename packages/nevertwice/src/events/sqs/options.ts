@@ -65,6 +65,15 @@ export function sqsSettings(options: SqsOptions): SqsSettings {
   return { ...SQS_DEFAULTS, ...givenOptions(options) } as SqsSettings;
 }
 
+/** Otherwise the queue delivers the message again while its work runs, and counts that towards its dead-letter queue. */
+export function requireVisibility({ visibilityMs }: SqsSettings, renewedWithinMs = 0): void {
+  if (visibilityMs >= renewedWithinMs) return;
+  throw new NevertwiceError(
+    "options-invalid",
+    `visibilityMs is ${visibilityMs}, but a running message is hidden anew only every ${renewedWithinMs} ms: give at least that, or shorten leaseMs of the consumer (transactionMs with a transaction).`,
+  );
+}
+
 function upTo(least: number, most: number): Check {
   const isWhole = wholeFrom(least);
   return (name, value) => {

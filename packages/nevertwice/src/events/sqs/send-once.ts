@@ -1,5 +1,5 @@
 /** Sends a message under a key. A FIFO queue stores it once within five minutes, and a consumer processes it once within its retention. */
-import { hash } from "node:crypto";
+import { sha256 } from "#platform";
 import { type Key, sendingKey } from "../../core/key.ts";
 import { isFifo, type SqsClient, type SqsSending, type SqsSent } from "./client.ts";
 import { KEY_ATTRIBUTE } from "./message.ts";
@@ -32,5 +32,5 @@ export async function sendOnce(
 /** A key that looks like a digest is hashed too. Otherwise it could equal the digest of another key. */
 function toDeduplicationId(text: string): string {
   const isValid = DEDUPLICATION_ID.test(text) && !text.startsWith(DIGEST);
-  return isValid ? text : `${DIGEST}${hash("sha256", text, "hex")}`;
+  return isValid ? text : `${DIGEST}${sha256(text, "hex")}`;
 }

@@ -24,6 +24,15 @@ export const standardWebhooksEd25519: WebhookScheme = {
   secret: { encoding: "base64", prefix: "whpk_" },
 };
 
+/** Svix, which signs as Standard Webhooks does, with headers of its own names. */
+export const svix: WebhookScheme = {
+  ...standardWebhooks,
+  sender: "svix",
+  id: { header: "svix-id" },
+  timestamp: { header: "svix-timestamp" },
+  signature: { ...standardWebhooks.signature, header: "svix-signature" },
+};
+
 /** The secret is the whole text, including `whsec_`. */
 export const stripe: WebhookScheme = {
   sender: "stripe",

@@ -1,5 +1,6 @@
 /** Verifies that a request comes from its sender. One verifier serves every scheme. */
-import { createHmac, createPublicKey, type KeyObject, timingSafeEqual, verify } from "node:crypto";
+import { createSignatureCheck, fromBase64, toUtf8 } from "#platform";
+import { concatBytes } from "../../core/bytes.ts";
 import type { Clock } from "../../core/clock.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 import { compositeKey, type Key } from "../../core/key.ts";
@@ -29,18 +30,18 @@ export function createVerifier(
   scheme: WebhookScheme,
   secrets: readonly Secret[],
   { clock, toleranceMs = scheme.toleranceMs ?? TOLERANCE_MS }: { clock: Clock; toleranceMs?: number },
-): (received: Received) => Verified {
+): (received: Received) => Promise<Verified> {
   const { id: place, timestamp: timestampField, signature, signed } = scheme;
   const parts = signedParts(signed);
   const matches = createMatcher(scheme, secrets);
 
-  return (received) => {
+  return async (received) => {
     const id = "header" in place ? readId(scheme, received) : undefined;
     const timestamp = timestampField && headerElements(received, timestampField)[0];
     if (timestampField !== undefined) checkTime(timestamp, clock.now(), toleranceMs);
     const given = headerElements(received, signature).slice(0, MAX_SIGNATURES);
     if (given.length === 0) throw invalid("the request has no signature that fits the scheme.");
-    if (!matches(signedBytes(parts, received, { id, timestamp }), given))
+    if (!(await matches(signedBytes(parts, received, { id, timestamp }), given)))
       throw invalid("no signature matches the request.");
     return {
       id: id ?? readId(scheme, received),
@@ -87,7 +88,11 @@ function signedBytes(parts: readonly SignedPart[], received: Received, claims: S
       }
     }
   });
-  return Buffer.concat(pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)));
+  const bytes = pieces.map((piece) => (typeof piece === "string" ? toUtf8(piece) : piece));
+  return concatBytes(
+    bytes,
+    bytes.reduce((sum, { length }) => sum + length, 0),
+  );
 }
 
 /** All names and values, sorted, with nothing between them. */
@@ -133,27 +138,24 @@ function bodyMember(received: Received, name: string): string | number | undefin
   }
 }
 
-type SignatureMatcher = (signed: Uint8Array, given: readonly string[]) => boolean;
+type SignatureMatcher = (signed: Uint8Array, given: readonly string[]) => Promise<boolean>;
 
 /** Returns whether any of the signatures is valid for any of the secrets. */
 function createMatcher(scheme: WebhookScheme, secrets: readonly Secret[]): SignatureMatcher {
   const { digest, encoding } = scheme.signature;
-  const keys = secrets.map((secret) => secretBytes(scheme, secret));
-  if (digest === "ed25519") {
-    const publicKeys = keys.map(toPublicKey);
-    return (signed, given) =>
-      given.some((text) => publicKeys.some((key) => verify(null, signed, key, Buffer.from(text, encoding))));
-  }
-  const algorithm = digest.slice("hmac-".length);
-  return (signed, given) =>
-    keys.some((key) => {
-      const expected = createHmac(algorithm, key).update(signed).digest();
-      return given.some((text) => isEqual(expected, Buffer.from(text, encoding)));
-    });
-}
-
-function isEqual(expected: Uint8Array, given: Uint8Array): boolean {
-  return expected.length === given.length && timingSafeEqual(expected, given);
+  const checks = secrets.map((secret) => {
+    const key = secretBytes(scheme, secret);
+    if (digest === "ed25519" && key.length !== 32)
+      throw new NevertwiceError("options-invalid", "secret must be a public key of 32 bytes for ed25519.");
+    return createSignatureCheck(digest, key);
+  });
+  return async (signed, given) => {
+    for (const text of given) {
+      const signature = decodedBytes(text, encoding);
+      for (const check of checks) if (await check(signed, signature)) return true;
+    }
+    return false;
+  };
 }
 
 function secretBytes({ secret: form }: WebhookScheme, secret: Secret): Uint8Array {
@@ -174,17 +176,16 @@ function decoded(
   prefix: string,
 ): Uint8Array | undefined {
   const text = secret.startsWith(prefix) ? secret.slice(prefix.length) : secret;
-  if (encoding === "text") return Buffer.from(text);
-  return ENCODED[encoding].test(text) ? Buffer.from(text, encoding) : undefined;
+  if (encoding === "text") return toUtf8(text);
+  return ENCODED[encoding].test(text) ? decodedBytes(text, encoding) : undefined;
 }
 
-/** The DER prefix of the 32 bytes of an Ed25519 public key (RFC 8410). */
-const SPKI_HEAD = Buffer.from("302a300506032b6570032100", "hex");
-
-function toPublicKey(bytes: Uint8Array): KeyObject {
-  if (bytes.length === 32)
-    return createPublicKey({ key: Buffer.concat([SPKI_HEAD, bytes]), format: "der", type: "spki" });
-  throw new NevertwiceError("options-invalid", "secret must be a public key of 32 bytes for ed25519.");
+/** What cannot be decoded is left out, and then matches no signature. */
+function decodedBytes(text: string, encoding: "hex" | "base64"): Uint8Array {
+  if (encoding === "base64") return fromBase64(text);
+  return Uint8Array.from(text.match(/^([0-9a-f]{2})*/i)?.[0].match(/../g) ?? [], (pair) =>
+    Number.parseInt(pair, 16),
+  );
 }
 
 export function invalid(why: string): NevertwiceError {

@@ -1,9 +1,10 @@
 /** The dead letter of an operation that failed: plain JSON that is enough to try the operation again with the same identity. */
-import { randomUUID } from "node:crypto";
+import { newUuid } from "#platform";
 import { fromBase64, toBase64 } from "../../core/bytes.ts";
 import { systemTimer } from "../../core/clock.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 import { checkedPart } from "../../core/identity.ts";
+import { parseJson } from "../../core/parse-json.ts";
 import type { RunRequest } from "../../core/request.ts";
 
 export interface DeadLetter {
@@ -52,9 +53,9 @@ export function createDeadLetter(
   error: unknown,
   attempts: number,
 ): DeadLetter {
-  return JSON.parse(
+  return parseJson(
     JSON.stringify({
-      id: previous?.id ?? randomUUID(),
+      id: previous?.id ?? newUuid(),
       operation,
       domain,
       scope,
@@ -67,7 +68,7 @@ export function createDeadLetter(
       context: previous === undefined ? asJson(context) : previous.context,
       args: previous === undefined ? asJson(args) : previous.args,
     }),
-  );
+  ) as DeadLetter;
 }
 
 export function copyFingerprint(fingerprint: unknown): DeadLetterSource["meaning"] {
@@ -131,7 +132,7 @@ function describeThrown(thrown: unknown): string {
 function asJson(value: unknown): unknown {
   try {
     const text = JSON.stringify(value, (_, part) => (typeof part === "bigint" ? String(part) : part));
-    return text === undefined ? undefined : JSON.parse(text);
+    return text === undefined ? undefined : parseJson(text);
   } catch {
     return undefined;
   }

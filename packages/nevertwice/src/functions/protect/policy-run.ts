@@ -119,6 +119,7 @@ export function createPolicyRun(execute: (invoke: Invoke) => unknown, work: AnyW
         return outcome;
       }) as Attempt["step"],
       enqueue: (topic, body, options) => attempt.enqueue(topic, body, options),
+      keepFor: (ms) => attempt.keepFor(ms),
       notDone(cause) {
         const error = attempt.notDone(cause);
         notDone.add(error);

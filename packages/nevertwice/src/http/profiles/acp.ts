@@ -40,7 +40,12 @@ const DAY_MS = 86_400_000;
 
 export const ACP: Profile = {
   name: "acp",
-  options: { required: true, methods: ["POST"], keep: { "5xx": "release" }, retentionMs: DAY_MS },
+  options: {
+    required: true,
+    methods: ["POST"],
+    keep: { "5xx": "release" },
+    retentionMs: DAY_MS,
+  },
   problems: { body: BODY },
   retention: { leastMs: DAY_MS },
   added: ECHO,

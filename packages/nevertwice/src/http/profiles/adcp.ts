@@ -3,6 +3,7 @@
  * After its retention, a key is refused as long as its record exists.
  */
 import type { ErrorCode } from "../../core/errors.ts";
+import { withoutMember } from "../json-member.ts";
 import type { ProblemBody } from "../problem.ts";
 import type { Profile, ProfileMeaning } from "../profile.ts";
 import { nameCodes, objectSchema } from "./flat-body.ts";
@@ -62,19 +63,12 @@ const LEFT_OUT = ["context", "governance_context", "push_notification_config.aut
 const MEANING: ProfileMeaning = {
   of([method, target, kind, value, ...rest]) {
     if (kind !== "json") return [method, target, kind, value, ...rest];
-    const left = LEFT_OUT.reduce<unknown>((body, path) => without(body, path.split(".")), value);
+    const left = LEFT_OUT.reduce<unknown>((body, path) => withoutMember(body, path.split(".")), value);
     return [method, target, kind, left, ...rest];
   },
   adds: [],
   leavesOut: LEFT_OUT,
 };
-
-function without(value: unknown, [name = "", ...further]: readonly string[]): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  if (!Object.hasOwn(value, name)) return value;
-  const { [name]: member, ...others } = value as Record<string, unknown>;
-  return further.length === 0 ? others : { ...others, [name]: without(member, further) };
-}
 
 const HOUR_MS = 3_600_000;
 

@@ -82,6 +82,8 @@ const MAY_HAVE_RUN: ReadonlySet<string> = new Set<ErrorCode>([
   "unknown",
   "lease-lost",
   "not-kept",
+  "internal-error",
+  "upstream-lost",
 ]);
 
 const RESULT_HEADER: AddedHeaders = {

@@ -4,7 +4,7 @@
  * state. The profile cannot know that state, so the application supplies it by `replay: current(…)`.
  */
 import type { ErrorCode } from "../../core/errors.ts";
-import type { ProblemBody } from "../problem.ts";
+import type { ProblemBody, ProblemStyle } from "../problem.ts";
 import type { Profile } from "../profile.ts";
 import { nameCodes, objectSchema } from "./flat-body.ts";
 
@@ -52,22 +52,35 @@ const BODY: ProblemBody = {
   },
 };
 
+/** Stripe's SDKs obey this header, and repeat every 409 and 5xx without it. */
+const PROBLEMS: ProblemStyle = {
+  status: { conflict: 400 },
+  body: BODY,
+  retryHeader: "stripe-should-retry",
+};
+
 const DAY_MS = 86_400_000;
+
+/** The SDK never reads `Retry-After`, and gives up after less than two seconds, so a duplicate has to wait for its answer. */
+const WAITS = { onPending: "wait", waitMs: 30_000 } as const;
 
 export const STRIPE_V1: Profile = {
   name: "stripe-v1",
-  options: { methods: ["POST"], onFailure: "remember", retentionMs: DAY_MS },
-  problems: { status: { conflict: 400 }, body: BODY },
+  options: { ...WAITS, methods: ["POST"], onFailure: "remember", retentionMs: DAY_MS },
+  problems: PROBLEMS,
+  bareKeys: "any",
   operation: "stripe-v1",
 };
 
 export const STRIPE_V2: Profile = {
   name: "stripe-v2",
   options: {
+    ...WAITS,
     methods: ["POST", "DELETE"],
     keep: { "3xx": "release", "4xx": "release", "5xx": "release" },
     onFailure: "release",
     retentionMs: 30 * DAY_MS,
   },
-  problems: { status: { conflict: 400 }, body: BODY },
+  problems: PROBLEMS,
+  bareKeys: "any",
 };

@@ -3,8 +3,7 @@
  * a header. The layer reads the payment before it is verified. Therefore a response belongs to that exact payment, and
  * another payment with the same id is a conflict.
  */
-import { Buffer } from "node:buffer";
-import { hash } from "node:crypto";
+import { fromBase64, sha256 } from "#platform";
 import { NevertwiceError } from "../../core/errors.ts";
 import type { KeyFinder, KeyReading, Profile, ProfileMeaning } from "../profile.ts";
 import { objectSchema } from "./flat-body.ts";
@@ -55,7 +54,7 @@ function invalid(problem: string): KeyReading {
 function decodePayment(text: string): object | undefined {
   if (text.length > MAX_PAYMENT_LENGTH || !BASE64.test(text)) return undefined;
   try {
-    const json = new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(text, "base64"));
+    const json = new TextDecoder("utf-8", { fatal: true }).decode(fromBase64(text));
     const value: unknown = JSON.parse(json);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
   } catch {
@@ -78,7 +77,7 @@ const MEANING: ProfileMeaning = {
   of: (meaning, source, header) => [
     ...meaning,
     "payment",
-    hash("sha256", source.header(header.toLowerCase())?.trim() ?? "", "base64"),
+    sha256(source.header(header.toLowerCase())?.trim() ?? "", "base64"),
   ],
   adds: ["the payment itself, to the byte"],
   leavesOut: [],

@@ -6,6 +6,7 @@ import { nearest } from "../../core/did-you-mean.ts";
 import type { Edge, NetworkModel, NodeModel, PortRef, Schema, Supervision } from "../model.ts";
 import { type Document, isManifestFault } from "./document.ts";
 import { type NetworkDraft, type PortAddress, readNetwork, type SchemaDraft } from "./network-manifest.ts";
+import { overrideConfig } from "./node-config.ts";
 import type { NodeDraft } from "./node-draft.ts";
 import { readNode } from "./node-manifest.ts";
 import type { Report } from "./problem.ts";
@@ -34,6 +35,7 @@ export interface Assembly {
 export interface PlacedNode extends Origin {
   readonly model: NodeModel;
   readonly document: Document;
+  readonly lint: readonly string[];
 }
 
 export interface PlacedEdge extends Origin, Edge {}
@@ -74,10 +76,16 @@ export function assemble(document: Document, reports: Reports, prefix = ""): Ass
     const used = document.uses.get(name);
     if (used === undefined || isManifestFault(used)) continue;
     const origin = { report, path: ["nodes", name, "use"] };
-    const member =
-      "network" in used.table
-        ? networkMember(assemble(used, reports, `${prefix}${name}/`), schemas, origin)
-        : nodeMember(`${prefix}${name}`, readNode(used, reports(used)), draft, origin);
+    const isNetwork = "network" in used.table;
+    if (isNetwork && draft.configs.has(name))
+      report(
+        ["nodes", name, "config"],
+        `${name} is a network, which has no [config]`,
+        "set it where that network uses the node",
+      );
+    const member = isNetwork
+      ? networkMember(assemble(used, reports, `${prefix}${name}/`), schemas, origin)
+      : nodeMember(`${prefix}${name}`, readNode(used, reports(used)), draft, origin);
     members.set(name, member);
   }
   const ports = resolver(draft, members, report);
@@ -102,10 +110,12 @@ function nodeMember(name: string, draft: NodeDraft, network: NetworkDraft, origi
     if (!network.schemas.has(schema)) reportSchema(schema, name, network, origin);
     return network.schemas.get(schema)?.schema;
   };
-  const { document, in: inPorts, out: outPorts, ...rest } = draft;
+  const { document, in: inPorts, out: outPorts, lint, ...rest } = draft;
+  const given = network.configs.get(origin.path[1] as string);
   const model: NodeModel = {
     ...rest,
     name,
+    config: given === undefined ? rest.config : overrideConfig(rest.config, given),
     in: mapped(inPorts, ({ schema, buffer }) => ({ schema: findSchema(schema), buffer })),
     out: mapped(outPorts, ({ schema }) => ({ schema: findSchema(schema) })),
     concurrency: 1,
@@ -115,7 +125,7 @@ function nodeMember(name: string, draft: NodeDraft, network: NetworkDraft, origi
   return {
     in: open(inPorts),
     out: open(outPorts),
-    nodes: new Map([[name, { model, document, ...origin }]]),
+    nodes: new Map([[name, { model, document, lint, ...origin }]]),
     edges: [],
     levels: [],
     isNetwork: false,

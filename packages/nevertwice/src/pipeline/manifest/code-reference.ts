@@ -4,6 +4,7 @@ import { access } from "node:fs/promises";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { nearest } from "../../core/did-you-mean.ts";
+import { importModule } from "../../platform/import-module.ts";
 import type { Code, ManifestFault } from "./document.ts";
 import { shown } from "./table-reader.ts";
 
@@ -52,7 +53,7 @@ type ModuleLoad = { readonly module: Readonly<Record<string, unknown>> } | { rea
 
 async function load(file: string): Promise<ModuleLoad> {
   try {
-    return { module: await import(/* @vite-ignore */ pathToFileURL(file).href) };
+    return { module: await importModule(pathToFileURL(file).href) };
   } catch (error) {
     return { error };
   }

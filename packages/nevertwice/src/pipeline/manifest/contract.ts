@@ -2,7 +2,7 @@
 import { BACKOFF_DEFAULTS, backoffMs, STRATEGIES } from "../../core/backoff.ts";
 import type { Contract, EffectShell, PureCore, Retry } from "../model.ts";
 import { type Document, isManifestFault } from "./document.ts";
-import { isText, shown, type TableReader } from "./table-reader.ts";
+import { hintsFor, isText, shown, type TableReader } from "./table-reader.ts";
 
 /** Reasons that a retry cannot fix. */
 const NEVER_RETRIED: readonly string[] = ["effect-denied", "key-missing", "key-invalid"];
@@ -26,8 +26,10 @@ export function readContract(document: Document, node: TableReader, isSource: bo
   const idempotency = readIdempotency(contract, longestMs);
   contract.done({
     timeout_ms: 'write timeout = "5s"',
-    on_lapsed: "write it in idempotency = { … }",
-    retention: "write it in idempotency = { … }",
+    ...hintsFor("write it in idempotency = { … }", ["on_lapsed", "retention", "key"]),
+    ...hintsFor("write it in retry = { … }", ["strategy", "max", "on", "base", "base_ms"]),
+    ...hintsFor("write pure_core", ["core", "transform"]),
+    ...hintsFor("write effect_shell", ["shell", "execute"]),
   });
   return {
     pureCore: pureCore as PureCore,
@@ -83,9 +85,13 @@ function readRetry(contract: TableReader, timeoutMs: number | undefined): Retry 
     );
   table.done({
     base_ms: 'write base = "100ms"',
-    cap_ms: 'write cap = "30s"',
-    attempts: "write max, which counts retries: 3 is up to four tries",
-    tries: "write max, which counts retries: 3 is up to four tries",
+    ...hintsFor('write cap = "30s"', ["cap_ms", "max_ms", "max_delay_ms"]),
+    ...hintsFor("write max, which counts retries: 3 is up to four tries", [
+      "attempts",
+      "tries",
+      "max_attempts",
+    ]),
+    ...hintsFor("write on", ["reasons", "errors"]),
   });
   return { strategy, max: max ?? 1, baseMs, capMs, jitter, on };
 }
@@ -118,6 +124,7 @@ function readIdempotency(contract: TableReader, longestMs: number): Contract["id
   const onLapsed = table.oneOf("on_lapsed", ["takeover", "hold"]);
   table.done({
     fields: 'write key = ["a", "b"]',
+    ...hintsFor('write retention = "1h"', ["ttl", "ttl_ms", "idempotency_ttl_ms", "window_ms"]),
   });
   return {
     fields,

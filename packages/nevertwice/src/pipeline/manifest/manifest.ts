@@ -1,11 +1,13 @@
 /** The types of manifests that are objects: the same as a TOML file, with functions where a file has references to code. */
-import type { EffectShell, Kind, PureCore, SourceShell } from "../model.ts";
+import type { EffectShell, Kind, NodeConfig, PureCore, RandomGrade, SourceShell } from "../model.ts";
 
 export interface NetworkManifest {
   readonly network: { readonly id: string; readonly version: string };
   /** By name, `Order@1`: a Standard Schema (an object with `~standard`), or a function that throws for an invalid payload. */
   readonly schemas?: Readonly<Record<string, unknown>>;
-  readonly nodes: Readonly<Record<string, { readonly use: NodeManifest | NetworkManifest }>>;
+  readonly nodes: Readonly<
+    Record<string, { readonly use: NodeManifest | NetworkManifest; readonly config?: NodeConfig }>
+  >;
   readonly edges?: readonly { readonly from: string; readonly to: string | readonly string[] }[];
   readonly expose?: {
     readonly in?: Readonly<Record<string, string>>;
@@ -33,11 +35,14 @@ export interface NodeManifest {
     readonly out?: Readonly<Record<string, { readonly schema?: string }>>;
   };
   readonly effects?: {
-    readonly http?: true | { readonly allow: readonly string[] };
-    readonly db?: true | { readonly allow: readonly string[] };
+    readonly http?: true | { readonly allow: readonly string[]; readonly methods?: readonly string[] };
+    readonly db?: true | { readonly allow: readonly string[]; readonly tables?: readonly string[] };
     readonly time?: true;
-    readonly random?: true;
+    readonly random?: true | RandomGrade;
   };
+  /** Values that the node's code reads, with their defaults. */
+  readonly config?: NodeConfig;
+  readonly lint?: { readonly allow: readonly string[] };
   readonly contract: {
     /** Optional for a source. Every other node must have one. */
     readonly pure_core?: PureCore;

@@ -5,7 +5,7 @@ import type { Schema, Supervision } from "../model.ts";
 import { type Document, isManifestFault } from "./document.ts";
 import type { Report } from "./problem.ts";
 import { toSchema } from "./schema.ts";
-import { isName, NAME_FIX, readTable, shown, type TableReader } from "./table-reader.ts";
+import { hintsFor, isName, NAME_FIX, readTable, shown, type TableReader } from "./table-reader.ts";
 import type { Path } from "./toml-lines.ts";
 
 export interface NetworkDraft {
@@ -15,6 +15,8 @@ export interface NetworkDraft {
   readonly schemas: ReadonlyMap<string, SchemaDraft | undefined>;
   /** The names of the nodes, in the order of the manifest. */
   readonly nodes: readonly string[];
+  /** The `config` of each node that has one. */
+  readonly configs: ReadonlyMap<string, TableReader>;
   readonly edges: readonly EdgeDraft[];
   readonly exposed: { readonly in: readonly ExposedDraft[]; readonly out: readonly ExposedDraft[] };
   readonly supervision: Supervision;
@@ -53,7 +55,7 @@ export function readNetwork(document: Document, report: Report): NetworkDraft {
     id,
     version,
     schemas: readSchemas(document, manifest),
-    nodes: readNodes(document, manifest),
+    ...readNodes(document, manifest),
     edges: readEdges(manifest, report),
     exposed: readExposed(manifest),
     supervision: readSupervision(manifest),
@@ -61,6 +63,10 @@ export function readNetwork(document: Document, report: Report): NetworkDraft {
   };
   manifest.done({
     edge: "write [[edges]]",
+    node_defaults: "write it in the file of each node",
+    exposed: "write [expose]",
+    effects: "write it in the file of the node",
+    concurrency: "write it in [deploy]",
     contract: "write it in the file of the node",
     node: "a file is a node or a network, not both",
   });
@@ -77,7 +83,11 @@ function readHead(manifest: TableReader): { id: string; version: string } {
   const problem = reservedProblem(id, "network.id");
   if (problem !== undefined) network.wrong("id", problem, 'choose another one, e.g. "billing"');
   if (!network.has("version")) network.missing("version", 'add version = "1.0.0"');
-  network.done({ name: "write id" });
+  network.done({
+    name: "write id",
+    runtime: "leave it out: a network runs in the process that starts it",
+    placement: "leave it out: a network runs in the process that starts it",
+  });
   return { id: id ?? "", version: version ?? "" };
 }
 
@@ -107,7 +117,7 @@ function readSchemas(
   return schemas;
 }
 
-function readNodes(document: Document, manifest: TableReader): readonly string[] {
+function readNodes(document: Document, manifest: TableReader): Pick<NetworkDraft, "nodes" | "configs"> {
   const nodes = manifest.named("nodes");
   if (nodes.length === 0 && !isPlainObject(manifest.value("nodes")))
     manifest.missing("nodes", 'add [nodes] with charge = { use = "./charge.node.toml" }');
@@ -116,7 +126,10 @@ function readNodes(document: Document, manifest: TableReader): readonly string[]
     Object.keys(manifest.value("nodes") as object).length === 0
   )
     manifest.wrong("nodes", "the network has no nodes", 'add e.g. charge = { use = "./charge.node.toml" }');
+  const configs = new Map<string, TableReader>();
   for (const [name, node] of nodes) {
+    const config = node.table("config");
+    if (config !== undefined) configs.set(name, config);
     const use = node.value("use");
     const used = document.uses.get(name);
     if (use === undefined) node.missing("use", 'add use = "./charge.node.toml"');
@@ -127,7 +140,7 @@ function readNodes(document: Document, manifest: TableReader): readonly string[]
       file: "write use",
     });
   }
-  return nodes.map(([name]) => name);
+  return { nodes: nodes.map(([name]) => name), configs };
 }
 
 function readEdges(manifest: TableReader, report: Report): readonly EdgeDraft[] {
@@ -192,10 +205,23 @@ function readExposed(manifest: TableReader): NetworkDraft["exposed"] {
 function readSupervision(manifest: TableReader): Supervision {
   const table = manifest.table("supervision");
   if (table === undefined) return SUPERVISION;
-  const strategy = table.oneOf("strategy", ["one-for-one", "one-for-all"]);
+  // Bloccs has a third strategy. Sources do not depend on each other, so there is no rest to restart.
+  if (table.value("strategy") === "rest_for_one")
+    table.wrong(
+      "strategy",
+      'supervision.strategy is "rest_for_one"',
+      'write "one-for-one": sources do not depend on each other',
+    );
+  const strategy =
+    table.value("strategy") === "rest_for_one"
+      ? undefined
+      : table.oneOf("strategy", ["one-for-one", "one-for-all"]);
   const restarts = table.whole("restarts", 0);
   const withinMs = table.duration("within", "5s");
-  table.done({ max_restarts: "write restarts", max_seconds: 'write within = "5s"' });
+  table.done({
+    ...hintsFor("write restarts", ["max_restarts", "intensity"]),
+    ...hintsFor('write within = "5s"', ["max_seconds", "period"]),
+  });
   return {
     strategy: strategy ?? SUPERVISION.strategy,
     restarts: restarts ?? SUPERVISION.restarts,
@@ -210,6 +236,6 @@ function readConcurrency(manifest: TableReader): NetworkDraft["concurrency"] {
     const count = table?.whole(node, 1);
     return count === undefined ? [] : [{ node, count, path: ["deploy", "concurrency", node] }];
   });
-  deploy?.done();
+  deploy?.done({ placement: "leave it out: a network runs in the process that starts it" });
   return read;
 }

@@ -7,6 +7,8 @@ export interface NodeDraft extends Omit<NodeModel, "name" | "in" | "out" | "conc
   readonly document: Document;
   readonly in: ReadonlyMap<string, DraftPort>;
   readonly out: ReadonlyMap<string, DraftPort>;
+  /** The rules of lint that do not apply to this node. */
+  readonly lint: readonly string[];
 }
 
 export interface DraftPort {

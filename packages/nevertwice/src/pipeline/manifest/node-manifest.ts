@@ -1,7 +1,5 @@
 /** Reads a node's manifest, and checks everything that does not depend on the network that uses it. */
 import {
-  AXES,
-  type Axis,
   type Batch,
   type Capture,
   type Join,
@@ -12,18 +10,18 @@ import {
 } from "../model.ts";
 import { readContract } from "./contract.ts";
 import type { Document } from "./document.ts";
+import { readEffects } from "./effects-table.ts";
+import { isLintRule, LINT_RULES } from "./lint-rules.ts";
 import { checkCombinations } from "./node-combinations.ts";
+import { readConfig } from "./node-config.ts";
 import type { DraftPort, NodeDraft } from "./node-draft.ts";
 import type { Report } from "./problem.ts";
-import { readTable, shown, type TableReader } from "./table-reader.ts";
+import { hintsFor, readTable, shown, type TableReader } from "./table-reader.ts";
 
 const BUFFER = 100;
 const MAX_PENDING = 1_000;
 const CAPTURE_BYTES = 1_024;
 const SCHEMA_NAME = /^[A-Za-z][\w.-]*@[1-9]\d*$/;
-/** A host of a URL, without scheme, port or path. */
-const HOST = /^(?:[a-z\d](?:[a-z\d-]*[a-z\d])?\.)*[a-z\d](?:[a-z\d-]*[a-z\d])?$/i;
-
 export function readNode(document: Document, report: Report): NodeDraft {
   const manifest = readTable(report, document.table);
   const { id, version, kind, reply } = readHead(manifest);
@@ -37,6 +35,7 @@ export function readNode(document: Document, report: Report): NodeDraft {
   const rate = readRate(manifest);
   const delayMs = readDelay(manifest);
   const capture = readCapture(manifest);
+  const lint = readLint(manifest);
   const draft: NodeDraft = {
     document,
     id,
@@ -47,6 +46,8 @@ export function readNode(document: Document, report: Report): NodeDraft {
     out: outPorts,
     contract,
     effects: readEffects(manifest),
+    config: readConfig(manifest),
+    lint,
     reply,
     ...(batch && { batch }),
     ...(join && { join }),
@@ -59,7 +60,14 @@ export function readNode(document: Document, report: Report): NodeDraft {
     idempotency: "write it in [contract]",
     timeout: "write it in [contract]",
     observability: "write [capture] for payloads; events are always reported",
+    inspect: "write [capture] for payloads",
     network: "a file is a node or a network, not both",
+    nodes: "a file is a node or a network, not both",
+    reply: "write it in [node]",
+    buffer: "write it on the in-port: in = { buffer = 100 }",
+    throttle: 'write [rate] with limit and per = "1s"',
+    debounce: "write [batch], and let the core keep the last payload",
+    window: "write [batch]",
   });
   if (kind !== undefined) checkCombinations(draft, report);
   return draft;
@@ -84,7 +92,13 @@ function readHead(manifest: TableReader): {
   if (!node.has("id")) node.missing("id", 'add id = "charge"');
   if (!node.has("version")) node.missing("version", 'add version = "1.0.0"');
   if (!node.has("kind")) node.missing("kind", `add kind = "transform", or another of ${KINDS.join(", ")}`);
-  node.done({ type: `write kind, one of ${KINDS.join(", ")}`, name: "write id" });
+  node.done({
+    type: `write kind, one of ${KINDS.join(", ")}`,
+    name: "write id",
+    runtime: "leave it out: nodes run in the process that starts the network",
+    intent: "write it in [doc]",
+    owner: "write it in [doc]",
+  });
   return { id: id ?? "", version: version ?? "", kind, reply };
 }
 
@@ -112,49 +126,6 @@ function readPorts(ports: TableReader | undefined, side: "in" | "out"): Readonly
   return new Map(read);
 }
 
-function readEffects(manifest: TableReader): NodeModel["effects"] {
-  const table = manifest.table("effects");
-  const effects = new Map<Axis, { readonly allow: readonly string[] }>();
-  for (const axis of AXES) {
-    if (table === undefined || !table.has(axis)) continue;
-    const allow = axis === "http" || axis === "db" ? readAllowed(table, axis) : readGranted(table, axis);
-    if (allow !== undefined) effects.set(axis, { allow });
-  }
-  table?.done();
-  return effects;
-}
-
-/** `true` grants the whole axis. The model represents that as an empty list. */
-function readGranted(table: TableReader, axis: Axis): readonly string[] | undefined {
-  if (table.value(axis) === true) return [];
-  table.wrong(
-    axis,
-    `effects.${axis} is ${shown(table.value(axis))}`,
-    `write ${axis} = true, or leave it out to deny it`,
-  );
-  return undefined;
-}
-
-function readAllowed(table: TableReader, axis: "http" | "db"): readonly string[] | undefined {
-  const value = table.value(axis);
-  if (typeof value !== "object") return readGranted(table, axis);
-  const inner = table.table(axis);
-  if (inner === undefined) return undefined;
-  const example = axis === "http" ? '["api.example"]' : '["orders"]';
-  const allow = inner.texts("allow", example);
-  if (!inner.has("allow"))
-    inner.missing("allow", `add allow = ${example}, or write ${axis} = true for all of them`);
-  inner.done(axis === "http" ? { hosts: "write allow" } : { tables: "write allow" });
-  const odd = axis === "http" ? allow?.find((host) => !HOST.test(host)) : undefined;
-  if (odd !== undefined)
-    inner.wrong(
-      "allow",
-      `${shown(odd)} is not a host`,
-      'write the host alone, without scheme, port or path: "api.example"',
-    );
-  return allow;
-}
-
 function readBatch(manifest: TableReader): Batch | undefined {
   const table = manifest.table("batch");
   if (table === undefined) return undefined;
@@ -163,7 +134,7 @@ function readBatch(manifest: TableReader): Batch | undefined {
   if (!table.has("size")) table.missing("size", "add size = 100");
   if (!table.has("within"))
     table.missing("within", 'add within = "1s", after which an incomplete batch is processed');
-  table.done({ timeout: 'write within = "1s"', timeout_ms: 'write within = "1s"' });
+  table.done(hintsFor('write within = "1s"', ["timeout", "timeout_ms", "interval_ms", "window_ms"]));
   return { size: size ?? 1, withinMs: withinMs ?? 1 };
 }
 
@@ -178,7 +149,11 @@ function readJoin(manifest: TableReader): Join | undefined {
     table.missing("by", 'add by = "order_id", the field that is equal in matching messages');
   if (!table.has("within"))
     table.missing("within", 'add within = "30s", how long the first message waits for the others');
-  table.done({ on: "write by", key: "write by", timeout: 'write within = "30s"' });
+  table.done({
+    ...hintsFor("write by", ["on", "key"]),
+    ...hintsFor('write within = "30s"', ["timeout", "timeout_ms"]),
+    ...hintsFor("write dead_letter", ["deadletter", "dead"]),
+  });
   return {
     by: by ?? "",
     withinMs: withinMs ?? 1,
@@ -194,7 +169,10 @@ function readRate(manifest: TableReader): Rate | undefined {
   const perMs = table.duration("per", "1s");
   if (!table.has("limit")) table.missing("limit", "add limit = 10");
   if (!table.has("per")) table.missing("per", 'add per = "1s"');
-  table.done();
+  table.done({
+    ...hintsFor("write limit", ["allowed", "max", "messages"]),
+    ...hintsFor('write per = "1s"', ["interval_ms", "interval", "period_ms"]),
+  });
   return { limit: limit ?? 1, perMs: perMs ?? 1 };
 }
 
@@ -203,7 +181,7 @@ function readDelay(manifest: TableReader): number | undefined {
   if (table === undefined) return undefined;
   const byMs = table.duration("by", "5s");
   if (!table.has("by")) table.missing("by", 'add by = "5s"');
-  table.done();
+  table.done(hintsFor('write by = "5s"', ["ms", "delay_ms", "for"]));
   return byMs;
 }
 
@@ -212,6 +190,17 @@ function readCapture(manifest: TableReader): Capture | undefined {
   if (table === undefined) return undefined;
   const maxBytes = table.whole("max_bytes", 1) ?? CAPTURE_BYTES;
   const redact = table.texts("redact", '["card"]') ?? [];
-  table.done();
+  table.done({ enabled: "leave it out: [capture] itself turns it on" });
   return { maxBytes, redact };
+}
+
+/** The findings of `pipeline lint` that this node's author has looked at and accepts. */
+function readLint(manifest: TableReader): readonly string[] {
+  const table = manifest.table("lint");
+  if (table === undefined) return [];
+  const allow = table.texts("allow", '["direct-effect"]') ?? [];
+  for (const name of allow.filter((rule) => !isLintRule(rule)))
+    table.wrong("allow", `${shown(name)} is not a rule of lint`, `write one of ${LINT_RULES.join(", ")}`);
+  table.done(hintsFor("write allow", ["exceptions", "ignore", "disable", "skip"]));
+  return allow;
 }

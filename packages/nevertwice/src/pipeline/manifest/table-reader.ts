@@ -34,6 +34,11 @@ export interface TableReader {
   done(hints?: Readonly<Record<string, string>>): void;
 }
 
+/** The same hint for several words. */
+export function hintsFor(fix: string, words: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(words.map((word) => [word, fix]));
+}
+
 const NAME = /^[A-Za-z][\w-]*$/;
 export const NAME_FIX = "use letters, digits, - and _, a letter first";
 

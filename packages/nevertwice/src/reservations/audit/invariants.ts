@@ -36,11 +36,12 @@ export const INVARIANTS = {
   C4: {
     name: "Id stability",
     shows:
-      "A row and its chain have the same id. If an id was changed everywhere at once, only the checkpoint proves it.",
+      "A row and its events have the same id. If an id was changed everywhere at once, the chain of the resource proves it.",
   },
   C5: {
     name: "Resource and requester immutability",
-    shows: "Resource, requester, units, placedAt and expiresAt of a row equal those of its placed event.",
+    shows:
+      "Resource, units, placedAt and expiresAt of a row equal those of its placed event, which has a salted digest of the requester. A requester is missing only if an event says that it was erased.",
   },
   C6: { name: "Hold window monotonicity", shows: "placedAt is before expiresAt." },
   C7: {
@@ -60,7 +61,7 @@ export const INVARIANTS = {
   C10: {
     name: "Commitment store durability",
     shows:
-      "Every chain has its row, and there are at least as many rows as in the report passed as previous. If a commitment was removed with its chain, keys and checkpoints, only that comparison detects it.",
+      "Every commitment with events has its row, and there are at least as many rows as in the report passed as previous.",
   },
   D1: {
     name: "Window monotonicity",
@@ -85,7 +86,7 @@ export const INVARIANTS = {
   R1: {
     name: "Idempotent place_hold within the window",
     shows:
-      "An answer with an id has a placed event with that key; a rejection has none. If a stored reason was swapped for another reason of the same action, the records do not show it.",
+      "An answer with an id has a placed event with that key, and a rejection has a refused event with the same reason and text.",
   },
   R2: {
     name: "Idempotent state transitions within the window",
@@ -99,7 +100,7 @@ export const INVARIANTS = {
   R4: {
     name: "Token-action binding",
     shows:
-      "The digest matches the stored action and parameters, and the event carried them out. JSON may not preserve the parameters of requests rejected with invalid-request or not-known, so their digest is not recomputed.",
+      "The digest matches the stored action and parameters, the event has a salted digest of it, and carried them out. JSON may not preserve the parameters of requests rejected with invalid-request or not-known, so their digest is not recomputed.",
   },
   R5: {
     name: "Provisional Commitment's invariants preserved",
@@ -135,22 +136,29 @@ export const INVARIANTS = {
   },
   J1: {
     name: "Chains without a gap",
-    shows: "Events are numbered from 1 without a gap, and each contains the hash of the previous one.",
+    shows:
+      "The events of each resource, with those of its commitments and all refusals, are one chain without a gap: each contains the hash of the one before it. A refusal that belongs to no resource, such as that of an unknown id, is in no chain.",
   },
   J2: { name: "Hashes match", shows: "The hash of each event matches its content." },
   J3: {
     name: "Checkpoints complete",
     shows:
-      "Each checkpoint has all of its events and no others, and each event has its checkpoint. If rows, events and checkpoint were rewritten together, only a copy of the report or of the checkpoints kept elsewhere detects it.",
+      "Each checkpoint has all of its events and no others, and each event has its checkpoint. If rows, events and checkpoints were rewritten together, only an anchor detects it.",
   },
   J4: {
     name: "Rows agree with their last event",
-    shows: "A row has the length and the last hash of its chain, and its end equals that of the event.",
+    shows:
+      "The rows of commitments and resources have the number of their events and the hash of the last one, and the end of a commitment equals that of its event.",
   },
   J5: {
     name: "Every transition has its event and its key",
     shows:
       "Each row has events, and each event has a key, except when a hold expired to make room for another.",
+  },
+  J6: {
+    name: "Unchanged since the anchor",
+    shows:
+      "Each chain still contains the event that was its last one when the anchor was taken, and so all events before it. Checked only if an anchor is passed.",
   },
   S1: {
     name: "Every row can be read",

@@ -1,8 +1,9 @@
 /** Judges a commitment: its row, its chain of events, and whether both agree. */
-import { commitmentSubject } from "../journal.ts";
+import { commitmentSubject, saltedDigest } from "../journal.ts";
 import type { KeptCommitment } from "../store.ts";
 import { type Chain, judgeChain } from "./chain.ts";
 import { type Judgement, openJudgement } from "./findings.ts";
+import { ledgerProblem } from "./ledger.ts";
 
 const ENDS = ["confirmed", "released", "expired"];
 
@@ -104,10 +105,21 @@ function judgeBoth(judgement: Judgement, subject: string, row: KeptCommitment, c
     end === undefined || state === end.kind,
     () => `its event says ${end?.kind}, but its row says ${state}`,
   );
+  judgement.check(
+    "J1",
+    subject,
+    row.resource === chain.resource,
+    () => `its events are in the chain of ${String(chain.resource)}`,
+  );
+  const isErased = row.requester === "" && row.requesterSalt === "";
   if (placed !== undefined) {
-    const names = (["resource", "requester", "units", "expiresAt"] as const).filter(
+    const names: string[] = (["resource", "units", "expiresAt"] as const).filter(
       (name) => row[name] !== placed[name],
     );
+    const { requester, requesterSalt } = row;
+    const isKept = !isErased && saltedDigest(requesterSalt, requester) === placed.requester;
+    // An erased requester is missing, and an event says so.
+    if (isErased !== chain.isErased || !(isErased || isKept)) names.push("requester");
     const changed = row.placedAt === placed.at ? names : [...names, "placedAt"];
     judgement.check(
       "C5",
@@ -124,7 +136,7 @@ function judgeBoth(judgement: Judgement, subject: string, row: KeptCommitment, c
       () =>
         `${end.units} units were confirmed and ${chain.givenBack} given back, but it occupies ${occupied}`,
     );
-  const problem = endProblem(row, chain) ?? lastProblem(row, chain);
+  const problem = endProblem(row, chain) ?? ledgerProblem(row, { ...chain, hash: chain.lastHash });
   judgement.check("J4", subject, problem === undefined, () => problem as string);
 }
 
@@ -133,16 +145,5 @@ function endProblem({ state, endedAt, confirmedUnits }: KeptCommitment, { end }:
   if (endedAt !== end.at) return `its row ended at ${endedAt}, its event at ${end.at}`;
   if (state === "confirmed" && confirmedUnits !== end.units)
     return `its row has ${confirmedUnits} confirmed units, its event ${String(end.units)}`;
-  return undefined;
-}
-
-/** How the length and the last hash in a row differ from its chain. */
-export function lastProblem(
-  row: { readonly events: number; readonly lastHash: string },
-  chain: Chain | undefined,
-): string | undefined {
-  const count = chain?.count ?? 0;
-  if (row.events !== count) return `its row counts ${row.events} events, but there are ${count}`;
-  if (row.lastHash !== (chain?.lastHash ?? "")) return "the last hash in its row is not that of its chain";
   return undefined;
 }

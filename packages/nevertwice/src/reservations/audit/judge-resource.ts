@@ -3,7 +3,7 @@ import { resourceSubject } from "../journal.ts";
 import type { KeptResource } from "../store.ts";
 import { type Chain, judgeChain } from "./chain.ts";
 import { type Judgement, openJudgement } from "./findings.ts";
-import { lastProblem } from "./judge-commitment.ts";
+import { type Ledger, ledgerProblem } from "./ledger.ts";
 
 /** The sum over all commitments of a resource. */
 export interface OccupiedUnits {
@@ -12,11 +12,19 @@ export interface OccupiedUnits {
   lastPlacedAt: number;
 }
 
+/** What the audit found about a resource besides its row. */
+export interface ResourceFacts {
+  /** Its own events. */
+  readonly chain: Chain | undefined;
+  readonly occupied: OccupiedUnits | undefined;
+  /** All events in its chain, those of its commitments included. */
+  readonly ledger: Ledger | undefined;
+}
+
 export function judgeResource(
   name: string,
   row: KeptResource | undefined,
-  chain: Chain | undefined,
-  occupied: OccupiedUnits | undefined,
+  { chain, occupied, ledger }: ResourceFacts,
 ): Judgement {
   const judgement = openJudgement();
   const subject = resourceSubject(name);
@@ -31,6 +39,16 @@ export function judgeResource(
   );
   const declared = declaredProblem(row, chain);
   judgement.check("P5", subject, declared === undefined, () => declared as string);
+  judgement.check("J5", subject, (row === undefined) === (ledger === undefined), () =>
+    row === undefined ? "it has events, but no row" : "it has no events",
+  );
+  if (ledger !== undefined)
+    judgement.check(
+      "J1",
+      subject,
+      ledger.count === ledger.last,
+      () => `its chain has ${ledger.count} events, but the last one is entry ${ledger.last}`,
+    );
   if (row === undefined) return judgement;
   const { taken, capacity, state } = row;
   const areWhole = Number.isSafeInteger(taken) && Number.isSafeInteger(capacity);
@@ -46,7 +64,7 @@ export function judgeResource(
     chain?.closedAt === undefined || state === "closed",
     () => `it was closed, but is ${state}`,
   );
-  const last = lastProblem(row, chain);
+  const last = ledger && ledgerProblem(row, ledger);
   judgement.check("J4", subject, last === undefined, () => last as string);
   return judgement;
 }

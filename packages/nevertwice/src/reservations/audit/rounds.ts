@@ -3,13 +3,23 @@
  * memory, so that memory does not grow with the store. Checkpoints are read before events, and events before rows and
  * keys: rows that were committed together with an event are visible by the time they are read.
  */
-import { type Checkpoint, digestHashes, type JournalEvent } from "../journal.ts";
-import { addEvent, type Chain, openChain } from "./chain.ts";
+import type { JournalEvent } from "../journal.ts";
+import { type AnchorCheck, createAnchorCheck } from "./anchor.ts";
+import { addEvent, type Chain, judgeChain, openChain } from "./chain.ts";
+import {
+  addToCheckpoint,
+  type CheckpointShare,
+  checkpointPages,
+  judgeCheckpoint,
+  settleUnknown,
+} from "./checkpoints.ts";
 import type { AuditContext } from "./context.ts";
 import { type Findings, type Judgement, openJudgement } from "./findings.ts";
+import type { Effect } from "./judge-answer.ts";
 import { judgeCommitment, judgeCommitmentChain } from "./judge-commitment.ts";
-import { type Effect, judgeAbsentKey, judgeEffects, judgeKey } from "./judge-key.ts";
+import { erasedKeys, judgeAbsentKey, judgeEffects, judgeKey } from "./judge-key.ts";
 import { judgeResource, judgeResourceChain, type OccupiedUnits } from "./judge-resource.ts";
+import { addToLedger, createLinks, type Ledger, type Links } from "./ledger.ts";
 import { getOrCreate, scanPages, shareIndex } from "./page-scan.ts";
 import { recheckCommitment, recheckKey, recheckResource } from "./recheck.ts";
 import { createRowTally, type RowTally } from "./row-tally.ts";
@@ -22,26 +32,24 @@ export interface Counts {
   readonly checkpoints: number;
 }
 
-interface CollectedCheckpoint {
-  readonly row: Checkpoint;
-  readonly hashes: string[];
-  /** An event whose time differs from that of the checkpoint. */
-  stray: string | undefined;
-}
-
 /** What a round keeps in memory of its share of the names. */
-interface RoundShare extends RowTally {
+interface RoundShare extends RowTally, CheckpointShare {
   isMine(name: string): boolean;
-  readonly checkpoints: Map<string, CollectedCheckpoint>;
-  /** Checkpoints that events refer to and that were not found, with the subject of such an event. */
-  readonly unknown: Map<string, string>;
   readonly commitments: Map<string, Chain>;
   readonly resources: Map<string, Chain>;
   readonly effects: Map<string, Effect[]>;
+  /** The chain of each resource. */
+  readonly ledgers: Map<string, Ledger>;
+  readonly links: Links;
+  readonly anchored: AnchorCheck;
+  /** The recordings of keys whose requester was erased, by an event. */
+  readonly erasedKeys: Set<string>;
+  /** Checks of refusals that belong to no resource. */
+  readonly requests: Judgement;
   readonly occupied: Map<string, OccupiedUnits>;
 }
 
-const SUBJECT = /^(commitment|resource):(.*)$/s;
+const SUBJECT = /^(commitment|resource|request):(.*)$/s;
 /** How many records are rechecked at the same time. */
 const AT_ONCE = 16;
 
@@ -67,6 +75,11 @@ export async function auditInRounds(
       commitments: new Map(),
       resources: new Map(),
       effects: new Map(),
+      ledgers: new Map(),
+      links: createLinks(isMine),
+      anchored: createAnchorCheck(context.anchor, isMine),
+      erasedKeys: new Set(),
+      requests: openJudgement(),
       occupied: new Map(),
     };
     const counted = await runRound(context, findings, share, rowsAtOnce);
@@ -89,9 +102,13 @@ async function runRound(
   for await (const rows of eventPages(share.withTally(context, "event"))) {
     share.count("event", rows.length);
     for (const event of rows) addToShare(share, event);
-    if (share.unknown.size > rowsAtOnce) await settleUnknown(context, findings, share);
+    if (share.unknown.size > rowsAtOnce)
+      await settleUnknown(context, findings, share.unknown, share.isUnreadable);
   }
-  await settleUnknown(context, findings, share);
+  await settleUnknown(context, findings, share.unknown, share.isUnreadable);
+  await settleLinks(context, findings, share);
+  findings.add(share.requests);
+  findings.add(share.anchored.judge());
   for (const collected of share.checkpoints.values()) findings.add(judgeCheckpoint(collected));
   share.checkpoints.clear();
   await judgeCommitments(context, findings, share);
@@ -102,52 +119,46 @@ async function runRound(
 }
 
 function addToShare(share: RoundShare, event: JournalEvent): void {
-  const { subject, checkpoint, hash, keyId, kind, at, detail } = event;
+  const { subject, checkpoint, keyId, kind, at, detail, resource } = event;
   const [, type, name] = SUBJECT.exec(subject) ?? [];
   const chains = type === "resource" ? share.resources : share.commitments;
-  if (name !== undefined && share.isMine(name))
+  if (name === undefined || type === "request") {
+    if (share.isMine(subject)) judgeAlone(share.requests, event);
+  } else if (share.isMine(name))
     addEvent(
-      getOrCreate(chains, name, () => openChain(subject)),
+      getOrCreate(chains, name, () => openChain(subject, resource)),
       event,
     );
+  share.links.add(event);
+  share.anchored.add(event);
+  if (resource !== undefined && share.isMine(resource))
+    addToLedger(
+      getOrCreate(share.ledgers, resource, () => ({ count: 0, last: 0, hash: "" })),
+      event,
+    );
+  for (const erased of erasedKeys(event)) if (share.isMine(erased.id)) share.erasedKeys.add(erased.recording);
   if (keyId !== undefined && share.isMine(keyId))
     getOrCreate(share.effects, keyId, () => []).push({ subject, kind, at, detail });
-  if (!share.isMine(checkpoint)) return;
-  const kept = share.checkpoints.get(checkpoint);
-  if (kept === undefined) share.unknown.set(checkpoint, subject);
-  else {
-    kept.hashes.push(hash);
-    if (kept.row.at !== at) kept.stray ??= `event ${event.number} of ${subject}`;
-  }
+  if (share.isMine(checkpoint)) addToCheckpoint(share, event);
 }
 
-/** Reads the checkpoints again. One that is still missing was removed or never written, since it is committed together with its events. */
-async function settleUnknown(
-  context: AuditContext,
-  findings: Findings,
-  { unknown, isUnreadable }: RoundShare,
-): Promise<void> {
-  for (const id of unknown.keys()) if (isUnreadable("checkpoint", id)) unknown.delete(id);
-  if (unknown.size === 0) return;
-  for await (const rows of checkpointPages(context)) for (const { id } of rows) unknown.delete(id);
-  const judgement = openJudgement();
-  for (const [id, subject] of unknown)
-    judgement.check("J3", subject, false, `the checkpoint ${id} of its event is missing`);
-  findings.add(judgement);
-  unknown.clear();
+/** Judges an event that belongs to no resource: it is the only one of its request. */
+function judgeAlone(judgement: Judgement, event: JournalEvent): void {
+  const { kind, number } = event;
+  const isRequest = event.subject.startsWith("request:");
+  const subject = isRequest ? event.subject : `event:${event.subject} ${number}`;
+  const chain = openChain(subject, undefined);
+  addEvent(chain, event);
+  judgeChain(judgement, chain);
+  const isAlone = isRequest && number === 1 && kind === "refused";
+  judgement.check("C3", subject, isAlone, `${kind} cannot happen to ${subject}`);
 }
 
-function judgeCheckpoint({ row, hashes, stray }: CollectedCheckpoint): Judgement {
-  const judgement = openJudgement();
-  const { id, events, digest } = row;
-  const problem =
-    events !== hashes.length || events === 0
-      ? `it covers ${events} events, and ${hashes.length} were found`
-      : digest !== digestHashes(hashes)
-        ? "its digest does not match its events"
-        : stray && `${stray} has another time`;
-  judgement.check("J3", `checkpoint:${id}`, problem === undefined, () => problem as string);
-  return judgement;
+/** Reads the events again if a link lacks one: it may have been committed after its page was read. */
+async function settleLinks(context: AuditContext, findings: Findings, { links }: RoundShare): Promise<void> {
+  if (links.areIncomplete())
+    for await (const rows of eventPages(context)) for (const event of rows) links.addLate(event);
+  findings.add(links.judge());
 }
 
 async function judgeCommitments(context: AuditContext, findings: Findings, share: RoundShare): Promise<void> {
@@ -196,9 +207,12 @@ async function judgeResources(context: AuditContext, findings: Findings, share: 
     for (const row of rows) {
       const { name } = row;
       if (!share.isMine(name)) continue;
-      const judgement = judgeResource(name, row, share.resources.get(name), share.occupied.get(name));
-      share.resources.delete(name);
-      share.occupied.delete(name);
+      const judgement = judgeResource(name, row, {
+        chain: share.resources.get(name),
+        occupied: share.occupied.get(name),
+        ledger: share.ledgers.get(name),
+      });
+      for (const facts of [share.resources, share.occupied, share.ledgers]) facts.delete(name);
       if (judgement.problems.length === 0) findings.add(judgement);
       else suspects.push(name);
     }
@@ -207,16 +221,17 @@ async function judgeResources(context: AuditContext, findings: Findings, share: 
   for (const [name, chain] of share.resources)
     if (share.isUnreadable("resource", name))
       findings.add(judgeResourceChain(name, chain, share.occupied.get(name)));
-  const left = new Set([...share.resources.keys(), ...share.occupied.keys()]);
+  const left = new Set(
+    [share.resources, share.occupied, share.ledgers].flatMap((facts) => [...facts.keys()]),
+  );
   const absent = [...left].filter((name) => !share.isUnreadable("resource", name));
   await recheckAll(absent, findings, "resource:", (name) => recheckResource(context, name));
-  share.resources.clear();
-  share.occupied.clear();
+  for (const facts of [share.resources, share.occupied, share.ledgers]) facts.clear();
 }
 
 async function judgeKeys(context: AuditContext, findings: Findings, share: RoundShare): Promise<void> {
   const { store, windows } = context;
-  const { effects } = share;
+  const { effects, erasedKeys: erased } = share;
   for (const [id, known] of effects) findings.add(judgeEffects(id, known, windows));
   const met = new Set<string>();
   for await (const rows of scanPages(share.withTally(context, "key"), (query) => store.keys(query))) {
@@ -227,20 +242,23 @@ async function judgeKeys(context: AuditContext, findings: Findings, share: Round
       const { id } = key;
       if (!share.isMine(id)) continue;
       if (effects.has(id)) met.add(id);
-      const judgement = judgeKey(key, effects.get(id) ?? [], now, windows);
+      const judgement = judgeKey(key, effects.get(id) ?? [], now, windows, erased);
       if (judgement.problems.length === 0) findings.add(judgement);
       else suspects.push(id);
     }
-    await recheckAll(suspects, findings, "key:", (id) => recheckKey(context, id, effects.get(id) ?? []));
+    await recheckAll(suspects, findings, "key:", (id) =>
+      recheckKey(context, id, effects.get(id) ?? [], erased),
+    );
   }
   for (const id of effects.keys()) if (met.has(id) || share.isUnreadable("key", id)) effects.delete(id);
-  await judgeAbsentKeys(context, findings, effects);
+  await judgeAbsentKeys(context, findings, effects, erased);
 }
 
 async function judgeAbsentKeys(
   context: AuditContext,
   findings: Findings,
   effects: ReadonlyMap<string, readonly Effect[]>,
+  erased: ReadonlySet<string>,
 ): Promise<void> {
   const now = await context.store.now();
   const gone: string[] = [];
@@ -249,7 +267,7 @@ async function judgeAbsentKeys(
     if (judgement.problems.length === 0) findings.add(judgement);
     else gone.push(id);
   }
-  await recheckAll(gone, findings, "key:", (id) => recheckKey(context, id, effects.get(id) ?? []));
+  await recheckAll(gone, findings, "key:", (id) => recheckKey(context, id, effects.get(id) ?? [], erased));
 }
 
 async function recheckAll(
@@ -268,8 +286,4 @@ async function recheckAll(
 
 function eventPages(context: AuditContext): AsyncGenerator<readonly JournalEvent[]> {
   return scanPages(context, (query) => context.store.events(query));
-}
-
-function checkpointPages(context: AuditContext): AsyncGenerator<readonly Checkpoint[]> {
-  return scanPages(context, (query) => context.store.checkpoints(query));
 }

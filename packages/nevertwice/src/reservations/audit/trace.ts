@@ -1,4 +1,5 @@
 /** Traces a commitment to the keys that caused its events, and finds pairs of commitments that may be doubles. */
+import { isErased } from "../commitment.ts";
 import { commitmentSubject, type JournalEvent } from "../journal.ts";
 import type { KeptCommitment, KeyRecord } from "../store.ts";
 import type { UnreadableRow } from "../stored-rows.ts";
@@ -142,6 +143,8 @@ export async function findDoubles(
     const groups = new Map<string, KeptCommitment[]>();
     for await (const rows of commitmentPages(context, query))
       for (const row of rows) {
+        // Whose they were is not known.
+        if (isErased(row)) continue;
         const name = JSON.stringify([row.resource, row.requester]);
         if (shareIndex(name, shares) === share) getOrCreate(groups, name, () => []).push(row);
       }

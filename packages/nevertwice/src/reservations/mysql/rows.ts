@@ -77,6 +77,7 @@ export function fromCommitment(commitment: KeptCommitment): ColumnLiterals {
     ended_at: wholeOrNull(commitment.endedAt),
     confirmed_units: wholeOrNull(commitment.confirmedUnits),
     occupied: whole(commitment.occupied),
+    requester_salt: short(commitment.requesterSalt),
     events: whole(commitment.events),
     last_hash: short(commitment.lastHash),
   };
@@ -87,6 +88,8 @@ export function fromEvent(event: JournalEvent): ColumnLiterals {
     namespace: bytes(event.namespace),
     subject: bytes(event.subject),
     number: whole(event.number),
+    resource: event.resource === undefined ? "NULL" : bytes(event.resource),
+    entry: whole(event.entry),
     kind: short(event.kind),
     at: whole(event.at),
     key_id: short(event.keyId),

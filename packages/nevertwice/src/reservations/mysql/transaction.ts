@@ -19,6 +19,7 @@ import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
 import { decide, type GroupDecision, neededRows } from "../decision.ts";
 import * as sql from "../mysql-sql.ts";
+import { requireLockedResources } from "../placed-meanwhile.ts";
 import {
   type KeptCommitment,
   type LockedRows,
@@ -207,16 +208,18 @@ async function lock(
     ids.length === 0 ? [] : await queryRows(connection, sql.readCommitmentsSql(namespace, ids));
   const clock = await queryRows(connection, sql.clockSql(namespace, placements));
   const isThere = (row: MysqlRow) => !isPlaceholder(row);
+  const found = {
+    keys: byName(keys.filter(isThere).map(toKey), ({ id }) => id),
+    resources: byName(resources.filter(isThere).map(toResource), ({ name }) => name),
+    commitments: byName(commitments.map(toCommitment), ({ id }) => id),
+    // A hold that cannot be read cannot be expired: it keeps its units.
+    elapsed: groupByResource(
+      separateUnreadable(clock.filter((row) => !isNull(row, "id")).map(toCommitment)).rows,
+    ),
+  };
+  requireLockedResources(found, names);
   return {
-    found: {
-      keys: byName(keys.filter(isThere).map(toKey), ({ id }) => id),
-      resources: byName(resources.filter(isThere).map(toResource), ({ name }) => name),
-      commitments: byName(commitments.map(toCommitment), ({ id }) => id),
-      // A hold that cannot be read cannot be expired: it keeps its units.
-      elapsed: groupByResource(
-        separateUnreadable(clock.filter((row) => !isNull(row, "id")).map(toCommitment)).rows,
-      ),
-    },
+    found,
     now: readNumber(clock[0] as MysqlRow, "now_ms"),
     placeholders: resources.filter(isPlaceholder).map((row) => readText(row, "name")),
   };

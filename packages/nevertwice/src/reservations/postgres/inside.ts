@@ -4,11 +4,12 @@ import type { PostgresRow } from "../../stores/postgres/client.ts";
 import { withLiterals } from "../../stores/postgres/literals.ts";
 import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
+import { PlacedMeanwhile } from "../placed-meanwhile.ts";
 import type { Statements } from "../postgres-sql.ts";
 import type { Rules, StatementActions } from "../store.ts";
 import { createTimeOrderedId } from "../time-ordered-id.ts";
 import { escapeText, unescapeText } from "./rows.ts";
-import { decideAndWrite, PlacedMeanwhile, type SkippingContext } from "./transaction.ts";
+import { decideAndWrite, type SkippingContext } from "./transaction.ts";
 
 /** How often an action is tried that met a commitment placed while it waited for a lock. */
 const TRIES = 3;

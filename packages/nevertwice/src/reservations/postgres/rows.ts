@@ -26,6 +26,7 @@ export const COMMITMENT: ColumnTypes = {
   ended_at: "bigint",
   confirmed_units: "bigint",
   occupied: "bigint",
+  requester_salt: "text",
   events: "bigint",
   last_hash: "text",
 };
@@ -60,6 +61,8 @@ export const EVENT: ColumnTypes = {
   namespace: "text",
   subject: "text",
   number: "bigint",
+  resource: "text",
+  entry: "bigint",
   kind: "text",
   at: "bigint",
   key_id: "text",

@@ -1,5 +1,5 @@
 /** The tables of reservations and their migrations. They are independent of the tables of the claim store. */
-import { migrationScript, schemaPrefix } from "../../stores/postgres/schema.ts";
+import { addIndexSql, migrationScript, schemaPrefix } from "../../stores/postgres/schema.ts";
 
 export interface TableNames {
   readonly commitments: string;
@@ -30,6 +30,7 @@ const HOLDING = ({ commitments, resources }: TableNames) => `CREATE TABLE ${comm
       ended_at bigint,
       confirmed_units bigint,
       occupied bigint NOT NULL,
+      requester_salt text NOT NULL,
       events bigint NOT NULL,
       last_hash text NOT NULL,
       PRIMARY KEY (namespace, id)
@@ -77,6 +78,8 @@ const JOURNAL = ({ events, checkpoints }: TableNames) => `CREATE TABLE ${events}
       namespace ${TEXT} NOT NULL,
       subject ${TEXT} NOT NULL,
       number bigint NOT NULL,
+      resource ${TEXT},
+      entry bigint NOT NULL,
       kind text NOT NULL,
       at bigint NOT NULL,
       key_id text,
@@ -94,7 +97,13 @@ const JOURNAL = ({ events, checkpoints }: TableNames) => `CREATE TABLE ${events}
       digest text NOT NULL,
       PRIMARY KEY (namespace, id)
     );
-    COMMENT ON TABLE ${events} IS 'nevertwice: append-only; each event has the hash of the one before it.';`;
+    COMMENT ON TABLE ${events} IS 'nevertwice: append-only; each event has the hash of the one before it in the chain of its resource.';`;
+
+/**
+ * For lists by state. The state is first, so that no plan that was made for empty tables finds a commitment by the namespace in it.
+ * It can be created ahead, with `CONCURRENTLY`.
+ */
+const STATE_INDEX = ["nevertwice_commitments_state", "state, namespace, id"] as const;
 
 /** A released migration is never changed; a change is a new migration. */
 const STEPS: readonly ((tables: TableNames) => string)[] = [HOLDING, KEYS, JOURNAL];
@@ -120,5 +129,6 @@ export function migrationText(schema: string | undefined): string {
   const tables = tableNames(schema);
   const { migrations, ...made } = tables;
   const steps = STEPS.map((step) => step(tables));
-  return migrationScript(schema, { migrations, created: Object.values(made) }, steps);
+  const added = [addIndexSql(tables.commitments, STATE_INDEX)];
+  return migrationScript(schema, { migrations, created: Object.values(made) }, steps, added);
 }

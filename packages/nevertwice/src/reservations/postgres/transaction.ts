@@ -16,6 +16,7 @@ import type { ActionRequest } from "../action-request.ts";
 import type { Answer } from "../answer.ts";
 import { decide, type GroupDecision, neededRows } from "../decision.ts";
 import type { OpenTransactions } from "../open-transactions.ts";
+import { requireLockedResources } from "../placed-meanwhile.ts";
 import { LOCK_TIMEOUT_MS, type Statements } from "../postgres-sql.ts";
 import { type KeptCommitment, type LockedRows, MayBeWritten, NotWritten, type Rules } from "../store.ts";
 import { requireReadable } from "../stored-rows.ts";
@@ -114,11 +115,14 @@ class Locked extends Error {
     super("a transaction of the application has locked it");
     this.taken = new Set(taken);
   }
-  has({ keyId, parameters }: ActionRequest): boolean {
+  has({ keyId, erasesKey, parameters }: ActionRequest): boolean {
     const { resource, id } = parameters;
-    return [toTaken("key", keyId), toTaken("resource", resource), toTaken("commitment", id)].some((name) =>
-      this.taken.has(name),
-    );
+    return [
+      toTaken("key", keyId),
+      toTaken("key", erasesKey),
+      toTaken("resource", resource),
+      toTaken("commitment", id),
+    ].some((name) => this.taken.has(name));
   }
 }
 
@@ -220,17 +224,8 @@ function toLockedRows(
     ),
     elapsed,
   };
-  // This commitment was placed while the transaction waited for a lock, so its resource is not locked.
-  const late = [...found.commitments.values()].find(({ resource }) => !elapsed.has(resource));
-  if (late !== undefined) throw new PlacedMeanwhile(late.id);
+  requireLockedResources(found, names);
   return { found, now };
-}
-
-/** The transaction has not locked the resource of this commitment. Repeated, it will. */
-export class PlacedMeanwhile extends Error {
-  constructor(id: string) {
-    super(`the commitment ${id} was placed while the transaction waited for a lock`);
-  }
 }
 
 interface UnansweredCommit {

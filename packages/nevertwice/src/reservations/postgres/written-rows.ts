@@ -71,6 +71,7 @@ export const WRITTEN_COMMITMENT: WrittenColumns<KeptCommitment> = {
   ended_at: whole(({ endedAt }) => endedAt),
   confirmed_units: whole(({ confirmedUnits }) => confirmedUnits),
   occupied: whole(({ occupied }) => occupied),
+  requester_salt: word(({ requesterSalt }) => requesterSalt),
   events: whole(({ events }) => events),
   last_hash: word(({ lastHash }) => lastHash),
 };
@@ -78,6 +79,8 @@ export const WRITTEN_COMMITMENT: WrittenColumns<KeptCommitment> = {
 export const WRITTEN_EVENT: WrittenColumns<JournalEvent> = {
   subject: text(({ subject }) => subject),
   number: whole(({ number }) => number),
+  resource: text(({ resource }) => resource),
+  entry: whole(({ entry }) => entry),
   kind: word(({ kind }) => kind),
   at: whole(({ at }) => at),
   key_id: text(({ keyId }) => keyId),

@@ -109,6 +109,7 @@ export function fromCommitment(commitment: KeptCommitment): SqlValue[] {
     units,
     placedAt,
     expiresAt,
+    commitment.requesterSalt,
     commitment.state,
     commitment.endedAt ?? null,
     commitment.confirmedUnits ?? null,
@@ -137,11 +138,14 @@ export function fromResource(resource: KeptResource): SqlValue[] {
 export const toResource = reader(RESOURCES, readResource);
 
 export function fromEvent(event: JournalEvent): SqlValue[] {
-  const { namespace, subject, number, kind, at, keyId, detail, previous, hash, checkpoint } = event;
+  const { namespace, subject, number, resource, entry, kind, at, keyId, detail, previous, hash, checkpoint } =
+    event;
   return [
     toColumn(namespace),
     toColumn(subject),
     number,
+    resource === undefined ? null : toColumn(resource),
+    entry,
     kind,
     at,
     keyId === undefined ? null : toHashColumn(keyId),

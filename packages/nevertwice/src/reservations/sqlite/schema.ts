@@ -26,7 +26,7 @@ export const COMMITMENTS: TableShape = {
   table: "nevertwice_commitments",
   columns: [...COMMITMENT_TERMS, ...COMMITMENT_DETAILS],
   key: ["namespace", "id"],
-  changing: COMMITMENT_DETAILS,
+  changing: ["requester", ...COMMITMENT_DETAILS],
   hashes: ["last_hash"],
 };
 
@@ -44,6 +44,8 @@ export const EVENTS: TableShape = {
     "namespace",
     "subject",
     "number",
+    "resource",
+    "entry",
     "kind",
     "at",
     "key_id",
@@ -101,13 +103,13 @@ const MIGRATIONS: readonly string[] = [
      ended_at INTEGER,
      confirmed_units INTEGER,
      occupied INTEGER NOT NULL,
+     requester_salt TEXT NOT NULL,
      events INTEGER NOT NULL,
      last_hash BLOB NOT NULL
    );
    CREATE UNIQUE INDEX nevertwice_commitments_by_id ON nevertwice_commitments (namespace, id);
    CREATE INDEX nevertwice_commitments_by_resource ON nevertwice_commitments (namespace, resource, id);
    CREATE INDEX nevertwice_commitments_by_requester ON nevertwice_commitments (namespace, requester, id);
-   CREATE INDEX nevertwice_commitments_held ON nevertwice_commitments (namespace, id) WHERE state = 'held';
    CREATE INDEX nevertwice_commitments_held_by_expires_at
      ON nevertwice_commitments (namespace, expires_at) WHERE state = 'held';
    CREATE INDEX nevertwice_commitments_held_by_resource
@@ -129,6 +131,8 @@ const MIGRATIONS: readonly string[] = [
      namespace TEXT NOT NULL,
      subject TEXT NOT NULL,
      number INTEGER NOT NULL,
+     resource TEXT,
+     entry INTEGER NOT NULL,
      kind TEXT NOT NULL,
      at INTEGER NOT NULL,
      key_id BLOB,
@@ -154,4 +158,12 @@ const MIGRATIONS: readonly string[] = [
    INSERT INTO nevertwice_reservations VALUES (0);`,
 ];
 
-export const SCHEMA: SqliteSchema = { table: "nevertwice_reservations", migrations: MIGRATIONS };
+export const SCHEMA: SqliteSchema = {
+  table: "nevertwice_reservations",
+  migrations: MIGRATIONS,
+  indexes: {
+    // For lists by state, those of holds among them.
+    nevertwice_commitments_by_state:
+      "CREATE INDEX IF NOT EXISTS nevertwice_commitments_by_state ON nevertwice_commitments (namespace, state, id)",
+  },
+};

@@ -6,6 +6,6 @@ import { openWorkerPort } from "../../stores/sqlite/worker-service.ts";
 import { connect } from "./connection.ts";
 
 const call = createCaller(connect);
-await openWorkerPort().serve({
+void openWorkerPort().serve({
   connect: (database) => call(database, { clock: systemClock, waiting: retryWhileLocked }),
 });

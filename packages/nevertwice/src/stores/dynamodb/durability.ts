@@ -1,5 +1,5 @@
 /** Which faults a DynamoDB table survives, judged by the service's description of the table (for the doctor). */
-import type { Finding, StoreSettings } from "../../core/durability.ts";
+import { type Finding, restoreNote, type StoreSettings } from "../../core/durability.ts";
 import { PURGE_AT } from "./items.ts";
 
 /** Part of the reply to DescribeTable. */
@@ -46,11 +46,19 @@ export function judgeDurability(
     notes: [
       `DynamoDB has no clock: leases are judged by the callers' clocks, which may differ by ${clockSkewMs} ms ` +
         "(clockSkewMs); beyond that only the fence is safe",
-      ...(isPurgedByTable(description.timeToLive)
-        ? []
-        : [`TTL on ${PURGE_AT} is off, or cannot be read: guards scan the table to purge it; turn TTL on`]),
+      restoreNote(
+        "the callers' clocks",
+        "PointInTimeRecoveryEnabled, which restores to any second up to the last five minutes",
+      ),
+      ...(isPurgedByTable(description.timeToLive) ? [] : [purgeNote(table)]),
     ],
   };
+}
+
+function purgeNote({ MultiRegionConsistency }: DescribedTable = {}): string {
+  return MultiRegionConsistency === "STRONG"
+    ? "a global table with strong consistency has no TTL: guards scan the table to purge it"
+    : `TTL on ${PURGE_AT} is off, or cannot be read: guards scan the table to purge it; turn TTL on`;
 }
 
 const UNDESCRIBED: Finding = {

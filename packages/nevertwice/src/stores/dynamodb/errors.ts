@@ -83,6 +83,14 @@ export function toStoreError(error: unknown, table: string): unknown {
   return translateDriverError(error, errorTable(table));
 }
 
+/**
+ * In a global table with strong consistency, another region writes the same item. The write was not carried out, and may be
+ * repeated: its mark tells whether it was.
+ */
+export function isConflictOfRegions(error: unknown): boolean {
+  return (error as SdkError | null)?.name === "ReplicatedWriteConflictException";
+}
+
 /** The credentials are valid, but do not allow this request. */
 export function isAccessDenied(error: unknown): boolean {
   return (error as SdkError | null)?.name === "AccessDeniedException";

@@ -6,8 +6,10 @@
 import { checkedRecord, readEach } from "../../core/checked-record.ts";
 import type { Clock } from "../../core/clock.ts";
 import { damagedRecord } from "../../core/damaged-record.ts";
-import { isExpired, type Kept, stateOf, viewOf } from "../../core/record.ts";
+import type { Kept } from "../../core/record.ts";
+import { viewOf } from "../../core/record-details.ts";
 import type { ListPage, ListRequest, Parts, StoreRecord, UnreadableRecord } from "../../core/store.ts";
+import { isListed } from "../listing.ts";
 import { type DynamodbItem, names, values } from "./client.ts";
 
 /** The attribute by which DynamoDB itself removes expired items ("TTL"), in seconds. */
@@ -54,6 +56,7 @@ export function fromItem(item: DynamodbItem): MarkedRecord {
     completedAt: item.completedAt === undefined ? undefined : numberFrom(item.completedAt),
     outcome: textFrom(item.outcome),
     steps: item.steps,
+    history: item.history,
   });
   if (typeof item.mark !== "string" || item.mark === "") throw damagedRecord(id, "mark");
   return { record, mark: item.mark };
@@ -105,8 +108,14 @@ const readId = ({ id }: DynamodbItem) => String(id);
 
 /** A page of records for people. */
 export async function listRecords({ scan, clock }: ListSource, request: ListRequest): Promise<ListPage> {
-  const { namespace, scope, state, limit, after, signal } = request;
-  const matched = scope === undefined ? { namespace } : { namespace, scope };
+  const { limit, after, signal, ...filter } = request;
+  const { namespace, scope, operation, key } = filter;
+  const matched = {
+    namespace,
+    ...(scope !== undefined && { scope }),
+    ...(operation !== undefined && { operation }),
+    ...(key !== undefined && { key }),
+  };
   const records: StoreRecord[] = [];
   const unreadable: UnreadableRecord[] = [];
   const toPage = (next: string | undefined): ListPage => ({
@@ -115,7 +124,7 @@ export async function listRecords({ scan, clock }: ListSource, request: ListRequ
     ...(next !== undefined && { next }),
   });
   const attributes = Object.keys(matched);
-  const filter = {
+  const input = {
     ConsistentRead: true,
     FilterExpression: attributes.map((name) => `#${name} = :${name}`).join(" AND "),
     ...names(...attributes),
@@ -125,12 +134,12 @@ export async function listRecords({ scan, clock }: ListSource, request: ListRequ
   for (let scans = 0; scans < MAX_SCANS; scans++) {
     // From before the reply: a record that was renewed while it was on its way must not look lapsed.
     const now = clock.now();
-    const page: DynamodbItem = await scan({ ...filter, ...(start && { ExclusiveStartKey: start }) }, signal);
+    const page: DynamodbItem = await scan({ ...input, ...(start && { ExclusiveStartKey: start }) }, signal);
     const items = page.Items as readonly DynamodbItem[];
     const read = readEach(items, readId, (item) => fromItem(item).record);
     unreadable.push(...read.unreadable);
     for (const record of read.values) {
-      if (isExpired(record, now) || (state !== undefined && stateOf(record, now) !== state)) continue;
+      if (!isListed(record, filter, now)) continue;
       if (records.length === limit) return toPage(records.at(-1)?.id);
       records.push(viewOf(record, now));
     }

@@ -3,7 +3,7 @@
  * and which faults the server survives (for the doctor).
  */
 
-import type { Finding, StoreSettings } from "../../core/durability.ts";
+import { type Finding, restoreNote, type StoreSettings } from "../../core/durability.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 import { enginesSql, SESSION_SQL, SETTINGS_SQL } from "../mysql-sql.ts";
 import { type MysqlClient, type MysqlRow, queryRows } from "./client.ts";
@@ -50,7 +50,10 @@ function sessionProblem(variables: ServerVariables): string | undefined {
 }
 
 const NOTES = [
-  "after a failover or a restored backup, fences are as good as the server's clock",
+  restoreNote(
+    "the server's clock",
+    "log_bin and sync_binlog = 1, and after the backup restore the binary log up to its end (mysqlbinlog or mariadb-binlog)",
+  ),
   "hand in a pool of the primary: replicas, and proxies that send reads to them, answer with old data",
 ];
 

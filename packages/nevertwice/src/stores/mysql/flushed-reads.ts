@@ -8,6 +8,7 @@
  * makes a small commit. With `log_bin` and `sync_binlog = 1` a commit becomes visible after its flush, and no commit is
  * needed.
  */
+import { NevertwiceError } from "../../core/errors.ts";
 import type { RecordSnapshot } from "../compare-and-set.ts";
 import { touchSql } from "../mysql-sql.ts";
 import { isOvertaken, toStoreError } from "./errors.ts";
@@ -93,4 +94,11 @@ export function createFlushedReads(runner: StatementRunner): FlushedReads {
       }
     },
   };
+}
+
+/** How often to read a record that stops being completed each time before its outcome is on disk. */
+export const MAX_READS = 5;
+
+export function changedDuringReads(): NevertwiceError {
+  return new NevertwiceError("unavailable", `the record changed during each of ${MAX_READS} reads.`);
 }

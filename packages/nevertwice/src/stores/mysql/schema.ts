@@ -22,16 +22,18 @@ export interface MysqlTables {
   /** In order. The version of the tables is that of the last migration. */
   readonly MIGRATIONS: readonly Migration[];
   readonly ADDITIONS?: readonly ColumnAddition[];
+  /** Statements that create the indexes which were added without a new version. */
+  readonly INDEXES?: readonly string[];
 }
 
 type QueryRows = (sql: string) => Promise<readonly MysqlRow[]>;
 
 /** Every statement that `migrate` runs on an empty database, for operators that run migrations themselves. */
 export function migrationScript(tables: MysqlTables): string {
-  const { VERSIONS_TABLE, MIGRATIONS, ADDITIONS = [], versionReachedSql } = tables;
+  const { VERSIONS_TABLE, MIGRATIONS, ADDITIONS = [], INDEXES = [], versionReachedSql } = tables;
   const statements = MIGRATIONS.flatMap(({ version, sql }) => [sql, versionReachedSql(version)]);
   const added = ADDITIONS.map(({ sql }) => sql);
-  return [VERSIONS_TABLE, ...statements, ...added].map((sql) => `${sql};\n`).join("\n");
+  return [VERSIONS_TABLE, ...statements, ...added, ...INDEXES].map((sql) => `${sql};\n`).join("\n");
 }
 
 export async function migrate(client: MysqlClient, tables: MysqlTables): Promise<void> {
@@ -69,16 +71,22 @@ async function migrateAlone(connection: MysqlConnection, tables: MysqlTables): P
   const reached = await lastMigration(connection, tables);
   for (const { version, sql } of tables.MIGRATIONS) {
     if (version <= reached) continue;
-    try {
-      await change(connection, sql);
-    } catch (error) {
-      if (!isDuplicateIndex(error)) throw error;
-    }
+    await changeOnce(connection, sql);
     await change(connection, tables.versionReachedSql(version));
   }
   for (const addition of tables.ADDITIONS ?? []) {
     const [row] = await queryRows(connection, countColumnSql(addition));
     if (row !== undefined && readNumber(row, "columns_found") === 0) await change(connection, addition.sql);
+  }
+  for (const sql of tables.INDEXES ?? []) await changeOnce(connection, sql);
+}
+
+/** Does nothing if the statement creates an index that exists. */
+async function changeOnce(connection: MysqlConnection, sql: string): Promise<void> {
+  try {
+    await change(connection, sql);
+  } catch (error) {
+    if (!isDuplicateIndex(error)) throw error;
   }
 }
 

@@ -101,14 +101,17 @@ const COLUMNS = [
   "completed_at",
   "outcome",
   "steps",
+  "history",
 ] as const;
+
+const ADDED_COLUMNS: readonly string[] = ["steps", "history"];
 
 /** The record and the server's clock as one text, since query builders convert columns in their own ways. */
 export function readInsideSql(
   id: string,
   { isLocking, isMigrated }: { readonly isLocking: boolean; readonly isMigrated: boolean },
 ): string {
-  const columns = COLUMNS.map((name) => (name === "steps" && !isMigrated ? "NULL" : name));
+  const columns = COLUMNS.map((name) => (ADDED_COLUMNS.includes(name) && !isMigrated ? "NULL" : name));
   return (
     `SELECT ${packed([STATEMENT_US, ...columns])} AS answer ` +
     `FROM nevertwice_records WHERE id = ${short(id)}${isLocking ? " FOR UPDATE" : ""}`

@@ -122,9 +122,10 @@ function claimSteps(run: RunText, isMigrated: boolean) {
     async write(id, found, record) {
       if (record === undefined) throw new Error("a claim removes no record");
       const mark = randomToken();
+      const next = { mark, isMigrated };
       try {
         const isFirst = found.record === undefined;
-        await run(isFirst ? insertSql(id, record, found, mark) : updateSql(id, record, found, mark));
+        await run(isFirst ? insertSql(id, record, found, next) : updateSql(id, record, found, next));
       } catch (error) {
         if (errnoOf(error) !== DUPLICATE) throw error;
         isRaced = true;

@@ -80,6 +80,7 @@ export function toRecord(row: MysqlRow): Kept {
     completedAt: isNull(row, "completed_at") ? undefined : readTime(row, "completed_at"),
     outcome: isNull(row, "outcome") ? undefined : readText(row, "outcome"),
     steps: isNull(row, "steps") ? undefined : readText(row, "steps"),
+    history: isNull(row, "history") ? undefined : readText(row, "history"),
   });
 }
 

@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { NevertwiceError } from "../../core/errors.ts";
+import { importModule } from "../../platform/import-module.ts";
 
 /** Imports the module `name`. Throws `driver-missing`, with the package to `install`, if it is not installed. */
 export async function importDriver<T>(name: string, install: string, neededBy: string): Promise<T> {
@@ -21,10 +22,10 @@ function missingError(message: string, cause: unknown): NevertwiceError {
 
 async function importInstalled<T>(name: string): Promise<T> {
   try {
-    return await import(name);
+    return await importModule<T>(name);
   } catch (error) {
     if (!isNotFound(error, name)) throw error;
-    return await import(locateFrom(applicationFile(), name));
+    return await importModule<T>(locateFrom(applicationFile(), name));
   }
 }
 

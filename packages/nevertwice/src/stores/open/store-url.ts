@@ -1,4 +1,5 @@
 /** The URL of a store: its scheme, the parameters that are ours, and a form for error messages without its password. */
+import { didYouMean } from "../../core/did-you-mean.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 
 export interface StoreUrl {
@@ -7,6 +8,8 @@ export interface StoreUrl {
   readonly shown: string;
   /** Returns a parameter and removes it from the URL. Parameters that remain are for the driver. */
   take(name: string): string | undefined;
+  /** The names of the parameters that were not taken. */
+  names(): readonly string[];
   /** The URL without the parameters that were taken. */
   rest(): string;
 }
@@ -16,9 +19,11 @@ export function byScheme<T>(schemes: Readonly<Record<string, T>>, url: string, w
   const scheme = /^([a-z+]+):/.exec(url)?.[1] ?? "";
   const found = Object.hasOwn(schemes, scheme) ? schemes[scheme] : undefined;
   if (found !== undefined) return found;
+  const known = Object.keys(schemes).map((name) => `${name}:`);
+  const given = url.slice(0, url.indexOf(":") + 1);
   throw new NevertwiceError(
     "options-invalid",
-    `${withoutSecrets(url)} is not a ${whose} URL: it must begin with ${Object.keys(schemes).join(":, ")}:`,
+    `${withoutSecrets(url)} is not a ${whose} URL: it must begin with ${known.join(", ")}.${didYouMean(given, known)}`,
   );
 }
 
@@ -33,6 +38,7 @@ export function parseStoreUrl(url: string): StoreUrl {
       parameters.delete(name);
       return value ?? undefined;
     },
+    names: () => [...parameters.keys()],
     rest: () => (parameters.size === 0 ? path : `${path}?${parameters}`),
   };
 }
@@ -41,7 +47,16 @@ export function parseStoreUrl(url: string): StoreUrl {
 export function serverUrl(url: StoreUrl): string {
   const rest = url.rest();
   if (URL.canParse(rest)) return rest;
-  throw urlError(url, "is malformed; in a user or password write @ / ? # as %40, %2F, %3F, %23");
+  throw malformed(url);
+}
+
+/** The password of such a URL contains an unescaped `?`, so that what looks like a parameter is a part of it. */
+export function isCutByPassword(url: StoreUrl): boolean {
+  return /^[^@?]*\?.*@/s.test(url.url);
+}
+
+export function malformed(url: StoreUrl): NevertwiceError {
+  return urlError(url, "is malformed; in a user or password write @ / ? # as %40, %2F, %3F, %23");
 }
 
 /** The scheme and the host, which are enough to recognise the URL. A password may contain unescaped special characters. */
@@ -65,13 +80,13 @@ export function oneOf<const T extends string>(
   throw urlError(url, `has ${name}=${value}; it must be ${allowed.join(" or ")}`);
 }
 
-export function urlError(url: StoreUrl, problem: string): NevertwiceError {
-  return new NevertwiceError("options-invalid", `${url.shown} ${problem}.`);
+/** `hint` is a sentence of its own, or empty. */
+export function urlError(url: StoreUrl, problem: string, hint = ""): NevertwiceError {
+  return new NevertwiceError("options-invalid", `${url.shown} ${problem}.${hint}`);
 }
 
 export function sqliteFile(url: StoreUrl): string {
   const file = decodeURIComponent(url.rest().replace(/^sqlite:(\/\/(?=\/))?/, ""));
-  if (file === "" || file.includes("?"))
-    throw urlError(url, "names no file; expected sqlite:./nevertwice.db");
+  if (file === "") throw urlError(url, "names no file; expected sqlite:./nevertwice.db");
   return file;
 }

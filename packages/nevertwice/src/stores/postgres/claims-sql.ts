@@ -1,4 +1,6 @@
 /** The full claim of the Postgres store, which can judge every record. */
+import { lacksHeldIndex } from "./held-sql.ts";
+import { toHex } from "./ids.ts";
 import {
   type CallColumns,
   CLOCK,
@@ -12,6 +14,7 @@ import {
   input,
   judge,
   LOCK_LIMIT,
+  nextHistory,
   purgeAt,
   RECORD,
   STATE_SEEN,
@@ -24,6 +27,10 @@ const digestVersion = (digest: string) => `left(${digest}, greatest(strpos(${dig
 /** Null, which counts as false, if either fingerprint is missing. */
 export const DIFFERS = `(fingerprint <> asked_fingerprint
         AND ${digestVersion("fingerprint")} = ${digestVersion("asked_fingerprint")})`;
+
+/** The detail of `pending`: the microseconds left of the lease, and those since the attempt began. */
+export const pendingDetail = (left: string, now: string, claimedAt = "claimed_at") =>
+  `concat(${left}, ' ', ${now} - ${claimedAt})`;
 
 /** The verdicts that begin an attempt, for which a claim takes the record's advisory lock. */
 const CLAIM_BEGINS = "('begin', 'next')";
@@ -68,8 +75,21 @@ const NEXT_STEPS = `,
         ELSE steps
       END AS next_steps`;
 
+/** The attempt that the claim replaces goes into the history. Past retention nothing is remembered. */
+const NEXT_HISTORY = `,
+      CASE verdict WHEN 'begin' THEN NULL WHEN 'next' THEN ${nextHistory("asked_token")} ELSE history END AS next_history`;
+
+/**
+ * Whether the record stays out of purges until it is decided: an attempt that goes on after it was found to have lapsed, or
+ * that is held from now on, which is not looked for among the records of its time any more.
+ */
+const waits = (records: string) => `next_hold AND CASE
+        WHEN ${IS_FRESH} THEN ${lacksHeldIndex(records)}
+        ELSE purge_at IS NULL OR NOT hold
+      END`;
+
 /** Judges the locked records again, and computes their new content. */
-const claimDecided = (isMigrated: boolean) => `verdicts AS MATERIALIZED (
+const claimDecided = (records: string, isMigrated: boolean) => `verdicts AS MATERIALIZED (
     SELECT *, ${claimVerdict(isMigrated)} AS verdict FROM locked
   ), attempts AS MATERIALIZED (
     SELECT *,
@@ -90,13 +110,13 @@ const claimDecided = (isMigrated: boolean) => `verdicts AS MATERIALIZED (
       CASE verdict WHEN 'begin' THEN 1 WHEN 'next' THEN number + 1 ELSE number END AS next_number,
       CASE WHEN ${IS_FRESH} THEN ${IS_AFTER_LAPSED} ELSE took_over END AS next_took_over,
       CASE WHEN ${IS_FRESH} THEN now ELSE claimed_at END AS next_claimed_at,
-      ${purgeAt({ waits: "next_hold", keptUntil: "now + next_lease + next_retention", retention: "next_retention", lease: "next_lease" })} AS next_purge_at${isMigrated ? NEXT_STEPS : ""}
+      ${purgeAt({ waits: waits(records), keptUntil: "now + next_lease + next_retention", retention: "next_retention", lease: "next_lease" })} AS next_purge_at${isMigrated ? NEXT_STEPS + NEXT_HISTORY : ""}
     FROM attempts
   )`;
 
 /**
  * Rows of (position, status, detail, number, took over, id or steps). The detail of `new` is its fence (an inserted record has an id
- * instead of a position); of `pending` the microseconds left; of `conflict` the state; of `unknown` the fence; of `damaged`
+ * instead of a position); of `pending` see `pendingDetail`; of `conflict` the state; of `unknown` the fence; of `damaged`
  * the column. `completed` has no detail: an extra row `outcome` has it once for each id. A record that was not inserted may
  * have steps.
  */
@@ -105,7 +125,7 @@ const claimAnswer = (
 ) => `SELECT position::text, CASE verdict WHEN 'nothing' THEN 'pending' ELSE verdict END,
     CASE verdict
       WHEN 'nothing' THEN '0'
-      WHEN 'pending' THEN (lease_ends_at - now)::text
+      WHEN 'pending' THEN ${pendingDetail("lease_ends_at - now", "now")}
       WHEN 'conflict' THEN state_seen
       WHEN 'unknown' THEN fence::text
       WHEN 'damaged' THEN damage
@@ -115,13 +135,13 @@ const claimAnswer = (
   SELECT position::text, 'pending', '${TAKEN_US}', NULL, NULL, NULL
   FROM judged WHERE ${IS_FRESH} AND id = ANY (ARRAY(SELECT id FROM free WHERE NOT is_free))
   UNION ALL
-  SELECT NULL, 'outcome', outcome, NULL, NULL, id
+  SELECT NULL, 'outcome', outcome, NULL, NULL, ${toHex("id")}
   FROM (SELECT DISTINCT ON (id) id, outcome FROM judged WHERE verdict = 'completed' ORDER BY id) AS completed
   UNION ALL
-  SELECT NULL, 'new', fence::text, '1', 'false', id FROM inserted
+  SELECT NULL, 'new', fence::text, '1', 'false', ${toHex("id")} FROM inserted
   UNION ALL
   SELECT position::text, CASE verdict WHEN 'shorten' THEN 'pending' ELSE 'new' END,
-    CASE verdict WHEN 'shorten' THEN next_lease ELSE next_fence END::text, next_number::text, next_took_over::text, ${isMigrated ? "next_steps" : "NULL"}
+    CASE verdict WHEN 'shorten' THEN shortened ELSE next_fence::text END, next_number::text, next_took_over::text, ${isMigrated ? "next_steps" : "NULL"}
   FROM updated`;
 
 /**
@@ -135,10 +155,10 @@ export function claim(
   limits: readonly string[] = [LOCK_LIMIT],
   answer = claimAnswer(isMigrated),
 ): string {
-  const record = isMigrated ? `${RECORD}, steps` : RECORD;
+  const record = isMigrated ? `${RECORD}, steps, history` : RECORD;
   const columns = Object.keys(CLAIM_COLUMNS).join(", ");
   return `WITH ${input(CLAIM_COLUMNS, limits)}, judged AS MATERIALIZED (
-    SELECT ${columns}, position, fence, outcome, lease_ends_at, now, damage, ${STATE_SEEN} AS state_seen,
+    SELECT ${columns}, position, fence, outcome, lease_ends_at, claimed_at, now, damage, ${STATE_SEEN} AS state_seen,
       ${judge(claimVerdict(isMigrated))}
     FROM (
       SELECT input.*, r.*, started AS now FROM input
@@ -150,11 +170,11 @@ export function claim(
     SELECT DISTINCT ON (id) ${columns}, position, verdict, fence IS NOT NULL AS is_found
     FROM judged WHERE verdict IN ${CLAIM_WRITES} ORDER BY id, position
   ), free AS MATERIALIZED (
-    SELECT *, CASE WHEN ${IS_FRESH} THEN pg_try_advisory_xact_lock(${claimLock("id")}) ELSE true END AS is_free
+    SELECT *, CASE WHEN ${IS_FRESH} THEN pg_try_advisory_xact_lock(${claimLock(toHex("id"))}) ELSE true END AS is_free
     FROM wanted
   ), inserted AS (
     INSERT INTO ${records} (${INSERTED})
-    SELECT ${FIRST_CLAIM}
+    SELECT ${firstClaim(records)}
     FROM (SELECT *, ${CLOCK} AS now FROM free WHERE NOT is_found AND is_free ORDER BY id OFFSET 0) AS absent
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fence
@@ -162,15 +182,16 @@ export function claim(
     SELECT found.*, r.*, ${CLOCK} AS now
     FROM (SELECT ${columns}, position FROM free WHERE is_found AND is_free ORDER BY id OFFSET 0) AS found
     CROSS JOIN LATERAL (SELECT ${record} FROM ${records} WHERE id = found.id AND ${IS_SOUND} ${lock}) AS r
-  ), ${claimDecided(isMigrated)}, updated AS (
+  ), ${claimDecided(records, isMigrated)}, updated AS (
     UPDATE ${records} AS r SET
       parts = next_parts, fingerprint = next_fingerprint, state = 'pending', token = next_token, spent = false,
       fence = next_fence, number = next_number, hold = next_hold, took_over = next_took_over,
       claimed_at = next_claimed_at, lease = next_lease, lease_ends_at = now + next_lease,
       retention = next_retention, kept_until = now + next_lease + next_retention, purge_at = next_purge_at,
-      completed_at = NULL, outcome = NULL${isMigrated ? ", steps = next_steps" : ""}
+      completed_at = NULL, outcome = NULL${isMigrated ? ", steps = next_steps, history = next_history" : ""}
     FROM decided AS d WHERE r.id = d.id AND d.verdict IN ${CLAIM_WRITES}
-    RETURNING d.position, d.verdict, next_fence, next_number, next_took_over, next_lease${isMigrated ? ", next_steps" : ""}
+    RETURNING d.position, d.verdict, next_fence, next_number, next_took_over,
+      ${pendingDetail("next_lease", "now", "r.claimed_at")} AS shortened${isMigrated ? ", next_steps" : ""}
   )
   ${answer}`;
 }
@@ -180,9 +201,11 @@ export const INSERTED = `id, parts, fingerprint, state, token, spent, fence, num
       lease, lease_ends_at, retention, kept_until, purge_at`;
 
 /** Their values, from the call and `now`. */
-export const FIRST_CLAIM = `id, asked_parts, asked_fingerprint, 'pending', asked_token, false, now, 1, asked_hold, false, now,
+export const firstClaim = (
+  records: string,
+) => `id, asked_parts, asked_fingerprint, 'pending', asked_token, false, now, 1, asked_hold, false, now,
       asked_lease, now + asked_lease, asked_retention, now + asked_lease + asked_retention,
-      CASE WHEN NOT asked_hold THEN now + asked_lease + asked_retention + asked_retention / 16 END`;
+      CASE WHEN asked_hold AND ${lacksHeldIndex(records)} THEN NULL ELSE now + asked_lease + asked_retention + asked_retention / 16 END`;
 
 /**
  * The claim of one call in a transaction of the application. It leaves the settings of the transaction unchanged and waits

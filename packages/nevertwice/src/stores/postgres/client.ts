@@ -3,6 +3,8 @@
  * of what the user handed in, the cancellation of statements, and values as text.
  */
 import { NevertwiceError } from "../../core/errors.ts";
+import { pendingAnswer } from "../../core/record.ts";
+import type { ClaimAnswer } from "../../core/store.ts";
 
 /** The members that the store uses of a `pg` Client, alone or from a Pool. */
 export interface PgClient {
@@ -107,6 +109,8 @@ export interface TransactionLimits {
   readonly isCancelled?: IsCancelled | undefined;
   /** How long to wait for each lock, from the first statement on. postgres.js does not support it. */
   readonly lockTimeoutMs?: number | undefined;
+  /** How long each statement may run, except COMMIT, which may wait for a standby: others would see a commit that was cancelled. */
+  readonly statementTimeoutMs?: number | undefined;
 }
 
 /** The isolation of every transaction of the store. */
@@ -225,4 +229,10 @@ export function momentMs(text: string): number {
 /** The rest of a lease in milliseconds, from text in microseconds. Rounded up: the lease does not end earlier. */
 export function leftMs(text: string): number {
   return Math.ceil(Number(text) / 1_000);
+}
+
+/** The answer of `pending`, from the text of `pendingDetail` in claims-sql.ts. */
+export function toPending(detail: string): ClaimAnswer {
+  const [left = "0", elapsed] = detail.split(" ");
+  return pendingAnswer(leftMs(left), elapsed === undefined ? undefined : momentMs(elapsed));
 }

@@ -1,5 +1,5 @@
 /** Which faults an acknowledged claim survives, judged by the server's settings, for the doctor. */
-import type { Finding, StoreSettings } from "../../core/durability.ts";
+import { type Finding, restoreNote, type StoreSettings } from "../../core/durability.ts";
 import type { PostgresRow } from "./client.ts";
 
 /** Whether a commit of this session waits for a standby. */
@@ -17,6 +17,12 @@ export interface PostgresSettings {
   readonly isUnlogged: boolean;
   /** How many standbys take part in a synchronous commit; undefined if the role may not see them. */
   readonly synchronousStandbys: number | undefined;
+  /** Undefined if it was not asked for. */
+  readonly walCompression: string | undefined;
+  /** How much log may be written between two checkpoints; undefined if it was not asked for. */
+  readonly maxWalMegabytes: number | undefined;
+  /** What keeps the server from cleaning up purged records, each as a clause. */
+  readonly oldTransactions: readonly string[];
 }
 
 /** From rows of (name, value). */
@@ -24,6 +30,7 @@ export function toPostgresSettings(rows: readonly PostgresRow[]): PostgresSettin
   const values = new Map(rows.map(([name, value]) => [name, value]));
   const text = (name: string) => values.get(name) ?? "";
   const standbys = values.get("standbys");
+  const maxWal = values.get("max_wal_megabytes");
   return {
     version: text("server_version"),
     fsync: text("fsync"),
@@ -32,6 +39,11 @@ export function toPostgresSettings(rows: readonly PostgresRow[]): PostgresSettin
     synchronousStandbyNames: text("synchronous_standby_names"),
     isUnlogged: text("relpersistence") === "u",
     synchronousStandbys: typeof standbys === "string" ? Number(standbys) : undefined,
+    walCompression: values.get("wal_compression") ?? undefined,
+    maxWalMegabytes: typeof maxWal === "string" ? Number(maxWal) : undefined,
+    oldTransactions: rows.flatMap(([name, value]) =>
+      name === "old transaction" && typeof value === "string" ? [value] : [],
+    ),
   };
 }
 
@@ -52,9 +64,32 @@ export function judgeDurability(settings: PostgresSettings, table = "nevertwice_
     },
     notes: [
       "synchronous_commit is the value of the session that was queried; a role or a database may have a different one",
-      "after a failover or a restored backup, fences are as good as the server's clock",
+      restoreNote("the server's clock"),
+      ...logNotes(settings),
+      ...settings.oldTransactions.map(
+        (old) =>
+          `${old}: until it ends, the space of purged records cannot be used again, and purges become slower`,
+      ),
     ],
   };
+}
+
+/** The default of max_wal_size. */
+const SMALL_WAL_MEGABYTES = 1_024;
+
+/** Ids are hashes, so each claim changes another page of their index: with many keys, one that the log gets as a whole. */
+function logNotes({ fullPageWrites, walCompression, maxWalMegabytes }: PostgresSettings): readonly string[] {
+  if (fullPageWrites !== "on" || walCompression === undefined || maxWalMegabytes === undefined) return [];
+  const advice = [
+    ...(walCompression === "off" ? ["wal_compression = on"] : []),
+    ...(maxWalMegabytes <= SMALL_WAL_MEGABYTES
+      ? ["a larger max_wal_size (after a crash the server takes longer to start)"]
+      : []),
+  ];
+  if (advice.length === 0) return [];
+  return [
+    `wal_compression ${walCompression}, max_wal_size ${maxWalMegabytes} MB: the log gets a whole page for the first change of the page after a checkpoint, which with millions of keys is most of the log. For a smaller log, set ${advice.join(" and ")}`,
+  ];
 }
 
 function storeCrashFinding({ isUnlogged, synchronousCommit }: PostgresSettings, table: string): Finding {

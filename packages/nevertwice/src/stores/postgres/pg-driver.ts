@@ -100,17 +100,20 @@ export function createPgDriver(pool: PgPool, isPrepared: boolean): PostgresDrive
         throw error;
       }
     },
-    async transact(work, { isCancelled, lockTimeoutMs } = {}) {
+    async transact(work, { isCancelled, lockTimeoutMs, statementTimeoutMs } = {}) {
       const client = await connect(isCancelled);
-      // Both in one message. A statement cannot set a limit for the locks that it needs itself before it runs.
-      const begin = `BEGIN ${BEGIN}${lockTimeoutMs === undefined ? "" : `; SET LOCAL lock_timeout = ${lockTimeoutMs}`}`;
+      // In one message. A statement cannot set its own limits before it runs.
+      const set = (name: string, ms: number | undefined) =>
+        ms === undefined ? "" : `; SET LOCAL ${name} = ${ms}`;
+      const begin = `BEGIN ${BEGIN}${set("lock_timeout", lockTimeoutMs)}${set("statement_timeout", statementTimeoutMs)}`;
+      const commit = statementTimeoutMs === undefined ? "COMMIT" : "SET LOCAL statement_timeout = 0; COMMIT";
       try {
         await answerOn(client, isCancelled, () => client.query(begin));
         const done = await work(async (statement, parameters) => {
           const query = toQuery(statement, parameters);
           return (await answerOn(client, isCancelled, () => client.query(query))).rows as PostgresRow[];
         });
-        await answerOn(client, isCancelled, () => client.query("COMMIT"));
+        await answerOn(client, isCancelled, () => client.query(commit));
         release(client, true);
         return done;
       } catch (error) {

@@ -16,6 +16,11 @@ import {
 } from "./client.ts";
 import { isConnectionOver } from "./errors.ts";
 
+const limitedTo = (ms: number): Statement => ({
+  name: "",
+  text: `SELECT set_config('statement_timeout', '${ms}', true)`,
+});
+
 /** How often to repeat a cancel request. */
 const PAUSE_MS = 500;
 
@@ -49,18 +54,26 @@ export function createPostgresJsDriver(sql: PostgresJs, isPrepared: boolean): Po
   return {
     cancelsBlindly: true,
     run: (statement, parameters, isCancelled) => runOn(sql, statement, parameters, isCancelled),
-    transact: async <T>(work: (run: RunStatement) => Promise<T>, { isCancelled }: TransactionLimits = {}) =>
+    transact: async <T>(
+      work: (run: RunStatement) => Promise<T>,
+      { isCancelled, statementTimeoutMs }: TransactionLimits = {},
+    ) =>
       (await sql.begin(BEGIN, async (transaction) => {
         let isOver = false;
+        const run: RunStatement = async (statement, parameters) => {
+          try {
+            return await runOn(transaction, statement, parameters, isCancelled);
+          } catch (error) {
+            isOver = isConnectionOver(error);
+            throw error;
+          }
+        };
         try {
-          return await work(async (statement, parameters) => {
-            try {
-              return await runOn(transaction, statement, parameters, isCancelled);
-            } catch (error) {
-              isOver = isConnectionOver(error);
-              throw error;
-            }
-          });
+          if (statementTimeoutMs === undefined) return await work(run);
+          await run(limitedTo(statementTimeoutMs), []);
+          const done = await work(run);
+          await run(limitedTo(0), []);
+          return done;
         } catch (error) {
           // The driver would send ROLLBACK on the lost connection and throw an error that no caller can catch. `begin`
           // rejects by itself when the connection closes.

@@ -7,7 +7,8 @@
  * much faster than it reads an array literal, and numbers as array literals. `quick-steps.ts` writes them. The calls of a
  * statement have different ids. The forms for one call have no arrays at all.
  */
-import { DIFFERS, FIRST_CLAIM, INSERTED } from "./claims-sql.ts";
+import { DIFFERS, firstClaim, INSERTED, pendingDetail } from "./claims-sql.ts";
+import { fromHex, toHex } from "./ids.ts";
 import { CLOCK, CLOCK_BACK_MARGIN, claimLock, IS_EXPIRED, IS_SOUND, STARTED } from "./record-sql.ts";
 import { completeStep } from "./settlements-sql.ts";
 
@@ -68,70 +69,70 @@ const VERDICT = `CASE
         ELSE 'other'
       END`;
 
-const FOUND = `verdict, CASE verdict WHEN 'completed' THEN outcome ELSE (lease_ends_at - started)::text END,
+const FOUND = `verdict, CASE verdict WHEN 'completed' THEN outcome ELSE ${pendingDetail("lease_ends_at - started", "started")} END,
     CASE verdict WHEN 'pending' THEN token END
   FROM look WHERE verdict IN ('completed', 'pending')`;
 
 /**
  * Claims: a new id is inserted, and a completed record, or one that another token is working on, is answered. Rows are (id,
- * status, detail, owner). The detail of `new` is its fence; of `pending` the microseconds left; of `completed` the outcome.
+ * status, detail, owner). The detail of `new` is its fence; of `pending` see `pendingDetail`; of `completed` the outcome.
  * Only `pending` has an owner: the token of the record.
  */
 export function quickClaim(records: string, limits: readonly string[]): string {
   return `WITH look AS MATERIALIZED (
     SELECT asked.*, r.*
     FROM (
-      SELECT asked_id COLLATE "C" AS id, ${ASKED_CLAIM}, started
+      SELECT ${fromHex("asked_id")} AS id, ${ASKED_CLAIM}, started
       FROM ${calls(CLAIM_COLUMNS, [`${STARTED} AS started`, ...limits])}
     ) AS asked
     LEFT JOIN LATERAL (
-      SELECT outcome, lease_ends_at, token, ${VERDICT} AS verdict FROM ${records} WHERE id = asked.id LIMIT 1
+      SELECT outcome, lease_ends_at, claimed_at, token, ${VERDICT} AS verdict FROM ${records} WHERE id = asked.id LIMIT 1
     ) AS r ON true
   ), inserted AS (
     INSERT INTO ${records} (${INSERTED})
-    SELECT ${FIRST_CLAIM}
+    SELECT ${firstClaim(records)}
     FROM (
       SELECT *, ${CLOCK} AS now FROM look
-      WHERE verdict IS NULL AND pg_try_advisory_xact_lock(${claimLock("id")})
+      WHERE verdict IS NULL AND pg_try_advisory_xact_lock(${claimLock(toHex("id"))})
       ORDER BY id OFFSET 0
     ) AS absent
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fence
   )
-  SELECT id, 'new', fence::text, NULL FROM inserted
+  SELECT ${toHex("id")}, 'new', fence::text, NULL FROM inserted
   UNION ALL
-  SELECT id, ${FOUND}`;
+  SELECT ${toHex("id")}, ${FOUND}`;
 }
 
 /** The same for one call. */
 export function quickClaimOfOne(records: string, limits: readonly string[]): string {
   const asked = `SELECT asked_id, ${ASKED_CLAIM} FROM (SELECT ${oneCall(CLAIM_COLUMNS)}) AS call`;
   return `WITH look AS MATERIALIZED (
-    SELECT id, outcome, lease_ends_at, token, started, ${VERDICT} AS verdict
+    SELECT id, outcome, lease_ends_at, claimed_at, token, started, ${VERDICT} AS verdict
     FROM (SELECT *, ${STARTED} AS started FROM (${asked}) AS call) AS call, ${records}
-    WHERE id = asked_id
+    WHERE id = ${fromHex("asked_id")}
   ), inserted AS (
     INSERT INTO ${records} (${INSERTED})
-    SELECT ${FIRST_CLAIM}
-    FROM (SELECT ${["asked_id AS id", "call.*", `${CLOCK} AS now`, ...limits].join(", ")} FROM (${asked}) AS call OFFSET 0) AS absent
-    WHERE CASE WHEN EXISTS (SELECT FROM look) THEN false ELSE pg_try_advisory_xact_lock(${claimLock("id")}) END
+    SELECT ${firstClaim(records)}
+    FROM (SELECT ${[`${fromHex("asked_id")} AS id`, "call.*", `${CLOCK} AS now`, ...limits].join(", ")} FROM (${asked}) AS call OFFSET 0) AS absent
+    WHERE CASE WHEN EXISTS (SELECT FROM look) THEN false ELSE pg_try_advisory_xact_lock(${claimLock("asked_id")}) END
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fence
   )
-  SELECT id, 'new', fence::text, NULL FROM inserted
+  SELECT ${toHex("id")}, 'new', fence::text, NULL FROM inserted
   UNION ALL
-  SELECT id, ${FOUND}`;
+  SELECT ${toHex("id")}, ${FOUND}`;
 }
 
 /** The record that the call owns. It is locked, and its place read, before the clock is. */
-const owned = (records: string) => `(
-        SELECT ctid AS place, state, hold, kept_until FROM ${records}
-        WHERE id = asked_id AND token = asked_token AND state = 'pending' AND ${IS_SOUND} FOR UPDATE SKIP LOCKED
+const owned = (records: string, wakes: string) => `(
+        SELECT ctid AS place, state, hold, kept_until, ${wakes} AS wakes FROM ${records}
+        WHERE id = ${fromHex("asked_id")} AND token = asked_token AND state = 'pending' AND ${IS_SOUND} FOR UPDATE SKIP LOCKED
       ) AS owned`;
 
 /**
- * Completes the pending records that their callers own. Rows are (position). It never waits for a row's lock, so the order in
- * which it locks them does not matter.
+ * Completes the pending records that their callers own. Rows are (position, whether waiters must be told). It never waits for a
+ * row's lock, so the order in which it locks them does not matter.
  */
 export function quickComplete(records: string, isMigrated: boolean): string {
   return complete(records, isMigrated, calls(COMPLETE_COLUMNS), "position");
@@ -149,15 +150,16 @@ export function quickCompleteOfOne(records: string, isMigrated: boolean): string
 
 /** Selects by a verdict, of which the planner expects few, so that it finds each record by its place and never scans the table. */
 function complete(records: string, isMigrated: boolean, asked: string, position: string): string {
-  const changes = Object.entries(completeStep(isMigrated).next).map(([name, value]) => `${name} = ${value}`);
+  const { next, wakes = "true" } = completeStep(isMigrated);
+  const changes = Object.entries(next).map(([name, value]) => `${name} = ${value}`);
   return `UPDATE ${records} AS r SET ${changes.join(", ")}
   FROM (
     SELECT *, CASE WHEN ${IS_EXPIRED} THEN 'no' ELSE 'write' END AS verdict
     FROM (
       SELECT asked_id, asked_outcome, asked_retention, ${position}, owned.*, ${CLOCK} AS now
-      FROM ${asked} CROSS JOIN LATERAL ${owned(records)} OFFSET 0
+      FROM ${asked} CROSS JOIN LATERAL ${owned(records, wakes)} OFFSET 0
     ) AS locked OFFSET 0
-  ) AS d (asked_id, asked_outcome, asked_retention, position, place, state_seen, is_held, kept, now, verdict)
-  WHERE r.ctid = place AND r.id = asked_id AND verdict = 'write'
-  RETURNING position::text`;
+  ) AS d (asked_id, asked_outcome, asked_retention, position, place, state_seen, is_held, kept, wakes, now, verdict)
+  WHERE r.ctid = place AND r.id = ${fromHex("asked_id")} AND verdict = 'write'
+  RETURNING position::text, wakes::text`;
 }

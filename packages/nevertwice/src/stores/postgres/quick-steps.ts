@@ -1,7 +1,7 @@
 /** Converts calls to the parameters of the small statements (`quick-sql.ts`), and their rows to answers. */
 import { partsText } from "../../core/parts.ts";
 import type { ClaimAnswer, ClaimRequest, CompleteRequest } from "../../core/store.ts";
-import { leftMs, microseconds, type PostgresRow, plainArray } from "./client.ts";
+import { microseconds, type PostgresRow, plainArray, toPending } from "./client.ts";
 import { SEPARATOR } from "./quick-sql.ts";
 
 /** How calls are tried with a small statement first. */
@@ -17,6 +17,8 @@ export interface QuickFormat<Call, Answer> {
     sent: readonly Call[],
     rows: readonly PostgresRow[],
   ) => readonly (Answer | undefined)[];
+  /** The ids of those records that other callers wait for. */
+  readonly toAwaited?: (sent: readonly Call[], rows: readonly PostgresRow[]) => readonly string[];
 }
 
 /** Whether a text can stand in a list: it is not empty, and the server would not split it. */
@@ -28,8 +30,8 @@ function joined<Call>(calls: readonly Call[], textOf: (call: Call) => string): s
   return calls.map(textOf).join(SEPARATOR);
 }
 
-function isQuickClaim({ id, token, fingerprint, takeover }: ClaimRequest): boolean {
-  if (takeover !== undefined || !isListable(id) || !isListable(token)) return false;
+function isQuickClaim({ token, fingerprint, takeover }: ClaimRequest): boolean {
+  if (takeover !== undefined || !isListable(token)) return false;
   return fingerprint === undefined || isListable(fingerprint);
 }
 
@@ -81,13 +83,13 @@ function claimAnswer([, status, detail]: PostgresRow): ClaimAnswer {
     case "new":
       return { status, fence: Number(text), number: 1, tookOver: false };
     default:
-      return { status: "pending", leaseLeftMs: leftMs(text) };
+      return toPending(text);
   }
 }
 
 /** An outcome may be empty: several calls have a separator between them, and one call has no list. */
-function isQuickCompletion({ id, token, outcome }: CompleteRequest): boolean {
-  return isListable(id) && isListable(token) && !outcome.includes(SEPARATOR);
+function isQuickCompletion({ token, outcome }: CompleteRequest): boolean {
+  return isListable(token) && !outcome.includes(SEPARATOR);
 }
 
 function completeParameters(calls: readonly CompleteRequest[]): readonly string[] {
@@ -116,6 +118,16 @@ function completeAnswers(
   return calls.map((call) => done.has(call) || undefined);
 }
 
+/** The ids of the calls whose rows say, in the given column, that waiters must be told. */
+export function awaitedIds(
+  calls: readonly { readonly id: string }[],
+  rows: readonly PostgresRow[],
+  column: number,
+): readonly string[] {
+  const awaited = rows.filter((row) => row[column] === "true");
+  return awaited.map(([position]) => (calls[Number(position) - 1] as { readonly id: string }).id);
+}
+
 export const quickClaims: QuickFormat<ClaimRequest, ClaimAnswer> = {
   isQuick: isQuickClaim,
   toParameters: claimParameters,
@@ -128,4 +140,5 @@ export const quickCompletions: QuickFormat<CompleteRequest, boolean> = {
   toParameters: completeParameters,
   toParametersOfOne: completeParametersOfOne,
   toAnswers: completeAnswers,
+  toAwaited: (sent, rows) => awaitedIds(sent, rows, 1),
 };

@@ -1,7 +1,9 @@
 /** What the statements of the Postgres store have in common: the conditions on a record, the clocks, and the calls as rows. */
 import { LAST_MICROSECOND } from "../../core/checked-record.ts";
+import { MAX_ENTRIES } from "../../core/kept-history.ts";
 import { CLOCK_BACK_MARGIN_MS } from "../../core/record.ts";
 import * as sound from "../sound-sql.ts";
+import { fromHex } from "./ids.ts";
 
 const isTime = (column: string) => sound.isTime(column, LAST_MICROSECOND);
 
@@ -53,11 +55,11 @@ export const LOCK_LIMIT = `set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true
 export const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
 
 /**
- * The advisory lock of a record, by its id. Every claim that begins an attempt takes it until its transaction ends, and
+ * The advisory lock of a record, by its id in hex. Every claim that begins an attempt takes it until its transaction ends, and
  * never waits for it: a claim that finds it taken answers `pending`. So no claim waits for a transaction of the application
  * that has claimed the same id and not committed yet, and neither do the other claims of its batch.
  */
-export const claimLock = (id: string) => `hashtextextended(${id}, 0)`;
+export const claimLock = (hexId: string) => `hashtextextended(${hexId}, 0)`;
 
 /** The columns that every decision needs. */
 export const RECORD = `state, token, spent, fence, number, hold, took_over, claimed_at, lease, lease_ends_at, retention,
@@ -87,8 +89,48 @@ export const addedStep = (start: string, now: string, end: string) =>
   `CASE WHEN ${HAS_STEPS} THEN steps ELSE token || E'\\n' END || ${start} || (${now} / 1000)::text || ${end}`;
 
 /**
+ * The history of the record (core/kept-history.ts), whose column was added as that of the steps was. `NOTE` is the note of
+ * the present attempt, and `ENTRIES` are the earlier ones, each after a semicolon.
+ */
+const HISTORY_LINE =
+  "CASE WHEN starts_with(history, token || E'\\n') THEN substr(history, length(token) + 2) ELSE '' END";
+const NOTE = `split_part(${HISTORY_LINE}, ';', 1)`;
+const ENTRIES = `substring(${HISTORY_LINE} FROM ';.*')`;
+const toMillis = (micros: string) => `(${micros} / 1000)::text`;
+
+const historyText = (token: string, note: string, entries: string) =>
+  `${token} || E'\\n' || ${note} || coalesce(${entries}, '')`;
+
+/** The history after a renewal. */
+export const renewedHistory = (now: string) =>
+  historyText(
+    "token",
+    `' ' || (coalesce(substring(${HISTORY_LINE} FROM '^ (\\d{1,16}) '), '0')::bigint + 1)::text || ' ' || ${toMillis(now)}`,
+    ENTRIES,
+  );
+
+/** The history after the present attempt has ended. */
+export const endedHistory = (at: string, how: string) =>
+  historyText(
+    "token",
+    `coalesce(nullif(${NOTE}, ''), ' 0 0') || ' ' || ${toMillis(at)} || ' ' || ${how}`,
+    ENTRIES,
+  );
+
+const END = `CASE WHEN state = 'released' THEN 'r' WHEN spent THEN 'u' ELSE ${toMillis("lease_ends_at")} END`;
+const KEPT_ENTRIES = `array_to_string((string_to_array(${ENTRIES}, ';'))[1:${MAX_ENTRIES}], ';')`;
+
+/** The history for the claim of another token, which turns the present attempt into an entry. */
+export const nextHistory = (token: string) =>
+  historyText(
+    token,
+    `';' || number::text || ' ' || fence::text || ' ' || ${toMillis("claimed_at")} || ' ' || ${END} || ${NOTE}`,
+    KEPT_ENTRIES,
+  );
+
+/**
  * When purge looks at a record: some time after it expires, so that a renewal or a completion can leave the index entry
- * unchanged (a heap-only update). Never for a held record that waits for a decision.
+ * unchanged (a heap-only update). Never for a held record that was found to wait for a decision (held-sql.ts).
  */
 export function purgeAt(given: {
   waits: string;
@@ -116,9 +158,9 @@ export function input(columns: CallColumns, limits: readonly string[] = [LOCK_LI
   const arrays = Object.entries(columns).map(
     ([name, type], index) => `($${index + 1}::text)::${type}[] AS all_${name}`,
   );
-  // Rows are locked in the order of their ids; this collation orders them the same way in every database.
+  // Rows are locked in the order of their ids.
   return `input AS MATERIALIZED (
-    SELECT ${names.map((name) => (name === "id" ? 'calls.id COLLATE "C" AS id' : name)).join(", ")}, position, started
+    SELECT ${names.map((name) => (name === "id" ? `${fromHex("calls.id")} AS id` : name)).join(", ")}, position, started
     FROM (
       SELECT ${arrays.join(", ")}, ${[`${STARTED} AS started`, ...limits].join(", ")} OFFSET 0
     ) AS given, unnest(${names.map((name) => `all_${name}`).join(", ")})

@@ -10,6 +10,8 @@ import {
   type Statement,
 } from "./client.ts";
 import { isConnectionOver, toStepError } from "./errors.ts";
+import { HELD_INDEX } from "./held-sql.ts";
+import { type AddedIndex, LIST_INDEXES, REPLACED_INDEXES } from "./lists-sql.ts";
 
 /** A published migration never changes; append the next one. */
 const MIGRATIONS: readonly ((table: string) => string)[] = [
@@ -38,16 +40,33 @@ const MIGRATIONS: readonly ((table: string) => string)[] = [
       autovacuum_vacuum_insert_threshold = 2000);
     COMMENT ON TABLE ${table} IS 'nevertwice: one record a key. Times and durations are microseconds of this server''s clock; parts are namespace, scope, operation and key.';`,
   (table) => `CREATE INDEX nevertwice_records_purge_at ON ${table} (purge_at);`,
+  // The bytes of an id take half the room of its hex, in the table and in the index of ids.
+  (table) => `ALTER TABLE ${table} ALTER COLUMN id TYPE bytea USING decode(id, 'hex');`,
 ];
 
 /** The finished steps of a record (core/kept-steps.ts). */
-export const STEPS_COLUMN = "steps";
+const STEPS_COLUMN = "steps";
+/** What a record remembers of its attempts (core/kept-history.ts). */
+const HISTORY_COLUMN = "history";
+/** Whether a process waits for the record (postgres/marks.ts). */
+const AWAITED_COLUMN = "awaited";
 
 /**
  * Columns that are added without a new version, so that releases that do not know them keep working on the same tables. Each
  * allows NULL, which means what those releases mean.
  */
-const ADDED_COLUMNS: readonly (readonly [name: string, type: string])[] = [[STEPS_COLUMN, "text"]];
+const ADDED_COLUMNS: readonly (readonly [name: string, type: string])[] = [
+  [STEPS_COLUMN, "text"],
+  [HISTORY_COLUMN, "text"],
+  [AWAITED_COLUMN, "boolean"],
+];
+
+/** Whether the table has all columns that were added to it. */
+export function hasAddedColumns(table: string): string {
+  const names = ADDED_COLUMNS.map(([name]) => `'${name}'`).join(", ");
+  return `(SELECT count(*) = ${ADDED_COLUMNS.length} FROM pg_attribute WHERE attrelid = '${escapeLiteral(table)}'::regclass
+      AND attname IN (${names}) AND NOT attisdropped)`;
+}
 
 /** The version of the tables that this library needs. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
@@ -75,7 +94,14 @@ export function schemaPrefix(schema: string | undefined): string {
 export function migrationText(schema: string | undefined, upTo = SCHEMA_VERSION): string {
   const { records, migrations } = recordTables(schema);
   const steps = MIGRATIONS.slice(0, upTo).map((step) => step(records));
-  const added = upTo < SCHEMA_VERSION ? [] : ADDED_COLUMNS.map((column) => addColumnSql(records, column));
+  const added =
+    upTo < SCHEMA_VERSION
+      ? []
+      : [
+          ...ADDED_COLUMNS.map((column) => addColumnSql(records, column)),
+          ...[...LIST_INDEXES, HELD_INDEX].map((index) => addIndexSql(records, index)),
+          ...REPLACED_INDEXES.map((name) => dropIndexSql(schema, records, name)),
+        ];
   return migrationScript(schema, { migrations, created: [records] }, steps, added);
 }
 
@@ -86,6 +112,26 @@ function addColumnSql(table: string, [name, type]: readonly [string, string]): s
     ALTER TABLE ${table} ADD COLUMN ${name} ${type};
   END IF;`;
 }
+
+/** Looks first, for the same reason. Every release keeps an index up, so it has no version of its own. */
+export function addIndexSql(table: string, [name, columns, condition]: AddedIndex): string {
+  return `  IF NOT ${hasIndex(table, name)} THEN
+    CREATE INDEX ${name} ON ${table} (${columns})${condition === undefined ? "" : ` WHERE ${condition}`};
+  END IF;`;
+}
+
+/** Looks first, for the same reason. */
+function dropIndexSql(schema: string | undefined, table: string, name: string): string {
+  return `  IF ${hasIndex(table, name)} THEN
+    DROP INDEX ${schemaPrefix(schema)}${name};
+  END IF;`;
+}
+
+const hasIndex = (
+  table: string,
+  name: string,
+) => `EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+      WHERE indrelid = '${escapeLiteral(table)}'::regclass AND relname = '${name}')`;
 
 interface MigratedTables {
   /** The table that records which migrations were run. */
@@ -171,7 +217,7 @@ export interface ReadyServer {
   readonly run: RunStatement;
   /** The channel that reports settled records: one for the tables of one schema. */
   readonly channel: string;
-  /** Whether the tables have the column `steps`. */
+  /** Whether the tables have the columns that were added: for steps, history and marks. */
   readonly hasSteps: boolean;
 }
 
@@ -186,6 +232,8 @@ export interface Readiness {
   ready(): ReadyServer | Promise<ReadyServer>;
   /** Call this after connections were lost: the next one may lead to another server, or its settings may have changed. */
   recheckServer(): void;
+  /** Passes an answer of the server on, and checks the server again before the next call if its error is a reason to. */
+  rechecked<T>(answer: Promise<T>): Promise<T>;
   /** How often connections were lost after the server had been ready. */
   reconnects(): number;
 }
@@ -204,7 +252,7 @@ export function createReadiness(
   async function checkServer(): Promise<ReadyServer> {
     const [row] = await runner.run(check, [], cancelledAfter(CHECK_MS)).catch(throwStepError);
     const found = toReadyServer(row ?? [], runner, needed);
-    ready = { ...found, run: recheckAfterErrors(found.run) };
+    ready = { ...found, run: (...call) => rechecked(found.run(...call)) };
     recheckAt = performance.now() + RECHECK_MS;
     return ready;
   }
@@ -227,16 +275,14 @@ export function createReadiness(
     if (runner.hasNoConnection()) recheckServer();
   }
 
-  function recheckAfterErrors(run: RunStatement): RunStatement {
-    return async (...call) => {
-      try {
-        return await run(...call).catch(throwStepError);
-      } catch (error) {
-        if (isNevertwiceError(error, "store-unsafe") || isConnectionOver((error as Error).cause))
-          recheckServer();
-        throw error;
-      }
-    };
+  async function rechecked<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await answer.catch(throwStepError);
+    } catch (error) {
+      if (isNevertwiceError(error, "store-unsafe") || isConnectionOver((error as Error).cause))
+        recheckServer();
+      throw error;
+    }
   }
 
   function current(): ReadyServer | Promise<ReadyServer> {
@@ -260,6 +306,7 @@ export function createReadiness(
   return {
     ready: current,
     recheckServer,
+    rechecked,
     reconnects() {
       noticeEmptyPool();
       return reconnects;

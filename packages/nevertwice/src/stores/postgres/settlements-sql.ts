@@ -4,6 +4,7 @@ import {
   type CallColumns,
   CLOCK,
   DAMAGE,
+  endedHistory,
   hasStep,
   IS_OWNED,
   IS_SOUND,
@@ -11,12 +12,15 @@ import {
   judge,
   purgeAt,
   RECORD,
+  renewedHistory,
 } from "./record-sql.ts";
 
 export interface OwnerStep {
   readonly columns: CallColumns;
   /** What the step reads of a record besides the columns that every decision needs. */
   readonly reads?: string;
+  /** Whether waiters must be told, as an expression of the record. */
+  readonly wakes?: string;
   /** The condition for a record to be written at any time. No other record is locked. */
   readonly writable: string;
   /** `write`; or `yes` or `no`, which write nothing. */
@@ -50,7 +54,10 @@ const COMPLETE: OwnerStep = {
 
 /** Steps have no meaning once the record has an outcome. */
 export const completeStep = (isMigrated: boolean): OwnerStep =>
-  isMigrated ? { ...COMPLETE, next: { ...COMPLETE.next, steps: "NULL::text" } } : COMPLETE;
+  waking(
+    isMigrated ? { ...COMPLETE, next: { ...COMPLETE.next, steps: "NULL::text" } } : COMPLETE,
+    isMigrated,
+  );
 
 /** `asked_start` and `asked_end` are the line of the step, without the time in the middle. */
 export const KEEP_STEP: OwnerStep = {
@@ -67,7 +74,7 @@ export const KEEP_STEP: OwnerStep = {
 
 const IS_RELEASED = "(asked_as = 'released' OR (asked_as = 'unrun' AND NOT took_over))";
 
-export const ABANDON: OwnerStep = {
+const ABANDON: OwnerStep = {
   columns: { id: "text", asked_token: "text", asked_as: "text" },
   writable: "state = 'pending' AND NOT spent",
   verdict: `CASE
@@ -78,6 +85,8 @@ export const ABANDON: OwnerStep = {
   next: {
     state: `CASE WHEN ${IS_RELEASED} THEN 'released' ELSE 'pending' END`,
     spent: "true",
+    // Says when the record lapsed. How long it is kept does not change.
+    lease_ends_at: `CASE WHEN ${IS_RELEASED} THEN lease_ends_at ELSE least(lease_ends_at, now) END`,
     purge_at: purgeAt({
       waits: `hold AND NOT ${IS_RELEASED}`,
       keptUntil: "kept_until",
@@ -87,7 +96,11 @@ export const ABANDON: OwnerStep = {
   },
 };
 
-export const RENEW: OwnerStep = {
+/** The attempt's end goes into the history. */
+export const abandonStep = (isMigrated: boolean): OwnerStep =>
+  waking(withHistory(ABANDON, isMigrated, endedHistory("now", "asked_as")), isMigrated);
+
+const RENEW: OwnerStep = {
   columns: { id: "text", asked_token: "text", asked_lease: "bigint" },
   writable: "state = 'pending' AND NOT spent",
   verdict: `CASE WHEN ${IS_OWNED} AND state = 'pending' AND NOT spent THEN 'write' ELSE 'no' END`,
@@ -96,7 +109,7 @@ export const RENEW: OwnerStep = {
     lease_ends_at: "now + asked_lease",
     kept_until: "now + asked_lease + retention",
     purge_at: purgeAt({
-      waits: "hold",
+      waits: "hold AND purge_at IS NULL",
       keptUntil: "now + asked_lease + retention",
       retention: "retention",
       lease: "asked_lease",
@@ -104,13 +117,27 @@ export const RENEW: OwnerStep = {
   },
 };
 
+export const renewStep = (isMigrated: boolean): OwnerStep =>
+  withHistory(RENEW, isMigrated, renewedHistory("now"));
+
+function withHistory(step: OwnerStep, isMigrated: boolean, history: string): OwnerStep {
+  return isMigrated ? { ...step, reads: ", history", next: { ...step.next, history } } : step;
+}
+
+/** A step after which waiters go on. Tables without the column for marks do not say who waits. */
+function waking(step: OwnerStep, isMigrated: boolean): OwnerStep {
+  return isMigrated
+    ? { ...step, reads: `${step.reads ?? ""}, awaited`, wakes: "awaited" }
+    : { ...step, wakes: "true" };
+}
+
 /**
  * Completes, abandons or renews; no two calls have the same id. Answers rows of (position; `yes`, `no` or `damaged`; the
- * damaged column). The records that the calls' tokens own are locked immediately; only for the others does the statement
+ * damaged column; whether waiters must be told). The records that the calls' tokens own are locked immediately; only for the others does the statement
  * read why it refuses them.
  */
 export function settle(records: string, lock: string, step: OwnerStep): string {
-  const { columns, reads = "", writable, verdict, next } = step;
+  const { columns, reads = "", wakes = "false", writable, verdict, next } = step;
   const changes = Object.entries(next);
   return `WITH ${input(columns)}, locked AS MATERIALIZED (
     SELECT calls.*, r.*, ${CLOCK} AS now
@@ -120,15 +147,15 @@ export function settle(records: string, lock: string, step: OwnerStep): string {
       WHERE id = calls.id AND token = calls.asked_token AND ${writable} AND ${IS_SOUND} ${lock}
     ) AS r
   ), decided AS MATERIALIZED (
-    SELECT id, place, position, ${verdict} AS verdict,
+    SELECT id, place, position, ${verdict} AS verdict, ${wakes} AS wakes,
       ${changes.map(([name, value]) => `${value} AS next_${name}`).join(", ")}
     FROM locked
   ), updated AS (
     UPDATE ${records} AS r SET ${changes.map(([name]) => `${name} = next_${name}`).join(", ")}
     FROM decided AS d WHERE r.ctid = d.place AND r.id = d.id AND d.verdict = 'write'
-    RETURNING d.position
+    RETURNING d.position, d.wakes
   ), judged AS (
-    SELECT position, damage, ${judge(verdict)}
+    SELECT position, damage, ${wakes} AS wakes, ${judge(verdict)}
     FROM (
       SELECT input.*, r.*, started AS now FROM input
       LEFT JOIN LATERAL (
@@ -137,9 +164,9 @@ export function settle(records: string, lock: string, step: OwnerStep): string {
       WHERE position NOT IN (SELECT position FROM locked)
     ) AS look
   )
-  SELECT position::text, verdict, damage FROM judged WHERE verdict <> 'write'
+  SELECT position::text, verdict, damage, (verdict = 'yes' AND wakes)::text FROM judged WHERE verdict <> 'write'
   UNION ALL
-  SELECT position::text, verdict, NULL FROM decided WHERE verdict <> 'write'
+  SELECT position::text, verdict, NULL, (verdict = 'yes' AND wakes)::text FROM decided WHERE verdict <> 'write'
   UNION ALL
-  SELECT position::text, 'yes', NULL FROM updated`;
+  SELECT position::text, 'yes', NULL, wakes::text FROM updated`;
 }

@@ -4,6 +4,7 @@
  */
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import { type CallBatch, createBatch } from "../batch.ts";
+import type { SharingRules } from "../call-sharing.ts";
 import type { QuickStatements, StepStatements } from "../postgres-sql.ts";
 import {
   allCancelled,
@@ -107,6 +108,8 @@ const MAX_CALLS = 32;
 const MAX_BYTES = 1_048_576;
 /** While one statement commits, the next ones are on their way. */
 const MAX_FLIGHTS = 3;
+/** Each write in flight has a connection of the pool, which has ten by default: larger writes, and few more of them. */
+const FAR = { maxCalls: 128, maxFlights: 4 };
 /** How often a single call runs that collides with other statements, before it fails. */
 const MAX_TRIES = 5;
 
@@ -114,7 +117,7 @@ interface StepBatchOptions<Call, Answer> extends StepFormat<Call, Answer> {
   readonly step: StepStatements;
   /** The statements for a batch whose calls may all be lost in a crash of the server. */
   readonly unflushed?: StepStatements;
-  /** Called with the ids of the calls that were answered with true. */
+  /** Called with the ids of the records that were settled and that other callers wait for. */
   readonly onSettled?: (ids: readonly string[]) => void;
 }
 
@@ -130,21 +133,28 @@ export function createStepBatch<
   },
   Answer,
 >(run: RunStatement, options: StepBatchOptions<Call, Answer>): CallBatch<Call, Answer> {
-  const { step, unflushed, toParameters, toAnswers, sizeOf, idOf, onSettled } = options;
+  const { step, unflushed, toParameters, toAnswers, toAwaited, sizeOf, idOf, turnOf, onSettled } = options;
   type Result = Answer | NevertwiceError | typeof CANCELLED;
+  const sharing: SharingRules<Call, Result> | undefined = options.sharing && {
+    ...options.sharing,
+    answerTo(call, sent, result) {
+      const isAnswer = result !== CANCELLED && !isNevertwiceError(result);
+      return isAnswer ? options.sharing?.answerTo(call, sent, result as Answer) : undefined;
+    },
+  };
 
-  const ask = async (statement: Statement, calls: readonly Call[]): Promise<StepAnswers<Answer>> =>
-    toAnswers(calls, await run(statement, toParameters(calls), allCancelled(calls)));
+  async function ask(statement: Statement, calls: readonly Call[]): Promise<StepAnswers<Answer>> {
+    const rows = await run(statement, toParameters(calls), allCancelled(calls));
+    if (toAwaited !== undefined) onSettled?.(toAwaited(calls, rows));
+    return toAnswers(calls, rows);
+  }
 
   async function send(form: "together" | "alone", calls: readonly Call[]): Promise<StepAnswers<Answer>> {
     const mayBeLost = unflushed !== undefined && calls.every((call) => call.mayBeLost === true);
     const { quick, [form]: full } = mayBeLost ? unflushed : step;
-    const answers =
-      quick === undefined || options.quick === undefined
-        ? await ask(full, calls)
-        : await sendQuick(quick, options.quick, full, calls);
-    onSettled?.(calls.flatMap(({ id }, index) => (answers[index] === true ? id : [])));
-    return answers;
+    return quick === undefined || options.quick === undefined
+      ? ask(full, calls)
+      : sendQuick(quick, options.quick, full, calls);
   }
 
   /** The calls that the small statement cannot take, or leaves open, go to the full one: a second trip. */
@@ -158,7 +168,9 @@ export function createStepBatch<
     for (const call of calls) if (!asked.has(call.id) && format.isQuick(call)) asked.set(call.id, call);
     if (asked.size === 0) return ask(full, calls);
     const sent = asked.size === calls.length ? calls : [...asked.values()];
-    const answers = format.toAnswers(calls, sent, await runQuick(quick, format, sent));
+    const rows = await runQuick(quick, format, sent);
+    if (format.toAwaited !== undefined) onSettled?.(format.toAwaited(sent, rows));
+    const answers = format.toAnswers(calls, sent, rows);
     if (!answers.includes(undefined)) return answers;
     const open = calls.filter((_, index) => answers[index] === undefined);
     const others = (await ask(full, open)).values();
@@ -206,10 +218,13 @@ export function createStepBatch<
     send: sendTogether,
     alone: sendAlone,
     idOf,
+    turnOf,
     sizeOf,
+    sharing,
     maxCalls: MAX_CALLS,
     maxBytes: MAX_BYTES,
     maxFlights: MAX_FLIGHTS,
+    far: FAR,
   });
 
   return {

@@ -3,6 +3,7 @@
 import { checkedParts } from "../../core/checked-record.ts";
 import { damagedRecord } from "../../core/damaged-record.ts";
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { historyIn } from "../../core/kept-history.ts";
 import { stepLine, stepsIn } from "../../core/kept-steps.ts";
 import { partsText } from "../../core/parts.ts";
 import type {
@@ -15,8 +16,19 @@ import type {
   RenewRequest,
   StoreRecord,
 } from "../../core/store.ts";
-import { leftMs, microseconds, momentMs, type PostgresRow, plainArray, textArray } from "./client.ts";
-import { type QuickFormat, quickClaims, quickCompletions } from "./quick-steps.ts";
+import { scopeTurn } from "../call-queue.ts";
+import type { SharingRules } from "../call-sharing.ts";
+import { CLAIM_SHARING } from "../claim-sharing.ts";
+import {
+  leftMs,
+  microseconds,
+  momentMs,
+  type PostgresRow,
+  plainArray,
+  textArray,
+  toPending,
+} from "./client.ts";
+import { awaitedIds, type QuickFormat, quickClaims, quickCompletions } from "./quick-steps.ts";
 
 /** In the order of the calls. An error concerns its call only. Undefined: the call was not carried out; repeat it. */
 export type StepAnswers<Answer> = readonly (Answer | NevertwiceError | undefined)[];
@@ -26,6 +38,12 @@ export interface StepFormat<Call, Answer> {
   /** Given if the calls are tried with a small statement first. */
   readonly quick?: QuickFormat<Call, Answer>;
   readonly toAnswers: (calls: readonly Call[], rows: readonly PostgresRow[]) => StepAnswers<Answer>;
+  /** Whose call it is: calls of each are taken in turn. */
+  readonly turnOf?: (call: Call) => string;
+  /** Given if calls that mean the same are sent as one. */
+  readonly sharing?: SharingRules<Call, Answer>;
+  /** The ids of those records that other callers wait for. */
+  readonly toAwaited?: (calls: readonly Call[], rows: readonly PostgresRow[]) => readonly string[];
   /** About how many bytes a call adds to the statement. */
   readonly sizeOf?: (call: Call) => number;
   /** Given if calls with the same id must not share a statement. */
@@ -90,7 +108,7 @@ function claimAnswer(status: string, detail: string, number: number, tookOver: b
     case "conflict":
       return { status, state: detail as RecordState };
     default:
-      return { status: "pending", leaseLeftMs: leftMs(detail) };
+      return toPending(detail);
   }
 }
 
@@ -194,10 +212,11 @@ function readAnswers(calls: readonly ReadCall[], rows: readonly PostgresRow[]): 
 /** The record of a row, or undefined if there is none. Throws `store-unsafe` if it is damaged. */
 export function toStoreRecord(row: PostgresRow): StoreRecord | undefined {
   const [, id, parts, fingerprint, state, token, fence, number, hold] = row;
-  const [claimedAt, leaseLeft, completedAt, keptUntil, outcome, damage, steps] = row.slice(9);
+  const [claimedAt, leaseLeft, completedAt, keptUntil, outcome, damage, lapsedAt, steps] = row.slice(9);
+  const [history, spent, leaseEndsAt] = row.slice(17);
   if (typeof id !== "string") return undefined;
   if (typeof damage === "string") throw damagedRecord(id, damage);
-  return {
+  const record: StoreRecord = {
     id,
     parts: typeof parts === "string" ? checkedParts(id, parts) : undefined,
     fingerprint: fingerprint ?? undefined,
@@ -211,9 +230,17 @@ export function toStoreRecord(row: PostgresRow): StoreRecord | undefined {
     completedAt: typeof completedAt === "string" ? momentMs(completedAt) : undefined,
     keptUntil: momentMs(keptUntil as string),
     outcome: outcome ?? undefined,
+    ...(typeof lapsedAt === "string" && { lapsedAt: momentMs(lapsedAt) }),
     ...(typeof steps === "string" && { steps: stepsIn(id, { token: token as string, steps }) }),
   };
+  // Only a read has this column, and only of migrated tables.
+  if (spent === undefined) return record;
+  const owner = { ...record, spent: spent === "true", leaseEndsAt: momentMs(leaseEndsAt as string) };
+  return { ...record, history: historyIn({ ...owner, history: history ?? undefined }, record.state) };
 }
+
+const settledAwaited: StepFormat<{ readonly id: string }, boolean>["toAwaited"] = (calls, rows) =>
+  awaitedIds(calls, rows, 3);
 
 const readId = ({ id }: { readonly id: string }) => id;
 
@@ -222,6 +249,8 @@ export const claimStep: StepFormat<ClaimRequest, ClaimAnswer> = {
   toParameters: claimParameters,
   quick: quickClaims,
   toAnswers: claimAnswers,
+  turnOf: ({ parts }) => scopeTurn(parts),
+  sharing: CLAIM_SHARING,
   sizeOf: ({ parts, fingerprint }) => 256 + parts.key.length + (fingerprint?.length ?? 0),
 };
 
@@ -229,6 +258,7 @@ export const completeStep: StepFormat<CompleteRequest, boolean> = {
   toParameters: completeParameters,
   quick: quickCompletions,
   toAnswers: settleAnswers,
+  toAwaited: settledAwaited,
   sizeOf: ({ outcome }) => outcome.length,
   idOf: readId,
 };
@@ -236,6 +266,7 @@ export const completeStep: StepFormat<CompleteRequest, boolean> = {
 export const abandonStep: StepFormat<AbandonRequest, boolean> = {
   toParameters: abandonParameters,
   toAnswers: settleAnswers,
+  toAwaited: settledAwaited,
   idOf: readId,
 };
 

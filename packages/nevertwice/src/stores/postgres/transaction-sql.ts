@@ -5,6 +5,7 @@
 import type { PreparableStatement } from "../../core/store-transactions.ts";
 import { claimInside } from "./claims-sql.ts";
 import { errorState } from "./errors.ts";
+import { fromHex } from "./ids.ts";
 import { literal, withLiterals } from "./literals.ts";
 import { addedStep, CLOCK, claimLock, hasStep } from "./record-sql.ts";
 import { completeStep } from "./settlements-sql.ts";
@@ -104,7 +105,7 @@ function lock(records: string, value: (index: number) => string): string {
   const [id, token, ms] = [1, 2, 3].map((index) => asText(value(index))) as [string, string, string];
   const limits = ["statement_timeout", "idle_in_transaction_session_timeout"].map((name) => limit(name, ms));
   return `SELECT txid_current()::text FROM ${records}
-    WHERE id = ${id} AND token = ${token} AND state = 'pending' AND NOT spent
+    WHERE id = ${fromHex(id)} AND token = ${token} AND state = 'pending' AND NOT spent
       AND (SELECT ${limits.join(" AND ")} AND pg_advisory_xact_lock(${claimLock(id)}) IS NOT NULL)
     FOR UPDATE`;
 }
@@ -117,14 +118,14 @@ function completion(records: string, isMigrated: boolean, value: (index: number)
     FROM (
       SELECT ${CLOCK} AS now, ${outcome} AS asked_outcome, ${retention}::bigint AS asked_retention OFFSET 0
     ) AS call
-    WHERE id = ${id} AND token = ${token} AND state = 'pending' AND (${mark} = '' OR ${isSameSql(mark)})
+    WHERE id = ${fromHex(id)} AND token = ${token} AND state = 'pending' AND (${mark} = '' OR ${isSameSql(mark)})
     RETURNING 'completed'`;
 }
 
 function keeping(records: string, value: (index: number) => string): string {
   const [id, token, start, end, mark] = fiveTexts(value);
   return `UPDATE ${records} SET steps = ${addedStep(start, CLOCK, end)}
-    WHERE id = ${id} AND token = ${token} AND state = 'pending' AND NOT spent
+    WHERE id = ${fromHex(id)} AND token = ${token} AND state = 'pending' AND NOT spent
       AND NOT ${hasStep(start)} AND ${isSameSql(mark)}
     RETURNING 'completed'`;
 }
@@ -171,7 +172,7 @@ export const END_CONNECTION = "SELECT pg_terminate_backend(pg_backend_pid())::te
 export function settleSql(records: string): string {
   return `SELECT CASE WHEN token = ($2::text) THEN state ELSE 'lost' END FROM (
     SELECT state, token FROM ${records}
-    WHERE id = ($1::text) AND (SELECT set_config('lock_timeout', ($3::text), true)) IS NOT NULL
+    WHERE id = ${fromHex("($1::text)")} AND (SELECT set_config('lock_timeout', ($3::text), true)) IS NOT NULL
     FOR UPDATE
   ) AS locked`;
 }
@@ -184,7 +185,7 @@ export function settleStepSql(records: string): string {
   return `SELECT CASE WHEN token <> ($2::text) OR state <> 'pending' THEN 'lost'
       WHEN ${hasStep("($4::text)")} THEN 'completed' ELSE 'pending' END FROM (
     SELECT state, token, steps FROM ${records}
-    WHERE id = ($1::text) AND (SELECT set_config('lock_timeout', ($3::text), true)) IS NOT NULL
+    WHERE id = ${fromHex("($1::text)")} AND (SELECT set_config('lock_timeout', ($3::text), true)) IS NOT NULL
     FOR UPDATE
   ) AS locked`;
 }

@@ -1,14 +1,15 @@
 /**
- * Wakes the waiters of records that were settled, in every process, by LISTEN and NOTIFY. One connection listens. When it is
- * lost, it is replaced, and then every waiter is woken once, since notifications in between were missed. A waiter that no
+ * Wakes the waiters of records that were settled, in every process, by LISTEN and NOTIFY. One connection listens, from the
+ * first waiter until there has been none for a while: the server wakes every connection that listens, on any channel of the
+ * database, for every notification. When it is lost, it is replaced, and then every waiter is woken once, since notifications in between were missed. A waiter that no
  * notification reaches still polls.
  */
-import { utf8Bytes } from "../../core/bytes.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 import type { WatchRequest } from "../../core/store.ts";
 import { createWatchers } from "../watchers.ts";
 import { ignore, isPgPool, isPostgresJs, type PgClient, type PgPool, type PostgresJs } from "./client.ts";
 import { toStoreError } from "./errors.ts";
+import { parsePayload, shortId } from "./notifier.ts";
 
 /**
  * A pg Pool, of which one connection is kept; the `sql` of postgres.js; or a function that makes a pg Client and
@@ -21,6 +22,8 @@ type OwnClient = PgClient & { end(): Promise<void> };
 const LISTEN_TIMEOUT_MS = 5_000;
 /** How often to check a connection that waiters rely on, and how long it may take to answer. */
 const PULSE_MS = 2_000;
+/** How long the connection stays when nothing waits. */
+const IDLE_MS = 30_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
 
@@ -49,6 +52,7 @@ type Listen = (channel: string, handlers: ListenHandlers) => Promise<ListenConne
 export function createSubscription(
   subscriber: PostgresSubscriber,
   readChannel: () => Promise<string>,
+  { pulseMs = PULSE_MS, idleMs = IDLE_MS }: { readonly pulseMs?: number; readonly idleMs?: number } = {},
 ): Subscription {
   const listen = listenWith(subscriber);
   const watchers = createWatchers();
@@ -57,6 +61,7 @@ export function createSubscription(
   let isClosed = false;
   let hasListened = false;
   let pulse: ReturnType<typeof setInterval> | undefined;
+  let neededAt = 0;
 
   const handlers: ListenHandlers = {
     onPayload: (payload) => watchers.wake(parsePayload(payload)),
@@ -68,14 +73,26 @@ export function createSubscription(
 
   // A network device can drop an idle connection without informing either side.
   function startPulse(): void {
+    neededAt = performance.now();
     if (pulse !== undefined) return;
     pulse = setInterval(() => {
-      if (!watchers.isEmpty()) return connection?.check();
-      clearInterval(pulse);
-      pulse = undefined;
-    }, PULSE_MS);
+      if (!watchers.isEmpty()) {
+        neededAt = performance.now();
+        connection?.check();
+      } else if (connection !== undefined && performance.now() - neededAt >= idleMs)
+        stopListening(connection);
+    }, pulseMs);
     pulse.unref?.();
     connection?.check();
+  }
+
+  /** The next waiter connects again. */
+  function stopListening(idle: ListenConnection): void {
+    clearInterval(pulse);
+    pulse = undefined;
+    connection = undefined;
+    connecting = undefined;
+    void idle.end();
   }
 
   async function connect(): Promise<void> {
@@ -83,6 +100,7 @@ export function createSubscription(
     if (isClosed) return void made.end();
     connection = made;
     void made.lost.then(() => {
+      if (connection !== made) return;
       connection = undefined;
       void reconnect(FIRST_PAUSE_MS);
     });
@@ -211,88 +229,5 @@ async function answeredInTime(
     await Promise.race([answer, late, gone]);
   } finally {
     clearTimeout(timer);
-  }
-}
-
-/** How long one notification may take. A dead connection delays the next one by no more than this. */
-export const NOTIFY_MS = 1_000;
-
-export interface Notifier {
-  notify(ids: readonly string[]): void;
-  /** Resolves when every notification was sent, or failed. */
-  done(): Promise<void>;
-}
-
-/**
- * Notifies after the commit, with the ids that arrived together in one message, and no caller waits for it. In the
- * committing transaction, NOTIFY would make all commits of the database queue for one lock.
- */
-export function createNotifier(send: (payload: string) => Promise<void>): Notifier {
-  const pending = new Set<string>();
-  let sending: Promise<void> | undefined;
-
-  async function sendAll(): Promise<void> {
-    while (pending.size > 0) {
-      const payloads = toPayloads(pending);
-      pending.clear();
-      for (const payload of payloads) await settledWithin(NOTIFY_MS, send(payload));
-    }
-    sending = undefined;
-  }
-
-  return {
-    notify(ids) {
-      for (const id of ids) pending.add(id);
-      if (pending.size > 0) sending ??= sendAll();
-    },
-    async done() {
-      await sending;
-    },
-  };
-}
-
-async function settledWithin(ms: number, work: Promise<void>): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-    timer.unref?.();
-  });
-  await Promise.race([work.catch(() => {}), late]);
-  clearTimeout(timer);
-}
-
-const MAX_PAYLOAD_BYTES = 7_900;
-
-/** The part of an id that a payload contains. A waiter may be woken for another id; a payload has room for many. */
-export function shortId(id: string): string {
-  return id.slice(0, 16);
-}
-
-/** The ids as JSON, since an id may contain any character, in as few payloads as have room for them. */
-export function toPayloads(ids: Iterable<string>): readonly string[] {
-  const payloads: string[] = [];
-  let texts: string[] = [];
-  let bytes = 0;
-  for (const id of ids) {
-    const text = JSON.stringify(shortId(id));
-    bytes += utf8Bytes(text) + 1;
-    if (bytes > MAX_PAYLOAD_BYTES) {
-      payloads.push(`[${texts}]`);
-      texts = [];
-      bytes = utf8Bytes(text) + 1;
-    }
-    texts.push(text);
-  }
-  if (texts.length > 0) payloads.push(`[${texts}]`);
-  return payloads;
-}
-
-/** Every session may notify the channel, so a payload that the store did not write has no ids. */
-export function parsePayload(payload: string): readonly string[] {
-  try {
-    const ids: unknown = JSON.parse(payload);
-    return Array.isArray(ids) ? ids : [];
-  } catch {
-    return [];
   }
 }

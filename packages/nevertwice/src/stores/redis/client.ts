@@ -4,6 +4,16 @@
  */
 import { NevertwiceError } from "../../core/errors.ts";
 import type { LuaScript } from "../redis-lua.ts";
+import { type ClientListeners, listenToClient, type RedisEmitter } from "./client-listeners.ts";
+import {
+  type ClusterNodes,
+  type IoredisMasters,
+  type IoredisServer,
+  ioredisNodes,
+  type NodeRedisMasters,
+  nodeRedisNodes,
+  serverAddress,
+} from "./cluster-nodes.ts";
 import { isNoScript, toStoreError, translateErrors } from "./errors.ts";
 
 type RedisListener = (...args: string[]) => void;
@@ -25,10 +35,8 @@ export interface IoredisClient {
   off?(event: string, listener: RedisListener): unknown;
 }
 
-interface IoredisCluster extends IoredisClient {
-  nodes(role: "master"): readonly (IoredisClient & {
-    readonly options: { readonly host?: string; readonly port?: number };
-  })[];
+interface IoredisCluster extends IoredisClient, IoredisMasters {
+  refreshSlotsCache(callback: (error?: Error | null) => void): void;
 }
 
 type NodeRedisListener = (message: unknown, channel: unknown) => void;
@@ -47,10 +55,7 @@ export interface NodeRedisClient extends NodeRedisEvents {
 }
 
 /** A client from `createCluster` of node-redis 5 and later. */
-export interface NodeRedisCluster extends NodeRedisEvents {
-  readonly masters: readonly { readonly address: string }[];
-  // A method, so that its parameter may be the client's own, larger type.
-  nodeClient(node: never): unknown;
+export interface NodeRedisCluster extends NodeRedisEvents, NodeRedisMasters {
   sendCommand(key: string | undefined, isReadonly: boolean, args: string[]): Promise<unknown>;
 }
 
@@ -58,12 +63,16 @@ export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster;
 
 /** One server, for commands about the server itself. */
 export interface RedisNode {
+  /** Its address in a cluster, else empty. */
   readonly name: string;
+  readonly isReplica?: boolean;
   send(command: string, ...args: string[]): Promise<unknown>;
 }
 
 export interface RedisAdapter {
   readonly isCluster: boolean;
+  /** Undefined if the client is not that of a cluster. */
+  readonly nodes?: ClusterNodes | undefined;
   /** The prefix of a key when it is handed to `evaluate`, and the prefix that it then has in Redis. */
   prefixes(prefix: string): { readonly sent: string; readonly stored: string };
   /** Runs a script, by its hash or by its text, on the server that has its keys. */
@@ -72,6 +81,10 @@ export interface RedisAdapter {
   readTexts(keys: readonly string[]): Promise<unknown>;
   /** Resolves once the client knows at least one. */
   masters(): Promise<readonly RedisNode[]>;
+  /** Those that the client of a cluster knows: node-redis only with `useReplicas`. */
+  replicas?(): readonly RedisNode[];
+  /** Another value once the client of a cluster has learned its servers anew, if it does not emit an event then. */
+  topology?(): unknown;
   /** Listens to the client's events until `stop` is called. */
   listen(): ClientListeners;
   /** For pub/sub. Calls `onMessage` with the channel of each message. */
@@ -110,21 +123,24 @@ function adaptIoredis(client: IoredisClient): RedisAdapter {
   const own = client.options.keyPrefix ?? "";
   return {
     isCluster,
+    nodes: isCluster ? ioredisNodes(client as IoredisCluster) : undefined,
     // The client adds its own prefix to keys, but not to channels and patterns.
     prefixes: (prefix) => ({ sent: prefix, stored: own + prefix }),
     evaluate: (command, args) => (command === "EVALSHA" ? client.evalsha(...args) : client.eval(...args)),
     readTexts: (keys) => client.mget(...keys),
     async masters() {
       if (!isCluster) return [{ name: "", send: (command, ...args) => client.call(command, ...args) }];
-      // The client answers once it knows its nodes.
-      await client.call("PING");
-      return (client as IoredisCluster).nodes("master").map((node) => ({
-        name: `${node.options.host}:${node.options.port}`,
-        send: (command, ...args) => node.call(command, ...args),
-      }));
+      return (await everyMaster(client as IoredisCluster)).map((node) => toRedisNode(node));
     },
+    replicas: () =>
+      isCluster ? (client as IoredisCluster).nodes("slave").map((node) => toRedisNode(node, true)) : [],
     // A cluster client replaces a node whose connection was lost.
-    listen: () => listenToClient(client as RedisEmitter, isCluster ? ["close", "+node", "-node"] : ["close"]),
+    listen: () =>
+      isCluster
+        ? listenToClient(client as RedisEmitter, ["close", "+node", "-node"], () =>
+            (client as IoredisCluster).nodes("master").map(serverAddress).sort().join(),
+          )
+        : listenToClient(client as RedisEmitter, ["close"]),
     channels(onMessage) {
       client.on("message", onMessage);
       return {
@@ -138,6 +154,36 @@ function adaptIoredis(client: IoredisClient): RedisAdapter {
         },
       };
     },
+  };
+}
+
+/**
+ * Every master that has slots. The client drops a node whose connection was lost, until a command for one of its keys finds
+ * it again. A list that left it out would say that its records do not exist. The client learns of a new replica only when it
+ * asks for the slots again.
+ */
+async function everyMaster(client: IoredisCluster): Promise<readonly IoredisServer[]> {
+  // Every command waits until the client knows its nodes.
+  const slots = (await client.call("CLUSTER", "SLOTS")) as readonly (readonly unknown[])[];
+  const count = new Set(slots.map(([, , master]) => String(master))).size;
+  const replicas = new Set(slots.flatMap(([, , , ...others]) => others.map(String))).size;
+  if (client.nodes("master").length < count || client.nodes("slave").length < replicas)
+    await new Promise<void>((resolve, reject) => {
+      client.refreshSlotsCache((error) => (error ? reject(error) : resolve()));
+    });
+  const masters = client.nodes("master");
+  if (masters.length >= count) return masters;
+  throw new NevertwiceError(
+    "unavailable",
+    `the client knows ${masters.length} of the ${count} masters of the cluster.`,
+  );
+}
+
+function toRedisNode(node: IoredisServer, isReplica = false): RedisNode {
+  return {
+    name: serverAddress(node),
+    isReplica,
+    send: (command, ...args) => node.call(command, ...args),
   };
 }
 
@@ -174,19 +220,24 @@ function adaptNodeRedis(given: NodeRedisClient): RedisAdapter {
 
 function adaptNodeRedisCluster(given: NodeRedisCluster): RedisAdapter {
   const client = untyped(given);
+  const toNode = (server: { readonly address: string }, isReplica: boolean): RedisNode => ({
+    name: server.address,
+    isReplica,
+    async send(...args) {
+      const node = (await client.nodeClient(server as never)) as NodeRedisClient;
+      return untyped(node).sendCommand(args);
+    },
+  });
   return {
     isCluster: true,
+    nodes: nodeRedisNodes(client, untyped),
     prefixes: readPrefix(given),
     evaluate: (command, args) => client.sendCommand(args[2], false, [command, ...args]),
     readTexts: (keys) => client.sendCommand(keys[0], false, ["MGET", ...keys]),
-    masters: async () =>
-      client.masters.map((master) => ({
-        name: master.address,
-        async send(...args) {
-          const node = (await client.nodeClient(master as never)) as NodeRedisClient;
-          return untyped(node).sendCommand(args);
-        },
-      })),
+    masters: async () => client.masters.map((master) => toNode(master, false)),
+    replicas: () => client.replicas.map((replica) => toNode(replica, true)),
+    // The client makes a new list when it asks for the slots again.
+    topology: () => client.masters,
     listen: () => listenToClient(given as RedisEmitter, ["node-reconnecting", "node-disconnect"]),
     channels: (onMessage) => nodeRedisChannels(given, "node-ready", onMessage),
   };
@@ -204,66 +255,6 @@ function nodeRedisChannels(
     // node-redis emits this after it has subscribed again.
     onReconnect: (onBack) => void client.on(readyEvent, onBack),
   };
-}
-
-/** The event members that every kind of client has. */
-interface RedisEmitter {
-  on(event: string, listener: () => void): unknown;
-  off?(event: string, listener: () => void): unknown;
-}
-
-export interface ClientListeners {
-  /** How often a connection of this client has been lost or replaced. */
-  losses(): number;
-  stop(): void;
-}
-
-interface SharedListeners {
-  losses: number;
-  users: number;
-  readonly remove: () => void;
-}
-
-/** One set of listeners for each client, however many stores share it. The last store to close removes them. */
-const sharedListeners = new WeakMap<object, SharedListeners>();
-
-/**
- * Counts the events `lost`, which report a lost connection, and ignores `error` events: the calls that fail report the error
- * themselves. Without a listener, node-redis would end the process when Redis restarts, and ioredis would print the error.
- */
-function listenToClient(client: RedisEmitter, lost: readonly string[]): ClientListeners {
-  const shared = sharedListeners.get(client) ?? addListeners(client, lost);
-  sharedListeners.set(client, shared);
-  shared.users++;
-  let isStopped = false;
-  return {
-    losses: () => shared.losses,
-    stop() {
-      if (isStopped) return;
-      isStopped = true;
-      if (--shared.users > 0) return;
-      sharedListeners.delete(client);
-      shared.remove();
-    },
-  };
-}
-
-function addListeners(client: RedisEmitter, lost: readonly string[]): SharedListeners {
-  const onError = () => {};
-  const onLost = () => {
-    shared.losses++;
-  };
-  const shared: SharedListeners = {
-    losses: 0,
-    users: 0,
-    remove() {
-      client.off?.("error", onError);
-      for (const event of lost) client.off?.(event, onLost);
-    },
-  };
-  client.on("error", onError);
-  for (const event of lost) client.on(event, onLost);
-  return shared;
 }
 
 /** Runs a script by its hash, or by its text if the server does not have it yet. */

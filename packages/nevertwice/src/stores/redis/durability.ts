@@ -1,16 +1,16 @@
 /**
- * What the settings of Redis mean: reads them from each server, judges which faults an acknowledged claim survives (for the
- * doctor), and refuses claims on a server that must not store them.
+ * What the settings of Redis mean: reads them from each server, and judges which faults an acknowledged claim survives (for
+ * the doctor) and which server must not store claims.
  */
-
-import { FAULTS, type Fault, type Finding, type StoreSettings } from "../../core/durability.ts";
-import { NevertwiceError } from "../../core/errors.ts";
-import type { ClientListeners, RedisAdapter, RedisNode } from "./client.ts";
+import { FAULTS, type Fault, type Finding, restoreNote, type StoreSettings } from "../../core/durability.ts";
+import type { RedisAdapter, RedisNode } from "./client.ts";
 import { isForbidden, translateErrors } from "./errors.ts";
 
 /** The settings of one server; undefined if it does not allow reading them. */
 export interface ServerFacts {
+  /** The address of a server of a cluster; empty for any other one. */
   readonly name: string;
+  readonly isReplica?: boolean | undefined;
   readonly version: string | undefined;
   readonly role: string | undefined;
   readonly maxMemory: number | undefined;
@@ -23,14 +23,20 @@ export interface ServerFacts {
   readonly hasSnapshots: boolean | undefined;
 }
 
+const APPEND_ONLY_FILE =
+  "appendonly yes and appendfsync always, and restore from the append-only file instead of an older snapshot";
+
 const RANKS: Readonly<Record<Finding["survives"], number>> = { no: 0, unknown: 1, yes: 2 };
 
-/** A cluster survives what its weakest server survives. */
+/** A cluster survives what its weakest server survives: each of its replicas may be the next master. */
 export function judgeDurability(servers: readonly ServerFacts[], replicas: number): StoreSettings {
-  const weakest = (fault: Fault): Finding =>
-    servers
+  const isCluster = servers.some(({ name }) => name !== "");
+  const weakest = (fault: Fault): Finding => {
+    const found = servers
       .map((server) => findings(server, replicas)[fault])
       .reduce((a, b) => (RANKS[b.survives] < RANKS[a.survives] ? b : a));
+    return isCluster ? adviceForCluster(fault, found) : found;
+  };
   const survives = Object.fromEntries(FAULTS.map((fault) => [fault, weakest(fault)])) as Record<
     Fault,
     Finding
@@ -40,15 +46,27 @@ export function judgeDurability(servers: readonly ServerFacts[], replicas: numbe
     title: describeServers(servers),
     survives,
     ...(refused === undefined ? {} : { refused }),
-    notes: servers.flatMap(notes),
+    notes: [restoreNote("the server's clock", APPEND_ONLY_FILE), ...servers.flatMap(notes)],
   };
 }
 
-/** Why a server must not store claims; undefined if it may. */
-function unsafeReason({ name, role, maxMemory, policy }: ServerFacts): string | undefined {
+/** `replicas` cannot be used with a cluster, and its servers have their own settings. */
+function adviceForCluster(fault: Fault, { raise, ...found }: Finding): Finding {
+  if (raise === undefined) return found;
+  if (fault === "failover")
+    return {
+      ...found,
+      raise:
+        "CONFIG SET min-replicas-to-write 1 on every server makes it rarer; only another store prevents it, such as etcd or Postgres with a synchronous standby",
+    };
+  return { ...found, raise: `on every server of the cluster, replicas included: ${raise}` };
+}
+
+/** Why a server must not store claims; undefined if it may. The client of a cluster follows a master to its successor. */
+export function unsafeReason({ name, role, maxMemory, policy }: ServerFacts): string | undefined {
   const where = name === "" ? "" : ` (${name})`;
-  if (role === "slave" || role === "replica")
-    return `this Redis is a read-only replica${where}: hand in a client of its master`;
+  if (name === "" && (role === "slave" || role === "replica"))
+    return "this Redis is a read-only replica: hand in a client of its master";
   if (!maxMemory || policy === undefined || policy === "noeviction") return undefined;
   return `maxmemory-policy ${policy} evicts claims before they expire${where}: CONFIG SET maxmemory-policy noeviction`;
 }
@@ -131,7 +149,8 @@ function describeServers(servers: readonly ServerFacts[]): string {
   const [first] = servers;
   const kinds = new Set(servers.map(({ hasAof, fsync }) => persistence(hasAof, fsync)));
   const name = `Redis${first?.version === undefined ? "" : ` ${first.version}`}`;
-  const many = servers.length > 1 ? ` cluster of ${servers.length} masters` : "";
+  const masters = servers.filter(({ isReplica }) => !isReplica).length;
+  const many = servers.length > 1 ? ` cluster of ${masters} masters` : "";
   return `${name}${many}, ${[...kinds].join(" and ")}`;
 }
 
@@ -164,6 +183,39 @@ export function readServerFacts(nodes: readonly RedisNode[]): Promise<readonly S
   return Promise.all(nodes.map(readNodeFacts));
 }
 
+/** How long a replica may take to answer: one that cannot be reached must not delay a claim or the doctor. */
+const REPLICA_MS = 1_000;
+
+/** The settings of each replica that answers, and the names of the others. */
+export async function readReplicas({
+  replicas,
+}: Pick<RedisAdapter, "replicas">): Promise<{ answered: readonly ServerFacts[]; silent: readonly string[] }> {
+  const nodes = replicas?.() ?? [];
+  const asked = await Promise.all(
+    nodes.map((node) => Promise.race([readNodeFacts(node), pause(REPLICA_MS)]).catch(() => undefined)),
+  );
+  const silent = nodes.filter((_, index) => asked[index] === undefined).map(({ name }) => name);
+  return { answered: asked.filter((facts) => facts !== undefined), silent };
+}
+
+function pause(ms: number): Promise<undefined> {
+  return new Promise((resolve) => {
+    setTimeout(() => resolve(undefined), ms).unref?.();
+  });
+}
+
+/** For the doctor. */
+export async function readSettings(
+  adapter: Pick<RedisAdapter, "masters" | "replicas">,
+  replicas: number,
+): Promise<StoreSettings> {
+  const masters = await translateErrors(adapter.masters().then(readServerFacts));
+  const { answered, silent } = await readReplicas(adapter);
+  const settings = judgeDurability([...masters, ...answered], replicas);
+  const unchecked = silent.map((name) => `${name}: this replica did not answer, so it was not checked`);
+  return { ...settings, notes: [...settings.notes, ...unchecked] };
+}
+
 async function readNodeFacts(node: RedisNode): Promise<ServerFacts> {
   const [info, ...configured] = await Promise.all([
     unlessForbidden(node.send("INFO")).then(parseInfo),
@@ -176,6 +228,7 @@ async function readNodeFacts(node: RedisNode): Promise<ServerFacts> {
   const aof = info.get("aof_enabled");
   return {
     name: node.name,
+    isReplica: node.isReplica,
     version: info.get("redis_version"),
     role: info.get("role"),
     maxMemory: memory === undefined ? undefined : Number(memory),
@@ -212,68 +265,4 @@ function parseConfig(reply: unknown, name: string): string | undefined {
   const found =
     reply instanceof Map ? reply.get(name) : (reply as Record<string, unknown> | undefined)?.[name];
   return found === undefined ? undefined : String(found);
-}
-
-/** The longest time between two checks. Shortened at random, so that not all processes check at once. */
-const CHECK_EVERY_MS = 10_000;
-
-export interface SafetyCheck {
-  /** Undefined if a claim may proceed at once, else a promise to await first. Rejects with `store-unsafe`. */
-  check(): Promise<void> | undefined;
-}
-
-/**
- * Checks whether Redis may store claims: before the first claim, after every lost connection, and then at intervals, since
- * settings can change and another server may answer at the same address. No claim is granted on an older check. There is no
- * timer: the claim that finds the check due runs it.
- */
-export function createSafetyCheck(adapter: RedisAdapter, listeners: ClientListeners): SafetyCheck {
-  let isKnownSafe = false;
-  let safeUntil = 0;
-  let lossesAtCheck = 0;
-  let checking: Promise<void> | undefined;
-
-  function isDue(): boolean {
-    return listeners.losses() !== lossesAtCheck || performance.now() >= safeUntil;
-  }
-
-  function markChecked(losses: number): void {
-    lossesAtCheck = losses;
-    safeUntil = performance.now() + CHECK_EVERY_MS * (0.5 + Math.random() / 2);
-  }
-
-  async function checkAll(): Promise<void> {
-    // Counted first, so that a connection that is lost during the check causes another one.
-    const losses = listeners.losses();
-    const servers = await translateErrors(adapter.masters().then(readServerFacts));
-    const reason = servers.map(unsafeReason).find((each) => each !== undefined);
-    isKnownSafe = reason === undefined;
-    if (reason !== undefined) throw new NevertwiceError("store-unsafe", `${reason}.`);
-    markChecked(losses);
-  }
-
-  /** If a server is no longer safe, the next claim checks all. A server that cannot be reached is checked when it is back. */
-  async function checkEach(): Promise<void> {
-    markChecked(listeners.losses());
-    const checkNode = async (node: RedisNode): Promise<void> => {
-      if ((await readServerFacts([node])).some((facts) => unsafeReason(facts) !== undefined))
-        isKnownSafe = false;
-    };
-    await Promise.allSettled((await adapter.masters()).map(checkNode));
-  }
-
-  return {
-    check() {
-      if (isKnownSafe && !isDue()) return undefined;
-      if (isKnownSafe && adapter.isCluster) {
-        // Not awaited: a node that cannot be reached must not delay claims on the others.
-        checkEach().catch(() => {});
-        return undefined;
-      }
-      checking ??= checkAll().finally(() => {
-        checking = undefined;
-      });
-      return checking;
-    },
-  };
 }

@@ -129,11 +129,19 @@ export function isWriteRefused(error: unknown): boolean {
   return WRITE_REFUSALS.includes(firstWord(isNevertwiceError(error) ? error.cause : error));
 }
 
+/** Not the server's: it cannot be reached, or its answer was lost. */
+export function isNoAnswer(error: unknown): boolean {
+  return firstWord(error) === undefined;
+}
+
 export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("NOSCRIPT");
 }
 
 /** The server does not allow this command: managed services hide some, and a user may lack the permission. */
 export function isForbidden(error: unknown): boolean {
-  return error instanceof Error && /^(?:NOPERM|ERR unknown command|ERR .*not allowed)/i.test(error.message);
+  return (
+    error instanceof Error &&
+    /^(?:NOPERM|ERR unknown command|ERR .*not (?:allowed|available))/i.test(error.message)
+  );
 }

@@ -10,10 +10,12 @@
  * record stood at some time during the call.
  */
 import { fingerprintsDiffer } from "../../core/fingerprint.ts";
-import { CLOCK_BACK_MARGIN_MS } from "../../core/record.ts";
+import { CLOCK_BACK_MARGIN_MS, pendingAnswer } from "../../core/record.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../core/store.ts";
 import { CLAIM_ABSENT, QUICK_CLAIM } from "../redis-lua.ts";
-import { type ClientListeners, type Evaluation, type RedisAdapter, runScript } from "./client.ts";
+import type { RedisAdapter } from "./client.ts";
+import type { ClientListeners } from "./client-listeners.ts";
+import type { RunOnRecords } from "./node-groups.ts";
 import { claimLines, escapeLine, formatMs, parseText } from "./record-text.ts";
 
 /** The answer for a claim that only the script CLAIM can decide. */
@@ -22,13 +24,16 @@ export const UNDECIDED = "undecided";
 export type QuickAnswer = ClaimAnswer | typeof UNDECIDED;
 
 export interface QuickClaimsOptions {
-  readonly adapter: Pick<RedisAdapter, "isCluster" | "evaluate" | "readTexts">;
+  readonly adapter: Pick<RedisAdapter, "isCluster" | "readTexts">;
   readonly losses: ClientListeners["losses"];
   readonly toKey: (id: string) => string;
 }
 
 /** Answers claims in their order. */
-export type QuickClaims = (requests: readonly ClaimRequest[]) => Promise<readonly QuickAnswer[]>;
+export type QuickClaims = (
+  requests: readonly ClaimRequest[],
+  run: RunOnRecords,
+) => Promise<readonly QuickAnswer[]>;
 
 /** In smaller groups a second command costs the client more than it saves the server. */
 const FEWEST_BESIDE = 8;
@@ -43,10 +48,12 @@ export function createQuickClaims({ adapter, losses, toKey }: QuickClaimsOptions
   let isMostlyFound = false;
 
   /** Claims with the same lease and retention. */
-  async function claimGroup(requests: readonly ClaimRequest[]): Promise<readonly QuickAnswer[]> {
-    const keys = requests.map(({ id }) => toKey(id));
-    const isBeside = isMostlyFound && !adapter.isCluster && keys.length >= FEWEST_BESIDE;
-    const { now, fence, found } = await (isBeside ? readBeside(requests, keys) : claimOrRead(requests, keys));
+  async function claimGroup(
+    requests: readonly ClaimRequest[],
+    run: RunOnRecords,
+  ): Promise<readonly QuickAnswer[]> {
+    const isBeside = isMostlyFound && !adapter.isCluster && requests.length >= FEWEST_BESIDE;
+    const { now, fence, found } = await (isBeside ? readBeside : claimOrRead)(requests, run);
     let texts = 0;
     const answers = requests.map((request, index): QuickAnswer => {
       const record = found[index];
@@ -59,27 +66,28 @@ export function createQuickClaims({ adapter, losses, toKey }: QuickClaimsOptions
     return answers;
   }
 
-  async function claimOrRead(requests: readonly ClaimRequest[], keys: readonly string[]): Promise<Found> {
-    const args = claimArguments(QUICK_CLAIM.sha, requests, keys);
+  async function claimOrRead(requests: readonly ClaimRequest[], run: RunOnRecords): Promise<Found> {
+    const args = formatTerms(requests);
     for (const request of requests) args.push(claimLines(request));
-    const reply = (await runScript(adapter.evaluate, QUICK_CLAIM, args)) as ScriptReply;
+    const reply = (await run(QUICK_CLAIM, requests.map(toId), args)) as ScriptReply;
     const found = reply[2];
     return foundBy(
       reply,
-      keys.map((_, index) => {
+      requests.map((_, index) => {
         const record: unknown = Array.isArray(found) ? found[index] : found;
         return isOne(record) ? WRITTEN : record;
       }),
     );
   }
 
-  async function readBeside(requests: readonly ClaimRequest[], keys: readonly string[]): Promise<Found> {
-    const args = claimArguments(CLAIM_ABSENT.sha, requests, keys);
+  async function readBeside(requests: readonly ClaimRequest[], run: RunOnRecords): Promise<Found> {
+    const ids = requests.map(toId);
+    const args = formatTerms(requests);
     args.push(requests.map(claimLines).join(""));
     const before = losses();
     // Nothing depends on the texts: without them every claim that was not written is undecided.
-    const reading = adapter.readTexts(keys).catch(() => undefined);
-    const reply = (await runScript(adapter.evaluate, CLAIM_ABSENT, args)) as ScriptReply;
+    const reading = adapter.readTexts(ids.map(toKey)).catch(() => undefined);
+    const reply = (await run(CLAIM_ABSENT, ids, args)) as ScriptReply;
     const read = await reading;
     // After a lost connection the script may have run on another server than the one that was read.
     const texts: readonly unknown[] = Array.isArray(read) && losses() === before ? read : [];
@@ -87,17 +95,18 @@ export function createQuickClaims({ adapter, losses, toKey }: QuickClaimsOptions
     if (!Array.isArray(written)) return foundBy(reply, texts);
     return foundBy(
       reply,
-      keys.map((_, index) => (isOne(written[index]) ? WRITTEN : texts[index])),
+      requests.map((_, index) => (isOne(written[index]) ? WRITTEN : texts[index])),
     );
   }
 
-  return async (requests) => {
+  return async (requests, run) => {
     const [first] = requests;
     if (first === undefined || requests.every((request) => haveSameTerms(first, request)))
-      return claimGroup(requests);
+      return claimGroup(requests, run);
     const answers: QuickAnswer[] = [];
     const claimSame = async (group: readonly Indexed[]): Promise<void> => {
-      const answersOfGroup = await claimGroup(group.map(({ request }) => request));
+      const requestsOfGroup = group.map(({ request }) => request);
+      const answersOfGroup = await claimGroup(requestsOfGroup, run);
       for (const [at, { index }] of group.entries()) answers[index] = answersOfGroup[at] ?? UNDECIDED;
     };
     await Promise.all(groupByTerms(requests).map(claimSame));
@@ -127,9 +136,12 @@ function isOne(reply: unknown): boolean {
   return reply === 1 || reply === "1";
 }
 
-function claimArguments(sha: string, [first]: readonly ClaimRequest[], keys: readonly string[]): Evaluation {
+const toId = ({ id }: ClaimRequest): string => id;
+
+/** The lease and the retention of claims that have the same. */
+function formatTerms([first]: readonly ClaimRequest[]): string[] {
   const { leaseMs = 0, retentionMs = 0 } = first ?? {};
-  return [sha, String(keys.length), ...keys, formatMs(leaseMs), formatMs(retentionMs)];
+  return [formatMs(leaseMs), formatMs(retentionMs)];
 }
 
 /** Lease and retention: the script takes them once for all its claims. */
@@ -156,9 +168,9 @@ function groupByTerms(requests: readonly ClaimRequest[]): readonly (readonly Ind
 function judge(request: ClaimRequest, text: string, now: number): QuickAnswer {
   const record = parseText(text);
   if (record === undefined) return UNDECIDED;
-  const { state, completedAt, retentionMs, leaseEndsAt, leaseMs, fingerprint } = record;
-  const isCompleted = state === "completed" && now < completedAt + retentionMs;
-  const leaseLeftMs = leaseEndsAt - now;
+  const { state, endsAt, retentionMs, leaseMs, fingerprint } = record;
+  const isCompleted = state === "completed" && now < endsAt + retentionMs;
+  const leaseLeftMs = endsAt - now;
   const isHeldByAnother =
     state === "pending" &&
     leaseLeftMs > 0 &&
@@ -167,5 +179,7 @@ function judge(request: ClaimRequest, text: string, now: number): QuickAnswer {
   if (!isCompleted && !isHeldByAnother) return UNDECIDED;
   if (request.fingerprint && fingerprint && fingerprintsDiffer(fingerprint, escapeLine(request.fingerprint)))
     return { status: "conflict", state };
-  return isCompleted ? { status: "completed", outcome: record.rest } : { status: "pending", leaseLeftMs };
+  return isCompleted
+    ? { status: "completed", outcome: record.rest }
+    : pendingAnswer(leaseLeftMs, now - record.claimedAt);
 }

@@ -11,11 +11,13 @@ export interface RecordText {
   readonly hold: boolean;
   readonly tookOver: boolean;
   readonly claimedAt: number;
+  /** 0 if it is completed. */
   readonly leaseMs: number;
-  readonly leaseEndsAt: number;
+  /** When the lease ends, or when the record was completed. */
+  readonly endsAt: number;
   readonly retentionMs: number;
-  /** 0 unless it is completed. */
-  readonly completedAt: number;
+  /** The line of its history; undefined if there is none. */
+  readonly history: string | undefined;
   readonly token: string;
   /** Empty if there is none. */
   readonly fingerprint: string;
@@ -34,7 +36,7 @@ const STATES: Readonly<Record<string, RecordText["state"]>> = {
 
 /** The first line, in the pattern of the scripts, with numbers of at most 16 digits. */
 const WORDS = new RegExp(
-  `^${RECORD_VERSION}([plrc])(\\d{1,16}) (\\d{1,16}) ([01]) ([01])${" (\\d{1,16})".repeat(5)}$`,
+  `^${RECORD_VERSION}([plrc])(\\d{1,16}) (\\d{1,16}) ([01])([01])${" (\\d{1,16})".repeat(4)}(?:\\|([\\w ;]*))?$`,
 );
 
 /** Undefined if no script of this version wrote the text. */
@@ -49,19 +51,22 @@ export function parseText(text: string): RecordText | undefined {
   const words = WORDS.exec(text.slice(0, tokenAt - 1));
   const state = STATES[words?.[1] ?? ""];
   if (words === null || state === undefined) return undefined;
-  const completedAt = Number(words[10]);
-  if ((state === "completed") !== completedAt > 0) return undefined;
+  const fence = Number(words[2]);
+  const claimedAt = Number(words[6]);
+  const leaseMs = Number(words[7]);
+  const endsAt = Number(words[8]);
+  if (endsAt === 0 || (state === "completed" && leaseMs !== 0)) return undefined;
   return {
     state,
-    fence: Number(words[2]),
+    fence,
     number: Number(words[3]),
     hold: words[4] === "1",
     tookOver: words[5] === "1",
-    claimedAt: Number(words[6]),
-    leaseMs: Number(words[7]),
-    leaseEndsAt: Number(words[8]),
+    claimedAt: claimedAt === 0 ? Math.floor(fence / 1_000) : claimedAt,
+    leaseMs,
+    endsAt,
     retentionMs: Number(words[9]),
-    completedAt,
+    history: words[10],
     token: text.slice(tokenAt, fingerprintAt - 1),
     fingerprint: text.slice(fingerprintAt, partsAt - 1),
     parts: text.slice(partsAt, restAt - 1),

@@ -1,8 +1,12 @@
 /** Reads records that the scripts wrote, and lists all records of a store: found by SCAN, a limited number at a time. */
+import { fromBase64, toBase64 } from "../../core/bytes.ts";
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
 import { partsFrom, partsStart } from "../../core/parts.ts";
-import { isExpired, type Kept, stateOf, viewOf } from "../../core/record.ts";
+import type { Kept } from "../../core/record.ts";
+import { viewOf } from "../../core/record-details.ts";
 import type { ListPage, ListRequest, Parts, StoreRecord, UnreadableRecord } from "../../core/store.ts";
+import type { TurnsOfCall } from "../in-turn.ts";
+import { isListed } from "../listing.ts";
 import { RECORD_VERSION, UNREADABLE } from "../redis-lua.ts";
 import type { RedisAdapter, RedisNode } from "./client.ts";
 import { parseText, unescapeLine } from "./record-text.ts";
@@ -13,7 +17,7 @@ export function parseRecord(id: string, stored: unknown): Kept {
   const text = String(stored);
   const record = parseText(text);
   if (record === undefined) throw unreadableError(id, "", /^\d*/.exec(text)?.[0]);
-  const { state, completedAt, parts, fingerprint, rest, token: line, ...words } = record;
+  const { state, endsAt, parts, fingerprint, rest, token: line, history, ...words } = record;
   const isCompleted = state === "completed";
   const token = unescapeLine(line);
   return {
@@ -24,10 +28,12 @@ export function parseRecord(id: string, stored: unknown): Kept {
     state: state === "lapsed" ? "pending" : state,
     token,
     spent: state === "lapsed" || state === "released",
-    keptUntil: (isCompleted ? completedAt : words.leaseEndsAt) + words.retentionMs,
-    completedAt: isCompleted ? completedAt : undefined,
+    leaseEndsAt: endsAt,
+    keptUntil: endsAt + words.retentionMs,
+    completedAt: isCompleted ? endsAt : undefined,
     outcome: isCompleted ? rest : undefined,
     steps: isCompleted ? undefined : stepsText(token, rest),
+    history: history === undefined ? undefined : `${token}\n${history}`,
   };
 }
 
@@ -67,7 +73,7 @@ function unreadableError(id: string, why: string, version = ""): NevertwiceError
 }
 
 export interface RecordSource {
-  readonly adapter: RedisAdapter;
+  readonly adapter: Pick<RedisAdapter, "isCluster" | "masters">;
   /** The prefix that keys have in Redis. */
   readonly prefix: string;
   /** Runs the READ script on any number of ids. Returns only records whose parts begin with `start`. */
@@ -129,38 +135,52 @@ async function readRecords(
   return Promise.all(groups.map((group) => read(group, start)));
 }
 
-/** About how many keys one page scans in total, and how many at once. */
+/** About how many keys one page scans in total. */
 const MAX_SCANNED = 10_000;
-const MAX_AT_ONCE = 1_000;
 const MIN_AT_ONCE = 10;
+
+/** How a page is read. */
+export interface PageReading {
+  /** Each SCAN with its reads is a turn. */
+  readonly turns: TurnsOfCall;
+  /** About how many keys a turn scans at most: the server takes no claims meanwhile. */
+  readonly keysAtOnce: number;
+  /** A page whose turns take longer ends early: its caller waits for the answer. */
+  readonly longestMs: number;
+}
 
 /**
  * One page of a list. SCAN decides how many keys it returns. If they do not fit on the page, the cursor carries the
  * remaining ids to the next page, so that none is missed. A page may have fewer records than its limit, or none, and still
  * not be the last.
  */
-export async function listRecords(source: RecordSource, request: ListRequest): Promise<ListPage> {
+export async function listRecords(
+  source: RecordSource,
+  request: ListRequest,
+  { turns, keysAtOnce, longestMs }: PageReading,
+): Promise<ListPage> {
   const { limit, after } = request;
   const start = after === undefined ? { ids: [], position: await firstPosition(source) } : parseCursor(after);
   let position = start.position;
   let rest = start.ids.slice(limit);
   const records = new Map<string, StoreRecord>();
   const unreadable = new Map<string, UnreadableRecord>();
-  for (const record of await readMatching(source, request, start.ids.slice(0, limit), unreadable))
-    records.set(record.id, record);
+  const read = (ids: readonly string[]) => readMatching(source, request, ids, unreadable);
+  for (const record of await turns.run(() => read(start.ids.slice(0, limit)))) records.set(record.id, record);
 
   let count = Math.max(MIN_AT_ONCE, limit);
   let scanned = 0;
-  while (position !== undefined && rest.length === 0 && records.size < limit && scanned < MAX_SCANNED) {
+  const until = turns.spentMs() + longestMs;
+  const isOver = () => scanned >= MAX_SCANNED || (scanned > 0 && turns.spentMs() >= until);
+  const scanFrom = (from: ScanPosition) =>
+    turns.run(async () => {
+      const { ids, next } = await scan(source, from, count);
+      return { found: await read(ids.filter((id) => !records.has(id))), next };
+    });
+  while (position !== undefined && rest.length === 0 && records.size < limit && !isOver()) {
     scanned += count;
     const room = limit - records.size;
-    const { ids, next } = await scan(source, position, count);
-    const found = await readMatching(
-      source,
-      request,
-      ids.filter((id) => !records.has(id)),
-      unreadable,
-    );
+    const { found, next } = await scanFrom(position);
     const finer = Math.max(MIN_AT_ONCE, room);
     if (found.length > room && count > finer) {
       // Too many ids for the cursor: scan the same position again, with a smaller count.
@@ -170,7 +190,7 @@ export async function listRecords(source: RecordSource, request: ListRequest): P
     for (const record of found.slice(0, room)) records.set(record.id, record);
     rest = found.slice(room).map(({ id }) => id);
     position = next;
-    if (found.length < room / 2) count = Math.min(MAX_AT_ONCE, count * 2);
+    if (found.length < room / 2) count = Math.min(keysAtOnce, count * 2);
   }
   return {
     records: [...records.values()],
@@ -182,11 +202,11 @@ export async function listRecords(source: RecordSource, request: ListRequest): P
 /** A record that cannot be read is added to `unreadable`; the others are still returned. */
 async function readMatching(
   source: RecordSource,
-  { namespace, scope, state }: ListRequest,
+  { limit: _, after: __, ...filter }: ListRequest,
   ids: readonly string[],
   unreadable: Map<string, UnreadableRecord>,
 ): Promise<readonly StoreRecord[]> {
-  const answers = await readRecords(source, ids, partsStart(namespace, scope));
+  const answers = await readRecords(source, ids, partsStart(filter.namespace, filter.scope));
   const replies = answers as readonly (readonly [unknown, ...unknown[]])[];
   return replies.flatMap(([time, ...found], group) =>
     found.flatMap((stored, index) => {
@@ -196,8 +216,7 @@ async function readMatching(
       const now = Number(time);
       try {
         const record = parseRecord(id, stored);
-        if (isExpired(record, now) || (state !== undefined && stateOf(record, now) !== state)) return [];
-        return [viewOf(record, now)];
+        return isListed(record, filter, now) ? [viewOf(record, now)] : [];
       } catch (error) {
         if (!isNevertwiceError(error, "store-unsafe")) throw error;
         unreadable.set(id, { id, reason: error.message });
@@ -214,21 +233,24 @@ interface ListCursor {
 }
 
 function toCursor({ ids, position }: ListCursor): string {
-  return Buffer.from(JSON.stringify([position?.node ?? null, position?.cursor ?? "", ...ids])).toString(
-    "base64url",
-  );
+  const text = JSON.stringify([position?.node ?? null, position?.cursor ?? "", ...ids]);
+  return toBase64(new TextEncoder().encode(text))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replaceAll("=", "");
 }
 
 function parseCursor(after: string): ListCursor {
-  const [node, cursor, ...ids] = parseJson(Buffer.from(after, "base64url").toString());
+  const [node, cursor, ...ids] = parseJson(after);
   if (node === undefined || cursor === undefined)
     throw new NevertwiceError("options-invalid", "after must be the next of an earlier page.");
   return { ids, position: node === null ? undefined : { node, cursor } };
 }
 
-function parseJson(text: string): [node: string | null, cursor: string, ...ids: string[]] | [] {
+function parseJson(after: string): [node: string | null, cursor: string, ...ids: string[]] | [] {
   try {
-    return JSON.parse(text);
+    const bytes = fromBase64(after.replaceAll("-", "+").replaceAll("_", "/"));
+    return JSON.parse(new TextDecoder().decode(bytes));
   } catch {
     return [];
   }

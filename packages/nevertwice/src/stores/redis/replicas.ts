@@ -4,7 +4,8 @@
  * replica yet, and then a failover would undo what the caller was shown. Such a script writes something for WAIT to wait for.
  */
 import { NevertwiceError } from "../../core/errors.ts";
-import type { ClientListeners, RedisAdapter } from "./client.ts";
+import type { RedisAdapter } from "./client.ts";
+import type { ClientListeners } from "./client-listeners.ts";
 
 type Evaluate = RedisAdapter["evaluate"];
 

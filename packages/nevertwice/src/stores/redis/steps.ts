@@ -1,5 +1,6 @@
 /** The steps of the store: the arguments of each script in redis-lua.ts, and what its replies mean. */
 import { stepLine, stepsIn } from "../../core/kept-steps.ts";
+import { pendingAnswer } from "../../core/record.ts";
 import type {
   AbandonRequest,
   ClaimAnswer,
@@ -10,22 +11,41 @@ import type {
   RecordState,
   RenewRequest,
 } from "../../core/store.ts";
+import { scopeTurn } from "../call-queue.ts";
+import { CLAIM_SHARING } from "../claim-sharing.ts";
 import {
   ABANDON,
   CLAIM,
+  CLAIM_MARKED,
   CLAIM_REPLICATED,
   COMPLETE,
   FORGET,
   KEEP_STEP,
   type LuaScript,
+  OUTCOME_MARK,
   RENEW,
 } from "../redis-lua.ts";
 import { escapeLine, formatMs, formatParts } from "./record-text.ts";
 import { checkReadable, stepsText } from "./records.ts";
-import type { ScriptStep } from "./step-batches.ts";
+import type { Grouping, ScriptStep } from "./step-batches.ts";
+
+export const CLAIM_GROUPING: Grouping<ClaimRequest, ClaimAnswer> = {
+  sizeOf: ({ token, fingerprint = "", parts }) =>
+    token.length + fingerprint.length + parts.scope.length + parts.key.length,
+  turnOf: ({ parts }) => scopeTurn(parts),
+  sharing: CLAIM_SHARING,
+};
 
 export const CLAIM_STEP = claimStep(CLAIM);
 export const CLAIM_STEP_REPLICATED = claimStep(CLAIM_REPLICATED);
+export const CLAIM_STEP_MARKED: ScriptStep<ClaimRequest, ClaimAnswer> = {
+  ...claimStep(CLAIM_MARKED),
+  toAnswer(request, reply) {
+    const answer = claimAnswer(request, reply);
+    if (answer.status !== "completed") return answer;
+    return { ...answer, outcome: answer.outcome.slice(OUTCOME_MARK.length) };
+  },
+};
 
 export const COMPLETE_STEP: ScriptStep<CompleteRequest, boolean> = {
   script: COMPLETE,
@@ -39,7 +59,7 @@ export const COMPLETE_STEP: ScriptStep<CompleteRequest, boolean> = {
     args[0] = owners;
     return args;
   },
-  sizeOf: ({ token, outcome }) => token.length + outcome.length,
+  grouping: { sizeOf: ({ token, outcome }) => token.length + outcome.length },
   toAnswer: isDone,
 };
 
@@ -55,20 +75,15 @@ export const KEEP_STEP_STEP = ownerStep(KEEP_STEP, (request: KeepStepRequest) =>
 export const FORGET_STEP: ScriptStep<ForgetRequest, boolean> = {
   script: FORGET,
   toArguments: (calls) => calls.flatMap(({ fence, reopen = false }) => [String(fence), reopen ? "1" : "0"]),
-  sizeOf: () => 0,
+  grouping: {},
   toAnswer: isDone,
 };
-
-/** About how many characters a claim adds to its script. */
-export function claimSize({ token, fingerprint = "", parts }: ClaimRequest): number {
-  return token.length + fingerprint.length + parts.scope.length + parts.key.length;
-}
 
 function claimStep(script: LuaScript): ScriptStep<ClaimRequest, ClaimAnswer> {
   return {
     script,
     toArguments: (calls) => calls.flatMap(claimArguments),
-    sizeOf: claimSize,
+    grouping: CLAIM_GROUPING,
     toAnswer: claimAnswer,
   };
 }
@@ -98,7 +113,7 @@ function claimAnswer({ id, token }: ClaimRequest, reply: unknown): ClaimAnswer {
       return { ...granted, steps: stepsIn(id, { token, steps: stepsText(token, lines) }) };
     }
     case "pending":
-      return { status, leaseLeftMs: Number(first) };
+      return pendingAnswer(Number(first), number === undefined ? undefined : Number(number));
     case "completed":
       return { status, outcome: first as string };
     case "conflict":
@@ -116,7 +131,7 @@ function ownerStep<Call extends { readonly id: string; readonly token: string }>
   return {
     script,
     toArguments: (calls) => calls.flatMap((call) => [escapeLine(call.token), ...values(call)]),
-    sizeOf: (call) => values(call).reduce((sum, text) => sum + text.length, call.token.length),
+    grouping: { sizeOf: (call) => values(call).reduce((sum, text) => sum + text.length, call.token.length) },
     toAnswer: isDone,
   };
 }

@@ -7,6 +7,7 @@ import { MOST_CHANGES, type Window, type WindowAnswer, windowFull } from "../../
 import { type LuaScript, script } from "../redis-lua.ts";
 import { adaptClient, type RedisClient, type RedisNode, runScript } from "./client.ts";
 import { translateErrors } from "./errors.ts";
+import { DEFAULT_PREFIX } from "./script-store.ts";
 
 export interface RedisWindowOptions {
   /** `Redis` or `Cluster` of ioredis, or a connected client from `createClient` or `createCluster` of node-redis. */
@@ -15,7 +16,6 @@ export interface RedisWindowOptions {
   readonly prefix?: string | undefined;
 }
 
-const PREFIX = "nevertwice:";
 /** Separates windows from records with the same prefix. */
 const WINDOWS = "flapping:";
 
@@ -69,7 +69,7 @@ const CLEAR: LuaScript = script("return redis.call('DEL', KEYS[1])");
 /** For `createFlapping({ window })`. Throws `options-invalid` on a bad option. */
 export function redisWindow(options: RedisWindowOptions): Window {
   checkOptions(options, { client: adaptClient, prefix: isText });
-  const { client, prefix = PREFIX } = options;
+  const { client, prefix = DEFAULT_PREFIX } = options;
   const adapter = adaptClient("client", client);
   const { sent, stored } = adapter.prefixes(`${prefix}${WINDOWS}`);
   // Never stopped: a window has no `close`.

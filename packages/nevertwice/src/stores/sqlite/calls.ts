@@ -2,18 +2,22 @@
  * The messages between the store and the thread that runs its calls. Calls and answers are flat tuples, because messages
  * between threads are copied, and copying a tuple takes two thirds of the time of copying an object.
  */
+import { pendingAnswer } from "../../core/record.ts";
 import type {
   AbandonAs,
   ClaimAnswer,
   ClaimRequest,
   KeptStep,
-  ListPage,
+  NamespacePage,
+  OverdueReport,
   RecordState,
   StoreRecord,
-  UnreadableRecord,
+  UndecidedReport,
 } from "../../core/store.ts";
+import type { ListFilter, ListPlace } from "../listing.ts";
 import type { SqliteSettings } from "./durability.ts";
 import { type CopiedError, copyError, restoreError } from "./errors.ts";
+import type { ListPart } from "./list-page.ts";
 import type { OpenedFile } from "./opened-file.ts";
 
 export type ClaimCall = readonly [
@@ -31,13 +35,13 @@ export type ClaimCall = readonly [
   key: string,
 ];
 
+/** Looks at so many rows after a place, for at most `wanted` records. */
 export type ListCall = readonly [
   kind: "list",
-  namespace: string,
-  scope: string | undefined,
-  state: RecordState | undefined,
-  limit: number,
-  after: string | undefined,
+  filter: ListFilter,
+  wanted: number,
+  after: ListPlace | undefined,
+  rows: number,
 ];
 
 export type StoreCall =
@@ -50,6 +54,9 @@ export type StoreCall =
   | readonly [kind: "forget", id: string, fence: number, reopen: boolean]
   | readonly [kind: "read", id: string]
   | readonly [kind: "purge", limit: number]
+  | readonly [kind: "undecided", namespace: string, limit: number]
+  | readonly [kind: "overdue", limit: number]
+  | readonly [kind: "namespaces", limit: number, after: string | undefined]
   | readonly [kind: "settings"];
 
 export type CallAnswer =
@@ -61,19 +68,16 @@ export type CallAnswer =
       tookOver: boolean,
       steps: readonly KeptStep[] | undefined,
     ]
-  | readonly [status: "pending", leaseLeftMs: number]
+  | readonly [status: "pending", leaseLeftMs: number, elapsedMs: number | undefined]
   /** The index of the outcome in the reply's `outcomes`. */
   | readonly [status: "completed", outcome: number]
   | readonly [status: "conflict", state: RecordState]
   | readonly [status: "unknown", fence: number]
   | readonly [status: "read", record: StoreRecord | undefined]
   | readonly [status: "purged", removed: number]
-  | readonly [
-      status: "listed",
-      records: readonly StoreRecord[],
-      next: string | undefined,
-      unreadable: readonly UnreadableRecord[],
-    ]
+  | readonly [status: "listed", part: ListPart]
+  | readonly [status: "counted", report: UndecidedReport | OverdueReport]
+  | readonly [status: "named", page: NamespacePage]
   | readonly [status: "settings", facts: SqliteSettings]
   | readonly [status: "failed", error: unknown];
 
@@ -120,15 +124,13 @@ export function toResult(answer: CallAnswer, outcomes: readonly string[]): unkno
       return (steps === undefined ? granted : { ...granted, steps }) satisfies ClaimAnswer;
     }
     case "pending":
-      return { status: "pending", leaseLeftMs: answer[1] } satisfies ClaimAnswer;
+      return pendingAnswer(answer[1], answer[2]);
     case "completed":
       return { status: "completed", outcome: outcomes[answer[1]] as string } satisfies ClaimAnswer;
     case "conflict":
       return { status: "conflict", state: answer[1] } satisfies ClaimAnswer;
     case "unknown":
       return { status: "unknown", fence: answer[1] } satisfies ClaimAnswer;
-    case "listed":
-      return { records: answer[1], next: answer[2], unreadable: answer[3] } satisfies ListPage;
     default:
       return answer[1];
   }
@@ -166,4 +168,14 @@ function mapErrors(reply: CallReply, change: (error: unknown) => unknown): CallR
     ),
     outcomes: reply.outcomes,
   };
+}
+
+/** The ids that these calls settled: their waiters should claim again. */
+export function settledIds(calls: readonly StoreCall[], answers: CallReply["answers"]): ReadonlySet<string> {
+  const ids = new Set<string>();
+  for (const [index, call] of calls.entries()) {
+    if (answers[index] !== true) continue;
+    if (call[0] === "complete" || call[0] === "abandon" || call[0] === "forget") ids.add(call[1]);
+  }
+  return ids;
 }

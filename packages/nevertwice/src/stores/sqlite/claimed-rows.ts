@@ -3,7 +3,7 @@
  * They are what the file contains as long as no other connection has committed anything: SQLite tells that by its data
  * version. The connection must be used for nothing else, because its own writes do not change that version.
  */
-import type { StoredRow } from "./records.ts";
+import type { StoredRow } from "./record-row.ts";
 
 /** Twice as many as a message has calls. A row that is not here is read. */
 const MAX_ROWS = 1_000;

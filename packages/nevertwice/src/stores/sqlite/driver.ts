@@ -1,5 +1,6 @@
 /** Finds the SQLite library for files that a store opens, in its worker thread and beside it. */
 import { isNevertwiceError, NevertwiceError } from "../../core/errors.ts";
+import { importModule } from "../../platform/import-module.ts";
 import { importDriver, locateDriver } from "../open/driver.ts";
 import { CACHE_SIZE, lookUp, type OwnDatabase } from "./client.ts";
 import { isSafeToShare, VERSION_SQL } from "./durability.ts";
@@ -81,7 +82,7 @@ function toDriver(module: SqliteModule | undefined, location: string | undefined
  * the file, until the garbage collector finds its statements; detaching a file always closes it.
  */
 export async function openReadOnly(location: string, file: string): Promise<OwnDatabase> {
-  const module = location === BUILT_IN ? builtInModule() : ((await import(location)) as SqliteModule);
+  const module = location === BUILT_IN ? builtInModule() : await importModule<SqliteModule>(location);
   if (module === undefined) throw new Error(`${location} cannot be loaded in this thread.`);
   const database = new module.DatabaseSync(":memory:", { readOnly: true });
   database.exec(`ATTACH '${file.replaceAll("'", "''")}' AS attached`);

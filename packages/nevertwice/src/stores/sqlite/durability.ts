@@ -1,5 +1,5 @@
 /** Which faults a SQLite database survives: reads the settings of a live connection and judges them for the doctor. */
-import type { Finding, StoreSettings } from "../../core/durability.ts";
+import { type Finding, restoreNote, type StoreSettings } from "../../core/durability.ts";
 import { lookUp, prepareQuery, type SqliteDatabase } from "./client.ts";
 
 /** The settings of a live connection. */
@@ -41,6 +41,10 @@ export function isSafeToShare(version: string): boolean {
   return differing === -1 || (numbers[differing] ?? 0) > (FIRST_SAFE_TO_SHARE[differing] as number);
 }
 
+/** SQLite keeps no log that a restore could go on with. */
+const NO_LATER_BACKUP =
+  "none of SQLite brings back what was committed after a backup; etcd or Postgres with synchronous_standby_names survive the loss of a machine without a restore";
+
 const LEVELS = ["OFF", "NORMAL", "FULL", "EXTRA"] as const;
 
 export function judgeDurability(settings: SqliteSettings): StoreSettings {
@@ -59,12 +63,14 @@ export function judgeDurability(settings: SqliteSettings): StoreSettings {
     ...(journalMode === "off" && {
       refused: "journal_mode OFF cannot undo a write that failed half-way; set journal_mode WAL.",
     }),
-    notes:
-      isExclusive || isInMemory || isSafeToShare(version)
+    notes: [
+      ...(isInMemory ? [] : [restoreNote("the machine's clock", NO_LATER_BACKUP)]),
+      ...(isExclusive || isInMemory || isSafeToShare(version)
         ? []
         : [
             `SQLite ${version} can corrupt a WAL file that several connections share; use ${FIRST_SAFE_TO_SHARE.join(".")} or later, or one connection only`,
-          ],
+          ]),
+    ],
   };
 }
 

@@ -1,10 +1,16 @@
 /** The table of records: finds, writes, removes and scans rows. Each statement is prepared once per connection. */
 
-import { checkedParts, checkedRecord, flagFrom } from "../../core/checked-record.ts";
 import { damagedRecord } from "../../core/damaged-record.ts";
-import { NevertwiceError } from "../../core/errors.ts";
-import { partsText } from "../../core/parts.ts";
+import { namespaceFrom, namespaceStart } from "../../core/parts.ts";
 import type { Kept } from "../../core/record.ts";
+import type {
+  NamespacePage,
+  NamespacesRequest,
+  OverdueReport,
+  UndecidedReport,
+  UndecidedRequest,
+} from "../../core/store.ts";
+import { type ListPlace, OVERDUE_ROWS } from "../listing.ts";
 import * as sql from "../sqlite-sql.ts";
 import {
   BEGIN,
@@ -17,25 +23,25 @@ import {
   type SqlValue,
 } from "./client.ts";
 import { isNumberTooLarge } from "./errors.ts";
-
-/** A record and the row that contains it. */
-export interface StoredRow {
-  readonly rowid: number;
-  readonly purgeAt: number | null;
-  readonly kept: Kept;
-}
+import {
+  checkFence,
+  fromColumn,
+  fromRow,
+  purgeTime,
+  type StoredRow,
+  toColumn,
+  toColumns,
+  toText,
+} from "./record-row.ts";
 
 /** A row of a scan. `read` throws if the record is damaged, so that one damaged row does not end the scan. */
 export interface ScannedRow {
-  readonly id: string;
+  readonly place: ListPlace;
   read(): Kept;
 }
 
-export interface RecordTable {
-  begin(): void;
-  beginWriting(): void;
-  commit(): void;
-  rollback(): void;
+/** The rows, for steps in a transaction that somebody else began. */
+export interface RecordRows {
   find(id: string): StoredRow | undefined;
   /** Returns the row as it is now. Undefined if the connection does not tell the rowid of a new row. */
   write(found: StoredRow | undefined, kept: Kept): StoredRow | undefined;
@@ -46,8 +52,19 @@ export interface RecordTable {
   keepFence(fence: number): void;
   /** Removes at most `limit` expired records; returns how many. */
   purge(now: number, limit: number): number;
-  /** The next `count` records by id, without their outcomes. */
-  scan(after: string | undefined, count: number): readonly ScannedRow[];
+  /** The next `count` records of a list, without their outcomes. */
+  scan(request: ScanRequest): readonly ScannedRow[];
+  undecided(request: UndecidedRequest & { readonly now: number }): UndecidedReport;
+  overdue(limit: number, now: number): OverdueReport;
+  namespaces(request: NamespacesRequest): NamespacePage;
+}
+
+/** The rows, and the transactions of a connection that allows its callers to begin and end them. */
+export interface RecordTable extends RecordRows {
+  begin(): void;
+  beginWriting(): void;
+  commit(): void;
+  rollback(): void;
   /** Whether the stored state of this id is pending. Its lease may have ended. */
   isPending(id: string): boolean;
   /** Changes whenever another connection has committed a write. */
@@ -76,21 +93,39 @@ export function createRecordTable(
   const begin = database.prepare(BEGIN);
   const beginWriting = database.prepare(BEGIN_WRITING);
   const commit = database.prepare(COMMIT);
+  const isPending = prepareQuery(database, sql.IS_PENDING);
+  const dataVersion = prepareQuery(database, sql.DATA_VERSION);
+  return {
+    ...createRecordRows(database),
+    begin: () => void begin.run(),
+    beginWriting: () => waiting(() => void beginWriting.run()),
+    commit: () => void commit.run(),
+    rollback: () => rollBack(database),
+    isPending: (id) => isPending.first(toColumn(id))?.[0] === 1,
+    dataVersion: () => dataVersion.first()?.[0] as number,
+  };
+}
+
+export function createRecordRows(database: SqliteDatabase): RecordRows {
   const find = prepareFind(database, sql.FIND);
   const insert = database.prepare(sql.INSERT);
   const update = database.prepare(sql.UPDATE);
   const updateAll = database.prepare(sql.UPDATE_ALL);
   const complete = database.prepare(sql.COMPLETE);
   const keepSteps = database.prepare(sql.KEEP_STEPS);
+  const keepHistory = database.prepare(sql.KEEP_HISTORY);
   const remove = database.prepare(sql.REMOVE);
   const lastFence = prepareQuery(database, sql.LAST_FENCE);
   const keepFence = database.prepare(sql.KEEP_FENCE);
   const hasExpired = prepareQuery(database, sql.HAS_EXPIRED);
   const purge = database.prepare(sql.PURGE);
-  const scan = prepareQuery(database, sql.SCAN);
-  const scanIds = prepareQuery(database, sql.SCAN_IDS);
-  const isPending = prepareQuery(database, sql.IS_PENDING);
-  const dataVersion = prepareQuery(database, sql.DATA_VERSION);
+  const scans = {
+    all: prepareScan(database, "all"),
+    key: prepareScan(database, "key"),
+  };
+  const undecided = prepareQuery(database, sql.undecidedBy("?"));
+  const overdue = prepareQuery(database, sql.OVERDUE);
+  const namespaces = prepareQuery(database, sql.NAMESPACES);
 
   function write(found: StoredRow | undefined, kept: Kept): StoredRow | undefined {
     const purgeAt = purgeTime(kept, found?.purgeAt ?? null);
@@ -99,18 +134,34 @@ export function createRecordTable(
       const { lastInsertRowid } = insert.run(toColumn(kept.id), purgeAt, ...usual, parts(), outcome);
       return lastInsertRowid === undefined ? undefined : { rowid: Number(lastInsertRowid), purgeAt, kept };
     }
-    if (purgeAt === found.purgeAt && kept.parts === found.kept.parts)
-      update.run(...usual, outcome, found.rowid);
+    const { claimedAt } = found.kept;
+    if (purgeAt === found.purgeAt && kept.parts === found.kept.parts && kept.claimedAt === claimedAt)
+      update.run(...usual.slice(1), outcome, found.rowid);
     else updateAll.run(purgeAt, ...usual, parts(), outcome, found.rowid);
     if (kept.steps !== found.kept.steps) keepSteps.run(toText(kept.steps), found.rowid);
+    if (kept.history !== found.kept.history) keepHistory.run(toText(kept.history), found.rowid);
     return { rowid: found.rowid, purgeAt, kept };
   }
 
+  function scanFrom(wanted: sql.ListRows, from: readonly SqlValue[]): readonly ScannedRow[] {
+    const { scan, scanIds } = scans[wanted];
+    return orTooLarge(
+      () =>
+        scan.all(...from).map(([column, claimedAt, ...row]) => {
+          const id = fromColumn(column);
+          return { place: { id, claimedAt: claimedAt as number }, read: () => fromRow(id, row).kept };
+        }),
+      // The driver cannot return one of the rows, so each row is read separately.
+      () =>
+        scanIds.all(...from).map(([column, claimedAt]) => {
+          const id = fromColumn(column);
+          const place = { id, claimedAt: claimedAt as number };
+          return { place, read: () => (find(id) as StoredRow).kept };
+        }),
+    );
+  }
+
   return {
-    begin: () => void begin.run(),
-    beginWriting: () => waiting(() => void beginWriting.run()),
-    commit: () => void commit.run(),
-    rollback: () => rollBack(database),
     find,
     write,
     complete(found, kept) {
@@ -130,42 +181,91 @@ export function createRecordTable(
     keepFence: (fence) => void keepFence.run(fence),
     purge: (now, limit) =>
       hasExpired.first(now) === undefined ? 0 : Number(purge.run(now, limit, now).changes),
-    scan(after, count) {
-      const from = [after === undefined ? "" : toColumn(after), count] as const;
-      return orTooLarge(
-        () =>
-          scan.all(...from).map(([column, ...row]) => {
-            const id = fromColumn(column);
-            return { id, read: () => fromRow(id, row).kept };
-          }),
-        // The driver cannot return one of the rows, so each row is read separately.
-        () =>
-          scanIds.all(...from).map(([column]) => {
-            const id = fromColumn(column);
-            return { id, read: () => (find(id) as StoredRow).kept };
-          }),
-      );
+    scan(request) {
+      const rows = scanFrom(wantedRows(request), scanValues(request));
+      if (request.after !== undefined) return rows;
+      // Parts that were damaged may have belonged to any namespace and key. They are shown once.
+      return [...scanFrom("all", scanValues({ ...request, key: undefined }, "")), ...rows];
     },
-    isPending: (id) => isPending.first(toColumn(id))?.[0] === 1,
-    dataVersion: () => dataVersion.first()?.[0] as number,
+    undecided({ namespace, limit, now }) {
+      return toUndecided(undecided.first(UNDECIDED_ROWS + 1, now, namespaceStart(namespace)), limit);
+    },
+    overdue(limit, now) {
+      const [seen = 0, found = 0, oldest] = (overdue.first(now, now, OVERDUE_ROWS + 1) ??
+        []) as readonly number[];
+      const isComplete = seen <= OVERDUE_ROWS && found <= limit;
+      return { count: Math.min(found, limit), isComplete, ...(found > 0 && { oldestSince: oldest }) };
+    },
+    namespaces(request) {
+      return toNamespaces(namespaces.all(...namespaceValues(request)), request);
+    },
   };
 }
 
-const DIGEST = /^[0-9a-f]{64}$/;
-
-/** A digest is stored as its 32 bytes. Any other id is stored as JSON, which escapes U+0000 and stays unique. */
-function toColumn(id: string): SqlValue {
-  return DIGEST.test(id) ? Buffer.from(id, "hex") : JSON.stringify(id);
+function prepareScan(database: SqliteDatabase, wanted: sql.ListRows) {
+  return {
+    scan: prepareQuery(database, sql.selectRows(wanted)),
+    scanIds: prepareQuery(database, sql.selectIds(wanted)),
+  };
 }
 
-function fromColumn(value: unknown): string {
-  if (value instanceof Uint8Array) return Buffer.from(value).toString("hex");
-  try {
-    return JSON.parse(value as string);
-  } catch {
-    // The store wrote no such id, and no key leads to it. Lists still show it to people.
-    return String(value);
-  }
+/** Which rows of a list to read. */
+export interface ScanRequest {
+  readonly namespace: string;
+  readonly key?: string | undefined;
+  readonly before?: number | undefined;
+  readonly after: ListPlace | undefined;
+  readonly count: number;
+}
+
+export function wantedRows({ key }: Pick<ScanRequest, "key">): sql.ListRows {
+  return key === undefined ? "all" : "key";
+}
+
+/** What the scan by `wantedRows` is bound to. */
+export function scanValues(
+  { namespace, key, before, after, count }: ScanRequest,
+  start: string = namespaceStart(namespace),
+): readonly SqlValue[] {
+  const latest = Math.min(Math.floor(before ?? Number.MAX_SAFE_INTEGER), Number.MAX_SAFE_INTEGER);
+  const isWithin = after !== undefined && after.claimedAt <= latest;
+  const place = isWithin ? after.claimedAt : latest;
+  const id = isWithin ? toColumn(after.id) : sql.AFTER_ALL_IDS;
+  if (key === undefined) return [start, place, place, id, count];
+  const end = keyEnd(key);
+  return [end, end, start, place, place, id, sql.KEY_ROWS];
+}
+
+/** How many held records a count of undecided ones looks at: also those that are at work. */
+export const UNDECIDED_ROWS = 10_000;
+
+/** The row of `undecidedBy`. */
+export function toUndecided(row: SqliteRow | undefined, limit: number): UndecidedReport {
+  const [seen = 0, found = 0, oldest] = (row ?? []) as readonly number[];
+  const isComplete = seen <= UNDECIDED_ROWS && found <= limit;
+  return { count: Math.min(found, limit), isComplete, ...(found > 0 && { oldestLapsedAt: oldest }) };
+}
+
+/** What `NAMESPACES` is bound to. */
+export function namespaceValues({ limit, after = "" }: NamespacesRequest): readonly SqlValue[] {
+  return [after, limit + 1];
+}
+
+/** The rows of `NAMESPACES`. */
+export function toNamespaces(rows: readonly SqliteRow[], { limit }: NamespacesRequest): NamespacePage {
+  const starts = rows.slice(0, limit).map(([start]) => start as string);
+  const namespaces = starts.flatMap((start) => namespaceFrom(start) ?? []);
+  return rows.length > limit ? { namespaces, next: starts.at(-1) } : { namespaces };
+}
+
+/** Whether nothing is left after these rows of a scan. */
+export function isLastScan({ key, count }: Pick<ScanRequest, "key" | "count">, found: number): boolean {
+  return key === undefined ? found < count : found === 0;
+}
+
+/** What the parts of every record with this key end with. */
+function keyEnd(key: string): string {
+  return `,${JSON.stringify(key)}]`;
 }
 
 /** Calls `instead` if a row contains an integer that the driver cannot return. */
@@ -176,98 +276,4 @@ function orTooLarge<T>(read: () => T, instead: () => T): T {
     if (isNumberTooLarge(error)) return instead();
     throw error;
   }
-}
-
-function checkFence(value: unknown): number {
-  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
-  throw new NevertwiceError(
-    "store-unsafe",
-    "last_fence in the table nevertwice_store is damaged: set it to the highest fence in nevertwice_records.",
-  );
-}
-
-/**
- * When a purge should look at the record: a little after it expires, so that a renewal or completion rarely has to move it
- * in the index. Null for a held pending record, which no purge removes.
- */
-function purgeTime(kept: Kept, before: number | null): number | null {
-  const { state, hold, keptUntil, retentionMs } = kept;
-  if (state === "pending" && hold) return null;
-  if (before !== null && before >= keptUntil && before <= keptUntil + retentionMs / 16) return before;
-  return keptUntil + Math.floor(retentionMs / 32);
-}
-
-function toColumns(kept: Kept): readonly [usual: SqlValue[], parts: () => SqlValue, outcome: SqlValue] {
-  const usual = [
-    kept.state,
-    toText(kept.token),
-    Number(kept.spent),
-    kept.fence,
-    kept.number,
-    Number(kept.hold),
-    Number(kept.tookOver),
-    kept.claimedAt,
-    kept.leaseMs,
-    kept.leaseEndsAt,
-    kept.retentionMs,
-    kept.keptUntil,
-    kept.completedAt ?? null,
-    toText(kept.fingerprint),
-  ];
-  return [usual, () => (kept.parts === undefined ? null : partsText(kept.parts)), toText(kept.outcome)];
-}
-
-/** Some drivers cut a string at U+0000. A replay would then return half of the outcome. */
-function toText(text: string | undefined): string | null {
-  if (!text?.includes("\u0000")) return text ?? null;
-  throw new NevertwiceError(
-    "options-invalid",
-    "a token, fingerprint, outcome or step contains U+0000, which SQLite drivers cannot store.",
-  );
-}
-
-/** Throws `store-unsafe` for a row that the store did not write: SQLite accepts any value in any column. */
-function fromRow(id: string, row: SqliteRow): StoredRow {
-  const [
-    rowid,
-    purgeAt,
-    state,
-    token,
-    spent,
-    fence,
-    number,
-    hold,
-    tookOver,
-    claimedAt,
-    leaseMs,
-    leaseEndsAt,
-    retentionMs,
-    keptUntil,
-    completedAt,
-    fingerprint,
-    parts,
-    outcome,
-    steps,
-  ] = row;
-  const kept = checkedRecord({
-    id,
-    parts: parts === null ? undefined : checkedParts(id, parts),
-    fingerprint: fingerprint ?? undefined,
-    state,
-    token,
-    spent: flagFrom(spent),
-    fence,
-    number,
-    hold: flagFrom(hold),
-    tookOver: flagFrom(tookOver),
-    claimedAt,
-    leaseMs,
-    leaseEndsAt,
-    retentionMs,
-    keptUntil,
-    completedAt: completedAt ?? undefined,
-    outcome: outcome ?? undefined,
-    steps: steps ?? undefined,
-  });
-  return { rowid: rowid as number, purgeAt: purgeAt as number | null, kept };
 }

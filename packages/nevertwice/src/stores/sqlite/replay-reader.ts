@@ -14,7 +14,8 @@ import type { FileSettings, OwnDatabase } from "./client.ts";
 import { openReadOnly } from "./driver.ts";
 import { fileIdentity, type OpenedFile } from "./opened-file.ts";
 import { createReadHold, type ReadHold } from "./read-hold.ts";
-import { prepareFind, type StoredRow } from "./records.ts";
+import type { StoredRow } from "./record-row.ts";
+import { prepareFind } from "./records.ts";
 import { createReplayRate } from "./replay-rate.ts";
 
 /** The worker sends a larger outcome once to all callers that wait for it; here each of them would get a copy. */

@@ -13,26 +13,46 @@ export interface SqliteSchema {
    * that do not know a column keep working on the same file: it must allow NULL, and NULL must mean what they mean.
    */
   readonly additions?: Readonly<Record<string, readonly (readonly [name: string, type: string])[]>>;
+  /** Indexes by their names, which are created where they are missing, in any version. Older releases keep them up as well. */
+  readonly indexes?: Readonly<Record<string, string>>;
   /** The columns of each table after the last migration, including those of `table`. */
   readonly columns?: Readonly<Record<string, readonly string[]>>;
 }
 
-export function migrate(database: SqliteDatabase, schema: SqliteSchema): void {
-  applyMigrations(database, schema);
+/** Runs a change in one transaction, and undoes it if it throws. */
+export type InTransaction = (change: () => void) => void;
+
+/** `inTransaction` is for connections that refuse BEGIN. */
+export function migrate(
+  database: SqliteDatabase,
+  schema: SqliteSchema,
+  inTransaction: InTransaction = (change) => inWriteTransaction(database, change),
+): void {
+  applyMigrations(database, schema, inTransaction);
   checkColumns(database, schema);
-  addColumns(database, schema);
+  addMissing(database, schema, inTransaction);
 }
 
-function addColumns(database: SqliteDatabase, schema: SqliteSchema): void {
+function addMissing(database: SqliteDatabase, schema: SqliteSchema, inTransaction: InTransaction): void {
   if (missingAdditions(database, schema).length === 0) return;
-  inWriteTransaction(database, () => {
+  inTransaction(() => {
     // Read again: another process may have added them while this one waited for the lock.
     for (const statement of missingAdditions(database, schema)) database.exec(statement);
   });
 }
 
 /** The statements that add what is missing. */
-function missingAdditions(database: SqliteDatabase, { additions = {} }: SqliteSchema): readonly string[] {
+function missingAdditions(database: SqliteDatabase, schema: SqliteSchema): readonly string[] {
+  return [...missingColumns(database, schema), ...missingIndexes(database, schema)];
+}
+
+function missingIndexes(database: SqliteDatabase, { indexes = {} }: SqliteSchema): readonly string[] {
+  return Object.entries(indexes)
+    .filter(([name]) => !exists(database, "index", name))
+    .map(([, statement]) => statement);
+}
+
+function missingColumns(database: SqliteDatabase, { additions = {} }: SqliteSchema): readonly string[] {
   return Object.entries(additions).flatMap(([table, columns]) => {
     const existing = columnNames(database, table);
     return columns
@@ -58,10 +78,10 @@ function inWriteTransaction(database: SqliteDatabase, change: () => void): void 
   }
 }
 
-function applyMigrations(database: SqliteDatabase, schema: SqliteSchema): void {
+function applyMigrations(database: SqliteDatabase, schema: SqliteSchema, inTransaction: InTransaction): void {
   if (isLatest(database, schema) && !isEmptied(database, schema)) return;
   const { table, migrations } = schema;
-  inWriteTransaction(database, () => {
+  inTransaction(() => {
     // All tables were dropped except the one with the version: start again with the first migration.
     if (isEmptied(database, schema)) database.exec(`DROP TABLE ${table}`);
     // Read the version again: another process may have migrated while this one waited for the lock.
@@ -105,7 +125,11 @@ function checkColumns(database: SqliteDatabase, { columns = {} }: SqliteSchema):
 }
 
 function hasTable(database: SqliteDatabase, table: string): boolean {
-  const has = `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '${table}'`;
+  return exists(database, "table", table);
+}
+
+function exists(database: SqliteDatabase, type: "table" | "index", name: string): boolean {
+  const has = `SELECT 1 FROM sqlite_master WHERE type = '${type}' AND name = '${name}'`;
   return lookUp(database, has) !== undefined;
 }
 

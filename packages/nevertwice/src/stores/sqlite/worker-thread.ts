@@ -65,9 +65,18 @@ export function createWorkerThread<Request, Reply, News = never>(
   let running: RunningWorker | undefined;
   let isClosing = false;
 
+  function startWith(gate: ExitGate): Worker {
+    try {
+      return start(gate);
+    } catch (error) {
+      // A bundle as an ES module has no name for its own file, so there is no path to begin with.
+      throw isOutOfResources(error) ? error : workerMissing(error);
+    }
+  }
+
   function startWorker(): RunningWorker {
     const gate = createExitGate();
-    const worker = start(gate);
+    const worker = startWith(gate);
     worker.unref();
     const unanswered: UnansweredRequest[] = [];
     let cause: unknown;
@@ -91,7 +100,7 @@ export function createWorkerThread<Request, Reply, News = never>(
         if (running?.worker === worker) running = undefined;
         const begun = gatePasses(gate);
         for (const { reject, errorOnEnd, number } of unanswered)
-          reject(errorOnEnd(threadEnded(cause), number <= begun));
+          reject(errorOnEnd(threadEnded(cause, begun > 0), number <= begun));
         onEnd?.();
         resolve();
       });
@@ -135,14 +144,23 @@ export function createWorkerThread<Request, Reply, News = never>(
   };
 }
 
-function threadEnded(cause: unknown): NevertwiceError {
-  const { code, message = "" } = (cause ?? {}) as { code?: unknown; message?: string };
-  if (code === "ERR_MODULE_NOT_FOUND" || code === "MODULE_NOT_FOUND")
-    return new NevertwiceError(
-      "driver-missing",
-      `the SQLite store's worker cannot be loaded: ${message}. If a bundler left it out, mark nevertwice as external.`,
-      { cause },
-    );
+function isOutOfResources(error: unknown): boolean {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return code === "ERR_WORKER_INIT_FAILED" || code === "ERR_WORKER_OUT_OF_MEMORY";
+}
+
+function workerMissing(cause: unknown): NevertwiceError {
+  const reason = cause instanceof Error ? cause.message.split("\n")[0] : String(cause);
+  return new NevertwiceError(
+    "options-invalid",
+    `the file of the SQLite store's worker thread cannot be loaded: ${reason}. A bundler has left it out or changed it: mark nevertwice as external, bundle the worker too, or use sqliteStore({ database }). See docs/bundlers.md.`,
+    { cause },
+  );
+}
+
+/** An error before the worker has begun any request is that of loading its file, which no retry cures. */
+function threadEnded(cause: unknown, hasBegun: boolean): NevertwiceError {
+  if (cause !== undefined && !hasBegun && !isOutOfResources(cause)) return workerMissing(cause);
   return new NevertwiceError(
     "unavailable",
     "the SQLite store's worker thread ended; the next call starts another.",

@@ -16,7 +16,7 @@ const watch = createRecordWatch({
   runCheck: (check) => passGate(gate, check),
 });
 
-await serve<readonly StoreCall[], CallReply>({
+void serve<readonly StoreCall[], CallReply>({
   connect(database) {
     const runner = createCallRunner(database, {
       clock: systemClock,

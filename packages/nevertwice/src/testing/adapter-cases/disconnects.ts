@@ -110,7 +110,7 @@ export const disconnects: ExchangeCases = {
     async check(stage) {
       const source = producer(20_000_000);
       const script = () => answer(200, stream(source.chunks), FIRST.headers);
-      const app = await stage.app(script, { options: { maxOutcomeBytes: CAP_BYTES } });
+      const app = await stage.app(script, { options: { maxOutcomeBytes: CAP_BYTES, onNotKept: "status" } });
       const visit = app.visit();
       await visit.next();
       await visit.leave();
@@ -129,7 +129,7 @@ export const disconnects: ExchangeCases = {
         yield noise(10);
       };
       const script = () => answer(200, written(pieces()), FIRST.headers);
-      const app = await stage.app(script, { options: { maxOutcomeBytes: CAP_BYTES } });
+      const app = await stage.app(script, { options: { maxOutcomeBytes: CAP_BYTES, onNotKept: "status" } });
       const visit = app.visit();
       await visit.next();
       await visit.leave();

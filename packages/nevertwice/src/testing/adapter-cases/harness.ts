@@ -34,6 +34,10 @@ export const NEEDS = [
   "thrown",
   /** A server that rejects header values with invalid characters. */
   "refused-headers",
+  /** Requests whose header lines can be told apart. */
+  "header-lines",
+  /** A router, and a layer that can be mounted on one of its routes. */
+  "routes",
   /** A body parser in front of the layer. */
   "parser-before",
   /** A body parser behind the layer. */
@@ -53,12 +57,17 @@ export interface AdapterHarness<Native> {
   readonly patienceMs?: number;
 }
 
-/** The application to serve, for every path and method. */
+/** The application to serve: for every path and method, or on one route. */
 export interface ScriptedApp<Native> {
   /** Undefined for the bare application, to which the one behind the layer is compared. */
   readonly layer: { readonly guard: Guard; readonly options: HttpOptions<Native> } | undefined;
   /** Where to mount the framework's parser of JSON and forms. With "none", the handler reads the body itself. */
   readonly parser: "none" | "before" | "after";
+  /**
+   * The pattern to mount layer and handler on, such as `/payments/:id/capture`; undefined for every path. If the router can
+   * accept another case and a slash at the end, let it.
+   */
+  readonly route?: string | undefined;
   /** The handler: await this, then send the answer. If it rejects, the handler must fail with that error. */
   handle(request: HandledRequest): Promise<ScriptedAnswer>;
 }

@@ -80,6 +80,34 @@ export const keys: ExchangeCases = {
       );
     },
   },
+  "with stripe-v1, a comma in one header line is a part of the key": {
+    needs: ["header-lines"],
+    why: "Stripe's own service takes such keys, and its clients send them.",
+    async check(stage) {
+      const app = await stage.app(countingRuns, { options: { profile: "stripe-v1" } });
+      const first = await app.ask({ key: "order 7, part 2" });
+      expect("the status", first.status, 201);
+      expectReplay(await app.ask({ key: "order 7, part 2" }), first);
+      expectUnmarked(await app.ask({ key: "order 7" }), "the answer for the part before the comma");
+      expect("how often the handler ran", app.runs(), 2);
+    },
+  },
+  "with stripe-v1, two header lines are refused": {
+    why: "Frameworks join lines by commas, and two keys must never count as one.",
+    async check(stage) {
+      const app = await stage.app(countingRuns, { options: { profile: "stripe-v1" } });
+      expect("the status", (await app.ask({ key: ["order 7", "part 2"] })).status, 400);
+      expect("how often the handler ran", app.runs(), 0);
+    },
+  },
+  "a comma in a key without quotes is refused without a profile that allows it": {
+    why: "Most services split such a value, so that one request would have two keys.",
+    async check(stage) {
+      const app = await stage.app(countingRuns);
+      expectProblem(await app.ask({ key: "order-7,part-2" }), 400, "key-invalid");
+      expect("how often the handler ran", app.runs(), 0);
+    },
+  },
   "a key of 255 characters is accepted": {
     why: "The documentation promises this limit.",
     async check(stage) {

@@ -18,6 +18,7 @@ type Head = Pick<CollectedResponse, "headers">;
 /** Headers of one connection or one moment, in which two answers of the same application differ. */
 const MOMENTARY = new Set(["date", "connection", "keep-alive", "transfer-encoding"]);
 const LENGTH = "content-length";
+const OUTCOME = "nevertwice-outcome";
 const REPLAYED_HEADER = HTTP_DEFAULTS.replayedHeader;
 export const REPLAYED: string = REPLAYED_HEADER.toLowerCase();
 
@@ -39,7 +40,7 @@ export function expectSame(found: CollectedResponse, bare: CollectedResponse): v
 }
 
 /**
- * Without momentary headers. A correct Content-Length is also left out if the bare application sends chunks without one.
+ * Without momentary headers, and without what the layer says about the outcome. A correct Content-Length is also left out if the bare application sends chunks without one.
  */
 function comparedLines(answer: CollectedResponse, bare: CollectedResponse): readonly HeaderLine[] {
   const isExtra =
@@ -47,7 +48,7 @@ function comparedLines(answer: CollectedResponse, bare: CollectedResponse): read
     headerValues(answer, LENGTH).join() === `${answer.body.length}`;
   return answer.headers.filter(([name]) => {
     const lower = name.toLowerCase();
-    return !MOMENTARY.has(lower) && !(isExtra && lower === LENGTH);
+    return !MOMENTARY.has(lower) && lower !== OUTCOME && !(isExtra && lower === LENGTH);
   });
 }
 
@@ -87,8 +88,19 @@ export function expectMarker(
   expect("the status of the replay", found.status, first.status);
   expect("the body of the replay", shown(found.body), shown(new Uint8Array()));
   expect("the type of the replay", headerValues(found, "content-type"), headerValues(first, "content-type"));
-  expect("Nevertwice-Outcome of the replay", headerValues(found, "nevertwice-outcome"), ["not-kept"]);
+  expect("Nevertwice-Outcome of the replay", headerValues(found, OUTCOME), ["not-kept"]);
   expectMarked(found);
+}
+
+/** Fails unless `found` refuses a retry because the answer to the first request was not kept. */
+export function expectUnkept(found: CollectedResponse): void {
+  expectProblem(found, 409, "already-done");
+  expectUnmarked(found, "the refusal");
+}
+
+/** Fails unless this first answer tells its client that a retry will not get its body. */
+export function expectToldUnkept(first: Head): void {
+  expect("Nevertwice-Outcome of the first answer", headerValues(first, OUTCOME), ["not-kept"]);
 }
 
 function expectMarked(found: CollectedResponse): void {

@@ -22,12 +22,15 @@ export interface CaseStage {
   /** The end of the case opens every gate, so that nothing waits for ever. */
   gate(): CaseGate;
   /** Resolves when the condition holds. Rejects when the case has ended. */
-  until(holds: () => boolean): Promise<void>;
+  until(holds: () => boolean | Promise<boolean>): Promise<void>;
+  /** A header of the framework's request, for options that are functions. */
+  header(native: unknown, name: string): string | undefined;
 }
 
 export interface AppSetup {
   readonly options?: Omit<HttpOptions<unknown>, "scope">;
   readonly parser?: ScriptedApp<unknown>["parser"];
+  readonly route?: string;
   /** Wraps the store that the layer uses. */
   readonly store?: (store: Store) => Store;
   /** The script reads the body itself. */
@@ -122,6 +125,7 @@ export function startStage<Native>(harness: AdapterHarness<Native>): {
     const served = await harness.serve({
       layer: isBare ? undefined : { guard, options },
       parser: given.parser ?? "none",
+      route: given.route,
       async handle(request) {
         runs++;
         const number = runs;
@@ -142,13 +146,14 @@ export function startStage<Native>(harness: AdapterHarness<Native>): {
     stage: {
       app: (script, given = {}) => start(script, given, false),
       bare: (script, given = {}) => start(script, given, true),
+      header: (native, name) => harness.header(native as Native, name),
       gate() {
         const gate = createGate();
         gates.push(gate);
         return gate;
       },
       async until(holds) {
-        while (!holds()) {
+        while (!(await holds())) {
           if (isOver) throw new Error("the case ended before the condition held");
           await sleep(POLL_MS);
         }

@@ -14,9 +14,19 @@ export interface ExpectedValue {
  * must be equal.
  */
 export function expect(what: string, found: unknown, wanted: unknown): void {
-  if (matches(found, wanted)) return;
+  if (!matches(found, wanted)) throw unexpected(what, wanted, found);
+}
+
+/** The error of an expectation that is not met. */
+export function unexpected(what: string, wanted: unknown, found: unknown): Error {
   const message = `${what}\n  expected: ${show(wanted)}\n  came:     ${show(found)}`;
-  throw Object.assign(new Error(message), { [UNEXPECTED]: true });
+  return Object.assign(new Error(message), { [UNEXPECTED]: true });
+}
+
+/** Whether a value is one that `wanted` stands for; undefined if `wanted` stands for itself. */
+export function isAccepted(found: unknown, wanted: unknown): boolean | undefined {
+  const isMatcher = typeof wanted === "object" && wanted !== null && ACCEPTS in wanted;
+  return isMatcher ? (wanted as ExpectedValue)[ACCEPTS](found) : undefined;
 }
 
 /** Whether `expect` threw it, and not the store. */
@@ -44,7 +54,8 @@ export function matcher(text: string, accepts: (found: unknown) => boolean): Exp
 function matches(found: unknown, wanted: unknown): boolean {
   if (Object.is(found, wanted)) return true;
   if (typeof wanted !== "object" || wanted === null) return false;
-  if (ACCEPTS in wanted) return (wanted as ExpectedValue)[ACCEPTS](found);
+  const accepted = isAccepted(found, wanted);
+  if (accepted !== undefined) return accepted;
   if (typeof found !== "object" || found === null) return false;
   if (Array.isArray(wanted) && (!Array.isArray(found) || found.length !== wanted.length)) return false;
   return Object.entries(wanted).every(([name, member]) =>

@@ -1,5 +1,4 @@
 /** A record past its retention is absent, purged or not. A lapsed record is not absent: its outcome is unknown. */
-import { randomUUID } from "node:crypto";
 import { expect } from "./expect.ts";
 import type { GuaranteeCase, GuaranteeCases, Trial } from "./trial.ts";
 import { type BegunAttempt, DONE, EVERY_AS, SHORT_MS } from "./work.ts";
@@ -105,7 +104,7 @@ export const expiredIsAbsent: GuaranteeCases = {
     needs: ["list"],
     why: "An operator would act on a record that no claim finds.",
     async check({ store, another, outlast }) {
-      const work = another({ namespace: `nevertwice-cases ${randomUUID()}` });
+      const work = another({ namespace: `nevertwice-cases ${crypto.randomUUID()}` });
       await (await work.begin()).complete(DONE, SHORT_MS);
       await outlast(SHORT_MS);
       const page = await store.list?.({ namespace: work.parts.namespace, limit: 10 });

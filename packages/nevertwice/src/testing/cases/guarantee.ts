@@ -17,6 +17,8 @@ export const GUARANTEES = [
   "waiters-wake",
   "takeover-is-single",
   "steps-stay-done",
+  "lists-find-records",
+  "history-kept",
 ] as const;
 
 export type Guarantee = (typeof GUARANTEES)[number];

@@ -1,6 +1,6 @@
 /** A lease holds for as long as the claim asked for, neither shorter nor longer. */
 import { above, between, expect } from "./expect.ts";
-import type { GuaranteeCases } from "./trial.ts";
+import { type GuaranteeCases, ROUNDING_MS } from "./trial.ts";
 import { LONG_MS, SHORT_MS } from "./work.ts";
 
 /** Longer than any lease and margin, so that the store notices a clock that was set back by it. */
@@ -30,6 +30,31 @@ export const leaseEnds: GuaranteeCases = {
       const moved = await skipAhead(LONG_MS / 3);
       const left = between(1, LONG_MS - moved);
       expect("another token's claim", await work.attempt().claim(), { status: "pending", leaseLeftMs: left });
+    },
+  },
+  "a pending answer says how long the attempt has run, not how long ago it renewed": {
+    why: "Clients get a longer time to retry after, the longer the work runs. Otherwise they give up before it ends.",
+    async check({ work, pass }) {
+      const owner = await work.begin();
+      await pass(SHORT_MS);
+      await owner.renew();
+      const elapsed = between(SHORT_MS, LONG_MS);
+      expect("another token's claim", await work.attempt().claim(), {
+        status: "pending",
+        elapsedMs: elapsed,
+      });
+    },
+  },
+  "an attempt that takes over counts its time anew": {
+    why: "The clients of the attempt that runs now would be told to wait for the time that a dead one took.",
+    async check({ work, outlast }) {
+      await work.begin({ leaseMs: SHORT_MS });
+      await outlast(SHORT_MS);
+      const before = Date.now();
+      await work.begin();
+      const answer = await work.attempt().claim();
+      const elapsed = between(0, Date.now() - before + ROUNDING_MS);
+      expect("a third token's claim", answer, { status: "pending", elapsedMs: elapsed });
     },
   },
   "renewing gives the lease that was asked for": {

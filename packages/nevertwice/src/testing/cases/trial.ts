@@ -33,8 +33,12 @@ export type GuaranteeCases = Readonly<Record<string, GuaranteeCase>>;
 const NEEDS = {
   watch: "The store has no `watch`: its waiters poll.",
   list: "The store has no `list`.",
+  order: "The store's `listOrder` is not newest-first: its lists have no order.",
+  undecided: "The store has no `undecided`.",
+  namespaces: "The store has no `namespaces`.",
   keepStep: "The store has no `keepStep`: work on it has no steps.",
   forget: "The store has no `forget`.",
+  history: "The store does not say `keepsHistory`: its records forget earlier attempts.",
   purge: "The store says `collectsItself`: its database removes what is past its time.",
   clock: "The store's clock cannot be turned back from here: no `advance` was given.",
 } as const;
@@ -47,6 +51,8 @@ type Advance = (ms: number) => void | Promise<void>;
 export function missing(needs: readonly StoreNeed[], store: Store, advance?: Advance): string | undefined {
   const need = needs.find((each) => {
     if (each === "clock") return advance === undefined;
+    if (each === "order") return store.listOrder !== "newest-first";
+    if (each === "history") return store.keepsHistory !== true;
     if (each === "purge") return store.collectsItself === true;
     return store[each] === undefined;
   });
@@ -56,7 +62,7 @@ export function missing(needs: readonly StoreNeed[], store: Store, advance?: Adv
 /** How much further than `ms` `outlast` moves a clock: more than any store's delay, less than a lease. */
 const BEYOND_MS = 10_000;
 /** Timers may fire a little early, and the store's clock may be coarser than ours. */
-const ROUNDING_MS = 15;
+export const ROUNDING_MS = 15;
 
 export function startTrial(store: Store, advance?: Advance): Trial {
   const move = async (ms: number): Promise<void> => advance?.(ms);

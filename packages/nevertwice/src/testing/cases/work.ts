@@ -1,5 +1,5 @@
 /** What the cases are written with: one key, the attempts to claim it, and their calls of a store. */
-import { randomBytes, randomUUID } from "node:crypto";
+import { toHex } from "../../core/bytes.ts";
 import { toIdentity } from "../../core/identity.ts";
 import type { AbandonAs, ClaimAnswer, Parts, Store, StoreRecord } from "../../core/store.ts";
 import { expect } from "./expect.ts";
@@ -55,11 +55,11 @@ export interface CaseWork {
 }
 
 export function newParts(parts: Partial<Parts> = {}): Parts {
-  return { namespace: "nevertwice-cases", scope: "", operation: "prove", key: randomUUID(), ...parts };
+  return { namespace: "nevertwice-cases", scope: "", operation: "prove", key: crypto.randomUUID(), ...parts };
 }
 
 export function workOn(store: Store, parts: Parts = newParts(), id: string = toIdentity(parts).id): CaseWork {
-  const attempt = (token: string = randomUUID()): CaseAttempt => ({
+  const attempt = (token: string = crypto.randomUUID()): CaseAttempt => ({
     token,
     claim: (terms = {}) =>
       store.claim({ id, parts, token, leaseMs: LONG_MS, retentionMs: RETENTION_MS, hold: false, ...terms }),
@@ -96,7 +96,7 @@ export function workOn(store: Store, parts: Parts = newParts(), id: string = toI
 
 /** A random id of 64 hexadecimal digits, as identities have. */
 export function randomId(): string {
-  return randomBytes(32).toString("hex");
+  return toHex(crypto.getRandomValues(new Uint8Array(32)));
 }
 
 /** How many answers there are of each status. */

@@ -11,8 +11,11 @@ import { type FaultRates, type FaultyStore, faultyStore } from "../faulty-store.
 import type { Random } from "../random.ts";
 import { judgeAnswer, judgeThrow } from "./answer-judge.ts";
 import { drawDirectAnswers, type UnseenSteps } from "./direct-answers.ts";
+import type { JudgedClaims } from "./judged-claims.ts";
 import type { Referee } from "./referee.ts";
+import { refereedStore } from "./refereed-store.ts";
 import type { PlannedCall, Scenario } from "./scenario.ts";
+import { sharedClaims } from "./shared-claims.ts";
 import type { Tenure } from "./tenures.ts";
 import { createProcess, type Process, type World } from "./world.ts";
 
@@ -35,22 +38,27 @@ export interface ActorOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly referee: Referee;
+  readonly judgedClaims: JudgedClaims;
   readonly rates: FaultRates;
   readonly delayMs: number;
   readonly directShare: number;
+  /** Given if claims that are alike share one: how long it takes to send a group of them. */
+  readonly groupMs: (() => number) | undefined;
   readonly unseen: UnseenSteps;
 }
 
 export function createActor(options: ActorOptions): Actor {
   const { name, world, random } = options;
   const process = createProcess(world);
-  const network = faultyStore(refereed(options), {
+  const network = faultyStore(refereedStore(options), {
     seed: random.between(0, 2 ** 31),
     rates: options.rates,
     delayMs: options.delayMs,
     timer: world,
   });
-  const store = delivered(network, process, options.referee);
+  const { groupMs } = options;
+  const connection = groupMs ? sharedClaims({ ...options, groupMs, network, process }) : network;
+  const store = delivered(connection, process, options.referee);
   const direct = drawDirectAnswers({ ...options, share: options.directShare });
   if (direct !== undefined) offerDirect(store, direct);
   let tokens = 0;
@@ -64,53 +72,6 @@ export function createActor(options: ActorOptions): Actor {
     { timer: process.timer, random: random.next, newToken: () => `${name}.${tokens++}` },
   );
   return { name, process, guard, network, isClosed: false };
-}
-
-/** Next to the store: the referee sees each step as it is applied. */
-function refereed({ name, store, clock, referee, unseen }: ActorOptions): Store {
-  /** The store has applied a step when the referee sees its answer a moment later. Until then no direct answer is given. */
-  async function seen<T>(step: () => Promise<T>, see: (answer: T, now: number) => void): Promise<T> {
-    const now = clock.now();
-    unseen.steps++;
-    try {
-      const answer = await step();
-      see(answer, now);
-      return answer;
-    } finally {
-      unseen.steps--;
-    }
-  }
-  const { keepStep } = store;
-  return {
-    ...store,
-    claim: (request) =>
-      seen(
-        () => store.claim(request),
-        (answer, now) => referee.claimed(name, request, answer, now),
-      ),
-    complete: (request) =>
-      seen(
-        () => store.complete(request),
-        (answer, now) => referee.completed(request, answer, now),
-      ),
-    abandon: (request) =>
-      seen(
-        () => store.abandon(request),
-        (answer, now) => referee.abandoned(request, answer, now),
-      ),
-    renew: (request) =>
-      seen(
-        () => store.renew(request),
-        (answer, now) => referee.renewed(request, answer, now),
-      ),
-    ...(keepStep && {
-      keepStep: (request) =>
-        seen(
-          () => keepStep(request),
-          (answer, now) => referee.stepKept(request, answer, now),
-        ),
-    }),
-  };
 }
 
 /** Next to the process: what comes back waits while it is paused, and is lost when it is dead. */
@@ -128,8 +89,9 @@ function delivered(store: Store, process: Process, referee: Referee): Store {
       );
     });
   }
-  const { keepStep, watch, list, forget } = store;
+  const { keepStep, watch, list, undecided, overdue, namespaces, listOrder, forget, usesSignal } = store;
   return {
+    ...(usesSignal && { usesSignal }),
     claim: (request) => deliver("claim", request.token, store.claim(request)),
     complete: (request) => deliver("complete", request.token, store.complete(request)),
     abandon: (request) => deliver("abandon", request.token, store.abandon(request)),
@@ -142,6 +104,10 @@ function delivered(store: Store, process: Process, referee: Referee): Store {
       watch: ({ id, wake }) => deliver("watch", undefined, watch({ id, wake: () => process.arrive(wake) })),
     }),
     ...(list && { list: (request) => deliver("list", undefined, list(request)) }),
+    ...(undecided && { undecided: (request) => deliver("undecided", undefined, undecided(request)) }),
+    ...(overdue && { overdue: (request) => deliver("overdue", undefined, overdue(request)) }),
+    ...(namespaces && { namespaces: (request) => deliver("namespaces", undefined, namespaces(request)) }),
+    ...(listOrder && { listOrder }),
     ...(forget && { forget: (request) => deliver("forget", undefined, forget(request)) }),
   };
 }

@@ -31,6 +31,8 @@ interface RecordNote {
   outcome: string;
   /** The finished steps, each with its outcome. */
   steps: readonly (readonly [name: string, outcome: string])[];
+  /** When each process first saw this lease, for a store whose clients judge by what they have seen. */
+  firstSeen: Map<string, number>;
 }
 
 export interface Referee extends Pick<Tenures, "delivered" | "started" | "excuse"> {
@@ -58,7 +60,11 @@ export interface Referee extends Pick<Tenures, "delivered" | "started" | "excuse
 /** The margin of the contract's rule for clocks that went back. */
 const CLOCK_BACK_MARGIN_MS = 1_000;
 
-export function createReferee(trueNow: () => number, story?: string[]): Referee {
+/**
+ * `clockSkewMs` is given for a store whose clients have their own clocks: records are kept so much longer, and a lease has
+ * ended for a process only when it has seen it for as long as it lasts.
+ */
+export function createReferee(trueNow: () => number, story?: string[], clockSkewMs?: number): Referee {
   const notes = new Map<string, RecordNote>();
   const highestFence = new Map<string, number>();
   const outcomes = new Map<string, Set<string>>();
@@ -112,10 +118,11 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       fingerprint: isRepeat ? note.fingerprint : (fingerprint ?? continued?.fingerprint),
       leaseMs,
       leaseEndsAt: now + leaseMs,
-      retentionMs,
-      keptUntil: now + leaseMs + retentionMs,
+      retentionMs: retentionMs + (clockSkewMs ?? 0),
+      keptUntil: now + leaseMs + retentionMs + (clockSkewMs ?? 0),
       outcome: "",
       steps,
+      firstSeen: new Map(),
     });
     tenures.granted(token, { fence: answer.fence, leaseMs, steps: steps.map(([name]) => name) });
   }
@@ -143,9 +150,23 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
     else if (note.outcome !== outcome) fail("I6", "an outcome was replayed that is not the one stored");
   }
 
-  function checkPending(request: ClaimRequest, note: RecordNote | undefined, now: number): void {
+  /** Whether this process has not yet seen the lease for as long as it lasts. */
+  function isBeingObserved(owner: string, note: RecordNote, now: number): boolean {
+    if (clockSkewMs === undefined || note.isSpent) return false;
+    const since = note.firstSeen.get(owner) ?? now;
+    note.firstSeen.set(owner, since);
+    return now < since + note.leaseMs;
+  }
+
+  function checkPending(
+    owner: string,
+    request: ClaimRequest,
+    note: RecordNote | undefined,
+    now: number,
+  ): void {
     const isOwnSpent = note?.token === request.token && note.isSpent;
-    const isRunning = note?.state === "pending" && !isLapsed(note, now);
+    const isRunning =
+      note?.state === "pending" && (isBeingObserved(owner, note, now) || !isLapsed(note, now));
     if (!isRunning && !isOwnSpent && request.takeover === undefined)
       fail("I8", "a key that is free was said to be pending");
     if (isRunning && note.leaseEndsAt - now > note.leaseMs + CLOCK_BACK_MARGIN_MS) {
@@ -176,7 +197,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
         fail("I2", `a claim of ${isOther ? "another" : "the same"} meaning was answered ${answer.status}`);
       if (answer.status === "new") grant(request, answer, now);
       if (answer.status === "completed") checkReplay(answer.outcome, note);
-      if (answer.status === "pending") checkPending(request, note, now);
+      if (answer.status === "pending") checkPending(owner, request, note, now);
     },
     completed({ id, token, outcome, retentionMs }, answer, now) {
       tell(() => `store: complete ${token} ${id.slice(0, 4)} -> ${answer}`);
@@ -189,7 +210,7 @@ export function createReferee(trueNow: () => number, story?: string[]): Referee 
       note.state = "completed";
       note.outcome = outcome;
       note.steps = [];
-      note.keptUntil = now + retentionMs;
+      note.keptUntil = now + retentionMs + (clockSkewMs ?? 0);
       outcomes.set(id, (outcomes.get(id) ?? new Set()).add(runNamedIn(outcome)));
       count("completed");
     },
@@ -272,6 +293,7 @@ function extend(note: RecordNote, leaseMs: number, now: number): void {
   note.leaseMs = leaseMs;
   note.leaseEndsAt = now + leaseMs;
   note.keptUntil = note.leaseEndsAt + note.retentionMs;
+  note.firstSeen.clear();
 }
 
 /** The run that an outcome belongs to: works name it in what they return and throw. */

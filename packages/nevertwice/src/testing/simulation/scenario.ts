@@ -4,6 +4,8 @@ import type { FaultRates } from "../faulty-store.ts";
 import type { Random } from "../random.ts";
 
 export const LEASE_MS = 100;
+/** Within what time all calls of a crowd come, to one process: many of them are queued together. */
+const CROWD_MS = 60;
 
 /** What one call's work does. */
 export interface PlannedWork {
@@ -42,24 +44,33 @@ export interface Scenario {
   readonly directShare: number;
   readonly calls: readonly PlannedCall[];
   readonly faults: readonly PlannedFault[];
+  /**
+   * How long it takes a process to send a group of claims. Those that come meanwhile wait, and the ones that are alike share
+   * one. Undefined: every claim is sent alone, at once.
+   */
+  readonly groupMs: number | undefined;
   /** How a reconciler decides. */
   readonly reconcileAs: "done" | "failed" | "not-done" | "unknown";
 }
 
-export function drawScenario(random: Random): Scenario {
+/** `beside` draws what was added to scenarios, so that a seed draws everything else as before. */
+export function drawScenario(random: Random, beside: Random): Scenario {
   const workers = random.between(1, 3);
   const shared = drawSharedPolicy(random);
   const calls = Array.from({ length: random.between(2, 5) }, () => drawCall(random, workers, shared));
   const faults = Array.from({ length: random.between(0, 3) }, () => drawFault(random, workers));
   const isCalm = random.chance(0.35);
   const most = random.pick([0.05, 0.15, 0.3]);
+  const groupMs = beside.pick([undefined, undefined, 0, 10, 40]);
+  const isCrowd = groupMs !== undefined && beside.chance(0.5);
   return {
     workers,
     rates: isCalm ? { delay: 0.2 } : drawRates(random, most),
     delayMs: random.pick([5, 40, 150]),
     directShare: random.pick([0, 0, 0.3, 0.7, 1]),
-    calls,
+    calls: isCrowd ? calls.map((call) => ({ ...call, worker: 0, at: beside.between(0, CROWD_MS) })) : calls,
     faults,
+    groupMs,
     reconcileAs: random.pick(["done", "failed", "not-done", "unknown"]),
   };
 }

@@ -48,6 +48,8 @@ export function createTenures(trueNow: () => number, fail: Fail): Tenures {
   const tenures = new Map<string, Tenure>();
   const byFence = new Map<string, Tenure>();
   const excused = new Set<string>();
+  /** The tokens whose claims were answered. A claim that was shared is answered before the store has seen its token. */
+  const answered = new Set<string>();
 
   return {
     get: (token) => tenures.get(token),
@@ -58,7 +60,7 @@ export function createTenures(trueNow: () => number, fail: Fail): Tenures {
         id,
         grantedAt: 0,
         leaseMs: 0,
-        isAnswered: false,
+        isAnswered: answered.has(token),
         isKnownNew: false,
         isTold: false,
         isSettled: false,
@@ -89,6 +91,7 @@ export function createTenures(trueNow: () => number, fail: Fail): Tenures {
       return tenure;
     },
     delivered(method, token, answer) {
+      if (method === "claim") answered.add(token);
       const tenure = tenures.get(token);
       if (tenure === undefined) return;
       tenure.isAnswered = true;

@@ -1,7 +1,13 @@
 /** Express 5 and 4. */
 import type { Server } from "node:http";
 import { createRequire } from "node:module";
-import express, { type Application, type NextFunction, type Request, type Response } from "express";
+import express, {
+  type Application,
+  type NextFunction,
+  type Request,
+  type RequestHandler,
+  type Response,
+} from "express";
 import { idempotency } from "../../../src/http/express.ts";
 import type { AdapterHarness, ScriptedAnswer } from "../../../src/testing/adapter-cases.ts";
 import { headerOf, headersOf, putBody, seenOn, stopping } from "./sockets.ts";
@@ -35,13 +41,15 @@ export async function answerBy(res: Response, answer: ScriptedAnswer): Promise<v
 function harnessOf(create: typeof express): AdapterHarness<Request> {
   return {
     header: (request, name) => request.get(name),
-    async serve({ layer, parser, handle }) {
+    async serve({ layer, parser, route, handle }) {
       const app: Application = create();
+      const mount = (handler: RequestHandler) =>
+        route === undefined ? app.use(handler) : app.all(route, handler);
       const parsers = [create.json(), create.urlencoded({ extended: false })];
       if (parser === "before") app.use(parsers);
-      if (layer !== undefined) app.use(idempotency(layer.guard, layer.options));
+      if (layer !== undefined) mount(idempotency(layer.guard, layer.options));
       if (parser === "after") app.use(parsers);
-      app.use((req: Request, res: Response, next: NextFunction) => {
+      mount((req: Request, res: Response, next: NextFunction) => {
         const seen = seenOn(req, parser !== "none", req.idempotency);
         // Express 4 ignores the promise of a handler.
         handle(seen)

@@ -32,8 +32,16 @@ async function answerBy(reply: FastifyReply, answer: ScriptedAnswer): Promise<un
   }
 }
 
-async function appOf({ layer, parser, handle }: ScriptedApp<FastifyRequest>): Promise<FastifyInstance> {
-  const app = createFastify({ forceCloseConnections: true });
+async function appOf({
+  layer,
+  parser,
+  route,
+  handle,
+}: ScriptedApp<FastifyRequest>): Promise<FastifyInstance> {
+  const app = createFastify({
+    forceCloseConnections: true,
+    routerOptions: { caseSensitive: false, ignoreTrailingSlash: true },
+  });
   if (parser === "none") {
     app.removeAllContentTypeParsers();
     app.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
@@ -45,7 +53,7 @@ async function appOf({ layer, parser, handle }: ScriptedApp<FastifyRequest>): Pr
     );
   }
   if (layer !== undefined) await app.register(idempotency(layer.guard, layer.options));
-  app.all("/*", async (request, reply) => {
+  app.all(route ?? "/*", async (request, reply) => {
     const { method, body, idempotency: attempt } = request;
     const seen = parser === "none" ? { stream: () => (body ?? request.raw) as Readable } : { parsed: body };
     return answerBy(reply, await handle({ method, attempt, ...seen }));

@@ -5,6 +5,8 @@ import { fromResponse, seenBy, toRequest, toResponse } from "./web.ts";
 
 export const fetchHarness: AdapterHarness<Request> = {
   lacks: {
+    "header-lines": "a Request has its header lines joined",
+    routes: "there is no router",
     written: "a Response has a stream, and nothing to write to",
     flush: "a Response has no head apart from itself",
     trailers: "a Response has no trailers",

@@ -39,8 +39,8 @@ function answerIn(c: Context, answer: ScriptedAnswer): Response {
 
 async function* emptyBody(): AsyncGenerator<Uint8Array> {}
 
-function appOf({ layer, parser, handle }: ScriptedApp<Context>): Hono {
-  const app = new Hono();
+function appOf({ layer, parser, route, handle }: ScriptedApp<Context>): Hono {
+  const app = new Hono({ strict: false });
   const parsed = (c: Context): Promise<unknown> =>
     c.req.header("content-type") === "application/json" ? c.req.json() : c.req.parseBody();
   if (parser === "before")
@@ -48,8 +48,12 @@ function appOf({ layer, parser, handle }: ScriptedApp<Context>): Hono {
       await parsed(c);
       await next();
     });
-  if (layer !== undefined) app.use(idempotency(layer.guard, layer.options));
-  app.all("*", async (c) => {
+  if (layer !== undefined) {
+    const mounted = idempotency(layer.guard, layer.options);
+    if (route === undefined) app.use(mounted);
+    else app.all(route, mounted);
+  }
+  app.all(route ?? "*", async (c) => {
     const { method } = c.req;
     const attempt = c.get("idempotency");
     const seen =
@@ -61,6 +65,7 @@ function appOf({ layer, parser, handle }: ScriptedApp<Context>): Hono {
 }
 
 const LACKS = {
+  "header-lines": "a Request has its header lines joined",
   flush: "a Response has no head apart from itself",
   trailers: "a Response has no trailers",
   reason: "Hono's server does not send a Response's statusText",

@@ -1,6 +1,7 @@
 /** Koa 3. */
 import { createServer } from "node:http";
 import { Readable } from "node:stream";
+import Router from "@koa/router";
 import Koa, { type Context, type Middleware } from "koa";
 import { idempotency } from "../../../src/http/koa.ts";
 import type { AdapterHarness, ScriptedAnswer } from "../../../src/testing/adapter-cases.ts";
@@ -46,17 +47,22 @@ async function answerIn(ctx: Context, answer: ScriptedAnswer): Promise<void> {
 
 export const koaHarness: AdapterHarness<Context> = {
   header: (ctx, name) => ctx.get(name) || undefined,
-  async serve({ layer, parser, handle }) {
+  async serve({ layer, parser, route, handle }) {
     const app = new Koa();
     app.silent = true;
     if (parser === "before") app.use(parse);
-    if (layer !== undefined) app.use(idempotency<Context>(layer.guard, layer.options));
+    const layers = layer === undefined ? [] : [idempotency<Context>(layer.guard, layer.options)];
+    const router = new Router();
+    if (route === undefined) for (const mounted of layers) app.use(mounted);
+    else app.use(router.routes());
     if (parser === "after") app.use(parse);
-    app.use(async (ctx) => {
+    const answering = async (ctx: Context): Promise<void> => {
       const { idempotency: attempt } = ctx.state;
       const seen = parser === "none" ? { stream: () => ctx.req } : { parsed: (ctx.request as Parsed).body };
       await answerIn(ctx, await handle({ method: ctx.method, attempt, ...seen }));
-    });
+    };
+    if (route === undefined) app.use(answering);
+    else router.all(route, ...(layers as Middleware[]), answering);
     const server = await listening(createServer(app.callback()));
     return { server, stop: stopping(server) };
   },

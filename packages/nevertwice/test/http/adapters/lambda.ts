@@ -29,7 +29,11 @@ const joinedLists = (lists: Record<string, string[]>): Record<string, string> =>
   Object.fromEntries(Object.entries(lists).map(([name, values]) => [name, values.join(",")]));
 
 /** The event that the gateway creates from a request. */
-function eventOf({ method, target, headers, body }: SentRequest, version: Version): LambdaEvent {
+function eventOf(
+  { method, target, headers, body }: SentRequest,
+  version: Version,
+  resource: string | undefined,
+): LambdaEvent {
   const [path = "/", query = ""] = target.split("?");
   const lists = listsOf(headers);
   const content = body instanceof Uint8Array ? { body: Buffer.from(body).toString("base64") } : {};
@@ -37,6 +41,7 @@ function eventOf({ method, target, headers, body }: SentRequest, version: Versio
   if (version === 2) {
     return {
       ...shared,
+      routeKey: resource === undefined ? "$default" : `ANY ${resource}`,
       rawPath: path,
       rawQueryString: query,
       headers: joinedLists(lists),
@@ -47,6 +52,7 @@ function eventOf({ method, target, headers, body }: SentRequest, version: Versio
   return {
     ...shared,
     httpMethod: method,
+    ...(resource !== undefined && { resource }),
     path,
     headers: last,
     multiValueHeaders: lists,
@@ -104,6 +110,7 @@ async function* oneChunk(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 function harnessOf(version: Version): AdapterHarness<LambdaEvent> {
   return {
     lacks: {
+      ...(version === 2 && { "header-lines": "events of version 2 have their header lines joined" }),
       written: "a function returns its answer",
       stream: "a function returns its answer",
       flush: "a function returns its answer",
@@ -119,7 +126,9 @@ function harnessOf(version: Version): AdapterHarness<LambdaEvent> {
       "parser-after": "events carry the body as text",
     },
     header: (event, name) => event.headers?.[name],
-    serve({ layer, handle }) {
+    serve({ layer, route, handle }) {
+      const resource = route?.replace(/:(\w+)/g, "{$1}");
+      const accepts = new RegExp(`^${route?.replace(/:\w+/g, "[^/]+") ?? ".*"}/?$`);
       const handler = async (event: LambdaEvent): Promise<Result> => {
         const seen: HandledRequest = {
           method: event.httpMethod ?? "",
@@ -131,8 +140,10 @@ function harnessOf(version: Version): AdapterHarness<LambdaEvent> {
       const served = layer === undefined ? handler : idempotency(layer.guard, layer.options)(handler);
       return {
         async send(request) {
+          // As the gateway's router does, which tells cases apart.
+          if (!accepts.test(request.target.split("?", 1)[0] as string)) return sent({ statusCode: 404 });
           try {
-            return sent(await served(eventOf(request, version)));
+            return sent(await served(eventOf(request, version, resource)));
           } catch {
             // What the gateway answers for a function that throws.
             return sent({ statusCode: 502, body: '{"message": "Internal server error"}' });

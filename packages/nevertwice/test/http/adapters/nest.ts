@@ -70,7 +70,7 @@ function returned(response: NestResponse, answer: ScriptedAnswer): unknown {
 }
 
 /** A controller with one handler. Its decorators are called by hand, since the test runner does not compile decorators. */
-function controllerOf(handler: Handler, path: "*" | "*path", isPassedThrough: boolean): Type<unknown> {
+function controllerOf(handler: Handler, path: string, isPassedThrough: boolean): Type<unknown> {
   class Orders {}
   const all = { value: handler, writable: true, configurable: true };
   Object.defineProperty(Orders.prototype, "all", all);
@@ -122,7 +122,7 @@ function onExpress(answering: Answering, isPassedThrough: boolean): AdapterHarne
     async serve(app) {
       const handler: Handler = async (request, response, attempt) =>
         answering(response, await answerTo(app, request, attempt));
-      const module = moduleOf(app, controllerOf(handler, "*path", isPassedThrough));
+      const module = moduleOf(app, controllerOf(handler, app.route ?? "*path", isPassedThrough));
       return started(await NestFactory.create(module, { ...QUIET, bodyParser: app.parser === "before" }));
     },
   };
@@ -137,14 +137,17 @@ export const nestFastifyHarness: AdapterHarness<NestRequest> = {
   async serve(app) {
     const handler: Handler = async (request, response, attempt) =>
       returned(response, await answerTo(app, request, attempt));
-    const adapter = new FastifyAdapter({ forceCloseConnections: true });
+    const adapter = new FastifyAdapter({
+      forceCloseConnections: true,
+      routerOptions: { caseSensitive: false, ignoreTrailingSlash: true },
+    });
     const bodyParser = app.parser === "before";
     if (!bodyParser) {
       const fastify = adapter.getInstance();
       fastify.removeAllContentTypeParsers();
       fastify.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
     }
-    const module = moduleOf(app, controllerOf(handler, "*", true));
+    const module = moduleOf(app, controllerOf(handler, app.route ?? "*", true));
     return started(await NestFactory.create(module, adapter, { ...QUIET, bodyParser }));
   },
 };

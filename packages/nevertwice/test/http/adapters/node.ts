@@ -54,6 +54,7 @@ const header = (request: IncomingMessage, name: string): string | undefined =>
   request.headersDistinct[name]?.join(", ");
 
 const LACKS = {
+  routes: "node:http has no router",
   "parser-before": "node has no parser of bodies",
   "parser-after": "node has no parser of bodies",
 } as const;

@@ -198,7 +198,8 @@ describe("a refusal of the layer", () => {
     const standard = ["type", "title", "status", "detail", "instance"];
     for (const [, answer] of await everyRefusal()) {
       const own = Object.keys(answer.json()).filter((name) => !standard.includes(name));
-      expect(own).toEqual(["code", "retryable", "documentation"]);
+      const ofPending = answer.json().code === "pending" ? ["elapsedMs"] : [];
+      expect(own).toEqual(["code", "retryable", "documentation", ...ofPending]);
       for (const name of own) expect(name).toMatch(/^[A-Za-z][A-Za-z0-9_]{2,}$/);
     }
   });

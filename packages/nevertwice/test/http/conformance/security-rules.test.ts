@@ -392,10 +392,13 @@ describe("a stored answer", () => {
     expect((await service.send({ key: "k", path: "/secret" })).text).toBe(secret);
     expect(JSON.stringify(calls)).not.toContain(secret);
     const again = await service.send({ key: "k", path: "/secret" });
-    expect([again.status, again.text, again.header("nevertwice-outcome")]).toEqual([200, "", "not-kept"]);
+    expect([again.status, again.json().code]).toEqual([409, "already-done"]);
     await service.send({ key: "k", path: "/plain" });
     expect((await service.send({ key: "k", path: "/plain" })).text).toBe(secret);
-    const marked = await serve({ options: { keep: "marker" }, handler: ({ res }) => res.end(secret) });
+    const marked = await serve({
+      options: { keep: "marker", onNotKept: "status" },
+      handler: ({ res }) => res.end(secret),
+    });
     await marked.send({ key: "k" });
     expect((await marked.send({ key: "k" })).text).toBe("");
   });

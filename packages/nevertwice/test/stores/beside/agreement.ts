@@ -91,6 +91,32 @@ export const AGREEMENTS: Readonly<Record<string, (with_: Store, without: Store) 
     expect(await without.read(id)).toMatchObject({ state: "completed", outcome: "done" });
   },
 
+  async "attempts are not listed from before one that the release without history began, and are counted"(
+    with_,
+    without,
+  ) {
+    const { id, claim } = createKey();
+    await claim(with_, "new");
+    await with_.renew({ id, token: "new", leaseMs: LONG_MS });
+    await with_.abandon({ id, token: "new", as: "released" });
+    await claim(without, "old");
+    const during = await with_.read(id);
+    expect(during?.history).toMatchObject({
+      attempts: [{ number: 2, renewals: 0, ended: undefined }],
+      dropped: 1,
+    });
+    await without.abandon({ id, token: "old", as: "unknown" });
+    await claim(with_, "newer");
+    const after = await with_.read(id);
+    expect(after?.history).toMatchObject({
+      attempts: [
+        { number: 2, renewals: 0, ended: "unknown", endedAt: undefined },
+        { number: 3, ended: undefined },
+      ],
+      dropped: 1,
+    });
+  },
+
   async "the release without steps forgets and reopens records of the other"(with_, without) {
     const { id, claim, keep, complete } = createKey();
     await claim(with_, "new");

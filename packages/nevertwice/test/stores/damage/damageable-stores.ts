@@ -9,6 +9,7 @@ import { mysqlStore } from "../../../src/stores/mysql.ts";
 import { postgresStore } from "../../../src/stores/postgres.ts";
 import { sharedUrl } from "../../services/services.ts";
 import { clientOf, newTable } from "../dynamodb/tables.ts";
+import { endpointsIn, newPrefix, openEtcd } from "../etcd/stores.ts";
 import { newDatabase, poolOn } from "../mysql/pools.ts";
 import { createDatabase, poolOf } from "../postgres/database.ts";
 import type { connectionsBeside } from "../sqlite/scratch.ts";
@@ -64,7 +65,7 @@ async function postgresDamageable(context: TestContext): Promise<DamageableStore
     async damage(id, column, value) {
       const set = `SET "${column}" = $1::text::${types.get(column)}`;
       try {
-        await pool.query(`UPDATE nevertwice_records ${set} WHERE id = $2`, [value, id]);
+        await pool.query(`UPDATE nevertwice_records ${set} WHERE id = decode($2, 'hex')`, [value, id]);
         return true;
       } catch {
         return false;
@@ -128,6 +129,36 @@ async function dynamodbDamageable(context: TestContext): Promise<DamageableStore
   };
 }
 
+async function etcdDamageable(context: TestContext): Promise<DamageableStore> {
+  const prefix = newPrefix();
+  const [endpoint = ""] = endpointsIn(sharedUrl(context, "etcd"));
+  const ask = async (path: string, body: object) => {
+    const response = await fetch(`${endpoint}/v3/kv/${path}`, { method: "POST", body: JSON.stringify(body) });
+    return (await response.json()) as { kvs?: { value: string }[] };
+  };
+  const base64 = (text: string) => Buffer.from(text).toString("base64");
+  /** The first line of the value, and the rest with the line break before it. */
+  async function read(id: string): Promise<readonly [members: Record<string, unknown>, rest: string]> {
+    const { kvs = [] } = await ask("range", { key: base64(`${prefix}/record/${id}`) });
+    const value = Buffer.from(kvs[0]?.value ?? "", "base64").toString();
+    const end = value.indexOf("\n");
+    return [JSON.parse(value.slice(0, end)), value.slice(end)];
+  }
+  return {
+    store: openEtcd(context, { prefix }),
+    columns: async (id) => Object.keys((await read(id))[0]),
+    async damage(id, column, value) {
+      const [{ [column]: _, ...members }, rest] = await read(id);
+      const damaged = value === null ? members : { ...members, [column]: value };
+      await ask("put", {
+        key: base64(`${prefix}/record/${id}`),
+        value: base64(JSON.stringify(damaged) + rest),
+      });
+      return true;
+    },
+  };
+}
+
 function isHuge(value: unknown): value is number {
   return typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
 }
@@ -136,4 +167,5 @@ export const DAMAGEABLE_STORES: Readonly<Record<string, Open>> = {
   MySQL: mysqlDamageable,
   DynamoDB: dynamodbDamageable,
   Postgres: postgresDamageable,
+  etcd: etcdDamageable,
 };

@@ -1,8 +1,14 @@
 /** Tests which faults a claim survives, by the settings of the server: as they are judged, and as they are read. */
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { FAULTS } from "../../../src/core/durability.ts";
-import { judgeDurability, type PostgresSettings } from "../../../src/stores/postgres/durability.ts";
+import {
+  judgeDurability,
+  type PostgresSettings,
+  toPostgresSettings,
+} from "../../../src/stores/postgres/durability.ts";
+import { recordTables } from "../../../src/stores/postgres/schema.ts";
 import { migrationSql, postgresStore } from "../../../src/stores/postgres.ts";
+import { createStatements } from "../../../src/stores/postgres-sql.ts";
 import { startPostgres } from "../../services/postgres.ts";
 import { sharedUrl, startFor } from "../../services/services.ts";
 import { createDatabase, poolOf, query, setFor } from "./database.ts";
@@ -16,6 +22,9 @@ const SAFE: PostgresSettings = {
   synchronousStandbyNames: "",
   isUnlogged: false,
   synchronousStandbys: 0,
+  walCompression: "off",
+  maxWalMegabytes: 1_024,
+  oldTransactions: [],
 };
 
 /** Which faults are survived, in their order. */
@@ -82,6 +91,50 @@ describe("the judgement of settings", () => {
   });
 });
 
+describe("the notes about the size of the log", () => {
+  const about = (settings: Partial<PostgresSettings>) =>
+    judgeDurability({ ...SAFE, ...settings }).notes.filter((note) => note.includes("wal"));
+
+  test.for<[string, Partial<PostgresSettings>, string[]]>([
+    [
+      "name both settings on a server with defaults",
+      {},
+      [
+        expect.stringMatching(
+          /^wal_compression off, max_wal_size 1024 MB: .*set wal_compression = on and a larger max_wal_size/,
+        ),
+      ],
+    ],
+    [
+      "leave out a log that is large enough",
+      { maxWalMegabytes: 8_192 },
+      [expect.stringMatching(/set wal_compression = on$/)],
+    ],
+    [
+      "leave out a log that is compressed",
+      { walCompression: "lz4" },
+      [expect.stringMatching(/set a larger max_wal_size \(after/)],
+    ],
+    ["are left out if both are set", { walCompression: "on", maxWalMegabytes: 4_096 }, []],
+    ["are left out without full pages", { fullPageWrites: "off" }, []],
+    [
+      "are left out where the settings were not read",
+      { walCompression: undefined, maxWalMegabytes: undefined },
+      [],
+    ],
+  ])("%s", ([, settings, expected]) => {
+    expect(about(settings)).toEqual(expected);
+  });
+});
+
+test("reservations, which do not read the settings of the log, get no note about them", () => {
+  const rows = [
+    ["full_page_writes", "on"],
+    ["fsync", "on"],
+  ];
+  expect(toPostgresSettings(rows)).toMatchObject({ walCompression: undefined, maxWalMegabytes: undefined });
+});
+
 describe("the settings of a live server", () => {
   async function surviving(url: string): Promise<readonly string[]> {
     const pool = poolOf(url);
@@ -106,6 +159,23 @@ describe("the settings of a live server", () => {
     expect(await surviving(url)).toEqual(["yes", "no", "no", "no"]);
   });
 
+  test("the notes name the settings of the log that reduce its size, until they are set", async (context) => {
+    const logNotes = async (url: string) => {
+      const pool = poolOf(url);
+      onTestFinished(() => pool.end());
+      const settings = await postgresStore({ client: pool }).settings?.();
+      return settings?.notes.filter((note) => note.includes("wal_compression"));
+    };
+    expect(await logNotes(await migrated(context))).toEqual([
+      expect.stringContaining("wal_compression off, max_wal_size 1024 MB"),
+    ]);
+    const tuned = await startFor(context, () =>
+      startPostgres({ settings: { wal_compression: "on", max_wal_size: "4GB" } }),
+    );
+    await query(tuned.url, migrationSql());
+    expect(await logNotes(tuned.url)).toEqual([]);
+  });
+
   test("an unlogged table is detected", async (context) => {
     const url = await migrated(context);
     await query(url, "ALTER TABLE nevertwice_records SET UNLOGGED");
@@ -122,4 +192,24 @@ describe("the settings of a live server", () => {
     await startFor(context, () => startStandby(primary));
     await expect.poll(() => surviving(primary.url)).toEqual(["yes", "yes", "yes", "yes"]);
   });
+});
+
+test("transactions that have been open for long are named, with how long and by whom", async (context) => {
+  const url = await createDatabase(sharedUrl(context, "postgres"));
+  const pool = poolOf(url, { application_name: "report" });
+  onTestFinished(() => pool.end());
+  await pool.query(migrationSql());
+  const old = await pool.connect();
+  onTestFinished(() => old.release(true));
+  await old.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+  const { text } = createStatements(recordTables(undefined), (what) => what).settings;
+  const notesAfter = async (age: string) => {
+    const asked = text.replaceAll("5 minutes", age);
+    const { rows } = await pool.query({ text: asked, rowMode: "array" });
+    return judgeDurability(toPostgresSettings(rows)).notes.join("\n");
+  };
+  expect(await notesAfter("0 minutes")).toMatch(
+    /a transaction of report \(process \d+, idle in transaction\) has been open for 0 minutes: until it ends/,
+  );
+  expect(await notesAfter("5 minutes")).not.toContain("has been open");
 });

@@ -44,8 +44,8 @@ export async function nodeRedis(
   return client;
 }
 
-export async function nodeRedisCluster(url: string) {
-  const client = createCluster({ rootNodes: [{ url }] });
+export async function nodeRedisCluster(url: string, options: { readonly useReplicas?: boolean } = {}) {
+  const client = createCluster({ rootNodes: [{ url }], ...options });
   client.on("error", quiet);
   ends.push(() => client.destroy());
   await client.connect();

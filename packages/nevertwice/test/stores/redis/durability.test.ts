@@ -1,7 +1,8 @@
 /** Tests which settings of Redis are safe, which are refused, and what each survives. */
 import { expect, test } from "vitest";
 import { diagnose } from "../../../src/core/doctor.ts";
-import { judgeDurability, type ServerFacts } from "../../../src/stores/redis/durability.ts";
+import type { RedisNode } from "../../../src/stores/redis/client.ts";
+import { judgeDurability, readReplicas, type ServerFacts } from "../../../src/stores/redis/durability.ts";
 import { redisStore } from "../../../src/stores/redis.ts";
 import { startRedis } from "../../services/redis.ts";
 import type { Server, Settings } from "../../services/server.ts";
@@ -97,7 +98,10 @@ test("an evicting policy without maxmemory is allowed, with a note", async (cont
   });
   const found = await diagnosed(server);
   expect(found.refused).toBeUndefined();
-  expect(found.notes).toEqual([expect.stringContaining("maxmemory-policy is allkeys-lru")]);
+  expect(found.notes).toEqual([
+    expect.stringContaining("restored backup"),
+    expect.stringContaining("maxmemory-policy is allkeys-lru"),
+  ]);
 });
 
 test("a Redis that hides its settings is used, and its durability is unknown", async (context) => {
@@ -112,7 +116,10 @@ test("a Redis that hides its settings is used, and its durability is unknown", a
     expect(await store.claim(claimOf("t1"))).toMatchObject({ status: "new" });
     const hidden = await diagnose(store);
     expect(hidden.survives["store-crash"].survives).toBe("unknown");
-    expect(hidden.notes).toEqual([expect.stringContaining("maxmemory-policy is not readable")]);
+    expect(hidden.notes).toEqual([
+      expect.stringContaining("restored backup"),
+      expect.stringContaining("maxmemory-policy is not readable"),
+    ]);
 
     const partly = await diagnose(redisStore({ client: await connect(url.replace("//", "//more:p@")) }));
     expect(partly.survives["store-crash"].survives).toBe("unknown");
@@ -120,13 +127,44 @@ test("a Redis that hides its settings is used, and its durability is unknown", a
   }
 });
 
-test("every master of a cluster is checked", async (context) => {
+test("every server of a cluster is checked", async (context) => {
   const url = sharedUrl(context, "redisCluster");
   for (const client of [ioredisCluster(url), await nodeRedisCluster(url)]) {
     const found = await diagnose(redisStore({ client }));
     expect(found.title).toMatch(/cluster of 3 masters, no AOF$/);
     expect(found.rung).toBe("our-crash");
   }
+});
+
+test("a replica that does not answer is named, and delays nobody for long", async () => {
+  const forever = new Promise<unknown>(() => {});
+  const replica = (name: string, send: () => Promise<unknown>): RedisNode => ({
+    name,
+    isReplica: true,
+    send,
+  });
+  const replicas = [
+    replica("10.0.0.1:6379", () => forever),
+    replica("10.0.0.2:6379", () => Promise.reject(new Error("Connection is closed."))),
+    replica("10.0.0.3:6379", async () => "maxmemory_policy:allkeys-lru\r\nmaxmemory:100\r\n"),
+  ];
+  const { answered, silent } = await readReplicas({ replicas: () => replicas });
+  expect(silent).toEqual(["10.0.0.1:6379", "10.0.0.2:6379"]);
+  expect(judgeDurability(answered, 0).refused).toContain("(10.0.0.3:6379)");
+});
+
+test("the doctor's advice for a cluster can be followed there", () => {
+  const server: ServerFacts = {
+    ...{ name: "10.0.0.1:6379", version: "7.0.15", role: "master", maxMemory: 0, policy: "noeviction" },
+    ...{ hasAof: false, fsync: "everysec", pausesFsync: false, hasSnapshots: false },
+  };
+  const { survives, title } = judgeDurability([server, { ...server, role: "slave", isReplica: true }], 0);
+  expect(title).toBe("Redis 7.0.15 cluster of 1 masters, no AOF");
+  expect(survives["power-loss"].raise).toMatch(
+    /^on every server of the cluster, replicas included: CONFIG SET/,
+  );
+  // The option `replicas` is refused on a cluster.
+  expect(survives.failover.raise).not.toContain("replicas: 1");
 });
 
 test("a cluster survives what its weakest server survives, and a server that evicts is named", () => {

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { claimRecord, type Kept } from "../../../src/core/record.ts";
 import type { ClaimRequest } from "../../../src/core/store.ts";
+import type { RunOnRecords } from "../../../src/stores/redis/node-groups.ts";
 import {
   createQuickClaims,
   isQuick,
@@ -63,34 +64,27 @@ function textOf({
   hasSteps,
 }: Stored): string {
   const isCompleted = state === "completed";
-  const words = [
-    17,
-    3,
-    hold ? 1 : 0,
-    0,
-    NOW,
-    LEASE_MS,
-    leaseEndsAt,
-    RETENTION_MS,
-    isCompleted ? completedAt : 0,
-  ];
+  const flags = hold ? "10" : "00";
+  const ended = isCompleted ? [0, completedAt] : [LEASE_MS, leaseEndsAt];
+  const words = [17, 3, flags, NOW, ...ended, RETENTION_MS];
   const rest = isCompleted ? "out\ncome" : hasSteps ? STEP : "";
   const token = isOurs ? "ours\\n\\\\" : "theirs";
-  return `2${LETTERS[state]}${words.join(" ")}\n${token}\n${fingerprint}\n["n","","o","k"]\n${rest}`;
+  return `3${LETTERS[state]}${words.join(" ")}\n${token}\n${fingerprint}\n["n","","o","k"]\n${rest}`;
 }
 
-type Evaluate = (command: string, args: readonly string[]) => Promise<unknown>;
+type QuickClaimsOf = (requests: readonly ClaimRequest[]) => ReturnType<QuickClaims>;
 
 function quickClaims(
-  evaluate: Evaluate,
+  run: RunOnRecords,
   readTexts: () => Promise<unknown> = () => Promise.reject(new Error("not expected")),
   losses = () => 0,
-): QuickClaims {
-  return createQuickClaims({
-    adapter: { isCluster: false, evaluate, readTexts },
+): QuickClaimsOf {
+  const claim = createQuickClaims({
+    adapter: { isCluster: false, readTexts },
     losses,
     toKey: (key) => key,
   });
+  return (requests) => claim(requests, run);
 }
 
 async function quickAnswer(asked: ClaimRequest, found: unknown): Promise<QuickAnswer> {
@@ -112,12 +106,12 @@ async function besideAnswers(
   losses?: () => number,
 ): Promise<readonly QuickAnswer[]> {
   let isFirst = true;
-  const evaluate: Evaluate = async (_, args) => {
+  const run: RunOnRecords = async (script) => {
     if (isFirst) return [NOW, 99, new Array(GROUP).fill(textOf(FOUND))];
-    expect(args[0]).toBe(CLAIM_ABSENT.sha);
+    expect(script).toBe(CLAIM_ABSENT);
     return [NOW, 99, written];
   };
-  const claim = quickClaims(evaluate, readTexts, losses);
+  const claim = quickClaims(run, readTexts, losses);
   const first = await claim(new Array<ClaimRequest>(GROUP).fill(request));
   expect(first).toEqual(new Array(GROUP).fill({ status: "completed", outcome: "out\ncome" }));
   isFirst = false;
@@ -186,7 +180,7 @@ test("only a written claim is granted, and what cannot be read is undecided", as
   expect(await quickAnswer(request, 1)).toEqual(granted);
   // ioredis with `stringNumbers`.
   expect(await quickAnswer(request, "1")).toEqual(granted);
-  for (const found of [0, "0", null, undefined, "", "2f17", "3p1", "1\n1\n1\n1\n", ["unreadable", "x"]])
+  for (const found of [0, "0", null, undefined, "", "3f17", "4p1", "1\n1\n1\n1\n", ["unreadable", "x"]])
     expect(await quickAnswer(request, found)).toBe(UNDECIDED);
 });
 
@@ -197,16 +191,15 @@ test("claims that hold or take over are not quick", () => {
 });
 
 test("claims with different leases or retentions get their own answers, from a script for each", async () => {
-  const scripts: string[][] = [];
+  let scripts = 0;
   const asked = [1, 2, 1, 3].map((leaseMs, index) => ({ ...request, token: `t${index}`, leaseMs }));
-  const claim = quickClaims(async (_, args) => {
-    const [, count, ...rest] = args;
-    scripts.push(rest);
-    return [NOW, Number(rest[Number(count)]), new Array(Number(count)).fill(1)];
+  const claim = quickClaims(async (_, ids, [leaseMs]) => {
+    scripts++;
+    return [NOW, Number(leaseMs), ids.map(() => 1)];
   });
   const answers = await claim(asked);
   expect(answers.map((answer) => (answer as { fence: number }).fence)).toEqual([1, 2, 1, 3]);
-  expect(scripts).toHaveLength(3);
+  expect(scripts).toBe(3);
 });
 
 test("a claim that was written is granted, whatever was read beside it", async () => {
@@ -219,7 +212,7 @@ test("a claim that was written is granted, whatever was read beside it", async (
 });
 
 test("a text that could mean a claim that was written is undecided", async () => {
-  for (const text of ["1", "0", "", "2f17"]) expect(await besideAnswer(request, text)).toBe(UNDECIDED);
+  for (const text of ["1", "0", "", "3f17"]) expect(await besideAnswer(request, text)).toBe(UNDECIDED);
 });
 
 test("without what should be read beside the script, claims that were not written are undecided", async () => {

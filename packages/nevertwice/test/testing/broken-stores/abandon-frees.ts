@@ -51,7 +51,9 @@ export const abandonFrees: readonly Fault[] = [
   {
     fault: "shows what was given up as unknown as pending until its lease ends",
     rules: reading((shown, record, now) =>
-      shown.state === "lapsed" && now < record.leaseEndsAt ? { ...shown, state: "pending" } : shown,
+      shown.state === "lapsed" && now < record.claimedAt + record.leaseMs
+        ? { ...shown, state: "pending" }
+        : shown,
     ),
     caught: ["a key given up as unknown reads as lapsed"],
   },

@@ -5,15 +5,15 @@ import {
   forgetRecord,
   isExpired,
   renewRecord,
-  viewOf,
 } from "../../../src/core/record.ts";
+import { toDetails } from "../../../src/core/record-details.ts";
 import { RULES } from "../rule-store.ts";
 import { deciding, type Fault, isNew, judging, undying, writing } from "../wrong-rules.ts";
 
 export const expiredIsAbsent: readonly Fault[] = [
   {
     fault: "reads what is not purged yet",
-    rules: () => ({ read: viewOf }),
+    rules: () => ({ read: toDetails }),
     caught: [
       "a completed record past its time is not read",
       "a released record past its time is not read",

@@ -26,10 +26,36 @@ export const leaseEnds: readonly Fault[] = [
     fault: "answers pending with the whole lease",
     rules: deciding((decision, found) =>
       decision.answer.status === "pending" && decision.answer.leaseLeftMs > 0 && found !== undefined
-        ? { ...decision, answer: { status: "pending", leaseLeftMs: found.leaseMs } }
+        ? { ...decision, answer: { ...decision.answer, leaseLeftMs: found.leaseMs } }
         : decision,
     ),
     caught: ["a pending answer says how much of the lease is left"],
+  },
+  {
+    fault: "answers pending with the time since the last renewal",
+    rules: deciding((decision, found, _request, now) =>
+      decision.answer.status === "pending" && decision.answer.leaseLeftMs > 0 && found !== undefined
+        ? { ...decision, answer: { ...decision.answer, elapsedMs: now - found.leaseEndsAt + found.leaseMs } }
+        : decision,
+    ),
+    caught: ["a pending answer says how long the attempt has run, not how long ago it renewed"],
+  },
+  {
+    fault: "answers pending with the time since the first attempt of the key",
+    rules: () => {
+      const begun = new Map<string, number>();
+      return {
+        claim: (found, request, now, nextFence) => {
+          const decision = claimRecord(found, request, now, nextFence);
+          if (isNew(decision.answer) && !begun.has(request.id)) begun.set(request.id, now);
+          const elapsedMs = now - (begun.get(request.id) ?? now);
+          return decision.answer.status === "pending" && decision.answer.leaseLeftMs > 0
+            ? { ...decision, answer: { ...decision.answer, elapsedMs } }
+            : decision;
+        },
+      };
+    },
+    caught: ["an attempt that takes over counts its time anew"],
   },
   {
     fault: "renews for no longer than the claim was given",

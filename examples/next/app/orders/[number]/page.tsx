@@ -1,0 +1,3 @@
+export default async function Page({ params }: { readonly params: Promise<{ number: string }> }) {
+  return <p id="order">Order {(await params).number}</p>;
+}

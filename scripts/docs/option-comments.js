@@ -1,0 +1,40 @@
+/** Checks the doc comments of options: each option has one, and what its `@default` says is the default in the code. */
+import ts from "typescript";
+
+/**
+ * @param {string} file
+ * @param {string} source
+ * @param {string} name the interface of the options
+ * @param {Readonly<Record<string, unknown>>} defaults
+ */
+export function optionCommentProblems(file, source, name, defaults) {
+  const tree = ts.createSourceFile(file, source, ts.ScriptTarget.ESNext, true);
+  const found = tree.statements.find(
+    (statement) => ts.isInterfaceDeclaration(statement) && statement.name.text === name,
+  );
+  if (found === undefined) return [`${file}: there is no interface ${name}`];
+  return /** @type {ts.InterfaceDeclaration} */ (found).members.flatMap((member) => {
+    const option = member.name?.getText(tree) ?? "";
+    const comment = ts.getJSDocCommentsAndTags(member)[0];
+    if (comment === undefined) return [`${file}: ${name}.${option} has no doc comment`];
+    const value = defaults[option];
+    if (value === undefined) return [];
+    const tag = ts.getJSDocTags(member).find(({ tagName }) => tagName.text === "default");
+    const written = ts.getTextOfJSDocComment(tag?.comment)?.trim();
+    if (written === undefined) return [`${file}: ${name}.${option} does not say its @default`];
+    return saysDefault(written, value)
+      ? []
+      : [`${file}: the default of ${name}.${option} is ${JSON.stringify(value)}, not ${written}`];
+  });
+}
+
+/**
+ * Numbers may have separators, and a duration or a size its unit in brackets behind them.
+ *
+ * @param {string} written
+ * @param {unknown} value
+ */
+function saysDefault(written, value) {
+  if (typeof value !== "number") return written.replaceAll(", ", ",") === JSON.stringify(value);
+  return Number(written.replace(/ \(.*\)$/, "").replaceAll("_", "")) === value;
+}
