@@ -10,8 +10,12 @@ export interface LoadState<T> {
   reload(): void;
 }
 
+/** An answer that takes longer is lost: the server answers, or refuses, much sooner. */
+const LOST_MS = 30_000;
+
 /**
- * Loads at once, again when `asked` changes, and every `everyMs` if given. The last value stays until the next arrives.
+ * Loads at once, again when `asked` changes, and every `everyMs` if given and the last answer has arrived. The last value stays
+ * until the next arrives.
  */
 export function useLoaded<T>(load: () => Promise<T>, asked: string, everyMs?: number): LoadState<T> {
   const [state, setState] = useState<Omit<LoadState<T>, "reload">>({
@@ -23,18 +27,22 @@ export function useLoaded<T>(load: () => Promise<T>, asked: string, everyMs?: nu
   const latest = useRef(load);
   latest.current = load;
   const turn = useRef(0);
+  /** When the request was sent whose answer has not arrived; 0 if there is none. */
+  const sentAt = useRef(0);
 
   const reload = useCallback(() => {
     turn.current++;
     const mine = turn.current;
+    sentAt.current = Date.now();
+    const settle = (change: (before: typeof state) => typeof state) => {
+      if (mine !== turn.current) return;
+      sentAt.current = 0;
+      setState(change);
+    };
     setState((before) => ({ ...before, isLoading: true }));
     latest.current().then(
-      (value) => {
-        if (mine === turn.current) setState({ value, error: undefined, isLoading: false, at: Date.now() });
-      },
-      (error: Error) => {
-        if (mine === turn.current) setState((before) => ({ ...before, error, isLoading: false }));
-      },
+      (value) => settle(() => ({ value, error: undefined, isLoading: false, at: Date.now() })),
+      (error: Error) => settle((before) => ({ ...before, error, isLoading: false })),
     );
   }, []);
 
@@ -49,7 +57,9 @@ export function useLoaded<T>(load: () => Promise<T>, asked: string, everyMs?: nu
   useEffect(() => {
     if (everyMs === undefined) return undefined;
     const timer = setInterval(() => {
-      if (document.visibilityState === "visible") reload();
+      // A new request drops the answer of the last one, so answers that take longer than the interval would never be shown.
+      const isAwaited = Date.now() - sentAt.current < LOST_MS;
+      if (document.visibilityState === "visible" && !isAwaited) reload();
     }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs, reload]);

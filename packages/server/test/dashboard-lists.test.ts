@@ -1,5 +1,5 @@
 /** Tests waiting decisions and the list of keys in a real browser: badge, overview, order, filters, exact text. */
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   built,
@@ -126,6 +126,27 @@ it("the exact text of a key finds it first", async () => {
   await page.getByLabel("Search keys, operations and scopes").fill("order-1");
   await expect.poll(async () => (await keysOn(page))[0]).toBe("order-1");
   expect(await keysOn(page)).toContain("order-10");
+  await page.context().close();
+});
+
+it("an answer that takes longer than the interval of reloads is shown, and one that is lost is asked for again", async () => {
+  const { page } = await openPage(browser, stage.url);
+  await page.clock.install();
+  const held: Route[] = [];
+  await page.route(
+    ({ pathname }) => pathname === "/v1/keys",
+    (route) => void held.push(route),
+  );
+  await page.goto("/keys");
+  await expect.poll(() => held.length).toBe(1);
+  await page.clock.runFor(25_000);
+  expect(held).toHaveLength(1);
+  await held[0]?.continue();
+  await page.getByText("The key that was claimed last is first.").waitFor();
+  await page.clock.runFor(5_000);
+  await expect.poll(() => held.length).toBe(2);
+  await page.clock.runFor(40_000);
+  await expect.poll(() => held.length).toBe(3);
   await page.context().close();
 });
 

@@ -134,6 +134,11 @@ const SIZES = {
     share: { callers: 3_000, calls: 20 },
     full: { callers: 3_000, calls: 500 },
   },
+  "settling-crowd": {
+    // A busy machine may not answer all of them while their callers wait.
+    share: { keys: 1_000, rounds: 1, mostUnrecorded: 1_000 },
+    full: { keys: 10_000, rounds: 5, mostUnrecorded: 0 },
+  },
   "far-stores": {
     // A busy machine is slower than the distance.
     share: { forMs: 3_000, leastPerSecond: 100 },
