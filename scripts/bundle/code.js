@@ -1,7 +1,8 @@
 /** Bundles the sources of the package `nevertwice`: once for Node, once for platforms without Node's modules. */
 import { posix, relative } from "node:path";
 import { rolldown } from "rolldown";
-import { minifySync, parseSync, Visitor } from "rolldown/utils";
+import { minifySync } from "rolldown/utils";
+import { oneLineEach } from "./lines.js";
 import { DIST, SOURCES } from "./places.js";
 import { lineMap, sameLines } from "./source-map.js";
 
@@ -59,10 +60,7 @@ export async function bundleCode(input, { format, extension, platform, isCompact
     codeSplitting: { groups: sharedGroups(input, graph) },
   });
   await build.close();
-  const kit = new Set(output.filter(isKit).map(({ fileName }) => fileName));
-  const texts = output
-    .filter(({ fileName }) => !kit.has(fileName.replace(/\.map$/, "")) || kit.has(fileName))
-    .map((file) => /** @type {const} */ ([file.fileName, textOf(file, kit.has(file.fileName))]));
+  const texts = output.flatMap((file) => (file.type === "chunk" ? textsOf(file, isCompact) : []));
   const entries = output.filter((file) => file.type === "chunk" && file.isEntry);
   return {
     files: new Map(
@@ -73,42 +71,37 @@ export async function bundleCode(input, { format, extension, platform, isCompact
 }
 
 /**
+ * The code of a chunk, and its map if it has one.
+ *
+ * @param {import("rolldown").OutputChunk} chunk
+ * @param {boolean} isCompact
+ * @returns {readonly (readonly [name: string, text: string])[]}
+ */
+function textsOf(chunk, isCompact) {
+  const { fileName } = chunk;
+  if (isKit(chunk)) return [[fileName, withoutLines(chunk)]];
+  if (isCompact || chunk.map === null) return [[fileName, chunk.code]];
+  const { code, map } = oneLineEach(fileName, chunk.code, lineMap(chunk.map.toString()));
+  return [
+    [fileName, code],
+    [`${fileName}.map`, map],
+  ];
+}
+
+/**
  * The published cases are a tenth of the code, and a case that fails says what is wrong: they need neither maps nor
  * whitespace.
  *
- * @param {import("rolldown").OutputChunk | import("rolldown").OutputAsset} file
+ * @param {import("rolldown").OutputChunk} chunk
  */
-function isKit(file) {
-  return file.type === "chunk" && file.moduleIds.some((id) => id.startsWith(`${SOURCES}testing/`));
+function isKit({ moduleIds }) {
+  return moduleIds.some((id) => id.startsWith(`${SOURCES}testing/`));
 }
 
-/**
- * @param {import("rolldown").OutputChunk | import("rolldown").OutputAsset} file
- * @param {boolean} isCompact
- */
-function textOf(file, isCompact) {
-  if (file.type === "asset") return lineMap(String(file.source));
-  if (!isCompact) return withoutIndentation(file.fileName, file.code);
-  const code = file.code.replace(/^\/\/# sourceMappingURL=.*$/m, "");
-  return minifySync(file.fileName, code, { compress: false, mangle: { keepNames: true } }).code;
-}
-
-/**
- * The same lines without the tabs in front of them, which were three hundredths of the package. Maps lead to lines, so they
- * stay right. A line that begins inside a template is part of its text, and stays as it is.
- *
- * @param {string} name
- * @param {string} code
- */
-export function withoutIndentation(name, code) {
-  /** @type {{ readonly start: number, readonly end: number }[]} */
-  const templates = [];
-  new Visitor({
-    TemplateLiteral: ({ start, end }) => void templates.push({ start, end }),
-  }).visit(parseSync(name, code).program);
-  return code.replace(/^\t+/gm, (tabs, /** @type {number} */ at) =>
-    templates.some(({ start, end }) => start < at && at < end) ? tabs : "",
-  );
+/** @param {import("rolldown").OutputChunk} chunk */
+function withoutLines({ fileName, code }) {
+  const bare = code.replace(/^\/\/# sourceMappingURL=.*$/m, "");
+  return minifySync(fileName, bare, { compress: true, mangle: { keepNames: true } }).code;
 }
 
 /**
@@ -195,7 +188,7 @@ function namedPaths(extension) {
 
 /** Such a path in the output: of an ES module, or of CommonJS. */
 const PATH_FROM_DIST =
-  /new URL\("dist:([^"]+)", (?:import\.meta\.url|(require\("url"\)\.pathToFileURL\(__filename\)\.href))\)/g;
+  /new URL\("dist:([^"]+)", ?(?:import\.meta\.url|(require\("url"\)\.pathToFileURL\(__filename\)\.href))\)/g;
 
 /**
  * In CommonJS the path is joined to `__dirname`, in the form that bundlers read: Turbopack takes a URL that is made of

@@ -23,17 +23,17 @@ export async function commonjsDeclarations(subpaths) {
   });
   await build.close();
   return new Map(
-    output.flatMap((file) => (file.type === "chunk" ? [[file.fileName, withoutPlaces(file.code)]] : [])),
+    output.flatMap((file) => (file.type === "chunk" ? [[file.fileName, shortened(file.code)]] : [])),
   );
 }
 
 /**
- * The bundler says before each part which file it comes from.
+ * The bundler says before each part which file it comes from, and indents by two spaces.
  *
  * @param {string} text
  */
-function withoutPlaces(text) {
-  return text.replace(/^\/\/.*\n/gm, "");
+export function shortened(text) {
+  return text.replace(/^\/\/.*\n/gm, "").replace(/^(?: {2})+/gm, (spaces) => "\t".repeat(spaces.length / 2));
 }
 
 /**

@@ -1,5 +1,8 @@
+import { decode, encode } from "@jridgewell/sourcemap-codec";
 import { describe, expect, it } from "vitest";
-import { withLateImports, withoutIndentation, withRelativePaths } from "../bundle/code.js";
+import { withLateImports, withRelativePaths } from "../bundle/code.js";
+import { shortened } from "../bundle/declarations.js";
+import { oneLineEach } from "../bundle/lines.js";
 import { lineMap, sameLines } from "../bundle/source-map.js";
 import { subpathsOf } from "../bundle.js";
 
@@ -45,10 +48,73 @@ describe("a source map", () => {
 });
 
 describe("code that keeps its lines", () => {
-  it("loses its indentation, but not that of the texts in it", () => {
-    const text = "`x\n\t\ty\n\n\tz`";
-    const short = withoutIndentation("f.cjs", `function f() {\n\t\tlet a = ${text};\n\n\treturn a;\n}\n`);
-    expect(short).toBe(`function f() {\nlet a = ${text};\n\nreturn a;\n}\n`);
+  /** @param {readonly (readonly [code: string, line: number | undefined])[]} lines with the line of source of each */
+  const printed = (lines) => ({
+    code: lines.map(([text]) => text).join("\n"),
+    map: JSON.stringify({
+      version: 3,
+      sources: ["a.ts"],
+      mappings: encode(lines.map(([, line]) => (line === undefined ? [] : [[0, 0, line, 0]]))),
+    }),
+  });
+  const lineNumbers = (/** @type {string} */ map) =>
+    decode(JSON.parse(map).mappings).map(([segment]) => segment?.[2]);
+
+  it("has one line for each line of source, with the brackets that close it", () => {
+    const { code, map } = printed([
+      ["function f(e) {", 4],
+      ["\treturn g({", 5],
+      ["\t\tkey: e,", 5],
+      ['\t\ttype: "a  b"', 5],
+      ["\t});", 5],
+      ["}", 7],
+      ["let r;", 9],
+    ]);
+    const short = oneLineEach("f.cjs", code, map);
+    expect(short.code).toBe('function f(e){\nreturn g({key:e,type:"a  b"});}\nlet r;');
+    expect(lineNumbers(short.map)).toEqual([4, 5, 9]);
+  });
+
+  it("keeps the spaces and line breaks of templates, and the comment that names the map", () => {
+    const { code, map } = printed([
+      ["const a = `x", 1],
+      ["\t\ty", 1],
+      ["", 1],
+      ["}` + b(`${", 1],
+      ["\tc", 1],
+      ["}\t`);", 1],
+      ["//# sourceMappingURL=f.cjs.map", undefined],
+    ]);
+    expect(oneLineEach("f.cjs", code, map).code).toBe(
+      ["const a=`x", "\t\ty", "", "}`+b(`$", "{c}\t`);", "//# sourceMappingURL=f.cjs.map"]
+        .join("\n")
+        .replace("$\n", "$"),
+    );
+  });
+
+  it("keeps a space where two tokens would become one", () => {
+    const { code, map } = printed([
+      ["return a + +b - -c / / d/.e + 1 .f + typeof g;", 1],
+      ["if (a) b();", 2],
+      ["else", 2],
+      ["c();", 2],
+    ]);
+    const short = oneLineEach("f.cjs", `function f() {\n${code}\n}`, shifted(map));
+    expect(short.code).toBe("function f(){\nreturn a+ +b- -c/ / d/.e+1 .f+typeof g;\nif(a)b();else c();}");
+  });
+
+  /** @param {string} map of code before which a line without a place was written */
+  function shifted(map) {
+    const { mappings, ...rest } = JSON.parse(map);
+    return JSON.stringify({ ...rest, mappings: `;${mappings};` });
+  }
+});
+
+describe("declarations", () => {
+  it("lose the names of their files and half of their indentation", () => {
+    expect(
+      shortened("//#region src/a.d.ts\ninterface A {\n  /**\n   * Text.\n   */\n  readonly b: string;\n}\n"),
+    ).toBe("interface A {\n\t/**\n\t * Text.\n\t */\n\treadonly b: string;\n}\n");
   });
 });
 
