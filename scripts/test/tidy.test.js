@@ -195,6 +195,16 @@ describe("sizes", () => {
     expect(sizeProblems([source("core/a.ts", `const o = { f() {\n${lines(69)}} };`)])).toHaveLength(1);
   });
 
+  test("refuses a file of more than 300 lines, without its comments and blank lines", () => {
+    const line = "export const a = 1;\n";
+    const comment = "/**\n * What a is.\n */\n";
+    expect(sizeProblems([source("core/a.ts", `${comment}\n${line}`.repeat(300))])).toEqual([]);
+    expect(sizeProblems([source("core/a.ts", line.repeat(301))])).toEqual([
+      expect.stringContaining("301 lines without comments"),
+    ]);
+    expect(sizeProblems([source("stores/a-sql.ts", line.repeat(301))])).toEqual([]);
+  });
+
   test("does not count the lines of nested functions", () => {
     const inner = (/** @type {string} */ name) => `  function ${name}() {\n${lines(50)}  }\n`;
     expect(sizeProblems([source("core/a.ts", `function create() {\n${inner("a")}${inner("b")}}`)])).toEqual(

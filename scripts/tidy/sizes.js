@@ -1,15 +1,36 @@
 /**
- * A function has at most 70 lines of its own. Biome limits the lines of files; its rule for functions also counts the
- * lines of nested functions, so it would refuse every factory.
+ * A file has at most 300 lines of code, and a function 70 of its own. Biome's rules also count the comments of a file and
+ * the lines of nested functions, so they would refuse types that are described member by member, and every factory.
  */
 import ts from "typescript";
-import { allSourcesOf, lineAt, walk } from "./source.js";
+import { allSourcesOf, commentsOf, lineAt, walk } from "./source.js";
 
+const MAX_FILE_LINES = 300;
 const MAX_FUNCTION_LINES = 70;
+/** They hold the text of another language. */
+const TEXTS = /-(sql|lua)\.ts$/;
 
 /** @param {readonly import("./source.js").File[]} files */
 export function sizeProblems(files) {
-  return allSourcesOf(files).flatMap(functionProblems);
+  return allSourcesOf(files).flatMap((file) => [...fileProblems(file), ...functionProblems(file)]);
+}
+
+/** @param {import("./source.js").File} file */
+function fileProblems(file) {
+  if (TEXTS.test(file.path)) return [];
+  const lines = countLines(file.text);
+  // Most files are short with their comments, and need not be parsed.
+  if (lines <= MAX_FILE_LINES) return [];
+  const code = commentsOf(file).reduce((text, comment) => text.replace(comment.text, ""), file.text);
+  const count = countLines(code);
+  return count <= MAX_FILE_LINES
+    ? []
+    : [`${file.path}: ${count} lines without comments; ${MAX_FILE_LINES} is the limit`];
+}
+
+/** @param {string} text */
+function countLines(text) {
+  return text.split("\n").filter((line) => line.trim() !== "").length;
 }
 
 /** @param {import("./source.js").File} file */
