@@ -17,6 +17,7 @@ export interface Backoff {
   readonly jitter: number;
 }
 
+/** The options of a retry: how often, and how long the pauses between the tries are. Each has a default. */
 export type BackoffOptions = { readonly [Name in keyof Backoff]?: Backoff[Name] | undefined };
 
 export const BACKOFF_DEFAULTS: Backoff = {

@@ -2,8 +2,12 @@
 import { NevertwiceError } from "./errors.ts";
 import { type Check, wholeFrom } from "./option-checks.ts";
 
+/** Options of a call that handles many items at once. */
 export interface BatchOptions {
-  /** How many calls run at once; default 256. */
+  /**
+   * How many calls run at once.
+   * @default 256
+   */
   readonly concurrency?: number | undefined;
 }
 

@@ -2,6 +2,7 @@
 
 /** Wall-clock milliseconds since the epoch. It may jump, so a stored deadline is only compared with the clock that set it. */
 export interface Clock {
+  /** Milliseconds since the epoch. */
   now(): number;
 }
 

@@ -4,6 +4,7 @@ import type { Store } from "./store.ts";
 
 export type { Fault, Finding, StoreSettings } from "./durability.ts";
 
+/** What `diagnose` found out about a store: which faults its acknowledged claims survive, and why. */
 export interface Diagnosis extends StoreSettings {
   /** The hardest fault that a claim survives, along with all easier ones; undefined if it does not survive our own crash. */
   readonly rung: Fault | undefined;
@@ -11,6 +12,18 @@ export interface Diagnosis extends StoreSettings {
   toString(): string;
 }
 
+/**
+ * Reads the live settings of a store and says which faults an acknowledged claim survives with them. It
+ * changes nothing. Rejects with the store's error if its settings cannot be read.
+ * @example
+ * ```ts
+ * import { diagnose } from "nevertwice/doctor";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const { rung, notes } = await diagnose(memoryStore());
+ * console.log(rung, notes); // undefined: a claim in memory does not survive a crash of this process
+ * ```
+ */
 export async function diagnose(store: Pick<Store, "settings">): Promise<Diagnosis> {
   const settings = (await store.settings?.()) ?? UNREADABLE;
   return { ...settings, rung: highestRung(settings), toString: () => formatDiagnosis(settings) };

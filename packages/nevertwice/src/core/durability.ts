@@ -3,8 +3,13 @@
 /** The faults that an acknowledged claim may have to survive, from the easiest to the hardest. */
 export const FAULTS = ["our-crash", "store-crash", "power-loss", "failover"] as const;
 
+/**
+ * A fault that a claim may have to survive, from the easiest to the hardest: the crash of this process, of
+ * the store, a power loss, a failover to a replica.
+ */
 export type Fault = (typeof FAULTS)[number];
 
+/** What the settings of a store say about one fault. */
 export interface Finding {
   /** `unknown` if the settings of the store cannot be read. */
   readonly survives: "yes" | "no" | "unknown";
@@ -18,6 +23,7 @@ export interface Finding {
 export interface StoreSettings {
   /** The store and the settings that matter: `Redis, AOF everysec`. */
   readonly title: string;
+  /** For each fault, whether an acknowledged claim survives it. */
   readonly survives: Readonly<Record<Fault, Finding>>;
   /** Why the store must not be used with its present settings, and what to do about it. */
   readonly refused?: string | undefined;

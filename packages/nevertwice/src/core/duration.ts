@@ -12,7 +12,10 @@ const UNITS = [
   ["ms", 1],
 ] as const;
 
-/** Parses a duration into milliseconds. `name` is the name of the value in the error. A number without a unit is refused. */
+/**
+ * Parses a duration into milliseconds. `name` is the name of the value in the error. A number without a unit is refused.
+ * @throws `options-invalid`
+ */
 export function durationMs(name: string, text: string): number {
   const counts = DURATION.exec(text)?.slice(1);
   if (counts === undefined) {

@@ -52,6 +52,9 @@ import { createTransactionDoor, TRANSACTION_DOOR } from "./transaction-door.ts";
 import type { CreateTransactionRunner } from "./transaction-port.ts";
 import type { WaitUntil } from "./wait-until.ts";
 
+/**
+ * Options of `createGuard`: where records are kept, and the policies of all calls that do not set their own.
+ */
 export interface GuardOptions extends PolicyOptions {
   /** Keeps the records. All processes that must not repeat each other's work need the same store. */
   readonly store: Store;
@@ -89,14 +92,42 @@ export interface Engine {
   with(options: PolicyOptions): Engine;
   /** Changes durations for calls from now on, of this guard and of guards made from it by `with` that do not set them. */
   retune(windows: Windows): void;
-  /** Runs `work` once for this key and returns the same value every time; throws what the work threw, or a `NevertwiceError`. */
+  /**
+   * Runs `work` once for this key and returns the same value every time; throws what the work threw, or a `NevertwiceError`.
+   * @example
+   * ```ts
+   * import { createGuard } from "nevertwice";
+   * import { memoryStore } from "nevertwice/stores/memory";
+   *
+   * const guard = createGuard({ store: memoryStore() });
+   * const order = { id: "order-17", customer: "alice", amount: 4_200 };
+   * const receipt = await guard.run(
+   *   { operation: "charge", scope: order.customer, key: order.id, fingerprint: { amount: order.amount } },
+   *   async (attempt) => ({ paid: order.amount, providerKey: attempt.deriveKey("psp") }),
+   * );
+   * console.log(receipt.paid);
+   * ```
+   */
   run<T, Kept = unknown>(request: RunRequest<OfWork<T>, Kept>, work: Work<T>): Promise<T>;
-  /** Like `run`, but every expected ending is a value. Throws what the work threw, and for an invalid request. */
+  /**
+   * Like `run`, but every expected ending is a value. Throws what the work threw, and for an invalid request.
+   * @example
+   * ```ts
+   * import { createGuard } from "nevertwice";
+   * import { memoryStore } from "nevertwice/stores/memory";
+   *
+   * const guard = createGuard({ store: memoryStore() });
+   * const result = await guard.tryRun({ operation: "charge", key: "order-17" }, async () => "receipt 1");
+   * if (result.status === "ran" || result.status === "replayed") console.log(result.value);
+   * else console.log(`not charged: ${result.status}`);
+   * ```
+   */
   tryRun<T, Kept = unknown>(request: RunRequest<OfWork<T>, Kept>, work: Work<T>): Promise<RunResult<T>>;
   /** The operation and key hash that the events of this subject carry. */
   about(subject: Subject): About;
   /** The key that `attempt.deriveKey(name)` gives to the work of this subject, to find its effect in another system. */
   deriveKey(subject: Subject, name: string): string;
+  /** The record as operators see it; undefined if it is absent or expired. Throws `unavailable` if the store does not answer. */
   read(subject: Subject): Promise<RecordView | undefined>;
   /** Lists lapsed claims, whose outcome is unknown, page by page. `after` is the `next` of the previous page. */
   listUnknown(options?: Omit<ListOptions, "state">): Promise<RecordPage>;
@@ -105,13 +136,22 @@ export interface Engine {
   /** Counts the held records that wait for a decision, and says since when. Undefined if the store cannot. */
   undecided(): Promise<UndecidedReport | undefined>;
   /** Decides a lapsed claim. False if the record no longer has this fence, because another process claimed or decided it first. */
-  resolve(subject: Subject & { readonly fence: number }, decision: Decision): Promise<boolean>;
+  resolve(
+    subject: Subject & {
+      /** The fence that the operator saw. */
+      readonly fence: number;
+    },
+    decision: Decision,
+  ): Promise<boolean>;
   /** Removes one record, or all records of a scope. False if there is none, or if its work is running. With a fence, removes it only if it has that fence. */
   forget(subject: SubjectAtFence): Promise<boolean>;
-  forget(all: { readonly scope: string }): Promise<ForgetReport>;
+  forget(all: {
+    /** Whose records are removed. */
+    readonly scope: string;
+  }): Promise<ForgetReport>;
   /** Releases a completed record, so that its work may be done again. False if it is not completed, or has another fence. */
   reopen(subject: SubjectAtFence): Promise<boolean>;
-  /** Removes expired records now, in small batches, and returns how many. Platforms without background timers need it (docs/runtimes.md). */
+  /** Removes expired records now, in small batches, and returns how many. Platforms without background timers, such as Workers, need it. */
   purge(): Promise<number>;
   /** Resolves if the store answers and meets the `require` option. */
   ready(): Promise<void>;

@@ -10,6 +10,10 @@ import type { Parts } from "./store.ts";
 export interface EnqueueOptions {
   /** Messages of one key are delivered in order. Without it, the message has no order. */
   readonly key?: string | undefined;
+  /**
+   * Headers that the receiver gets with the message.
+   * @default none
+   */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 

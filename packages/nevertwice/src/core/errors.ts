@@ -9,6 +9,7 @@ interface CodeRow {
   readonly retryable: boolean;
 }
 
+/** Every error code with its HTTP status, and whether a retry of the same request can succeed. */
 export const ERROR_CODES = {
   "key-missing": { status: 400, retryable: false },
   "key-invalid": { status: 400, retryable: false },
@@ -45,6 +46,7 @@ export const ERROR_CODES = {
   "guard-closed": { status: 503, retryable: true },
 } as const satisfies Record<string, CodeRow>;
 
+/** The `code` of a `NevertwiceError`. Codes are stable; messages are not. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
 /** A registered symbol, so that all copies of this package share it. */
@@ -89,7 +91,10 @@ type AllFields = CodeFields["pending"] &
   CodeFields["not-kept"] &
   CodeFields["unavailable"];
 
-export type ErrorDetails = ErrorSubject & { readonly cause?: unknown } & {
+export type ErrorDetails = ErrorSubject & {
+  /** The error or value that caused this one. */
+  readonly cause?: unknown;
+} & {
   readonly [Name in keyof AllFields]: AllFields[Name] | undefined;
 };
 
@@ -102,14 +107,19 @@ export type NevertwiceErrorOf<Code extends ErrorCode> = ErrorCode extends Code
 
 /** Recognise it with `isNevertwiceError(error, code?)`, which works across copies of this package, not by `instanceof`. */
 export class NevertwiceError extends Error {
+  /** What went wrong. Compare this, never the message. */
   readonly code: ErrorCode;
+  /** The HTTP status for this code, which the HTTP layer responds with. */
   readonly status: number;
+  /** Whether the same request can succeed when it is sent again unchanged. */
   readonly retryable: boolean;
   /** On `unknown`: the fence of the lapsed claim, which `guard.resolve` needs. */
   declare readonly fence?: number;
   /** The operation of the refused call; absent if the call was not about a single key. */
   declare readonly operation?: string;
+  /** A short hash of the key and everything it belongs to, the same as in events and in `RecordView`. */
   declare readonly keyHash?: string;
+  /** 16 hex digits of the SHA-256 of the scope; absent for a key without a scope. */
   declare readonly scopeHash?: string;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {

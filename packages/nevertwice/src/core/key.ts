@@ -8,6 +8,10 @@ import { toBase64 } from "./bytes.ts";
 import { NevertwiceError } from "./errors.ts";
 import { describeType } from "./identity.ts";
 
+/**
+ * What a key can be made of. Text, numbers, bigints, booleans, null, dates and bytes with the same content
+ * give the same key.
+ */
 export type KeyPart = string | number | bigint | boolean | null | Date | Uint8Array | ArrayBuffer;
 
 /** A key with the parts that it was made of. Guards accept it wherever they accept a string. */
@@ -18,12 +22,14 @@ export interface Key {
   readonly hash: string;
   /** For debugging: the parts of the key. */
   readonly parts: readonly KeyPart[];
+  /** The text of the key, so that a template or `String(key)` works. */
   toString(): string;
 }
 
 /**
  * `compositeKey("order", 17, "refund")`. Throws `key-invalid` for a part other than text, a number within 2^53, a bigint, a
  * boolean, null, a valid date or bytes. Equal bytes give the same key, whatever kind of array or buffer holds them.
+ * @throws `key-missing`
  */
 export function compositeKey(...parts: readonly KeyPart[]): Key {
   if (parts.length === 0)
@@ -41,15 +47,27 @@ export function compositeKey(...parts: readonly KeyPart[]): Key {
 }
 
 /** The key of an event, from its source and the id that the source gave it. */
-export function eventKey(event: { readonly source: KeyPart; readonly id: KeyPart }): Key {
+export function eventKey(event: {
+  /** Who sends the event: a provider, a topic, a URL. */
+  readonly source: KeyPart;
+  /** The id that the source gave the event. A redelivery has the same id. */
+  readonly id: KeyPart;
+}): Key {
   return compositeKey("event", event.source, event.id);
 }
 
 /** The key of an action on a resource, such as the refund of payment 17, once for each `detail` (an amount, a version). */
 export function actionKey(action: {
+  /** The kind of the resource, such as `"payment"`. */
   readonly resource: KeyPart;
+  /** Which resource of that kind. */
   readonly id: KeyPart;
+  /** What is done to it, such as `"refund"`. */
   readonly action: KeyPart;
+  /**
+   * Tells several actions of the same kind apart: an amount, a version. Without it, the action happens once
+   * for the resource.
+   */
   readonly detail?: KeyPart;
 }): Key {
   const parts = [action.resource, action.id, action.action];
@@ -58,7 +76,9 @@ export function actionKey(action: {
 
 /** The key of a named operation on its arguments. */
 export function operationKey(operation: {
+  /** The name of the operation. */
   readonly operation: KeyPart;
+  /** Its arguments, in order. The same operation with the same arguments has the same key. */
   readonly arguments: readonly KeyPart[];
 }): Key {
   return compositeKey("operation", operation.operation, ...operation.arguments);

@@ -8,10 +8,26 @@ export interface About {
   readonly keyHash: string;
 }
 
+/**
+ * What a guard reports to its observers. Keys appear only as short hashes; tokens and bodies never appear.
+ */
 export type GuardEvent =
-  | (About & { readonly kind: "claimed"; readonly fence: number; readonly number: number })
+  | (About & {
+      /** Which event this is. `claimed`: an attempt got the key and runs the work. */
+      readonly kind: "claimed";
+      /** The fence of the claim. */
+      readonly fence: number;
+      /** Which attempt this is: 1 for the first one. */
+      readonly number: number;
+    })
   /** A duplicate got the stored outcome, or was refused under `onCompleted: "reject"`. */
-  | (About & { readonly kind: "replayed"; readonly refused: boolean; readonly origin?: string | undefined })
+  | (About & {
+      readonly kind: "replayed";
+      /** True if the duplicate got an error because of `onCompleted: "reject"`. */
+      readonly refused: boolean;
+      /** Where the work ran that the duplicate gets the outcome of, as an observer's `origin` said. */
+      readonly origin?: string | undefined;
+    })
   /** A duplicate learned that the work is done, but what it returned was not stored, or not as a whole. */
   | (About & { readonly kind: "replay-not-kept"; readonly origin?: string | undefined })
   /** A duplicate learned that the work is done, but what is stored cannot be read: `decode` threw, or another program wrote it. */
@@ -19,20 +35,40 @@ export type GuardEvent =
   /** A duplicate was refused, because the time of the stored response is over (`expired: "refuse"`). */
   | (About & { readonly kind: "replay-expired"; readonly origin?: string | undefined })
   /** Another attempt is doing the work, so the call was refused. */
-  | (About & { readonly kind: "pending"; readonly leaseLeftMs: number })
-  | (About & { readonly kind: "waited"; readonly waitedMs: number })
-  | (About & { readonly kind: "conflict"; readonly state: RecordState })
+  | (About & {
+      readonly kind: "pending";
+      /** How long the other attempt holds the key if it does not renew, in milliseconds. */
+      readonly leaseLeftMs: number;
+    })
+  | (About & {
+      readonly kind: "waited";
+      /** How long the duplicate waited, in milliseconds. */
+      readonly waitedMs: number;
+    })
+  | (About & {
+      readonly kind: "conflict";
+      /** The state of the record that has another fingerprint. */
+      readonly state: RecordState;
+    })
   /** A claim met a record whose outcome is unknown. */
   | (About & { readonly kind: "lapsed" })
   | (About & { readonly kind: "taken-over"; readonly fence: number; readonly number: number })
   /** The claim was renewed and holds for another `leaseMs`. */
-  | (About & { readonly kind: "renewed"; readonly fence: number; readonly leaseMs: number })
+  | (About & {
+      readonly kind: "renewed";
+      readonly fence: number;
+      /** The length of the new lease, in milliseconds. */
+      readonly leaseMs: number;
+    })
   /** A step finished, and the store kept its outcome; `position` counts the steps from 1. `notKept`: why only its end was kept. */
   | (About & {
       readonly kind: "step-kept";
       readonly fence: number;
+      /** The name of the step. */
       readonly step: string;
+      /** Which step of the work it is, from 1. */
       readonly position: number;
+      /** Why only the end of the step was kept, and not what it returned; absent if all was kept. */
       readonly notKept?: string | undefined;
     })
   /** An earlier attempt had finished this step, so it was skipped. */
@@ -44,23 +80,60 @@ export type GuardEvent =
     })
   /** A caller claimed with its own token, but that token had already given the claim up. */
   | (About & { readonly kind: "token-spent" })
-  | (About & { readonly kind: "lease-lost"; readonly fence: number; readonly reason: LeaseLostReason })
-  | (About & { readonly kind: "completed"; readonly fence: number; readonly ranMs: number })
-  | (About & { readonly kind: "not-kept"; readonly fence: number; readonly detail: string })
-  | (About & { readonly kind: "abandoned"; readonly fence: number; readonly as: AbandonAs })
+  | (About & {
+      readonly kind: "lease-lost";
+      readonly fence: number;
+      /** Why the attempt no longer owns the key. */
+      readonly reason: LeaseLostReason;
+    })
+  | (About & {
+      readonly kind: "completed";
+      readonly fence: number;
+      /** How long the work ran, in milliseconds. */
+      readonly ranMs: number;
+    })
+  | (About & {
+      readonly kind: "not-kept";
+      readonly fence: number;
+      /** Why the outcome could not be stored. */
+      readonly detail: string;
+    })
+  | (About & {
+      readonly kind: "abandoned";
+      readonly fence: number;
+      /** What happened to the key: free again, or its outcome is unknown. */
+      readonly as: AbandonAs;
+    })
   /** The store did not answer a claim, a completion or a step (the guard keeps trying), or a check (`read`). */
   | (About & {
       readonly kind: "unavailable";
+      /** Which call of the store was not answered. */
       readonly during: "claim" | "complete" | "step" | "read";
+      /** The error of the store, or of the function that failed. */
       readonly cause: unknown;
     })
   | (About & { readonly kind: "proceeded" })
   | (About & { readonly kind: "possible-duplicate"; readonly reason: string })
-  | { readonly kind: "purged"; readonly removed: number }
+  | {
+      readonly kind: "purged";
+      /** How many expired records were removed. */
+      readonly removed: number;
+    }
   /** The result of a check (`seen`): what the store said, or what its `lookup` said if that was called. */
-  | (About & { readonly kind: "checked"; readonly by: "store" | "lookup"; readonly isSeen: boolean })
+  | (About & {
+      readonly kind: "checked";
+      /** Who knew the answer: the store, or the `lookup` of the check. */
+      readonly by: "store" | "lookup";
+      /** Whether the mark was there. */
+      readonly isSeen: boolean;
+    })
   /** `deadLetters` of `protect` threw, or did not accept the entry in time. Only the caller that failed may have the entry. */
-  | (About & { readonly kind: "dead-letter-lost"; readonly id: string; readonly cause: unknown });
+  | (About & {
+      readonly kind: "dead-letter-lost";
+      /** The id of the dead letter that was lost. */
+      readonly id: string;
+      readonly cause: unknown;
+    });
 
 /** `overtaken`: another attempt owns the key. `forgotten`: the store has no record of the key. */
 export type LeaseLostReason = "not-renewed" | "overtaken" | "ran-too-long" | "guard-closed" | "forgotten";
@@ -69,7 +142,12 @@ export type LeaseLostReason = "not-renewed" | "overtaken" | "ran-too-long" | "gu
 export interface Observer {
   (event: GuardEvent): unknown;
   /** Wraps each call, for example in a span. It must run `call` once and immediately, and settle after `call` has settled. */
-  readonly around?: <T extends { readonly status: string }>(
+  readonly around?: <
+    T extends {
+      /** How the call ended: the `status` of its `RunResult`. */
+      readonly status: string;
+    },
+  >(
     subject: About,
     call: () => Promise<T>,
   ) => Promise<unknown>;

@@ -22,20 +22,32 @@ import type {
 } from "./store.ts";
 import { callWithin, type Deadline } from "./store-call.ts";
 
+/**
+ * Which records `guard.list` returns. Without options it returns all records of the namespace, page by page.
+ */
 export interface ListOptions {
+  /** Only records of this scope. */
   readonly scope?: string | undefined;
+  /** Only records of this operation. */
   readonly operation?: string | undefined;
   /** The exact key. */
   readonly key?: string | Key | undefined;
+  /** Only records in this state. */
   readonly state?: RecordState | undefined;
   /** Only records that were claimed in this millisecond of the store's clock or earlier. */
   readonly before?: number | undefined;
+  /**
+   * The most records on a page.
+   * @default 100
+   */
   readonly limit?: number | undefined;
   /** The `next` of the previous page. */
   readonly after?: string | undefined;
 }
 
+/** One page of records. */
 export interface RecordPage {
+  /** The records of this page. */
   readonly records: readonly RecordView[];
   /** Records whose rows are damaged and cannot be read; absent if there are none. */
   readonly unreadable?: readonly UnreadableRecord[];
@@ -45,7 +57,9 @@ export interface RecordPage {
   readonly order: ListOrder;
 }
 
+/** What `guard.forget` did for several records. */
 export interface ForgetReport {
+  /** How many records were forgotten. */
   readonly forgotten: number;
   /** Records that could not be forgotten because their work is still running: try again when it has ended. */
   readonly inFlight: number;

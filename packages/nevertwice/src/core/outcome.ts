@@ -11,9 +11,22 @@ import { fromTagged, TooLarge, toTagged } from "./tagged.ts";
 
 /** A stored outcome. `not-kept`: the work is done, but what it returned could not be stored. */
 export type Outcome = (
-  | { readonly kind: "value"; readonly value: unknown }
-  | { readonly kind: "thrown"; readonly error: unknown }
-  | { readonly kind: "not-kept"; readonly reason: NotKeptReason }
+  | {
+      /** What the record holds: a value, an error, or only that the work is done. */
+      readonly kind: "value";
+      /** What the work returned, decoded. */
+      readonly value: unknown;
+    }
+  | {
+      readonly kind: "thrown";
+      /** What the work threw, decoded: kept under `onFailure: "remember"`. */
+      readonly error: unknown;
+    }
+  | {
+      readonly kind: "not-kept";
+      /** Why what the work returned was not stored. */
+      readonly reason: NotKeptReason;
+    }
 ) & {
   /** Where the work ran, as an observer said it: a trace and span, for example. */
   readonly origin?: string | undefined;

@@ -7,8 +7,20 @@ export type FailureDisposition = "release" | "remember" | "unknown";
 
 /** The decision of an operator or of `reconcile` about work whose outcome was unknown. */
 export type Decision =
-  | { readonly status: "done"; readonly value: unknown }
-  | { readonly status: "failed"; readonly error: unknown }
+  | {
+      /**
+       * `done`: the effect happened, and duplicates get `value`. `failed`: duplicates get `error`. `not-done`:
+       * the work may run again.
+       */
+      readonly status: "done";
+      /** What duplicates get from now on. */
+      readonly value: unknown;
+    }
+  | {
+      readonly status: "failed";
+      /** The error that duplicates get from now on. */
+      readonly error: unknown;
+    }
   | { readonly status: "not-done" };
 
 /** A held, lapsed claim, as `reconcile` gets it. */
@@ -25,7 +37,7 @@ export interface LapsedClaim {
   deriveKey(name: string): string;
 }
 
-/** docs/options.md explains each. Durations are milliseconds. */
+/** What happens to duplicates, failures and lapsed keys, and every limit. Durations are milliseconds. */
 export interface Policy {
   /**
    * What a duplicate gets once the work is done: the stored outcome, or the error `already-done`.
@@ -67,7 +79,13 @@ export interface Policy {
    * @default undefined
    */
   readonly reconcile:
-    | ((lapsed: LapsedClaim) => Promise<Decision | { readonly status: "unknown" }>)
+    | ((lapsed: LapsedClaim) => Promise<
+        | Decision
+        | {
+            /** Still undecided: the key stays held, and the next call asks again. */
+            readonly status: "unknown";
+          }
+      >)
     | undefined;
   /**
    * How long a held key waits for a decision, from its last claim. Then every call fails with `expired`,
@@ -130,6 +148,10 @@ export interface Policy {
   readonly maxSteps: number;
 }
 
+/**
+ * The policies that a guard, a call or a wrapped function sets. What is left out comes from the guard, and
+ * there from the defaults.
+ */
 export type PolicyOptions = { readonly [Name in keyof Policy]?: Policy[Name] | undefined };
 
 export const POLICY_DEFAULTS: Policy = {

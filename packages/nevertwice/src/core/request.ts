@@ -19,6 +19,10 @@ export interface Subject {
   readonly domain?: string | undefined;
   /** Who the key belongs to: a tenant, a customer. Without it, the key belongs to the whole namespace. */
   readonly scope?: string | undefined;
+  /**
+   * The key of the work: text of 1 to 1,024 bytes, or a `Key`. Throws `key-missing` or `key-invalid` for
+   * anything else.
+   */
   readonly key: string | Key;
 }
 

@@ -12,6 +12,7 @@ import { TimedOut } from "./store-call.ts";
 export type RunResult<T> =
   | {
       readonly status: "ran";
+      /** What the work returned. For a duplicate, the stored value. */
       readonly value: T;
       /** Whether the store confirmed the outcome in time. If not, the guard keeps trying in the background. */
       readonly recorded: boolean;
@@ -20,14 +21,29 @@ export type RunResult<T> =
   | { readonly status: "already-done" }
   | {
       readonly status: "pending";
+      /** How long the other attempt holds the key if it does not renew, in milliseconds. */
       readonly leaseLeftMs: number;
       /** How long the other attempt has run, by the store's clock, if it is known. */
       readonly elapsedMs?: number | undefined;
     }
-  | { readonly status: "conflict"; readonly state: RecordState }
+  | {
+      readonly status: "conflict";
+      /** The state of the record that has another fingerprint. */
+      readonly state: RecordState;
+    }
   /** `reason`: why this attempt could not continue the steps of an earlier one. */
-  | { readonly status: "unknown"; readonly fence: number; readonly reason?: string | undefined }
-  | { readonly status: "unavailable"; readonly error: NevertwiceError }
+  | {
+      readonly status: "unknown";
+      /** The fence of the lapsed claim, which `guard.resolve` needs. */
+      readonly fence: number;
+      /** Why the outcome is unknown, if more is known than that. */
+      readonly reason?: string | undefined;
+    }
+  | {
+      readonly status: "unavailable";
+      /** Says why the store did not answer; its code is `unavailable`, `store-full` or `store-unsafe`. */
+      readonly error: NevertwiceError;
+    }
   /** The work ran, but another attempt held the key when the outcome was to be recorded. */
   | { readonly status: "lease-lost"; readonly value: T }
   | { readonly status: "not-kept"; readonly reason: NotKeptReason };

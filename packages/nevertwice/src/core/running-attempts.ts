@@ -11,8 +11,11 @@ import type { Settlement } from "./round.ts";
 
 /** Work that was still running when the guard closed. Its key lapses. */
 export interface LeftRunning {
+  /** The operation of the work. */
   readonly operation: string;
+  /** The short hash of its key, as in events. */
   readonly keyHash: string;
+  /** The fence of its claim, which `guard.resolve` needs. */
   readonly fence: number;
 }
 

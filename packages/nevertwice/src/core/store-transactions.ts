@@ -130,6 +130,7 @@ export type StoreTransactions = StatementTransactions | ConnectionTransactions;
 
 /** A store that can take part in transactions of the application. */
 export interface TransactionalStore extends Store {
+  /** How the store takes part in them. */
   readonly transactions: StoreTransactions;
 }
 

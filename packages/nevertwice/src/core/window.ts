@@ -5,6 +5,7 @@
 import type { Clock } from "./clock.ts";
 import { NevertwiceError } from "./errors.ts";
 
+/** When a change counts as flapping. */
 export interface WindowRule {
   /** How long a change counts. */
   readonly windowMs: number;
@@ -14,8 +15,11 @@ export interface WindowRule {
   readonly maxChanges: number;
 }
 
+/** A change that is to be judged and recorded. */
 export interface WindowRequest extends WindowRule {
+  /** What changes: the name of a setting, for example. */
   readonly parameter: string;
+  /** Its new value. Must be finite. */
   readonly value: number;
   /** Unique for this change, and without spaces. The window recognises a repeated request by it. */
   readonly token: string;
@@ -23,10 +27,20 @@ export interface WindowRequest extends WindowRule {
 
 /** `similar`: how many similar changes were in the window before this one. */
 export type WindowAnswer =
-  | { readonly flapping: false; readonly similar: number }
+  | {
+      readonly flapping: false;
+      /** How many similar changes were in the window before this one. */
+      readonly similar: number;
+    }
   /** `leftMs`: how long until enough of them have left the window for such a change to pass. */
-  | { readonly flapping: true; readonly similar: number; readonly leftMs: number };
+  | {
+      readonly flapping: true;
+      readonly similar: number;
+      /** How long until enough of them have left the window for such a change to pass, in milliseconds. */
+      readonly leftMs: number;
+    };
 
+/** Where recent changes are remembered: in this process, or in Redis for all processes. */
 export interface Window {
   /** One atomic step: judges the change, and records it unless it is flapping. Throws `store-full` if there is no room. */
   record(request: WindowRequest): Promise<WindowAnswer>;

@@ -48,4 +48,7 @@ export interface Attempt {
   notDone(cause?: unknown): Error;
 }
 
+/**
+ * The function that does the work. It is called with its attempt, and what it returns becomes the outcome.
+ */
 export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
