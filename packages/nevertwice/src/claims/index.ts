@@ -36,10 +36,12 @@ import { checkedToken } from "../core/token.ts";
 import { createAskStore } from "./ask-store.ts";
 import { type AttemptReport, createAttempts } from "./attempts.ts";
 
+/** Options of `createClaims`: the store, and the policies of all claims. */
 export interface ClaimsOptions
   extends Pick<GuardOptions, "store" | "namespace" | "observer" | "purgeEveryMs" | "drainMs">,
     Pick<PolicyOptions, "leaseMs" | "retentionMs" | "storeTimeoutMs" | "maxOutcomeBytes" | "onLapsed"> {}
 
+/** The key that is to be claimed, and the policies of this claim. */
 export interface ClaimAsked
   extends Pick<
     RunRequest,
@@ -54,39 +56,71 @@ export interface ClaimAsked
   readonly giveBack?: boolean | undefined;
 }
 
+/** The answer to a claim. Only with `new` may the caller do the work. */
 export type ClaimAnswered =
   | {
       readonly status: "new";
+      /** The id of the record: 64 hex digits. */
       readonly id: string;
+      /** The token that owns the claim. Keep it secret: it completes, renews and abandons the claim. */
       readonly token: string;
+      /** Grows with every claim of the key: pass it to systems that can refuse a lower one. */
       readonly fence: number;
+      /** Which attempt this is, from 1. */
       readonly number: number;
+      /** True if an earlier attempt lapsed: its outcome is unknown. */
       readonly tookOver: boolean;
+      /** How long the claim holds unless the caller renews it, in milliseconds. */
       readonly leaseMs: number;
       /** A key for another system, the same on every attempt. */
       deriveKey(name: string): string;
     }
-  | { readonly status: "completed"; readonly id: string; readonly outcome: Outcome }
+  | {
+      readonly status: "completed";
+      readonly id: string;
+      /** What the earlier attempt was completed with. */
+      readonly outcome: Outcome;
+    }
   | {
       readonly status: "pending";
       readonly id: string;
+      /** How long the other attempt holds the key if it does not renew, in milliseconds. */
       readonly leaseLeftMs: number;
       /** How long the other attempt has run, by the store's clock, if it is known. */
       readonly elapsedMs?: number | undefined;
     }
-  | { readonly status: "conflict"; readonly id: string; readonly state: RecordState }
+  | {
+      readonly status: "conflict";
+      readonly id: string;
+      /** The state of the record that has another fingerprint. */
+      readonly state: RecordState;
+    }
   | { readonly status: "unknown"; readonly id: string; readonly fence: number }
   /** This token gave its claim up earlier: claim with a fresh token. */
   | { readonly status: "token-spent"; readonly id: string };
 
 /** The claim: its id, and the token that owns it. */
 export interface Held {
+  /** The id that the claim was answered with. */
   readonly id: string;
+  /** The token that the claim was answered with. */
   readonly token: string;
 }
 
-export type CompletedWith = { readonly value: unknown } | { readonly error: unknown };
+/** How the work ended: with a value, or with an error that duplicates get too. */
+export type CompletedWith =
+  | {
+      /** What duplicates get. It must be encodable: JSON, bytes, dates, bigints, maps, sets. */
+      readonly value: unknown;
+    }
+  | {
+      /** The error that duplicates get. */
+      readonly error: unknown;
+    };
 
+/**
+ * Claims whose work is done elsewhere, for example by the client of a server. No lease is renewed by itself.
+ */
 export interface Claims {
   /**
    * Throws `unavailable` if the store does not answer. If a token was given, the claim may have been made: send the same
@@ -94,9 +128,43 @@ export interface Claims {
    */
   claim(asked: ClaimAsked): Promise<ClaimAnswered>;
   /** False if this token no longer owns the claim. A repeated call gets the same answer. */
-  complete(held: Held & CompletedWith & { readonly retentionMs?: number | undefined }): Promise<boolean>;
-  abandon(held: Held & { readonly as: AbandonAs }): Promise<boolean>;
-  renew(held: Held & { readonly leaseMs?: number | undefined }): Promise<boolean>;
+  complete(
+    held: Held &
+      CompletedWith & {
+        /**
+         * How long the outcome is kept, in milliseconds.
+         * @default the `retentionMs` of the claim's options
+         */
+        readonly retentionMs?: number | undefined;
+      },
+  ): Promise<boolean>;
+  /**
+   * Ends the claim without an outcome. False if this token no longer owns it.
+   * @throws `unavailable`
+   */
+  abandon(
+    held: Held & {
+      /** `released`: the key is free. `unknown`: the key lapses now. `unrun`: the work never started. */
+      readonly as: AbandonAs;
+    },
+  ): Promise<boolean>;
+  /**
+   * Prolongs the claim. False if this token no longer owns it.
+   * @throws `unavailable`
+   */
+  renew(
+    held: Held & {
+      /**
+       * The new lease, in milliseconds from now.
+       * @default the lease of the options
+       */
+      readonly leaseMs?: number | undefined;
+    },
+  ): Promise<boolean>;
+  /**
+   * The record as operators see it; undefined if it is absent or expired.
+   * @throws `unavailable`
+   */
   read(id: string): Promise<RecordView | undefined>;
   /** Takes no new claims, and waits up to `drainMs` for claims that are being given back. The store stays open. */
   close(): Promise<void>;
@@ -113,7 +181,20 @@ const CLAIMS_CHECKS = {
 };
 const ID = /^[0-9a-f]{64}$/;
 
-/** `enginePorts` are for simulations. */
+/**
+ * Creates claims for work that is done elsewhere, for example by the clients of a server. `enginePorts` are for simulations.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createClaims } from "nevertwice/claims";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const claims = createClaims({ store: memoryStore() });
+ * const claim = await claims.claim({ operation: "import", key: "file-7" });
+ * if (claim.status === "new") await claims.complete({ id: claim.id, token: claim.token, value: "3 rows" });
+ * await claims.close();
+ * ```
+ */
 export function createClaims(options: ClaimsOptions, enginePorts: EnginePorts = SYSTEM_PORTS): Claims {
   requireStore(options, "createClaims");
   checkOptions(options, CLAIMS_CHECKS);

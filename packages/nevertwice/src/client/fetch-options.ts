@@ -36,7 +36,7 @@ export interface RetryEvent {
   readonly error?: unknown;
 }
 
-/** docs/client.md explains each option. Durations are in milliseconds. */
+/** Options of `createFetch`. Durations are in milliseconds. */
 export interface FetchOptions {
   /**
    * Sends the requests. It must not come from `createFetch`: nested retries would multiply.

@@ -24,7 +24,23 @@ export function findSettings(fetch: object): FetchSettings | undefined {
   return SETTINGS.get(fetch);
 }
 
-/** Throws `options-invalid`. docs/client.md describes what is retried, and when. */
+/**
+ * Creates a `fetch` that sends an `Idempotency-Key` with each POST and PATCH, and retries with the same key until the server
+ * answers. A request whose answer says that a retry is useless is not repeated.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { createFetch } from "nevertwice/client";
+ *
+ * const fetch = createFetch({ retries: 5 });
+ * const response = await fetch("https://api.example.com/payments", {
+ *   method: "POST",
+ *   headers: { "Content-Type": "application/json" },
+ *   body: JSON.stringify({ amount: 4_200 }), // every try carries the same Idempotency-Key
+ * });
+ * console.log(response.status);
+ * ```
+ */
 export function createFetch(options: FetchOptions = {}): KeyedFetch {
   const settings = resolveFetchOptions(options);
   if (findSettings(settings.fetch) !== undefined)

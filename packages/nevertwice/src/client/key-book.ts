@@ -10,8 +10,11 @@ import { type OptionRule, objectWith } from "./option-rules.ts";
 
 /** Where the book stores keys. A `Map` works; localStorage and files need three lines. Methods may be async. */
 export interface KeyStorage {
+  /** The text under this name; null or undefined if there is none. */
   get(name: string): string | null | undefined | PromiseLike<string | null | undefined>;
+  /** Stores the text under this name. */
   set(name: string, value: string): unknown;
+  /** Removes what is stored under this name. */
   delete(name: string): unknown;
 }
 

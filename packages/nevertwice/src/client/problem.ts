@@ -2,12 +2,19 @@
 
 /** `code` and `retryable` are the members that nevertwice adds. */
 export interface ProblemDetails {
+  /** A URI that names the kind of problem; `about:blank` if there is none. */
   readonly type: string;
+  /** A short title. */
   readonly title?: string;
+  /** The HTTP status, repeated in the body. */
   readonly status?: number;
+  /** What went wrong, in a sentence. */
   readonly detail?: string;
+  /** A URI of this one occurrence. */
   readonly instance?: string;
+  /** The error code of nevertwice, if the server runs it. */
   readonly code?: string;
+  /** Whether the same request can succeed when it is sent again. */
   readonly retryable?: boolean;
 }
 

@@ -12,6 +12,7 @@ export interface NoAnswer extends TypeError {
   readonly tries: number;
   /** Whether the request carried a key. Then it is safe to send it again with that key. */
   readonly hasKey: boolean;
+  /** What `fetch` threw, or the reason of the timeout. */
   readonly cause: unknown;
 }
 

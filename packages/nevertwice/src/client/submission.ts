@@ -7,10 +7,19 @@ import { changed, createKeyBook, KEY_STORAGE, type KeptKey, type KeyStorage } fr
 import { applyRules, isFunction, matches, valueThat } from "./option-rules.ts";
 import { digestRequest, type OutgoingRequest, prepare } from "./outgoing-request.ts";
 
-/** docs/client.md explains each option. */
+/** Options of `createSubmission`. */
 export interface SubmissionOptions {
+  /**
+   * Sends the requests: a `fetch`, or what `createFetch` returned, whose options then apply.
+   * @default the platform's `fetch`
+   */
   readonly fetch?: Fetch | KeyedFetch | undefined;
+  /**
+   * Where the key outlives a reload: localStorage or sessionStorage, wrapped. Needs `name`.
+   * @default memory
+   */
   readonly storage?: KeyStorage | undefined;
+  /** The name of the key in the storage. Needs `storage`. */
   readonly name?: string | undefined;
 }
 
@@ -20,6 +29,7 @@ export interface SubmissionOptions {
  */
 export type SubmissionStatus = "ready" | "sending" | "unknown";
 
+/** One submission of a form: however often it is clicked, retried or reloaded, all requests have one key. */
 export interface Submission {
   /**
    * Sends with this submission's key. Calls that overlap share one request, and each caller gets its answer. Throws
@@ -30,6 +40,7 @@ export interface Submission {
   reset(): Promise<void>;
   /** The key in use; undefined before the first send and after a final answer. */
   readonly key: string | undefined;
+  /** Whether the form can be edited and sent. */
   readonly status: SubmissionStatus;
 }
 
@@ -44,7 +55,18 @@ interface Flight {
 /** Without a storage, the key is stored under this name in a private Map. */
 const OWN_NAME = "submission";
 
-/** Throws `options-invalid`. */
+/**
+ * Creates the key of one submission of a form, which all its requests carry.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createSubmission } from "nevertwice/client";
+ *
+ * const submission = createSubmission();
+ * const submit = (form: FormData) => submission.send("/orders", { method: "POST", body: form });
+ * console.log(submission.status, typeof submit); // ready function: two clicks send one request
+ * ```
+ */
 export function createSubmission(options: SubmissionOptions = {}): Submission {
   applyRules(options, {
     fetch: isFunction,

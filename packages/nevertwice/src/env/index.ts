@@ -38,8 +38,16 @@ export interface EnvGuardOptions extends Omit<GuardOptions, "store"> {
 }
 
 /**
- * Creates a guard on the store of `NEVERTWICE_STORE_URL`; docs/options.md has every variable. `guard.close()` also closes
+ * Creates a guard on the store of `NEVERTWICE_STORE_URL`. `guard.close()` also closes
  * the store. Throws `options-invalid` for a wrong or misspelt variable, and in production without a shared store.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { guardFromEnv } from "nevertwice/env";
+ *
+ * const guard = await guardFromEnv({ NEVERTWICE_STORE_URL: "memory:", NEVERTWICE_NAMESPACE: "shop" }); // process.env;
+ * await guard.close();
+ * ```
  */
 export async function guardFromEnv(
   env: Environment = process.env,
@@ -65,6 +73,7 @@ export async function guardFromEnv(
 /**
  * The durations that `guardFromEnv` would use now, from the same two arguments. `guard.retune(windowsFromEnv(env))` applies
  * a changed environment. Throws `options-invalid`, and then nothing has changed.
+ * @throws `options-invalid`
  */
 export function windowsFromEnv(env: Environment = process.env, options: EnvGuardOptions = {}): EnvWindows {
   checkEnvironment(env);

@@ -19,7 +19,11 @@ export function checkNames(env: Environment): void {
   checkVariables(env, PREFIX, NAMES);
 }
 
-/** The same for variables with another prefix. `names` are without the prefix. */
+/**
+ * Refuses variables that begin with the prefix and have none of the names, such as a misspelt one. `names` are without the
+ * prefix.
+ * @throws `options-invalid`
+ */
 export function checkVariables(env: Environment, prefix: string, names: readonly string[]): void {
   for (const name of Object.keys(env)) {
     const ours = name.startsWith(prefix) ? name.slice(prefix.length) : undefined;

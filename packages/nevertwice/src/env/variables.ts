@@ -53,6 +53,7 @@ const WINDOWS = {
 
 type WindowOption = keyof typeof WINDOWS;
 
+/** The durations that the environment sets, in milliseconds. */
 export type EnvWindows = { readonly [Name in WindowOption]: number };
 
 /** Options from the application's code, for variables that are not set. */

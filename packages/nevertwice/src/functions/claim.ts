@@ -47,6 +47,7 @@ export type Completion<T = unknown> =
 export interface Claimed<T = unknown>
   extends Pick<Attempt, "fence" | "number" | "signal" | "deriveKey" | "step" | "renew"> {
   readonly status: "claimed";
+  /** The request that the claim was made for. */
   readonly request: HeldRequest;
   /** The work is done, and this is its outcome. A second call returns the same as the first. */
   complete(value: T): Promise<Completion<T>>;
@@ -57,11 +58,33 @@ export interface Claimed<T = unknown>
 }
 
 export interface ClaimMethods {
-  /** Claims a key, or says why it cannot. Rejects for an invalid request. */
+  /**
+   * Claims a key, or says why it cannot. Rejects for an invalid request.
+   * @example
+   * ```ts
+   * import { createGuard } from "nevertwice";
+   * import { memoryStore } from "nevertwice/stores/memory";
+   *
+   * const guard = createGuard({ store: memoryStore() });
+   * const claimed = await guard.claim<string>({ operation: "import", key: "file-7" });
+   * if (claimed.status === "claimed") await claimed.complete("3 rows");
+   * else console.log(`not now: ${claimed.status}`);
+   * ```
+   */
   claim<T = unknown>(request: HeldRequest): Promise<Claimed<T> | Refusal<T>>;
   /**
    * The results have the order of the requests. Of two requests for the same key, one gets the claim and the other
    * `pending`. If a request is invalid the batch rejects, and the claims that it got are released.
+   * @example
+   * ```ts
+   * import { createGuard } from "nevertwice";
+   * import { memoryStore } from "nevertwice/stores/memory";
+   *
+   * const guard = createGuard({ store: memoryStore() });
+   * const requests = ["a", "b", "c"].map((key) => ({ operation: "import", key }));
+   * for (const claim of await guard.claimBatch<string>(requests))
+   *   if (claim.status === "claimed") await claim.complete("imported");
+   * ```
    */
   claimBatch<T = unknown>(
     requests: readonly HeldRequest[],

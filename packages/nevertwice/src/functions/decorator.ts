@@ -21,7 +21,23 @@ export interface MethodDecorator {
   ): TypedPropertyDescriptor<M>;
 }
 
-/** Checks the options when the class is defined, and throws `options-invalid` for bad ones. */
+/**
+ * Decorates a method, which then runs once per key. The options are checked when the class is defined.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { createGuard, idempotent } from "nevertwice";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * class Payments {@idempotent(guard, { operation: "charge", keyFrom: [0] })
+ *   async charge(orderId: string) {
+ *     return `receipt for ${orderId}`;
+ *   }
+ * }
+ * console.log(await new Payments().charge("order-17"));
+ * ```
+ */
 export function idempotent<Args extends readonly unknown[]>(
   guard: GuardSource,
   options: WrapOptions<Args>,

@@ -20,6 +20,7 @@ const LOCK = reserved("exclusive");
 
 /** The lock, as the work gets it. */
 export interface Lock {
+  /** The name of the lock. */
   readonly name: string;
   /** Grows with every holder: pass it to systems that can refuse a lower one. */
   readonly fence: number;
@@ -37,8 +38,21 @@ export interface ExclusiveOptions {
   readonly scope?: string | undefined;
   /** How long to wait for the lock; 0 means not to wait. */
   readonly waitMs?: number | undefined;
+  /**
+   * How long the lock holds unless it is renewed, in milliseconds. After a crash, others wait this long.
+   * @default the guard's `leaseMs`
+   */
   readonly leaseMs?: number | undefined;
+  /**
+   * How long the lock may be held, in milliseconds. Then `lock.signal` fires, and the lock is no longer
+   * renewed.
+   * @default the guard's `maxRunMs`
+   */
   readonly maxRunMs?: number | undefined;
+  /**
+   * How long a call waits for the store, in milliseconds. Then it fails with `unavailable`.
+   * @default the guard's `storeTimeoutMs`
+   */
   readonly storeTimeoutMs?: number | undefined;
   /** Ends the caller's wait. It never ends the work, which holds the lock until it ends. */
   readonly signal?: AbortSignal | undefined;

@@ -20,31 +20,67 @@ import {
 
 export type { Window, WindowAnswer, WindowRequest, WindowRule } from "../core/window.ts";
 
-/** docs/options.md explains each. Durations are milliseconds. */
+/** Options of `createFlapping`. Durations are milliseconds. */
 export interface FlappingOptions {
+  /**
+   * How long a change counts, in milliseconds.
+   * @default 60_000 (60 s)
+   */
   readonly windowMs?: number | undefined;
+  /**
+   * The largest relative difference between two values that count as similar: 0.01 is one percent.
+   * @default 0.01
+   */
   readonly similarity?: number | undefined;
+  /**
+   * How many similar changes the window may contain. The next one is flapping. At most 1,000.
+   * @default 3
+   */
   readonly maxChanges?: number | undefined;
   /** Shared by all processes that make the same adjustments; by default, a window in the memory of this process. */
   readonly window?: Window | undefined;
+  /**
+   * What `check` does if the shared window cannot answer: it fails with `unavailable`, or judges by a window
+   * of this process.
+   * @default "refuse"
+   */
   readonly onUnavailable?: "refuse" | "proceed" | undefined;
+  /**
+   * How long `check` waits for the shared window, in milliseconds.
+   * @default 5_000 (5 s)
+   */
   readonly storeTimeoutMs?: number | undefined;
+  /** Receives every event. What it throws is ignored. */
   readonly observer?: FlappingObserver | undefined;
   /** The clock of this process's own window; a shared window uses the clock of its server. */
   readonly clock?: Clock | undefined;
+  /**
+   * For how many parameters this process's own window remembers changes. Another one fails with `store-full`.
+   * @default 10_000
+   */
   readonly maxParameters?: number | undefined;
 }
 
+/** What a `Flapping` reports to its observer. */
 export type FlappingEvent =
   | {
       readonly kind: "flapping";
+      /** The parameter that was to be changed. */
       readonly parameter: string;
+      /** Its new value. */
       readonly value: number;
+      /** How many similar changes were in the window. */
       readonly similar: number;
+      /** A sentence with the parameter, the number of changes and the window. */
       readonly reason: string;
     }
   /** The window did not answer. */
-  | { readonly kind: "unavailable"; readonly parameter: string; readonly cause: unknown }
+  | {
+      readonly kind: "unavailable";
+      readonly parameter: string;
+      /** The error of the window. */
+      readonly cause: unknown;
+    }
   /** The change was judged by this process's own window instead. */
   | { readonly kind: "proceeded"; readonly parameter: string };
 
@@ -54,7 +90,9 @@ export type FlappingObserver = (event: FlappingEvent) => unknown;
 /** `similar`: how many similar changes were in the window before this one. */
 export type FlappingVerdict =
   | {
+      /** True if the change should not be made. It is not recorded then. */
       readonly flapping: false;
+      /** How many similar changes were in the window before this one. */
       readonly similar: number;
       readonly reason?: undefined;
       readonly leftMs?: undefined;
@@ -68,6 +106,7 @@ export type FlappingVerdict =
       readonly leftMs: number;
     };
 
+/** Judges changes of parameters, so that an automatic adjustment does not swing back and forth. */
 export interface Flapping {
   /**
    * Judges a change before it is made, and records it unless it is flapping, in one atomic step. Throws `options-invalid`
@@ -78,6 +117,7 @@ export interface Flapping {
   clear(parameter?: string): Promise<void>;
 }
 
+/** The defaults of `FlappingOptions`. */
 export const FLAPPING_DEFAULTS = {
   windowMs: 60_000,
   similarity: 0.01,
@@ -101,7 +141,18 @@ const CHECKS: Readonly<Record<string, Check>> = {
 
 const CALLER = { store: {}, timer: systemTimer };
 
-/** Throws `options-invalid` with the name of a bad option. */
+/**
+ * Creates a judge of changes: it says when a value is changed back and forth too often.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createFlapping } from "nevertwice/flapping";
+ *
+ * const flapping = createFlapping({ windowMs: 60_000, maxChanges: 3 });
+ * const { flapping: isFlapping } = await flapping.check("pool size", 20);
+ * if (!isFlapping) console.log("the pool gets 20 connections");
+ * ```
+ */
 export function createFlapping(options: FlappingOptions = {}): Flapping {
   checkOptions(options, CHECKS);
   const {

@@ -30,6 +30,7 @@ interface OnUnavailable {
   readonly onUnavailable?: Policy["onUnavailable"] | undefined;
 }
 
+/** Options of `guard.seen`. */
 export interface SeenOptions extends OnUnavailable {
   /**
    * Called if the store has no completed or pending record. A truthy result says that the work is done, for example because
@@ -38,6 +39,7 @@ export interface SeenOptions extends OnUnavailable {
   readonly lookup?: ((subject: Subject) => unknown) | undefined;
 }
 
+/** Options of `guard.mark`. */
 export interface MarkOptions extends OnUnavailable {
   /** The value that a `run` of the same subject replays. */
   readonly value?: unknown;
@@ -51,7 +53,21 @@ export interface MarkOptions extends OnUnavailable {
 }
 
 export interface Marks {
-  /** Whether the work is done: marked, or completed by a run. Running work is not done. Throws `unavailable`. */
+  /**
+   * Whether the work is done: marked, or completed by a run. Running work is not done. Throws `unavailable`.
+   * @example
+   * ```ts
+   * import { createGuard } from "nevertwice";
+   * import { memoryStore } from "nevertwice/stores/memory";
+   *
+   * const guard = createGuard({ store: memoryStore() });
+   * const alert = { operation: "alert", key: "disk-full" };
+   * if (!(await guard.seen(alert))) {
+   *   console.log("The disk is full.");
+   *   await guard.mark({ ...alert, retentionMs: 3_600_000 });
+   * }
+   * ```
+   */
   seen(request: Subject & SeenOptions): Promise<boolean>;
   /**
    * True if this call made the mark, false if the work was done before. A call that meets another mark or a run in progress
@@ -69,10 +85,12 @@ export interface Marks {
     requests: readonly (Subject & SeenOptions)[],
     options?: SeenOptions & BatchOptions,
   ): Promise<boolean[]>;
+  /** `mark` for many subjects, like `seenBatch`. */
   markBatch(
     requests: readonly (Subject & MarkOptions)[],
     options?: MarkOptions & BatchOptions,
   ): Promise<boolean[]>;
+  /** `release` for many subjects, like `seenBatch`. */
   releaseBatch(subjects: readonly Subject[], options?: BatchOptions): Promise<boolean[]>;
 }
 

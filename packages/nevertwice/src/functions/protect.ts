@@ -29,7 +29,26 @@ export type {
 } from "./protect/options.ts";
 export { type ReplayOptions, replay } from "./protect/replay.ts";
 
-/** Returns what the work returned, a replay of it, or what a fallback returned. Throws the failure, or a `NevertwiceError`. */
+/**
+ * Runs a protected operation: the guard outside, then the fallback, then the policy, then the work. Returns what the work
+ * returned, a replay of it, or what a fallback returned. Throws the failure, or a `NevertwiceError`.
+ * @throws `already-done`, `conflict`, `key-invalid`, `key-missing`, `lease-lost`, `not-kept`, `options-invalid`, `pending`, `unknown`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { protect } from "nevertwice/protect";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const order = { id: "order-17", amount: 4_200 };
+ * const receipt = await protect(
+ *   guard,
+ *   { operation: "charge", key: "id", context: order }, // and policy: one of cockatiel, for retries and timeouts
+ *   async (attempt) => ({ paid: order.amount, providerKey: attempt.deriveKey("psp") }),
+ * );
+ * console.log(receipt.paid);
+ * ```
+ */
 export async function protect<
   T,
   Context extends object = Record<string, unknown>,
@@ -47,6 +66,17 @@ export async function protect<
 /**
  * Like `protect`, but every ending is a value, including what the work threw. Rejects for an invalid request, and with the
  * reason of the caller's signal.
+ * @throws `key-invalid`, `key-missing`, `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { tryProtect } from "nevertwice/protect";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const answer = await tryProtect(guard, { operation: "quote", key: () => "quote-7" }, async () => 42);
+ * console.log(answer.outcome); // ran
+ * ```
  */
 export async function tryProtect<
   T,
@@ -72,13 +102,37 @@ export async function tryProtect<
   return perform(guard, operation) as Promise<Protected<T, Own | F>>;
 }
 
+/**
+ * Options of `protectedFunction`: where the key comes from in the arguments, and what runs inside the guard.
+ */
 export interface ProtectedFunctionOptions<Args extends readonly unknown[], Execution, Own, F>
   extends WrapOptions<Args>,
     Protection<Execution, Own> {
+  /**
+   * Called with the error and the arguments after the work has failed; its result is returned instead, and
+   * never stored.
+   */
   readonly fallback?: ((error: unknown, ...args: Args) => F | PromiseLike<F>) | undefined;
 }
 
-/** Returns a protected function whose key comes from its arguments. The options are checked immediately. */
+/**
+ * Returns a protected function whose key comes from its arguments. The options are checked immediately.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { protectedFunction } from "nevertwice/protect";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const charge = protectedFunction(
+ *   guard,
+ *   async (order: { id: string; amount: number }) => `paid ${order.amount}`,
+ *   { operation: "charge", key: (order) => order.id },
+ * );
+ * console.log(await charge({ id: "order-17", amount: 4_200 }));
+ * ```
+ */
 export function protectedFunction<
   Args extends readonly unknown[],
   T,

@@ -10,6 +10,7 @@ import { createRequestBuilder, type WrapOptions } from "./wrap.ts";
 // biome-ignore lint/suspicious/noExplicitAny: only any is a value of whatever type the function has, on both sides.
 export interface TransactionWrapOptions<Args extends readonly unknown[], Handle, T = any, Kept = any>
   extends WrapOptions<Args, T, Kept> {
+  /** The database of the transaction: what `guard.transaction` takes. */
   readonly transaction: Handle;
 }
 

@@ -25,6 +25,10 @@ export interface WrapOptions<Args extends readonly unknown[], T = any, Kept = an
   readonly key?: ((...args: Args) => string | Key) | undefined;
   /** Paths to the parts of the key in the arguments: primitives, dates or bytes. */
   readonly keyFrom?: readonly KeyPath[] | undefined;
+  /**
+   * Who the key belongs to, or a function of the arguments that returns it. An empty result fails with
+   * `scope-missing`.
+   */
   readonly scope?: string | ((...args: Args) => string) | undefined;
   /** Returns what the call means, as a JSON value or bytes. */
   readonly fingerprint?: ((...args: Args) => unknown) | undefined;

@@ -7,18 +7,37 @@ import { checkedPart } from "../../core/identity.ts";
 import { parseJson } from "../../core/parse-json.ts";
 import type { RunRequest } from "../../core/request.ts";
 
+/**
+ * A failed operation with all that a replay needs. It is plain data, so any queue or table can keep it as
+ * JSON.
+ */
 export interface DeadLetter {
   /** Random; the same in every replay. */
   readonly id: string;
+  /** The operation of the request. */
   readonly operation: string;
+  /** The domain of the request, if it had one. */
   readonly domain?: string;
+  /** The scope of the request, if it had one. */
   readonly scope?: string;
   /** The key's text. */
   readonly key: string;
   /** The fingerprint of the request. Bytes are in `fingerprintBytes` instead. */
   readonly fingerprint?: unknown;
-  readonly fingerprintBytes?: { readonly base64: string };
-  readonly error: { readonly name: string; readonly message: string; readonly code?: string | number };
+  /** The fingerprint of the request if it was bytes. */
+  readonly fingerprintBytes?: {
+    /** The bytes in base64. */
+    readonly base64: string;
+  };
+  /** What the work or its policy threw in the end. */
+  readonly error: {
+    /** The name of the error. */
+    readonly name: string;
+    /** The message of the error. */
+    readonly message: string;
+    /** The code of the error, if it had one. */
+    readonly code?: string | number;
+  };
   /** Invocations of the work in the call that failed. */
   readonly attempts: number;
   /** Milliseconds since the epoch. */
@@ -27,6 +46,7 @@ export interface DeadLetter {
   readonly replays: number;
   /** A JSON copy made when the operation failed; absent if JSON cannot represent it. */
   readonly context?: unknown;
+  /** A JSON copy of the arguments; absent if JSON cannot represent them. */
   readonly args?: unknown;
 }
 

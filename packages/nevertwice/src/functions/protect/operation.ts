@@ -31,16 +31,24 @@ interface FailedCall extends Measures {
   readonly isEntryKept?: boolean;
 }
 
+/** Why the guard refused a call, as the status of its `RunResult`. */
 export type RefusedStatus = Exclude<RunResult<unknown>["status"], "ran" | "replayed">;
 
 /** The result of a protected call: `T` is what the work returns, `F` what a fallback returns. */
 export type Protected<T, F = never> =
   | (Measures & {
+      /**
+       * How the call ended. `ran` and `replayed` are successes; `failed` means that the work or its policy
+       * threw.
+       */
       readonly outcome: "ran";
+      /** The status of the guard's result; undefined if the work failed. */
       readonly status: "ran";
+      /** What the caller gets. */
       readonly value: T;
       /** Whether the store confirmed the outcome in time. If not, the guard keeps trying in the background. */
       readonly recorded: boolean;
+      /** Whether a fallback made the value. */
       readonly isFallback: false;
     })
   | (Measures & {
@@ -61,6 +69,7 @@ export type Protected<T, F = never> =
   | (Measures & {
       readonly outcome: "refused";
       readonly status: RefusedStatus;
+      /** The error that `protect` throws. */
       readonly error: NevertwiceError;
       /** On `pending`. */
       readonly leaseLeftMs?: number;

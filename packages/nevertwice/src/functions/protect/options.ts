@@ -13,6 +13,7 @@ import type { Invoke } from "./policy-run.ts";
  * it passes to the function, `Own` what it may return itself.
  */
 export interface Resilience<Execution, Own> {
+  /** Runs the function, perhaps several times, and settles with its last result. */
   execute(work: (execution?: Execution) => Promise<never>): PromiseLike<unknown>;
   /** The member in which cockatiel declares the type of a policy's own results. It is never read. */
   readonly _altReturn?: Own;
@@ -23,11 +24,19 @@ export type ProtectedWork<T, Execution> = (attempt: Attempt, execution: Executio
 
 /** What runs inside the guard. */
 export interface Protection<Execution, Own> {
+  /**
+   * Runs inside the guard: a policy of cockatiel, or anything with `execute`.
+   * @default none: the work runs once
+   */
   readonly policy?: Resilience<Execution, Own> | undefined;
   /** Receives a dead letter when the operation has failed, to be kept for `replay`. May be async; the call waits up to 5 seconds for it. */
   readonly deadLetters?: DeadLetters | undefined;
 }
 
+/**
+ * Options of `protect` and `tryProtect`: the request, where its key comes from, and what runs inside the
+ * guard.
+ */
 export interface ProtectOptions<Context extends object, Execution, Own, F>
   extends Omit<RunRequest, "key">,
     Protection<Execution, Own> {
@@ -39,12 +48,18 @@ export interface ProtectOptions<Context extends object, Execution, Own, F>
     | undefined;
   /** Paths to the parts of the key in `args`: primitives, dates or bytes. */
   readonly keyFrom?: readonly KeyPath[] | undefined;
+  /**
+   * What the call is about. `key` names its fields, the fallback gets it, and a dead letter holds a copy of
+   * it.
+   */
   readonly context?: Context | undefined;
+  /** The arguments of the call. `keyFrom` names paths in them, and a dead letter holds a copy of them. */
   readonly args?: readonly unknown[] | undefined;
   /** Called after the work has failed; its result is returned instead. Its result is never stored. */
   readonly fallback?: ((error: unknown, context: Context) => F | PromiseLike<F>) | undefined;
 }
 
+/** The name of a field of the context. */
 export type FieldOf<Context> = keyof Context & string;
 
 type ProtectKeySource = Pick<

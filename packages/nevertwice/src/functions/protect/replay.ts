@@ -19,14 +19,21 @@ import type { AnyWork } from "./policy-run.ts";
 
 /** The policies of the operation. Its identity comes from the entry. */
 export interface ReplayOptions<Execution, Own, F> extends PolicyOptions, Protection<Execution, Own> {
+  /** Makes a smaller value of one that is too large or cannot be encoded, as in a request. */
   readonly shorten?: RunRequest["shorten"];
+  /** Ends the caller's wait for the result. It never ends the work. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Called with the error and the context of the entry after the work has failed; its result is returned
+   * instead, and never stored.
+   */
   readonly fallback?: ((error: unknown, context: unknown) => F | PromiseLike<F>) | undefined;
 }
 
 /**
  * The result of the operation: `replayed` if it is already done, `refused` with `pending` if it is running. A failure has
  * the `entry` for the next replay. Every replay of the same entry gets the same result.
+ * @throws `key-missing`, `options-invalid`
  */
 export async function replay<T, Execution = undefined, Own = never, F = never>(
   guard: Pick<Engine, "tryRun">,
