@@ -5,6 +5,7 @@ import { checkOptions, oneOf } from "../core/option-checks.ts";
 import type { HeaderLine, HttpReply } from "./http-message.ts";
 import { type CurrentResponse, type KeptResponse, ownContent, toLines } from "./replay.ts";
 
+/** Options of `current`. */
 export interface CurrentOptions {
   /**
    * What a retry gets if the function throws or its response cannot be sent. `refuse`: the error `not-kept`, which the client may retry.
@@ -15,13 +16,24 @@ export interface CurrentOptions {
 
 /** A replay that the application computes from the current state. */
 export interface Current<Native> extends CurrentOptions {
+  /** Makes the answer for a duplicate from the current state. */
   readonly current: (
     request: Native,
-    kept: { readonly status: number; readonly headers: readonly HeaderLine[]; readonly body: Uint8Array },
+    kept: {
+      /** The status of the first answer. */
+      readonly status: number;
+      /** The headers of the first answer that are replayed. */
+      readonly headers: readonly HeaderLine[];
+      /** The body of the first answer. */
+      readonly body: Uint8Array;
+    },
   ) => CurrentResponse | PromiseLike<CurrentResponse>;
 }
 
-/** `replay: current(fn)`: `fn` answers a duplicate from the current state. */
+/**
+ * `replay: current(fn)`: `fn` answers a duplicate from the current state.
+ * @throws `options-invalid`
+ */
 export function current<Native>(
   read: Current<Native>["current"],
   options: CurrentOptions = {},

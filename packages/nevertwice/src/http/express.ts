@@ -21,8 +21,8 @@ declare global {
 }
 
 /**
- * The request type that the functions in the options receive, unless they name another: `scope: (req: Request) => …`.
- * It includes what an app adds to `Express.Request`, such as `user`.
+ * The parts of Express's request that are used here: the type that the functions in the options receive, unless they name
+ * another (`scope: (req: Request) => …`). It includes what an app adds to `Express.Request`, such as `user`.
  */
 export type ExpressRequest = IncomingMessage &
   Express.Request & {
@@ -38,6 +38,26 @@ type ExpressMiddleware = (req: IncomingMessage, res: ServerResponse, next: (erro
 
 export type { ExpressMiddleware as Middleware };
 
+/**
+ * Express middleware: a request with a key runs once, and a duplicate gets the stored response. Mount it
+ * before the body parser, or on single routes.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import express from "express";
+ * import { createGuard } from "nevertwice";
+ * import { idempotency } from "nevertwice/http/express";
+ * import { sqliteStore } from "nevertwice/stores/sqlite";
+ *
+ * const guard = createGuard({ store: sqliteStore({ file: "./nevertwice.db" }) });
+ * const app = express();
+ * app.use(idempotency(guard, { scope: (request) => request.get("x-customer") }));
+ * app.post("/payments", express.json(), (request, response) => {
+ *   response.status(201).json({ id: "ch_1", amount: request.body.amount });
+ * });
+ * app.listen(3000);
+ * ```
+ */
 export function idempotency<Req extends IncomingMessage = ExpressRequest>(
   guard: Engine,
   options: HttpOptions<Req>,

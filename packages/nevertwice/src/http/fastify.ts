@@ -25,6 +25,24 @@ declare module "fastify" {
   }
 }
 
+/**
+ * A Fastify plugin: a request with a key runs once, and a duplicate gets the stored response. A route can
+ * have its own options in `config.idempotency`.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import fastify from "fastify";
+ * import { createGuard } from "nevertwice";
+ * import { idempotency } from "nevertwice/http/fastify";
+ * import { sqliteStore } from "nevertwice/stores/sqlite";
+ *
+ * const guard = createGuard({ store: sqliteStore({ file: "./nevertwice.db" }) });
+ * const app = fastify();
+ * await app.register(idempotency(guard, { scope: (request) => String(request.headers["x-customer"]) }));
+ * app.post("/payments", async (_request, reply) => reply.code(201).send({ id: "ch_1" }));
+ * await app.listen({ port: 3000 });
+ * ```
+ */
 export function idempotency(guard: Engine, options: HttpOptions<FastifyRequest>): FastifyPluginCallback {
   const findServer = createRouteServers(guard, options);
 

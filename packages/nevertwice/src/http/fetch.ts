@@ -15,7 +15,21 @@ export function attemptOf(request: Request): HttpAttempt | undefined {
   return attemptFor(request);
 }
 
-/** The handler receives the same request object and arguments, and can read the body as usual. */
+/**
+ * Wraps a handler of `Request` and `Response`: a request with a key runs once, and a duplicate gets the stored response. The
+ * handler receives the same request object and arguments, and can read the body as usual.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { withIdempotency } from "nevertwice/http/fetch";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const scope = (request: Request) => request.headers.get("x-customer") ?? undefined;
+ * export const POST = withIdempotency(guard, { scope }, () => Response.json({ id: "ch_1" }, { status: 201 }));
+ * ```
+ */
 export function withIdempotency<R extends Request, Rest extends readonly unknown[]>(
   guard: Engine,
   options: HttpOptions<R>,

@@ -23,8 +23,23 @@ declare module "hono" {
 }
 
 /**
- * Mount it after authentication. If the handler throws, the response of `app.onError` is the handler's response. Headers
+ * Hono middleware: a request with a key runs once, and a duplicate gets the stored response. Mount it after authentication. If the handler throws, the response of `app.onError` is the handler's response. Headers
  * that outer middleware sets are on replays too.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { Hono } from "hono";
+ * import { createGuard } from "nevertwice";
+ * import { idempotency } from "nevertwice/http/hono";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const app = new Hono();
+ * app.use(idempotency(guard, { scope: (context) => context.req.header("x-customer") }));
+ * app.post("/payments", (context) => context.json({ id: "ch_1" }, 201));
+ * const headers = { "Idempotency-Key": '"order-17"', "x-customer": "alice" };
+ * console.log((await app.request("/payments", { method: "POST", headers })).status); // 201
+ * ```
  */
 // biome-ignore lint/suspicious/noExplicitAny: Hono's own default. Without it, `scope` could not read any variable.
 export function idempotency<E extends Env = any>(

@@ -9,8 +9,11 @@ import type { DatabaseHandle, TransactionOf } from "../core/database-handle.ts";
  */
 export type KeepDecision = "keep" | "release" | "unknown" | "marker";
 
+/** The attempt of a request, as the handler gets it. */
 export interface HttpAttempt extends Attempt {
+  /** What the key belongs to: the option `operation`, or the method and the path. */
   readonly operation: string;
+  /** The key that the client sent, without its quotes. */
   readonly key: string;
   /**
    * Runs `work` in a transaction of the store's database, and keeps its value as a step in that transaction. The response

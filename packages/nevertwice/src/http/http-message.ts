@@ -38,7 +38,9 @@ export type RequestBody =
 
 /** The handler's response, as known before its first byte is sent. */
 export interface HttpResponse {
+  /** The HTTP status. */
   readonly status: number;
+  /** The header lines, in the order in which they are sent. */
   readonly headers: readonly HeaderLine[];
   /** The whole body; undefined if it is streamed, or longer than what can be kept. */
   readonly body: Uint8Array | undefined;

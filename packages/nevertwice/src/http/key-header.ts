@@ -5,7 +5,15 @@
 import { endOfParameters, endOfSpaces, endOfString, stringBetween } from "./structured-field.ts";
 
 /** `problem` is a sentence for the client. It repeats nothing of what was sent. */
-export type ParsedKey = { readonly key: string } | { readonly problem: string };
+export type ParsedKey =
+  | {
+      /** The key without its quotes. */
+      readonly key: string;
+    }
+  | {
+      /** What is wrong with the header, as a sentence. */
+      readonly problem: string;
+    };
 
 /** Which characters a key without quotes may have: visible ASCII without quotes and commas, or any but control characters. */
 export type BareKeys = "visible" | "any";
@@ -34,7 +42,12 @@ const LAST_VISIBLE = 0x7e;
 const DELETE = 0x7f;
 
 export interface KeyHeaderRules {
+  /** Accepts keys only in quotes, as RFC 9651 has strings. */
   readonly strict: boolean;
+  /**
+   * Which keys without quotes are accepted.
+   * @default all
+   */
   readonly bareKeys?: BareKeys | undefined;
   /** The value is known to come from one header line, so a comma in it separates nothing. Counts with `bareKeys: "any"`. */
   readonly isOneLine?: boolean | undefined;

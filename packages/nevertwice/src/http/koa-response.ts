@@ -1,7 +1,10 @@
 /** Makes Koa finish a response that is held back although its client has disconnected. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** The context type that the functions in the options receive, unless they name another: `scope: (ctx: Context) => …`. */
+/**
+ * The parts of Koa's context that are used here: the type that the functions in the options receive, unless they name
+ * another (`scope: (ctx: Context) => …`).
+ */
 export interface KoaContext {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;

@@ -17,6 +17,26 @@ type KoaMiddleware = (ctx: KoaContext, next: () => Promise<unknown>) => Promise<
 
 export type { KoaMiddleware as Middleware };
 
+/**
+ * Koa middleware: a request with a key runs once, and a duplicate gets the stored response.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import Koa from "koa";
+ * import { createGuard } from "nevertwice";
+ * import { idempotency } from "nevertwice/http/koa";
+ * import { sqliteStore } from "nevertwice/stores/sqlite";
+ *
+ * const guard = createGuard({ store: sqliteStore({ file: "./nevertwice.db" }) });
+ * const app = new Koa();
+ * app.use(idempotency(guard, { scope: (context) => context.get("x-customer") }));
+ * app.use((context) => {
+ *   context.status = 201;
+ *   context.body = { id: "ch_1" };
+ * });
+ * app.listen(3000);
+ * ```
+ */
 export function idempotency<Context extends KoaContext = KoaContext>(
   guard: Engine,
   options: HttpOptions<Context>,

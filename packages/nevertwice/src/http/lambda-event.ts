@@ -8,6 +8,7 @@ import { matchedRoute } from "./route-path.ts";
 
 type NameMap<T> = Readonly<Record<string, T | undefined>> | null;
 
+/** The part of an event of API Gateway, of a function URL or of a load balancer that is used here. */
 export interface LambdaEvent {
   readonly httpMethod?: string;
   readonly path?: string;
@@ -27,11 +28,17 @@ export interface LambdaEvent {
 
 /** A response of the layer itself, in the format that belongs to the event. */
 export interface LambdaReply {
+  /** The HTTP status. */
   statusCode: number;
+  /** The headers, for events without lists of them. */
   headers?: Record<string, string>;
+  /** The headers with several lines each, for a load balancer with multi-value headers and for version 1. */
   multiValueHeaders?: Record<string, string[]>;
+  /** The cookies, for version 2. */
   cookies?: string[];
+  /** The body, as text or in base64. */
   body: string;
+  /** Whether the body is in base64. */
   isBase64Encoded: boolean;
 }
 

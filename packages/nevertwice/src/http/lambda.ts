@@ -28,8 +28,19 @@ export function attemptOf(event: LambdaEvent): HttpAttempt | undefined {
 const MIN_LEASE_MS = 1_000;
 
 /**
- * Wraps handlers that return a promise. The lease is at most the remaining time that the first call reports, so a
+ * Wraps the handler of a function, which must return a promise: a request with a key runs once. The lease is at most the remaining time that the first call reports, so a
  * function that is killed holds its key no longer than that.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { idempotency } from "nevertwice/http/lambda";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() }); // in production: dynamodbStore
+ * const once = idempotency(guard, { scope: (event) => event.headers?.["x-customer"] });
+ * export const handler = once(async () => ({ statusCode: 201, body: JSON.stringify({ id: "ch_1" }) }));
+ * ```
  */
 export function idempotency<Base extends LambdaEvent = LambdaEvent>(
   guard: Engine,

@@ -33,6 +33,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
     this.#findExchange = createNestExchanges(guard, options);
   }
 
+  /** Called by Nest around the handler. */
   intercept(
     context: ExecutionContext,
     next: CallHandler,

@@ -16,9 +16,15 @@ import type { HttpOptions } from "./options.ts";
 import { resolveHttpOptions } from "./resolved-options.ts";
 
 export interface NestModuleOptions {
-  /** `false`: only controllers and handlers with `@UseInterceptors(IdempotencyInterceptor)` are protected. Default: true. */
+  /**
+   * `false`: only controllers and handlers with `@UseInterceptors(IdempotencyInterceptor)` are protected.
+   * @default true
+   */
   readonly everyRoute?: boolean;
-  /** `false`: the guard stays open when the app is closed. Default: true. */
+  /**
+   * `false`: the guard stays open when the app is closed.
+   * @default true
+   */
   readonly closeGuard?: boolean;
 }
 
@@ -26,6 +32,7 @@ export const NEST_MODULE_DEFAULTS = { everyRoute: true, closeGuard: true } as co
 
 /** What the factory of `IdempotencyModule.forRootAsync` returns. */
 export interface NestIdempotency<Req = AnyRequest> extends HttpOptions<Req>, NestModuleOptions {
+  /** The guard that the module was created with. */
   readonly guard: Engine;
 }
 
@@ -46,6 +53,18 @@ const appsByGuard = new WeakMap<Engine, Set<object>>();
 /**
  * Protects every route whose method is among `methods`, unless `@Idempotent()` or `everyRoute: false` says otherwise.
  * `IdempotencyModule.forRoot({ guard, ...options })`, or `forRootAsync` with `useFactory`, `useClass` or `useExisting`.
+ * @example
+ * ```ts server
+ * import { Module } from "@nestjs/common";
+ * import { createGuard } from "nevertwice";
+ * import { IdempotencyModule } from "nevertwice/http/nest";
+ * import { sqliteStore } from "nevertwice/stores/sqlite";
+ *
+ * const guard = createGuard({ store: sqliteStore({ file: "./nevertwice.db" }) });
+ * const idempotency = IdempotencyModule.forRoot({ guard, scope: (request) => request.headers["x-customer"] });
+ *
+ * export const AppModule = Module({ imports: [idempotency] })(class {}); // usually as a decorator
+ * ```
  */
 export class IdempotencyModule extends Configurable {
   readonly #options: NestIdempotency;
@@ -79,6 +98,7 @@ export class IdempotencyModule extends Configurable {
     this.#options = options;
   }
 
+  /** Called by Nest when the application starts. */
   onModuleInit(): void {
     const { guard } = this.#options;
     const apps = appsByGuard.get(guard) ?? new Set();
@@ -108,7 +128,19 @@ function httpOptions<Req>(options: NestIdempotency<Req>): HttpOptions<Req> {
   return http as HttpOptions<Req>;
 }
 
-/** The same as `IdempotencyModule.forRoot({ guard, ...options })`, but mistakes in the options are reported at once. */
+/**
+ * The same as `IdempotencyModule.forRoot({ guard, ...options })`, but mistakes in the options are reported at once.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { createGuard } from "nevertwice";
+ * import { idempotency } from "nevertwice/http/nest";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * export const imports = [idempotency(guard, { scope: (request) => request.headers["x-customer"] })]; // of a module
+ * ```
+ */
 export function idempotency<Req = AnyRequest>(
   guard: Engine,
   options: HttpOptions<Req> & NestModuleOptions,

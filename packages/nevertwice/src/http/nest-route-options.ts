@@ -11,7 +11,10 @@ export type NestRouteIdempotency<Req = AnyRequest> = Partial<HttpOptions<Req>> |
 /** By controller class, and by handler function. */
 const DECORATED = new WeakMap<object, NestRouteIdempotency>();
 
-/** The options on a handler override those on its controller, which override those of the app. */
+/**
+ * The options on a handler override those on its controller, which override those of the app.
+ * @throws `options-invalid`
+ */
 export function Idempotent<Req = AnyRequest>(
   options: NestRouteIdempotency<Req> = {},
 ): ClassDecorator & MethodDecorator {

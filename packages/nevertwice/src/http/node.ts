@@ -18,8 +18,26 @@ type ResponseTo<Req> = Req extends Http2ServerRequest ? Http2ServerResponse : Se
 /** `attempt` is undefined if the request has no key and needs none. */
 export type Handler<Req> = (req: Req, res: ResponseTo<Req>, attempt: HttpAttempt | undefined) => unknown;
 
+/** What `http.createServer` takes. */
 export type Listener<Req> = (req: Req, res: ResponseTo<Req>) => Promise<void>;
 
+/**
+ * For `http.createServer` and `http2`: returns a function that makes a guarded listener of a handler. A
+ * request with a key runs once, and a duplicate gets the stored response.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { createServer } from "node:http";
+ * import { createGuard } from "nevertwice";
+ * import { idempotency } from "nevertwice/http/node";
+ * import { sqliteStore } from "nevertwice/stores/sqlite";
+ *
+ * const guard = createGuard({ store: sqliteStore({ file: "./nevertwice.db" }) });
+ * const once = idempotency(guard, { scope: (request) => String(request.headers["x-customer"]) });
+ * const pay = once((_request, response) => response.writeHead(201).end("paid"));
+ * createServer((request, response) => void pay(request, response)).listen(3000);
+ * ```
+ */
 export function idempotency<Req extends IncomingMessage | Http2ServerRequest = IncomingMessage>(
   guard: Engine,
   options: HttpOptions<Req>,

@@ -8,25 +8,47 @@ import { type ResolvedHttpOptions, resolveHttpOptions } from "./resolved-options
 /** A JSON Schema in the dialect of OpenAPI 3.1. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
+/** The parameter of an operation for the header of the key, as OpenAPI has it. */
 export interface OpenApiParameter {
+  /** The name of the header. */
   readonly name: string;
+  /** Always the header. */
   readonly in: "header";
+  /** What the key is for, for people. */
   readonly description: string;
+  /** Whether a request without a key is refused. */
   readonly required: boolean;
+  /** The form of the key. */
   readonly schema: JsonSchema;
 }
 
+/** A header of a response, as OpenAPI has it. */
 export interface OpenApiHeader {
+  /** What the header says, for people. */
   readonly description: string;
+  /** The form of the value. */
   readonly schema: JsonSchema;
 }
 
+/** A response of an operation, as OpenAPI has it. */
 export interface OpenApiResponse {
+  /** When this response is sent, for people. */
   readonly description: string;
+  /** The headers of the response, by name. */
   readonly headers: Readonly<Record<string, OpenApiHeader>>;
-  readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>;
+  /** The body, by media type. */
+  readonly content: Readonly<
+    Record<
+      string,
+      {
+        /** The form of the body. */
+        readonly schema: JsonSchema;
+      }
+    >
+  >;
 }
 
+/** What an operation with idempotency adds to an OpenAPI document. */
 export interface OpenApiFragments {
   /** For the `parameters` of the operation. Empty if the key is in the body. */
   readonly parameters: readonly OpenApiParameter[];
@@ -38,7 +60,10 @@ export interface OpenApiFragments {
   readonly responses: Readonly<Record<string, OpenApiResponse>>;
 }
 
-/** Throws `options-invalid`, like the adapter. */
+/**
+ * The parameters and responses that the layer adds to an operation of an OpenAPI document.
+ * @throws `options-invalid`
+ */
 export function openapiFragments<Native>(guard: Engine, options: HttpOptions<Native>): OpenApiFragments {
   const resolved = resolveHttpOptions(guard, options);
   const { keyField } = resolved;

@@ -12,6 +12,7 @@ export type Awaitable<T> = T | PromiseLike<T>;
 
 /** A response, as the function `keep` receives it. */
 export interface JudgedResponse extends HttpResponse {
+  /** The value of a header of the response; undefined if there is none. The name is case-insensitive. */
   header(name: string): string | undefined;
 }
 
@@ -53,6 +54,7 @@ export type FingerprintHow<Native = never> =
   | {
       /** These members of a JSON body count. */
       readonly fields?: readonly string[] | undefined;
+      /** Returns what is compared instead of the body. */
       readonly of?: FingerprintFunction<Native> | undefined;
       /** Members of a JSON body that do not count; `"path"` and `"query"` are those of the request. */
       readonly without?: readonly string[] | undefined;
@@ -91,12 +93,12 @@ export interface WaitingLimits {
   readonly bytes: number;
 }
 
-/** docs/options.md explains each option. Every policy of the guard can be set here too. */
+/** Options of every HTTP adapter. Every policy of the guard can be set here too. */
 export interface HttpOptions<Native> extends PolicyOptions {
   /** Returns the owner of a key from the authenticated request. `"anyone"`: all callers share their keys. */
   readonly scope: "anyone" | ((request: Native) => Awaitable<string | undefined>);
   /**
-   * The service whose rules apply where services differ. docs/profiles.md lists them.
+   * The service whose rules apply where services differ, such as `"stripe"`.
    * @default "ietf"
    */
   readonly profile?: ProfileName | undefined;
@@ -211,7 +213,7 @@ export interface HttpOptions<Native> extends PolicyOptions {
   readonly problemBase?: string | undefined;
   /**
    * The prefix of the code in the link to its explanation; `false` for no link.
-   * @default docs/errors.md of the repository
+   * @default "https://github.com/nevertwice/nevertwice/blob/main/docs/errors.md#"
    */
   readonly documentation?: string | false | undefined;
   /**

@@ -19,71 +19,109 @@ interface Duration {
   readonly duration: string;
 }
 
+/** An error that a client of the route may get. */
 export interface PolicyError {
-  /** The code on the wire. With `profile: "ietf"`, it is a code of docs/errors.md. */
+  /** The code on the wire. With `profile: "ietf"`, it is an `ErrorCode`. */
   readonly code: string;
+  /** The HTTP status. */
   readonly status: number;
+  /** A short title. */
   readonly title: string;
   /** Whether the same request may be sent again. `retryAfterSeconds` is the least value of `Retry-After`. */
   readonly retry: boolean;
+  /** What `Retry-After` says, in seconds; absent if the header is not sent. */
   readonly retryAfterSeconds?: number;
 }
 
 /** Plain JSON values, always in this order. `version` changes with every incompatible change of the format. */
 export interface IdempotencyPolicy {
   readonly version: 1;
+  /** The service whose rules apply where services differ. */
   readonly profile: ProfileName;
+  /** Where the key is, and what it must look like. */
   readonly key: {
+    /** Whether a header or a member of the body carries the key. */
     readonly in: "header" | "body";
+    /** The name of the header or of the member. */
     readonly name: string;
     /** Headers that must accompany it. */
     readonly with: readonly string[];
     /** `string`: an RFC 9651 String. `string-or-bare`: the value without quotes is the same key. `text`: plain text. */
     readonly format: "string" | "string-or-bare" | "text";
+    /** The longest key, in characters. */
     readonly maxLength: number;
+    /** The source of the regular expression that a key must match; absent if there is none. */
     readonly pattern?: string;
+    /** Whether a request without a key is refused. */
     readonly required: boolean;
+    /** The methods on which a key counts. */
     readonly methods: readonly string[];
     /** The operation of the key: `method-and-path`, a fixed name, or `chosen` by the service for each request. */
     readonly operation: string;
+    /** Whether keys belong to the caller, or to everyone. */
     readonly scope: "caller" | "anyone";
   };
+  /** When two requests with the same key are the same request. */
   readonly sameRequest: {
     /** Whether requests are compared. If so, method, path and query count too. */
     readonly compared: boolean;
+    /** What of the body is compared. */
     readonly body: "json" | "raw" | "content-digest" | "none" | "fields" | "chosen";
+    /** The members that are compared, if `body` is `fields`. */
     readonly fields?: readonly string[];
+    /** The members that are left out of the comparison. */
     readonly leavesOut: readonly string[];
+    /** The headers that are compared too. */
     readonly adds: readonly string[];
+    /** The largest body that is read, in bytes. */
     readonly maxBodyBytes: number;
   };
+  /** How long an answer is kept. */
   readonly retention: Duration & {
+    /** When the retention begins. */
     readonly from: "completion" | "claim";
     /** What happens to a key after that: it runs again, or it is refused for some time. */
     readonly expired: "run" | "refuse";
+    /** How long a key is refused after that; absent if it runs again. */
     readonly refusedFor?: Duration;
   };
+  /** What happens while the first request runs. */
   readonly running: {
+    /** How long a crashed request blocks its key. */
     readonly lease: Duration;
     /** What happens to a duplicate while the first request runs. */
     readonly duplicate: "refused" | "waits";
+    /** How long a duplicate waits; absent if it is refused at once. */
     readonly waits?: Duration;
     /** After its lease has ended, a request may be taken over, or is held for a decision. */
     readonly lapsed: "takeover" | "hold";
   };
+  /** What a duplicate gets once the first request is done. */
   readonly replay: {
+    /** The first answer, one from the current state, or a refusal. */
     readonly answer: "snapshot" | "current" | "refused";
+    /** The header that marks a replay. */
     readonly markedBy: string;
+    /** The headers that are replayed besides those that always are. */
     readonly headers: readonly string[];
     /** What happens to the key after a response: each class of statuses, followed by its exceptions. */
-    readonly statuses: readonly { readonly status: string; readonly outcome: KeepDecision }[];
+    readonly statuses: readonly {
+      /** The status, or a class of them such as `5xx`. */
+      readonly status: string;
+      /** What happens to the key after an answer with this status. */
+      readonly outcome: KeepDecision;
+    }[];
     /** Whether a function of the service may decide differently for single responses. */
     readonly byAnswer: boolean;
   };
+  /** The errors that a client may get, with their statuses. */
   readonly errors: readonly PolicyError[];
 }
 
-/** Throws `options-invalid`, like the adapter. */
+/**
+ * Describes the rules of a route as plain JSON, for its clients.
+ * @throws `options-invalid`
+ */
 export function idempotencyPolicy<Native>(guard: Engine, options: HttpOptions<Native>): IdempotencyPolicy {
   const resolved = resolveHttpOptions(guard, options);
   return {

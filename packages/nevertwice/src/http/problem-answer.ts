@@ -6,12 +6,17 @@ import { type ProblemSettings, problemReply, retryLine } from "./problem.ts";
 import type { ProfileName } from "./profile-names.ts";
 import { PROFILES } from "./profiles.ts";
 
+/** The response for an error, in one shape for all frameworks. */
 export interface ProblemAnswer {
+  /** The HTTP status. */
   readonly status: number;
+  /** The header lines. */
   readonly headers: readonly HeaderLine[];
+  /** The body: JSON. */
   readonly body: string;
 }
 
+/** Options of `problemAnswer`. */
 export interface ProblemAnswerOptions extends Omit<ProblemSettings, "style"> {
   /** The profile of the route. Default: `ietf`. */
   readonly profile?: ProfileName | undefined;

@@ -77,12 +77,19 @@ export interface ProblemBody {
 }
 
 export interface Problem {
+  /** The prefix of problems, followed by the code. */
   readonly type: string;
+  /** A short title. */
   readonly title: string;
+  /** The HTTP status. */
   readonly status: number;
+  /** What went wrong, in a sentence. */
   readonly detail: string;
+  /** The error code. */
   readonly code: ErrorCode;
+  /** Whether the same request can succeed when it is sent again. */
   readonly retryable: boolean;
+  /** A link to the explanation of the code. */
   readonly documentation?: string;
   /** On `pending`: how long the other attempt has run, by the store's clock. */
   readonly elapsedMs?: number;
@@ -93,6 +100,7 @@ export interface ProblemSettings {
   readonly problemBase: string;
   /** The link to the explanation is this text followed by the code; undefined for no link. */
   readonly documentation: string | undefined;
+  /** The form of the body that the profile asks for. */
   readonly style: ProblemStyle;
   /** The application's own form of a problem. */
   readonly own?: ((problem: Problem) => OwnRefusal | undefined) | undefined;

@@ -11,4 +11,5 @@ export const PROFILE_NAMES = [
   "oasis",
 ] as const;
 
+/** The name of a profile: a service whose rules apply where services differ. */
 export type ProfileName = (typeof PROFILE_NAMES)[number];

@@ -16,7 +16,12 @@ export type KeptResponse = readonly [
 
 /** A response to send instead of the kept one. */
 export interface CurrentResponse {
+  /**
+   * The HTTP status.
+   * @default the status of the first answer
+   */
   readonly status?: number;
+  /** The headers, by name. */
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
   /** Strings and bytes are sent unchanged, other values as JSON. */
   readonly body?: unknown;
@@ -104,8 +109,11 @@ function keptBody({ status, body }: HttpResponse, isMarker: boolean): KeptRespon
 
 /** A response as people write it. A string is sent as UTF-8. */
 export interface GivenResponse {
+  /** The HTTP status. */
   readonly status: number;
+  /** The header lines. */
   readonly headers?: readonly HeaderLine[];
+  /** The body; empty if it is left out. */
   readonly body?: string | Uint8Array;
 }
 
@@ -118,7 +126,18 @@ export function keptResponse(
   {
     replayHeaders = [],
     answersUntil,
-  }: { readonly replayHeaders?: readonly string[]; readonly answersUntil?: number } = {},
+  }: {
+    /**
+     * Headers that are replayed in addition to those that always are.
+     * @default []
+     */
+    readonly replayHeaders?: readonly string[];
+    /**
+     * Until when the answer is replayed, in milliseconds since the epoch.
+     * @default the end of its retention
+     */
+    readonly answersUntil?: number;
+  } = {},
 ): KeptResponse {
   const bytes = typeof body === "string" ? toUtf8(body) : body;
   return toKeptResponse(
@@ -163,6 +182,7 @@ export function readKept(value: unknown): KeptResponse | undefined {
 
 /** A stored response for people and their tools. */
 export interface StoredHttpResponse {
+  /** The HTTP status. */
   readonly status: number;
   /** Names are in lower case. */
   readonly headers: readonly HeaderLine[];

@@ -7,7 +7,13 @@
  */
 
 /** One segment of a pattern. `"rest"` is a wildcard at the end, for any number of segments. */
-export type PathSegment = { readonly literal: string } | "parameter" | "rest";
+export type PathSegment =
+  | {
+      /** A segment that is compared as it is. */
+      readonly literal: string;
+    }
+  | "parameter"
+  | "rest";
 
 /** The route that a router has matched. */
 export interface MatchedRoute {

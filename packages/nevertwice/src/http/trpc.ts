@@ -21,17 +21,19 @@ export { readProblem, type TrpcProblem } from "./trpc/refusal.ts";
 
 /** One call of a procedure, as the functions in the options receive it. */
 export interface TrpcCall<Context = unknown> {
+  /** The context of the call. */
   readonly ctx: Context;
   /** The procedure: `payments.create`. */
   readonly path: string;
   /** As the client sent it: no validator has seen it. */
   readonly input: unknown;
+  /** The metadata of the procedure. */
   readonly meta: unknown;
   /** The place of the call in its batch. */
   readonly batchIndex: number;
 }
 
-/** docs/trpc.md explains each option. Every policy of the guard can be set here too. */
+/** Options of the tRPC middleware. Every policy of the guard can be set here too. */
 export interface TrpcOptions<Context>
   extends PolicyOptions,
     Pick<KeepOptions<unknown, unknown>, "encode" | "decode"> {
@@ -39,16 +41,23 @@ export interface TrpcOptions<Context>
   readonly scope: "anyone" | ((call: TrpcCall<Context>) => Awaitable<string | undefined>);
   /** Returns the key of a call; undefined for a call without a key. */
   readonly key: (call: TrpcCall<Context>) => Awaitable<string | undefined>;
-  /** Refuses mutations without a key. */
+  /**
+   * Refuses mutations without a key.
+   * @default false
+   */
   readonly required?: boolean | undefined;
   /** The operation that the key belongs to. */
   readonly operation?: ((call: TrpcCall<Context>) => string) | undefined;
-  /** What decides whether two calls are the same. */
+  /**
+   * What decides whether two calls are the same.
+   * @default "input"
+   */
   readonly fingerprint?: "input" | "none" | ((call: TrpcCall<Context>) => unknown) | undefined;
   /** Returns the application's own error for a refusal; undefined for the layer's. */
   readonly refusal?: ((problem: TrpcProblem, call: TrpcCall<Context>) => Error | undefined) | undefined;
 }
 
+/** The defaults of `TrpcOptions`. */
 export const TRPC_DEFAULTS = { required: false, fingerprint: "input" } as const;
 
 const CHECKS: Readonly<Record<string, Check>> = {
@@ -99,7 +108,30 @@ export function attemptOf(ctx: object): Attempt | undefined {
   return (ctx as { readonly [ATTEMPT]?: Attempt })[ATTEMPT];
 }
 
-/** Guards mutations. Queries and subscriptions pass through. Throws `options-invalid`. */
+/**
+ * tRPC middleware: a mutation with a key runs once. Queries and subscriptions pass through. Throws `options-invalid`.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { initTRPC } from "@trpc/server";
+ * import { createGuard } from "nevertwice";
+ * import { callKey, idempotency } from "nevertwice/http/trpc";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * interface Context {
+ *   readonly customer: string;
+ *   readonly keys: string | undefined;
+ * }
+ * const guard = createGuard({ store: memoryStore() });
+ * const t = initTRPC.context<Context>().create();
+ * export const once = t.procedure.use(
+ *   idempotency<Context>(guard, {
+ *     scope: ({ ctx }) => ctx.customer,
+ *     key: ({ ctx, batchIndex }) => callKey(ctx.keys, batchIndex),
+ *   }),
+ * );
+ * ```
+ */
 export function idempotency<Context>(guard: Engine, options: TrpcOptions<Context>): TrpcMiddleware<Context> {
   requireGuard(guard, "it comes before the options, idempotency(guard, { scope, key })");
   checkOptions(options, CHECKS);

@@ -42,6 +42,7 @@ export interface ApolloListener {
   willSendResponse(request: ApolloRequest): Promise<void>;
 }
 
+/** The parts of a plugin of Apollo Server 4 and 5 that are used here. */
 export interface ApolloPlugin {
   serverWillStart(service: { readonly schema: unknown }): Promise<{
     schemaDidLoadOrUpdate(schemas: { readonly apiSchema: unknown }): void;
@@ -53,6 +54,23 @@ export interface ApolloPlugin {
   }): Promise<void>;
 }
 
+/**
+ * A plugin for Apollo Server: each mutation with a key runs once, and a duplicate gets the stored result.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { ApolloServer } from "@apollo/server";
+ * import { createGuard } from "nevertwice";
+ * import { apolloIdempotency } from "nevertwice/http/graphql";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * export const server = new ApolloServer({
+ *   typeDefs: "type Query { ok: Boolean } type Mutation { pay(amount: Int!): ID! }",
+ *   plugins: [apolloIdempotency(guard, { scope: "anyone" })],
+ * });
+ * ```
+ */
 export function apolloIdempotency<Context = unknown>(
   guard: Engine,
   options: GraphqlOptions<Context>,

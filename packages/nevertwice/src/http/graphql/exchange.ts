@@ -19,7 +19,9 @@ export interface GraphqlCall<Context = unknown> {
   readonly context: Context;
   /** The names of the root fields. */
   readonly fields: readonly string[];
+  /** The variables of the operation. */
   readonly variables: Readonly<Record<string, unknown>>;
+  /** The name of the operation, if the document gives it one. */
   readonly operationName: string | undefined;
 }
 

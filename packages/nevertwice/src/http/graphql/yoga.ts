@@ -28,6 +28,7 @@ interface YogaParams {
   setParamsHandler(handler: (payload: { readonly context: object }) => Promise<never>): void;
 }
 
+/** The parts of a plugin of GraphQL Yoga that are used here. */
 export interface YogaPlugin {
   onSchemaChange(event: { readonly schema: unknown }): void;
   onParams(event: YogaParams): void;
@@ -37,7 +38,19 @@ export interface YogaPlugin {
 /** The member of results by which Yoga's status and headers are set. Yoga removes it before it sends. */
 const HTTP = "http";
 
-/** Put it behind the plugins that read persisted operations, and in front of those that change results. */
+/**
+ * A plugin for GraphQL Yoga: each mutation with a key runs once. Put it behind the plugins that read persisted operations, and in front of those that change results.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { yogaIdempotency } from "nevertwice/http/graphql";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * export const plugins = [yogaIdempotency(guard, { scope: "anyone" })]; // createYoga({ schema, plugins })
+ * ```
+ */
 export function yogaIdempotency<Context = unknown>(
   guard: Engine,
   options: GraphqlOptions<Context>,

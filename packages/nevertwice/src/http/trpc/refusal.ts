@@ -22,6 +22,7 @@ const CODES: Readonly<Record<number, string>> = {
 
 /** What a client has to know about a refusal. */
 export interface TrpcProblem extends Problem {
+  /** How long to wait before a retry, in seconds; undefined if a retry is useless. */
   readonly retryAfterSeconds?: number | undefined;
 }
 
