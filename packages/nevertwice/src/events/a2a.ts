@@ -35,7 +35,7 @@ export interface MessageHandler {
 type SendParams<Handler extends MessageHandler> = Parameters<Handler["sendMessage"]>[0];
 type SendContext<Handler extends MessageHandler> = Parameters<Handler["sendMessage"]>[1];
 
-/** See docs/agents.md. Every policy option of the guard is allowed too. */
+/** Options of `idempotentMessages`. Every policy option of the guard is allowed too. */
 export interface MessageOptions<Params, Context> extends PolicyOptions {
   /** The owner of a message, from the authenticated context. `anyone`: only the sender knows the id. */
   readonly scope: AgentScope<Context, Params>;
@@ -47,6 +47,7 @@ export interface MessageOptions<Params, Context> extends PolicyOptions {
   readonly refusal?: ((error: NevertwiceError) => unknown) | undefined;
 }
 
+/** The defaults of the options of a message handler. */
 export const MESSAGE_DEFAULTS = { operation: "a2a.message", fingerprint: "message" } as const;
 
 const MESSAGE_CHECKS: Readonly<Record<string, Check>> = {
@@ -83,7 +84,20 @@ interface StoredAnswer {
   readonly events?: readonly AgentEvent[];
 }
 
-/** Throws `options-invalid` on bad options, and if `scope` is missing. */
+/**
+ * Wraps the request handler of an A2A server: a message that is sent again gets the first answer, and starts no second task.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { idempotentMessages, type MessageHandler } from "nevertwice/events/a2a";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * // The handler of the official SDK: new DefaultRequestHandler(card, tasks, executor).
+ * export const guarded = (handler: MessageHandler) => idempotentMessages(guard, { scope: "anyone" }, handler);
+ * ```
+ */
 export function idempotentMessages<Handler extends MessageHandler>(
   guard: Pick<Engine, "tryRun" | "policy">,
   options: MessageOptions<SendParams<Handler>, SendContext<Handler>>,

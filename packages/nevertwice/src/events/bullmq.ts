@@ -27,6 +27,18 @@ export function jobKey({ id, queueName, timestamp }: BullmqJob): Key | undefined
 /**
  * For `new Worker(name, bullmqProcessor(consumer), …)`. A duplicate job returns the stored value. What the work throws is
  * thrown: the `attempts` and `backoff` of BullMQ decide when the job is tried again. A rejected job fails for good.
+ * @example
+ * ```ts server
+ * import { Worker, type Job } from "bullmq";
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { bullmqProcessor, jobKey } from "nevertwice/events/bullmq";
+ * import { openStore } from "nevertwice/stores/open";
+ *
+ * const guard = createGuard({ store: await openStore("redis://localhost") });
+ * const billing = consumer(guard, { name: "billing", key: jobKey, work: async (job: Job) => job.data });
+ * new Worker("orders", bullmqProcessor(billing), { connection: { host: "localhost" } });
+ * ```
  */
 export function bullmqProcessor<Job extends BullmqJob, T>(
   consumer: Consumer<Job, T>,

@@ -23,9 +23,14 @@ export type { CloudEvent } from "./cloudevents/event.ts";
 export type { HttpAnswer } from "./http-answer.ts";
 export type { Incoming, IncomingHeaders, Received, Receiver } from "./receiver.ts";
 
+/** Options of `cloudEvents`: those of the consumer, and how HTTP requests are answered. */
 export interface CloudEventsOptions<T> extends Omit<ConsumerOptions<CloudEvent, T>, "key">, AnswerOptions {
   /** Returns whether the request comes from the sender. Default: not verified here, so verify it before. */
   readonly verify?: ((received: Received) => boolean | PromiseLike<boolean>) | undefined;
+  /**
+   * The largest body that is read, in bytes. A larger one is answered with 413.
+   * @default 1_048_576 (1 MiB)
+   */
   readonly maxBodyBytes?: number | undefined;
 }
 
@@ -34,11 +39,13 @@ export interface TransactionCloudEventsOptions<T, Handle extends DatabaseHandle>
   extends Omit<CloudEventsOptions<T>, "work" | "transaction">,
     Pick<TransactionConsumerOptions<CloudEvent, T, Handle>, "transaction" | "work"> {}
 
+/** Receives CloudEvents over HTTP, and from anywhere else. */
 export interface CloudEventsReceiver<T> extends Receiver {
   /** Handles an event that did not come over HTTP, but for example from a queue. Never rejects. */
   handleEvent(event: unknown): Promise<Delivery<T>>;
 }
 
+/** The defaults of `CloudEventsOptions`. */
 export const CLOUDEVENTS_DEFAULTS = { maxBodyBytes: 1_048_576 } as const;
 
 const CLOUDEVENTS_CHECKS: Readonly<Record<string, Check>> = {
@@ -56,12 +63,29 @@ const CLOUDEVENTS_CHECKS: Readonly<Record<string, Check>> = {
   },
 };
 
-/** The same for work that writes in a transaction of `options.transaction`, and gets it as its first argument. */
+/**
+ * The same for work that writes in a transaction of `options.transaction`, and gets it as its first argument.
+ * @throws `options-invalid`
+ */
 export function cloudEvents<T, Handle extends DatabaseHandle>(
   guard: ConsumerGuard,
   options: TransactionCloudEventsOptions<T, Handle>,
 ): CloudEventsReceiver<T>;
-/** Throws `options-invalid` on bad options. */
+/**
+ * Receives CloudEvents, each processed once: their `source` and `id` are the key. It reads all content modes.
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { cloudEvents } from "nevertwice/events/cloudevents";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const receive = cloudEvents(guard, { name: "billing", work: async (event) => console.log(event.type) });
+ * const event = { specversion: "1.0", source: "/shop", id: "17", type: "order.paid" };
+ * const headers = { "content-type": "application/cloudevents+json" };
+ * await receive(new Request("https://shop.example/events", { method: "POST", headers, body: JSON.stringify(event) }));
+ * ```
+ */
 export function cloudEvents<T = unknown>(
   guard: ConsumerGuard,
   options: CloudEventsOptions<T>,

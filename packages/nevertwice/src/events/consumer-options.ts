@@ -15,11 +15,13 @@ import { type TransactionDoor, transactionDoor } from "../core/transaction-door.
 import type { ConsumerEvent } from "./consumer-event.ts";
 import { checkHorizon, RETRY_HORIZONS_MS, retentionPast, type Sender } from "./senders.ts";
 
+/** Options of `consumer`: what a message's key is, what is done with it, and how often it is tried. */
 export interface ConsumerOptions<Message, T> extends PolicyOptions {
   /** The consumer's name. Two consumers with different names each process a message once. All processes of one consumer share the name. */
   readonly name: string;
   /** The id that the sender gave the message, the same on every delivery. */
   readonly key: (message: Message) => string | Key | undefined;
+  /** Processes one message. It should stop when `attempt.signal` fires. */
   readonly work: (message: Message, attempt: Attempt, tried: Tried) => T | PromiseLike<T>;
   /** The database in whose transactions the work runs: see `TransactionConsumerOptions`. Default: none. */
   readonly transaction?: undefined;
@@ -35,8 +37,15 @@ export interface ConsumerOptions<Message, T> extends PolicyOptions {
   readonly isPermanent?: ((error: unknown) => boolean) | undefined;
   /** The number of failed attempts, over all deliveries, after which the message is rejected. Default: no limit. */
   readonly maxAttempts?: number | undefined;
-  /** After how long the broker should send a message again. Doubled with each failed attempt, up to `maxLaterMs`. */
+  /**
+   * After how long the broker should send a message again. Doubled with each failed attempt, up to `maxLaterMs`.
+   * @default 1_000 (1 s)
+   */
   readonly laterMs?: number | undefined;
+  /**
+   * The longest pause that the broker is asked for, in milliseconds.
+   * @default 60_000 (60 s)
+   */
   readonly maxLaterMs?: number | undefined;
   /** The sender. A retention that is shorter than the time in which it may send again is refused. */
   readonly sender?: Sender | undefined;
@@ -51,6 +60,7 @@ export interface TransactionConsumerOptions<Message, T, Handle extends DatabaseH
   extends Omit<ConsumerOptions<Message, T>, "work" | "transaction"> {
   /** The database that has the store's tables, as for `guard.transaction`. Each try of the work is one transaction. */
   readonly transaction: Handle;
+  /** Processes one message in a transaction: what it writes with `tx` commits together with the record. */
   readonly work: (
     tx: TransactionOf<Handle>,
     message: Message,
@@ -62,10 +72,13 @@ export interface TransactionConsumerOptions<Message, T, Handle extends DatabaseH
 /** The options of either kind. */
 export interface AnyConsumerOptions<Message, T>
   extends Omit<ConsumerOptions<Message, T>, "work" | "transaction"> {
+  /** The database, if the work runs in transactions. */
   readonly transaction?: unknown;
+  /** The work, with or without a transaction as its first argument. */
   readonly work: (...args: never[]) => T | PromiseLike<T>;
 }
 
+/** Which try of a delivery the work is in. */
 export interface Tried {
   /** The number of the try in this delivery: 1, 2, … */
   readonly number: number;

@@ -38,7 +38,9 @@ export interface BatchHandling<Message> extends BatchOptions, Pick<Handling, "ma
   readonly onRenewed?: ((message: Message) => unknown) | undefined;
 }
 
+/** Processes messages, each once. An adapter of a broker calls `handle` and passes the verdict on. */
 export interface Consumer<Message, T = unknown> {
+  /** The name of the consumer, which is part of the scope of its records. */
   readonly name: string;
   /**
    * While work runs, `onRenewed` is called at least this often, so a broker must not deliver the message again before: half of
@@ -52,14 +54,30 @@ export interface Consumer<Message, T = unknown> {
 }
 
 /**
- * The work writes in a transaction of `options.transaction` that also completes the record of the message: both commit, or
+ * Creates a consumer whose work writes in a transaction of `options.transaction` that also completes the record of the message: both commit, or
  * neither does, and the message is acknowledged after that. Throws `options-invalid` on bad options.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const billing = consumer(guard, {
+ *   name: "billing",
+ *   key: (message: { id: string }) => message.id,
+ *   work: async (message) => `invoice for ${message.id}`,
+ * });
+ * const { status, verdict } = await billing.handle({ id: "order-17" });
+ * console.log(status, verdict); // done acknowledge
+ * ```
  */
 export function consumer<Message, T, Handle extends DatabaseHandle>(
   guard: ConsumerGuard,
   options: TransactionConsumerOptions<Message, T, Handle>,
 ): Consumer<Message, T>;
-/** Throws `options-invalid` on bad options. */
+/** Creates a consumer: each message that its `handle` gets is processed once. */
 export function consumer<Message, T = unknown>(
   guard: ConsumerGuard,
   options: ConsumerOptions<Message, T>,

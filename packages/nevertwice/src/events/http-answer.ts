@@ -3,9 +3,13 @@ import { isNevertwiceError, type NevertwiceError } from "../core/errors.ts";
 import { type Check, oneOf } from "../core/option-checks.ts";
 import type { Delivery } from "./delivery.ts";
 
+/** The HTTP response to a received event. */
 export interface HttpAnswer {
+  /** The HTTP status. */
   readonly status: number;
+  /** The headers, with names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The body; empty if there is none. */
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
 

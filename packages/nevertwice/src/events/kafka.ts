@@ -14,6 +14,7 @@ import { groupIntoLanes } from "./lanes.ts";
 
 export { headerKey, type KafkaDelivery, type KafkaRecord, offsetKey } from "./kafka/message.ts";
 
+/** Options of `kafkaMessages`. */
 export interface KafkaOptions<Message extends KafkaRecord = KafkaRecord> {
   /**
    * Stores a rejected message where operators look, such as a dead-letter topic. The partition continues once this
@@ -22,6 +23,7 @@ export interface KafkaOptions<Message extends KafkaRecord = KafkaRecord> {
   readonly onRejected?: ((message: KafkaDelivery<Message>, delivery: Rejection) => unknown) | undefined;
 }
 
+/** Options of `kafkaBatches`. */
 export interface KafkaBatchOptions<Message extends KafkaRecord = KafkaRecord> extends KafkaOptions<Message> {
   /** How many messages of a batch are processed at once. Default: 1, all in order. With more, messages with the same Kafka key stay in order. */
   readonly concurrency?: number | undefined;
@@ -49,11 +51,33 @@ interface BatchPayload<Message extends KafkaRecord> extends PartitionControls {
 /**
  * For `kafka.run({ ...kafkaMessages(consumer) })`. A message that has to wait pauses its partition and throws a retriable
  * error. Each such error counts towards the `retry.retries` of kafkajs, after which the consumer restarts by itself.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { Kafka, type KafkaMessage } from "kafkajs";
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { type KafkaDelivery, kafkaMessages, offsetKey } from "nevertwice/events/kafka";
+ * import { openStore } from "nevertwice/stores/open";
+ *
+ * const guard = createGuard({ store: await openStore("redis://localhost") });
+ * const billing = consumer(guard, {
+ *   name: "billing",
+ *   key: offsetKey,
+ *   work: async (delivery: KafkaDelivery<KafkaMessage>) => console.log(delivery.message.value),
+ * });
+ * const kafka = new Kafka({ brokers: ["localhost:9092"] }).consumer({ groupId: "billing" });
+ * await kafka.subscribe({ topic: "orders" });
+ * await kafka.run(kafkaMessages(billing));
+ * ```
  */
 export function kafkaMessages<Message extends KafkaRecord, T>(
   consumer: Consumer<KafkaDelivery<Message>, T>,
   options: KafkaOptions<Message> = {},
-): { eachMessage(payload: MessagePayload<Message>): Promise<void> } {
+): {
+  /** What kafkajs calls for each message. */
+  eachMessage(payload: MessagePayload<Message>): Promise<void>;
+} {
   checkOptions(options, { onRejected: isFunction });
   const handle = createHandler(consumer, options);
   return {
@@ -69,11 +93,37 @@ export function kafkaMessages<Message extends KafkaRecord, T>(
   };
 }
 
-/** For `kafka.run({ ...kafkaBatches(consumer) })`, which pauses a partition without an error. */
+/**
+ * For `kafka.run({ ...kafkaBatches(consumer) })`, which pauses a partition without an error.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { Kafka, type KafkaMessage } from "kafkajs";
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { type KafkaDelivery, kafkaBatches, offsetKey } from "nevertwice/events/kafka";
+ * import { openStore } from "nevertwice/stores/open";
+ *
+ * const guard = createGuard({ store: await openStore("redis://localhost") });
+ * const billing = consumer(guard, {
+ *   name: "billing",
+ *   key: offsetKey,
+ *   work: async (delivery: KafkaDelivery<KafkaMessage>) => console.log(delivery.message.value),
+ * });
+ * const kafka = new Kafka({ brokers: ["localhost:9092"] }).consumer({ groupId: "billing" });
+ * await kafka.subscribe({ topic: "orders" });
+ * await kafka.run(kafkaBatches(billing, { concurrency: 8 }));
+ * ```
+ */
 export function kafkaBatches<Message extends KafkaRecord, T>(
   consumer: Consumer<KafkaDelivery<Message>, T>,
   options: KafkaBatchOptions<Message> = {},
-): { eachBatchAutoResolve: false; eachBatch(payload: BatchPayload<Message>): Promise<void> } {
+): {
+  /** The adapter resolves each offset itself, once its message is done. */
+  eachBatchAutoResolve: false;
+  /** What kafkajs calls for each batch. */
+  eachBatch(payload: BatchPayload<Message>): Promise<void>;
+} {
   checkOptions(options, { onRejected: isFunction, concurrency: wholeFrom(1) });
   const { concurrency = 1 } = options;
   const handle = createHandler(consumer, options);

@@ -26,6 +26,7 @@ export type {
   LambdaSqsRecord,
 } from "./lambda-batch/records.ts";
 
+/** Options of `lambdaBatch`. */
 export interface LambdaBatchOptions<Message, T = unknown> {
   /** How many records are processed at once. Default: 10. Records that must stay in order do. */
   readonly concurrency?: number | undefined;
@@ -38,10 +39,16 @@ export interface LambdaBatchOptions<Message, T = unknown> {
   readonly onRejected?: ((record: Message, delivery: Delivery<T>) => unknown) | undefined;
 }
 
+/** The defaults of `LambdaBatchOptions`. */
 export const LAMBDA_BATCH_DEFAULTS = { concurrency: 10, reserveMs: 1_000 } as const;
 
+/** What the function returns to Lambda: the records that it must send again. */
 export interface LambdaBatchAnswer {
-  batchItemFailures: { itemIdentifier: ItemIdentifier }[];
+  /** Empty if every record is done. */
+  batchItemFailures: {
+    /** The id or the sequence number of the record, or its place in Kafka. */
+    itemIdentifier: ItemIdentifier;
+  }[];
 }
 
 /** The part of the Lambda context that is used here. */
@@ -55,6 +62,22 @@ const MIN_LEASE_MS = 1_000;
 /**
  * Returns the function to export. It throws, which repeats the whole batch, only for an event that is not a known batch. No
  * lease is longer than the remaining run time of the function: a killed function holds its keys no longer than that.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { type LambdaSqsRecord, lambdaBatch, recordKey } from "nevertwice/events/lambda-batch";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() }); // in production: dynamodbStore
+ * const billing = consumer(guard, {
+ *   name: "billing",
+ *   key: recordKey,
+ *   work: async (record: LambdaSqsRecord) => console.log(record.body),
+ * });
+ * export const handler = lambdaBatch(billing);
+ * ```
  */
 export function lambdaBatch<Message extends LambdaRecord, T>(
   consumer: Pick<Consumer<Message, T>, "handleBatch">,

@@ -35,12 +35,18 @@ export type ToolHandler<Call extends readonly unknown[], Result> = (
   ...call: Call
 ) => Promise<Result | ToolRefusal>;
 
+/** What `idempotentTool` returns: the handler, and what a tool's registration says about its key. */
 export interface IdempotentTool<Context, Required extends boolean> {
   /**
    * Adds an `idempotentHint` to the annotations. It is true only if every call has its key among its arguments. An
    * `idempotentHint` that you give stays.
    */
-  annotations<Given extends object>(given?: Given): Given & { idempotentHint: boolean };
+  annotations<Given extends object>(
+    given?: Given,
+  ): Given & {
+    /** True: a host may repeat the call. */
+    idempotentHint: boolean;
+  };
   /** The handler that runs `work` once for each key. */
   handler<Args, Own extends Context, Result extends object>(
     work: (args: Args, context: Own, attempt: AttemptOf<Required>) => Result | PromiseLike<Result>,
@@ -54,7 +60,27 @@ export interface IdempotentTool<Context, Required extends boolean> {
 /** An operator or another program may have written the record. */
 const RULES = doorRules({ judgeReplay: (value) => (isPlainObject(value) ? undefined : "unreadable") });
 
-/** Throws `options-invalid` on bad options, and if `scope` is missing. */
+/**
+ * Makes a tool of an MCP server that runs once for each key.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { idempotentTool } from "nevertwice/events/mcp";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const tool = idempotentTool(guard, {
+ *   operation: "charge",
+ *   scope: (context) => context.http?.authInfo?.clientId ?? "local",
+ *   key: { argument: "idempotency_key" },
+ * });
+ * // For server.registerTool("charge", { inputSchema, annotations: tool.annotations() }, handler).
+ * export const handler = tool.handler(async (args: { amount: number; idempotency_key: string }) => ({
+ *   content: [{ type: "text" as const, text: `charged ${args.amount}` }],
+ * }));
+ * ```
+ */
 export function idempotentTool<Context extends ToolContext = ToolContext, Required extends boolean = true>(
   guard: ToolGuard,
   options: ToolOptions<Context, Required>,

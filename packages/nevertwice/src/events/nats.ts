@@ -13,6 +13,7 @@ import type { NatsMessage } from "./nats/message.ts";
 export { messageId, messageKey, type NatsMessage, streamPlace } from "./nats/message.ts";
 export { type NatsPublisher, publishOnce } from "./nats/publish-once.ts";
 
+/** How a message of JetStream is settled. */
 export interface NatsHandling<Message extends NatsMessage> {
   /** Whether to wait until the server confirms the acknowledgement: one more round trip. Default: false. */
   readonly confirm?: boolean | undefined;
@@ -22,15 +23,28 @@ export interface NatsHandling<Message extends NatsMessage> {
   readonly onEvent?: ((event: NatsEvent) => unknown) | undefined;
 }
 
+/** Options of `consumeNats`. */
 export interface NatsOptions<Message extends NatsMessage> extends NatsHandling<Message> {
   /** What `consume()` of a JetStream consumer returns. */
-  readonly messages: AsyncIterable<Message> & { close(): Promise<unknown> };
+  readonly messages: AsyncIterable<Message> & {
+    /** Ends the consumption. */
+    close(): Promise<unknown>;
+  };
   /** How many messages are processed at once. Default: 16. */
   readonly concurrency?: number | undefined;
 }
 
+/** What a consumption reports to `onEvent`. */
 export type NatsEvent =
-  | { readonly kind: "rejected"; readonly stream: string; readonly sequence: number; readonly error: unknown }
+  | {
+      readonly kind: "rejected";
+      /** The stream of the message. */
+      readonly stream: string;
+      /** The sequence number of the message in its stream. */
+      readonly sequence: number;
+      /** Why the message was rejected, or what went wrong. */
+      readonly error: unknown;
+    }
   /** The call to the server, or to `onRejected`, failed: the message comes again. */
   | {
       readonly kind: "unanswered";
@@ -41,6 +55,7 @@ export type NatsEvent =
   /** No more messages arrive: they were closed, or failed with the error. */
   | { readonly kind: "ended"; readonly error?: unknown };
 
+/** A running consumption. */
 export interface NatsConsumption {
   /** Resolves once no more messages arrive and all started ones have ended. */
   readonly ended: Promise<void>;
@@ -65,7 +80,10 @@ const CHECKS: Readonly<Record<string, Check>> = {
   concurrency: wholeFrom(1),
 };
 
-/** For your own loop or callback: the consumer handles the message, and the server gets the verdict. Never rejects. */
+/**
+ * For your own loop or callback: the consumer handles the message, and the server gets the verdict. Never rejects.
+ * @throws `options-invalid`
+ */
 export function natsHandler<Message extends NatsMessage, T>(
   consumer: Pick<Consumer<Message, T>, "handle">,
   options: NatsHandling<Message> = {},
@@ -111,7 +129,29 @@ export function natsHandler<Message extends NatsMessage, T>(
   };
 }
 
-/** Starts immediately. Throws `options-invalid` on bad options. Later failures are reported to `onEvent`. */
+/**
+ * Consumes the messages of a JetStream consumer, and starts immediately. Later failures are reported to `onEvent`.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { jetstream } from "@nats-io/jetstream";
+ * import { connect } from "@nats-io/transport-node";
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { consumeNats, messageKey, type NatsMessage } from "nevertwice/events/nats";
+ * import { openStore } from "nevertwice/stores/open";
+ *
+ * const guard = createGuard({ store: await openStore("redis://localhost") });
+ * const billing = consumer(guard, {
+ *   name: "billing",
+ *   key: messageKey,
+ *   work: async (message: NatsMessage) => console.log(message.seq),
+ * });
+ * const orders = await jetstream(await connect()).consumers.get("ORDERS", "billing");
+ * const consumption = consumeNats(billing, { messages: await orders.consume() });
+ * process.once("SIGTERM", () => consumption.close());
+ * ```
+ */
 export function consumeNats<Message extends NatsMessage, T>(
   consumer: Pick<Consumer<Message, T>, "handle">,
   options: NatsOptions<Message>,

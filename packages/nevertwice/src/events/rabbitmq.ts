@@ -16,9 +16,11 @@ export {
   type RabbitmqPublishing,
 } from "./rabbitmq/publish-once.ts";
 
+/** Options of `consumeRabbitmq`. */
 export interface RabbitmqOptions<Message extends RabbitmqMessage> {
   /** A channel of amqplib. You close it. */
   readonly channel: RabbitmqChannel<Message>;
+  /** The queue to consume. It must exist. */
   readonly queue: string;
   /** How many messages are processed at once. Default: 16. */
   readonly prefetch?: number | undefined;
@@ -30,14 +32,26 @@ export interface RabbitmqOptions<Message extends RabbitmqMessage> {
   readonly onEvent?: ((event: RabbitmqEvent) => unknown) | undefined;
 }
 
+/** What a consumption reports to `onEvent`. */
 export type RabbitmqEvent =
   /** RabbitMQ cancelled the consumer, as it does when the queue is deleted: no more messages arrive. */
-  | { readonly kind: "cancelled"; readonly queue: string }
-  | { readonly kind: "rejected"; readonly queue: string; readonly error: unknown }
+  | {
+      readonly kind: "cancelled";
+      /** The queue that is no longer consumed. */
+      readonly queue: string;
+    }
+  | {
+      readonly kind: "rejected";
+      readonly queue: string;
+      /** What went wrong. */
+      readonly error: unknown;
+    }
   /** The call to the broker, or to `onRejected`, failed: the message comes again. */
   | { readonly kind: "unanswered"; readonly queue: string; readonly error: unknown };
 
+/** A running consumption. */
 export interface RabbitmqConsumption {
+  /** The tag that RabbitMQ knows the consumer by. */
   readonly consumerTag: string;
   /** Takes no more messages, returns those that are held, and waits for those that have started. */
   close(options?: DrainOptions): Promise<Drained>;
@@ -62,7 +76,28 @@ export function messageId({ properties }: RabbitmqMessage): string | undefined {
   return typeof properties.messageId === "string" ? properties.messageId : undefined;
 }
 
-/** Resolves once RabbitMQ sends messages. Rejects with `options-invalid` on bad options, and with errors of the channel. */
+/**
+ * Consumes the messages of a queue. Resolves once RabbitMQ sends them. Rejects with `options-invalid` on bad options, and with errors of the channel.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import amqplib from "amqplib";
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { consumeRabbitmq, messageId, type RabbitmqMessage } from "nevertwice/events/rabbitmq";
+ * import { openStore } from "nevertwice/stores/open";
+ *
+ * const guard = createGuard({ store: await openStore("redis://localhost") });
+ * const billing = consumer(guard, {
+ *   name: "billing",
+ *   key: messageId,
+ *   work: async (message: RabbitmqMessage) => console.log(message.content),
+ * });
+ * const channel = await (await amqplib.connect("amqp://localhost")).createChannel();
+ * const consumption = await consumeRabbitmq(billing, { channel, queue: "orders" });
+ * process.once("SIGTERM", () => consumption.close());
+ * ```
+ */
 export async function consumeRabbitmq<Message extends RabbitmqMessage, T>(
   consumer: Pick<Consumer<Message, T>, "handle">,
   options: RabbitmqOptions<Message>,

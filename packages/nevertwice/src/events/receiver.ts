@@ -6,13 +6,21 @@ import { parseJson } from "../core/parse-json.ts";
 import { findWaitUntil, type WaitUntil } from "../core/wait-until.ts";
 import { type HttpAnswer, refusal, toResponse } from "./http-answer.ts";
 
+/** Headers as Node has them, or as `Headers` of the platform. */
 export type IncomingHeaders =
-  | { get(name: string): string | null; keys(): Iterable<string> }
+  | {
+      /** The value of a header; null if there is none. */
+      get(name: string): string | null;
+      /** The names of all headers. */
+      keys(): Iterable<string>;
+    }
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** A request as a framework provides it. The body must be the raw bytes, before any parser ran. */
 export interface Incoming {
+  /** The headers of the request. */
   readonly headers: IncomingHeaders;
+  /** The body exactly as it was sent: a signature covers its bytes. */
   readonly body: Uint8Array | string;
   /** The full URL of the request. Needed if the sender signs it. */
   readonly url?: string | undefined;
@@ -26,8 +34,11 @@ export interface Received {
   header(name: string): string | undefined;
   /** In lower case. */
   headerNames(): readonly string[];
+  /** The body exactly as it was sent. */
   readonly body: Uint8Array;
+  /** The address of the request, if the server passed it on. */
   readonly url: string | undefined;
+  /** The body as text. */
   text(): string;
   /** Throws a SyntaxError if the body is not JSON. */
   json(): unknown;
@@ -39,6 +50,7 @@ export interface Received {
  */
 export interface Receiver {
   (request: Request, ...handed: readonly unknown[]): Promise<Response>;
+  /** Checks and processes one request, and says how to respond. It does not reject: failures are answers. */
   handle(incoming: Incoming): Promise<HttpAnswer>;
 }
 

@@ -29,12 +29,15 @@ export type { StreamClient } from "./redis-streams/client.ts";
 export type { StreamEvent } from "./redis-streams/event.ts";
 export type { StreamEntry } from "./redis-streams/group.ts";
 
+/** Options of `redisStream`. */
 export interface RedisStreamOptions {
   /** A client of ioredis or node-redis. */
   readonly client: StreamClient;
   /** A second connection that only waits for entries (BLOCK). Without it, the stream is polled every `pollMs`. */
   readonly reader?: StreamClient | undefined;
+  /** The name of the stream. */
   readonly stream: string;
+  /** The name of the consumer group. Each group processes every entry once. */
   readonly group: string;
   /** This process's name in the group. No two running processes may share it. Default: a random one. */
   readonly name?: string | undefined;
@@ -54,6 +57,7 @@ export interface RedisStreamOptions {
   readonly onEvent?: ((event: StreamEvent) => unknown) | undefined;
 }
 
+/** Reads a stream as a member of its consumer group. */
 export interface RedisStream {
   /** Creates the group if it is missing, and starts to read entries. Rejects if the group cannot be created. */
   start(): Promise<void>;
@@ -91,7 +95,28 @@ export function entryKey({ stream, id }: StreamEntry): Key {
   return compositeKey(stream, id);
 }
 
-/** Throws `options-invalid` on bad options. */
+/**
+ * Creates a reader of a stream in its consumer group. It reads once `start` is called.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { Redis } from "ioredis";
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { entryKey, redisStream, type StreamEntry } from "nevertwice/events/redis-streams";
+ * import { redisStore } from "nevertwice/stores/redis";
+ *
+ * const client = new Redis();
+ * const guard = createGuard({ store: redisStore({ client }) });
+ * const billing = consumer(guard, {
+ *   name: "billing",
+ *   key: entryKey,
+ *   work: async (entry: StreamEntry) => console.log(entry.id),
+ * });
+ * const orders = redisStream(billing, { client, stream: "orders", group: "billing" });
+ * await orders.start();
+ * ```
+ */
 export function redisStream<T>(consumer: Consumer<StreamEntry, T>, options: RedisStreamOptions): RedisStream {
   checkStreamOptions(options);
   const { stream, group: groupName, name = newUuid(), onEvent } = options;

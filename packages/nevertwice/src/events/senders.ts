@@ -31,6 +31,7 @@ export const RETRY_HORIZONS_MS = {
   sqs: 14 * DAY_MS,
 } as const;
 
+/** A sender whose retries are known: how long it goes on sending a message that was not accepted. */
 export type Sender = keyof typeof RETRY_HORIZONS_MS;
 
 export interface SenderOptions {

@@ -13,6 +13,7 @@ export { attribute, deduplicationId, messageId, sentKey } from "./sqs/message.ts
 export type { SqsFailure, SqsOptions } from "./sqs/options.ts";
 export { sendOnce } from "./sqs/send-once.ts";
 
+/** A running consumption. */
 export interface SqsConsumption {
   /** Takes no more messages, and waits until started ones have ended and their verdicts reached the queue. */
   close(options?: DrainOptions): Promise<Drained>;
@@ -24,7 +25,28 @@ const MOST_MESSAGES = 10;
 /** The pauses between calls that fail. */
 const RECEIVE_BACKOFF = toBackoff({ baseMs: 500, capMs: 30_000 });
 
-/** Starts immediately. Throws `options-invalid` on bad options. Later failures are reported to `onError` and retried. */
+/**
+ * Consumes the messages of a queue, and starts immediately. Later failures are reported to `onError` and retried.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { SQS } from "@aws-sdk/client-sqs";
+ * import { createGuard } from "nevertwice";
+ * import { consumer } from "nevertwice/events";
+ * import { consumeSqs, messageId, type SqsMessage } from "nevertwice/events/sqs";
+ * import { openStore } from "nevertwice/stores/open";
+ *
+ * const guard = createGuard({ store: await openStore("redis://localhost") });
+ * const billing = consumer(guard, {
+ *   name: "billing",
+ *   key: messageId,
+ *   work: async (message: SqsMessage) => console.log(message.Body),
+ * });
+ * const queueUrl = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+ * const consumption = consumeSqs(billing, { client: new SQS(), queueUrl });
+ * process.once("SIGTERM", () => consumption.close());
+ * ```
+ */
 export function consumeSqs<T>(
   consumer: Pick<Consumer<SqsMessage, T>, "handle"> & Partial<Pick<Consumer<SqsMessage>, "renewedWithinMs">>,
   options: SqsOptions,

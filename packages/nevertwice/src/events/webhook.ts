@@ -44,8 +44,10 @@ export {
 } from "./webhook/schemes.ts";
 export type { Secret } from "./webhook/verifier.ts";
 
+/** A webhook whose signature was checked, as the work gets it. */
 export interface Webhook extends Received, Verified {}
 
+/** Options of `webhooks`: how the sender signs, what is done with a webhook, and how it is answered. */
 export interface WebhookOptions<T> extends Omit<ConsumerOptions<Webhook, T>, "key">, AnswerOptions {
   /** How the sender signs its requests. */
   readonly scheme: WebhookScheme;
@@ -57,11 +59,19 @@ export interface WebhookOptions<T> extends Omit<ConsumerOptions<Webhook, T>, "ke
   readonly key?: ((webhook: Webhook) => string | Key | undefined) | undefined;
   /** How far the timestamp may be from the current time. Default: the scheme's tolerance. */
   readonly toleranceMs?: number | undefined;
+  /**
+   * The largest body that is read, in bytes. A larger one is answered with 413.
+   * @default 1_048_576 (1 MiB)
+   */
   readonly maxBodyBytes?: number | undefined;
   /** The URL that the sender calls, if the sender signs it and a proxy changes it. Default: the request's URL. */
   readonly url?: string | undefined;
   /** The response for a message that is done, now or before. Default: 204 without a body. */
   readonly respond?: ((value: T) => Partial<HttpAnswer>) | undefined;
+  /**
+   * The clock that timestamps are compared with.
+   * @default the system clock
+   */
   readonly clock?: Clock | undefined;
 }
 
@@ -85,12 +95,31 @@ const WEBHOOK_CHECKS: Readonly<Record<string, Check>> = {
   clock: isClock,
 };
 
-/** The same for work that writes in a transaction of `options.transaction`, and gets it as its first argument. */
+/**
+ * The same for work that writes in a transaction of `options.transaction`, and gets it as its first argument.
+ * @throws `options-invalid`
+ */
 export function webhook<T, Handle extends DatabaseHandle>(
   guard: ConsumerGuard,
   options: TransactionWebhookOptions<T, Handle>,
 ): Receiver;
-/** Throws `options-invalid` on bad options. Your router decides which method and path it serves. */
+/**
+ * Receives webhooks: checks the signature, and processes each once. Your router decides which method and path it serves.
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { stripe, webhook } from "nevertwice/events/webhook";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * export const receive = webhook(guard, {
+ *   name: "payments",
+ *   scheme: stripe,
+ *   secret: "whsec_of-your-endpoint",
+ *   work: async (event) => console.log(event.json()),
+ * }); // a Request in, a Response out
+ * ```
+ */
 export function webhook<T = unknown>(guard: ConsumerGuard, options: WebhookOptions<T>): Receiver;
 export function webhook<T>(
   guard: ConsumerGuard,

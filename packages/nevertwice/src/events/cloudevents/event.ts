@@ -2,16 +2,23 @@
 import { fromBase64 } from "../../core/bytes.ts";
 import { NevertwiceError } from "../../core/errors.ts";
 
+/** A CloudEvent 1.0 that was checked, in whatever content mode it came. */
 export interface CloudEvent<Data = unknown> {
+  /** The version of the specification. */
   readonly specversion: "1.0";
   /** Together with `source` it identifies the event. */
   readonly id: string;
+  /** Who produced the event: a URI. */
   readonly source: string;
+  /** What kind of event it is. */
   readonly type: string;
+  /** What the event is about, within the source. */
   readonly subject?: string;
   /** In the format of RFC 3339. */
   readonly time?: string;
+  /** The media type of `data`. */
   readonly datacontenttype?: string;
+  /** The schema that `data` follows: a URI. */
   readonly dataschema?: string;
   /** A JSON value, text or bytes, depending on the content type. */
   readonly data?: Data;

@@ -12,8 +12,11 @@ export interface KafkaRecord {
 
 /** A message and its place: the argument of a consumer's `key` and `work`. Name the message type: `KafkaDelivery<KafkaMessage>`. */
 export interface KafkaDelivery<Message extends KafkaRecord = KafkaRecord> {
+  /** The topic of the message. */
   readonly topic: string;
+  /** The partition of the message. */
   readonly partition: number;
+  /** The message, as kafkajs delivers it. */
   readonly message: Message;
 }
 

@@ -2,7 +2,7 @@
 import { NevertwiceError } from "../../core/errors.ts";
 import { groupIntoLanes } from "../lanes.ts";
 
-/** A message of an SQS queue. */
+/** The part of a message of an SQS queue that is used here. */
 export interface LambdaSqsRecord {
   readonly messageId: string;
   readonly body: string;
@@ -17,7 +17,7 @@ export interface LambdaSqsRecord {
   };
 }
 
-/** A record of a Kinesis stream. `data` is base64. */
+/** The part of a record of a Kinesis stream that is used here. `data` is base64. */
 export interface LambdaKinesisRecord {
   readonly eventID: string;
   readonly eventSource: string;
@@ -28,7 +28,7 @@ export interface LambdaKinesisRecord {
   };
 }
 
-/** A change of a DynamoDB table. Members without a value are left out. */
+/** The part of a change of a DynamoDB table that is used here. Members without a value are left out. */
 export interface LambdaDynamodbRecord {
   readonly eventID?: string | undefined;
   readonly eventName?: string | undefined;
@@ -41,7 +41,7 @@ export interface LambdaDynamodbRecord {
   };
 }
 
-/** A record of Amazon MSK or of your own Kafka. `key` and `value` are base64. */
+/** The part of a record of Amazon MSK or of your own Kafka that is used here. `key` and `value` are base64. */
 export interface LambdaKafkaRecord {
   readonly topic: string;
   readonly partition: number;
@@ -50,15 +50,29 @@ export interface LambdaKafkaRecord {
   readonly value: string;
 }
 
+/** A record of any of the sources. */
 export type LambdaRecord = LambdaSqsRecord | LambdaKinesisRecord | LambdaDynamodbRecord | LambdaKafkaRecord;
 
 /** `Records` of SQS, Kinesis and DynamoDB; `records`, by partition, of Kafka. */
 export type LambdaBatchEvent<Message extends LambdaRecord = LambdaRecord> =
-  | { readonly Records: readonly Message[] }
-  | { readonly records: { readonly [partition: string]: readonly Message[] | undefined } };
+  | {
+      /** The records of SQS, Kinesis or DynamoDB. */
+      readonly Records: readonly Message[];
+    }
+  | {
+      /** The records of Kafka, by topic and partition. */
+      readonly records: { readonly [partition: string]: readonly Message[] | undefined };
+    };
 
 /** How a record is named in the response to Lambda. */
-export type ItemIdentifier = string | { readonly partition: string; readonly offset: number };
+export type ItemIdentifier =
+  | string
+  | {
+      /** The topic and the partition, as `topic-0`. */
+      readonly partition: string;
+      /** The offset of the record. */
+      readonly offset: number;
+    };
 
 /** Records that must be handled in this order. */
 export interface Lane<Message> {

@@ -21,6 +21,7 @@ type CallOptions<Client extends ToolClient> =
     : Parameters<Client["callTool"]>[1];
 type ToolCallResult<Client extends ToolClient> = Awaited<ReturnType<Client["callTool"]>>;
 
+/** Options of `callOnce`: where the tool reads its key, and how the call is retried. */
 export interface CallOnceOptions<Options> {
   /** Where this tool reads its key. Required: a tool that reads no key would run once for each try. */
   readonly place: KeyPlace;
@@ -46,6 +47,17 @@ const TEMPORARY_STATUSES = [408, 425, 429];
 /**
  * Calls the tool until it answers. Retries if no answer came, or if the answer says that the same call may be repeated. Any
  * other answer is returned unchanged, or thrown if it is an error.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { Client } from "@modelcontextprotocol/client";
+ * import { callOnce } from "nevertwice/events/mcp";
+ *
+ * export function charge(client: Client, amount: number, key: string) {
+ *   const call = { name: "charge", arguments: { amount } };
+ *   return callOnce(client, call, { place: { argument: "idempotency_key" }, key });
+ * }
+ * ```
  */
 export async function callOnce<Client extends ToolClient>(
   client: Client,

@@ -20,6 +20,7 @@ export interface MayRetryOptions {
 /**
  * True only if a trusted server declares that a repeated call does no harm: the tool only reads, it is idempotent, or it
  * declares a key and the call has one. False for a tool without such hints.
+ * @throws `options-invalid`
  */
 export function mayRetry(tool: ListedTool, options: MayRetryOptions = {}): boolean {
   checkOptions(options, { trusted: isBoolean, arguments: () => {} });

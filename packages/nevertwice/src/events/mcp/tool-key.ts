@@ -6,10 +6,19 @@ import { NevertwiceError } from "../../core/errors.ts";
 import { parsedJson, toFingerprint } from "../../core/fingerprint.ts";
 import { type Key, keyText } from "../../core/key.ts";
 
+/** The arguments of a tool's call. */
 export type ToolArguments = Readonly<Record<string, unknown>>;
 
 /** A member of the arguments, by its path (`"meta.idempotency-key"`), or of the request's `_meta`. */
-export type KeyPlace = { readonly argument: string } | { readonly meta: string };
+export type KeyPlace =
+  | {
+      /** The name of the argument that holds the key. A dot leads into an object: `"meta.key"`. */
+      readonly argument: string;
+    }
+  | {
+      /** The name of the member of `_meta` that holds the key. */
+      readonly meta: string;
+    };
 
 /** `"arguments"`: all arguments together are the key, so a call with the same arguments is a duplicate. */
 export type ToolKey<Context> =

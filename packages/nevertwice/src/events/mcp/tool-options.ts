@@ -19,9 +19,13 @@ import type { RefusalStyle } from "./tool-refusal.ts";
 
 /** The data of a validated access token. */
 export interface ToolAuth {
+  /** The token itself. */
   readonly token: string;
+  /** The client that the token was issued to. */
   readonly clientId: string;
+  /** What the token allows. */
   readonly scopes: readonly string[];
+  /** What else the verifier of the token found. */
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -35,7 +39,7 @@ export interface ToolContext {
   readonly authInfo?: ToolAuth | undefined;
 }
 
-/** See docs/agents.md. Every policy option of the guard is allowed too. */
+/** Options of `idempotentTool`. Every policy option of the guard is allowed too. */
 export interface ToolOptions<Context, Required extends boolean = true> extends PolicyOptions {
   /** What the key is for: usually the tool's name. Keep it if the tool is renamed. */
   readonly operation: string;
@@ -45,7 +49,15 @@ export interface ToolOptions<Context, Required extends boolean = true> extends P
   readonly key?: ToolKey<Context> | undefined;
   /** Whether a call without a key is refused. If false, it runs and nothing is stored. */
   readonly required?: Required | undefined;
+  /**
+   * The longest key that is accepted, in characters. A longer one is refused with `key-invalid`.
+   * @default 255
+   */
   readonly maxKeyLength?: number | undefined;
+  /**
+   * The form that a key must have. Other keys are refused with `key-invalid`.
+   * @default none
+   */
   readonly keyPattern?: RegExp | undefined;
   /** The content that must not change: the same key with other content is a `conflict`. Default: the arguments without the key. */
   readonly fingerprint?:

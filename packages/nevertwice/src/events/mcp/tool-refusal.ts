@@ -4,20 +4,32 @@ import type { NevertwiceError } from "../../core/errors.ts";
 /** A refusal as a tool's answer. Agents read the text; hosts read `_meta.nevertwice`. */
 export interface ToolRefusal {
   [member: string]: unknown;
-  content: { type: "text"; text: string }[];
+  /** The text that the agent reads. */
+  content: {
+    /** Always text. */
+    type: "text";
+    /** What was wrong, and whether a retry can help. */
+    text: string;
+  }[];
+  /** The same for programs, if the tool has an output schema. */
   structuredContent?: Record<string, unknown>;
+  /** True, so that the agent does not take the text for a result. */
   isError?: boolean;
+  /** What hosts read: the code, whether to retry, and when. */
   _meta?: Record<string, unknown>;
 }
 
 /** What a host can act on, in machine-readable form. */
 export interface RefusalHint {
+  /** The error code. */
   readonly code: NevertwiceError["code"];
   /** Whether the same call with the same key may succeed. */
   readonly retryable: boolean;
+  /** How long to wait before a retry, in milliseconds. */
   readonly retryAfterMs?: number;
 }
 
+/** How a call is refused: as the answer of a tool, as a JSON-RPC error, or as your own answer. */
 export type RefusalStyle = "tool-error" | "rpc-error" | ((error: NevertwiceError) => ToolRefusal);
 
 /** The name of the hint in `_meta`. */

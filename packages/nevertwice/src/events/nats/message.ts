@@ -1,6 +1,7 @@
 /** The part of a message of @nats-io/jetstream that is used here, and the keys that it can have. */
 import { compositeKey, type Key } from "../../core/key.ts";
 
+/** The part of a message of `@nats-io/jetstream` that is used here. */
 export interface NatsMessage {
   readonly headers?: { get(name: string): string } | undefined;
   readonly info: { readonly stream: string };

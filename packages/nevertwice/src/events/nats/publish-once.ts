@@ -9,12 +9,26 @@ export interface NatsPublisher<Data, Options, Ack> {
 /**
  * `id` must be the same whenever the same message is sent, for example `attempt.deriveKey("shipped")`. If the stream stored
  * the id within its duplicate window, it returns `duplicate: true`, which is success. `options` are those of `js.publish`.
+ * @throws `key-invalid`, `key-missing`
  */
-export async function publishOnce<Data, Options extends { readonly msgID?: string }, Ack>(
+export async function publishOnce<
+  Data,
+  Options extends {
+    /** It is set by this function, so it cannot be given. */
+    readonly msgID?: string;
+  },
+  Ack,
+>(
   js: NatsPublisher<Data, Options, Ack>,
   subject: string,
   data: Data,
-  { id, ...options }: Omit<Options, "msgID"> & { readonly id: string | Key },
+  {
+    id,
+    ...options
+  }: Omit<Options, "msgID"> & {
+    /** The id of the message: the same whenever the same message is published. */
+    readonly id: string | Key;
+  },
 ): Promise<Ack> {
   const msgID = sendingKey(id, "the id of the message");
   return js.publish(subject, data, { ...options, msgID } as unknown as Options);

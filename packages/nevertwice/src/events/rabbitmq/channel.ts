@@ -1,6 +1,7 @@
 /** The parts of a channel and of a message of amqplib that are used here. */
 import { NevertwiceError } from "../../core/errors.ts";
 
+/** The part of a message of amqplib that is used here. */
 export interface RabbitmqMessage {
   readonly content: Uint8Array;
   readonly fields: { readonly deliveryTag: number; readonly redelivered: boolean };
@@ -10,6 +11,7 @@ export interface RabbitmqMessage {
   };
 }
 
+/** The part of a channel of amqplib that is used here. */
 export interface RabbitmqChannel<Message extends RabbitmqMessage = RabbitmqMessage> {
   prefetch(count: number): Promise<unknown>;
   consume(

@@ -12,18 +12,22 @@ export interface RabbitmqConfirmChannel<Options> {
   ): unknown;
 }
 
+/** A message to publish, and where to. */
 export interface RabbitmqPublishing {
   /** Must be the same whenever the same message is sent, for example `attempt.deriveKey("shipped")`. */
   readonly id: string | Key;
   /** Default: the default exchange, whose routing key is a queue's name. */
   readonly exchange?: string | undefined;
+  /** The routing key: the queue's name, if the exchange is the default one. */
   readonly routingKey: string;
+  /** The body. */
   readonly content: Buffer;
 }
 
 /**
  * Resolves once the broker has confirmed the message. Rejects if it refused the message, or if the confirmation is missing:
  * then publish it again with the same id. The message is persistent unless `options`, those of amqplib, say otherwise.
+ * @throws `key-invalid`, `key-missing`
  */
 export async function publishOnce<Options extends object>(
   channel: RabbitmqConfirmChannel<Options>,

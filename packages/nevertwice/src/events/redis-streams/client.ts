@@ -20,6 +20,7 @@ interface NodeRedisStreamCluster {
   sendCommand(key: string | undefined, isReadonly: boolean, args: string[]): Promise<unknown>;
 }
 
+/** A client of ioredis, or a client or cluster of node-redis. */
 export type StreamClient = IoredisStreamClient | NodeRedisStreamClient | NodeRedisStreamCluster;
 
 export interface StreamConnection {

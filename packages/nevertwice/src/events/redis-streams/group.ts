@@ -1,7 +1,9 @@
 /** A consumer group of one stream, as one consumer of the group uses it: one method for each command. */
 import type { StreamConnection } from "./client.ts";
 
+/** An entry of a stream. */
 export interface StreamEntry {
+  /** The stream of the entry. */
   readonly stream: string;
   /** The id that Redis assigned: a time and a number. */
   readonly id: string;

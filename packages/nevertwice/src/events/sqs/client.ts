@@ -4,14 +4,19 @@ import type { SqsAttribute, SqsMessage } from "./message.ts";
 
 /** A message to send. */
 export interface SqsSending {
+  /** The URL of the queue. */
   readonly QueueUrl: string;
+  /** The body. */
   readonly MessageBody: string;
+  /** Attributes, which a consumer can read a key from. */
   readonly MessageAttributes?: Record<string, SqsAttribute>;
   /** Messages of one group stay in order. A FIFO queue needs one. */
   readonly MessageGroupId?: string;
+  /** How long the queue hides the message at first, in seconds. */
   readonly DelaySeconds?: number;
 }
 
+/** The part of the answer to a send that is used here. */
 export interface SqsSent {
   readonly MessageId?: string | undefined;
   readonly SequenceNumber?: string | undefined;
@@ -22,6 +27,7 @@ interface DeleteEntry {
   ReceiptHandle: string;
 }
 
+/** The part of the client `SQS` of `@aws-sdk/client-sqs` that is used here. */
 export interface SqsClient {
   receiveMessage(
     input: {

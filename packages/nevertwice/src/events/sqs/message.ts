@@ -2,10 +2,15 @@
 
 /** A message as the queue returns it. */
 export interface SqsMessage {
+  /** The id that SQS gave the message. */
   readonly MessageId?: string | undefined;
+  /** Settles the message, for as long as it is hidden. */
   readonly ReceiptHandle?: string | undefined;
+  /** The body. */
   readonly Body?: string | undefined;
+  /** What SQS says about the message: its group, and how often it was received. */
   readonly Attributes?: { readonly [name in SystemAttribute]?: string | undefined } | undefined;
+  /** What the sender added to it. */
   readonly MessageAttributes?: Readonly<Record<string, SqsAttribute>> | undefined;
 }
 
@@ -16,6 +21,7 @@ type SystemAttribute =
   | "SentTimestamp"
   | "SequenceNumber";
 
+/** The part of an attribute of a message that is used here. */
 export interface SqsAttribute {
   readonly DataType: string | undefined;
   readonly StringValue?: string | undefined;

@@ -11,8 +11,11 @@ import {
 import { isSqsClient, type SqsClient } from "./client.ts";
 import type { SqsMessage } from "./message.ts";
 
+/** Options of `consumeSqs`. */
 export interface SqsOptions {
+  /** The client `SQS` of `@aws-sdk/client-sqs`. You destroy it. */
   readonly client: SqsClient;
+  /** The URL of the queue. */
   readonly queueUrl: string;
   /** The queue for rejected messages. Without it, the queue's redrive policy decides. */
   readonly deadLetterQueueUrl?: string | undefined;
@@ -26,8 +29,11 @@ export interface SqsOptions {
   readonly onError?: ((error: unknown, failed: SqsFailure) => unknown) | undefined;
 }
 
+/** A call to SQS that failed. */
 export interface SqsFailure {
+  /** Which call it was. */
   readonly during: "receive" | "delete" | "visibility" | "dead-letter";
+  /** The message that it was about; undefined for `receive`. */
   readonly message?: SqsMessage | undefined;
 }
 

@@ -12,6 +12,7 @@ const DEDUPLICATION_ID = /^[\x21-\x7e]{1,128}$/;
 /**
  * The key must be the same whenever the same message is sent, for example `attempt.deriveKey("shipped")`. A FIFO queue that
  * received it within five minutes answers as if it had stored the message. Use `sentKey` as the consumer's `key`.
+ * @throws `key-invalid`, `key-missing`
  */
 export async function sendOnce(
   client: Pick<SqsClient, "sendMessage">,

@@ -3,19 +3,33 @@ import { NevertwiceError } from "../../core/errors.ts";
 import { type Check, checkOptions, isText, oneOf, wholeFrom } from "../../core/option-checks.ts";
 import { RETRY_HORIZONS_MS, type Sender } from "../senders.ts";
 
+/** How a sender signs its webhooks. */
 export interface WebhookScheme {
   /** The sender whose retries the retention must outlast. */
   readonly sender?: Sender | undefined;
   /** Where the sender's id for the event is: in a header, or in this member of the JSON body. */
-  readonly id: { readonly header: string } | { readonly json: string };
+  readonly id:
+    | {
+        /** The header that carries the id. */
+        readonly header: string;
+      }
+    | {
+        /** The member of the JSON body that carries the id. */
+        readonly json: string;
+      };
   /** The time of sending, in seconds of Unix time. Without it, a captured request stays valid forever. */
   readonly timestamp?: Field | undefined;
+  /** Where the signature is, and how it is made. */
   readonly signature: SignatureField;
   /**
    * The signed content, built from `{id}`, `{timestamp}`, `{body}`, `{url}`, `{form}` (the names and values of a form, sorted
    * by name) and any text between them.
    */
   readonly signed: string;
+  /**
+   * How the secret is written.
+   * @default text that is the key itself
+   */
   readonly secret?: SecretForm | undefined;
   /** How far the timestamp may be from the current time. Default: 300,000. */
   readonly toleranceMs?: number | undefined;
@@ -23,20 +37,27 @@ export interface WebhookScheme {
 
 /** A header, or the elements of a header that begin with `prefix`. */
 export interface Field {
+  /** The name of the header. */
   readonly header: string;
+  /** What the element begins with, such as `"v1="`. */
   readonly prefix?: string | undefined;
   /** The text between the elements, if a header has several. */
   readonly separator?: string | undefined;
 }
 
+/** Where a signature is, and how it is made. */
 export interface SignatureField extends Field {
+  /** How the signature is computed. */
   readonly digest: "hmac-sha256" | "hmac-sha1" | "ed25519";
+  /** How it is written. */
   readonly encoding: "hex" | "base64";
 }
 
 /** How a secret is written. Default: text that is the key itself. The prefix may be missing in the secret. */
 export interface SecretForm {
+  /** How the secret becomes the key. */
   readonly encoding: "text" | "hex" | "base64";
+  /** What stands in front of the secret, such as `"whsec_"`. */
   readonly prefix?: string | undefined;
 }
 

@@ -33,7 +33,7 @@ export const svix: WebhookScheme = {
   signature: { ...standardWebhooks.signature, header: "svix-signature" },
 };
 
-/** The secret is the whole text, including `whsec_`. */
+/** Stripe. The secret is the whole text, including `whsec_`. */
 export const stripe: WebhookScheme = {
   sender: "stripe",
   id: { json: "id" },

@@ -7,11 +7,13 @@ import { compositeKey, type Key } from "../../core/key.ts";
 import type { Received } from "../receiver.ts";
 import { type Field, type SignedPart, signedParts, TOLERANCE_MS, type WebhookScheme } from "./scheme.ts";
 
+/** The secret that the sender signs with, as the sender shows it, or its bytes. */
 export type Secret = string | Uint8Array;
 
 export interface Verified {
   /** Undefined if the request has none. */
   readonly id: string | undefined;
+  /** When the sender says that it sent the request, in milliseconds since the epoch; undefined if it does not say. */
   readonly sentAtMs: number | undefined;
 }
 
