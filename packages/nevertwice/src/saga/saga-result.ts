@@ -9,15 +9,39 @@ import type { RecordState } from "../core/store.ts";
  */
 export type SagaResult<Outcomes = Record<string, unknown>> =
   /** Every step has run once. */
-  | { readonly status: "done"; readonly outcomes: Readonly<Outcomes> }
+  | {
+      readonly status: "done";
+      /** What the steps returned, by their names. */
+      readonly outcomes: Readonly<Outcomes>;
+    }
   /** A step failed, and what was done is undone. `step` is absent if an operator decided it without a step. */
-  | { readonly status: "undone"; readonly step?: string | undefined; readonly error: unknown }
+  | {
+      readonly status: "undone";
+      /** The step that failed; undefined if none did. */
+      readonly step?: string | undefined;
+      /** What the step threw. */
+      readonly error: unknown;
+    }
   /** The undo of `step` kept failing with `error`. An operator decides with `guard.resolve` and this fence. */
-  | { readonly status: "parked"; readonly fence: number; readonly step: string; readonly error: unknown }
+  | {
+      readonly status: "parked";
+      /** The fence of the lapsed claim, which `guard.resolve` needs. */
+      readonly fence: number;
+      readonly step: string;
+      readonly error: unknown;
+    }
   /** Another attempt is running the saga. */
-  | { readonly status: "pending"; readonly leaseLeftMs: number }
+  | {
+      readonly status: "pending";
+      /** How long the other attempt holds the key if it does not renew, in milliseconds. */
+      readonly leaseLeftMs: number;
+    }
   /** The key was used for another request. */
-  | { readonly status: "conflict"; readonly state: RecordState }
+  | {
+      readonly status: "conflict";
+      /** The state of the record that has another fingerprint. */
+      readonly state: RecordState;
+    }
   /** The store cannot answer. */
   | { readonly status: "unavailable"; readonly error: NevertwiceError }
   /**
@@ -28,6 +52,7 @@ export type SagaResult<Outcomes = Record<string, unknown>> =
       readonly status: "unknown";
       readonly fence: number;
       readonly error?: unknown;
+      /** Why the outcome is unknown, if more is known than that. */
       readonly reason?: string | undefined;
     }
   /** This attempt lost its claim. Another one goes on. */

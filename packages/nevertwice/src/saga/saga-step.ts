@@ -21,6 +21,7 @@ interface StepContext<Outcomes> {
   deriveKey(name?: string): string;
 }
 
+/** What `run` of a step gets. */
 export interface RunContext<Outcomes = Record<string, unknown>> extends StepContext<Outcomes> {
   /**
    * `throw context.notDone(cause)` says that the step did nothing, so only the steps before it are undone. If an earlier
@@ -29,6 +30,7 @@ export interface RunContext<Outcomes = Record<string, unknown>> extends StepCont
   notDone(cause?: unknown): Error;
 }
 
+/** What `undo` of a step gets. */
 export interface UndoContext<Outcomes = Record<string, unknown>, Outcome = unknown>
   extends StepContext<Outcomes> {
   /** What the step returned. Undefined if it threw, since it may have happened or not, or if its value could not be kept. */
@@ -44,7 +46,12 @@ export interface SagaStep<
 > {
   /** Kept in the record: unique in the saga, and the same in every release while sagas of it are unfinished. */
   readonly name: Name;
+  /** Does the step. What it returns is kept, and later steps get it. */
   run(context: RunContext<Outcomes>): Outcomes[Name] | PromiseLike<Outcomes[Name]>;
+  /**
+   * Undoes the step. It is called again until it succeeds or its retries are used up, so it must bear
+   * repetition.
+   */
   undo?(context: UndoContext<Outcomes, Outcomes[Name]>): unknown;
 }
 

@@ -41,6 +41,20 @@ export const SAGA_DEFAULTS = { retry: { max: 0 }, undoRetry: { max: 3 } } as con
  * finished one is called, the last one first. Call it again after a crash or an answer that is not an end: it goes on where
  * it was. Every expected end is a value. Rejects with `options-invalid` and the like for an invalid request, and with the
  * reason of `request.signal`, which ends only the caller's wait.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { saga } from "nevertwice/saga";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * const result = await saga<{ flight: string; hotel: string }>(guard, { operation: "trip", key: "trip-7" }, [
+ *   { name: "flight", run: () => "flight 9", undo: ({ outcome }) => console.log(`cancel ${outcome}`) },
+ *   { name: "hotel", run: () => "room 307", undo: ({ outcome }) => console.log(`cancel ${outcome}`) },
+ * ]);
+ * if (result.status === "done") console.log(result.outcomes.flight, result.outcomes.hotel);
+ * ```
  */
 export async function saga<Outcomes extends object = Record<string, unknown>>(
   guard: Pick<Engine, "tryRun">,

@@ -20,6 +20,19 @@ const UNREADABLE = notKept("unreadable");
  * and does not run again. `read` and `list` show such an outcome as not kept, `unreadable`. Options given as a function are
  * read at every use. Only outcomes are sealed, those of steps too: keys, scopes, operations, fingerprints, names of steps,
  * states and times are not encrypted.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { randomBytes } from "node:crypto";
+ * import { createGuard } from "nevertwice";
+ * import { sealed } from "nevertwice/sealing";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const key = randomBytes(32).toString("base64"); // in production: from your secret manager
+ * const store = sealed(memoryStore(), { keys: { "2026-01": key }, current: "2026-01" });
+ * const guard = createGuard({ store });
+ * await guard.close();
+ * ```
  */
 export function sealed<S extends Store>(store: S, options: SealingOptions | (() => SealingOptions)): S {
   checkStore(store);

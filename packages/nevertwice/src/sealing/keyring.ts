@@ -6,12 +6,16 @@ import { checkOptions, isBoolean } from "../core/option-checks.ts";
 /** 32 random bytes: as bytes, as a secret `KeyObject`, or as text in hex, base64 or base64url. */
 export type SealingKey = Uint8Array | KeyObject | string;
 
+/** Options of `sealed`. */
 export interface SealingOptions {
   /** The keys by id. Outcomes that were sealed with any of them can be opened. An id is 1 to 32 letters, digits, `-` and `_`. */
   readonly keys: Readonly<Record<string, SealingKey>>;
   /** The id of the key that seals new outcomes. */
   readonly current: string;
-  /** Whether outcomes that were stored before sealing was switched on are replayed; default false. */
+  /**
+   * Whether outcomes that were stored before sealing was switched on are replayed.
+   * @default false
+   */
   readonly acceptUnsealed?: boolean | undefined;
 }
 

@@ -20,8 +20,16 @@ export function migrationSql(): string {
 }
 
 /**
- * `database` is the binding, or a function that returns it. Needs its tables: call `await store.migrate()` once, or apply
+ * Keeps records in D1. `database` is the binding, or a function that returns it. Needs its tables: call `await store.migrate()` once, or apply
  * `migrationSql()`.
+ * @example
+ * ```ts server
+ * import { env } from "cloudflare:workers";
+ * import { createGuard } from "nevertwice";
+ * import { d1Store } from "nevertwice/stores/d1";
+ *
+ * export const guard = createGuard({ store: d1Store(env.DB) });
+ * ```
  */
 export function d1Store(database: BindingSource<D1Database>): D1Store {
   return createD1Store(createBatchRunner(bindingFinder(database, isDatabase, notBound)), DATABASE_CLOCK);

@@ -45,13 +45,18 @@ export type {
 } from "./durable-objects/bindings.ts";
 export { NevertwiceObject, type NevertwiceObjectOptions } from "./durable-objects/object.ts";
 
+/** Options of `durableObjectStore`. */
 export interface DurableObjectStoreOptions {
   /**
-   * Over how many objects the keys are spread; default 16. An object does one thing at a time: Cloudflare names about 1,000
+   * Over how many objects the keys are spread. An object does one thing at a time: Cloudflare names about 1,000
    * requests a second. The number cannot be changed later, and the objects refuse another one.
+   * @default 16
    */
   readonly shards?: number;
-  /** The beginning of the objects' names; default `nevertwice`. Stores with different names have different records. */
+  /**
+   * The beginning of the objects' names. Stores with different names have different records.
+   * @default "nevertwice"
+   */
   readonly name?: string;
   /** Where new objects are placed, such as `weur`; default: near the Worker that uses them first. */
   readonly locationHint?: string;
@@ -75,7 +80,19 @@ const isShards: Check = (name, value) => {
     throw new NevertwiceError("options-invalid", `${name} is ${value}; it must be at most ${MAX_SHARDS}.`);
 };
 
-/** `namespace` is the binding of `NevertwiceObject`, or a function that returns it. */
+/**
+ * Keeps records in Durable Objects. `namespace` is the binding of `NevertwiceObject`, or a function that returns it.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { env } from "cloudflare:workers";
+ * import { createGuard } from "nevertwice";
+ * import { durableObjectStore } from "nevertwice/stores/durable-objects";
+ *
+ * export { NevertwiceObject } from "nevertwice/stores/durable-objects";
+ * export const guard = createGuard({ store: durableObjectStore(env.NEVERTWICE) });
+ * ```
+ */
 export function durableObjectStore(
   namespace: BindingSource<DurableObjectNamespace>,
   options: DurableObjectStoreOptions = {},

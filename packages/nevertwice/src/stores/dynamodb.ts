@@ -27,6 +27,7 @@ import { undecidedByList } from "./listing.ts";
 
 export type { DynamodbClient } from "./dynamodb/client.ts";
 
+/** Options of `dynamodbStore`. */
 export interface DynamodbStoreOptions {
   /** A `DynamoDBDocument` or `DynamoDBDocumentClient` of @aws-sdk/lib-dynamodb. Closing the store does not destroy it. */
   readonly client: DynamodbClient;
@@ -35,13 +36,15 @@ export interface DynamodbStoreOptions {
   /** Decides when leases and retention end; default: the system clock. */
   readonly clock?: Clock;
   /**
-   * How many milliseconds the clocks of all users of the table may differ; default 5,000. After a crash the key stays
+   * How many milliseconds the clocks of all users of the table may differ. After a crash the key stays
    * blocked this much longer than the lease. All processes must use the same value.
+   * @default 5_000 (5 s)
    */
   readonly clockSkewMs?: number;
   /**
-   * Whether a claim reads the item before it writes; default false. A replay is then a consistent read instead of a write that
+   * Whether a claim reads the item before it writes. A replay is then a consistent read instead of a write that
    * fails, and a first call has one more trip: worth it where replays are common.
+   * @default false
    */
   readonly readFirst?: boolean;
 }
@@ -72,7 +75,20 @@ const OPTION_CHECKS = {
   readFirst: isBoolean,
 };
 
-/** Needs its table: create it with `dynamodbTable(name)`. */
+/**
+ * Keeps records in DynamoDB. Needs its table: create it with `dynamodbTable(name)`.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+ * import { DynamoDBDocumentClient } from "@aws-sdk/lib-dynamodb";
+ * import { createGuard } from "nevertwice";
+ * import { dynamodbStore } from "nevertwice/stores/dynamodb";
+ *
+ * const client = DynamoDBDocumentClient.from(new DynamoDBClient());
+ * export const guard = createGuard({ store: dynamodbStore({ client, table: "nevertwice" }) });
+ * ```
+ */
 export function dynamodbStore(options: DynamodbStoreOptions): Store {
   checkOptions(options, OPTION_CHECKS);
   isClient("client", options.client);

@@ -25,27 +25,39 @@ import { undecidedByList } from "./listing.ts";
 
 export type { EtcdFetch } from "./etcd/gateway.ts";
 
+/** Options of `etcdStore`. */
 export interface EtcdStoreOptions {
   /** The client URLs of the members, such as `https://etcd-1:2379`: name them all, so that one of them may be down. */
   readonly endpoints: string | readonly string[];
-  /** Every key of the store begins with it and a slash; default `nevertwice`. */
+  /**
+   * Every key of the store begins with it and a slash.
+   * @default "nevertwice"
+   */
   readonly prefix?: string;
   /** For a cluster with authentication. The user needs `readwrite` on the prefix. */
   readonly user?: string;
+  /** The password of the user. */
   readonly password?: string;
   /** Replaces the platform's `fetch`, for example to present a client certificate. */
   readonly fetch?: EtcdFetch;
-  /** How long one member may take to answer before the next one is asked; default 1,500. */
+  /**
+   * How long one member may take to answer before the next one is asked.
+   * @default 1_500
+   */
   readonly memberTimeoutMs?: number;
-  /** How long a call may take in all; default 5,000. A guard's `storeTimeoutMs` ends it earlier. */
+  /**
+   * How long a call may take in all. A guard's `storeTimeoutMs` ends it earlier.
+   * @default 5_000 (5 s)
+   */
   readonly timeoutMs?: number;
   /** Decides when retention ends; default: the system clock. */
   readonly clock?: Clock;
   /** Decides when leases end. It must never go back; default: the platform's monotonic clock. */
   readonly monotonicClock?: Clock;
   /**
-   * How many milliseconds the clocks of all users of the store may differ; default 5,000. Outcomes are kept this much longer
+   * How many milliseconds the clocks of all users of the store may differ. Outcomes are kept this much longer
    * than requested. Leases do not depend on it. All processes must use the same value.
+   * @default 5_000 (5 s)
    */
   readonly clockSkewMs?: number;
 }
@@ -63,6 +75,18 @@ interface Snapshot extends RecordSnapshot {
   readonly stored: StoredRecord | undefined;
 }
 
+/**
+ * Keeps records in etcd 3.4 or later, through the HTTP gateway of its members.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { createGuard } from "nevertwice";
+ * import { etcdStore } from "nevertwice/stores/etcd";
+ *
+ * const endpoints = ["https://etcd-1:2379", "https://etcd-2:2379", "https://etcd-3:2379"];
+ * export const guard = createGuard({ store: etcdStore({ endpoints }) });
+ * ```
+ */
 export function etcdStore(options: EtcdStoreOptions): Store {
   checkEtcdOptions(options);
   const { clock = systemClock, monotonicClock = systemTimer, clockSkewMs = CLOCK_SKEW_MS } = options;

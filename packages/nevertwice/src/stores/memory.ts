@@ -24,10 +24,14 @@ import {
 } from "./listing.ts";
 import { createWatchers } from "./watchers.ts";
 
+/** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
   /** Decides when leases and retention end; default: the system clock. */
   readonly clock?: Clock;
-  /** How many records the store holds at most; default 100,000. Then a claim of a new key fails with `store-full`. */
+  /**
+   * How many records the store holds at most. Then a claim of a new key fails with `store-full`.
+   * @default 100_000
+   */
   readonly maxRecords?: number;
 }
 
@@ -47,6 +51,18 @@ const SURVIVES_NOTHING = {
   failover: LOST,
 } as const;
 
+/**
+ * Keeps records in this process: for tests, and for a single process. They are lost when it ends.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore() });
+ * await guard.close();
+ * ```
+ */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   checkOptions(options, { clock: isClock, maxRecords: wholeFrom(1) });
   const { clock = systemClock, maxRecords = MAX_RECORDS } = options;

@@ -24,11 +24,13 @@ import * as sql from "./mysql-sql.ts";
 
 export type { MysqlClient } from "./mysql/client.ts";
 
+/** Options of `mysqlStore`. */
 export interface MysqlStoreOptions {
   /** A pool of mysql2/promise. Closing the store does not end the pool. */
   readonly client: MysqlClient;
 }
 
+/** A store on MySQL or MariaDB. `guard.transaction` works on its pool. */
 export interface MysqlStore extends TransactionalStore {
   /** Creates the tables, or migrates them to this version. Several processes may call it at the same time. */
   migrate(): Promise<void>;
@@ -42,7 +44,20 @@ export function migrationSql(): string {
 /** How often to look whether tables without the columns for steps and history have been migrated. */
 const RECHECK_MS = 30_000;
 
-/** Needs its tables: run `await store.migrate()` once, or the statements of `migrationSql()`. */
+/**
+ * Keeps records in MySQL or MariaDB. Needs its tables: run `await store.migrate()` once, or the statements of `migrationSql()`.
+ * @throws `options-invalid`, `store-unsafe`
+ * @example
+ * ```ts server
+ * import mysql from "mysql2/promise";
+ * import { createGuard } from "nevertwice";
+ * import { mysqlStore } from "nevertwice/stores/mysql";
+ *
+ * const store = mysqlStore({ client: mysql.createPool("mysql://localhost/shop") });
+ * await store.migrate();
+ * export const guard = createGuard({ store });
+ * ```
+ */
 export function mysqlStore(options: MysqlStoreOptions): MysqlStore {
   checkOptions(options, { client: isClient });
   const { client } = options;

@@ -18,8 +18,12 @@ import { upstashClient } from "./open/upstash.ts";
 
 export { importDriver } from "./open/driver.ts";
 
+/** Options of `openStore`. */
 export interface OpenStoreOptions {
-  /** Whether to create or migrate the tables of Postgres and MySQL first; default true. */
+  /**
+   * Whether to create or migrate the tables of Postgres and MySQL first.
+   * @default true
+   */
   readonly migrate?: boolean;
 }
 
@@ -52,6 +56,15 @@ const BINDINGS: Readonly<Record<string, string>> = {
  * Opens `memory:`, `sqlite:./file.db`, `postgres://…`, `redis://…`, `rediss://…`, `redis+cluster://host,host`,
  * `mysql://…`, `dynamodb://region/table`, `etcd://host:2379,host:2379/prefix`, `etcds://…` or `upstash://TOKEN@host`. Loads the driver now, but connects with the first call, or here if it migrates
  * tables. Closing the store closes its client too.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { createGuard } from "nevertwice";
+ * import { openStore } from "nevertwice/stores/open";
+ *
+ * const guard = createGuard({ store: await openStore("memory:") }); // or sqlite:, redis:, postgres:, mysql:, etcd:
+ * await guard.close();
+ * ```
  */
 export async function openStore(url: string, options: OpenStoreOptions = {}): Promise<Store> {
   checkOptions(options, { migrate: isBoolean });

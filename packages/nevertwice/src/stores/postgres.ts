@@ -39,24 +39,37 @@ import { createStatements } from "./postgres-sql.ts";
 export type { PostgresClient } from "./postgres/client.ts";
 export type { PostgresSubscriber } from "./postgres/watch.ts";
 
+/** Options of `postgresStore`. */
 export interface PostgresStoreOptions {
   /** A `pg` Pool, or the `sql` of postgres.js. A single connection is refused with `store-unsafe`. */
   readonly client: PostgresClient;
   /** Receives a notification when a record is settled, which wakes its waiters at once; without it they poll. */
   readonly subscriber?: PostgresSubscriber;
-  /** Whether statements are prepared by name; default true. False for PgBouncer in transaction mode before 1.21. */
+  /**
+   * Whether statements are prepared by name. False for PgBouncer in transaction mode before 1.21.
+   * @default true
+   */
   readonly prepare?: boolean;
   /** The schema of the tables; default: where the connection's search_path finds them. */
   readonly schema?: string;
 }
 
+/** A store on Postgres. `guard.transaction` works on its pool. */
 export interface PostgresStore extends TransactionalStore {
   /** Creates the tables, or migrates them to this version. Several processes may call it at the same time. */
   migrate(): Promise<void>;
 }
 
-/** The statement that `migrate()` runs, for operators that run migrations themselves. It may be run again. */
-export function migrationSql(options: { readonly schema?: string } = {}): string {
+/**
+ * The statement that `migrate()` runs, for operators that run migrations themselves. It may be run again.
+ * @throws `options-invalid`
+ */
+export function migrationSql(
+  options: {
+    /** The schema of the tables. Without it, the search_path decides. */
+    readonly schema?: string;
+  } = {},
+): string {
   checkOptions(options, { schema: isSchemaName });
   return migrationText(options.schema);
 }
@@ -68,6 +81,21 @@ const OPTION_CHECKS = {
   schema: isSchemaName,
 };
 
+/**
+ * Keeps records in Postgres 13 or later. Call `migrate` once, or run `migrationSql`, before the first call.
+ * @throws `options-invalid`
+ * @throws `store-unsafe`
+ * @example
+ * ```ts server
+ * import pg from "pg";
+ * import { createGuard } from "nevertwice";
+ * import { postgresStore } from "nevertwice/stores/postgres";
+ *
+ * const store = postgresStore({ client: new pg.Pool({ connectionString: process.env.DATABASE_URL }) });
+ * await store.migrate();
+ * export const guard = createGuard({ store });
+ * ```
+ */
 export function postgresStore(options: PostgresStoreOptions): PostgresStore {
   checkOptions(options, OPTION_CHECKS);
   checkClient("client", options.client);

@@ -19,21 +19,44 @@ import { withWatch } from "./redis/watch.ts";
 export type { RedisClient } from "./redis/client.ts";
 export { type RedisWindowOptions, redisWindow } from "./redis/window.ts";
 
+/** Options of `redisStore`. */
 export interface RedisStoreOptions {
   /** `Redis` or `Cluster` of ioredis, or a connected client from `createClient` or `createCluster` of node-redis. */
   readonly client: RedisClient;
   /** A second connection, for pub/sub only. Without it, waiters poll. */
   readonly subscriber?: RedisClient | undefined;
-  /** The prefix of every key; default `nevertwice:`. */
+  /**
+   * The prefix of every key; default `nevertwice:`.
+   * @default "nevertwice:"
+   */
   readonly prefix?: string | undefined;
-  /** How many replicas must have a claim or step before it counts (WAIT); default 0. Not on a cluster. */
+  /**
+   * How many replicas must have a claim or step before it counts (WAIT). Not on a cluster.
+   * @default 0
+   */
   readonly replicas?: number | undefined;
-  /** How long a step waits for the replicas; default 1,000. */
+  /**
+   * How long a step waits for the replicas.
+   * @default 1_000 (1 s)
+   */
   readonly replicasTimeoutMs?: number | undefined;
 }
 
 const REPLICAS_TIMEOUT_MS = 1_000;
 
+/**
+ * Keeps records in Redis, or in a Redis Cluster. Each step is one script.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { Redis } from "ioredis";
+ * import { createGuard } from "nevertwice";
+ * import { redisStore } from "nevertwice/stores/redis";
+ *
+ * const store = redisStore({ client: new Redis(), subscriber: new Redis() });
+ * export const guard = createGuard({ store });
+ * ```
+ */
 export function redisStore(options: RedisStoreOptions): Store {
   checkOptions(options, {
     client: adaptClient,

@@ -57,6 +57,7 @@ export type {
   SqlValue,
 } from "./sqlite/client.ts";
 
+/** The file of the database, or the connection that you have opened. */
 export type SqliteStoreOptions = SqliteFileOptions | SqliteDatabaseOptions;
 
 /** A commit of this many calls takes a few milliseconds, so renewals do not wait longer than that behind claims. */
@@ -92,6 +93,17 @@ interface AnsweredCall {
   readonly outcomes: readonly string[];
 }
 
+/**
+ * Keeps records in a SQLite file, or through a connection that you have opened.
+ * @throws `options-invalid`, `driver-missing` without a driver
+ * @example
+ * ```ts server
+ * import { createGuard } from "nevertwice";
+ * import { sqliteStore } from "nevertwice/stores/sqlite";
+ *
+ * export const guard = createGuard({ store: sqliteStore({ file: "./nevertwice.db" }) });
+ * ```
+ */
 export function sqliteStore(options: SqliteStoreOptions): Store & Partial<TransactionalStore> {
   const source = toSource(options, "for records in memory use memoryStore()");
   const watchers = createWatchers({

@@ -14,16 +14,37 @@ import { judgeUpstash } from "./upstash/durability.ts";
 
 export type { UpstashClient } from "./upstash/client.ts";
 
+/** Options of `upstashStore`. */
 export interface UpstashStoreOptions {
   /** `Redis` of `@upstash/redis`, created with `automaticDeserialization: false`. */
   readonly client: UpstashClient;
-  /** The prefix of every key; default `nevertwice:`. */
+  /**
+   * The prefix of every key; default `nevertwice:`.
+   * @default "nevertwice:"
+   */
   readonly prefix?: string | undefined;
 }
 
 /** A request to Upstash has room for 10 MB, and an outcome may take twice its size in the JSON of the request. */
 const MAX_OUTCOME_BYTES = 4_000_000;
 
+/**
+ * Keeps records in Upstash Redis, over HTTP. Each step is one script.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { Redis } from "@upstash/redis";
+ * import { createGuard } from "nevertwice";
+ * import { upstashStore } from "nevertwice/stores/upstash";
+ *
+ * const client = new Redis({
+ *   url: process.env.UPSTASH_REDIS_REST_URL ?? "",
+ *   token: process.env.UPSTASH_REDIS_REST_TOKEN ?? "",
+ *   automaticDeserialization: false,
+ * });
+ * export const guard = createGuard({ store: upstashStore({ client }) });
+ * ```
+ */
 export function upstashStore(options: UpstashStoreOptions): Store {
   checkOptions(options, { client: adaptUpstash, prefix: isText });
   const { client, prefix = DEFAULT_PREFIX } = options;

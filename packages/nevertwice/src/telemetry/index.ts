@@ -21,6 +21,7 @@ import { createFailsafe, type Failsafe } from "./failsafe.ts";
 import { createLabelLimit, OTHER } from "./labels.ts";
 import { createRecorder, type Measurement, measureCall, measureEvent } from "./metrics.ts";
 
+/** Options of `telemetry`. */
 export interface TelemetryOptions {
   /** Where metrics go. By default the meter provider that is registered with the API, even if it is registered later. */
   readonly meterProvider?: MeterProvider | undefined;
@@ -32,7 +33,10 @@ export interface TelemetryOptions {
   readonly tracer?: Tracer | undefined;
   /** Renames operations for metrics and span names; undefined counts as `_OTHER`. By default, names are unchanged. */
   readonly operation?: ((operation: string) => string | undefined) | undefined;
-  /** How many different operations appear in metrics and span names; all others are `_OTHER`. Default 100. */
+  /**
+   * How many different operations appear in metrics and span names; all others are `_OTHER`. Default 100.
+   * @default 100
+   */
   readonly maxOperations?: number | undefined;
   /** The attribute `nevertwice.namespace` of all metrics that have an operation. By default they have none. */
   readonly namespace?: string | undefined;
@@ -59,7 +63,19 @@ const CHECKS: { readonly [Name in keyof TelemetryOptions]-?: Check } = {
   namespace: isString,
 };
 
-/** For `createGuard({ store, observer: telemetry() })`. docs/telemetry.md has every metric and attribute. */
+/**
+ * Creates an observer that reports metrics and spans to OpenTelemetry: `createGuard({ store, observer: telemetry() })`.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { telemetry } from "nevertwice/opentelemetry";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const guard = createGuard({ store: memoryStore(), observer: telemetry() });
+ * await guard.run({ operation: "charge", key: "order-17" }, async () => "charged");
+ * ```
+ */
 export function telemetry(options: TelemetryOptions = {}): Observer {
   checkOptions(options, CHECKS);
   checkOne(options, "meter", "meterProvider");

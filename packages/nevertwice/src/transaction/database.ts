@@ -4,6 +4,7 @@
  */
 import type { PreparableStatement, RunText } from "../core/store-transactions.ts";
 
+/** What an adapter tells the library about a database: how to run a transaction on it. */
 export interface TransactionDatabase<Tx> {
   /** What the application handed in. Two adapters with the same source use the same connections. */
   readonly source: object;
@@ -17,11 +18,14 @@ export interface TransactionDatabase<Tx> {
   transact(body: TransactionBody<Tx>, limits: TransactionLimitsMs): Promise<unknown>;
 }
 
+/** What an adapter runs inside a transaction. */
 export type TransactionBody<Tx> = (tx: Tx, run: RunText, runAndCommit?: RunText) => Promise<void>;
 
+/** The time limits of a transaction. */
 export interface TransactionLimitsMs {
   /** How long to wait for a connection, for adapters that must say it. */
   readonly waitMs: number;
+  /** How long the transaction may take, in milliseconds. */
   readonly transactionMs: number;
 }
 

@@ -9,11 +9,28 @@ export interface KnexShape<Tx> {
   transaction(work: (tx: Tx) => Promise<unknown>): Promise<unknown>;
 }
 
+/** The part of a transaction of Knex that is used here. */
 export interface KnexTransaction {
   raw(text: string): PromiseLike<unknown>;
 }
 
-/** `guard.transaction(request, knexDatabase(knex), (tx) => …)`. `knex` must use the database of the store. */
+/**
+ * `guard.transaction(request, knexDatabase(knex), (tx) => …)`. `knex` must use the database of the store.
+ * @example
+ * ```ts server
+ * import knex from "knex";
+ * import { createGuard } from "nevertwice";
+ * import { openStore } from "nevertwice/stores/open";
+ * import { knexDatabase } from "nevertwice/transaction/knex";
+ *
+ * const url = "postgres://localhost/shop";
+ * const guard = createGuard({ store: await openStore(url) });
+ * const database = knexDatabase(knex({ client: "pg", connection: url }));
+ * await guard.transaction({ operation: "pay", key: "order-17" }, database, async (tx) => {
+ *   await tx("orders").where({ id: "order-17" }).update({ paid: true });
+ * });
+ * ```
+ */
 export function knexDatabase<Tx>(knex: KnexShape<Tx>): TransactionDatabase<Tx> {
   return {
     source: knex,
@@ -21,6 +38,7 @@ export function knexDatabase<Tx>(knex: KnexShape<Tx>): TransactionDatabase<Tx> {
   };
 }
 
+/** Runs statements in a transaction of Knex that you have open, for `once` and for an outbox. */
 export function runKnex(tx: KnexTransaction): RunText {
   return async (statement) => firstText(await tx.raw(plainText(statement)));
 }

@@ -9,11 +9,32 @@ export interface KyselyShape<Tx> {
   transaction(): { execute(work: (tx: Tx) => Promise<unknown>): Promise<unknown> };
 }
 
+/** The part of a transaction of Kysely that is used here. */
 export interface KyselyTransaction {
   executeQuery(query: object): Promise<unknown>;
 }
 
-/** `guard.transaction(request, kyselyDatabase(db), (tx) => …)`. The dialect of `db` must be that of the store. */
+/**
+ * `guard.transaction(request, kyselyDatabase(db), (tx) => …)`. The dialect of `db` must be that of the store.
+ * @example
+ * ```ts server
+ * import { Kysely, PostgresDialect } from "kysely";
+ * import pg from "pg";
+ * import { createGuard } from "nevertwice";
+ * import { postgresStore } from "nevertwice/stores/postgres";
+ * import { kyselyDatabase } from "nevertwice/transaction/kysely";
+ *
+ * interface Tables {
+ *   orders: { id: string; paid: boolean };
+ * }
+ * const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
+ * const guard = createGuard({ store: postgresStore({ client: pool }) });
+ * const database = kyselyDatabase(new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) }));
+ * await guard.transaction({ operation: "pay", key: "order-17" }, database, async (tx) => {
+ *   await tx.updateTable("orders").set({ paid: true }).where("id", "=", "order-17").execute();
+ * });
+ * ```
+ */
 export function kyselyDatabase<Tx>(db: KyselyShape<Tx>): TransactionDatabase<Tx> {
   return {
     source: db,
@@ -21,6 +42,7 @@ export function kyselyDatabase<Tx>(db: KyselyShape<Tx>): TransactionDatabase<Tx>
   };
 }
 
+/** Runs statements in a transaction of Kysely that you have open, for `once` and for an outbox. */
 export function runKysely(tx: KyselyTransaction): RunText {
   return async (statement) => firstText(await tx.executeQuery(toCompiledQuery(plainText(statement))));
 }

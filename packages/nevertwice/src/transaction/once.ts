@@ -27,6 +27,7 @@ import { isConnection, refusePromise, requireOpen } from "./sqlite.ts";
 /** `guard` names the store, the namespace and the policies. Its `onFailure`, `onPending` and `waitMs` do not apply. */
 // biome-ignore lint/suspicious/noExplicitAny: only any is a value of whatever type the work has.
 export interface OnceRequest<T = any, Kept = any> extends RunRequest<T, Kept> {
+  /** The guard whose records the key belongs to. */
   readonly guard: object;
 }
 
@@ -42,6 +43,24 @@ const ROLL_BACK = "ROLLBACK TO SAVEPOINT nevertwice_once";
  * Runs `work` once for this key, inside your transaction. The status `ran` holds if you commit. `pending` means that another
  * transaction or attempt has the key: roll back, and try again later. What the work throws is thrown, and what it wrote is
  * rolled back to the state before `once`. Deadlocks and serialization failures are thrown too: they end your transaction.
+ * @throws `lease-lost`, `options-invalid`
+ * @example
+ * ```ts server
+ * import pg from "pg";
+ * import { createGuard } from "nevertwice";
+ * import { postgresStore } from "nevertwice/stores/postgres";
+ * import { once } from "nevertwice/transaction";
+ *
+ * const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
+ * const guard = createGuard({ store: postgresStore({ client: pool }) });
+ * const tx = await pool.connect();
+ * await tx.query("BEGIN");
+ * await once(tx, { guard, operation: "pay", key: "order-17" }, async () => {
+ *   await tx.query("UPDATE orders SET paid = true WHERE id = $1", ["order-17"]);
+ * });
+ * await tx.query("COMMIT");
+ * tx.release();
+ * ```
  */
 export function once<Tx, T>(
   tx: Tx,

@@ -12,11 +12,27 @@ export interface PrismaShape<Tx> {
   ): Promise<unknown>;
 }
 
+/** The part of a transaction of Prisma that is used here. */
 export interface PrismaTransaction {
   $queryRawUnsafe(text: string): PromiseLike<unknown>;
 }
 
-/** `guard.transaction(request, prismaDatabase(prisma), (tx) => …)`. The client must use the database of the store. */
+/**
+ * `guard.transaction(request, prismaDatabase(prisma), (tx) => …)`. The client must use the database of the store.
+ * @example
+ * ```ts server
+ * import { createGuard } from "nevertwice";
+ * import { openStore } from "nevertwice/stores/open";
+ * import { type PrismaShape, type PrismaTransaction, prismaDatabase } from "nevertwice/transaction/prisma";
+ *
+ * export async function pay(prisma: PrismaShape<PrismaTransaction>) {
+ *   const guard = createGuard({ store: await openStore("postgres://localhost/shop") });
+ *   await guard.transaction({ operation: "pay", key: "order-17" }, prismaDatabase(prisma), async (tx) => {
+ *     await tx.$queryRawUnsafe("UPDATE orders SET paid = true WHERE id = 'order-17'");
+ *   });
+ * }
+ * ```
+ */
 export function prismaDatabase<Tx>(client: PrismaShape<Tx>): TransactionDatabase<Tx> {
   return {
     source: client,
@@ -29,6 +45,7 @@ export function prismaDatabase<Tx>(client: PrismaShape<Tx>): TransactionDatabase
   };
 }
 
+/** Runs statements in a transaction of Prisma that you have open, for `once` and for an outbox. */
 export function runPrisma(tx: PrismaTransaction): RunText {
   return async (statement) => firstText(await tx.$queryRawUnsafe(plainText(statement)));
 }

@@ -2,7 +2,7 @@
 import { NevertwiceError } from "../../core/errors.ts";
 import { hasMethods } from "../binding-source.ts";
 
-/** The binding of a D1 database: `env.DB`. */
+/** The part of the binding of a D1 database that is used here: `env.DB`. */
 export interface D1Database extends D1Session {
   /** Absent in older runtimes, whose databases have no replicas. */
   withSession?(constraint: "first-primary"): D1Session;

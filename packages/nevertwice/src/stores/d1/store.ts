@@ -33,6 +33,7 @@ import { type BatchRunner, type BoundStatement, toRows } from "./database.ts";
 import { D1_SETTINGS } from "./durability.ts";
 import { checkVersion, migrate } from "./schema.ts";
 
+/** A store on D1. */
 export interface D1Store extends Store {
   /** Creates the tables, or migrates them to this version. Several Workers may call it at the same time. */
   migrate(): Promise<void>;

@@ -2,7 +2,7 @@
 import { NevertwiceError } from "../../core/errors.ts";
 import { hasMethods } from "../binding-source.ts";
 
-/** The binding of a Durable Object class: `env.NEVERTWICE`, or its `jurisdiction(...)`. */
+/** The part of the binding of a Durable Object class that is used here: `env.NEVERTWICE`, or its `jurisdiction(...)`. */
 export interface DurableObjectNamespace {
   idFromName(name: string): DurableObjectId;
   // biome-ignore lint/suspicious/noExplicitAny: Cloudflare's types allow only known names of regions.
@@ -33,9 +33,11 @@ interface BodyReader {
 
 /** The first parameter of an object's constructor. */
 export interface DurableObjectState {
+  /** Where the object keeps its records. */
   readonly storage: DurableObjectStorage;
 }
 
+/** The part of the storage of an object that is used here. */
 export interface DurableObjectStorage {
   readonly sql: SqlStorage;
   transactionSync<Result>(change: () => Result): Result;

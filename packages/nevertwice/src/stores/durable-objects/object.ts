@@ -28,12 +28,19 @@ import {
 } from "./messages.ts";
 import { createPurgeAlarm, type PurgeAlarm } from "./purge-alarm.ts";
 
+/** Options of `NevertwiceObject`, the third parameter of its constructor. */
 export interface NevertwiceObjectOptions {
   /** Decides when leases and retention end; default: the system clock of the machine that runs the object. */
   readonly clock?: Clock;
-  /** How many waiters the object wakes; default 1,000. Callers beyond that poll. */
+  /**
+   * How many waiters the object wakes. Callers beyond that poll.
+   * @default 1_000
+   */
   readonly maxWaiters?: number;
-  /** How long one waiter is held; default 15,000 milliseconds. Then it looks itself, and may wait again. */
+  /**
+   * How long one waiter is held, in milliseconds. Then it looks itself, and may wait again.
+   * @default 15_000 (15 s)
+   */
   readonly maxWaitMs?: number;
 }
 
@@ -64,6 +71,7 @@ export class NevertwiceObject {
     this.#waiters = createHeldWaiters({ maxWaiters, maxWaitMs });
   }
 
+  /** Called by the platform: one step of the store. */
   async fetch(request: Request): Promise<Response> {
     const { pathname } = new URL(request.url);
     const body = await request.text();
@@ -73,6 +81,7 @@ export class NevertwiceObject {
     return this.#waiters.hold(id, request.signal) ?? new Response("too many waiters", { status: 429 });
   }
 
+  /** Called by the platform: removes expired records. */
   async alarm(): Promise<void> {
     await this.#opened().alarm.rang();
   }

@@ -6,7 +6,7 @@
 import { NevertwiceError } from "../../core/errors.ts";
 import { importDriver } from "../open/driver.ts";
 
-/** A `DynamoDBDocumentClient` or a `DynamoDBDocument` of @aws-sdk/lib-dynamodb. */
+/** The part of a `DynamoDBDocumentClient` or a `DynamoDBDocument` of `@aws-sdk/lib-dynamodb` that is used here. */
 export interface DynamodbClient {
   send(command: never, options?: SendOptions): Promise<unknown>;
 }

@@ -16,7 +16,7 @@ interface QueryOptions {
   readonly typeCast: (field: { buffer(): Buffer | null }) => Buffer | null;
 }
 
-/** A pool as `createPool` of `mysql2/promise` returns it. */
+/** The part of a pool of `mysql2/promise` (`createPool`) that is used here. */
 export interface MysqlClient extends Queryable {
   getConnection(): Promise<MysqlConnection>;
   /** Calls the listener with each new connection of the pool. */

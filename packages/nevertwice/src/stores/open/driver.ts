@@ -5,7 +5,10 @@ import { pathToFileURL } from "node:url";
 import { NevertwiceError } from "../../core/errors.ts";
 import { importModule } from "../../platform/import-module.ts";
 
-/** Imports the module `name`. Throws `driver-missing`, with the package to `install`, if it is not installed. */
+/**
+ * Imports the module `name`. Throws `driver-missing`, with the package to `install`, if it is not installed.
+ * @throws `driver-missing`
+ */
 export async function importDriver<T>(name: string, install: string, neededBy: string): Promise<T> {
   try {
     return await importInstalled<T>(name);

@@ -62,6 +62,7 @@ export interface PostgresJsQuery {
   raw(): PromiseLike<Iterable<readonly ({ toString(): string } | null)[]>>;
 }
 
+/** A `pg` Pool, or the `sql` of postgres.js. */
 export type PostgresClient = PgPool | PostgresJs;
 
 export interface Statement {

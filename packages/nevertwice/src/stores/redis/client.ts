@@ -59,6 +59,7 @@ export interface NodeRedisCluster extends NodeRedisEvents, NodeRedisMasters {
   sendCommand(key: string | undefined, isReadonly: boolean, args: string[]): Promise<unknown>;
 }
 
+/** A client or cluster of ioredis or of node-redis. */
 export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster;
 
 /** One server, for commands about the server itself. */

@@ -9,10 +9,14 @@ import { adaptClient, type RedisClient, type RedisNode, runScript } from "./clie
 import { translateErrors } from "./errors.ts";
 import { DEFAULT_PREFIX } from "./script-store.ts";
 
+/** Options of `redisWindow`. */
 export interface RedisWindowOptions {
   /** `Redis` or `Cluster` of ioredis, or a connected client from `createClient` or `createCluster` of node-redis. */
   readonly client: RedisClient;
-  /** The prefix of every key, in front of `flapping:`; default `nevertwice:`. */
+  /**
+   * The prefix of every key, in front of `flapping:`; default `nevertwice:`.
+   * @default "nevertwice:"
+   */
   readonly prefix?: string | undefined;
 }
 
@@ -66,7 +70,18 @@ return {'recorded', #times}`);
 /** KEYS: the window, which is removed. */
 const CLEAR: LuaScript = script("return redis.call('DEL', KEYS[1])");
 
-/** For `createFlapping({ window })`. Throws `options-invalid` on a bad option. */
+/**
+ * Keeps the window of `createFlapping({ window })` in Redis, for all processes. Throws `options-invalid` on a bad option.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { Redis } from "ioredis";
+ * import { createFlapping } from "nevertwice/flapping";
+ * import { redisWindow } from "nevertwice/stores/redis";
+ *
+ * export const flapping = createFlapping({ window: redisWindow({ client: new Redis() }) });
+ * ```
+ */
 export function redisWindow(options: RedisWindowOptions): Window {
   checkOptions(options, { client: adaptClient, prefix: isText });
   const { client, prefix = DEFAULT_PREFIX } = options;

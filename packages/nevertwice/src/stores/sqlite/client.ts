@@ -6,6 +6,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { isBusy } from "./errors.ts";
 
+/** Options of a store that opens its file itself, in a worker thread. */
 export interface SqliteFileOptions {
   /**
    * Path of the database file. Its folder must exist; the file is created if it does not. The first call opens it, and
@@ -16,12 +17,17 @@ export interface SqliteFileOptions {
   /**
    * `full` (default): an answered call survives a power loss. `normal`: a power loss may lose the last commits; a crash of
    * the process loses none.
+   * @default "full"
    */
   readonly synchronous?: "full" | "normal";
-  /** Lock other processes out of the file. Needed with SQLite below 3.51.3. Default false. */
+  /**
+   * Lock other processes out of the file. Needed with SQLite below 3.51.3. Default false.
+   * @default false
+   */
   readonly exclusive?: boolean;
 }
 
+/** Options of a store on a connection that the application has opened. */
 export interface SqliteDatabaseOptions {
   /** An open connection: `DatabaseSync` of `node:sqlite` or `@photostructure/sqlite`, or better-sqlite3. */
   readonly database: SqliteDatabase;
@@ -29,8 +35,10 @@ export interface SqliteDatabaseOptions {
   readonly clock?: Clock;
 }
 
+/** A value that SQLite keeps. */
 export type SqlValue = string | number | Uint8Array | null;
 
+/** The part of a prepared statement that is used here. */
 export interface SqliteStatement {
   get(...values: SqlValue[]): unknown;
   all(...values: SqlValue[]): unknown[];
@@ -48,7 +56,7 @@ export interface SqliteStatement {
   safeIntegers?(isOn: boolean): unknown;
 }
 
-/** An open connection that belongs to the caller. */
+/** The part of an open connection that is used here. The connection belongs to the caller. */
 export interface SqliteDatabase {
   exec(sql: string): unknown;
   prepare(sql: string): SqliteStatement;

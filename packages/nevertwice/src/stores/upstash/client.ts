@@ -7,7 +7,7 @@ import { NevertwiceError } from "../../core/errors.ts";
 import type { RedisAdapter } from "../redis/client.ts";
 import { toReplyError } from "./errors.ts";
 
-/** `Redis` of `@upstash/redis`, `@upstash/redis/cloudflare` or `@upstash/redis/fastly`. */
+/** The part of `Redis` of `@upstash/redis`, `@upstash/redis/cloudflare` or `@upstash/redis/fastly` that is used here. */
 export interface UpstashClient {
   exec<Reply>(command: [command: string, ...args: string[]]): Promise<Reply>;
 }
