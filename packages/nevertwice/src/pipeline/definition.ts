@@ -13,7 +13,9 @@ import type { PipelineGuard } from "./network-context.ts";
 import { type Pipeline, startPipeline } from "./pipeline.ts";
 import type { PipelineOptions } from "./pipeline-options.ts";
 
+/** A network that was read and checked, ready to start. */
 export interface Definition {
+  /** The network as the runtime sees it: flat, with all references resolved. */
   readonly model: NetworkModel;
   /** The network as a Mermaid flowchart. */
   graph(): string;
@@ -26,6 +28,18 @@ export interface Definition {
 /**
  * Reads a network's manifest and the manifests that it uses, and loads the code that they name. Rejects with
  * `manifest-invalid`, which lists every problem with its file, its line and its fix.
+ * @throws `manifest-invalid`
+ * @example
+ * ```ts server
+ * import { createGuard } from "nevertwice";
+ * import { loadPipeline } from "nevertwice/pipeline";
+ * import { openStore } from "nevertwice/stores/open";
+ *
+ * const definition = await loadPipeline("./networks/shop.toml");
+ * const guard = createGuard({ store: await openStore("postgres://localhost/shop") });
+ * const pipeline = await definition.start(guard);
+ * await pipeline.push("orders", { request_id: "r-1", amount: 4_200 });
+ * ```
  */
 export async function loadPipeline(file: string | URL): Promise<Definition> {
   const problems: ManifestProblem[] = [];
@@ -33,7 +47,37 @@ export async function loadPipeline(file: string | URL): Promise<Definition> {
   return createDefinition(document, problems);
 }
 
-/** The same from an object, with functions where a file has references to code. Throws `manifest-invalid`. */
+/**
+ * Checks a network that is given as an object, with functions where a file has references to code. Throws `manifest-invalid`.
+ * @throws `manifest-invalid`
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { definePipeline } from "nevertwice/pipeline";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ *
+ * const definition = definePipeline({
+ *   network: { id: "shop", version: "1.0.0" },
+ *   nodes: {
+ *     charge: {
+ *       use: {
+ *         node: { id: "charge", version: "1.0.0", kind: "sink" },
+ *         ports: { in: { in: {} } },
+ *         contract: {
+ *           pure_core: (order: { amount: number }) => order.amount,
+ *           effect_shell: (amount: number) => void console.log(`charged ${amount}`),
+ *           idempotency: { key: "request_id" },
+ *         },
+ *       },
+ *     },
+ *   },
+ *   expose: { in: { orders: "charge.in" } },
+ * });
+ * const pipeline = await definition.start(createGuard({ store: memoryStore() }));
+ * await pipeline.push("orders", { request_id: "r-1", amount: 4_200 });
+ * await pipeline.close();
+ * ```
+ */
 export function definePipeline(manifest: NetworkManifest): Definition {
   const document = documentFromObject(manifest);
   if (!isManifestFault(document)) return createDefinition(document, []);

@@ -7,7 +7,18 @@ export interface Effects {
    * do: `effects.db("orders", "charges:insert")`.
    */
   db(name: string, access?: string): unknown;
-  readonly time: { now(): number };
+  /** The clock of the network. */
+  readonly time: {
+    /** Milliseconds since the epoch. */
+    now(): number;
+  };
   /** `bytes` returns 1 to 65,536 of them. With the grade `pseudo`, only `number` works. */
-  readonly random: { uuid(): string; number(): number; bytes(count: number): Uint8Array };
+  readonly random: {
+    /** A random UUID. */
+    uuid(): string;
+    /** A number from 0 up to but not including 1. */
+    number(): number;
+    /** Random bytes of the system's secure source. */
+    bytes(count: number): Uint8Array;
+  };
 }

@@ -10,8 +10,11 @@ export type Phase = "validate" | "claim" | "execute" | "dispatch";
 export interface Failure {
   /** `later`: sending it again can help. `reject`: it cannot, so move the message to where operators look. */
   readonly verdict: "later" | "reject";
+  /** The id of the network. */
   readonly network: string;
+  /** The name of the node. */
   readonly node: string;
+  /** Where the message ended. */
   readonly phase: Phase;
   /** 0 for the first try. */
   readonly attempt: number;
@@ -19,6 +22,7 @@ export interface Failure {
   readonly reason: string;
   /** For `pending`: how long the other attempt's lease still holds, unless it is renewed. */
   readonly afterMs?: number;
+  /** The error that was thrown. */
   readonly error?: unknown;
 }
 
@@ -32,7 +36,9 @@ export interface MessageOutcome {
 
 /** What `push` returns once the message and everything that was emitted from it have ended. */
 export interface PushOutcome extends Omit<MessageOutcome, "reply"> {
+  /** The id of the message. */
   readonly id: string;
+  /** The trace of the message, which its children share. */
   readonly trace: string;
 }
 

@@ -3,9 +3,18 @@ import type { Message, Waiter } from "./message.ts";
 import type { PushOutcome } from "./message-outcome.ts";
 import type { NetworkContext } from "./network-context.ts";
 
+/** The result of `pipeline.request`. */
 export type Requested =
-  | { readonly status: "replied"; readonly value: unknown }
-  | { readonly status: "failed"; readonly outcome: PushOutcome }
+  | {
+      readonly status: "replied";
+      /** What the network replied. */
+      readonly value: unknown;
+    }
+  | {
+      readonly status: "failed";
+      /** What became of the message. */
+      readonly outcome: PushOutcome;
+    }
   /** The message is done, and no node replied. */
   | { readonly status: "no-reply"; readonly outcome: PushOutcome }
   /** The work continues. Repeat the request with the same payload to get the reply. */

@@ -10,6 +10,7 @@ import { nodePolicies } from "./node-key.ts";
 import type { PipelineEvent } from "./pipeline-event.ts";
 import type { OutHandler } from "./routes.ts";
 
+/** Options of `definition.start`. */
 export interface PipelineOptions {
   /** Handlers of the messages that leave the network, by exposed out-port. Without a handler, such a message is done. */
   readonly on?: Readonly<Record<string, OutHandler>> | undefined;
@@ -19,12 +20,16 @@ export interface PipelineOptions {
   readonly fetch?: typeof fetch | undefined;
   /** The clock for nodes with the effect `time`. Default: the system clock. */
   readonly clock?: Clock | undefined;
-  /** How long `close` waits for messages that are in the network. */
+  /**
+   * How long `close` waits for messages that are in the network.
+   * @default 30_000 (30 s)
+   */
   readonly drainMs?: number | undefined;
   /** Called with each event. What it throws is ignored. */
   readonly onEvent?: ((event: PipelineEvent) => unknown) | undefined;
 }
 
+/** Options of `pipeline.push`. */
 export interface PushOptions {
   /** The message's id, the same on every delivery. Default: a random one. */
   readonly id?: string | undefined;
@@ -34,6 +39,7 @@ export interface PushOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Options of `pipeline.request`. */
 export interface RequestOptions extends Omit<PushOptions, "signal"> {
   /** How long to wait for the reply. Default: the guard's `waitMs`. */
   readonly timeoutMs?: number | undefined;

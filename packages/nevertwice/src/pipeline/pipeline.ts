@@ -23,22 +23,31 @@ import { createSettlementGuards } from "./settlement-guards.ts";
 import { startSources } from "./sources.ts";
 import { createStopSignal } from "./stop-signal.ts";
 
+/** How a pipeline is doing. */
 export interface Health {
+  /** Whether it takes messages. */
   readonly status: "running" | "stopping" | "stopped";
   /** Why the network stopped by itself. */
   readonly error?: unknown;
   /** How many messages from outside are not settled yet. */
   readonly underWay: number;
+  /** How each node is doing, by its name. */
   readonly nodes: Readonly<Record<string, NodeHealth>>;
 }
 
+/** How a node is doing. */
 export interface NodeHealth {
+  /** What the node does. */
   readonly kind: Kind;
+  /** How many messages wait in front of it. */
   readonly waiting: number;
+  /** How many messages it processes now. */
   readonly active: number;
+  /** How often it was restarted, if it is a source. */
   readonly restarts: number;
 }
 
+/** A network that runs in this process. */
 export interface Pipeline {
   /**
    * Resolves when the message and everything that was emitted from it have ended. Then acknowledge it, or have it sent
@@ -47,6 +56,7 @@ export interface Pipeline {
   push(port: string, payload: unknown, options?: PushOptions): Promise<PushOutcome>;
   /** Pushes a message and returns what a node replied. A duplicate gets the stored reply. */
   request(port: string, payload: unknown, options?: RequestOptions): Promise<Requested>;
+  /** How the network and its nodes are doing now. */
   health(): Health;
   /** Resolves when all sources have ended and every message is settled. */
   idle(): Promise<void>;

@@ -4,9 +4,13 @@ import type { NetworkModel, NodeModel, PortRef, Schema } from "./model.ts";
 /** Receives what leaves the network by an exposed port. If it throws, the message is sent again, but no node runs again. */
 export type OutHandler = (payload: never, message: OutMessage) => unknown;
 
+/** A message that leaves the network. */
 export interface OutMessage {
+  /** The id of the message. */
   readonly id: string;
+  /** The ids of the messages that it was made of. */
   readonly parents: readonly string[];
+  /** The trace of the pushed message. */
   readonly trace: string;
   /** It may have left before: an earlier delivery got at least as far as the last node with a key. */
   readonly isRecovered: boolean;

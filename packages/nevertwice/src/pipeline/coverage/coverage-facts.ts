@@ -4,15 +4,24 @@ import type { PipelineEvent } from "../pipeline-event.ts";
 
 /** One thing that happened at least once. */
 export interface CoverageFact {
+  /** The id of the network. */
   readonly network: string;
+  /**
+   * What happened: an entered port, a run node, an emitting port, a used effect, a failure, a recognised
+   * duplicate.
+   */
   readonly fact: "entered" | "ran" | "emitted" | "effect" | "failed" | "duplicate";
   /** Undefined for `entered`. */
   readonly node?: string;
   /** An exposed in-port, or the out-port of a node. */
   readonly port?: string;
+  /** The axis of an effect. */
   readonly axis?: string;
+  /** The host or the database of an effect. */
   readonly target?: string;
+  /** What the effect did: a method, or an action on a table. */
   readonly action?: string;
+  /** Why the node failed. */
   readonly reason?: string;
 }
 

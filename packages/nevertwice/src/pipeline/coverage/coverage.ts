@@ -2,11 +2,16 @@
 import type { Axis, EffectGrant, NetworkModel, NodeModel } from "../model.ts";
 import type { CoverageFact } from "./coverage-facts.ts";
 
+/** What coverage is counted of, in the order of reports. */
 export const COVERAGE_GROUPS = ["nodes", "routes", "effects", "errors", "duplicates"] as const;
 
+/** How much of one group of things has happened. */
 export interface CoverageGroup {
+  /** What is counted. */
   readonly name: (typeof COVERAGE_GROUPS)[number];
+  /** How many there are in the network. */
   readonly total: number;
+  /** How many of them have happened. */
   readonly covered: number;
   /** What did not happen in any run. */
   readonly missing: readonly string[];
@@ -17,6 +22,10 @@ interface Obligation {
   isMet(facts: readonly CoverageFact[]): boolean;
 }
 
+/**
+ * Compares a network with what was recorded while it ran. It says for each node, route, effect, failure and
+ * duplicate whether it has happened.
+ */
 export function measureCoverage(
   model: NetworkModel,
   recorded: readonly CoverageFact[],

@@ -10,6 +10,7 @@ import type { ManifestProblem } from "../manifest/problem.ts";
 import { lintNode, type NodeCode, type NodeFinding } from "./node-rules.ts";
 import { createCodeReader } from "./reachable-code.ts";
 
+/** Something that the linter found in a manifest or in a handler. */
 export interface LintFinding extends Omit<ManifestProblem, "at"> {
   /** `manifest` for what `loadPipeline` refuses too. */
   readonly rule: LintRule | "manifest";
@@ -17,13 +18,18 @@ export interface LintFinding extends Omit<ManifestProblem, "at"> {
   readonly node: string | undefined;
 }
 
+/** What `lintPipelines` found. */
 export interface LintReport {
   /** How many manifests of nodes were looked at. */
   readonly nodes: number;
+  /** What was found, in the order of the files. */
   readonly findings: readonly LintFinding[];
 }
 
-/** Looks at the manifest of a network with those that it uses, or at the manifest of one node. */
+/**
+ * Looks at the manifest of a network with those that it uses, or at the manifest of one node.
+ * @throws `manifest-invalid`
+ */
 export async function lintPipeline(file: string | URL): Promise<LintReport> {
   const read = await readAssembly(file);
   const broken = read.problems.map(

@@ -2,6 +2,7 @@
 import { NevertwiceError } from "../../core/errors.ts";
 import type { Path } from "./toml-lines.ts";
 
+/** Something that is wrong in a manifest, and where. */
 export interface ManifestProblem {
   /** The path, relative to the working directory if possible; `manifest` for an object. */
   readonly file: string;
@@ -9,6 +10,7 @@ export interface ManifestProblem {
   readonly line: number | undefined;
   /** `contract.retry.strategy`; empty for the whole file. */
   readonly at: string;
+  /** What is wrong, and what to do about it, in a sentence. */
   readonly problem: string;
   /** How to fix it. */
   readonly fix: string;
