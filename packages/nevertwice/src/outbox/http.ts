@@ -6,6 +6,7 @@ import { bodyBytes, type OutboxMessage } from "./message.ts";
 import type { Deliver } from "./relay-options.ts";
 import { permanent, retryAfter } from "./verdict.ts";
 
+/** Options of `httpDeliverer`. */
 export interface HttpDelivererOptions {
   /** Where to send each message. */
   readonly url: string | ((message: OutboxMessage) => string);
@@ -37,6 +38,14 @@ const OWN_HEADERS =
  * Sends a POST for each message, with its id as `webhook-id`. A response of 2xx within the time means delivered. Anything
  * else, a redirect too, is tried again later: after the time that `Retry-After` says, up to the relay's `retry.capMs`. The
  * body of the response is not read.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { httpDeliverer } from "nevertwice/outbox/http";
+ *
+ * const secret = process.env.OUTBOX_SECRET ?? ""; // whsec_ and base64, shared with the receiver
+ * export const deliver = httpDeliverer({ url: "https://billing.example.com/events", secret }); // outbox.relay({ deliver })
+ * ```
  */
 export function httpDeliverer(options: HttpDelivererOptions): Deliver {
   checkOptions(options, {

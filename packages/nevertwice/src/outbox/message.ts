@@ -23,10 +23,13 @@ export interface OutgoingMessage {
 export interface OutboxMessage {
   /** The same on every delivery of this message: consumers recognise a duplicate by it. */
   readonly id: string;
+  /** What the message is about. The receiver chooses by it what to do. */
   readonly topic: string;
+  /** Messages of one topic with the same key are delivered in order; undefined for no order. */
   readonly key: string | undefined;
   /** What was sent: a JSON value, text, or bytes (a `Uint8Array`). */
   readonly body: unknown;
+  /** Headers for the receiver. */
   readonly headers: Readonly<Record<string, string>>;
   /** When the message was written, in milliseconds of the database's clock. */
   readonly createdAt: number;

@@ -7,15 +7,19 @@ import type { Deliver } from "./relay-options.ts";
 
 /** The headers of a NATS message, as `headers()` of the NATS client makes them. */
 export interface NatsHeaders {
+  /** Adds a header. */
   append(name: string, value: string): void;
 }
 
 interface NatsPublishOptions {
+  /** The id by which JetStream recognises a repetition. */
   readonly msgID?: string;
+  /** The headers of the message. */
   // biome-ignore lint/suspicious/noExplicitAny: the client's own type of headers.
   readonly headers?: any;
 }
 
+/** Options of `natsDeliverer`. */
 export interface NatsDelivererOptions {
   /** What `jetstream(connection)` of `@nats-io/jetstream` returns. */
   readonly js: NatsPublisher<Uint8Array, NatsPublishOptions, unknown>;
@@ -28,6 +32,15 @@ export interface NatsDelivererOptions {
 /**
  * Publishes each message with its id as `Nats-Msg-Id`, and waits until the stream has stored it. A stream that stored the
  * same id within its duplicate window stores it once.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { jetstream } from "@nats-io/jetstream";
+ * import { connect, headers } from "@nats-io/transport-node";
+ * import { natsDeliverer } from "nevertwice/outbox/nats";
+ *
+ * export const deliver = natsDeliverer({ js: jetstream(await connect()), headers }); // outbox.relay({ deliver })
+ * ```
  */
 export function natsDeliverer(options: NatsDelivererOptions): Deliver {
   checkOptions(options, { js: () => {}, subject: isFunction, headers: isFunction });

@@ -5,6 +5,7 @@ import { refuseUnknown, SQLITE } from "../stores/open/parameters.ts";
 import { byScheme, parseStoreUrl, type StoreUrl, sqliteFile, urlError } from "../stores/open/store-url.ts";
 import { createOutbox, type Outbox, type OutboxSettings } from "./outbox.ts";
 
+/** Options of `openOutbox`. */
 export interface OpenOutboxOptions extends OutboxSettings {
   /** Postgres: the schema of the table; default: the search_path of the connection. */
   readonly schema?: string | undefined;
@@ -28,6 +29,15 @@ const REFUSED = /^(memory|rediss?(\+cluster)?|dynamodb|etcds?):/;
  * Opens the outbox in `sqlite:./file.db`, `postgres://…` or `mysql://…`. The driver is loaded at once; the server is
  * contacted by the first call, or here if the table is migrated. Closing the outbox also closes its client. On Postgres its
  * relays are woken by notifications; on SQLite it cannot `send`.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { openOutbox } from "nevertwice/outbox/open";
+ *
+ * const outbox = await openOutbox(process.env.DATABASE_URL ?? "postgres://localhost/shop");
+ * console.log((await outbox.figures()).due);
+ * await outbox.close();
+ * ```
  */
 export async function openOutbox(url: string, options: OpenOutboxOptions = {}): Promise<Outbox> {
   const { migrate, ...rest } = options;

@@ -16,16 +16,24 @@ import { createRelay, type Relay } from "./relay.ts";
 import { type RelayOptions, toRelaySettings } from "./relay-options.ts";
 import type { ListQuery, MessagePage, MessageState, OutboxFigures, OutboxStore } from "./store.ts";
 
+/** Settings of an outbox on any database. */
 export interface OutboxSettings {
-  /** Which application the messages belong to. Relays deliver the messages of their own namespace. Default "default". */
+  /**
+   * Which application the messages belong to. Relays deliver the messages of their own namespace.
+   * @default "default"
+   */
   readonly namespace?: string | undefined;
-  /** The largest message, headers included, in bytes as stored; default 262,144. */
+  /**
+   * The largest message, headers included, in bytes as stored.
+   * @default 262_144 (256 KiB)
+   */
   readonly maxMessageBytes?: number | undefined;
   /** Encrypts body and headers with these keys, as `sealed` does with outcomes. Topics, keys and scopes are not encrypted. */
   readonly sealing?: SealingOptions | (() => SealingOptions) | undefined;
   /**
-   * Whether `send` also notifies relays that have a `subscriber` (Postgres only); default false. All transactions that
+   * Whether `send` also notifies relays that have a `subscriber` (Postgres only). All transactions that
    * notify commit one after another, so leave it off where many producers commit at once: relays poll.
+   * @default false
    */
   readonly notify?: boolean | undefined;
 }
@@ -33,11 +41,13 @@ export interface OutboxSettings {
 /** Where the messages are, with `client`, `database` or `file`, and how they are written. */
 export interface OutboxOptions extends OutboxDatabase, OutboxSettings {}
 
+/** The defaults of `OutboxSettings`. */
 export const OUTBOX_DEFAULTS = { namespace: "default", maxMessageBytes: 262_144, notify: false } as const;
 
 /** On the synchronous connection of SQLite the id is returned at once; elsewhere it is a promise. */
 export type SendResult<Tx, T> = Tx extends SqliteConnection ? T : Promise<T>;
 
+/** Messages that are written in your transactions and delivered by relays. */
 export interface Outbox {
   /**
    * Writes a message in your transaction, and returns its id. It is delivered if you commit, and never if you roll back.
@@ -57,11 +67,17 @@ export interface Outbox {
   /** Deletes a message without delivering it; the next one of its key follows. False as for `retry`. */
   discard(id: string): Promise<boolean>;
   /** Deletes the undelivered messages of a scope, those that are being delivered too. Returns how many. */
-  forget(whose: { readonly scope: string }): Promise<number>;
+  forget(whose: {
+    /** Whose messages are forgotten. */
+    readonly scope: string;
+  }): Promise<number>;
   /** What is waiting, each number counted up to a limit. */
   figures(): Promise<OutboxFigures>;
   /** The messages of another application in the same table, on the same client. It is closed with this outbox. */
-  with(options: { readonly namespace: string }): Outbox;
+  with(options: {
+    /** The namespace of the other outbox. */
+    readonly namespace: string;
+  }): Outbox;
   /** Creates or upgrades the table. It may be called again, and by several processes at the same time. */
   migrate(): Promise<void>;
   /** Stops the relays of this outbox, and closes what it opened itself. Your client stays open. */
@@ -87,7 +103,29 @@ const CHECKS: Readonly<Record<string, Check>> = {
   notify: isBoolean,
 };
 
-/** Throws `options-invalid` with the name of a bad option, and `store-unsafe` for a single connection in place of a pool. */
+/**
+ * Creates an outbox in the database of your transactions. A single connection in place of a pool is `store-unsafe`.
+ * @throws `options-invalid`, `store-unsafe`
+ * @example
+ * ```ts server
+ * import pg from "pg";
+ * import { createOutbox } from "nevertwice/outbox";
+ * import { httpDeliverer } from "nevertwice/outbox/http";
+ *
+ * const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
+ * const outbox = createOutbox({ client: pool });
+ * await outbox.migrate();
+ *
+ * const tx = await pool.connect();
+ * await tx.query("BEGIN");
+ * await outbox.send(tx, { topic: "order.paid", body: { order: "order-17" } });
+ * await tx.query("COMMIT");
+ * tx.release();
+ *
+ * const secret = process.env.OUTBOX_SECRET ?? "";
+ * outbox.relay({ deliver: httpDeliverer({ url: "https://billing.example.com/events", secret }) }).start();
+ * ```
+ */
 export function createOutbox(options: OutboxOptions): Outbox {
   checkOptions(options, CHECKS);
   return outboxOn(toOutboxStore(options), options);

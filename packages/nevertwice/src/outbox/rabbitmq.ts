@@ -7,16 +7,23 @@ import type { Deliver } from "./relay-options.ts";
 
 /** The options of a publication that are used here. */
 interface RabbitmqPublishOptions {
+  /** The id of the message. */
   readonly messageId?: string;
+  /** Whether the message survives a restart of the broker. */
   readonly persistent?: boolean;
+  /** Whether a message that no queue takes comes back. */
   readonly mandatory?: boolean;
+  /** The media type of the body. */
   readonly contentType?: string;
+  /** The topic of the message. */
   readonly type?: string;
+  /** The headers of the message. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** What `connection.createConfirmChannel()` of amqplib returns. */
 export interface RabbitmqOutboxChannel extends RabbitmqConfirmChannel<RabbitmqPublishOptions> {
+  /** Tells the listener of each message that came back. */
   on(event: "return", listener: (message: ReturnedMessage) => void): unknown;
 }
 
@@ -24,6 +31,7 @@ interface ReturnedMessage {
   readonly properties: { readonly messageId?: unknown };
 }
 
+/** Options of `rabbitmqDeliverer`. */
 export interface RabbitmqDelivererOptions {
   /** A confirm channel, or a function that returns the current one: amqplib does not reconnect by itself. */
   readonly channel: RabbitmqOutboxChannel | (() => RabbitmqOutboxChannel | Promise<RabbitmqOutboxChannel>);
@@ -36,6 +44,15 @@ export interface RabbitmqDelivererOptions {
 /**
  * Publishes each message as persistent, with its id as `messageId`, and waits for the broker's confirmation. A message that
  * no queue takes counts as failed, and is tried again.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import amqplib from "amqplib";
+ * import { rabbitmqDeliverer } from "nevertwice/outbox/rabbitmq";
+ *
+ * const connection = await amqplib.connect("amqp://localhost");
+ * export const deliver = rabbitmqDeliverer({ channel: await connection.createConfirmChannel() }); // outbox.relay({ deliver })
+ * ```
  */
 export function rabbitmqDeliverer(options: RabbitmqDelivererOptions): Deliver {
   checkOptions(options, { channel: () => {}, exchange: isString, routingKey: isFunction });

@@ -5,6 +5,7 @@ import { type Check, checkOptions, givenOptions, isFunction, wholeFrom } from ".
 import type { OutboxMessage } from "./message.ts";
 import { MAX_DELAY_MS } from "./store.ts";
 
+/** The second argument of a deliverer. */
 export interface DeliveryContext {
   /** Fires when the delivery takes longer than `deliverMs`, when another relay took the message over, and when `stop` gave up waiting. */
   readonly signal: AbortSignal;
@@ -18,23 +19,49 @@ export interface DeliveryContext {
  */
 export type Deliver = (message: OutboxMessage, context: DeliveryContext) => unknown;
 
+/** Options of a relay. */
 export interface RelayOptions {
+  /**
+   * Hands one message to its receiver. A message is delivered again if it throws, so the receiver must
+   * recognise it by its id.
+   */
   readonly deliver: Deliver;
-  /** How many deliveries run at once; default 16. Two messages of one key never run at once. */
+  /**
+   * How many deliveries run at once. Two messages of one key never run at once.
+   * @default 16
+   */
   readonly concurrency?: number | undefined;
-  /** How many messages one claim takes at most; default 200. */
+  /**
+   * How many messages one claim takes at most.
+   * @default 200
+   */
   readonly batch?: number | undefined;
-  /** How long a claimed message belongs to this relay unless it renews; default 30,000, at most an hour. */
+  /**
+   * How long a claimed message belongs to this relay unless it renews, at most an hour.
+   * @default 30_000 (30 s)
+   */
   readonly leaseMs?: number | undefined;
-  /** How long one delivery may take before its signal fires and it counts as failed; default 30,000. */
+  /**
+   * How long one delivery may take before its signal fires and it counts as failed.
+   * @default 30_000 (30 s)
+   */
   readonly deliverMs?: number | undefined;
-  /** How often an idle relay looks for messages, with jitter; default 200. */
+  /**
+   * How often an idle relay looks for messages, with jitter.
+   * @default 200
+   */
   readonly pollMs?: number | undefined;
-  /** After this many attempts a message is parked; default 20. */
+  /**
+   * After this many attempts a message is parked.
+   * @default 20
+   */
   readonly maxAttempts?: number | undefined;
   /** The wait before the next attempt; default: from 1 second, doubling, to 5 minutes, with half of it random. */
   readonly retry?: Omit<BackoffOptions, "max"> | undefined;
-  /** How long `stop` waits for deliveries in flight; default 30,000. */
+  /**
+   * How long `stop` waits for deliveries in flight.
+   * @default 30_000 (30 s)
+   */
   readonly drainMs?: number | undefined;
   /** Receives every event. What it throws is ignored. */
   readonly onEvent?: ((event: RelayEvent) => void) | undefined;
@@ -42,19 +69,39 @@ export interface RelayOptions {
 
 /** Which message an event is about. No event contains a body. */
 export interface AboutMessage {
+  /** The id of the message. */
   readonly id: string;
+  /** The topic of the message. */
   readonly topic: string;
+  /** Which delivery of the message it is, from 1. */
   readonly attempt: number;
 }
 
+/** What a relay reports to `onEvent`. */
 export type RelayEvent =
-  | (AboutMessage & { readonly kind: "delivered"; readonly tookMs: number })
-  | (AboutMessage & { readonly kind: "failed"; readonly error: string; readonly retryInMs: number })
+  | (AboutMessage & {
+      readonly kind: "delivered";
+      /** How long the delivery took, in milliseconds. */
+      readonly tookMs: number;
+    })
+  | (AboutMessage & {
+      readonly kind: "failed";
+      /** What the deliverer threw, as text. */
+      readonly error: string;
+      /** How long until the next delivery, in milliseconds. */
+      readonly retryInMs: number;
+    })
   | (AboutMessage & { readonly kind: "parked"; readonly error: string })
   /** Another relay has the message: this one's lease ended. */
   | (AboutMessage & { readonly kind: "lost" })
   /** The database did not answer. The relay tries again. */
-  | { readonly kind: "unavailable"; readonly during: "claim" | "settle" | "renew"; readonly cause: unknown };
+  | {
+      readonly kind: "unavailable";
+      /** Which call of the database failed. */
+      readonly during: "claim" | "settle" | "renew";
+      /** The error of the database. */
+      readonly cause: unknown;
+    };
 
 export interface RelaySettings {
   readonly deliver: Deliver;
@@ -69,6 +116,7 @@ export interface RelaySettings {
   readonly onEvent: ((event: RelayEvent) => void) | undefined;
 }
 
+/** The defaults of `RelayOptions`. */
 export const RELAY_DEFAULTS = {
   concurrency: 16,
   batch: 200,

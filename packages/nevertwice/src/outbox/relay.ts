@@ -22,6 +22,10 @@ import { createSettlements, type HeldMessage, pauseMs } from "./relay-settlement
 import type { ClaimedMessage, OutboxStore } from "./store.ts";
 import { readVerdict } from "./verdict.ts";
 
+/**
+ * Delivers the messages of an outbox. Several relays share the work; a relay that dies is replaced after its
+ * lease.
+ */
 export interface Relay {
   /** Starts to deliver. Calling it again changes nothing. A relay that was stopped cannot be started again. */
   start(): void;

@@ -98,35 +98,51 @@ export type MessageState = "waiting" | "behind" | "delivering" | "parked";
 
 /** A message as operators see it, without its body and headers. */
 export interface MessageView {
+  /** The id of the message. */
   readonly id: string;
+  /** The topic of the message. */
   readonly topic: string;
+  /** Its key; undefined if it has none. */
   readonly key: string | undefined;
+  /** Whose message it is; undefined if it has no scope. */
   readonly scope: string | undefined;
+  /** Whether it waits, is being delivered, or is parked. */
   readonly state: MessageState;
+  /** When it was written, in milliseconds since the epoch. */
   readonly createdAt: number;
+  /** How many deliveries were tried. */
   readonly attempts: number;
   /** When the next attempt is due, or when the lease of the present one ends. Absent for a message that is due now. */
   readonly dueAt?: number | undefined;
+  /** When it was parked, in milliseconds since the epoch; undefined unless parked. */
   readonly parkedAt?: number | undefined;
   /** Why the last attempt failed. */
   readonly lastError?: string | undefined;
 }
 
+/** Which messages to list. */
 export interface ListQuery {
+  /** Only messages in this state. */
   readonly state?: MessageState | undefined;
+  /** Only messages of this topic. */
   readonly topic?: string | undefined;
+  /** Only messages with this key. */
   readonly key?: string | undefined;
+  /** The most messages on a page. */
   readonly limit: number;
   /** The `next` of the page before. */
   readonly after?: string | undefined;
 }
 
+/** One page of messages. */
 export interface MessagePage {
+  /** The messages of this page. */
   readonly messages: readonly MessageView[];
   /** Give it as `after` for the next page; absent after the last one. A page may be short, or empty, and still have a next. */
   readonly next?: string | undefined;
 }
 
+/** How much there is to deliver. */
 export interface OutboxFigures {
   /** Messages that are not delivered yet; at most `countedUpTo`. */
   readonly undelivered: number;
@@ -134,13 +150,21 @@ export interface OutboxFigures {
   readonly waiting: number;
   /** Those that a relay could take now. */
   readonly due: number;
+  /** How many messages are being delivered now. */
   readonly delivering: number;
+  /** How many messages wait behind another one with the same key. */
   readonly behind: number;
+  /** How many messages are parked: their deliveries have failed too often. */
   readonly parked: number;
   /** The age of the oldest message that is neither parked nor behind another one. */
   readonly oldestMs: number | undefined;
   /** The topics of the oldest messages, most frequent first. */
-  readonly topics: readonly { readonly topic: string; readonly messages: number }[];
+  readonly topics: readonly {
+    /** The topic. */
+    readonly topic: string;
+    /** How many undelivered messages it has. */
+    readonly messages: number;
+  }[];
   /** Each number is counted up to this: with more messages, it is this number. */
   readonly countedUpTo: number;
 }

@@ -26,13 +26,19 @@ export type ActionName = (typeof ACTION_NAMES)[number];
 export type Parameters = Readonly<Record<string, unknown>>;
 
 export interface ActionRequest {
+  /** Which action it is. */
   readonly action: ActionName;
+  /** What the action was asked for, checked and without its key. */
   readonly parameters: Parameters;
+  /** The digest of action and parameters: the same key with another one is `token-collision`. */
   readonly digest: string;
   /** The hashed identity of namespace, scope and key. */
   readonly keyId: string;
+  /** The namespace of the reservations. */
   readonly namespace: string;
+  /** The owner of the key; empty if it has none. */
   readonly scope: string;
+  /** The key. */
   readonly key: string;
   /** The id of a new commitment, drawn before anything is decided. */
   readonly newId: string;

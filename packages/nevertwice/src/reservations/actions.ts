@@ -32,6 +32,7 @@ import { type ConnectionActions, MayBeWritten, type ReservationStore, type Rules
 
 /** The key of an action: an opaque string of up to 256 bytes, compared byte by byte. */
 export interface Keyed {
+  /** The key of the action: the same key gets the same answer again. */
   readonly key: string;
   /** The owner of the key, such as a tenant or a merchant. Without it, the key belongs to the whole namespace. */
   readonly scope?: string | undefined;
@@ -42,28 +43,39 @@ export interface Keyed {
   readonly actor?: string | undefined;
 }
 
+/** The units that are to be held, for whom and for how long. */
 export interface HoldRequest extends Keyed {
+  /** The name of the resource. One that was never declared has a capacity of 1. */
   readonly resource: string;
+  /** Who the units are held for. */
   readonly requester: string;
+  /** How long the hold lasts unless it is confirmed, in milliseconds. At most `maxDurationMs`. */
   readonly durationMs: number;
   /** How many units of the resource to hold; default 1. */
   readonly units?: number | undefined;
 }
 
+/** The commitment that the action is about. */
 export interface CommitmentRequest extends Keyed {
+  /** The id of the commitment, as `placeHold` answered it. */
   readonly id: string;
 }
 
+/** The commitment that the action is about, and how many of its units. */
 export interface UnitsRequest extends CommitmentRequest {
   /** How many of its units; default: all of them. */
   readonly units?: number | undefined;
 }
 
+/** The resource that the action is about. */
 export interface ResourceRequest extends Keyed {
+  /** The name of the resource. */
   readonly resource: string;
 }
 
+/** A resource and its capacity. */
 export interface CapacityRequest extends ResourceRequest {
+  /** How many units can be held or confirmed at the same time. */
   readonly capacity: number;
 }
 
@@ -77,19 +89,29 @@ export interface KeyedAction<Request, Answered> {
   <Tx>(request: Request, options: InsideOptions<Tx>): InsideAnswer<Tx, Answered>;
 }
 
+/** The actions. Each is one transaction, and each answers a repetition of its key with its first answer. */
 export interface Actions {
+  /** Holds units of a resource for a time. Answers with the id of the commitment, or says why not. */
   readonly placeHold: KeyedAction<HoldRequest, Placed | Rejected>;
   /** Rejected with `window-elapsed` from `expiresAt` on, that instant included. */
   readonly confirm: KeyedAction<UnitsRequest, Done | Rejected>;
+  /** Ends a hold before its time: its units are free. */
   readonly release: KeyedAction<CommitmentRequest, Done | Rejected>;
+  /** Records that the time of a hold is over. Rejected with `window-not-elapsed` before that. */
   readonly expire: KeyedAction<CommitmentRequest, Done | Rejected>;
   /** Gives back units that were confirmed: a bed that is free again, goods that were returned. */
   readonly giveBack: KeyedAction<UnitsRequest, Done | Rejected>;
+  /** What operators do with resources. */
   readonly resources: {
+    /** Creates a resource with its capacity. */
     readonly declare: KeyedAction<CapacityRequest, Done | Rejected>;
+    /** Changes the capacity. Rejected with `units-exceeded` if more units are taken. */
     readonly adjust: KeyedAction<CapacityRequest, Done | Rejected>;
+    /** Takes no new holds until `resume`. */
     readonly suspend: KeyedAction<ResourceRequest, Done | Rejected>;
+    /** Takes holds again after `suspend`. */
     readonly resume: KeyedAction<ResourceRequest, Done | Rejected>;
+    /** Takes no holds any more. A closed resource stays closed. */
     readonly close: KeyedAction<ResourceRequest, Done | Rejected>;
   };
 }

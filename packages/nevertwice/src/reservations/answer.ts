@@ -18,6 +18,7 @@ const DECIDED = [
 /** Rejections of the actor. They are stored under a key of their own, not under the caller's. */
 export const DENIALS = ["not-authorized", "proof-invalid", "actor-unknown-in-registry"] as const;
 
+/** Why an actor was refused. */
 export type Denial = (typeof DENIALS)[number];
 
 export const REASONS = [
@@ -33,10 +34,14 @@ export const REASONS = [
   "recording-failure",
 ] as const;
 
+/** Why an action was rejected. */
 export type Reason = CommitmentRejection | RegistryRejection | (typeof REASONS)[number];
 
+/** The action changed nothing, and says why. */
 export interface Rejected {
+  /** Always false. */
   readonly ok: false;
+  /** Why it was rejected. */
   readonly reason: Reason;
   /** An explanation for people. */
   readonly detail?: string | undefined;
@@ -44,15 +49,21 @@ export interface Rejected {
   readonly answer?: Answer | undefined;
 }
 
+/** The hold is placed. */
 export interface Placed {
+  /** Always true. */
   readonly ok: true;
+  /** The id of the commitment. */
   readonly id: string;
 }
 
+/** The action is done. */
 export interface Done {
+  /** Always true. */
   readonly ok: true;
 }
 
+/** The answer of an action, which every repetition of its key gets. */
 export type Answer = Placed | Done | Rejected;
 
 export function rejection(reason: Reason, detail?: string): Rejected {

@@ -13,6 +13,7 @@ import { type Doubles, type DoublesQuery, findDoubles, type Trace, traceCommitme
 import { JOURNAL_VERSION } from "./journal.ts";
 import type { ReservationStore, Rules } from "./store.ts";
 
+/** Options of an audit. */
 export interface AuditOptions {
   /** All values that `windowMs` ever had in this namespace, for records that do not contain theirs; default: the current value. */
   readonly windowsMs?: readonly number[] | undefined;
@@ -20,42 +21,79 @@ export interface AuditOptions {
   readonly previous?: Counts | undefined;
   /** What `anchor()` returned earlier: everything up to it must be unchanged. */
   readonly anchor?: Anchor | undefined;
-  /** The most offenders listed for each invariant; all of them are counted. */
+  /**
+   * The most offenders listed for each invariant; all of them are counted.
+   * @default 100
+   */
   readonly maxOffenders?: number | undefined;
-  /** The most rows kept in memory at once. A larger store is read in several rounds. */
+  /**
+   * The most rows kept in memory at once. A larger store is read in several rounds.
+   * @default 100_000
+   */
   readonly rowsAtOnce?: number | undefined;
-  /** How many rows one read of the store returns. */
+  /**
+   * How many rows one read of the store returns.
+   * @default 1_000
+   */
   readonly pageSize?: number | undefined;
   /** Aborts the audit, which then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
+/** The defaults of `AuditOptions`. */
 export const AUDIT_DEFAULTS = { maxOffenders: 100, rowsAtOnce: 100_000, pageSize: 1_000 } as const;
 
+/** An audit as data, as a page and as text. */
 export interface AuditReport {
+  /** What the audit found. */
   readonly data: AuditData;
   /** Sections and rows, ready to display. */
   readonly page: AuditPage;
+  /** The report as text, with a line for each invariant. */
   toString(): string;
 }
 
 /** The settings of a deployment, for an external auditor: the stored records do not contain them. */
 export interface Configuration {
+  /** The namespace of the reservations. */
   readonly namespace: string;
+  /** How long a key returns its answer, in milliseconds. */
   readonly windowMs: number;
+  /** How long an answer is kept after its window, in milliseconds. */
   readonly historyMs: number;
+  /** The longest duration of a hold, in milliseconds. */
   readonly maxDurationMs: number;
+  /** How long a caller waits for an action, in milliseconds. */
   readonly actionMs: number;
+  /** How often expired holds are recorded, in milliseconds; 0 if they are not. */
   readonly sweepEveryMs: number;
+  /** How often keys past their time are removed, in milliseconds; 0 if they are not. */
   readonly purgeEveryMs: number;
+  /** The longest key, in bytes. */
   readonly maxKeyBytes: number;
-  readonly digest: { readonly algorithm: string; readonly version: string; readonly over: string };
-  readonly journal: { readonly algorithm: string; readonly version: string };
+  /** How the digest of a request is computed. */
+  readonly digest: {
+    /** The name of the hash. */
+    readonly algorithm: string;
+    /** The version of the form that is hashed. */
+    readonly version: string;
+    /** What is hashed. */
+    readonly over: string;
+  };
+  /** How the journal is chained. */
+  readonly journal: {
+    /** The name of the hash. */
+    readonly algorithm: string;
+    /** The version of the form that is hashed. */
+    readonly version: string;
+  };
+  /** Whether the capacity alone decides about a hold, or the option `available` too. */
   readonly availability: "capacity" | "capacity and a function";
   /** Which faults an acknowledged action survives, according to the live settings of the database. */
   readonly store: Diagnosis;
 }
 
+/** Checks what was recorded, and answers questions about it. */
 export interface Auditor {
   /** Verifies every invariant. Records written after the audit began may be missing from it. */
   audit(options?: AuditOptions): Promise<AuditData>;
@@ -67,6 +105,7 @@ export interface Auditor {
   trace(id: string): Promise<Trace | undefined>;
   /** Pairs of commitments of the same resource and requester, placed close together, with whether they came from one request. */
   doubles(query: DoublesQuery): Promise<Doubles>;
+  /** The settings of this deployment, for an external auditor. */
   configuration(): Promise<Configuration>;
 }
 

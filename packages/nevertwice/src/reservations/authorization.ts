@@ -8,8 +8,11 @@ import { type ActionName, type ActionRequest, createDeniedRequest } from "./acti
 import { DENIALS, type Denial, type Rejected, rejection } from "./answer.ts";
 import type { KeptCommitment, ReservationStore, Rules } from "./store.ts";
 
+/** What the option `authorize` is asked. */
 export interface ActorQuestion {
+  /** The action that is to be carried out. */
   readonly action: ActionName;
+  /** Who asks, as the request says; undefined if it says nothing. */
   readonly actor: string | undefined;
   /** What the action is about, as it was a moment ago. Undefined for `placeHold`, for resources, and if there is none. */
   readonly commitment: KeptCommitment | undefined;

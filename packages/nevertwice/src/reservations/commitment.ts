@@ -12,16 +12,24 @@ import { MAX_PART_BYTES } from "../core/identity.ts";
 
 export const COMMITMENT_STATES = ["held", "confirmed", "released", "expired"] as const;
 
+/** The state of a commitment: held, confirmed, or how it ended. */
 export type CommitmentState = (typeof COMMITMENT_STATES)[number];
 
 /** A stored commitment. It is never deleted, and the values it was placed with never change. */
 export interface Commitment {
+  /** The id of the commitment. */
   readonly id: string;
+  /** The resource that is held. */
   readonly resource: string;
+  /** Who it is held for. */
   readonly requester: string;
+  /** How many units were held. */
   readonly units: number;
+  /** When it was placed, in milliseconds since the epoch. */
   readonly placedAt: number;
+  /** When the hold ends unless it is confirmed, in milliseconds since the epoch. */
   readonly expiresAt: number;
+  /** Whether it is held, confirmed, or how it ended. */
   readonly state: CommitmentState;
   /** When it was confirmed, released or expired. */
   readonly endedAt: number | undefined;

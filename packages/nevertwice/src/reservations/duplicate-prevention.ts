@@ -4,6 +4,7 @@
  */
 
 export interface Recording {
+  /** When the key was recorded, in milliseconds since the epoch. */
   readonly recordedAt: number;
   /** The end of the window that the key was recorded with. */
   readonly windowEndsAt: number;

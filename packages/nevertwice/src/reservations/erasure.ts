@@ -17,12 +17,15 @@ import { isLimit } from "./reads.ts";
 import { NotWritten, type ReservationStore, type Rules } from "./store.ts";
 import { unreadableError } from "./stored-rows.ts";
 
+/** Whose name is to be erased. */
 export interface ErasureRequest {
+  /** The requester whose commitments are erased. */
   readonly requester: string;
   /** The most commitments that one call tries to erase; default 100, maximum 1,000. */
   readonly limit?: number | undefined;
 }
 
+/** What one call of `erase` did. */
 export interface Erasure {
   /** Commitments that no longer name the requester. */
   readonly erased: number;

@@ -13,6 +13,7 @@ import type { ActionRequest } from "./action-request.ts";
 import type { Answer } from "./answer.ts";
 import type { ConnectionActions, ReservationStore, Rules } from "./store.ts";
 
+/** Options of an action in your own transaction. */
 export interface InsideOptions<Tx = unknown> {
   /**
    * A transaction that you have open in the database of the store: what `once` of `nevertwice/transaction` takes. A pool

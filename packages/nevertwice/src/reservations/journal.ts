@@ -26,16 +26,20 @@ export const EVENT_KINDS = [
   "erased",
 ] as const;
 
+/** What an event of the journal records. */
 export type EventKind = (typeof EVENT_KINDS)[number];
 
 /** The length and the last hash of a chain. */
 export interface ChainEnd {
   /** How many events it has. */
   readonly events: number;
+  /** The hash of its last event; empty if it has none. */
   readonly lastHash: string;
 }
 
+/** An event of the journal. It is never changed or removed. */
 export interface JournalEvent {
+  /** The namespace of the reservations. */
   readonly namespace: string;
   /** `commitment:<id>`, `resource:<name>`, or `request:<key and time>` for a refusal that belongs to no resource. */
   readonly subject: string;
@@ -45,7 +49,9 @@ export interface JournalEvent {
   readonly resource: string | undefined;
   /** Its position in that chain, from 1 without a gap; 0 without a resource. */
   readonly entry: number;
+  /** What happened. */
   readonly kind: EventKind;
+  /** When it was recorded, in milliseconds since the epoch. */
   readonly at: number;
   /** The key of the action; none if a hold expired to make room for another. */
   readonly keyId: string | undefined;
@@ -53,14 +59,21 @@ export interface JournalEvent {
   readonly detail: string;
   /** The hash of the previous event of the resource. */
   readonly previous: string;
+  /** The hash of this event. */
   readonly hash: string;
+  /** The id of the checkpoint that the event belongs to. */
   readonly checkpoint: string;
 }
 
+/** The events of one transaction, under one digest. */
 export interface Checkpoint {
+  /** The namespace of the reservations. */
   readonly namespace: string;
+  /** The id of the checkpoint. */
   readonly id: string;
+  /** When it was written, in milliseconds since the epoch. */
   readonly at: number;
+  /** How many events it has. */
   readonly events: number;
   /** Over the hashes of its events. */
   readonly digest: string;

@@ -7,7 +7,12 @@ import type { Checkpoint, JournalEvent } from "./journal.ts";
 import type { KeptCommitment, KeptResource, KeyRecord, Page, PageQuery, ReservationStore } from "./store.ts";
 import { createTimeOrderedId } from "./time-ordered-id.ts";
 
+/** Options of `memoryReservations`. */
 export interface MemoryReservationsOptions {
+  /**
+   * The clock for holds and keys.
+   * @default the system clock
+   */
   readonly clock?: Clock | undefined;
 }
 
@@ -36,6 +41,18 @@ interface NamedRow<Row> {
   readonly row: Row;
 }
 
+/**
+ * Keeps reservations in this process. They are lost when it ends.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createReservations, WINDOWS } from "nevertwice/reservations";
+ * import { memoryReservations } from "nevertwice/reservations/memory";
+ *
+ * const reservations = createReservations({ store: memoryReservations(), windowMs: WINDOWS.clientReplay });
+ * await reservations.close();
+ * ```
+ */
 export function memoryReservations(options: MemoryReservationsOptions = {}): ReservationStore {
   checkOptions(options, { clock: isClock });
   const { clock = systemClock } = options;

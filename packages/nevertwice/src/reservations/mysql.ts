@@ -26,14 +26,17 @@ import { type Readable, toFoundCommitment, toPage } from "./stored-rows.ts";
 
 export type { MysqlClient } from "../stores/mysql/client.ts";
 
+/** Options of `mysqlReservations`. */
 export interface MysqlReservationsOptions {
   /** A pool of mysql2/promise. Closing the store does not end it. */
   readonly client: MysqlClient;
 }
 
+/** A reservation store on MySQL or MariaDB. */
 export interface MysqlReservations extends ReservationStore {
   /** Creates or upgrades the tables. Several processes may call it at the same time. */
   migrate(): Promise<void>;
+  /** The settings of the server that decide which faults an action survives. */
   settings(): Promise<StoreSettings>;
 }
 
@@ -47,7 +50,18 @@ const MAX_PURGED = 1_000;
 /** How often a group is tried that was rolled back because of what other transactions did. */
 const TRIES = 5;
 
-/** The tables must exist: call `await store.migrate()` once, or run the SQL of `reservationsSql()`. */
+/**
+ * Keeps reservations in MySQL or MariaDB. The tables must exist: call `await store.migrate()` once, or run the SQL of `reservationsSql()`.
+ * @throws `options-invalid`, `store-unsafe`
+ * @example
+ * ```ts server
+ * import mysql from "mysql2/promise";
+ * import { mysqlReservations } from "nevertwice/reservations/mysql";
+ *
+ * const store = mysqlReservations({ client: mysql.createPool("mysql://localhost/shop") });
+ * await store.migrate();
+ * ```
+ */
 export function mysqlReservations(options: MysqlReservationsOptions): MysqlReservations {
   checkOptions(options, { client: isClient });
   isClient("client", options.client);

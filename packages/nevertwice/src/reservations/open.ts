@@ -14,6 +14,7 @@ import {
 } from "../stores/open/store-url.ts";
 import type { ReservationStore } from "./store.ts";
 
+/** Options of `openReservations`. */
 export interface OpenReservationsOptions {
   /** Whether to create or upgrade the tables (Postgres and MySQL); default true. */
   readonly migrate?: boolean | undefined;
@@ -37,6 +38,16 @@ const REFUSED = /^(rediss?(\+cluster)?|dynamodb|etcds?):/;
 /**
  * Opens `memory:`, `sqlite:./file.db`, `postgres://…` or `mysql://…`. The driver is loaded at once; the server is contacted
  * by the first call, or here if tables are migrated. Closing the store also closes its client.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createReservations, WINDOWS } from "nevertwice/reservations";
+ * import { openReservations } from "nevertwice/reservations/open";
+ *
+ * const store = await openReservations("memory:");
+ * const reservations = createReservations({ store, windowMs: WINDOWS.clientReplay });
+ * await reservations.close();
+ * ```
  */
 export async function openReservations(
   url: string,

@@ -33,6 +33,7 @@ import { type Readable, toFoundCommitment, toPage } from "./stored-rows.ts";
 
 export type { PostgresClient } from "../stores/postgres/client.ts";
 
+/** Options of `postgresReservations`. */
 export interface PostgresReservationsOptions {
   /** A `pg` Pool, or the `sql` of postgres.js. A single connection throws `store-unsafe`. */
   readonly client: PostgresClient;
@@ -42,17 +43,42 @@ export interface PostgresReservationsOptions {
   readonly prepare?: boolean | undefined;
 }
 
+/** A reservation store on Postgres. */
 export interface PostgresReservations extends ReservationStore {
   /** Creates or upgrades the tables. It may be called again, and by several processes at the same time. */
   migrate(): Promise<void>;
 }
 
-/** The SQL that `migrate()` runs, for a DBA to run by hand: one statement, which may be run again. */
-export function reservationsSql(options: { readonly schema?: string | undefined } = {}): string {
+/**
+ * The SQL that `migrate()` runs, for a DBA to run by hand: one statement, which may be run again.
+ * @throws `options-invalid`
+ */
+export function reservationsSql(
+  options: {
+    /**
+     * The schema of the tables.
+     * @default the search_path
+     */
+    readonly schema?: string | undefined;
+  } = {},
+): string {
   checkOptions(options, { schema: isSchemaName });
   return migrationText(options.schema);
 }
 
+/**
+ * Keeps reservations in Postgres. Call `migrate` once, or run `reservationsSql`, before the first action.
+ * @throws `options-invalid`
+ * @throws `store-unsafe`
+ * @example
+ * ```ts server
+ * import pg from "pg";
+ * import { postgresReservations } from "nevertwice/reservations/postgres";
+ *
+ * const store = postgresReservations({ client: new pg.Pool({ connectionString: process.env.DATABASE_URL }) });
+ * await store.migrate();
+ * ```
+ */
 export function postgresReservations(options: PostgresReservationsOptions): PostgresReservations {
   checkOptions(options, { client: checkClient, schema: isSchemaName, prepare: isBoolean });
   checkClient("client", options.client);

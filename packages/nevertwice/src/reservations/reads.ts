@@ -7,6 +7,7 @@ import { commitmentSubject, type JournalEvent } from "./journal.ts";
 import type { CommitmentQuery, KeptCommitment, KeptResource, Page, ReservationStore } from "./store.ts";
 import { unreadableError } from "./stored-rows.ts";
 
+/** Which page to read. */
 export interface Paging {
   /** The most rows of a page; default 100, maximum 1,000. */
   readonly limit?: number | undefined;
@@ -14,12 +15,17 @@ export interface Paging {
   readonly after?: string | undefined;
 }
 
+/** Which holds to read. */
 export interface HeldQuery extends Paging {
+  /** Only holds of this resource. */
   readonly resource?: string | undefined;
+  /** Only holds of this requester. */
   readonly requester?: string | undefined;
 }
 
+/** Which commitments to read. */
 export interface CommitmentsQuery extends HeldQuery {
+  /** Only commitments in this state. */
   readonly state?: CommitmentState | undefined;
 }
 
@@ -33,15 +39,19 @@ export interface CommitmentView extends KeptCommitment {
 
 /** Lists leave out rows that cannot be read, and report them in `unreadable`. Reads of a single row throw `store-unsafe` instead. */
 export interface Reads {
+  /** A commitment by its id; undefined if there is none. */
   get(id: string): Promise<CommitmentView | undefined>;
   /** Commitments in all states, or in one. */
   list(query?: CommitmentsQuery): Promise<Page<CommitmentView>>;
   /** Holds: all of them, or those of one resource or requester. */
   listHeld(query?: HeldQuery): Promise<Page<CommitmentView>>;
+  /** Commitments of a resource, in all states. */
   byResource(resource: string, page?: Paging): Promise<Page<CommitmentView>>;
+  /** Commitments of a requester, in all states. */
   byRequester(requester: string, page?: Paging): Promise<Page<CommitmentView>>;
   /** All events of a commitment, the first one first. */
   history(id: string): Promise<readonly JournalEvent[]>;
+  /** A resource by its name; undefined if it was never declared or held. */
   resource(name: string): Promise<KeptResource | undefined>;
   /** Resources that were declared, held or refused, sorted by name. */
   listResources(page?: Paging): Promise<Page<KeptResource>>;

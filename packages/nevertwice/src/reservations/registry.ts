@@ -6,14 +6,20 @@ import { isUnits } from "./commitment.ts";
 
 export const RESOURCE_STATES = ["open", "suspended", "closed"] as const;
 
+/** Whether a resource takes holds. */
 export type ResourceState = (typeof RESOURCE_STATES)[number];
 
+/** Something that can be held, and how much of it there is. */
 export interface Resource {
+  /** The name of the resource. */
   readonly name: string;
+  /** How many units there are. */
   readonly capacity: number;
   /** Units that are held, or confirmed and not yet given back. */
   readonly taken: number;
+  /** Whether it takes holds. */
   readonly state: ResourceState;
+  /** Whether it was declared, or only used. */
   readonly isDeclared: boolean;
 }
 

@@ -17,23 +17,55 @@ import { createSweeper } from "./sweeper.ts";
 /** Presets for `windowMs`, by what retries: the network layer, an application that replays, a slow payment rail. */
 export const WINDOWS = { httpRetry: 60_000, clientReplay: 600_000, paymentRail: 86_400_000 } as const;
 
+/** Options of `createReservations`. */
 export interface ReservationsOptions {
+  /** Stores everything. All processes that reserve the same resources need the same store. */
   readonly store: ReservationStore;
+  /**
+   * Separates applications: resources, commitments and keys of two namespaces never meet.
+   * @default "default"
+   */
   readonly namespace?: string | undefined;
   /** How long a key returns its stored answer, counted from the first use of the key. `WINDOWS` has presets. */
   readonly windowMs: number;
+  /**
+   * How long an answer is kept after its window, in milliseconds.
+   * @default 0
+   */
   readonly historyMs?: number | undefined;
+  /**
+   * The longest duration of a hold, in milliseconds.
+   * @default 31_622_400_000 (366 days)
+   */
   readonly maxDurationMs?: number | undefined;
+  /**
+   * Decides, in addition to the capacity, whether a hold may be placed. It must return true or false at once.
+   * @default none
+   */
   readonly available?: Availability | undefined;
   /** Decides who may do what. Without it every caller of these methods may do everything. */
   readonly authorize?: Authorize | undefined;
   /** The fault that the store must survive. Until the settings of the database show that, nothing is written. */
   readonly require?: Fault | undefined;
+  /**
+   * How long the caller waits for an action, in milliseconds. After that the answer is `recording-failure`.
+   * @default 5_000 (5 s)
+   */
   readonly actionMs?: number | undefined;
+  /**
+   * How often expired holds are recorded in the background, in milliseconds. 0: only by `sweep` and by a hold
+   * that needs the units.
+   * @default 0
+   */
   readonly sweepEveryMs?: number | undefined;
+  /**
+   * How often keys past their time are removed, in milliseconds. 0 turns it off.
+   * @default 60_000 (60 s)
+   */
   readonly purgeEveryMs?: number | undefined;
 }
 
+/** The defaults of `ReservationsOptions`. */
 export const RESERVATION_DEFAULTS = {
   namespace: "default",
   historyMs: 0,
@@ -43,6 +75,7 @@ export const RESERVATION_DEFAULTS = {
   purgeEveryMs: 60_000,
 } as const;
 
+/** Holds on resources: placed, confirmed, given back, and audited. */
 export interface Reservations extends Actions, Reads, Auditor {
   /** Resolves if the store answers and meets `require`; throws `store-unsafe` if it does not. */
   ready(): Promise<void>;
@@ -73,7 +106,25 @@ const CHECKS: { readonly [Name in keyof ReservationsOptions]-?: Check } = {
 
 const DEFAULT_SWEEP_LIMIT = 100;
 
-/** Throws `options-invalid`, with the name of the option, if an option is not valid. */
+/**
+ * Creates holds on resources: the actions, the reads and the audit on one store.
+ * @throws `options-invalid`
+ * @example
+ * ```ts
+ * import { createReservations, WINDOWS } from "nevertwice/reservations";
+ * import { memoryReservations } from "nevertwice/reservations/memory";
+ *
+ * const reservations = createReservations({ store: memoryReservations(), windowMs: WINDOWS.clientReplay });
+ * const held = await reservations.placeHold({
+ *   resource: "room 307",
+ *   requester: "guest 91",
+ *   durationMs: 900_000,
+ *   key: "booking-4711",
+ * });
+ * if (held.ok) await reservations.confirm({ id: held.id, key: "booking-4711/pay" });
+ * await reservations.close();
+ * ```
+ */
 export function createReservations(options: ReservationsOptions): Reservations {
   checkOptions(options, CHECKS);
   const { store, windowMs, available, authorize } = options;

@@ -28,12 +28,25 @@ export type {
   SqliteStatement,
   SqlValue,
 } from "../stores/sqlite/client.ts";
+/** The file of the database, or the connection that you have opened. */
 export type SqliteReservationsOptions = SqliteFileOptions | SqliteDatabaseOptions;
 
 /** If the worker ended during a transaction, it is not known whether that transaction was committed. */
 const doubtIfBegun: ErrorOnEnd = (error, hasBegun) => (hasBegun ? new MayBeWritten([], error) : error);
 
-/** Throws `options-invalid`, with the name of the option. A problem with the file is reported by the first call. */
+/**
+ * Keeps reservations in a SQLite file, or through a connection that you have opened. A problem with the file is reported by the first call.
+ * @throws `options-invalid`
+ * @example
+ * ```ts server
+ * import { createReservations, WINDOWS } from "nevertwice/reservations";
+ * import { sqliteReservations } from "nevertwice/reservations/sqlite";
+ *
+ * const store = sqliteReservations({ file: "./reservations.db" });
+ * const reservations = createReservations({ store, windowMs: WINDOWS.clientReplay });
+ * console.log(await reservations.resource("room 307"));
+ * ```
+ */
 export function sqliteReservations(options: SqliteReservationsOptions): ReservationStore {
   const source = toSource(options, "for reservations in memory use memoryReservations()");
   const { clock } = { clock: systemClock, ...source };

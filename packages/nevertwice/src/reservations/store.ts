@@ -12,13 +12,21 @@ import type { UnreadableRow } from "./stored-rows.ts";
 
 /** A recorded key with its answer. They are one row, so that neither can outlive the other. */
 export interface KeyRecord extends Recording {
+  /** A hash of namespace, scope and key. */
   readonly id: string;
+  /** The namespace of the reservations. */
   readonly namespace: string;
+  /** The owner of the key; empty if it has none. */
   readonly scope: string;
+  /** The key. */
   readonly key: string;
+  /** The action that the key was used for. */
   readonly action: ActionName;
+  /** The digest of action and parameters. */
   readonly digest: string;
+  /** What the action was asked for. */
   readonly parameters: Parameters;
+  /** The answer, which every repetition of the key gets. */
   readonly answer: Answer;
   /** The id of the commitment that the action placed or changed. */
   readonly commitment: string | undefined;
@@ -30,7 +38,9 @@ export interface KeyRecord extends Recording {
   readonly salt?: string | undefined;
 }
 
+/** A commitment as it is stored. */
 export interface KeptCommitment extends Commitment, ChainEnd {
+  /** The namespace of the reservations. */
   readonly namespace: string;
   /** The salt of the requester's digest in the journal; empty once the requester is erased, like the requester. */
   readonly requesterSalt: string;
@@ -38,7 +48,9 @@ export interface KeptCommitment extends Commitment, ChainEnd {
   readonly occupied: number;
 }
 
+/** A resource as it is stored. */
 export interface KeptResource extends Resource, ChainEnd {
+  /** The namespace of the reservations. */
   readonly namespace: string;
 }
 
@@ -65,9 +77,13 @@ export interface Writes {
 
 /** Decides, in addition to the capacity, whether a hold may be placed. Called inside the transaction: it must be fast and synchronous. */
 export type Availability = (question: {
+  /** The resource of the hold. */
   readonly resource: Resource;
+  /** Who the units are held for. */
   readonly requester: string;
+  /** How many units are to be held. */
   readonly units: number;
+  /** The time of the transaction, by the store's clock. */
   readonly now: number;
 }) => boolean;
 
@@ -75,10 +91,13 @@ export type Availability = (question: {
 export interface Rules {
   /** The application. Resources, commitments and keys of different namespaces never meet. */
   readonly namespace: string;
+  /** How long a key returns its answer, in milliseconds. */
   readonly windowMs: number;
   /** How long an answer is kept after its window; 0: not at all. */
   readonly historyMs: number;
+  /** The longest duration of a hold, in milliseconds. */
   readonly maxDurationMs: number;
+  /** Decides, in addition to the capacity, whether a hold may be placed. */
   readonly available: Availability | undefined;
 }
 
@@ -102,7 +121,9 @@ export interface NeededRows {
   readonly placements: readonly PlacementNeed[];
 }
 
+/** One page of rows. */
 export interface Page<Row> {
+  /** The rows of this page. */
   readonly rows: readonly Row[];
   /** Rows of this page that cannot be read; absent if all can be read. */
   readonly unreadable?: readonly UnreadableRow[] | undefined;
@@ -117,15 +138,23 @@ export interface FoundCommitment {
   readonly now: number;
 }
 
+/** Which page of rows to read. */
 export interface PageQuery {
+  /** Only rows of this namespace. */
   readonly namespace: string;
+  /** The most rows on the page. */
   readonly limit: number;
+  /** The `next` of the previous page. */
   readonly after?: string | undefined;
 }
 
+/** Which commitments to read. */
 export interface CommitmentQuery extends PageQuery {
+  /** Only commitments of this resource. */
   readonly resource?: string | undefined;
+  /** Only commitments of this requester. */
   readonly requester?: string | undefined;
+  /** Only commitments in this state. */
   readonly state?: CommitmentState | undefined;
 }
 
@@ -169,11 +198,12 @@ export interface ConnectionActions {
 
 /**
  * `transact` carries out a group of actions, all of the namespace of `rules`, as one transaction: it locks the rows in the
- * order of `LockedRows`, reads its clock once, calls `decide` of decision.ts, writes the result and commits. It throws
+ * order of `LockedRows`, reads its clock once, decides, writes the result and commits. It throws
  * `NotWritten` or `MayBeWritten`. The caller then sends the actions one by one, which is safe: a key that was written
  * returns its answer.
  */
 export interface ReservationStore {
+  /** Carries out a group of actions as one transaction. Throws `NotWritten` or `MayBeWritten`. */
   transact(group: readonly ActionRequest[], rules: Rules): Promise<readonly Answer[]>;
   /**
    * The same without waiting for a transaction that the application has open. Undefined: one has locked what this action
@@ -189,12 +219,30 @@ export interface ReservationStore {
   get(namespace: string, id: string): Promise<FoundCommitment>;
   /** Sorted by id. */
   commitments(query: CommitmentQuery): Promise<Page<KeptCommitment>>;
-  resources(query: PageQuery & { readonly name?: string | undefined }): Promise<Page<KeptResource>>;
+  /** Resources, sorted by name. */
+  resources(
+    query: PageQuery & {
+      /** Only the resource of this name. */
+      readonly name?: string | undefined;
+    },
+  ): Promise<Page<KeptResource>>;
+  /** Stored keys, sorted by id. */
   keys(
-    query: PageQuery & { readonly id?: string | undefined; readonly commitment?: string | undefined },
+    query: PageQuery & {
+      /** Only the key with this id. */
+      readonly id?: string | undefined;
+      /** Only keys of actions on this commitment. */
+      readonly commitment?: string | undefined;
+    },
   ): Promise<Page<KeyRecord>>;
   /** Sorted by subject and number. */
-  events(query: PageQuery & { readonly subject?: string | undefined }): Promise<Page<JournalEvent>>;
+  events(
+    query: PageQuery & {
+      /** Only events of this subject. */
+      readonly subject?: string | undefined;
+    },
+  ): Promise<Page<JournalEvent>>;
+  /** Checkpoints, sorted by id. */
   checkpoints(query: PageQuery): Promise<Page<Checkpoint>>;
   /** Ids of holds whose time is over and whose expiry is not recorded, oldest first; only those after `after`, if given. */
   elapsed(namespace: string, limit: number, after?: string): Promise<readonly string[]>;
@@ -202,10 +250,12 @@ export interface ReservationStore {
   purge(limit: number): Promise<PurgeReport>;
   /** The store's time. */
   now(): Promise<number>;
+  /** Reads the live settings of the store, for the doctor. */
   settings?(): Promise<StoreSettings>;
   /** Creates or upgrades the tables. */
   migrate?(): Promise<void>;
   /** Why this store cannot call `available`; undefined if it can. */
   readonly refusesAvailable?: string | undefined;
+  /** Closes what the store opened itself. */
   close(): Promise<void>;
 }

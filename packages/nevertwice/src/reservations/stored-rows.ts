@@ -7,10 +7,13 @@ import { NevertwiceError } from "../core/errors.ts";
 
 /** A row that cannot be read, with the first wrong cell. */
 export interface UnreadableRow {
+  /** The table of the row. */
   readonly table: string;
   /** The row's key in its table. */
   readonly row: string;
+  /** The column that cannot be read. */
   readonly column: string;
+  /** Why it cannot be read, in words. */
   readonly reason: string;
 }
 

@@ -11,15 +11,21 @@ import { type ScanOptions, scanPages } from "./page-scan.ts";
 
 /** The length and the last hash of one chain. */
 export interface AnchoredChain {
+  /** The resource of the chain. */
   readonly resource: string;
+  /** How many events the chain has. */
   readonly events: number;
+  /** The hash of its last event. */
   readonly hash: string;
 }
 
+/** The ends of all chains at one moment. */
 export interface Anchor {
+  /** The namespace of the reservations. */
   readonly namespace: string;
   /** By the store's clock. */
   readonly takenAt: number;
+  /** The chains, by resource. */
   readonly chains: readonly AnchoredChain[];
   /** SHA-256 over all of the above: short enough to print, to sign or to publish. */
   readonly digest: string;

@@ -1,23 +1,31 @@
 /** The findings of an audit: how many records each invariant was checked on, and which records break it. */
 import { INVARIANT_IDS, INVARIANTS, type InvariantId, MODULES, moduleFor, RESTS_ON } from "./invariants.ts";
 
+/** A record that breaks an invariant. */
 export interface Offender {
   /** `commitment:<id>`, `resource:<name>`, `key:<id>`, `event:<…>` or `checkpoint:<id>`. */
   readonly subject: string;
+  /** What is wrong with it, in a sentence. */
   readonly problem: string;
 }
 
+/** The result of one invariant. */
 export interface InvariantResult {
   /** The letter of the module and a number: `C3`. */
   readonly id: InvariantId;
+  /** The module of the invariant. */
   readonly module: string;
+  /** Its number in the module. */
   readonly number: number;
+  /** What the invariant says, in short. */
   readonly name: string;
+  /** Whether every record that was looked at has it. */
   readonly ok: boolean;
   /** How many records it was checked on. */
   readonly looked: number;
   /** How many times it did not hold; `offenders` lists the first ones. */
   readonly broken: number;
+  /** The records that break it, up to `maxOffenders`. */
   readonly offenders: readonly Offender[];
   /** Broken invariants that this one depends on. */
   readonly restsOn: readonly InvariantId[];

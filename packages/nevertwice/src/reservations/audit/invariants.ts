@@ -167,6 +167,7 @@ export const INVARIANTS = {
   },
 } as const satisfies Readonly<Record<string, InvariantDescription>>;
 
+/** The name of an invariant: the letter of its module and a number. */
 export type InvariantId = keyof typeof INVARIANTS;
 
 export const INVARIANT_IDS = Object.keys(INVARIANTS) as InvariantId[];

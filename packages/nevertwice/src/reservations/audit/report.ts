@@ -2,45 +2,78 @@
 import type { InvariantResult } from "./findings.ts";
 import type { Counts } from "./rounds.ts";
 
+/** What an audit found. */
 export interface AuditData {
+  /** Whether all invariants hold. */
   readonly ok: boolean;
+  /** The namespace of the reservations. */
   readonly namespace: string;
   /** By the store's clock. */
   readonly startedAt: number;
+  /** When the audit ended, by the store's clock, in milliseconds since the epoch. */
   readonly endedAt: number;
+  /** How many records of each kind were read. */
   readonly counts: Counts;
+  /** The result of each invariant. */
   readonly invariants: readonly InvariantResult[];
   /** Records that changed each time they were read, so that they could not be judged. */
-  readonly open: { readonly count: number; readonly subjects: readonly string[] };
+  readonly open: {
+    /** How many there are. */
+    readonly count: number;
+    /** The first of them. */
+    readonly subjects: readonly string[];
+  };
   /** What a reader must know to interpret the report. */
   readonly notes: readonly string[];
 }
 
+/** Whether an invariant holds, is broken, or had no records to look at. */
 export type AuditStatus = "holds" | "broken" | "nothing-to-see";
 
+/** An invariant on the page. */
 export interface AuditPageRow {
+  /** The name of the invariant: `C3`. */
   readonly id: string;
+  /** What it says, in short. */
   readonly name: string;
+  /** Whether it holds. */
   readonly status: AuditStatus;
+  /** How many records were looked at. */
   readonly looked: number;
+  /** How many of them break it. */
   readonly broken: number;
   /** One line for each problem; the last line counts those that are not listed. */
   readonly lines: readonly string[];
+  /** What the row shows to a reader, in a sentence. */
   readonly shows: string;
 }
 
+/** The invariants of one module on the page. */
 export interface AuditPageSection {
+  /** The name of the module. */
   readonly title: string;
+  /** The worst status of its rows. */
   readonly status: AuditStatus;
+  /** The invariants of the module. */
   readonly rows: readonly AuditPageRow[];
 }
 
+/** An audit, ready to display. */
 export interface AuditPage {
+  /** The heading of the page. */
   readonly title: string;
+  /** The worst status of its sections. */
   readonly status: AuditStatus;
   /** How many records of each kind were read. */
-  readonly counts: readonly { readonly name: string; readonly count: number }[];
+  readonly counts: readonly {
+    /** What is counted. */
+    readonly name: string;
+    /** How many there are. */
+    readonly count: number;
+  }[];
+  /** A section for each module. */
   readonly sections: readonly AuditPageSection[];
+  /** What a reader must know to interpret the report. */
   readonly notes: readonly string[];
 }
 

@@ -24,11 +24,17 @@ import { getOrCreate, scanPages, shareIndex } from "./page-scan.ts";
 import { recheckCommitment, recheckKey, recheckResource } from "./recheck.ts";
 import { createRowTally, type RowTally } from "./row-tally.ts";
 
+/** How many records there are of each kind. */
 export interface Counts {
+  /** Commitments: holds, and what became of them. */
   readonly commitments: number;
+  /** Resources that were declared or used. */
   readonly resources: number;
+  /** Stored keys with their answers. */
   readonly keys: number;
+  /** Events of the journal. */
   readonly events: number;
+  /** Checkpoints of the journal. */
   readonly checkpoints: number;
 }
 

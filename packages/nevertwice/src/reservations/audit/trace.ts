@@ -10,20 +10,27 @@ import { loadKey } from "./recheck.ts";
 
 /** The key that caused an event. `record` is undefined once the key is purged; its id stays in the event forever. */
 export interface KeyTrace {
+  /** The id of the key: a hash of namespace, scope and key. */
   readonly keyId: string;
+  /** The stored key; undefined once it is purged. */
   readonly record: KeyRecord | undefined;
 }
 
+/** An event of the journal with the key that caused it. */
 export interface TracedEvent extends JournalEvent {
   /** Undefined if the hold expired to make room for another. */
   readonly by: KeyTrace | undefined;
 }
 
+/** All that is known about a commitment. */
 export interface Trace {
+  /** The commitment; undefined if its row is missing or cannot be read. */
   readonly commitment: KeptCommitment | undefined;
+  /** The key that placed it. */
   readonly placedBy: KeyTrace | undefined;
   /** Undefined while it is held, and if it expired to make room for another. */
   readonly endedBy: KeyTrace | undefined;
+  /** Its events, in order. */
   readonly events: readonly TracedEvent[];
   /** Stored keys of actions on this commitment, including those of rejected actions. */
   readonly keys: readonly KeyRecord[];
@@ -78,10 +85,13 @@ function matchingRecord({ at }: JournalEvent, key: KeyRecord | undefined): KeyRe
   return key !== undefined && key.recordedAt <= at && at < key.windowEndsAt ? key : undefined;
 }
 
+/** Which pairs of commitments to look for. */
 export interface DoublesQuery {
   /** The longest time between the placement of two commitments of a pair. */
   readonly withinMs: number;
+  /** Only commitments of this resource. */
   readonly resource?: string | undefined;
+  /** Only commitments of this requester. */
   readonly requester?: string | undefined;
   /** The most pairs to return; default 1,000. All pairs are counted. */
   readonly limit?: number | undefined;
@@ -89,11 +99,17 @@ export interface DoublesQuery {
   readonly windowsMs?: readonly number[] | undefined;
 }
 
+/** Two commitments of the same resource and requester that were placed close together. */
 export interface Double {
+  /** The resource of both. */
   readonly resource: string;
+  /** The requester of both. */
   readonly requester: string;
+  /** How far apart they were placed, in milliseconds. */
   readonly apartMs: number;
+  /** The earlier one. */
   readonly first: DoubleSide;
+  /** The later one. */
   readonly second: DoubleSide;
   /**
    * `two-operations`: two keys, so two requests, whatever the sender intended. `one-key`: one key within its window, which
@@ -102,17 +118,23 @@ export interface Double {
   readonly verdict: "two-operations" | "one-key" | "key-used-again" | "untold";
 }
 
+/** One commitment of a pair. */
 export interface DoubleSide {
+  /** The id of the commitment. */
   readonly id: string;
+  /** When it was placed, in milliseconds since the epoch. */
   readonly placedAt: number;
+  /** The key that placed it. */
   readonly placedBy: KeyTrace | undefined;
 }
 
+/** The pairs that were found. */
 export interface Doubles {
   /** How many commitments were checked. */
   readonly looked: number;
   /** How many pairs there are; `pairs` has the first ones. */
   readonly count: number;
+  /** The first pairs, up to `limit`. */
   readonly pairs: readonly Double[];
   /** How many of the `pairs` have the verdict `one-key`. */
   readonly violations: number;
