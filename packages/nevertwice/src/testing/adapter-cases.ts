@@ -52,9 +52,11 @@ const CASES = {
 /** The subject of a case. */
 export type AdapterSubject = keyof typeof CASES;
 
+/** A case that an HTTP adapter must pass. */
 export interface AdapterCase {
   /** A sentence about behaviour. */
   readonly name: string;
+  /** What the case is about. */
   readonly subject: AdapterSubject;
   /** Why the framework cannot run this case; undefined if it can. */
   readonly skip: string | undefined;
@@ -65,7 +67,20 @@ export interface AdapterCase {
   run(): Promise<void>;
 }
 
-/** The cases of all subjects. Each run serves its own applications, so cases may run in parallel. */
+/**
+ * The cases of all subjects. Each run serves its own applications, so cases may run in parallel.
+ * @example
+ * ```ts server
+ * import { type AdapterHarness, adapterCases } from "nevertwice/testing";
+ * import { describe, test } from "vitest";
+ *
+ * export function describeAdapter<Native>(harness: AdapterHarness<Native>) {
+ *   describe("the adapter", () => {
+ *     for (const { name, skip, run } of adapterCases(harness)) test.skipIf(skip !== undefined)(name, run);
+ *   });
+ * }
+ * ```
+ */
 export function adapterCases<Native>(harness: AdapterHarness<Native>): readonly AdapterCase[] {
   return (Object.entries(CASES) as [AdapterSubject, ExchangeCases][]).flatMap(([subject, cases]) =>
     Object.entries(cases).map(([name, asked]) => {

@@ -12,6 +12,7 @@ import { seededRandom } from "./random.ts";
  */
 export type StoreFault = "refuse" | "hang" | "lose-reply" | "break-reply" | "delay" | "delay-reply";
 
+/** The methods of a store in which faults can be planned. */
 export type FaultyMethod =
   | "claim"
   | "complete"
@@ -30,18 +31,29 @@ export type FaultyMethod =
 /** The probability of each fault, per call. */
 export type FaultRates = { readonly [Name in StoreFault]?: number };
 
+/** Options of `faultyStore`. */
 export interface FaultyStoreOptions {
   /** The seed of the faults and delays; default 1. */
   readonly seed?: number;
+  /**
+   * How often each kind of fault happens, from 0 to 1.
+   * @default none happen
+   */
   readonly rates?: FaultRates;
   /** The longest delay of a call in milliseconds; default 50. */
   readonly delayMs?: number;
+  /**
+   * The timer of delays.
+   * @default the system's
+   */
   readonly timer?: Timer;
 }
 
+/** A store with faults. */
 export interface FaultyStore extends Store {
   /** The next call of this method that has no planned fault gets this one. */
   plan(method: FaultyMethod, fault: StoreFault): void;
+  /** Changes how often each kind of fault happens. */
   setRates(rates: FaultRates): void;
   /** How many calls of each method were made: the round trips. */
   readonly calls: Readonly<Record<FaultyMethod, number>>;
@@ -49,6 +61,22 @@ export interface FaultyStore extends Store {
 
 const FAULTS: readonly StoreFault[] = ["refuse", "hang", "lose-reply", "break-reply", "delay", "delay-reply"];
 
+/**
+ * Wraps a store so that its calls fail, hang, are delayed, or lose their answers, as networks make them. The
+ * same seed gives the same faults.
+ * @example
+ * ```ts
+ * import { createGuard } from "nevertwice";
+ * import { memoryStore } from "nevertwice/stores/memory";
+ * import { faultyStore } from "nevertwice/testing";
+ *
+ * const store = faultyStore(memoryStore());
+ * store.plan("complete", "lose-reply"); // the outcome is stored, and the guard does not hear of it
+ * const guard = createGuard({ store, completeWaitMs: 10 });
+ * await guard.run({ operation: "charge", key: "order-17" }, async () => "receipt 1");
+ * await guard.close();
+ * ```
+ */
 export function faultyStore(store: Store, options: FaultyStoreOptions = {}): FaultyStore {
   const { seed = 1, delayMs = 50, timer = systemTimer } = options;
   const random = seededRandom(seed);

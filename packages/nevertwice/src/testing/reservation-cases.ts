@@ -13,7 +13,9 @@ import { queries } from "./reservation-cases/queries.ts";
 import { registry } from "./reservation-cases/registry.ts";
 import { type ReservationCases, stageOn } from "./reservation-cases/scene.ts";
 
+/** The reservation store that the cases test. */
 export interface ReservationStoreUnderTest {
+  /** An empty store. */
   readonly store: ReservationStore;
   /** Moves the store's clock. Without it the cases really wait, for moments. */
   readonly advance?: ((ms: number) => void | Promise<void>) | undefined;
@@ -31,9 +33,11 @@ export type ReservationSubject =
   | "queries"
   | "crowds";
 
+/** A case that a reservation store must pass. */
 export interface ReservationCase {
   /** A sentence about behaviour. */
   readonly name: string;
+  /** What the case is about. */
   readonly subject: ReservationSubject;
   /** Resolves if the store passes. Rejects with an error that says what was expected and what came. */
   run(): Promise<void>;
@@ -57,6 +61,18 @@ type CreateReservationStore = () =>
 /**
  * The cases of all subjects. Each run calls `create` itself and uses its own namespace, so `create` may return a store on
  * the same database with other records in it. Cases may run at once unless they share a clock that `advance` moves.
+ * @example
+ * ```ts
+ * import { memoryReservations } from "nevertwice/reservations/memory";
+ * import { manualClock, reservationCases } from "nevertwice/testing";
+ *
+ * const clock = manualClock();
+ * const createStore = () => ({
+ *   store: memoryReservations({ clock }),
+ *   advance: (ms: number) => clock.advance(ms),
+ * });
+ * for (const { run } of reservationCases(createStore).slice(0, 3)) await run(); // each as a test of your runner
+ * ```
  */
 export function reservationCases(create: CreateReservationStore): readonly ReservationCase[] {
   return Object.entries(CASES).flatMap(([subject, cases]) =>

@@ -28,7 +28,9 @@ import { waitersWake } from "./cases/waiters-wake.ts";
 
 export { GUARANTEES, type Guarantee } from "./cases/guarantee.ts";
 
+/** The store that the cases test. */
 export interface StoreUnderTest {
+  /** An empty store. */
   readonly store: Store;
   /** Moves the store's clock, back if `ms` is negative. Without it the cases really wait. */
   readonly advance?: (ms: number) => void | Promise<void>;
@@ -36,16 +38,21 @@ export interface StoreUnderTest {
   readonly dispose?: () => void | Promise<void>;
 }
 
+/** A case that a store must pass. */
 export interface StoreCase {
   /** A sentence about behaviour. */
   readonly name: string;
+  /** The guarantee that it proves. */
   readonly guarantee: Guarantee;
   /**
    * Resolves if the store passes, with the reason for a skip if the case cannot run on this store. Rejects with an error
    * that says what was expected, what came, and why it matters.
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: a case that passed returns nothing.
-  run(): Promise<void | { readonly skipped: string }>;
+  run(): Promise<void | {
+    /** Why the case cannot run on this store. */
+    readonly skipped: string;
+  }>;
 }
 
 const CASES: Readonly<Record<Guarantee, GuaranteeCases>> = {
@@ -76,6 +83,17 @@ type Create = () => Store | StoreUnderTest | Promise<Store | StoreUnderTest>;
  * The cases of all guarantees, in their order. Each run calls `create` itself and uses its own keys, so
  * `create` may return a store on the same database with other records in it. Cases may run at once unless they share a clock that
  * `advance` moves.
+ * @example
+ * ```ts
+ * import { memoryStore } from "nevertwice/stores/memory";
+ * import { manualClock, storeCases } from "nevertwice/testing";
+ *
+ * const createStore = () => {
+ *   const clock = manualClock();
+ *   return { store: memoryStore({ clock }), advance: (ms: number) => clock.advance(ms) };
+ * };
+ * for (const { run } of storeCases(createStore).slice(0, 3)) await run(); // each as a test of your runner
+ * ```
  */
 export function storeCases(create: Create): readonly StoreCase[] {
   return GUARANTEES.flatMap((guarantee) =>

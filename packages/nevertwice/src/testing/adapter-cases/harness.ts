@@ -44,8 +44,10 @@ export const NEEDS = [
   "parser-after",
 ] as const;
 
+/** What a case needs of a framework or its server. */
 export type Need = (typeof NEEDS)[number];
 
+/** How the cases serve an application of the framework and call it. */
 export interface AdapterHarness<Native> {
   /** A header of the framework's request, by its lower-case name. The cases use it for `scope`. */
   header(native: Native, name: string): string | undefined;
@@ -60,7 +62,14 @@ export interface AdapterHarness<Native> {
 /** The application to serve: for every path and method, or on one route. */
 export interface ScriptedApp<Native> {
   /** Undefined for the bare application, to which the one behind the layer is compared. */
-  readonly layer: { readonly guard: Guard; readonly options: HttpOptions<Native> } | undefined;
+  readonly layer:
+    | {
+        /** The guard of the layer. */
+        readonly guard: Guard;
+        /** The options of the layer. */
+        readonly options: HttpOptions<Native>;
+      }
+    | undefined;
   /** Where to mount the framework's parser of JSON and forms. With "none", the handler reads the body itself. */
   readonly parser: "none" | "before" | "after";
   /**
@@ -74,6 +83,7 @@ export interface ScriptedApp<Native> {
 
 /** A request, as the handler sees it. */
 export interface HandledRequest {
+  /** The method of the request. */
   readonly method: string;
   /** The body as it arrives. Called once, and only if no parser has read it. */
   stream?(): AsyncIterable<Uint8Array>;
@@ -83,51 +93,90 @@ export interface HandledRequest {
   readonly attempt: HttpAttempt | undefined;
 }
 
+/** What the handler of the application answers. */
 export interface ScriptedAnswer {
+  /** The HTTP status. */
   readonly status: number;
   /** In addition to those that the framework sets. A header with several values has several lines. */
   readonly headers: readonly HeaderLine[];
+  /** The body. */
   readonly body: ScriptedBody;
   /** Only for a body that is written. */
   readonly trailers?: readonly HeaderLine[];
+  /** The reason phrase, if the framework can set one. */
   readonly reason?: string;
 }
 
+/** How the handler sends its body. */
 export type ScriptedBody =
-  | { readonly kind: "json"; readonly value: unknown }
-  | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "bytes"; readonly bytes: Uint8Array }
+  | {
+      readonly kind: "json";
+      /** The value to send as JSON. */
+      readonly value: unknown;
+    }
+  | {
+      readonly kind: "text";
+      /** The text to send. */
+      readonly text: string;
+    }
+  | {
+      readonly kind: "bytes";
+      /** The bytes to send. */
+      readonly bytes: Uint8Array;
+    }
   | { readonly kind: "empty" }
   /** Written chunk by chunk. With `flush`, the head is sent first. */
-  | { readonly kind: "written"; readonly chunks: AsyncIterable<Uint8Array>; readonly flush: boolean }
+  | {
+      readonly kind: "written";
+      /** The parts to send, one after another. */
+      readonly chunks: AsyncIterable<Uint8Array>;
+      /** Whether the head is sent before the first part. */
+      readonly flush: boolean;
+    }
   /** Sent as a stream of the framework. */
   | { readonly kind: "stream"; readonly chunks: AsyncIterable<Uint8Array> };
 
 /** A server that listens on this machine, or a function that takes requests instead of one. */
 export type Served = (
-  | { readonly server: Server; readonly http2?: false }
+  | {
+      /** The server that was started; the cases close it. */
+      readonly server: Server;
+      /** True if it speaks HTTP/2. */
+      readonly http2?: false;
+    }
   | { readonly server: Http2Server; readonly http2: true }
-  | { send(request: SentRequest): Promise<ReceivedResponse> }
+  | {
+      /** Sends a request without a socket. */
+      send(request: SentRequest): Promise<ReceivedResponse>;
+    }
 ) & {
   /** Stops it, including requests that are still running. */
   stop(): unknown;
 };
 
+/** A request that a case sends. */
 export interface SentRequest {
+  /** The method. */
   readonly method: string;
   /** Path and query. */
   readonly target: string;
+  /** The header lines. */
   readonly headers: readonly HeaderLine[];
+  /** The body; undefined for none. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
   /** Fires when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
+/** The response that a case received. */
 export interface ReceivedResponse {
+  /** The HTTP status. */
   readonly status: number;
+  /** The reason phrase. */
   readonly reason?: string | undefined;
   /** As received, one entry for each line. */
   readonly headers: readonly HeaderLine[];
+  /** The body, part by part. */
   readonly body: AsyncIterable<Uint8Array>;
   /** Called after the body was read. */
   trailers?(): readonly HeaderLine[];

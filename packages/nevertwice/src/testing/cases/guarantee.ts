@@ -1,4 +1,4 @@
-/** What a store promises, by name. Every case proves one of these, and docs/guarantees.md explains them. */
+/** What a store promises, by name. Every case proves one of these. */
 export const GUARANTEES = [
   "one-owner",
   "conflict-wins",
@@ -21,4 +21,5 @@ export const GUARANTEES = [
   "history-kept",
 ] as const;
 
+/** The name of a guarantee. */
 export type Guarantee = (typeof GUARANTEES)[number];
