@@ -8,13 +8,18 @@ import { recordedValue } from "./recorded-value.ts";
 import { createServerGuard, isReservedNamespace } from "./server-guard.ts";
 
 export const ROLES = ["service", "operator", "auditor"] as const;
+/**
+ * What a caller may do: use keys (`service`), decide about records (`operator`), or only look (`auditor`).
+ */
 export type Role = (typeof ROLES)[number];
 
 /** The caller of a request, as its access token describes it. */
 export interface Caller {
   /** Shown in logs: the name of the token, or `local` for a caller without one. */
   readonly name: string;
+  /** The roles of the caller. */
   readonly roles: readonly Role[];
+  /** The namespace that the caller works in. */
   readonly namespace: string;
   /** The owner of the keys that this caller uses. */
   readonly scope: string;
@@ -37,26 +42,46 @@ export function isOperator({ roles }: Caller): boolean {
 /** The roles that may see figures. */
 export const WATCHERS: readonly Role[] = ["operator", "auditor"];
 
+/** An access token, without its secret. */
 export interface AccessToken {
+  /** Names the token in lists and logs. */
   readonly id: string;
+  /** The name that it was created with. */
   readonly name: string;
+  /** What its holder may do. */
   readonly role: Role;
+  /** The namespace that its holder works in. */
   readonly namespace: string;
+  /** The scope that its holder is bound to; empty for none. */
   readonly scope: string;
+  /** When it was created, as an ISO 8601 time. */
   readonly createdAt: string;
 }
 
 export interface AccessRequest {
+  /** A name for people. */
   readonly name: string;
+  /** What its holder may do. */
   readonly role: Role;
+  /**
+   * The namespace that its holder works in.
+   * @default the server's `namespace`
+   */
   readonly namespace?: string | undefined;
   /** Default: the token's name. Tokens with the same scope share their keys. */
   readonly scope?: string | undefined;
 }
 
+/** The access tokens of a server. They are records in its store, so all servers on the store share them. */
 export interface Access {
   /** The secret is returned only here; the store has its hash. */
-  create(request: AccessRequest): Promise<AccessToken & { readonly token: string }>;
+  create(request: AccessRequest): Promise<
+    AccessToken & {
+      /** The secret. It cannot be read again. */
+      readonly token: string;
+    }
+  >;
+  /** All tokens, without their secrets. */
   list(): Promise<readonly AccessToken[]>;
   /** Returns false if no token has this id. Every server refuses the token within `CACHE_MS`. */
   revoke(id: string): Promise<boolean>;
@@ -85,13 +110,20 @@ const TOKEN = /^nt_([0-9a-z]{16})_([A-Za-z0-9_-]{43})$/;
 
 type StoredToken = AccessToken & { readonly hash: string };
 
+/** Opens the access tokens in a store. */
 export function createAccess(options: {
+  /** The store of the server. */
   readonly store: Store;
+  /** The namespace of the server. */
   readonly namespace: string;
   /** The token of the configuration, which is not in the store. */
   readonly fixed?: string | undefined;
   /** Whether other machines can reach the server; default false. */
   readonly isReachable?: boolean;
+  /**
+   * How long `close` waits for running work, in milliseconds.
+   * @default 30_000 (30 s)
+   */
   readonly drainMs?: number;
   /** A monotonic clock: if the wall clock were set back, a revoked token would be accepted until it had caught up. */
   readonly now?: () => number;

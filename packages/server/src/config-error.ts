@@ -4,6 +4,7 @@ import { didYouMean } from "nevertwice/env";
 /** Replaces the value of an unknown setting, which may be a secret. */
 const UNKNOWN = Symbol("unknown");
 
+/** A setting that is wrong. The message names the setting and its place. */
 export class ConfigError extends Error {
   constructor(name: string, value: unknown, wanted: string, options?: ErrorOptions) {
     super(

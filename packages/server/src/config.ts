@@ -18,6 +18,7 @@ import {
 
 export { redactUrl as withoutPassword } from "./redacted-url.ts";
 
+/** The settings of a server. */
 export interface ServerConfig extends ServerSettings {
   /** The rules of the gateway; the first that matches a request applies. Only a file can set them. */
   readonly routes: readonly GatewayRule[];
@@ -33,6 +34,10 @@ export interface ConfigSources {
 const NAMES = Object.keys(SETTINGS) as SettingName[];
 const VARIABLES = NAMES.map((name) => variableName(name).slice(VARIABLE_PREFIX.length));
 
+/**
+ * Reads the settings from flags, environment and file, each over the next.
+ * @throws ConfigError with the name and the place of a wrong setting
+ */
 export function readConfig({ flags = {}, env = {}, file }: ConfigSources = {}): ServerConfig {
   checkVariables(env, VARIABLE_PREFIX, VARIABLES);
   const lines = file === undefined ? {} : readFile(file);

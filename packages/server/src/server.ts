@@ -48,30 +48,57 @@ import type { ListenAddress } from "./server-setting.ts";
 import { createSessions } from "./sessions.ts";
 import { VERSION } from "./version.ts";
 
+/** A server that was created and perhaps listens. */
 export interface NevertwiceServer {
   /**
    * Starts listening and returns the URLs of the API and of the gateway, if there is one. Throws a `ConfigError` if an
    * address can be reached from other machines and there is no access token.
    */
-  listen(): Promise<{ readonly url: string; readonly gatewayUrl: string | undefined }>;
+  listen(): Promise<{
+    /** The URL of the API and the dashboard. */
+    readonly url: string;
+    /** The URL of the gateway; undefined without one. */
+    readonly gatewayUrl: string | undefined;
+  }>;
   /**
    * Starts a network of `nevertwice/pipeline` in this process, on the server's store, and shows it in the dashboard until it is
    * closed. `namespace` is that of the settings if not given. Rejects with `options-invalid` if a network with its id runs here.
    */
   startPipeline(
     definition: Definition,
-    options?: PipelineOptions & { readonly namespace?: string | undefined },
+    options?: PipelineOptions & {
+      /**
+       * The namespace of the pipeline's records.
+       * @default the server's `namespace`
+       */
+      readonly namespace?: string | undefined;
+    },
   ): Promise<Pipeline>;
   /** Stops accepting requests, waits for those that run, and closes the stores that the server opened. */
   close(): Promise<void>;
   /** The HTTP application, which can also be called without a socket (`app.inject`). */
   readonly app: FastifyInstance;
+  /** What the routes share: the stores, the guards, the settings. */
   readonly context: Context;
+  /** The routes of the API, from which its OpenAPI document is made. */
   readonly routes: readonly ApiRoute[];
   /** Method and path of everything that the HTTP application serves, pages and health checks included: `GET /v1/keys/:id`. */
   readonly addresses: readonly string[];
 }
 
+/**
+ * Creates a server from its settings, with the store that they name, and does not listen yet.
+ * @throws ConfigError for a setting that is wrong or contradicts another one
+ * @throws `request-invalid`
+ * @example
+ * ```ts server
+ * import { createServer } from "@nevertwice/server";
+ *
+ * const server = await createServer({ store: "sqlite:./nevertwice.db" });
+ * const { url } = await server.listen();
+ * console.log(url);
+ * ```
+ */
 export async function createServer(given: Partial<ServerConfig> = {}): Promise<NevertwiceServer> {
   const config = configOf(given);
   refuseMemory(config);

@@ -9,30 +9,58 @@ import { parsePattern } from "./route-match.ts";
 export type ScopeRule =
   | "anyone"
   /** A header that a proxy in front of the gateway sets and clients cannot; or the client's credential itself. */
-  | { readonly header: string }
+  | {
+      /**
+       * The header whose value is the scope. The gateway must be the only way in, since a client could set it.
+       */
+      readonly header: string;
+    }
   /** A claim of a signed JSON Web Token in `Authorization`. `key` is a PEM file, or `env:NAME` for a shared secret. */
   | {
+      /** The claim of the token whose value is the scope. */
       readonly jwt: string;
+      /** The path of a PEM file, or `env:NAME` for a shared secret in that variable. */
       readonly key: string;
+      /** Who must have issued the token. */
       readonly issuer?: string;
+      /** Whom the token must be for. */
       readonly audience?: string;
     }
   /** The subject or fingerprint of the client's certificate. */
-  | { readonly certificate: "subject" | "fingerprint" };
+  | {
+      /** What of the client's certificate is the scope. */
+      readonly certificate: "subject" | "fingerprint";
+    };
 
+/** Which requests the gateway guards, and how. */
 export interface GatewayRule {
   /** `/payments` for this path only, `/payments/*` for all paths below it too. A segment `{id}` stands for any one. */
   readonly path: string;
+  /** The methods on which a key counts. */
   readonly methods: readonly string[];
+  /** Whether a request without a key is refused. */
   readonly required: boolean;
+  /** Who a key belongs to. */
   readonly scope: ScopeRule;
+  /**
+   * The service whose rules apply where services differ.
+   * @default "ietf"
+   */
   readonly profile?: ProfileName;
   /** The field of the body that carries the key instead of a header. */
   readonly keyField?: string;
+  /**
+   * The part of the body that is compared.
+   * @default "json"
+   */
   readonly fingerprint?: Extract<FingerprintHow, string>;
+  /** The largest body that is read, in bytes. A larger one is refused with `body-too-large`. */
   readonly maxBodyBytes?: number;
+  /** Headers that are replayed in addition to those that always are. */
   readonly replayHeaders?: readonly string[];
+  /** How long a claim holds unless it is renewed, in milliseconds. */
   readonly leaseMs?: number;
+  /** How long an answer is replayed, in milliseconds. */
   readonly retentionMs?: number;
   /** How long a duplicate waits for the first request. Absent: the gateway refuses it with 409. */
   readonly waitMs?: number;

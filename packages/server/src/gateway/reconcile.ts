@@ -9,9 +9,11 @@ import { ConfigError } from "../config-error.ts";
 import { SERVICE } from "./guarded-listener.ts";
 
 export interface ReconcileRule {
+  /** The URL that is asked what became of a request. */
   readonly url: string;
   /** The environment variable with the access token that the service expects. */
   readonly token: string;
+  /** How long to wait for the answer, in milliseconds. */
   readonly timeoutMs?: number;
 }
 
