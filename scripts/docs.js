@@ -7,7 +7,7 @@ import { environmentProblems } from "./docs/environment.js";
 import { errorsPageProblems } from "./docs/errors-page.js";
 import { exampleProblems, examplesOf } from "./docs/examples.js";
 import { codeHeadingsOf, nameDifferences, sectionOf, tableRowsOf } from "./docs/markdown.js";
-import { optionCommentProblems } from "./docs/option-comments.js";
+import { defaultTagProblems, optionCommentProblems } from "./docs/option-comments.js";
 import { defaultCell, interfaceMembers, optionsPageProblems } from "./docs/options-page.js";
 import { shownFileProblems, shownFiles } from "./docs/shown-files.js";
 import { readTestFiles } from "./docs/test-titles.js";
@@ -56,6 +56,7 @@ export async function docsProblems() {
   return [
     ...untrue,
     ...misstated,
+    ...defaultTagProblems([...sections, ...Object.values(doors).flat()]),
     ...(await optionsWithoutComment()),
     ...(await shownFileProblems(shown)),
     ...(await exampleProblems(examples)),
@@ -370,13 +371,14 @@ function constantOf(text, name) {
 
 /**
  * @param {string} heading
- * @param {readonly { name: string, isRequired: boolean }[]} members
+ * @param {ReturnType<typeof interfaceMembers>} members
  * @param {Readonly<Record<string, unknown>>} defaults
  */
 function section(heading, members, defaults) {
-  const options = members.map(({ name, isRequired }) => ({
+  const options = members.map(({ name, isRequired, owner, written }) => ({
     name,
     default: isRequired ? "required" : defaultCell(name, defaults[name]),
+    stated: { owner, written, value: isRequired ? undefined : defaults[name] },
   }));
   return { heading, options };
 }

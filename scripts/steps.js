@@ -2,6 +2,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { performance } from "node:perf_hooks";
 import { ROOT, run, runTool } from "./command.js";
+import { publicCommentProblems } from "./docs/doc-comments.js";
 import { docsProblems } from "./docs.js";
 import { tidyProblems } from "./tidy.js";
 
@@ -18,6 +19,7 @@ const compile = script("compile");
 /** @type {readonly Step[]} the longest first */
 const checks = [
   { name: "docs", problems: docsProblems },
+  { name: "comments", problems: publicCommentProblems },
   { name: "types", problems: tool("typescript7/bin/tsc", ["-p", "tsconfig.check.json"]) },
   { name: "biome", problems: tool("@biomejs/biome/bin/biome", ["check", "--error-on-warnings"]) },
   { name: "knip", problems: tool("knip/bin/knip.js", ["--treat-config-hints-as-errors"]) },

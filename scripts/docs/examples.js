@@ -30,15 +30,18 @@ const BINDINGS = `declare module "cloudflare:workers" {
 export function examplesOf(path, markdown) {
   const blocks = [...markdown.matchAll(/^```(ts|typescript|js|javascript)\b([^\n]*)\n([\s\S]*?)^```$/gm)];
   return blocks.flatMap(({ 1: fence = "", 2: more = "", 3: code = "", index }) => {
-    if (more.includes("/") || !/\bfrom "nevertwice(\/[\w/-]+)?"/.test(code)) return [];
+    if (more.includes("/") || !/\bfrom "(@nevertwice\/server|nevertwice(\/[\w/-]+)?)"/.test(code)) return [];
     const line = markdown.slice(0, index).split("\n").length;
     const name = `${path.replace(/\.md$/, "").replaceAll("/", "-").toLowerCase()}-line-${line}`;
     return [{ name, language: fence.startsWith("t") ? "ts" : "js", code, isRun: !/\bserver\b/.test(more) }];
   });
 }
 
-/** @param {readonly Example[]} examples */
-export async function exampleProblems(examples) {
+/**
+ * @param {readonly Example[]} examples
+ * @param {{ areSmall?: boolean }} [options] small examples end by themselves and are run in one process, which saves its start
+ */
+export async function exampleProblems(examples, { areSmall = false } = {}) {
   await mkdir(`${ROOT}.cache`, { recursive: true });
   // Inside the repository, so that `nevertwice` resolves to the workspace.
   const folder = await mkdtemp(`${ROOT}.cache/examples-`);
@@ -50,6 +53,7 @@ export async function exampleProblems(examples) {
       ...(await typeProblems(folder, "js", examples)),
     ];
     const runs = examples.filter(({ isRun }) => isRun);
+    if (areSmall) return [...problems, ...(await smallRunProblems(folder, runs))];
     /** @type {(readonly string[])[]} in the order of the examples, whichever ends first */
     const found = [];
     const waiting = runs.entries();
@@ -99,14 +103,44 @@ async function typeProblems(folder, language, examples) {
 
 /**
  * @param {string} folder
+ * @param {readonly Example[]} examples
+ */
+async function smallRunProblems(folder, examples) {
+  for (const example of examples) await writeProgram(folder, example);
+  const program = `for (const name of ${JSON.stringify(examples.map(({ name }) => name))})
+  await import(\`./\${name}.run.js\`).catch((error) => {
+    process.exitCode = 1;
+    console.error(\`\${name} fails when it is run:\\n\${error.stack}\`);
+  });
+process.exit();
+`;
+  await writeFile(`${folder}/all.run.js`, program);
+  const ran = await run(process.execPath, [`${folder}/all.run.js`], {
+    cwd: folder,
+    timeoutMs: 4 * LONGEST_RUN_MS,
+  });
+  return ran.code === 0 ? [] : [ran.output.trim()];
+}
+
+/**
+ * @param {string} folder
  * @param {Example} example
  */
-async function runProblems(folder, { name, language, code }) {
+async function runProblems(folder, example) {
+  const file = await writeProgram(folder, example);
+  const ran = await run(process.execPath, [file], { cwd: folder, timeoutMs: LONGEST_RUN_MS });
+  return ran.code === 0 ? [] : [`${example.name} fails when it is run:\n${ran.output.trim()}`];
+}
+
+/**
+ * @param {string} folder
+ * @param {Example} example
+ */
+async function writeProgram(folder, { name, language, code }) {
   const file = `${folder}/${name}.run.js`;
   const { outputText } = ts.transpileModule(code, {
     compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
   });
   await writeFile(file, language === "ts" ? outputText : code);
-  const ran = await run(process.execPath, [file], { cwd: folder, timeoutMs: LONGEST_RUN_MS });
-  return ran.code === 0 ? [] : [`${name} fails when it is run:\n${ran.output.trim()}`];
+  return file;
 }

@@ -19,13 +19,37 @@ export function optionCommentProblems(file, source, name, defaults) {
     if (comment === undefined) return [`${file}: ${name}.${option} has no doc comment`];
     const value = defaults[option];
     if (value === undefined) return [];
-    const tag = ts.getJSDocTags(member).find(({ tagName }) => tagName.text === "default");
-    const written = ts.getTextOfJSDocComment(tag?.comment)?.trim();
+    const written = defaultTag(member);
     if (written === undefined) return [`${file}: ${name}.${option} does not say its @default`];
     return saysDefault(written, value)
       ? []
       : [`${file}: the default of ${name}.${option} is ${JSON.stringify(value)}, not ${written}`];
   });
+}
+
+/**
+ * The same for the options of a page, whose defaults are known. A default in words, such as "the system clock", is not compared.
+ *
+ * @param {readonly import("./options-page.js").Section[]} sections
+ */
+export function defaultTagProblems(sections) {
+  return sections.flatMap(({ options }) =>
+    options.flatMap(({ name, stated }) => {
+      if (stated?.value === undefined || typeof stated.value === "object") return [];
+      const { owner, written, value } = stated;
+      if (written === undefined)
+        return [`${owner}.${name} does not say its @default, ${JSON.stringify(value)}`];
+      return saysDefault(written, value)
+        ? []
+        : [`the default of ${owner}.${name} is ${JSON.stringify(value)}, not ${written}`];
+    }),
+  );
+}
+
+/** @param {ts.Node} member */
+export function defaultTag(member) {
+  const tag = ts.getJSDocTags(member).find(({ tagName }) => tagName.text === "default");
+  return ts.getTextOfJSDocComment(tag?.comment)?.trim();
 }
 
 /**

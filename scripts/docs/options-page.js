@@ -1,8 +1,15 @@
 /** Checks that a page has a row for every option of its sections, with the default that the code has. */
 import ts from "typescript";
 import { nameDifferences, sectionOf, tableRowsOf } from "./markdown.js";
+import { defaultTag } from "./option-comments.js";
 
-/** @typedef {{ name: string, default: string }} Option `default` is the text of its cell */
+/**
+ * @typedef {object} Option
+ * @property {string} name
+ * @property {string} default the text of its cell
+ * @property {Stated} [stated] what its doc comment says
+ */
+/** @typedef {{ owner: string, written: string | undefined, value: unknown }} Stated `written` is the text of `@default` */
 /** @typedef {{ heading: string, options: readonly Option[] }} Section */
 
 /**
@@ -36,20 +43,27 @@ export function optionsPageProblems(page, markdown, sections) {
 }
 
 /**
- * The members of an interface, and whether each must be given.
+ * The members of an interface, whether each must be given, and what its `@default` says.
  *
  * @param {string} source
  * @param {string} name
  */
 export function interfaceMembers(source, name) {
-  const tree = ts.createSourceFile("source.ts", source, ts.ScriptTarget.ESNext);
+  const tree = ts.createSourceFile("source.ts", source, ts.ScriptTarget.ESNext, true);
   const found = tree.statements.find(
     (statement) => ts.isInterfaceDeclaration(statement) && statement.name.text === name,
   );
   if (found === undefined) throw new Error(`there is no interface ${name}`);
   return /** @type {ts.InterfaceDeclaration} */ (found).members.flatMap((member) =>
     member.name !== undefined && ts.isIdentifier(member.name)
-      ? [{ name: member.name.text, isRequired: member.questionToken === undefined }]
+      ? [
+          {
+            name: member.name.text,
+            isRequired: member.questionToken === undefined,
+            owner: name,
+            written: defaultTag(member),
+          },
+        ]
       : [],
   );
 }

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { errorsPageProblems } from "../docs/errors-page.js";
 import { exampleProblems, examplesOf } from "../docs/examples.js";
-import { optionCommentProblems } from "../docs/option-comments.js";
+import { defaultTagProblems, optionCommentProblems } from "../docs/option-comments.js";
 import { defaultCell, interfaceMembers, optionsPageProblems } from "../docs/options-page.js";
 import { shownFileProblems, shownFiles } from "../docs/shown-files.js";
 import { guaranteesPageProblems } from "../docs.js";
@@ -78,6 +78,25 @@ export interface Options {
   });
 });
 
+describe("the @default of an option that has a page", () => {
+  const option = (/** @type {string | undefined} */ written, /** @type {unknown} */ value) => [
+    {
+      heading: "Options",
+      options: [{ name: "waitMs", default: "", stated: { owner: "Wait", written, value } }],
+    },
+  ];
+
+  test("is the default in the code", () => {
+    expect(defaultTagProblems(option("10_000 (10 s)", 10_000))).toEqual([]);
+    expect(defaultTagProblems(option(undefined, undefined))).toEqual([]);
+    expect(defaultTagProblems(option("the clock", { text: "the system clock" }))).toEqual([]);
+    expect(defaultTagProblems(option(undefined, 10_000))).toEqual([
+      "Wait.waitMs does not say its @default, 10000",
+    ]);
+    expect(defaultTagProblems(option("5", 10_000))).toEqual(["the default of Wait.waitMs is 10000, not 5"]);
+  });
+});
+
 describe("the page of options", () => {
   const sections = [
     {
@@ -143,8 +162,11 @@ describe("the page of options", () => {
     expect(
       interfaceMembers("export interface A<T> extends B { readonly store: T; waitMs?: number }", "A"),
     ).toEqual([
-      { name: "store", isRequired: true },
-      { name: "waitMs", isRequired: false },
+      { name: "store", isRequired: true, owner: "A", written: undefined },
+      { name: "waitMs", isRequired: false, owner: "A", written: undefined },
+    ]);
+    expect(interfaceMembers("interface A {\n/** B.\n * @default 5 */\nb?: number }", "A")).toMatchObject([
+      { name: "b", written: "5" },
     ]);
     expect(() => interfaceMembers("interface A {}", "B")).toThrow("no interface B");
   });
