@@ -56,7 +56,7 @@ export async function publicCommentProblems() {
 }
 
 /** Reads the sources behind the exports of both packages. */
-export async function readPublicApi() {
+async function readPublicApi() {
   const manifest = JSON.parse(await readFile(`${ROOT}packages/nevertwice/package.json`, "utf8"));
   const targets = Object.values(manifest.exports).flatMap((target) =>
     typeof target === "string" ? [] : [target.require],
