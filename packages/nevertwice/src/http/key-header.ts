@@ -46,7 +46,7 @@ export interface KeyHeaderRules {
   readonly strict: boolean;
   /**
    * Which keys without quotes are accepted.
-   * @default all
+   * @default "visible"
    */
   readonly bareKeys?: BareKeys | undefined;
   /** The value is known to come from one header line, so a comma in it separates nothing. Counts with `bareKeys: "any"`. */

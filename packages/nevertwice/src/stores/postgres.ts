@@ -82,7 +82,7 @@ const OPTION_CHECKS = {
 };
 
 /**
- * Keeps records in Postgres 13 or later. Call `migrate` once, or run `migrationSql`, before the first call.
+ * Keeps records in Postgres. Call `migrate` once, or run `migrationSql`, before the first call.
  * @throws `options-invalid`
  * @throws `store-unsafe`
  * @example
