@@ -35,6 +35,10 @@ test("a run without tests, or without a report, is a failure", () => {
   expect(tallyOf({}, true).failed).toBe(1);
 });
 
+/**
+ * @param {string} name
+ * @param {...string} tests
+ */
 const failing = (name, ...tests) => ({
   name,
   status: "failed",
