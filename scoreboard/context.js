@@ -4,7 +4,11 @@ import { startChild } from "./child-process.js";
 import { NotApplicable } from "./judgement.js";
 import { openLedger } from "./ledger.js";
 import { startNetworkFaults } from "./network-faults.js";
+import { slowness } from "./slowness.js";
 import { createStoreFaults } from "./store-faults.js";
+
+/** The lease of owners that are slow, lost or overtaken, on a machine that is not busy. */
+const LEASE_MS = 2_000;
 
 /** Expired records on a server or in a file; libraries in memory have more. `--backlog` changes it. */
 const BACKLOG = 20_000;
@@ -24,6 +28,7 @@ export function createContext({
   faultLeaseMs = 8_000,
   patienceMs = 12_000,
 }) {
+  const slow = slowness();
   const ledger = openLedger(ledgerFile);
   const toClose = [];
   const place = { ...target, directUrl: target.url };
@@ -44,7 +49,8 @@ export function createContext({
   return {
     library,
     place,
-    faultLeaseMs,
+    leaseMs: LEASE_MS * slow,
+    faultLeaseMs: faultLeaseMs * slow,
     backlog: backlog ?? library.backlog ?? BACKLOG,
     open,
     openHttp,
@@ -72,7 +78,7 @@ export function createContext({
       return { answer };
     },
     /** Calls like a client that retries after every refusal, for `ms`. The last answer. */
-    async callUntilAnswered(subject, request, work, ms = patienceMs) {
+    async callUntilAnswered(subject, request, work, ms = patienceMs * slow) {
       const giveUpAt = performance.now() + ms;
       for (;;) {
         const answer = await subject.call({ waitMs: 2_000, ...request }, work);

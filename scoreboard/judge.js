@@ -1,5 +1,6 @@
 /** One library under one scenario, in this process. */
 import { createContext } from "./context.js";
+import { slowness } from "./slowness.js";
 import { Failure, firstLine, NotApplicable } from "./judgement.js";
 
 const DEADLINE_MS = 60_000;
@@ -9,7 +10,7 @@ export async function judge({ library, scenario, ...run }) {
   const reason = library.without?.[scenario.number];
   if (reason !== undefined) return { verdict: "not applicable", evidence: reason };
   const context = createContext({ library, ...run });
-  const deadlineMs = scenario.deadlineMs ?? DEADLINE_MS;
+  const deadlineMs = (scenario.deadlineMs ?? DEADLINE_MS) * slowness();
   let timer;
   // It also keeps the process alive while a library waits for nothing at all.
   const late = new Promise((_resolve, reject) => {

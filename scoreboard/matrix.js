@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
+import { slowness } from "./slowness.js";
 
 const PROGRAM = fileURLToPath(new URL("forked-judge.js", import.meta.url));
 /** Most scenarios wait for leases and timeouts most of the time. */
@@ -50,7 +51,7 @@ async function runOne({ library, scenario, index, urls, backlog }) {
       ledgerFile: join(folder, "effects"),
       backlog,
     };
-    const result = await runForked(plan, (scenario.deadlineMs ?? DEADLINE_MS) + LATE_MS);
+    const result = await runForked(plan, ((scenario.deadlineMs ?? DEADLINE_MS) + LATE_MS) * slowness());
     return { ...result, seconds: (performance.now() - startedAt) / 1_000 };
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -38,7 +38,7 @@ async function problemWithRetention(t, retentionMs) {
 }
 
 async function underOtherClocks(t) {
-  const options = { leaseMs: 10_000 };
+  const options = { leaseMs: t.leaseMs * 5 };
   const subject = await t.open(options);
   for (const [name, clockMs] of [
     ["ahead", 2 * HOUR_MS],
@@ -79,7 +79,7 @@ async function underOtherClocks(t) {
 
 async function underOneClock(t) {
   if (!t.library.hasLease) throw new NotApplicable("Its store has no other clock, and no lease.");
-  const subject = await t.open({ leaseMs: 1_000, maxRunMs: 500 });
+  const subject = await t.open({ leaseMs: t.leaseMs, maxRunMs: 500 });
   await t.begin(subject, { key: "k" }, () => new Promise(() => {}));
   shiftClock(-HOUR_MS);
   try {

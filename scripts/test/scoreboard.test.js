@@ -14,6 +14,7 @@ const { scenarios } = await load("scenarios.js");
 const { parseScoreboardArguments } = await load("arguments.js");
 const { runMatrix } = await load("matrix.js");
 const { scoreboardPage } = await load("page.js");
+const { slowness } = await load("slowness.js");
 const { countLines } = await load("ledger.js");
 
 /** @typedef {{ number: number, verdict: string, evidence: string }} Verdict */
@@ -42,7 +43,7 @@ async function verdictFor(library, number, sizes = {}) {
   const place = join(folder, `${library.name}-${number}`);
   const target = library.place === "file" ? { file: `${place}.db` } : {};
   const scenario = scenarios.find((/** @type {any} */ each) => each.number === number);
-  const size = { backlog: 500, faultLeaseMs: 5_000, ...sizes };
+  const size = { backlog: 500, faultLeaseMs: 3_000, ...sizes };
   const result = await judge({ library, scenario, target, ledgerFile: place, ...size });
   return { number, verdict: result.verdict, evidence: result.evidence };
 }
@@ -50,35 +51,50 @@ async function verdictFor(library, number, sizes = {}) {
 /** @type {readonly number[]} */
 const NUMBERS = scenarios.map(({ number }) => number);
 
-/** @param {readonly Verdict[]} verdicts */
-const notPassed = (verdicts) => verdicts.filter(({ verdict }) => verdict !== "pass");
-
 describe("the scenarios", () => {
   it("are thirty, each with its own number", () => {
     expect(NUMBERS).toEqual(Array.from({ length: 30 }, (_, i) => i + 1));
   });
 
-  it("are passed by nevertwice in memory, and a share of them on SQLite", async () => {
-    const [memory, sqlite] = await Promise.all([
-      loadLibrary("nevertwice-memory"),
-      loadLibrary("nevertwice-sqlite"),
-    ]);
-    // The heap of a process that does other work says nothing of a backlog: SQLite counts its records.
-    const inMemory = NUMBERS.filter((number) => number !== CLOCKS && number !== 21);
-    const verdicts = await Promise.all([
-      ...inMemory.map((number) => verdictFor(memory, number)),
-      ...ON_SQLITE.map((number) => verdictFor(sqlite, number)),
-    ]);
-    verdicts.push(await verdictFor(memory, CLOCKS));
-    expect(notPassed(verdicts)).toEqual([]);
-  });
+  describe("on nevertwice, and on libraries that are broken on purpose", () => {
+    /** @type {{ ours: Verdict[], planted: Verdict[] }} */
+    let found;
+    // All at once, since they wait for leases most of the time.
+    beforeAll(async () => {
+      const [memory, sqlite] = await Promise.all([
+        loadLibrary("nevertwice-memory"),
+        loadLibrary("nevertwice-sqlite"),
+      ]);
+      /** @param {number} number */
+      const brokenVerdict = (number) =>
+        verdictFor(FROZEN.includes(number) ? frozen : unguarded, number, {
+          patienceMs: 1_000,
+          faultLeaseMs: 500,
+        });
+      const others = NUMBERS.filter((number) => number !== CLOCKS);
+      // The heap of a process that does other work says nothing of a backlog: SQLite counts its records.
+      const inMemory = others.filter((number) => number !== 21);
+      const [ours, planted] = await Promise.all([
+        Promise.all([
+          ...inMemory.map((number) => verdictFor(memory, number)),
+          ...ON_SQLITE.map((number) => verdictFor(sqlite, number)),
+        ]),
+        Promise.all(others.map(brokenVerdict)),
+      ]);
+      found = {
+        ours: [...ours, await verdictFor(memory, CLOCKS)],
+        planted: [...planted, await brokenVerdict(CLOCKS)],
+      };
+    });
 
-  it("can each fail", async () => {
-    const sizes = { patienceMs: 1_000, faultLeaseMs: 500 };
-    const verdicts = await Promise.all(
-      NUMBERS.map((number) => verdictFor(FROZEN.includes(number) ? frozen : unguarded, number, sizes)),
-    );
-    expect(verdicts.filter(({ verdict }) => verdict !== "fail")).toEqual([]);
+    it("are passed by nevertwice in memory, and a share of them on SQLite", () => {
+      expect(found.ours.filter(({ verdict }) => verdict !== "pass")).toEqual([]);
+    });
+
+    it("can each fail", () => {
+      expect(found.planted).toHaveLength(30);
+      expect(found.planted.filter(({ verdict }) => verdict !== "fail")).toEqual([]);
+    });
   });
 
   it("fail when they do not end before their deadline", async () => {
@@ -89,7 +105,7 @@ describe("the scenarios", () => {
       target: {},
       ledgerFile: join(folder, "hung"),
     });
-    expect(result).toMatchObject({ verdict: "fail", evidence: "no end within 0.01 s" });
+    expect(result).toMatchObject({ verdict: "fail", evidence: expect.stringMatching(/^no end within/) });
   });
 
   it("do not apply where a library says so", async () => {
@@ -113,6 +129,10 @@ it("runs each scenario in a process of its own", async () => {
     [8, "pass"],
     [11, "pass"],
   ]);
+});
+
+it("lengthens durations on a busy machine, within limits", () => {
+  expect([0, 6, 12, 24, 100].map((load) => slowness(load, 2))).toEqual([1, 1, 2, 4, 4]);
 });
 
 it("counts every line of the ledger, whatever its effect is called", () => {
