@@ -33,7 +33,7 @@ export const lostOwners = [
       const answers = [];
       for (let i = 0; i < 3; i++) {
         await sleep(t.leaseMs * 0.6);
-        answers.push(subject.call({ key: "k" }, t.work("e", { ms: 100 })));
+        answers.push(subject.call({ key: "k", waitMs: t.leaseMs * 6 }, t.work("e", { ms: 100 })));
       }
       const all = await Promise.all([owner, ...answers]);
       check(t.effects("e") === 1, `work that took 2.75 leases ran ${t.effects("e")} times`);

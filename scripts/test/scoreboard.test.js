@@ -49,7 +49,7 @@ async function verdictFor(library, number, sizes = {}) {
 }
 
 /** @type {readonly number[]} */
-const NUMBERS = scenarios.map(({ number }) => number);
+const NUMBERS = scenarios.map((/** @type {any} */ { number }) => number);
 
 describe("the scenarios", () => {
   it("are thirty, each with its own number", () => {
@@ -125,7 +125,7 @@ it("runs each scenario in a process of its own", async () => {
   const library = await loadLibrary("nevertwice-memory");
   const pairs = [8, 11].map((number) => ({ library, scenario: scenarios[number - 1] }));
   const results = await runMatrix(pairs, { urls: {} });
-  expect(results.map(({ scenario, verdict }) => [scenario.number, verdict])).toEqual([
+  expect(results.map((/** @type {any} */ { scenario, verdict }) => [scenario.number, verdict])).toEqual([
     [8, "pass"],
     [11, "pass"],
   ]);
