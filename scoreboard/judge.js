@@ -1,7 +1,7 @@
 /** One library under one scenario, in this process. */
 import { createContext } from "./context.js";
-import { slowness } from "./slowness.js";
 import { Failure, firstLine, NotApplicable } from "./judgement.js";
+import { slowness } from "./slowness.js";
 
 const DEADLINE_MS = 60_000;
 

@@ -17,7 +17,7 @@ export function scoreboardPage({
   return `${[
     "# Scoreboard",
     INTRODUCTION,
-    `Measured at commit ${commit}. ${platform} ${results.length} runs in ${minutes.toFixed(0)} minutes, at a load of ${load.toFixed(1)}.`,
+    `Measured at commit ${commit}. ${platform}. ${results.length} runs in ${minutes.toFixed(0)} minutes, at a load of ${load.toFixed(1)}.`,
     "## Result",
     tallyTable(libraries, scenarios, find),
     "## Every scenario",
@@ -49,6 +49,7 @@ The peers are pinned in \`scoreboard/package.json\` and installed outside of the
 \`scoreboard/scenarios/\` has the scenarios, and \`scoreboard/libraries/\` how each library is called.`;
 
 const RULES = `- Each scenario runs in a process of its own, with a deadline, on an empty database of its own.
+- On a busy machine, leases and the pauses between calls are up to four times as long, for all libraries.
 - Effects are counted outside of the libraries: each one is a line of a file, flushed before the work goes on, in a file without any constraint.
 - A lost owner is a process killed with SIGKILL. A store in memory ends with its process, so there the owner is a handler that never returns.
 - The network fails in a TCP proxy in front of the server. For a store without a server, a wrapper around its methods fails.

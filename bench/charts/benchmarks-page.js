@@ -174,8 +174,8 @@ function page(pages) {
 measured at the commit that it names; no figure here was measured for this page. All were measured on one machine of two processors, with
 client and server together. Compare the rows of one group, not those of different ones.`,
     "## Against peers",
-    `Calls with a fingerprint of the request, 64 in flight; on Redis with every write flushed, calls without one. More is better. Blue is nevertwice. Powertools
-has no fingerprint of this kind, so it appears only where calls have none. The peers do not promise the same: each page lists what differs, and the
+    `Calls with a fingerprint of the request, 64 in flight; on Redis with every write flushed, calls without one. More is better. Blue is nevertwice. Powertools'
+cache layer refuses an identical retry while it compares payloads, so it appears only where calls have no fingerprint. The peers do not promise the same: each page lists what differs, and the
 [scoreboard](scoreboard.md) shows it.`,
     "![First calls a second, of nevertwice and its peers on each store](images/benchmarks-first-calls.svg)",
     "![Replays a second, of nevertwice and its peers on each store](images/benchmarks-replays.svg)",

@@ -32,6 +32,7 @@ export function nevertwice({ name, title, packages = [], settings, openStore, ..
 
     async open(options) {
       const { guard, close, store } = await openGuard(options);
+      await untilReady(guard);
       return {
         call: (request, work) => call(guard, request, work),
         ...unknownOutcomes(guard),
@@ -72,6 +73,17 @@ export function nevertwice({ name, title, packages = [], settings, openStore, ..
       };
     },
   };
+}
+
+/** As an application does before it takes requests: on a busy machine a store may take seconds to start. */
+async function untilReady(guard) {
+  for (let triesLeft = 10; ; triesLeft--) {
+    try {
+      return await guard.ready();
+    } catch (error) {
+      if (triesLeft === 0 || error.code !== "unavailable") throw error;
+    }
+  }
 }
 
 async function call(guard, { key, body, operation = "charge", tenant, waitMs, ...policy }, work) {

@@ -5,7 +5,7 @@ import { RedisStorageAdapter } from "@node-idempotency/storage-adapter-redis";
 import { callOverHttp } from "../call-over-http.js";
 import { countRedis, flushRedis } from "../records.js";
 import { createRunningCalls } from "../running-calls.js";
-import { sharedStore } from "../shared-store.js";
+import { sharedStore } from "../process-store.js";
 
 const NO_LEASE =
   "It has no lease: a key is locked for its whole retention, and no second worker takes it over before that.";

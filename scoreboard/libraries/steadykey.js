@@ -10,7 +10,7 @@ import { createIdempotencyMiddleware } from "steadykey/middleware";
 import { countRedis, flushRedis } from "../records.js";
 import { connectRedis } from "../redis-client.js";
 import { createRunningCalls } from "../running-calls.js";
-import { sharedStore } from "../shared-store.js";
+import { sharedStore } from "../process-store.js";
 
 const DAY_SECONDS = 86_400;
 

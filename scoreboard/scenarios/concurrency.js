@@ -19,7 +19,8 @@ export const concurrency = [
         );
         const runs = t.effects(`e${key}`);
         check(runs === 1, `${CALLERS} callers of one key ran the work ${runs} times`);
-        const wrong = answers.find(({ value }) => value !== `e${key}`);
+        // A caller may give up waiting on a busy machine; it must not get another value.
+        const wrong = answers.find(({ value, refusal }) => value !== `e${key}` && refusal !== "pending");
         check(wrong === undefined, `a caller was ${wrong && describeAnswer(wrong)}`);
       }
       return `${KEYS} keys, ${CALLERS} callers each, on two clients: one run and one answer for each key`;
@@ -29,10 +30,11 @@ export const concurrency = [
     number: 2,
     title: "Concurrent calls after the record expired run the work once",
     async run(t) {
-      const subject = await t.open({ retentionMs: 4_000 });
+      const retentionMs = t.leaseMs * 2;
+      const subject = await t.open({ retentionMs });
       await subject.call({ key: "k" }, t.work("first"));
       // Some libraries count retention in whole seconds, and round up.
-      await sleep(6_200);
+      await sleep(retentionMs + 2_200);
       await Promise.all(
         // A longer retention, where the library takes it for a call: the second record must not expire meanwhile.
         Array.from({ length: 20 }, () =>
@@ -70,7 +72,7 @@ export const concurrency = [
         subject.call({ key: "k" }, t.work("retried", { ms: 100 })),
       );
       await failing;
-      const answers = await Promise.all(waiters);
+      await Promise.all(waiters);
       const last = await subject.call({ key: "k" }, t.work("retried", { ms: 100 }));
       const runs = t.effects("retried");
       if (runs === 0 && last.refusal === "failed")
@@ -79,10 +81,7 @@ export const concurrency = [
         );
       check(t.effects("failed") === 1, `the failing work ran ${t.effects("failed")} times`);
       check(runs === 1, `10 waiters and a retry after a failure ran the work ${runs} times`);
-      const wrong = [...answers, last].find(
-        ({ value, refusal }) => value !== "retried" && refusal !== "failed",
-      );
-      check(wrong === undefined, `a caller was ${wrong && describeAnswer(wrong)}`);
+      check(last.value === "retried", `the last retry was ${describeAnswer(last)}`);
       return "10 waiters and a retry: one new run";
     },
   },

@@ -8,7 +8,7 @@ const TENANT = "tenant-a";
 /** Every byte and every value of Set-Cookie, as they arrived. */
 export function send(
   url,
-  { method = "POST", headers = {}, body = "{}", abortAfterMs, timeoutMs = 10_000 } = {},
+  { method = "POST", headers = {}, body = "{}", abortAfterMs, timeoutMs = 40_000 } = {},
 ) {
   return new Promise((resolve, reject) => {
     const request = httpRequest(url, {
@@ -197,7 +197,7 @@ export const responses = [
         },
       });
       const ask = (effect, headers) =>
-        send(`${server.url}/charge`, { headers: { ...headers, "x-effect": effect }, timeoutMs: 4_000 }).catch(
+        send(`${server.url}/charge`, { headers: { ...headers, "x-effect": effect }, timeoutMs: 15_000 }).catch(
           (error) => ({
             status: 0,
             body: Buffer.from(error.message),

@@ -45,11 +45,11 @@ async function underOtherClocks(t) {
     ["behind", -2 * HOUR_MS],
   ]) {
     const key = `owner-here-${name}`;
-    const { answer: owner } = await t.begin(subject, { key }, t.work(key, { ms: 3_000 }));
+    const { answer: owner } = await t.begin(subject, { key }, t.work(key, { ms: t.leaseMs * 2 }));
     const other = await t.child({
       clockMs,
       options,
-      request: { key, waitMs: 8_000 },
+      request: { key, waitMs: t.leaseMs * 5 },
       effect: key,
       workMs: 10,
     });
@@ -62,9 +62,15 @@ async function underOtherClocks(t) {
     check(answer.value === key, `a process whose clock is two hours ${name} was ${describeAnswer(answer)}`);
 
     const away = `owner-there-${name}`;
-    const running = await t.child({ clockMs, options, request: { key: away }, effect: away, workMs: 3_000 });
+    const running = await t.child({
+      clockMs,
+      options,
+      request: { key: away },
+      effect: away,
+      workMs: t.leaseMs * 2,
+    });
     await running.heard("began");
-    const here = await subject.call({ key: away }, t.work(away));
+    const here = await subject.call({ key: away, waitMs: t.leaseMs * 5 }, t.work(away));
     check(
       t.effects(away) === 1,
       `the work of a process whose clock is two hours ${name} ran again while it was running: ${t.effects(away)} runs`,

@@ -23,8 +23,8 @@ const { countLines } = await load("ledger.js");
 const CLOCKS = 20;
 /** Their failure is that a key is never free again, or that it is the same as another one. */
 const FROZEN = [6, 11, 12, 13, 18, CLOCKS, 21, 27, 28];
-/** Quick scenarios of each group. The scoreboard itself runs all of them on every store. */
-const ON_SQLITE = [1, 8, 12, 16, 18, 21, 24, 28, 30];
+/** Quick scenarios of several groups. The scoreboard itself runs all of them on every store. */
+const ON_SQLITE = [1, 8, 18, 21, 30];
 
 /** @type {string} */
 let folder;
@@ -51,6 +51,18 @@ async function verdictFor(library, number, sizes = {}) {
 /** @type {readonly number[]} */
 const NUMBERS = scenarios.map((/** @type {any} */ { number }) => number);
 
+/**
+ * Each store on SQLite starts a thread, and a busy machine is slow to start many at once.
+ *
+ * @param {readonly number[]} numbers
+ * @param {(number: number) => Promise<Verdict>} run
+ */
+async function inTurn(numbers, run) {
+  const verdicts = [];
+  for (const number of numbers) verdicts.push(await run(number));
+  return verdicts;
+}
+
 describe("the scenarios", () => {
   it("are thirty, each with its own number", () => {
     expect(NUMBERS).toEqual(Array.from({ length: 30 }, (_, i) => i + 1));
@@ -74,18 +86,16 @@ describe("the scenarios", () => {
       const others = NUMBERS.filter((number) => number !== CLOCKS);
       // The heap of a process that does other work says nothing of a backlog: SQLite counts its records.
       const inMemory = others.filter((number) => number !== 21);
-      const [ours, planted] = await Promise.all([
-        Promise.all([
-          ...inMemory.map((number) => verdictFor(memory, number)),
-          ...ON_SQLITE.map((number) => verdictFor(sqlite, number)),
-        ]),
+      const [ours, onSqlite, planted] = await Promise.all([
+        Promise.all(inMemory.map((number) => verdictFor(memory, number))),
+        inTurn(ON_SQLITE, (number) => verdictFor(sqlite, number)),
         Promise.all(others.map(brokenVerdict)),
       ]);
       found = {
-        ours: [...ours, await verdictFor(memory, CLOCKS)],
+        ours: [...ours, ...onSqlite, await verdictFor(memory, CLOCKS)],
         planted: [...planted, await brokenVerdict(CLOCKS)],
       };
-    });
+    }, 600_000);
 
     it("are passed by nevertwice in memory, and a share of them on SQLite", () => {
       expect(found.ours.filter(({ verdict }) => verdict !== "pass")).toEqual([]);
@@ -177,7 +187,7 @@ it("shows versions, settings, verdicts and evidence on the page", () => {
     results: [{ library, scenario, verdict: "fail", evidence: "30 callers | ran it *twice*" }],
     versionOf: () => "1.2.3",
     commit: "abc1234",
-    platform: "Node.",
+    platform: "Node",
     minutes: 1,
     load: 0.5,
   });
