@@ -97,7 +97,7 @@ function evidence(libraries, scenario, find) {
   const lines = libraries.map((library) => {
     const { verdict, evidence: text, unhandled } = find(library, scenario);
     const also =
-      unhandled === undefined ? "" : ` (and a promise was rejected that nobody awaits: ${plain(unhandled)})`;
+      unhandled === undefined ? "" : ` (the process also had an unhandled rejection: ${plain(unhandled)})`;
     return `- ${library.title}: ${MARKS[verdict]}. ${plain(shorten(text))}${also}`;
   });
   return `### ${heading(scenario)}\n\n${lines.join("\n")}`;

@@ -80,7 +80,7 @@ async function underOtherClocks(t) {
       `a caller of a key whose owner's clock is two hours ${name} was ${describeAnswer(here)}`,
     );
   }
-  return "processes two hours ahead and behind: one run for each key, and everybody got its value";
+  return "processes two hours ahead and behind: one run for each key, and every caller got its value";
 }
 
 async function underOneClock(t) {
