@@ -1,6 +1,7 @@
 /** The rows of this library: one for each of four stores, with everything else at its default. */
-import { countRedis, flushRedis, onPostgres, onSqlite } from "../records.js";
+
 import { sharedStore } from "../process-store.js";
+import { countRedis, flushRedis, onPostgres, onSqlite } from "../records.js";
 import { nevertwice } from "./nevertwice.js";
 
 const DEFAULTS = "retention 24 h, lease 30 s, renewed while the work runs";

@@ -3,9 +3,9 @@ import { Idempotency, IdempotencyErrorCodes } from "@node-idempotency/core";
 import { MemoryStorageAdapter } from "@node-idempotency/storage-adapter-memory";
 import { RedisStorageAdapter } from "@node-idempotency/storage-adapter-redis";
 import { callOverHttp } from "../call-over-http.js";
+import { sharedStore } from "../process-store.js";
 import { countRedis, flushRedis } from "../records.js";
 import { createRunningCalls } from "../running-calls.js";
-import { sharedStore } from "../process-store.js";
 
 const NO_LEASE =
   "It has no lease: a key is locked for its whole retention, and no second worker takes it over before that.";

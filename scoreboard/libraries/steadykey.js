@@ -7,10 +7,10 @@ import {
   RedisIdempotencyStore,
 } from "steadykey";
 import { createIdempotencyMiddleware } from "steadykey/middleware";
+import { sharedStore } from "../process-store.js";
 import { countRedis, flushRedis } from "../records.js";
 import { connectRedis } from "../redis-client.js";
 import { createRunningCalls } from "../running-calls.js";
-import { sharedStore } from "../process-store.js";
 
 const DAY_SECONDS = 86_400;
 

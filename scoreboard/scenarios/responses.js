@@ -197,12 +197,13 @@ export const responses = [
         },
       });
       const ask = (effect, headers) =>
-        send(`${server.url}/charge`, { headers: { ...headers, "x-effect": effect }, timeoutMs: 15_000 }).catch(
-          (error) => ({
-            status: 0,
-            body: Buffer.from(error.message),
-          }),
-        );
+        send(`${server.url}/charge`, {
+          headers: { ...headers, "x-effect": effect },
+          timeoutMs: 15_000,
+        }).catch((error) => ({
+          status: 0,
+          body: Buffer.from(error.message),
+        }));
       const problems = [];
       const forged = await ask("forged", {
         "idempotency-key": "forged",
