@@ -43,6 +43,7 @@ const SLOW = [
   "packages/nevertwice/test/testing/store-cases.test.ts",
   "scripts/test/bench-runs.test.js",
   "scripts/test/docs.test.js",
+  "scripts/test/scoreboard.test.js",
 ];
 const isQuick = process.env.QUICK_TESTS === "true";
 
