@@ -170,9 +170,16 @@ describe("nothing is acknowledged that is not settled", () => {
         // The next completion is that of the settlement, since this node has no key.
         scene.store.plan("complete", "refuse");
       };
-      const scene = createPipelineScene(chain(ran, { ship: { kind: "sink", shell } }), {}, { completeWaitMs });
+      const scene = createPipelineScene(
+        chain(ran, { ship: { kind: "sink", shell } }),
+        {},
+        { completeWaitMs },
+      );
       const outcome = await scene.settle(scene.pipeline.push("orders", ORDER));
-      expect(outcome).toMatchObject({ verdict: "later", failures: [{ node: "take", reason: "unavailable" }] });
+      expect(outcome).toMatchObject({
+        verdict: "later",
+        failures: [{ node: "take", reason: "unavailable" }],
+      });
       await scene.advance(1_000);
       const again = await scene.settle(scene.again().push("orders", ORDER));
       expect(again).toMatchObject({ verdict: "acknowledge", isDuplicate: true });
