@@ -162,7 +162,7 @@ describe("nothing is acknowledged that is not settled", () => {
   });
 
   it.each([1_000, 0])(
-    "by a process whose settlement the store has not confirmed, with completeWaitMs %i: another process may hold what it skipped",
+    "by a network whose settlement the store has not confirmed, with completeWaitMs %i",
     async (completeWaitMs) => {
       const ran: string[] = [];
       const shell = () => {

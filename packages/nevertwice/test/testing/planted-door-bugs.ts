@@ -132,7 +132,7 @@ export const PLANTED_DOOR_BUGS: readonly PlantedDoorBug[] = [
   },
   {
     door: "claims",
-    name: "whoever owns the claim now, it is completed",
+    name: "a claim is completed with the token of its present owner",
     file: "claims/index.js",
     find: "(held, signal) => store.complete({ ...held, outcome: text, retentionMs: keptMs, signal })",
     replace: `(held, signal) => store.read(held.id).then((record) =>
