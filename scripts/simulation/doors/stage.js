@@ -183,11 +183,11 @@ export function createStage({ library, random, world, times, story }) {
       const arrive = async () => handle(await process.app, process);
       world.after(random.between(0, 3), () => void arrive().then(back(onAnswer), back(onError)), process);
     },
-    /** A slot whose process lives, if there is one. */
+    /** @returns {Slot} */
     pickSlot: () => random.pick(slots),
     /** @param {number} ms @returns {Promise<void>} */
     sleep: (ms) => new Promise((resolve) => void world.after(ms, resolve)),
-    /** @param {(stage: Stage) => Play} door */
+    /** @param {(stage: any) => Play} door @returns {Promise<object>} what was drawn */
     async run(door) {
       const count = random.between(1, 3);
       play = door(this);
