@@ -21,8 +21,10 @@ const DOWNLOADS = ["query-builders", "projects", "etcd-clients"].map(
   (name) => `packages/nevertwice/test/scale/${name}.test.ts`,
 );
 
-/** It uses every core, so it runs alone. */
-const SIMULATION = "packages/nevertwice/test/testing/simulation.test.ts";
+/** They use every core, so they run alone. */
+const SIMULATIONS = ["simulation", "door-simulation"].map(
+  (name) => `packages/nevertwice/test/testing/${name}.test.ts`,
+);
 
 /** They need no server, but a browser, the build, or many seconds: `npm run test:quick` leaves them out. */
 const SLOW = [
@@ -75,7 +77,7 @@ export default defineConfig({
         test: {
           name: "tests",
           include: ["packages/nevertwice/test/**/*.test.ts", "scripts/test/**/*.test.js"],
-          exclude: ["**/node_modules/**", ...STORES, SCALE, SIMULATION, ...(isQuick ? SLOW : [])],
+          exclude: ["**/node_modules/**", ...STORES, SCALE, ...SIMULATIONS, ...(isQuick ? SLOW : [])],
           sequence: { groupOrder: 0 },
         },
       },
@@ -126,7 +128,12 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: "simulation", include: [SIMULATION], sequence: { groupOrder: 4 } },
+        test: {
+          name: "simulation",
+          include: SIMULATIONS,
+          fileParallelism: false,
+          sequence: { groupOrder: 4 },
+        },
       },
     ],
   },

@@ -1,7 +1,7 @@
 /**
  * `npm run campaign`: tests at full size, for which `npm test` has no time. `-- simulation` simulates ten million
  * schedules, and goes on where it was stopped (`--schedules N` for fewer, `--seed S` for those from a seed on, `--store etcd`
- * on a model of etcd whose clients have wrong clocks), `-- stores`, `-- reservations`, `-- events` and `-- effects` run their
+ * on a model of etcd whose clients have wrong clocks, `--doors` a million of the doors), `-- stores`, `-- reservations`, `-- events` and `-- effects` run their
  * trials, `-- etcd` takes its leader from a store every ten seconds, `-- etcd-clients` compares
  * two clients of etcd, `-- alone` measures calls alone on each store,
  * `-- operators` asks stores of ten million keys (`--keys N`) what operators ask, beside payments,
@@ -22,7 +22,8 @@ import { campaignOfTrials, TRIALS } from "./campaign/trials.js";
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    schedules: { type: "string", default: "10000000" },
+    schedules: { type: "string" },
+    doors: { type: "boolean", default: false },
     seed: { type: "string" },
     minutes: { type: "string", default: "60" },
     store: { type: "string", default: "memory" },
@@ -39,10 +40,10 @@ if (!(minutes > 0)) {
 /** @type {Readonly<Record<string, () => Promise<boolean>>>} each resolves to whether every check passed */
 const CAMPAIGNS = {
   simulation() {
-    const schedules = Number(values.schedules);
-    const store = values.store === "etcd" ? "etcd" : "memory";
-    if (values.seed === undefined) return resumeSimulation(schedules, store);
-    return campaignOfSimulation({ schedules, seed: Number(values.seed), store });
+    const subject = values.doors ? "doors" : values.store === "etcd" ? "etcd" : "memory";
+    const schedules = Number(values.schedules ?? (values.doors ? 1_000_000 : 10_000_000));
+    if (values.seed === undefined) return resumeSimulation(schedules, subject);
+    return campaignOfSimulation({ schedules, seed: Number(values.seed), subject });
   },
   ...Object.fromEntries(
     Object.entries(TRIALS).map(([name, trials]) => [name, () => campaignOfTrials(name, trials, minutes)]),

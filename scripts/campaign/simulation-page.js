@@ -67,9 +67,9 @@ export function withPart(parts, part) {
   return [...parts.slice(0, -1), { ...last, lastSeed: part.lastSeed, events: last.events + part.events }];
 }
 
-/** @typedef {"memory" | "etcd"} SimulatedStore */
+/** The engine on one of two stores, or the doors around it. @typedef {"memory" | "etcd" | "doors"} Simulated */
 
-/** @type {Readonly<Record<SimulatedStore, { title: string, command: string, runs: string, sources: string }>>} */
+/** @type {Readonly<Record<Simulated, { title: string, command: string, runs: string, sources: string }>>} */
 const TEXTS = {
   memory: {
     title: "Simulated schedules",
@@ -83,14 +83,20 @@ const TEXTS = {
     runs: "The real engine and the real etcd store run under virtual time on a model of etcd's transactions, each process with a wall clock of its own that is wrong by minutes",
     sources: "`core/`, the etcd store, the model and the simulation itself",
   },
+  doors: {
+    title: "Simulated schedules of the doors",
+    command: "npm run campaign -- simulation --doors",
+    runs: "The HTTP exchange, consumers, the claims API, sagas, the relay of an outbox and pipelines, in turn, run under virtual time with clients and brokers that send again",
+    sources: "the doors, `core/` and the simulation itself",
+  },
 };
 
 /**
  * @param {readonly Part[]} parts
- * @param {{ engine: string, platform: string, store?: SimulatedStore }} of
+ * @param {{ engine: string, platform: string, subject?: Simulated }} of
  */
-export function simulationPage(parts, { engine, platform, store = "memory" }) {
-  const { title, command, runs, sources } = TEXTS[store];
+export function simulationPage(parts, { engine, platform, subject = "memory" }) {
+  const { title, command, runs, sources } = TEXTS[subject];
   const schedules = schedulesOf(parts, engine);
   const rows = parts.map(
     (part) =>

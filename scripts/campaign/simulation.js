@@ -5,15 +5,18 @@ import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
 import { ROOT, run } from "../command.js";
 import { PLATFORM } from "../platform.js";
-import { simulateOnAllCores } from "../simulation/pool.js";
+import { MODULES } from "../simulation/doors/library.js";
+import { simulateDoorsOnAllCores, simulateOnAllCores } from "../simulation/pool.js";
 import { nextSeed, partsOf, schedulesOf, simulationPage, withPart } from "./simulation-page.js";
 
-const SIMULATION = new URL("../../packages/nevertwice/build/testing/simulation.js", import.meta.url);
+const BUILD = new URL("../../packages/nevertwice/build/", import.meta.url);
+const SIMULATION = new URL("testing/simulation.js", BUILD);
 
-/** @typedef {import("./simulation-page.js").SimulatedStore} SimulatedStore */
+/** @typedef {import("./simulation-page.js").Simulated} Simulated */
+/** @typedef {{ readonly seed: number, readonly schedules: number, readonly onProgress?: (done: number) => void }} Range */
 
-/** @type {Readonly<Record<SimulatedStore, { page: string, sources: readonly URL[] }>>} */
-const STORES = {
+/** @type {Readonly<Record<Simulated, { page: string, sources: readonly URL[] }>>} */
+const SUBJECTS = {
   memory: { page: `${ROOT}bench/results/simulation.md`, sources: [SIMULATION] },
   etcd: {
     page: `${ROOT}bench/results/etcd-simulation.md`,
@@ -23,18 +26,33 @@ const STORES = {
       new URL("../simulation/etcd-clients.js", import.meta.url),
     ],
   },
+  doors: {
+    page: `${ROOT}bench/results/doors-simulation.md`,
+    sources: [
+      ...Object.keys(MODULES).map((file) => new URL(file, BUILD)),
+      new URL("../simulation/doors/simulate.js", import.meta.url),
+    ],
+  },
 };
+/** Not part of what is simulated. */
+const EXTERNAL = ["@photostructure/sqlite"];
 /** What is lost at most when the campaign is stopped. */
 const PART = 100_000;
+
+/** @param {Simulated} subject @param {Range} range */
+function simulateSubject(subject, range) {
+  if (subject === "doors") return simulateDoorsOnAllCores({ build: BUILD, ...range });
+  return simulateOnAllCores({ simulation: SIMULATION, store: subject, ...range });
+}
 
 /**
  * Simulates until the page lists so many schedules of today's engine. A campaign that was stopped goes on where it was.
  * @param {number} schedules
- * @param {SimulatedStore} store
+ * @param {Simulated} subject
  * @returns {Promise<boolean>} whether every check passed
  */
-export async function resumeSimulation(schedules, store) {
-  const { page, sources } = STORES[store];
+export async function resumeSimulation(schedules, subject) {
+  const { page, sources } = SUBJECTS[subject];
   let parts = partsOf(await readFile(page, "utf8").catch(emptyIfMissing));
   const engine = await digestOf(sources);
   const commit = (await run("git", ["rev-parse", "--short=8", "HEAD"])).stdout.trim();
@@ -43,19 +61,14 @@ export async function resumeSimulation(schedules, store) {
     if (left <= 0) return true;
     const firstSeed = nextSeed(parts, engine);
     const size = Math.min(PART, left);
-    const report = await simulateOnAllCores({
-      simulation: SIMULATION,
-      seed: firstSeed,
-      schedules: size,
-      store,
-    });
+    const report = await simulateSubject(subject, { seed: firstSeed, schedules: size });
     if (report.failure !== undefined) {
-      printFailure(report.failure, store);
+      printFailure(report.failure, subject);
       return false;
     }
     const lastSeed = firstSeed + size - 1;
     parts = withPart(parts, { engine, commit, firstSeed, lastSeed, events: report.events });
-    await writeFile(page, simulationPage(parts, { engine, platform: PLATFORM, store }));
+    await writeFile(page, simulationPage(parts, { engine, platform: PLATFORM, subject }));
     console.log(
       `${schedulesOf(parts, engine).toLocaleString("en")} of ${schedules.toLocaleString("en")} schedules`,
     );
@@ -67,7 +80,8 @@ export async function resumeSimulation(schedules, store) {
  * @param {readonly URL[]} sources
  */
 async function digestOf(sources) {
-  const bundle = await rolldown({ input: sources.map((source) => fileURLToPath(source)), platform: "node" });
+  const input = sources.map((source) => fileURLToPath(source));
+  const bundle = await rolldown({ input, platform: "node", external: EXTERNAL });
   const { output } = await bundle.generate({
     format: "esm",
     minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
@@ -89,17 +103,15 @@ function emptyIfMissing(error) {
 
 /**
  * Simulates the given seeds and prints what happened in them.
- * @param {{ schedules: number, seed: number, store: SimulatedStore }} size
+ * @param {{ schedules: number, seed: number, subject: Simulated }} size
  * @returns {Promise<boolean>} whether every check passed
  */
-export async function campaignOfSimulation({ schedules, seed, store }) {
+export async function campaignOfSimulation({ schedules, seed, subject }) {
   const startedAt = performance.now();
   let shown = 0;
-  const report = await simulateOnAllCores({
-    simulation: SIMULATION,
+  const report = await simulateSubject(subject, {
     seed,
     schedules,
-    store,
     onProgress(done) {
       if (done - shown < 100_000) return;
       shown = done;
@@ -123,17 +135,18 @@ export async function campaignOfSimulation({ schedules, seed, store }) {
     );
     return true;
   }
-  printFailure(failure, store);
+  printFailure(failure, subject);
   return false;
 }
 
 /**
  * @param {NonNullable<import("../../packages/nevertwice/src/testing/simulation.ts").SimulationReport["failure"]>} failure
- * @param {SimulatedStore} store
+ * @param {Simulated} subject
  */
-function printFailure(failure, store) {
+function printFailure(failure, subject) {
+  const options = subject === "doors" ? "--doors" : `--store ${subject}`;
   console.log(
-    `\nBROKEN ${failure.invariant}: ${failure.what}\nreplay it: npm run campaign -- simulation --store ${store} --schedules 1 --seed ${failure.seed}\n`,
+    `\nBROKEN ${failure.invariant}: ${failure.what}\nreplay it: npm run campaign -- simulation ${options} --schedules 1 --seed ${failure.seed}\n`,
   );
   console.log(failure.story.join("\n"));
 }

@@ -23,9 +23,15 @@ test("reads the parts that it wrote", () => {
   expect(partsOf(simulationPage([OLD, NOW], OF_NOW))).toEqual([OLD, NOW]);
 });
 
-test("the page of another store names it, and is read in the same way", () => {
-  const page = simulationPage([NOW], { ...OF_NOW, store: "etcd" });
+test("the page of another subject names it, and is read in the same way", () => {
+  const page = simulationPage([NOW], { ...OF_NOW, subject: "etcd" });
   expect(page).toContain("npm run campaign -- simulation --store etcd --seed S --schedules 1");
+  expect(partsOf(page)).toEqual([NOW]);
+});
+
+test("the page of the doors has their command", () => {
+  const page = simulationPage([NOW], { ...OF_NOW, subject: "doors" });
+  expect(page).toContain("npm run campaign -- simulation --doors --seed S --schedules 1");
   expect(partsOf(page)).toEqual([NOW]);
 });
 

@@ -1,6 +1,6 @@
 /** Sends a node's output to the next nodes under the settlement that covers it; settlement.ts shows the timeline. */
 import type { Attempt } from "../core/attempt.ts";
-import type { RunResult } from "../core/result.ts";
+import { type RunResult, refused } from "../core/result.ts";
 import { isClaimInUse, type Message } from "./message.ts";
 import { type ClaimedWork, runClaimed, runClaimedNow } from "./message-claim.ts";
 import type { MessageOutcome } from "./message-outcome.ts";
@@ -27,6 +27,8 @@ interface Sending {
 }
 
 type CoverOf<Kind extends Cover["kind"]> = Extract<Cover, { readonly kind: Kind }>;
+
+const UNCONFIRMED = refused(new Error("the settlement is not confirmed"));
 
 /** Rejects with `FailedBefore`, or what the guard throws, if the settlement could not be claimed. */
 export function sendUnderSettlement(sending: Sending): Promise<MessageOutcome> {
@@ -79,6 +81,8 @@ async function sendClaimed(sending: Sending, cover: CoverOf<"own" | "foreign">):
       : runClaimedNow(claims, message, request, work));
     // Overtaken while sending: another process holds what was skipped here as done, and has not settled it yet.
     if (result.status === "lease-lost") return node.endings.sendAgain(place, result);
+    // Perhaps overtaken: only the store can tell.
+    if (result.status === "ran" && !result.recorded) return node.endings.sendAgain(place, UNCONFIRMED);
     return work.outcome ?? afterUnclaimed(sending, result);
   } catch (error) {
     if (work.outcome === undefined) throw error;

@@ -1,4 +1,5 @@
 /** The guards of settlements: one for each retention, of which a network has at most one a node. */
+import { POLICY_DEFAULTS } from "../core/policy.ts";
 import type { PipelineGuard } from "./network-context.ts";
 import { settlementPolicies } from "./settlement.ts";
 
@@ -7,7 +8,9 @@ export function createSettlementGuards(guard: PipelineGuard): (retentionMs: numb
   return (retentionMs) => {
     let found = guards.get(retentionMs);
     if (found === undefined) {
-      found = guard.with(settlementPolicies(retentionMs));
+      // An outcome counts only once the store has confirmed the settlement.
+      const completeWaitMs = guard.policy.completeWaitMs || POLICY_DEFAULTS.completeWaitMs;
+      found = guard.with({ ...settlementPolicies(retentionMs), completeWaitMs });
       guards.set(retentionMs, found);
     }
     return found;

@@ -161,6 +161,32 @@ describe("nothing is acknowledged that is not settled", () => {
     expect(ran).toEqual(["take", "price", "ship", "ship"]);
   });
 
+  it.each([1_000, 0])(
+    "by a network whose settlement the store has not confirmed, with completeWaitMs %i",
+    async (completeWaitMs) => {
+      const ran: string[] = [];
+      const shell = () => {
+        ran.push("ship");
+        // The next completion is that of the settlement, since this node has no key.
+        scene.store.plan("complete", "refuse");
+      };
+      const scene = createPipelineScene(
+        chain(ran, { ship: { kind: "sink", shell } }),
+        {},
+        { completeWaitMs },
+      );
+      const outcome = await scene.settle(scene.pipeline.push("orders", ORDER));
+      expect(outcome).toMatchObject({
+        verdict: "later",
+        failures: [{ node: "take", reason: "unavailable" }],
+      });
+      await scene.advance(1_000);
+      const again = await scene.settle(scene.again().push("orders", ORDER));
+      expect(again).toMatchObject({ verdict: "acknowledge", isDuplicate: true });
+      expect(ran).toEqual(["take", "price", "ship"]);
+    },
+  );
+
   it("by a second run of a node whose first run forwarded output but was never recorded", async () => {
     const ran: string[] = [];
     const { ship, state } = failingSink(ran, hangs);

@@ -61,6 +61,7 @@ export const REQUEST_REPLAYS: readonly RequestReplay[] = [
     "/x/%2e%2e/PAYMENTS/",
     "http://localhost/payments",
     "/payments#/../x",
+    "/%25ff%252f../payments",
   ].map((target) => ({ name: `${target} needs the key that /payments/* requires`, bytes: post(target) })),
   ...["gzip, chunked", "identity, chunked", "chunked, chunked", "chunked, identity", "identity"].map(
     (coding) => ({
@@ -88,6 +89,14 @@ export const REQUEST_REPLAYS: readonly RequestReplay[] = [
   {
     name: "a Host that is a list of names is refused",
     bytes: post("/free").replace("Host: localhost", "Host: localhost:80, other"),
+  },
+  ...["localhost:80@evil.example", "[::1].evil.example"].map((host) => ({
+    name: `a Host of ${host} does not pass for this machine`,
+    bytes: post("/free").replace("Host: localhost", `Host: ${host}`),
+  })),
+  {
+    name: "100 Continue is not written into the answer to an earlier request",
+    bytes: `${post("/free").replace("Connection: close\r\n", "").replace("replay.2", "replay.slow")}${post("/free", "Expect: 100-continue\r\n")}`,
   },
   ...["X_Forwarded_For", "x-forwarded_host", "X_Real_IP", "Nevertwice_Fence", "Forwarded"].map((name) => ({
     name: `a ${name} that a client forged does not reach the service`,

@@ -118,6 +118,10 @@ const MORE_LINES = [
 
 export function sendingFor(seed: number, index: number): Sending {
   const random = randomFor(seed, index);
+  if (index % NOISE_EVERY === NOISE_EVERY - 1) {
+    const bytes = noise(random) + lastRequest(idOf(random, index, 0));
+    return { index, requests: 1, pieces: inPieces(random, bytes) };
+  }
   const count = random.pick([1, 1, 2, 3, 4]);
   let bytes = "";
   for (let turn = 0; turn < count; turn++) bytes += requestFor(random, idOf(random, index, turn));
@@ -156,6 +160,19 @@ function requestFor(random: Random, id: string): string {
   ];
   if (random.chance(0.2)) head.reverse();
   return `${method} ${targetFor(random, id)} ${version}\r\n${head.join("\r\n")}\r\n\r\n${bytes}`;
+}
+
+/** Of so many cases one follows no grammar. Chosen by number, so that a seed generates the other cases as before. */
+export const NOISE_EVERY = 50;
+
+/** Random bytes, most of them with the characters that have a meaning in a head. */
+export function noise(random: Random): string {
+  const alphabet = random.chance(0.3) ? undefined : [..."\r\n\r\n :;,/%?#@0123456789abcfGETPOSHTP.1\0\t\xff"];
+  const length = random.pick([1, 8, 60, 400, 3_000]);
+  return Array.from(
+    { length },
+    () => alphabet?.[random.below(alphabet.length)] ?? String.fromCharCode(random.below(256)),
+  ).join("");
 }
 
 /** Changes, adds or removes bytes at one to three random places. */

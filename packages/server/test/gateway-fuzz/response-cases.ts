@@ -1,7 +1,7 @@
 /** Answers of a service, legal and illegal, each to a legal request that one more request follows on the connection. */
 import { type Random, randomFor } from "./random.ts";
 import { readResponses } from "./reading.ts";
-import { inPieces, lastRequest } from "./request-cases.ts";
+import { inPieces, lastRequest, NOISE_EVERY, noise } from "./request-cases.ts";
 
 export interface Answering {
   readonly index: number;
@@ -165,7 +165,9 @@ export function answeringFor(seed: number, index: number): Answering {
   ];
   const request = `${method} ${path}?case=${id} HTTP/${version}\r\n${head.join("\r\n")}\r\n\r\n${method === "POST" ? "{}" : ""}`;
   const last = asksUpgrade || version === "1.0" ? "" : lastRequest(`${id}.last`);
-  return { index, id, method, version, request, asksUpgrade, last, ...answerTo(random, id) };
+  const isNoise = index % NOISE_EVERY === NOISE_EVERY - 1;
+  const answer = isNoise ? { pieces: inPieces(random, noise(random)), closes: true } : answerTo(random, id);
+  return { index, id, method, version, request, asksUpgrade, last, ...answer };
 }
 
 function answerTo(random: Random, id: string): Pick<Answering, "pieces" | "closes"> {
