@@ -58,6 +58,9 @@ export function redisStore(options: RedisStoreOptions): Store {
     claimStep: isReplicated ? CLAIM_STEP_REPLICATED : CLAIM_STEP,
     isReplicated,
     isGrouped: true,
+    // What a process publishes is for the others, which have the same kind of subscriber.
+    isSharded:
+      adapter.isCluster && (subscriber === undefined || adaptClient("subscriber", subscriber).isSharded),
     losses: listeners.losses,
     prefix,
     // A few at once, since most of the time of a turn is its way to the server and back.

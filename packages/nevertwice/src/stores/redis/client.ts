@@ -15,6 +15,13 @@ import {
   serverAddress,
 } from "./cluster-nodes.ts";
 import { isNoScript, toStoreError, translateErrors } from "./errors.ts";
+import {
+  type IoredisShards,
+  ioredisShards,
+  type NodeRedisShards,
+  nodeRedisShards,
+  shardedOrPlain,
+} from "./sharded-channels.ts";
 
 type RedisListener = (...args: string[]) => void;
 
@@ -35,7 +42,9 @@ export interface IoredisClient {
   off?(event: string, listener: RedisListener): unknown;
 }
 
-interface IoredisCluster extends IoredisClient, IoredisMasters {
+interface IoredisCluster extends IoredisClient, IoredisMasters, IoredisShards {
+  /** Versions that know the option `shardedSubscribers` have this member if it is set. */
+  readonly shardedSubscribers?: object | undefined;
   refreshSlotsCache(callback: (error?: Error | null) => void): void;
 }
 
@@ -55,7 +64,10 @@ export interface NodeRedisClient extends NodeRedisEvents {
 }
 
 /** A client from `createCluster` of node-redis 5 and later. */
-export interface NodeRedisCluster extends NodeRedisEvents, NodeRedisMasters {
+export interface NodeRedisCluster
+  extends NodeRedisEvents,
+    NodeRedisMasters,
+    NodeRedisShards<NodeRedisListener> {
   sendCommand(key: string | undefined, isReadonly: boolean, args: string[]): Promise<unknown>;
 }
 
@@ -87,6 +99,8 @@ export interface RedisAdapter {
   topology?(): unknown;
   /** Listens to the client's events until `stop` is called. */
   listen(): ClientListeners;
+  /** Whether its channels are sharded where the servers of a cluster can. */
+  readonly isSharded: boolean;
   /** For pub/sub. Calls `onMessage` with the channel of each message. */
   channels(onMessage: (channel: string) => void): Channels;
 }
@@ -121,8 +135,11 @@ function recognise(client: Partial<Record<string, unknown>> | null | undefined):
 function adaptIoredis(client: IoredisClient): RedisAdapter {
   const { isCluster } = client;
   const own = client.options.keyPrefix ?? "";
+  // The client adds its own prefix to sharded channels as to keys.
+  const isSharded = isCluster && own === "" && (client as IoredisCluster).shardedSubscribers !== undefined;
   return {
     isCluster,
+    isSharded,
     nodes: isCluster ? ioredisNodes(client as IoredisCluster) : undefined,
     // The client adds its own prefix to keys, but not to channels and patterns.
     prefixes: (prefix) => ({ sent: prefix, stored: own + prefix }),
@@ -143,7 +160,7 @@ function adaptIoredis(client: IoredisClient): RedisAdapter {
         : listenToClient(client as RedisEmitter, ["close"]),
     channels(onMessage) {
       client.on("message", onMessage);
-      return {
+      const plain: Channels = {
         subscribe: (channel) => client.subscribe(channel),
         unsubscribe: (channel) => client.unsubscribe(channel),
         onReconnect(onBack, channels) {
@@ -153,6 +170,7 @@ function adaptIoredis(client: IoredisClient): RedisAdapter {
           });
         },
       };
+      return isSharded ? shardedOrPlain(ioredisShards(client as IoredisCluster, onMessage), plain) : plain;
     },
   };
 }
@@ -209,12 +227,13 @@ function adaptNodeRedis(given: NodeRedisClient): RedisAdapter {
   const client = untyped(given);
   return {
     isCluster: false,
+    isSharded: false,
     prefixes: readPrefix(given),
     evaluate: (command, args) => client.sendCommand([command, ...args]),
     readTexts: (keys) => client.sendCommand(["MGET", ...keys]),
     masters: async () => [{ name: "", send: (...args) => client.sendCommand(args) }],
     listen: () => listenToClient(given as RedisEmitter, ["reconnecting"]),
-    channels: (onMessage) => nodeRedisChannels(given, "ready", onMessage),
+    channels: (onMessage) => nodeRedisChannels(given, "ready", toListener(onMessage)),
   };
 }
 
@@ -230,6 +249,7 @@ function adaptNodeRedisCluster(given: NodeRedisCluster): RedisAdapter {
   });
   return {
     isCluster: true,
+    isSharded: true,
     nodes: nodeRedisNodes(client, untyped),
     prefixes: readPrefix(given),
     evaluate: (command, args) => client.sendCommand(args[2], false, [command, ...args]),
@@ -239,16 +259,22 @@ function adaptNodeRedisCluster(given: NodeRedisCluster): RedisAdapter {
     // The client makes a new list when it asks for the slots again.
     topology: () => client.masters,
     listen: () => listenToClient(given as RedisEmitter, ["node-reconnecting", "node-disconnect"]),
-    channels: (onMessage) => nodeRedisChannels(given, "node-ready", onMessage),
+    channels(onMessage) {
+      const listener = toListener(onMessage);
+      return shardedOrPlain(nodeRedisShards(given, listener), nodeRedisChannels(given, "node-ready", listener));
+    },
   };
+}
+
+function toListener(onMessage: (channel: string) => void): NodeRedisListener {
+  return (_message, channel) => onMessage(String(channel));
 }
 
 function nodeRedisChannels(
   client: NodeRedisEvents,
   readyEvent: string,
-  onMessage: (channel: string) => void,
+  listener: NodeRedisListener,
 ): Channels {
-  const listener: NodeRedisListener = (_message, channel) => onMessage(String(channel));
   return {
     subscribe: (channel) => client.subscribe(channel, listener),
     unsubscribe: (channel) => client.unsubscribe(channel, listener),

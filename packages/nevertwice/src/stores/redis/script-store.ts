@@ -40,6 +40,8 @@ export interface ScriptStoreOptions {
   readonly isReplicated: boolean;
   /** Whether calls that arrive together share a script. */
   readonly isGrouped: boolean;
+  /** Whether settled records are published by sharded pub/sub. */
+  readonly isSharded?: boolean;
   readonly losses: ClientListeners["losses"];
   readonly prefix: string;
   /** How pages of lists are read; the turns are those of all calls. */
@@ -48,7 +50,7 @@ export interface ScriptStoreOptions {
 
 /** Without `settings` and `watch`; `close` does nothing. */
 export function createScriptStore(options: ScriptStoreOptions): Store {
-  const { adapter, evaluate, claimStep, isReplicated, isGrouped, losses, pages } = options;
+  const { adapter, evaluate, claimStep, isReplicated, isGrouped, isSharded, losses, pages } = options;
   const { sent, stored } = adapter.prefixes(options.prefix);
   const toKey = (id: string): string => `${sent}{${id}}`;
 
@@ -59,7 +61,7 @@ export function createScriptStore(options: ScriptStoreOptions): Store {
     return runScript(evaluate, script, evaluation);
   };
   const nodeGroups = adapter.nodes && createNodeGroups(adapter.nodes, (id) => `${stored}{${id}}`);
-  const batches = createStepBatches({ isGrouped, nodeGroups, run });
+  const batches = createStepBatches({ isGrouped, isSharded, nodeGroups, run });
   const claims = batches.ofStep(claimStep);
   // With replicas, a claim that finds an outcome must write, so that WAIT has something to wait for.
   const claimQuickly = createQuickClaims({ adapter, losses, toKey });
