@@ -140,7 +140,7 @@ function adaptIoredis(client: IoredisClient): RedisAdapter {
   return {
     isCluster,
     isSharded,
-    nodes: isCluster ? ioredisNodes(client as IoredisCluster) : undefined,
+    nodes: isCluster ? ioredisNodes(client as IoredisCluster, own) : undefined,
     // The client adds its own prefix to keys, but not to channels and patterns.
     prefixes: (prefix) => ({ sent: prefix, stored: own + prefix }),
     evaluate: (command, args) => (command === "EVALSHA" ? client.evalsha(...args) : client.eval(...args)),
@@ -261,7 +261,10 @@ function adaptNodeRedisCluster(given: NodeRedisCluster): RedisAdapter {
     listen: () => listenToClient(given as RedisEmitter, ["node-reconnecting", "node-disconnect"]),
     channels(onMessage) {
       const listener = toListener(onMessage);
-      return shardedOrPlain(nodeRedisShards(given, listener), nodeRedisChannels(given, "node-ready", listener));
+      return shardedOrPlain(
+        nodeRedisShards(given, listener),
+        nodeRedisChannels(given, "node-ready", listener),
+      );
     },
   };
 }

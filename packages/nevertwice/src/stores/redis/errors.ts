@@ -134,6 +134,19 @@ export function isNoAnswer(error: unknown): boolean {
   return firstWord(error) === undefined;
 }
 
+/** The server does not have the slot of the key, and has run nothing. */
+export function redirection(
+  error: unknown,
+): { readonly isAsk: boolean; readonly address: string } | undefined {
+  const found = error instanceof Error ? /^(MOVED|ASK) \d+ (\S+)/.exec(error.message) : null;
+  return found === null ? undefined : { isAsk: found[1] === "ASK", address: found[2] ?? "" };
+}
+
+/** The server has become a replica since the step, and waits for none. */
+export function isDemoted(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("ERR WAIT cannot be used with replica");
+}
+
 export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("NOSCRIPT");
 }

@@ -64,7 +64,12 @@ export interface StepBatches {
 
 const LIMITS = { maxCalls: MAX_CALLS, maxBytes: MAX_BYTES, maxFlights: MAX_FLIGHTS, far: FAR };
 
-export function createStepBatches({ isGrouped, isSharded, nodeGroups, run }: StepBatchesOptions): StepBatches {
+export function createStepBatches({
+  isGrouped,
+  isSharded,
+  nodeGroups,
+  run,
+}: StepBatchesOptions): StepBatches {
   const of: StepBatches["of"] = <Call, Answer>(
     sendAll: SendAll<Call, Answer>,
     { idOf, isApart, ...grouping }: GroupingOptions<Call, Answer>,

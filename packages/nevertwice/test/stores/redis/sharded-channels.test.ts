@@ -1,7 +1,7 @@
 /** Tests that waiters on a cluster are woken by sharded pub/sub, whatever its servers, slots and other processes do. */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createGuard } from "../../../src/index.ts";
-import { redisStore, type RedisClient } from "../../../src/stores/redis.ts";
+import { type RedisClient, redisStore } from "../../../src/stores/redis.ts";
 import { NotInstalled } from "../../services/packages.ts";
 import { type Cluster, startRedisCluster } from "../../services/redis-cluster.ts";
 import { ioredis, ioredisCluster, nodeRedisCluster } from "./clients.ts";
@@ -50,7 +50,9 @@ async function subscribers({ nodes }: Cluster, id: string) {
 
 /** How often the masters ran a command, which a script may have done. */
 async function countCalls({ nodes }: Cluster, command: string): Promise<number> {
-  const infos = await Promise.all(nodes.slice(0, MASTERS).map(({ url }) => ioredis(url).info("commandstats")));
+  const infos = await Promise.all(
+    nodes.slice(0, MASTERS).map(({ url }) => ioredis(url).info("commandstats")),
+  );
   const calls = new RegExp(`cmdstat_${command}:calls=(\\d+),.*failed_calls=0`);
   return infos.reduce((sum, info) => sum + Number(calls.exec(info)?.[1] ?? 0), 0);
 }
@@ -87,7 +89,16 @@ describe.for(CLIENTS)("with %s", ([, connect, connectOld]) => {
     skip,
   }) => {
     const servers = started(skip);
-    const rules = ["on", `>${OLD.password}`, "+@all", "~*", "&*", "-spublish", "-ssubscribe", "-sunsubscribe"];
+    const rules = [
+      "on",
+      `>${OLD.password}`,
+      "+@all",
+      "~*",
+      "&*",
+      "-spublish",
+      "-ssubscribe",
+      "-sunsubscribe",
+    ];
     for (const { url } of servers.nodes) await ioredis(url).call("ACL", "SETUSER", OLD.username, ...rules);
     const store = redisStore({
       client: await connectOld(servers.url),
@@ -151,7 +162,11 @@ describe.for(CLIENTS)("with %s", ([, connect, connectOld]) => {
     const servers = started(skip);
     const guardOf = async (kind: Connect) => {
       const [client, subscriber] = [await kind(servers.url), await kind(servers.url)];
-      return createGuard({ store: redisStore({ client, subscriber }), namespace: "redis-tests", purgeEveryMs: 0 });
+      return createGuard({
+        store: redisStore({ client, subscriber }),
+        namespace: "redis-tests",
+        purgeEveryMs: 0,
+      });
     };
     const [sharded, plain] = [await guardOf(connect), await guardOf(plainIoredis)];
     for (const [owner, waiter] of [
