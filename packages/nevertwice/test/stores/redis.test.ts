@@ -332,12 +332,6 @@ describe("the options", () => {
     expect(() => redisStore({ client, prefix: "" })).toThrow(/options-invalid: prefix/);
     expect(() => redisStore({ client, ...{ ttl: 1 } })).toThrow(/options-invalid: there is no option/);
   });
-
-  test("refuse replicas on a cluster, whose clients cannot send WAIT to one server", async (context) => {
-    const url = sharedUrl(context, "redisCluster");
-    for (const client of [ioredisCluster(url), await nodeRedisCluster(url)])
-      expect(() => redisStore({ client, replicas: 1 })).toThrow(/options-invalid: replicas .*cluster/);
-  });
 });
 
 test("replies are read correctly, whatever type mapping the client has", async (context) => {

@@ -72,7 +72,7 @@ const TABLE: DriverErrorTable = {
     {
       codes: ["NOPERM"],
       code: "store-unsafe",
-      says: "this Redis user lacks a permission (a store needs EVALSHA, EVAL, TIME, EXISTS, GET, MGET, GETEX, SET, DEL, PEXPIREAT, PUBLISH; a window needs EVALSHA, EVAL, TIME, ZADD, ZRANGE, ZREMRANGEBYSCORE, PEXPIRE, DEL)",
+      says: "this Redis user lacks a permission (a store needs EVALSHA, EVAL, TIME, EXISTS, GET, MGET, GETEX, SET, DEL, PEXPIREAT, PUBLISH, on a cluster SPUBLISH, with replicas WAIT; a window needs EVALSHA, EVAL, TIME, ZADD, ZRANGE, ZREMRANGEBYSCORE, PEXPIRE, DEL)",
     },
     { codes: ["LOADING"], code: "unavailable", says: "Redis is loading its data" },
     { codes: ["BUSY"], code: "unavailable", says: "Redis is busy with another script" },

@@ -66,7 +66,7 @@ async function takeOver(replica: Server, before: Server): Promise<void> {
   await ioredis(replica.url).cluster("FAILOVER", "TAKEOVER");
   await before.restart();
   const follows = async () =>
-    expect(await ioredis(before.url).info("replication")).toMatch(/role:slave[^]*master_link_status:up/);
+    expect(await ioredis(before.url).info("replication")).toMatch(/role:slave\s[\s\S]*master_link_status:up/);
   await vi.waitFor(follows, PATIENCE);
 }
 
