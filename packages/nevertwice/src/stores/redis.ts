@@ -60,7 +60,7 @@ export function redisStore(options: RedisStoreOptions): Store {
     claimStep: isReplicated ? CLAIM_STEP_REPLICATED : CLAIM_STEP,
     isReplicated,
     isGrouped: true,
-    // What a process publishes is for the others, which have the same kind of subscriber.
+    // Waiters in other processes probably have the same kind of subscriber as this one.
     isSharded:
       adapter.isCluster && (subscriber === undefined || adaptClient("subscriber", subscriber).isSharded),
     losses: listeners.losses,

@@ -15,7 +15,9 @@ import {
   serverAddress,
 } from "./cluster-nodes.ts";
 import { isNoScript, toStoreError, translateErrors } from "./errors.ts";
+import type { Evaluate, Evaluation } from "./evaluation.ts";
 import {
+  type Channels,
   type IoredisShards,
   ioredisShards,
   type NodeRedisShards,
@@ -24,9 +26,6 @@ import {
 } from "./sharded-channels.ts";
 
 type RedisListener = (...args: string[]) => void;
-
-/** The arguments of EVALSHA and EVAL. */
-export type Evaluation = [script: string, keyCount: string, ...keysAndArguments: string[]];
 
 /** `Redis` or `Cluster` of ioredis 5 and later; iovalkey has the same members. */
 export interface IoredisClient {
@@ -87,8 +86,8 @@ export interface RedisAdapter {
   readonly nodes?: ClusterNodes | undefined;
   /** The prefix of a key when it is handed to `evaluate`, and the prefix that it then has in Redis. */
   prefixes(prefix: string): { readonly sent: string; readonly stored: string };
-  /** Runs a script, by its hash or by its text, on the server that has its keys. */
-  evaluate(command: "EVALSHA" | "EVAL", args: Evaluation): Promise<unknown>;
+  /** On the server that has its keys. */
+  readonly evaluate: Evaluate;
   /** The text of each key, or null. Not on a cluster. */
   readTexts(keys: readonly string[]): Promise<unknown>;
   /** Resolves once the client knows at least one. */
@@ -103,13 +102,6 @@ export interface RedisAdapter {
   readonly isSharded: boolean;
   /** For pub/sub. Calls `onMessage` with the channel of each message. */
   channels(onMessage: (channel: string) => void): Channels;
-}
-
-export interface Channels {
-  subscribe(channel: string): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
-  /** Calls `onBack` when all channels are subscribed again after a lost connection; messages in between were missed. */
-  onReconnect(onBack: () => void, channels: () => readonly string[]): void;
 }
 
 export function adaptClient(name: string, client: unknown): RedisAdapter {

@@ -1,7 +1,7 @@
 /** Finds the master of a key among the connections of a cluster client, and runs scripts on it. */
 import { listenToClient, type RedisEmitter } from "./client-listeners.ts";
+import type { WritingConnection } from "./evaluation.ts";
 import { keySlot } from "./key-slot.ts";
-import type { WritingConnection } from "./replicas.ts";
 
 /** The masters of a cluster, as far as the client knows them. */
 export interface ClusterNodes extends ClusterScripts {

@@ -1,13 +1,14 @@
 /**
- * `replicas` on a cluster. A script is sent on the store's own choice of connection, that to the master of the record's slot,
- * and WAIT follows it there. The cluster client could repeat the script on another connection, where WAIT knows nothing of it.
- * A master that no longer has the slot runs nothing, so then the store asks the next one.
+ * `replicas` on a cluster. WAIT counts only on the connection that took the step, and the cluster client may repeat a script
+ * on another one. So the store chooses the connection itself: the one to the master of the record's slot. A server that does
+ * not have the slot runs nothing and names the one that does, which gets the script and its WAIT instead.
  */
 import { NevertwiceError } from "../../core/errors.ts";
-import type { Evaluation, RedisAdapter } from "./client.ts";
+import type { RedisAdapter } from "./client.ts";
 import type { ClusterNodes } from "./cluster-nodes.ts";
 import { redirection } from "./errors.ts";
-import { createReplication, type Replication, type WritingConnection } from "./replicas.ts";
+import type { Evaluation, WritingConnection } from "./evaluation.ts";
+import { createReplication, type Replication } from "./replicas.ts";
 
 /** How often a script follows a slot that is moving. */
 const MOST_TRIES = 5;

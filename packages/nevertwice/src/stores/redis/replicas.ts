@@ -7,20 +7,11 @@ import { NevertwiceError } from "../../core/errors.ts";
 import type { RedisAdapter } from "./client.ts";
 import type { ClientListeners } from "./client-listeners.ts";
 import { isDemoted } from "./errors.ts";
-
-type Evaluate = RedisAdapter["evaluate"];
+import type { Evaluate, WritingConnection } from "./evaluation.ts";
 
 export interface Replication {
   readonly replicas: number;
   readonly timeoutMs: number;
-}
-
-/** The connection that runs a script. */
-export interface WritingConnection {
-  readonly evaluate: Evaluate;
-  send(command: string, ...args: string[]): Promise<unknown>;
-  /** How often it has been lost or replaced. */
-  losses(): number;
 }
 
 /** Rejects with `unavailable` if too few replicas answered; the caller may repeat the call. */

@@ -8,9 +8,10 @@ import type { ClaimAnswer, ClaimRequest, ListRequest, Store, StoreRecord } from 
 import { type Turns, turnsOfCall } from "../in-turn.ts";
 import { undecidedByList } from "../listing.ts";
 import { READ, READ_REPLICATED } from "../redis-lua.ts";
-import { type Evaluation, type RedisAdapter, runScript } from "./client.ts";
+import { type RedisAdapter, runScript } from "./client.ts";
 import type { ClientListeners } from "./client-listeners.ts";
 import { translateErrors } from "./errors.ts";
+import type { Evaluation } from "./evaluation.ts";
 import { createNodeGroups, type RunOnRecords } from "./node-groups.ts";
 import { createQuickClaims, isQuick, UNDECIDED } from "./quick-claims.ts";
 import { listRecords, type PageReading, parseRecord, type RecordSource } from "./records.ts";

@@ -3,8 +3,14 @@
  * to every server. A channel has the name of its record's key, so it has the same slot. When that slot moves, or a connection
  * is lost, the client subscribes again; messages in between were missed.
  */
-import type { Channels } from "./client.ts";
 import { isForbidden } from "./errors.ts";
+
+export interface Channels {
+  subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  /** Calls `onBack` when all channels are subscribed again after a lost connection; messages in between were missed. */
+  onReconnect(onBack: () => void, channels: () => readonly string[]): void;
+}
 
 type Listener = (...args: string[]) => void;
 
@@ -25,7 +31,7 @@ export function ioredisShards(client: IoredisShards, onMessage: (channel: string
       // a command of its own.
       client.on("subscribersReady", () => {
         const subscribing = channels().map((channel) => client.ssubscribe(channel));
-        if (subscribing.length > 0) Promise.allSettled(subscribing).then(onBack);
+        if (subscribing.length > 0) void Promise.allSettled(subscribing).then(onBack);
       });
     },
   };
@@ -74,7 +80,7 @@ export function shardedOrPlain(sharded: Channels, plain: Channels): Channels {
         }
       return plain.subscribe(channel);
     },
-    unsubscribe: (channel) => current().unsubscribe(channel),
+    unsubscribe: async (channel) => current().unsubscribe(channel),
     onReconnect(onBack, channels) {
       for (const each of [sharded, plain])
         each.onReconnect(onBack, () => (current() === each ? channels() : []));
