@@ -1,4 +1,4 @@
-/** Measures what saves the servers of a Redis Cluster time, and tests that it does: groups of calls, and sharded pub/sub. */
+/** Tests that groups of calls and sharded pub/sub cost the servers of a Redis Cluster less, and measures how much. */
 import { randomUUID } from "node:crypto";
 import type { Cluster as ClusterClient } from "ioredis";
 import { expect, test } from "vitest";
@@ -75,7 +75,7 @@ async function compare(first: Store, second: Store, nodes: readonly Server[]): P
   return ratios;
 }
 
-function figuresOf(ratios: readonly Costs[]): string {
+function tellCosts(ratios: readonly Costs[]): string {
   const tell = (name: keyof Costs) => {
     const values = ratios.map((ratio) => ratio[name]);
     const spread = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(2)).join(" to ");
@@ -95,7 +95,7 @@ test("groups and sharded pub/sub cost the servers of a Redis Cluster less", {
   const grouped = await compare(store, alone, nodes.slice(0, MASTERS));
   await report(store, {
     trial: "Calls in groups on a cluster, as a share of calls sent alone",
-    figures: figuresOf(grouped),
+    figures: tellCosts(grouped),
   });
   expect(medianOf(grouped.map(({ server }) => server))).toBeLessThan(1);
 
@@ -104,7 +104,7 @@ test("groups and sharded pub/sub cost the servers of a Redis Cluster less", {
   const sharded = await compare(store, plain, nodes);
   await report(store, {
     trial: "Sharded pub/sub on a cluster, as a share of plain pub/sub, time of masters and replicas",
-    figures: figuresOf(sharded),
+    figures: tellCosts(sharded),
   });
   expect(medianOf(sharded.map(({ server }) => server))).toBeLessThan(1);
 });

@@ -6,7 +6,7 @@ import { deferred } from "../deferred.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startRedis } from "../services/redis.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
-import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "./redis/clients.ts";
+import { ioredis, nodeRedis } from "./redis/clients.ts";
 import { claimOf, fenceOf, keyOf, LEASE_MS, MARGIN_MS, proxied, RETENTION_MS } from "./redis/scene.ts";
 
 describe("a record in Redis", () => {

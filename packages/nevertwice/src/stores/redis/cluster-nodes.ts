@@ -108,7 +108,8 @@ export function nodeRedisNodes(
   untyped: (connection: NodeRedisConnection) => NodeRedisConnection,
 ): ClusterNodes {
   const connections = new WeakMap<object, WritingConnection>();
-  const nodeOf = async (master: object) => (await client.nodeClient(master as never)) as NodeRedisConnection;
+  const connectTo = async (master: object) =>
+    (await client.nodeClient(master as never)) as NodeRedisConnection;
 
   function toConnection(node: NodeRedisConnection): WritingConnection {
     return {
@@ -122,8 +123,8 @@ export function nodeRedisNodes(
     find: (key) => client.slots[keySlot(key)]?.master,
     at: (address) => client.masters.find((master) => master.address === address),
     async evaluate(master, command, args) {
-      return untyped(await nodeOf(master)).sendCommand([command, ...args]);
+      return untyped(await connectTo(master)).sendCommand([command, ...args]);
     },
-    connect: async (master) => remembered(connections, await nodeOf(master), toConnection),
+    connect: async (master) => remembered(connections, await connectTo(master), toConnection),
   };
 }

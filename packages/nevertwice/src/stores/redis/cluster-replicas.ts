@@ -26,7 +26,7 @@ export function replicatedCluster(
   /** Lets the client find the master of this key: it follows the answer of a server that no longer has the slot. */
   const learn = (key: string): Promise<unknown> => adapter.evaluate("EVAL", ["return {}", "1", key]);
 
-  async function masterOf(key: string): Promise<object> {
+  async function findMaster(key: string): Promise<object> {
     const known = nodes.find(toStored(key));
     if (known !== undefined) return known;
     await learn(key);
@@ -42,7 +42,7 @@ export function replicatedCluster(
 
   async function evaluate(command: "EVALSHA" | "EVAL", args: Evaluation): Promise<unknown> {
     const [, , key = ""] = args;
-    let connection = await nodes.connect(await masterOf(key));
+    let connection = await nodes.connect(await findMaster(key));
     for (let tries = 1; ; tries++) {
       try {
         return await evaluateOn(connection, command, args);
@@ -54,7 +54,7 @@ export function replicatedCluster(
           connection = asking(await nodes.connect(await serverAt(redirected.address, key)));
         } else {
           await learn(key);
-          connection = await nodes.connect(await masterOf(key));
+          connection = await nodes.connect(await findMaster(key));
         }
       }
     }

@@ -12,13 +12,13 @@ export interface Channels {
   onReconnect(onBack: () => void, channels: () => readonly string[]): void;
 }
 
-type Listener = (...args: string[]) => void;
+type ShardListener = (...args: string[]) => void;
 
 /** The members of ioredis' `Cluster` with the option `shardedSubscribers`. */
 export interface IoredisShards {
   ssubscribe(channel: string): Promise<unknown>;
   sunsubscribe(channel: string): Promise<unknown>;
-  on(event: string, listener: Listener): unknown;
+  on(event: string, listener: ShardListener): unknown;
 }
 
 export function ioredisShards(client: IoredisShards, onMessage: (channel: string) => void): Channels {
@@ -41,7 +41,7 @@ export function ioredisShards(client: IoredisShards, onMessage: (channel: string
 export interface NodeRedisShards<ChannelListener> {
   sSubscribe(channel: string, listener: ChannelListener): Promise<unknown>;
   sUnsubscribe(channel: string, listener: ChannelListener): Promise<unknown>;
-  on(event: string, listener: Listener): unknown;
+  on(event: string, listener: ShardListener): unknown;
 }
 
 export function nodeRedisShards<ChannelListener>(

@@ -1,5 +1,5 @@
 /** Clients of every kind that the store accepts, closed at the end of the test file. */
-import { Cluster, type ClusterOptions, Redis } from "ioredis";
+import { Cluster, Redis } from "ioredis";
 import { createClient, createCluster } from "redis";
 import { afterAll } from "vitest";
 
@@ -26,7 +26,10 @@ export function ioredis(url: string, options: IoredisOptions = {}): Redis {
   return client;
 }
 
-export function ioredisCluster(url: string, options: ClusterOptions = {}): Cluster {
+export function ioredisCluster(
+  url: string,
+  options: NonNullable<ConstructorParameters<typeof Cluster>[1]> = {},
+): Cluster {
   const client = new Cluster([url], options);
   client.on("error", quiet);
   ends.push(() => client.disconnect());

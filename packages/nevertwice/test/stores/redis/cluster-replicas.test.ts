@@ -45,14 +45,14 @@ function started(skip: (why: string) => never): Cluster {
 const claimsOf = (token: string, count: number) => Array.from({ length: count }, () => claimOf(token));
 
 /** A store whose records all have one slot, which no other test uses, and a move of this slot. */
-async function ofOneSlot(servers: Cluster, connect: Connect, replicasTimeoutMs = 100) {
+async function openOneSlot(servers: Cluster, connect: Connect, replicasTimeoutMs = 100) {
   const prefix = `{${randomUUID()}}:`;
   const move = await planSlotMove(servers, keySlot(prefix));
   const client = await connect(servers.url);
   return { store: redisStore({ client, prefix, replicas: 1, replicasTimeoutMs }), prefix, move };
 }
 
-function replicaOf({ nodes }: Cluster, { admin, id }: Move["from"]): Promise<Server> {
+function findReplica({ nodes }: Cluster, { admin, id }: Move["from"]): Promise<Server> {
   return vi.waitFor(async () => {
     const [line] = (await admin.cluster("REPLICAS", id)) as string[];
     const replica = nodes.find(({ port }) => line?.includes(`127.0.0.1:${port}@`));
@@ -141,8 +141,8 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
     skip,
   }) => {
     const servers = started(skip);
-    const { store, prefix, move } = await ofOneSlot(servers, connect);
-    const [replica, other] = [await replicaOf(servers, move.to), await replicaOf(servers, move.from)];
+    const { store, prefix, move } = await openOneSlot(servers, connect);
+    const [replica, other] = [await findReplica(servers, move.to), await findReplica(servers, move.from)];
     await store.claim(claimOf("t0")).catch(() => {});
     await move.from.admin.del(...((await move.from.admin.keys(`${prefix}*`)) as string[]));
     const [moving, moved] = [claimOf("t1"), claimOf("t1")];
@@ -162,9 +162,9 @@ describe.for(CLIENTS)("with %s", ([, connect]) => {
 
   test("a claim whose master is lost before a replica confirmed it is not granted", async ({ skip }) => {
     const servers = started(skip);
-    const { store, prefix, move } = await ofOneSlot(servers, connect, LONG_MS);
+    const { store, prefix, move } = await openOneSlot(servers, connect, LONG_MS);
     await vi.waitFor(() => store.claim(claimOf("t0")), PATIENCE);
-    const replica = await replicaOf(servers, move.from);
+    const replica = await findReplica(servers, move.from);
     const claim = claimOf("t1");
     await withPaused([replica], async () => {
       const claimed = expect(store.claim(claim)).rejects.toMatchObject({ code: "unavailable" });
@@ -196,9 +196,9 @@ test.for([...CLIENTS, ["ioredis that connects again", (url: string) => ioredisCl
   "a connection of %s that is lost between a step and its WAIT does not count",
   async ([, connect], { skip }) => {
     const servers = started(skip);
-    const { store, prefix, move } = await ofOneSlot(servers, connect, LONG_MS);
+    const { store, prefix, move } = await openOneSlot(servers, connect, LONG_MS);
     await vi.waitFor(() => store.claim(claimOf("t0")), PATIENCE);
-    const replica = await replicaOf(servers, move.from);
+    const replica = await findReplica(servers, move.from);
     const claim = claimOf("t1");
     await withPaused([replica], async () => {
       const claimed = expect(store.claim(claim)).rejects.toMatchObject({ code: "unavailable" });

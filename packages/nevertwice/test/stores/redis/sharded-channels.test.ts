@@ -160,7 +160,7 @@ describe.for(CLIENTS)("with %s", ([, connect, connectOld]) => {
 
   test("a process that cannot shard and one that can get each other's outcomes", async ({ skip }) => {
     const servers = started(skip);
-    const guardOf = async (kind: Connect) => {
+    const openGuard = async (kind: Connect) => {
       const [client, subscriber] = [await kind(servers.url), await kind(servers.url)];
       return createGuard({
         store: redisStore({ client, subscriber }),
@@ -168,7 +168,7 @@ describe.for(CLIENTS)("with %s", ([, connect, connectOld]) => {
         purgeEveryMs: 0,
       });
     };
-    const [sharded, plain] = [await guardOf(connect), await guardOf(plainIoredis)];
+    const [sharded, plain] = [await openGuard(connect), await openGuard(plainIoredis)];
     for (const [owner, waiter] of [
       [sharded, plain],
       [plain, sharded],
