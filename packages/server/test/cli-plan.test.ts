@@ -75,7 +75,7 @@ describe("a plan", () => {
   });
 
   test("a cluster has a master for each 70 % of a processor, and three or more", () => {
-    expect(planStore("redis-cluster", UNPURGED, LOAD)).toMatchObject({ masters: 3, connections: 8 });
+    expect(planStore("redis-cluster", UNPURGED, LOAD)).toMatchObject({ masters: 3, connections: 12 });
     // 64,000 first calls take 3.2 processors of the servers, and 16,000 replays 0.16.
     expect(planStore("redis-cluster", UNPURGED, { ...LOAD, rate: 80_000 })).toMatchObject({
       serverCores: 3.36,

@@ -142,7 +142,7 @@ async function openRedisCluster(url: StoreUrl): Promise<Store> {
     ...(scheme === "rediss" && { tls: {} }),
   };
   const nodes = hosts.split(",").map((host) => `${scheme}://${host}`);
-  return redisStoreOn(tolerant(new Cluster(nodes, { redisOptions })), ours);
+  return redisStoreOn(tolerant(new Cluster(nodes, { redisOptions, shardedSubscribers: true })), ours);
 }
 
 type RedisParameters = Pick<RedisOptions, "prefix" | "replicas"> & { readonly connection: object };

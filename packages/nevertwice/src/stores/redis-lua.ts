@@ -41,6 +41,8 @@ export interface LuaScript {
   readonly sha: string;
   /** The same script for keys of several slots of a cluster; undefined if it is never run on those. */
   readonly apart?: LuaScript | undefined;
+  /** The same script with sharded pub/sub, for a cluster; undefined if it wakes no waiters. */
+  readonly sharded?: LuaScript | undefined;
 }
 
 /** The version of the record's format. A record with another version is unreadable. */
@@ -131,6 +133,9 @@ const NOW_TEXT = `local nowText = ${formatWhole("now")}`;
 
 /** `pcall`, since a user without the permission to publish must not lose the step that was just written. */
 const WAKE = "redis.pcall('PUBLISH', key, '')";
+
+/** On a cluster, sent to the servers of the slot instead of to all. A server before Redis 7 does not know the command. */
+const WAKE_SHARDED = `if type(redis.pcall('SPUBLISH', key, '')) == 'table' then ${WAKE} end`;
 
 /** Turns the attempt that a claim replaces into an entry of the history, whose note stands in front of the earlier entries. */
 const NEXT_HISTORY = `
@@ -540,7 +545,9 @@ return answers`);
 }
 
 function scriptForAny(text: string): LuaScript {
-  return { ...script(text), apart: apart(text) };
+  const sharded = text.replaceAll(WAKE, WAKE_SHARDED);
+  const both = { ...script(text), apart: apart(text) };
+  return sharded === text ? both : { ...both, sharded: { ...script(sharded), apart: apart(sharded) } };
 }
 
 export function script(text: string): LuaScript {

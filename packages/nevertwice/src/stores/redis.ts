@@ -8,9 +8,11 @@ import { NevertwiceError } from "../core/errors.ts";
 import { checkOptions, isText, wholeFrom } from "../core/option-checks.ts";
 import type { Store } from "../core/store.ts";
 import { turnsFor } from "./in-turn.ts";
-import { adaptClient, type RedisClient } from "./redis/client.ts";
+import { adaptClient, type RedisAdapter, type RedisClient } from "./redis/client.ts";
+import type { ClientListeners } from "./redis/client-listeners.ts";
+import { replicatedCluster } from "./redis/cluster-replicas.ts";
 import { readSettings } from "./redis/durability.ts";
-import { evaluateReplicated } from "./redis/replicas.ts";
+import { evaluateReplicated, type Replication } from "./redis/replicas.ts";
 import { createSafetyCheck } from "./redis/safety-check.ts";
 import { createScriptStore, DEFAULT_PREFIX } from "./redis/script-store.ts";
 import { CLAIM_STEP, CLAIM_STEP_REPLICATED } from "./redis/steps.ts";
@@ -31,7 +33,7 @@ export interface RedisStoreOptions {
    */
   readonly prefix?: string | undefined;
   /**
-   * How many replicas must have a claim or step before it counts (WAIT). Not on a cluster.
+   * How many replicas must have a claim or step before it counts (WAIT).
    * @default 0
    */
   readonly replicas?: number | undefined;
@@ -67,20 +69,23 @@ export function redisStore(options: RedisStoreOptions): Store {
   });
   const { client, subscriber, prefix = DEFAULT_PREFIX, replicas = 0 } = options;
   const adapter = adaptClient("client", client);
-  checkCombination(options, adapter.isCluster);
+  checkConnections(options);
   const timeoutMs = options.replicasTimeoutMs ?? REPLICAS_TIMEOUT_MS;
   const listeners = adapter.listen();
   const safety = createSafetyCheck(adapter, listeners);
   const isReplicated = replicas > 0;
-  const evaluate = isReplicated
-    ? evaluateReplicated(adapter, listeners, { replicas, timeoutMs })
-    : adapter.evaluate;
+  const { evaluate, nodes } = isReplicated
+    ? replicated(adapter, listeners, { replicas, timeoutMs })
+    : adapter;
   const { claim, ...steps } = createScriptStore({
-    adapter,
+    adapter: { ...adapter, nodes },
     evaluate,
     claimStep: isReplicated ? CLAIM_STEP_REPLICATED : CLAIM_STEP,
     isReplicated,
     isGrouped: true,
+    // Waiters in other processes probably have the same kind of subscriber as this one.
+    isSharded:
+      adapter.isCluster && (subscriber === undefined || adaptClient("subscriber", subscriber).isSharded),
     losses: listeners.losses,
     prefix,
     // A few at once, since most of the time of a turn is its way to the server and back.
@@ -99,15 +104,20 @@ export function redisStore(options: RedisStoreOptions): Store {
   return subscriber === undefined ? store : withWatch(store, subscriber, adapter.prefixes(prefix).stored);
 }
 
-function checkCombination({ client, subscriber, replicas = 0 }: RedisStoreOptions, isCluster: boolean): void {
-  if (subscriber === client)
-    throw new NevertwiceError(
-      "options-invalid",
-      "subscriber must be another connection than client, such as client.duplicate(): a connection that subscribes can run no other command.",
-    );
-  if (replicas > 0 && isCluster)
-    throw new NevertwiceError(
-      "options-invalid",
-      "replicas cannot be used with a cluster: its client repeats a step on another connection when a slot moves or a server is lost, and WAIT counts only on the connection that took the step.",
-    );
+function replicated(
+  adapter: RedisAdapter,
+  listeners: ClientListeners,
+  replication: Replication,
+): Pick<RedisAdapter, "evaluate" | "nodes"> {
+  const { nodes } = adapter;
+  if (nodes !== undefined) return replicatedCluster(adapter, nodes, replication);
+  return { evaluate: evaluateReplicated(adapter, listeners, replication) };
+}
+
+function checkConnections({ client, subscriber }: RedisStoreOptions): void {
+  if (subscriber !== client) return;
+  throw new NevertwiceError(
+    "options-invalid",
+    "subscriber must be another connection than client, such as client.duplicate(): a connection that subscribes can run no other command.",
+  );
 }

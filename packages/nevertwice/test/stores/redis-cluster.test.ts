@@ -8,12 +8,12 @@ import { NotInstalled } from "../services/packages.ts";
 import { type Cluster, startRedisCluster } from "../services/redis-cluster.ts";
 import { ioredis, ioredisCluster, nodeRedisCluster } from "./redis/clients.ts";
 import { claimOf, keyOf } from "./redis/scene.ts";
+import { endMove, MASTERS, planMove, startMove } from "./redis/slot-moves.ts";
 
 const CLIENTS: readonly [string, (url: string) => Promise<RedisClient> | RedisClient][] = [
   ["ioredis", ioredisCluster],
   ["node-redis", nodeRedisCluster],
 ];
-const MASTERS = 3;
 const CALLS = 300;
 
 let cluster: Cluster | undefined;
@@ -52,50 +52,6 @@ async function countScripts({ nodes }: Cluster, work: () => Promise<unknown>): P
   await work();
   const infos = await Promise.all(masters.map((master) => master.info("commandstats")));
   return infos.reduce((sum, info) => sum + Number(/cmdstat_evalsha:calls=(\d+)/.exec(info)?.[1] ?? 0), 0);
-}
-
-interface Move {
-  readonly slot: number;
-  readonly from: { readonly admin: ReturnType<typeof ioredis>; readonly id: string };
-  readonly to: { readonly admin: ReturnType<typeof ioredis>; readonly id: string };
-}
-
-/** The slot of the first of these claims whose slot is empty, its master, and another one. A slot that has keys cannot be given away. */
-async function planMove(servers: Cluster, claims: readonly ClaimRequest[]): Promise<Move> {
-  for (const { id } of claims) {
-    const move = await planSlotMove(servers, keySlot(keyOf(id)));
-    if ((await move.from.admin.cluster("COUNTKEYSINSLOT", move.slot)) === 0) return move;
-  }
-  throw new Error(`each slot of these ${claims.length} claims has keys`);
-}
-
-async function planSlotMove({ nodes }: Cluster, slot: number): Promise<Move> {
-  const masters = await Promise.all(
-    nodes.slice(0, MASTERS).map(async ({ url }) => {
-      const admin = ioredis(url);
-      const known = String(await admin.cluster("NODES")).split("\n");
-      const own = known.find((line) => line.includes("myself"));
-      const ranges = (own ?? "").split(" ").slice(8);
-      const hasSlot = ranges.some((range) => {
-        const [first = "", last = first] = range.split("-");
-        return slot >= Number(first) && slot <= Number(last);
-      });
-      return { admin, id: await admin.cluster("MYID"), hasSlot };
-    }),
-  );
-  const from = masters.find(({ hasSlot }) => hasSlot);
-  const to = masters.find(({ hasSlot }) => !hasSlot);
-  if (from === undefined || to === undefined) throw new Error(`no master has slot ${slot}`);
-  return { slot, from, to };
-}
-
-async function startMove({ slot, from, to }: Move): Promise<void> {
-  await to.admin.cluster("SETSLOT", slot, "IMPORTING", from.id);
-  await from.admin.cluster("SETSLOT", slot, "MIGRATING", to.id);
-}
-
-async function endMove({ slot, from, to }: Move): Promise<void> {
-  for (const { admin } of [to, from]) await admin.cluster("SETSLOT", slot, "NODE", to.id);
 }
 
 test("the slot of a key is the one that Redis computes", async ({ skip }) => {

@@ -6,7 +6,7 @@ import { deferred } from "../deferred.ts";
 import { startProxy } from "../services/proxy.ts";
 import { startRedis } from "../services/redis.ts";
 import { sharedUrl, startFor } from "../services/services.ts";
-import { ioredis, ioredisCluster, nodeRedis, nodeRedisCluster } from "./redis/clients.ts";
+import { ioredis, nodeRedis } from "./redis/clients.ts";
 import { claimOf, fenceOf, keyOf, LEASE_MS, MARGIN_MS, proxied, RETENTION_MS } from "./redis/scene.ts";
 
 describe("a record in Redis", () => {
@@ -331,12 +331,6 @@ describe("the options", () => {
     );
     expect(() => redisStore({ client, prefix: "" })).toThrow(/options-invalid: prefix/);
     expect(() => redisStore({ client, ...{ ttl: 1 } })).toThrow(/options-invalid: there is no option/);
-  });
-
-  test("refuse replicas on a cluster, whose clients cannot send WAIT to one server", async (context) => {
-    const url = sharedUrl(context, "redisCluster");
-    for (const client of [ioredisCluster(url), await nodeRedisCluster(url)])
-      expect(() => redisStore({ client, replicas: 1 })).toThrow(/options-invalid: replicas .*cluster/);
   });
 });
 

@@ -91,7 +91,7 @@ interface Calls {
 const BUSY = 0.7;
 /** Redis Cluster has at least three masters. */
 const LEAST_MASTERS = 3;
-/** The pool of the driver, and a connection that listens, for each process. Redis Cluster: for each master. */
+/** The pool of the driver, and a connection that listens, for each process. Redis Cluster: two for each master. */
 const CONNECTIONS: Partial<Record<PlannedStore, number>> = { postgres: 11, mysql: 10, redis: 2 };
 /** The default of `max_connections`. */
 const MOST_CONNECTIONS: Partial<Record<PlannedStore, number>> = { postgres: 100, mysql: 151 };
@@ -154,8 +154,8 @@ function machinesFor(store: PlannedStore, costs: Coefficients, calls: Calls): Ma
     store === "redis-cluster" && serverCores !== undefined
       ? Math.max(LEAST_MASTERS, whole(serverCores / BUSY))
       : undefined;
-  // A client of a cluster connects to every master, and subscribes on one connection.
-  const perProcess = masters === undefined ? CONNECTIONS[store] : masters + 1;
+  // A client of a cluster connects to every master, and so does its subscriber for sharded pub/sub.
+  const perProcess = masters === undefined ? CONNECTIONS[store] : 2 * masters;
   return {
     clientCores,
     processes,

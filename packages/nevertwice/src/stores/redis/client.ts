@@ -15,11 +15,17 @@ import {
   serverAddress,
 } from "./cluster-nodes.ts";
 import { isNoScript, toStoreError, translateErrors } from "./errors.ts";
+import type { Evaluate, Evaluation } from "./evaluation.ts";
+import {
+  type Channels,
+  type IoredisShards,
+  ioredisShards,
+  type NodeRedisShards,
+  nodeRedisShards,
+  shardedOrPlain,
+} from "./sharded-channels.ts";
 
 type RedisListener = (...args: string[]) => void;
-
-/** The arguments of EVALSHA and EVAL. */
-export type Evaluation = [script: string, keyCount: string, ...keysAndArguments: string[]];
 
 /** `Redis` or `Cluster` of ioredis 5 and later; iovalkey has the same members. */
 export interface IoredisClient {
@@ -35,7 +41,9 @@ export interface IoredisClient {
   off?(event: string, listener: RedisListener): unknown;
 }
 
-interface IoredisCluster extends IoredisClient, IoredisMasters {
+interface IoredisCluster extends IoredisClient, IoredisMasters, IoredisShards {
+  /** Versions that know the option `shardedSubscribers` have this member if it is set. */
+  readonly shardedSubscribers?: object | undefined;
   refreshSlotsCache(callback: (error?: Error | null) => void): void;
 }
 
@@ -55,7 +63,10 @@ export interface NodeRedisClient extends NodeRedisEvents {
 }
 
 /** A client from `createCluster` of node-redis 5 and later. */
-export interface NodeRedisCluster extends NodeRedisEvents, NodeRedisMasters {
+export interface NodeRedisCluster
+  extends NodeRedisEvents,
+    NodeRedisMasters,
+    NodeRedisShards<NodeRedisListener> {
   sendCommand(key: string | undefined, isReadonly: boolean, args: string[]): Promise<unknown>;
 }
 
@@ -76,8 +87,8 @@ export interface RedisAdapter {
   readonly nodes?: ClusterNodes | undefined;
   /** The prefix of a key when it is handed to `evaluate`, and the prefix that it then has in Redis. */
   prefixes(prefix: string): { readonly sent: string; readonly stored: string };
-  /** Runs a script, by its hash or by its text, on the server that has its keys. */
-  evaluate(command: "EVALSHA" | "EVAL", args: Evaluation): Promise<unknown>;
+  /** On the server that has its keys. */
+  readonly evaluate: Evaluate;
   /** The text of each key, or null. Not on a cluster. */
   readTexts(keys: readonly string[]): Promise<unknown>;
   /** Resolves once the client knows at least one. */
@@ -88,15 +99,10 @@ export interface RedisAdapter {
   topology?(): unknown;
   /** Listens to the client's events until `stop` is called. */
   listen(): ClientListeners;
+  /** Whether its channels are sharded where the servers of a cluster can. */
+  readonly isSharded: boolean;
   /** For pub/sub. Calls `onMessage` with the channel of each message. */
   channels(onMessage: (channel: string) => void): Channels;
-}
-
-export interface Channels {
-  subscribe(channel: string): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
-  /** Calls `onBack` when all channels are subscribed again after a lost connection; messages in between were missed. */
-  onReconnect(onBack: () => void, channels: () => readonly string[]): void;
 }
 
 export function adaptClient(name: string, client: unknown): RedisAdapter {
@@ -122,9 +128,12 @@ function recognise(client: Partial<Record<string, unknown>> | null | undefined):
 function adaptIoredis(client: IoredisClient): RedisAdapter {
   const { isCluster } = client;
   const own = client.options.keyPrefix ?? "";
+  // The client adds its own prefix to sharded channels as to keys.
+  const isSharded = isCluster && own === "" && (client as IoredisCluster).shardedSubscribers !== undefined;
   return {
     isCluster,
-    nodes: isCluster ? ioredisNodes(client as IoredisCluster) : undefined,
+    isSharded,
+    nodes: isCluster ? ioredisNodes(client as IoredisCluster, own) : undefined,
     // The client adds its own prefix to keys, but not to channels and patterns.
     prefixes: (prefix) => ({ sent: prefix, stored: own + prefix }),
     evaluate: (command, args) => (command === "EVALSHA" ? client.evalsha(...args) : client.eval(...args)),
@@ -144,7 +153,7 @@ function adaptIoredis(client: IoredisClient): RedisAdapter {
         : listenToClient(client as RedisEmitter, ["close"]),
     channels(onMessage) {
       client.on("message", onMessage);
-      return {
+      const plain: Channels = {
         subscribe: (channel) => client.subscribe(channel),
         unsubscribe: (channel) => client.unsubscribe(channel),
         onReconnect(onBack, channels) {
@@ -154,6 +163,7 @@ function adaptIoredis(client: IoredisClient): RedisAdapter {
           });
         },
       };
+      return isSharded ? shardedOrPlain(ioredisShards(client as IoredisCluster, onMessage), plain) : plain;
     },
   };
 }
@@ -210,12 +220,13 @@ function adaptNodeRedis(given: NodeRedisClient): RedisAdapter {
   const client = untyped(given);
   return {
     isCluster: false,
+    isSharded: false,
     prefixes: readPrefix(given),
     evaluate: (command, args) => client.sendCommand([command, ...args]),
     readTexts: (keys) => client.sendCommand(["MGET", ...keys]),
     masters: async () => [{ name: "", send: (...args) => client.sendCommand(args) }],
     listen: () => listenToClient(given as RedisEmitter, ["reconnecting"]),
-    channels: (onMessage) => nodeRedisChannels(given, "ready", onMessage),
+    channels: (onMessage) => nodeRedisChannels(given, "ready", toListener(onMessage)),
   };
 }
 
@@ -231,6 +242,7 @@ function adaptNodeRedisCluster(given: NodeRedisCluster): RedisAdapter {
   });
   return {
     isCluster: true,
+    isSharded: true,
     nodes: nodeRedisNodes(client, untyped),
     prefixes: readPrefix(given),
     evaluate: (command, args) => client.sendCommand(args[2], false, [command, ...args]),
@@ -240,16 +252,25 @@ function adaptNodeRedisCluster(given: NodeRedisCluster): RedisAdapter {
     // The client makes a new list when it asks for the slots again.
     topology: () => client.masters,
     listen: () => listenToClient(given as RedisEmitter, ["node-reconnecting", "node-disconnect"]),
-    channels: (onMessage) => nodeRedisChannels(given, "node-ready", onMessage),
+    channels(onMessage) {
+      const listener = toListener(onMessage);
+      return shardedOrPlain(
+        nodeRedisShards(given, listener),
+        nodeRedisChannels(given, "node-ready", listener),
+      );
+    },
   };
+}
+
+function toListener(onMessage: (channel: string) => void): NodeRedisListener {
+  return (_message, channel) => onMessage(String(channel));
 }
 
 function nodeRedisChannels(
   client: NodeRedisEvents,
   readyEvent: string,
-  onMessage: (channel: string) => void,
+  listener: NodeRedisListener,
 ): Channels {
-  const listener: NodeRedisListener = (_message, channel) => onMessage(String(channel));
   return {
     subscribe: (channel) => client.subscribe(channel, listener),
     unsubscribe: (channel) => client.unsubscribe(channel, listener),

@@ -50,14 +50,13 @@ export function judgeDurability(servers: readonly ServerFacts[], replicas: numbe
   };
 }
 
-/** `replicas` cannot be used with a cluster, and its servers have their own settings. */
+/** The servers of a cluster have their own settings. */
 function adviceForCluster(fault: Fault, { raise, ...found }: Finding): Finding {
   if (raise === undefined) return found;
   if (fault === "failover")
     return {
       ...found,
-      raise:
-        "CONFIG SET min-replicas-to-write 1 on every server makes it rarer; only another store prevents it, such as etcd or Postgres with a synchronous standby",
+      raise: `${raise}; only another store does, such as etcd or Postgres with a synchronous standby`,
     };
   return { ...found, raise: `on every server of the cluster, replicas included: ${raise}` };
 }

@@ -72,7 +72,7 @@ const TABLE: DriverErrorTable = {
     {
       codes: ["NOPERM"],
       code: "store-unsafe",
-      says: "this Redis user lacks a permission (a store needs EVALSHA, EVAL, TIME, EXISTS, GET, MGET, GETEX, SET, DEL, PEXPIREAT, PUBLISH; a window needs EVALSHA, EVAL, TIME, ZADD, ZRANGE, ZREMRANGEBYSCORE, PEXPIRE, DEL)",
+      says: "this Redis user lacks a permission (a store needs EVALSHA, EVAL, TIME, EXISTS, GET, MGET, GETEX, SET, DEL, PEXPIREAT, PUBLISH, on a cluster SPUBLISH, with replicas WAIT; a window needs EVALSHA, EVAL, TIME, ZADD, ZRANGE, ZREMRANGEBYSCORE, PEXPIRE, DEL)",
     },
     { codes: ["LOADING"], code: "unavailable", says: "Redis is loading its data" },
     { codes: ["BUSY"], code: "unavailable", says: "Redis is busy with another script" },
@@ -132,6 +132,19 @@ export function isWriteRefused(error: unknown): boolean {
 /** Not the server's: it cannot be reached, or its answer was lost. */
 export function isNoAnswer(error: unknown): boolean {
   return firstWord(error) === undefined;
+}
+
+/** The server does not have the slot of the key, and has run nothing. */
+export function redirection(
+  error: unknown,
+): { readonly isAsk: boolean; readonly address: string } | undefined {
+  const found = error instanceof Error ? /^(MOVED|ASK) \d+ (\S+)/.exec(error.message) : null;
+  return found === null ? undefined : { isAsk: found[1] === "ASK", address: found[2] ?? "" };
+}
+
+/** The server has become a replica since the step, and waits for none. */
+export function isDemoted(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("ERR WAIT cannot be used with replica");
 }
 
 export function isNoScript(error: unknown): boolean {

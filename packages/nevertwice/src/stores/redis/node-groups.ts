@@ -6,7 +6,7 @@
  */
 import type { LuaScript } from "../redis-lua.ts";
 import { runScript } from "./client.ts";
-import type { ClusterNodes } from "./cluster-nodes.ts";
+import type { ClusterScripts } from "./cluster-nodes.ts";
 import { isForbidden, isNoAnswer } from "./errors.ts";
 
 /** Runs a script on the records with these ids. */
@@ -42,7 +42,7 @@ if moving.err or moving[1] then return 0 end
 return redis.call('EXISTS', ARGV[1])`;
 
 /** `toKey` returns the key of a record as it is in Redis. */
-export function createNodeGroups(nodes: ClusterNodes, toKey: (id: string) => string): NodeGroups {
+export function createNodeGroups(nodes: ClusterScripts, toKey: (id: string) => string): NodeGroups {
   const groups = new WeakMap<object, NodeGroup>();
 
   /** The key of no record, on another server; undefined if this server seems to have all slots. */

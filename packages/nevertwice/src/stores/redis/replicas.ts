@@ -6,8 +6,8 @@
 import { NevertwiceError } from "../../core/errors.ts";
 import type { RedisAdapter } from "./client.ts";
 import type { ClientListeners } from "./client-listeners.ts";
-
-type Evaluate = RedisAdapter["evaluate"];
+import { isDemoted } from "./errors.ts";
+import type { Evaluate, WritingConnection } from "./evaluation.ts";
 
 export interface Replication {
   readonly replicas: number;
@@ -15,40 +15,63 @@ export interface Replication {
 }
 
 /** Rejects with `unavailable` if too few replicas answered; the caller may repeat the call. */
-export function evaluateReplicated(
-  adapter: RedisAdapter,
-  { losses }: Pick<ClientListeners, "losses">,
-  { replicas, timeoutMs }: Replication,
-): Evaluate {
-  let waiting: Promise<number> | undefined;
+export type EvaluateOn = (connection: WritingConnection, ...script: Parameters<Evaluate>) => Promise<unknown>;
 
-  async function wait(): Promise<number> {
+export function createReplication({ replicas, timeoutMs }: Replication): EvaluateOn {
+  const waiting = new WeakMap<WritingConnection, Promise<number>>();
+
+  async function wait({ send, losses }: WritingConnection): Promise<number> {
     const before = losses();
-    const [master] = await adapter.masters();
-    const count = await master?.send("WAIT", String(replicas), String(timeoutMs));
-    // A new connection has written nothing, so WAIT would report at once that all replicas have it.
-    return losses() === before ? Number(count) : 0;
+    try {
+      const count = await send("WAIT", String(replicas), String(timeoutMs));
+      // A new connection has written nothing, so WAIT would report at once that all replicas have it.
+      return losses() === before ? Number(count) : 0;
+    } catch (error) {
+      if (isDemoted(error)) return 0;
+      throw error;
+    }
   }
 
   /** One WAIT for all steps that were sent in this turn: it waits for everything that was written before it. */
-  function waitTogether(): Promise<number> {
-    waiting ??= new Promise((resolve) => {
+  function waitTogether(connection: WritingConnection): Promise<number> {
+    const joined = waiting.get(connection);
+    if (joined !== undefined) return joined;
+    const started = new Promise<number>((resolve) => {
       queueMicrotask(() => {
-        waiting = undefined;
-        resolve(wait());
+        waiting.delete(connection);
+        resolve(wait(connection));
       });
     });
-    return waiting;
+    waiting.set(connection, started);
+    return started;
   }
 
-  return async (command, args) => {
-    const [answers, count] = await Promise.all([adapter.evaluate(command, args), waitTogether()]);
+  return async (connection, command, args) => {
+    const [answers, count] = await Promise.all([
+      connection.evaluate(command, args),
+      waitTogether(connection),
+    ]);
     if (count >= replicas || !(answers as readonly unknown[]).some(mustBeReplicated)) return answers;
     throw new NevertwiceError(
       "unavailable",
       `${count} of ${replicas} replicas had the step after ${timeoutMs} ms, so it does not count yet.`,
     );
   };
+}
+
+/** For a client of one server. */
+export function evaluateReplicated(
+  adapter: RedisAdapter,
+  { losses }: Pick<ClientListeners, "losses">,
+  replication: Replication,
+): Evaluate {
+  const evaluateOn = createReplication(replication);
+  const connection: WritingConnection = {
+    evaluate: adapter.evaluate,
+    send: async (...command) => (await adapter.masters())[0]?.send(...command),
+    losses,
+  };
+  return (command, args) => evaluateOn(connection, command, args);
 }
 
 /** The text of a completed record, which READ found. */

@@ -8,9 +8,10 @@ import type { ClaimAnswer, ClaimRequest, ListRequest, Store, StoreRecord } from 
 import { type Turns, turnsOfCall } from "../in-turn.ts";
 import { undecidedByList } from "../listing.ts";
 import { READ, READ_REPLICATED } from "../redis-lua.ts";
-import { type Evaluation, type RedisAdapter, runScript } from "./client.ts";
+import { type RedisAdapter, runScript } from "./client.ts";
 import type { ClientListeners } from "./client-listeners.ts";
 import { translateErrors } from "./errors.ts";
+import type { Evaluation } from "./evaluation.ts";
 import { createNodeGroups, type RunOnRecords } from "./node-groups.ts";
 import { createQuickClaims, isQuick, UNDECIDED } from "./quick-claims.ts";
 import { listRecords, type PageReading, parseRecord, type RecordSource } from "./records.ts";
@@ -40,6 +41,8 @@ export interface ScriptStoreOptions {
   readonly isReplicated: boolean;
   /** Whether calls that arrive together share a script. */
   readonly isGrouped: boolean;
+  /** Whether settled records are published by sharded pub/sub. */
+  readonly isSharded?: boolean;
   readonly losses: ClientListeners["losses"];
   readonly prefix: string;
   /** How pages of lists are read; the turns are those of all calls. */
@@ -48,7 +51,7 @@ export interface ScriptStoreOptions {
 
 /** Without `settings` and `watch`; `close` does nothing. */
 export function createScriptStore(options: ScriptStoreOptions): Store {
-  const { adapter, evaluate, claimStep, isReplicated, isGrouped, losses, pages } = options;
+  const { adapter, evaluate, claimStep, isReplicated, isGrouped, isSharded, losses, pages } = options;
   const { sent, stored } = adapter.prefixes(options.prefix);
   const toKey = (id: string): string => `${sent}{${id}}`;
 
@@ -59,7 +62,7 @@ export function createScriptStore(options: ScriptStoreOptions): Store {
     return runScript(evaluate, script, evaluation);
   };
   const nodeGroups = adapter.nodes && createNodeGroups(adapter.nodes, (id) => `${stored}{${id}}`);
-  const batches = createStepBatches({ isGrouped, nodeGroups, run });
+  const batches = createStepBatches({ isGrouped, isSharded, nodeGroups, run });
   const claims = batches.ofStep(claimStep);
   // With replicas, a claim that finds an outcome must write, so that WAIT has something to wait for.
   const claimQuickly = createQuickClaims({ adapter, losses, toKey });

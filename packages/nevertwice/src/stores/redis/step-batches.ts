@@ -30,6 +30,7 @@ export interface ScriptStep<Call, Answer> {
 export interface StepBatchesOptions {
   /** Whether calls that arrive together share a script. */
   readonly isGrouped: boolean;
+  readonly isSharded?: boolean | undefined;
   /** Given on a cluster. */
   readonly nodeGroups?: NodeGroups | undefined;
   /** Declares the keys of the records. On a cluster, for one record only. */
@@ -63,7 +64,12 @@ export interface StepBatches {
 
 const LIMITS = { maxCalls: MAX_CALLS, maxBytes: MAX_BYTES, maxFlights: MAX_FLIGHTS, far: FAR };
 
-export function createStepBatches({ isGrouped, nodeGroups, run }: StepBatchesOptions): StepBatches {
+export function createStepBatches({
+  isGrouped,
+  isSharded,
+  nodeGroups,
+  run,
+}: StepBatchesOptions): StepBatches {
   const of: StepBatches["of"] = <Call, Answer>(
     sendAll: SendAll<Call, Answer>,
     { idOf, isApart, ...grouping }: GroupingOptions<Call, Answer>,
@@ -105,10 +111,11 @@ export function createStepBatches({ isGrouped, nodeGroups, run }: StepBatchesOpt
     of,
     ofStep<Call extends { readonly id: string }, Answer>(step: ScriptStep<Call, Answer>) {
       const { script, toArguments, toAnswer, grouping } = step;
+      const { sharded = script } = isSharded ? script : {};
       const options = { ...grouping, idOf: ({ id }: Call) => id, isApart: script.apart !== undefined };
       return of(async (calls, runOn) => {
         const ids = calls.map(({ id }) => id);
-        const replies = (await runOn(script, ids, toArguments(calls))) as readonly unknown[];
+        const replies = (await runOn(sharded, ids, toArguments(calls))) as readonly unknown[];
         // A list that is shorter than the calls is the one reply to all of them.
         const isOneForAll = replies.length < calls.length;
         return calls.map((call, index) => settledAnswer(toAnswer, call, replies[isOneForAll ? 0 : index]));

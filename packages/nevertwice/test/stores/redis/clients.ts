@@ -26,8 +26,11 @@ export function ioredis(url: string, options: IoredisOptions = {}): Redis {
   return client;
 }
 
-export function ioredisCluster(url: string): Cluster {
-  const client = new Cluster([url]);
+export function ioredisCluster(
+  url: string,
+  options: NonNullable<ConstructorParameters<typeof Cluster>[1]> = {},
+): Cluster {
+  const client = new Cluster([url], options);
   client.on("error", quiet);
   ends.push(() => client.disconnect());
   return client;
@@ -44,7 +47,12 @@ export async function nodeRedis(
   return client;
 }
 
-export async function nodeRedisCluster(url: string, options: { readonly useReplicas?: boolean } = {}) {
+interface NodeRedisClusterOptions {
+  readonly useReplicas?: boolean;
+  readonly defaults?: { readonly username: string; readonly password: string };
+}
+
+export async function nodeRedisCluster(url: string, options: NodeRedisClusterOptions = {}) {
   const client = createCluster({ rootNodes: [{ url }], ...options });
   client.on("error", quiet);
   ends.push(() => client.destroy());

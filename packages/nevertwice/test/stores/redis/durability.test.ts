@@ -163,8 +163,14 @@ test("the doctor's advice for a cluster can be followed there", () => {
   expect(survives["power-loss"].raise).toMatch(
     /^on every server of the cluster, replicas included: CONFIG SET/,
   );
-  // The option `replicas` is refused on a cluster.
-  expect(survives.failover.raise).not.toContain("replicas: 1");
+  expect(survives.failover.raise).toBe(
+    "replicas: 1 makes it rare, not impossible; only another store does, such as etcd or Postgres with a synchronous standby",
+  );
+  const replicated = judgeDurability([server], 1).survives.failover;
+  expect(replicated.because).toBe(
+    "WAIT 1: usually survives, but Redis may promote a replica that lacks the last writes",
+  );
+  expect(replicated.raise).toBeUndefined();
 });
 
 test("a cluster survives what its weakest server survives, and a server that evicts is named", () => {

@@ -1,17 +1,17 @@
 /** Tests that calls share a script only on a server of a cluster that checks the keys which a script uses. */
 import { expect, test, vi } from "vitest";
-import type { ClusterNodes } from "../../../src/stores/redis/cluster-nodes.ts";
+import type { ClusterScripts } from "../../../src/stores/redis/cluster-nodes.ts";
 import { createNodeGroups, type NodeGroup } from "../../../src/stores/redis/node-groups.ts";
 import { READ } from "../../../src/stores/redis-lua.ts";
 
-type Evaluate = ClusterNodes["evaluate"];
+type Evaluate = ClusterScripts["evaluate"];
 
 /** The group of the first of two servers, which answer as given. */
 function groupOn(evaluate: Evaluate): NodeGroup {
   const [first, second] = [{}, {}];
   // The client does not know who has the slot of "k:2".
   const owners: Readonly<Record<string, object | undefined>> = { "k:2": undefined, "k:3": second };
-  const nodes: ClusterNodes = { find: (key) => (key in owners ? owners[key] : first), evaluate };
+  const nodes: ClusterScripts = { find: (key) => (key in owners ? owners[key] : first), evaluate };
   const group = createNodeGroups(nodes, (id) => `k:${id}`).find("0");
   if (group === undefined) throw new Error("no group");
   return group;
