@@ -52,13 +52,13 @@ async function serve(config: ServerConfig, isJson: boolean): Promise<CommandResu
     started();
     if (!isJson)
       print(
-        `${signal}: waiting up to ${config.drain / 1_000} s for running requests; send it again to stop at once`,
+        `${signal}: waiting up to ${(config.drainDelay + config.drain) / 1_000} s for running requests; send it again to stop at once`,
       );
   } catch (error) {
     await server.close();
     throw explainPortInUse(error);
   }
-  await closeInTime(server, config.drain);
+  await closeInTime(server, config.drainDelay + config.drain);
   return { data: { stoppedBy: signal }, lines: ["stopped: every request has finished"] };
 }
 

@@ -45,7 +45,7 @@ export interface Gateway {
   readonly server: Server;
   /** Warnings about its rules, for the operator. */
   readonly warnings: readonly string[];
-  /** Accepts no new requests and waits for those that run. */
+  /** Accepts no new connections and waits for the requests that run. */
   close(): Promise<void>;
 }
 
@@ -167,8 +167,8 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     warnings: ruleWarnings(rules),
     async close() {
       tunnels.close();
+      await connections.close(server, { drainMs: config.drain, sparesIdle: config.drainDelay > 0 });
       ordinary.close();
-      await connections.close(server, config.drain);
       proxy.close();
     },
   };

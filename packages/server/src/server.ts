@@ -31,6 +31,7 @@ import { createApp } from "./app.ts";
 import { configOf, type ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { type Context, createContext } from "./context.ts";
+import { createDeparture, spareIdleConnections } from "./departure.ts";
 import { createFailedTries } from "./failed-tries.ts";
 import { createFigures, type SharedFigures } from "./figures/figures.ts";
 import { createGatekeeper } from "./gatekeeper.ts";
@@ -62,7 +63,10 @@ export interface NevertwiceServer {
     definition: Definition,
     options?: PipelineOptions & { readonly namespace?: string | undefined },
   ): Promise<Pipeline>;
-  /** Stops accepting requests, waits for those that run, and closes the stores that the server opened. */
+  /**
+   * Answers `/readyz` with 503 for `drainDelay`. Then accepts no connections, waits for the requests that run, and closes the stores
+   * that the server opened.
+   */
   close(): Promise<void>;
   /** The HTTP application, which can also be called without a socket (`app.inject`). */
   readonly app: FastifyInstance;
@@ -114,7 +118,8 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
     namespace: config.namespace,
   });
   const checkAddress = createAddressCheck([config.listen.host, ...config.allowHost]);
-  const app = createApp(config, { metrics, gatekeeper, checkAddress });
+  const departure = createDeparture(config.drainDelay);
+  const app = createApp(config, { metrics, gatekeeper, checkAddress, departure });
   const addresses = collectAddresses(app);
   const routes = [
     ...claimsRoutes(context),
@@ -130,7 +135,7 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
   ];
   registerRoutes(app, routes, gatekeeper);
   const gauges = createGauges(context, () => metrics.namespaces(config.namespace));
-  registerHealth(app, { context, metrics, gauges, gatekeeper });
+  registerHealth(app, { context, metrics, gauges, gatekeeper, departure });
   const stopObserving = observeGauges(gauges);
   app.get("/openapi.json", async () => openApiDocument(routes, VERSION));
   registerPages(app, { context, gatekeeper, sessions });
@@ -151,7 +156,9 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
       return { url, gatewayUrl: await listenOn(gateway.server, config.gatewayListen, isSecure) };
     },
     async close() {
+      if (app.server.listening) await departure.announce();
       stopObserving();
+      if (departure.sparesIdle) spareIdleConnections(app.server);
       await Promise.all([closeApp(app, drainMs), gateway?.close()]);
       await Promise.all([context.close(), sessions.end()]);
       await closeStores(stores);

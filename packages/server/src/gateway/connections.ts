@@ -9,6 +9,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { BlockList, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { clientNetwork, isListed } from "../client-network.ts";
+import { spareIdleConnections } from "../departure.ts";
 import { failBody } from "./forwarded-body.ts";
 import { requestTimeoutError } from "./gateway-errors.ts";
 import type { Refusals } from "./refusals.ts";
@@ -36,7 +37,7 @@ export interface Connections {
   /** Calls `then` once all requests on this connection are answered; never if the connection closes before. */
   afterAnswers(socket: Duplex, then: () => void): void;
   /** Accepts nothing new. Resolves when the last connection of `server` is closed, after `drainMs` at the latest. */
-  close(server: Server, drainMs: number): Promise<void>;
+  close(server: Server, how: { readonly drainMs: number; readonly sparesIdle: boolean }): Promise<void>;
 }
 
 interface ClientExchange {
@@ -55,6 +56,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
   const distrusted = new WeakSet<Duplex>();
   const perNetwork = new Map<string, number>();
   let isClosing = false;
+  let cutsIdle = false;
 
   function admit(socket: Socket): void {
     accepted.add(socket);
@@ -110,7 +112,7 @@ export function createConnections(limits: ConnectionLimits): Connections {
     if (!exchange.req.complete) lingerAfter(exchange);
     if (exchanges.size > 0) return;
     // The response has been sent. The client closes first if it got `Connection: close`.
-    if (isClosing) socket.end();
+    if (cutsIdle) socket.end();
     waiting.get(socket)?.();
     waiting.delete(socket);
   }
@@ -157,10 +159,14 @@ export function createConnections(limits: ConnectionLimits): Connections {
       else waiting.set(socket, then);
     },
 
-    async close(server, drainMs) {
+    async close(server, { drainMs, sparesIdle }) {
       isClosing = true;
+      cutsIdle = !sparesIdle;
+      for (const exchanges of running.values())
+        for (const { res } of exchanges) if (!res.headersSent) res.shouldKeepAlive = false;
+      if (sparesIdle) spareIdleConnections(server);
       const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
-      for (const [socket, exchanges] of running) if (exchanges.size === 0) socket.destroy();
+      if (cutsIdle) for (const [socket, exchanges] of running) if (exchanges.size === 0) socket.destroy();
       const late = setTimeout(() => {
         for (const socket of accepted) socket.destroy();
       }, drainMs);

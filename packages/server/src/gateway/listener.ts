@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer, type Server, type ServerOptions } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { ServerConfig } from "../config.ts";
+import { KEEP_ALIVE_TIMEOUT_MS } from "../keep-alive-timeout.ts";
 import { MAX_HEADER_LINES } from "./head-check.ts";
 
 type ListenerConfig = Pick<ServerConfig, "headTimeout" | "tlsCert" | "tlsKey" | "gatewayClientCa">;
@@ -38,6 +39,7 @@ function listenerLimits({ headTimeout }: ListenerConfig): ServerOptions {
     headersTimeout: headTimeout,
     // The service decides how long a whole request may take; `connections.ts` limits pauses.
     requestTimeout: 0,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionsCheckingInterval: Math.max(MIN_INTERVAL_MS, Math.ceil(headTimeout / CHECKS)),
     insecureHTTPParser: false,
   };

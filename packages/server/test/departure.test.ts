@@ -1,0 +1,116 @@
+/** Tests how a server leaves its load balancer, at both of its addresses: readiness first, then the answers, idle connections last. */
+import { once } from "node:events";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { createServer } from "../src/server.ts";
+import { gate, serviceOn } from "./gateway/stage.ts";
+
+/** Sends requests one after another over one connection, which it keeps open. */
+function keptConnection(url: string) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  onTestFinished(() => agent.destroy());
+  let sockets = 0;
+  return async (path: string, key?: string) => {
+    const sent = request(url + path, {
+      agent,
+      ...(key !== undefined && { method: "POST", headers: { "idempotency-key": `"${key}"` } }),
+    });
+    sent.once("socket", (socket) => void (sent.reusedSocket || (sockets += socket.connecting ? 1 : 0)));
+    sent.end();
+    const [response] = (await once(sent, "response")) as [IncomingMessage];
+    response.resume();
+    await once(response, "end");
+    return { status: response.statusCode, connection: response.headers.connection, sockets };
+  };
+}
+
+async function startServer(drainDelay: number, drain = 30_000) {
+  const opened = gate();
+  const asked = gate();
+  const upstream = await serviceOn(async (req, res) => {
+    if (req.url === "/slow") {
+      asked.resolve();
+      await opened.promise;
+    }
+    res.writeHead(201).end("done");
+  });
+  const server = await createServer({
+    store: "memory:",
+    upstream: `http://127.0.0.1:${upstream}`,
+    gatewayScope: "anyone",
+    listen: { host: "127.0.0.1", port: 0 },
+    gatewayListen: { host: "127.0.0.1", port: 0 },
+    logLevel: "silent",
+    drainDelay,
+    drain,
+  });
+  const { url, gatewayUrl = "" } = await server.listen();
+  let ended: Promise<void> | undefined;
+  const close = () => (ended ??= server.close());
+  onTestFinished(() => {
+    opened.resolve();
+    return close();
+  });
+  return { server, url, gatewayUrl, close, asked, opened };
+}
+
+const isRefused = (url: string) =>
+  fetch(url).then(
+    () => false,
+    () => true,
+  );
+
+describe("a server that is told to stop", () => {
+  test("is not ready at once, but still accepts connections", async () => {
+    const { server, url, close } = await startServer(2_000, 0);
+    const api = keptConnection(url);
+    expect((await api("/readyz")).status).toBe(200);
+    const closing = close();
+    expect(server.app.server.listening).toBe(true);
+    expect((await api("/readyz")).status).toBe(503);
+    await closing;
+  });
+
+  test.each(["api", "gateway"])("answers on idle connections of the %s, each for the last time", async (which) => {
+    const { url, gatewayUrl, close } = await startServer(50);
+    const address = which === "api" ? url : gatewayUrl;
+    const ask = keptConnection(address);
+    const path = which === "api" ? "/healthz" : "/orders";
+    expect((await ask(path, which === "api" ? undefined : "a")).connection).toBe("keep-alive");
+    const closing = close();
+    await expect.poll(() => isRefused(address + path)).toBe(true);
+    const last = await ask(path, which === "api" ? undefined : "b");
+    expect(last).toEqual({ status: which === "api" ? 200 : 201, connection: "close", sockets: 1 });
+    await closing;
+  });
+
+  test("answers a request that runs, and says that its connection closes", async () => {
+    const { gatewayUrl, close, asked, opened } = await startServer(50);
+    const slow = keptConnection(gatewayUrl)("/slow", "k");
+    await asked.promise;
+    const closing = close();
+    await expect.poll(() => isRefused(gatewayUrl)).toBe(true);
+    opened.resolve();
+    expect(await slow).toMatchObject({ status: 201, connection: "close" });
+    await closing;
+  });
+
+  test("without a delay closes idle connections at once", async () => {
+    const { url, close } = await startServer(0);
+    const ask = keptConnection(url);
+    await ask("/healthz");
+    await close();
+    await expect(ask("/healthz")).rejects.toThrow();
+  });
+});
+
+test("the gateway keeps idle connections for longer than load balancers do", async () => {
+  const { createListener } = await import("../src/gateway/listener.ts");
+  const server = createListener({
+    headTimeout: 10_000,
+    tlsCert: undefined,
+    tlsKey: undefined,
+    gatewayClientCa: undefined,
+  });
+  expect(server.keepAliveTimeout).toBe(72_000);
+});
