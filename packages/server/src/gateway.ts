@@ -17,6 +17,7 @@ import { askForBody, noteExpectation } from "./gateway/expect-continue.ts";
 import {
   asRepeatable,
   bodiesFullError,
+  disagreeingError,
   isParserError,
   unreadableRequestError,
 } from "./gateway/gateway-errors.ts";
@@ -38,6 +39,8 @@ import { createRouteMatcher, type RuleTarget } from "./gateway/route-match.ts";
 import { createScope, type Scope, scopeHeader } from "./gateway/scope.ts";
 import { originForm } from "./gateway/target-path.ts";
 import { createTunnels } from "./gateway/tunnels.ts";
+import { createRegionRoute } from "./regions/region-route.ts";
+import { createRegions } from "./regions/regions.ts";
 import { requestTracing } from "./tracing.ts";
 
 export interface Gateway {
@@ -66,6 +69,8 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     trusted,
     refusals,
   });
+  const kept = new Set(rules.flatMap(({ scope }) => scopeHeader(scope) ?? []));
+  const regions = createRegions({ config, store: context.store, trusted, maxConnections, kept });
   const proxy = createProxy({
     upstream: checkedUpstream(config),
     timeoutMs: config.upstreamTimeout,
@@ -73,10 +78,11 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     maxConnections,
     host: config.upstreamHost,
     trusted,
-    kept: new Set(rules.flatMap(({ scope }) => scopeHeader(scope) ?? [])),
+    kept,
+    isFromGateway: (req) => regions?.hopOf(req) !== undefined,
   });
   const buffered = createBufferedBytes(config.maxBufferedBytes, trusted);
-  const parts = { guard: context.guard(config.namespace, "gateway"), proxy, buffered };
+  const parts = { guard: context.guard(config.namespace, "gateway"), proxy, buffered, regions };
   const matcher = createRouteMatcher(rules.map((rule) => createRoute(rule, parts, quotaLimits(config))));
   const checkHost = checkHostName(config);
   const noteIgnored = createIgnoredKeyWarning();
@@ -111,8 +117,10 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     res.on("error", () => {});
     try {
       checkOrDistrust(req, res);
+      regions?.receive(req);
       const match = matcher.find(req.method ?? "GET", req.url as string);
       if (match === undefined) {
+        if (regions?.hopOf(req) !== undefined) throw disagreeingError("the route");
         noteIgnored(req);
         await forwardUnguarded(req, res);
       } else {
@@ -170,6 +178,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
       await connections.close(server, { drainMs: config.drain, sparesIdle: config.drainDelay > 0 });
       ordinary.close();
       proxy.close();
+      await regions?.close();
     },
   };
 }
@@ -183,17 +192,22 @@ function quotaLimits(config: ServerConfig): QuotaLimits {
 function createRoute(rule: GatewayRule, parts: GuardedParts, quota: QuotaLimits): GatewayRoute {
   try {
     const { path, methods, waitMs, onUpstreamLost, reconcile, ...options } = rule;
-    const scope = createScope(rule.scope);
-    const listener = createGuardedListener(parts, {
+    const { regions, buffered } = parts;
+    const own = createScope(rule.scope);
+    const home = regions && createRegionRoute(regions, rule.scope, own);
+    const { scope = own } = home ?? {};
+    const guarded = createGuardedListener(parts, {
       ...options,
       methods,
       scope: askForBodyAfter(scope),
+      ...(home && { authorize: home.authorize }),
       keep: keepByStatus(rule),
       quota,
       ...(waitMs !== undefined && { onPending: "wait" as const, waitMs }),
       onUpstreamLost,
       ...heldKeys(rule, parts.guard),
     });
+    const listener = home?.forwarding(guarded, buffered) ?? guarded;
     if (scope !== "anyone") return { path, methods, listener };
     return {
       path,

@@ -186,10 +186,15 @@ function lingerAfter({ req }: ClientExchange): void {
   const { socket } = req;
   const late = setTimeout(() => socket.destroy(), LINGER_MS);
   late.unref();
-  req.once("end", () => clearTimeout(late));
   // Node emits no "close" for a request that was answered. Without it, the layer would wait for the body forever.
-  socket.once("close", () => {
+  const onClose = () => {
     clearTimeout(late);
     req.destroy();
+  };
+  socket.once("close", onClose);
+  req.once("end", () => {
+    clearTimeout(late);
+    // The connection may have many more requests.
+    socket.off("close", onClose);
   });
 }
