@@ -2,7 +2,9 @@
 import { once } from "node:events";
 import { Agent, type IncomingMessage, request } from "node:http";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { KEEP_ALIVE_TIMEOUT_MS } from "../src/keep-alive-timeout.ts";
 import { createServer } from "../src/server.ts";
+import { SETTINGS } from "../src/server-settings.ts";
 import { gate, serviceOn } from "./gateway/stage.ts";
 
 /** Sends requests one after another over one connection, which it keeps open. */
@@ -104,13 +106,6 @@ describe("a server that is told to stop", () => {
   });
 });
 
-test("the gateway keeps idle connections for longer than load balancers do", async () => {
-  const { createListener } = await import("../src/gateway/listener.ts");
-  const server = createListener({
-    headTimeout: 10_000,
-    tlsCert: undefined,
-    tlsKey: undefined,
-    gatewayClientCa: undefined,
-  });
-  expect(server.keepAliveTimeout).toBe(72_000);
+test("both addresses keep idle connections for longer than load balancers reuse them", () => {
+  expect([KEEP_ALIVE_TIMEOUT_MS, SETTINGS.clientKeepAlive.default]).toEqual([72_000, 72_000]);
 });

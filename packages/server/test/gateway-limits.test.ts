@@ -199,7 +199,7 @@ describe("connections", () => {
   });
 
   test("that are idle are closed after the configured time", async () => {
-    const { port } = await gatewayBefore(await echo(), { headTimeout: 300 });
+    const { port } = await gatewayBefore(await echo(), { clientKeepAlive: 300 });
     const { said } = await hanging(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect(await said).toMatch(/^HTTP\/1\.1 200 /);
   });

@@ -1,6 +1,7 @@
 /** The settings of the gateway: the service behind it, its clients, and the limits for both. */
 import { isIP } from "node:net";
 import { ConfigError } from "../config-error.ts";
+import { KEEP_ALIVE_TIMEOUT_MS } from "../keep-alive-timeout.ts";
 import { redactUrl } from "../redacted-url.ts";
 import { REGION_NAME } from "../regions/home-map.ts";
 import {
@@ -120,6 +121,13 @@ export const GATEWAY_SETTINGS = {
     read: readDuration,
     value: "DURATION",
     what: "How long a client of the gateway may pause while it sends a body or reads a response",
+    check: atLeast(1, "1ms or more"),
+  } as ServerSetting<number>,
+  clientKeepAlive: {
+    default: KEEP_ALIVE_TIMEOUT_MS,
+    read: readDuration,
+    value: "DURATION",
+    what: "How long an idle connection of a client stays open; longer than a proxy in front of the gateway reuses one",
     check: atLeast(1, "1ms or more"),
   } as ServerSetting<number>,
   tunnelTimeout: {
