@@ -1,7 +1,7 @@
 /** `nevertwice regions`: the map of homes in the stores of all regions, and moves of owners between them. */
 import type { Store } from "nevertwice";
 import { durationMs } from "nevertwice/env";
-import { homeIn, REGION_NAME, type HomeMap } from "../src/regions/home-map.ts";
+import { type HomeMap, homeIn, REGION_NAME } from "../src/regions/home-map.ts";
 import { createHomeMapLogs, type HomeMapLogs } from "../src/regions/home-map-logs.ts";
 import { moveScope, thawScope } from "../src/regions/scope-move.ts";
 import {
@@ -39,7 +39,8 @@ export const regionsCommand: Command = {
       run: show,
     },
     move: {
-      summary: "Moves an owner with its keys to another region. Running it again continues an interrupted move.",
+      summary:
+        "Moves an owner with its keys to another region. Running it again continues an interrupted move.",
       flags: {
         ...SCOPE_FLAG,
         to: { value: "NAME", what: "the new home" },
@@ -156,7 +157,9 @@ function readStores(call: CommandCall): ReadonlyMap<string, string> {
   for (const entry of given) {
     const [, name = "", url = ""] = /^([^=]*)=(.+)$/.exec(entry) ?? [];
     if (!REGION_NAME.test(name) || urls.has(name))
-      throw new UsageError("--region-store needs NAME=URL, with each region once: --region-store eu=postgres://…");
+      throw new UsageError(
+        "--region-store needs NAME=URL, with each region once: --region-store eu=postgres://…",
+      );
     requireExistingFile(url);
     urls.set(name, url);
   }

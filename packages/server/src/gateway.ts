@@ -11,6 +11,7 @@ import type { ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { connectionLimit } from "./connection-limit.ts";
 import type { Context } from "./context.ts";
+import { untilQuiet } from "./departure.ts";
 import { createBufferedBytes } from "./gateway/buffered-bytes.ts";
 import { createConnections } from "./gateway/connections.ts";
 import { askForBody, noteExpectation } from "./gateway/expect-continue.ts";
@@ -79,7 +80,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     host: config.upstreamHost,
     trusted,
     kept,
-    isFromGateway: (req) => regions?.hopOf(req) !== undefined,
+    isFromGateway: (req) => regions?.findHop(req) !== undefined,
   });
   const buffered = createBufferedBytes(config.maxBufferedBytes, trusted);
   const parts = { guard: context.guard(config.namespace, "gateway"), proxy, buffered, regions };
@@ -120,7 +121,7 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
       regions?.receive(req);
       const match = matcher.find(req.method ?? "GET", req.url as string);
       if (match === undefined) {
-        if (regions?.hopOf(req) !== undefined) throw disagreeingError("the route");
+        if (regions?.findHop(req) !== undefined) throw disagreeingError("the route");
         noteIgnored(req);
         await forwardUnguarded(req, res);
       } else {
@@ -175,7 +176,9 @@ export function createGateway(config: ServerConfig, context: Context): Gateway {
     warnings: ruleWarnings(rules),
     async close() {
       tunnels.close();
-      await connections.close(server, { drainMs: config.drain, sparesIdle: config.drainDelay > 0 });
+      const sparesIdle = config.drainDelay > 0 && server.listening;
+      if (sparesIdle) await untilQuiet(server);
+      await connections.close(server, { drainMs: config.drain, sparesIdle });
       ordinary.close();
       proxy.close();
       await regions?.close();

@@ -31,7 +31,7 @@ import { createApp } from "./app.ts";
 import { configOf, type ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { type Context, createContext } from "./context.ts";
-import { createDeparture, spareIdleConnections } from "./departure.ts";
+import { createDeparture, type Departure, untilQuiet } from "./departure.ts";
 import { createFailedTries } from "./failed-tries.ts";
 import { createFigures, type SharedFigures } from "./figures/figures.ts";
 import { createGatekeeper } from "./gatekeeper.ts";
@@ -158,8 +158,7 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
     async close() {
       if (app.server.listening) await departure.announce();
       stopObserving();
-      if (departure.sparesIdle) spareIdleConnections(app.server);
-      await Promise.all([closeApp(app, drainMs), gateway?.close()]);
+      await Promise.all([closeApp(app, departure, drainMs), gateway?.close()]);
       await Promise.all([context.close(), sessions.end()]);
       await closeStores(stores);
     },
@@ -173,7 +172,9 @@ async function openGateway(config: ServerConfig, context: Context): Promise<Gate
 }
 
 /** Waits for running requests, but at most `drainMs`: a client may send its body or read its response slowly. */
-async function closeApp(app: FastifyInstance, drainMs: number): Promise<void> {
+async function closeApp(app: FastifyInstance, departure: Departure, drainMs: number): Promise<void> {
+  if (departure.sparesIdle && departure.isAnnounced) await untilQuiet(app.server);
+  departure.leave();
   const timer = setTimeout(() => app.server.closeAllConnections(), drainMs);
   await app.close();
   clearTimeout(timer);

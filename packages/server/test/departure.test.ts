@@ -1,7 +1,9 @@
 /** Tests how a server leaves its load balancer, at both of its addresses: readiness first, then the answers, idle connections last. */
-import { once } from "node:events";
-import { Agent, type IncomingMessage, request } from "node:http";
+import { EventEmitter, once } from "node:events";
+import { Agent, type IncomingMessage, request, type Server } from "node:http";
+import { setTimeout } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { untilQuiet } from "../src/departure.ts";
 import { KEEP_ALIVE_TIMEOUT_MS } from "../src/keep-alive-timeout.ts";
 import { createServer } from "../src/server.ts";
 import { SETTINGS } from "../src/server-settings.ts";
@@ -17,7 +19,9 @@ function keptConnection(url: string) {
       agent,
       ...(key !== undefined && { method: "POST", headers: { "idempotency-key": `"${key}"` } }),
     });
-    sent.once("socket", (socket) => void (sent.reusedSocket || (sockets += socket.connecting ? 1 : 0)));
+    sent.once("socket", () => {
+      if (!sent.reusedSocket) sockets++;
+    });
     sent.end();
     const [response] = (await once(sent, "response")) as [IncomingMessage];
     response.resume();
@@ -48,7 +52,10 @@ async function startServer(drainDelay: number, drain = 30_000) {
   });
   const { url, gatewayUrl = "" } = await server.listen();
   let ended: Promise<void> | undefined;
-  const close = () => (ended ??= server.close());
+  const close = (): Promise<void> => {
+    ended ??= server.close();
+    return ended;
+  };
   onTestFinished(() => {
     opened.resolve();
     return close();
@@ -73,18 +80,21 @@ describe("a server that is told to stop", () => {
     await closing;
   });
 
-  test.each(["api", "gateway"])("answers on idle connections of the %s, each for the last time", async (which) => {
-    const { url, gatewayUrl, close } = await startServer(50);
-    const address = which === "api" ? url : gatewayUrl;
-    const ask = keptConnection(address);
-    const path = which === "api" ? "/healthz" : "/orders";
-    expect((await ask(path, which === "api" ? undefined : "a")).connection).toBe("keep-alive");
-    const closing = close();
-    await expect.poll(() => isRefused(address + path)).toBe(true);
-    const last = await ask(path, which === "api" ? undefined : "b");
-    expect(last).toEqual({ status: which === "api" ? 200 : 201, connection: "close", sockets: 1 });
-    await closing;
-  });
+  test.each(["api", "gateway"])(
+    "answers on idle connections of the %s, each for the last time",
+    async (which) => {
+      const { url, gatewayUrl, close } = await startServer(50);
+      const address = which === "api" ? url : gatewayUrl;
+      const ask = keptConnection(address);
+      const path = which === "api" ? "/healthz" : "/orders";
+      expect((await ask(path, which === "api" ? undefined : "a")).connection).toBe("keep-alive");
+      const closing = close();
+      await expect.poll(() => isRefused(address + path)).toBe(true);
+      const last = await ask(path, which === "api" ? undefined : "b");
+      expect(last).toEqual({ status: which === "api" ? 200 : 201, connection: "close", sockets: 1 });
+      await closing;
+    },
+  );
 
   test("answers a request that runs, and says that its connection closes", async () => {
     const { gatewayUrl, close, asked, opened } = await startServer(50);
@@ -104,6 +114,20 @@ describe("a server that is told to stop", () => {
     await close();
     await expect(ask("/healthz")).rejects.toThrow();
   });
+});
+
+test("an address closes in a moment in which no connection arrives", async () => {
+  const server = new EventEmitter() as unknown as Server;
+  let isQuiet = false;
+  const quiet = untilQuiet(server).then(() => {
+    isQuiet = true;
+  });
+  for (let i = 0; i < 40; i++) {
+    server.emit("connection");
+    await setTimeout(10);
+  }
+  expect(isQuiet).toBe(false);
+  await quiet;
 });
 
 test("both addresses keep idle connections for longer than load balancers reuse them", () => {

@@ -1,5 +1,5 @@
 /**
- * Two regions at work: one on Postgres, one on Redis. Clients send the same keys to both gateways again and again, while the home of
+ * Tests two regions at work, one on Postgres and one on Redis, for docs/regions.md. Clients send the same keys to both gateways again and again, while the home of
  * their owners is cut off in every way, heals, and is moved to and fro. The services count effects by themselves.
  */
 import { setTimeout } from "node:timers/promises";
@@ -9,7 +9,7 @@ import { sizeOf } from "../../nevertwice/test/scale/sizes.ts";
 import { openSubject, POSTGRES, REDIS } from "../../nevertwice/test/scale/subjects.ts";
 import type { FaultProxy } from "../../nevertwice/test/services/proxy.ts";
 import { moveScope } from "../src/regions/scope-move.ts";
-import { type RegionName, REGION_NAMES, type Regions, startRegions } from "./regions/stage.ts";
+import { REGION_NAMES, type RegionName, type Regions, startRegions } from "./regions/stage.ts";
 
 const SIZE = sizeOf("fleet-regions");
 const OWNERS = ["acme", "umbrella"];
@@ -106,7 +106,8 @@ describe("two regions", { timeout: 900_000 }, () => {
     }
     const ran = new Map<string, number>();
     for (const { rawHeaders } of effects) {
-      const key = rawHeaders[rawHeaders.findIndex((text) => text.toLowerCase() === "idempotency-key") + 1] ?? "";
+      const key =
+        rawHeaders[rawHeaders.findIndex((text) => text.toLowerCase() === "idempotency-key") + 1] ?? "";
       ran.set(key, (ran.get(key) ?? 0) + 1);
     }
     const twice = [...ran].filter(([, times]) => times !== 1);

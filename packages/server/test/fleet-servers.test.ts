@@ -5,8 +5,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout } from "node:timers/promises";
-import { createClient } from "redis";
 import pg from "pg";
+import { createClient } from "redis";
 import { describe, expect, type TestContext, test } from "vitest";
 import { count, report } from "../../nevertwice/test/scale/figures.ts";
 import { IS_FULL, sizeOf } from "../../nevertwice/test/scale/sizes.ts";

@@ -66,9 +66,7 @@ describe("a move", () => {
     const regions = await regionsOf();
     await regions.move("us");
     const headers = { "x-tenant": "umbrella" };
-    await expect
-      .poll(async () => (await regions.gateways.us.send({ key: "a", headers })).status)
-      .toBe(201);
+    await expect.poll(async () => (await regions.gateways.us.send({ key: "a", headers })).status).toBe(201);
     expect(regions.effects.map(({ region }) => region)).toEqual(["eu"]);
   });
 
@@ -83,9 +81,7 @@ describe("a move", () => {
     const first = regions.send("us", "a");
     await asked.promise;
     const moving = regions.move("us");
-    await expect
-      .poll(async () => (await regions.send("us", "b")).code?.())
-      .toBe("unavailable");
+    await expect.poll(async () => (await regions.send("us", "b")).code?.()).toBe("unavailable");
     opened.resolve();
     expect((await first).status).toBe(201);
     expect((await moving).copied).toBeGreaterThan(0);
@@ -130,7 +126,10 @@ describe("a move", () => {
   });
 
   test("keeps the order of fences, so the service recognises an attempt at the old home as older", async () => {
-    const { stores, move } = await regionsOf();
+    const behind = { now: () => Date.now() - 300 };
+    const { stores, move } = await regionsOf({
+      stores: { eu: memoryStore(), us: memoryStore({ clock: behind }) },
+    });
     const [old, next] = [guardOn(stores, "eu"), guardOn(stores, "us")];
     await old.run(subjectOf("a"), () => Promise.reject(new Error("no"))).catch(() => {});
     const before = (await old.read(subjectOf("a")))?.fence as number;
@@ -178,8 +177,7 @@ describe("a move", () => {
     await moveScope({ ...options, logs, stores: broken }).catch(() => {});
     await logs.close();
     if ((await regions.logs.newest())?.homes[SCOPE] !== "us") await regions.move("us");
-    for (const key of ["a", "b"])
-      expect((await answered(regions, "us", key)).headers[REPLAYED]).toBe("true");
+    for (const key of ["a", "b"]) expect((await answered(regions, "us", key)).headers[REPLAYED]).toBe("true");
     expect(regions.effects).toHaveLength(2);
   });
 });

@@ -99,7 +99,11 @@ describe("a request to a region that is not its home", () => {
     const { gateways, network, effects } = await startRegions();
     network.eu.cutReply();
     const lost = await gateways.us.send({ key: "k", headers: ACME });
-    expect([lost.status, lost.code(), lost.headers["x-should-retry"]]).toEqual([502, "upstream-lost", "true"]);
+    expect([lost.status, lost.code(), lost.headers["x-should-retry"]]).toEqual([
+      502,
+      "upstream-lost",
+      "true",
+    ]);
     const again = await gateways.us.send({ key: "k", headers: ACME });
     expect([again.status, again.text]).toEqual([201, '{"effect":1}']);
     expect(effects.map(({ region }) => region)).toEqual(["eu"]);
@@ -228,14 +232,16 @@ describe("maps of two regions that differ", () => {
   const IN_US = { ...EVERYONE_IN_EU, version: 2, default: "us" };
 
   test("never make a request go round, or run in both regions", async () => {
-    const { gateways, stores, effects } = await startRegions();
+    const { gateways, stores, effects, network } = await startRegions();
     const log = createHomeMapLog(stores.get("eu") as never);
     await log.publish(IN_US);
     await expect
       .poll(async () => (await gateways.eu.send({ key: "a", headers: ACME })).code())
       .toBe("unavailable");
     // Here the older map says eu, which refuses to forward a forwarded request.
+    const { requests } = network.us;
     const answer = await gateways.us.send({ key: "a", headers: ACME });
+    expect(network.us.requests).toBe(requests);
     expect([answer.status, answer.code()]).toEqual([503, "unavailable"]);
     expect(effects).toEqual([]);
     await log.close();

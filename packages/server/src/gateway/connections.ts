@@ -9,7 +9,6 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { BlockList, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { clientNetwork, isListed } from "../client-network.ts";
-import { spareIdleConnections } from "../departure.ts";
 import { failBody } from "./forwarded-body.ts";
 import { requestTimeoutError } from "./gateway-errors.ts";
 import type { Refusals } from "./refusals.ts";
@@ -36,7 +35,10 @@ export interface Connections {
   isDistrusted(socket: Duplex): boolean;
   /** Calls `then` once all requests on this connection are answered; never if the connection closes before. */
   afterAnswers(socket: Duplex, then: () => void): void;
-  /** Accepts nothing new. Resolves when the last connection of `server` is closed, after `drainMs` at the latest. */
+  /**
+   * Accepts nothing new. Resolves when the last connection of `server` is closed, after `drainMs` at the latest. `sparesIdle` leaves
+   * idle connections to their clients.
+   */
   close(server: Server, how: { readonly drainMs: number; readonly sparesIdle: boolean }): Promise<void>;
 }
 
@@ -164,7 +166,6 @@ export function createConnections(limits: ConnectionLimits): Connections {
       cutsIdle = !sparesIdle;
       for (const exchanges of running.values())
         for (const { res } of exchanges) if (!res.headersSent) res.shouldKeepAlive = false;
-      if (sparesIdle) spareIdleConnections(server);
       const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
       if (cutsIdle) for (const [socket, exchanges] of running) if (exchanges.size === 0) socket.destroy();
       const late = setTimeout(() => {

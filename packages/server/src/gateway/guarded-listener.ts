@@ -10,8 +10,8 @@ import {
   retryAdvice,
 } from "nevertwice/http";
 import { idempotency } from "nevertwice/http/node";
-import type { BufferedBytes } from "./buffered-bytes.ts";
 import type { Regions } from "../regions/regions.ts";
+import type { BufferedBytes } from "./buffered-bytes.ts";
 import { asRepeatable, asUnrepeatable, disagreeingError, isUpstreamLost } from "./gateway-errors.ts";
 import { decisionFor, looksTransient } from "./kept-statuses.ts";
 import type { ReverseProxy } from "./proxy.ts";
@@ -78,7 +78,7 @@ export function createProxyHandler(
   ): Promise<void> => {
     if (attempt === undefined) {
       // Only requests with a key are forwarded, so this one lost its key on the way, and would run again with every retry.
-      if (regions?.hopOf(req) !== undefined) throw disagreeingError("the key");
+      if (regions?.findHop(req) !== undefined) throw disagreeingError("the key");
       buffered.stopCounting(req);
       return proxy.forward(req, res).catch((error) => {
         throw asUnrepeatable(error);

@@ -103,7 +103,12 @@ export function requestLines(req: IncomingMessage, how: RequestLinesOptions): st
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string;
     const lower = name.toLowerCase();
-    if (HOP_BY_HOP.has(lower) || lower.startsWith(SET_BY_GATEWAY) || REWRITTEN.has(lower) || isHandledHere(lower))
+    if (
+      HOP_BY_HOP.has(lower) ||
+      lower.startsWith(SET_BY_GATEWAY) ||
+      REWRITTEN.has(lower) ||
+      isHandledHere(lower)
+    )
       continue;
     // CGI-style services do not distinguish `_` from `-`: such a name could stand for another header.
     if (lower.includes("_")) continue;
@@ -166,7 +171,8 @@ export function trailerPairs(rawTrailers: readonly string[]): [string, string][]
   for (let i = 0; i + 1 < rawTrailers.length; i += 2) {
     const name = rawTrailers[i] as string;
     const lower = name.toLowerCase();
-    if (!NEVER_TRAILED.has(lower) && !lower.startsWith(SET_BY_GATEWAY)) pairs.push([name, rawTrailers[i + 1] as string]);
+    if (!NEVER_TRAILED.has(lower) && !lower.startsWith(SET_BY_GATEWAY))
+      pairs.push([name, rawTrailers[i + 1] as string]);
   }
   return pairs;
 }

@@ -24,7 +24,10 @@ export async function copyRecord(record: StoreRecord, store: Store): Promise<Cop
     const copied = await tryToCopy(record, store);
     if (copied !== "behind") return copied;
     if (performance.now() > until)
-      throw cannotCopy(record, "the clock of the new home's store is behind; repeat the move when it has caught up");
+      throw cannotCopy(
+        record,
+        "the clock of the new home's store is behind; repeat the move when it has caught up",
+      );
     await setTimeout(PAUSE_MS);
   }
 }
@@ -35,13 +38,21 @@ async function tryToCopy(record: StoreRecord, store: Store): Promise<Copied | "b
   if (parts === undefined) throw cannotCopy(record, "it has no parts");
   const there = await store.read(id);
   if (there !== undefined) {
-    if (isCopyOf(record, there)) return "already-there";
+    if (isCopied(record, there)) return "already-there";
     await makeRoom(record, there, store);
   }
   const token = copyToken(record, there);
   const retentionMs = Math.max(0, record.keptUntil - Date.now()) + MORE_RETENTION_MS;
   // Held: if this process dies here, only a repeated move takes the key over.
-  const claim = await store.claim({ id, parts, fingerprint, token, leaseMs: LEASE_MS, retentionMs, hold: true });
+  const claim = await store.claim({
+    id,
+    parts,
+    fingerprint,
+    token,
+    leaseMs: LEASE_MS,
+    retentionMs,
+    hold: true,
+  });
   if (claim.status !== "new") throw cannotCopy(record, `the new home has a record of it: ${claim.status}`);
   if (claim.fence <= fence) {
     await store.abandon({ id, token, as: "released" });
@@ -56,7 +67,7 @@ async function tryToCopy(record: StoreRecord, store: Store): Promise<Copied | "b
 }
 
 /** Whether the new home says the same about the key, from an earlier move or an interrupted one. */
-function isCopyOf({ state, outcome, fence }: StoreRecord, there: StoreRecord): boolean {
+function isCopied({ state, outcome, fence }: StoreRecord, there: StoreRecord): boolean {
   if (state !== there.state) return false;
   return state === "completed" ? outcome === there.outcome : there.fence > fence;
 }
@@ -77,7 +88,8 @@ async function makeRoom(record: StoreRecord, there: StoreRecord, store: Store): 
 function copyToken({ id, token, fence, state }: StoreRecord, there: StoreRecord | undefined): string {
   const text = `nevertwice/move/1 ${id} ${token} ${fence} ${state}`;
   const start = createHash("sha256").update(text).digest("base64url").slice(0, 28);
-  const isOurs = there?.token.startsWith(`${start}-`) && (there.state === "pending" || there.state === "lapsed");
+  const isOurs =
+    there?.token.startsWith(`${start}-`) && (there.state === "pending" || there.state === "lapsed");
   return isOurs ? (there as StoreRecord).token : `${start}-${(there?.fence ?? 0).toString(36)}`;
 }
 

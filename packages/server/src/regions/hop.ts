@@ -26,12 +26,12 @@ interface SignedHop extends Hop {
   readonly at: number;
 }
 
-type RequestHead = Pick<IncomingMessage, "method" | "url" | "headers">;
+type MarkedHead = Pick<IncomingMessage, "method" | "url" | "headers">;
 
 /** How much the clocks of two regions may differ. */
 const MAX_SKEW_MS = 300_000;
 
-export function writeHop(hop: Hop, { method, url, headers }: RequestHead, secret: string): string {
+export function writeHop(hop: Hop, { method, url, headers }: MarkedHead, secret: string): string {
   const signed: SignedHop = { ...hop, host: headers.host ?? null, at: Date.now() };
   const payload = Buffer.from(JSON.stringify(signed)).toString("base64url");
   return `${payload}.${signature(payload, { method, url }, secret)}`;
@@ -42,7 +42,7 @@ export function writeHop(hop: Hop, { method, url, headers }: RequestHead, secret
  * once more, and back again.
  */
 export function readHop(
-  req: RequestHead & Pick<IncomingMessage, "headersDistinct">,
+  req: MarkedHead & Pick<IncomingMessage, "headersDistinct">,
   secret: string,
 ): Hop | undefined {
   const lines = req.headersDistinct[HOP_HEADER.toLowerCase()];
@@ -59,7 +59,7 @@ export function readHop(
 /** The parts have their length in front, so that two heads never give one text. */
 function signature(
   payload: string,
-  { method = "", url = "" }: Pick<RequestHead, "method" | "url">,
+  { method = "", url = "" }: Pick<MarkedHead, "method" | "url">,
   secret: string,
 ): string {
   const text = ["nevertwice/hop/1", method, url, payload]

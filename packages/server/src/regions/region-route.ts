@@ -23,7 +23,7 @@ export function createRegionRoute(regions: Regions, rule: ScopeRule, scope: Scop
   const owners = new WeakMap<IncomingMessage, string>();
 
   async function judge(req: IncomingMessage): Promise<string> {
-    const hop = regions.hopOf(req);
+    const hop = regions.findHop(req);
     const owner =
       hop === undefined || typeof rule !== "object" || !("certificate" in rule)
         ? await ownScope(req)

@@ -29,7 +29,7 @@ export interface Regions {
   /** Notes the mark of a request. Throws `not-authorized` if it is not valid. */
   receive(req: IncomingMessage): void;
   /** The valid mark of a request. */
-  hopOf(req: IncomingMessage): Hop | undefined;
+  findHop(req: IncomingMessage): Hop | undefined;
   /** Throws `HomeElsewhere` if another region has to run the request, and `unavailable` if no region may run it now. */
   checkHome(req: IncomingMessage, scope: string): Promise<void>;
   /** The same for a request whose key was claimed, by a read after the claim. Throws `unavailable` if it must not run here. */
@@ -72,7 +72,7 @@ export function createRegions(options: RegionsOptions): Regions | undefined {
       hops.set(req, hop);
     },
 
-    hopOf: (req) => hops.get(req),
+    findHop: (req) => hops.get(req),
 
     async checkHome(req, scope) {
       const hop = hops.get(req);

@@ -55,7 +55,7 @@ export async function moveScope(options: MoveOptions): Promise<MoveReport> {
   if (movesTo === undefined) await logs.publish(frozen);
   await untilSettled(old, options);
   const counts = { copied: 0, "already-there": 0 };
-  for await (const record of recordsOf(old, options)) counts[await copyRecord(record, next)]++;
+  for await (const record of listRecords(old, options)) counts[await copyRecord(record, next)]++;
   const moved = thawedMap(frozen, scope, to);
   await logs.publish(moved);
   return {
@@ -88,7 +88,7 @@ async function untilSettled(store: Store, options: MoveOptions): Promise<void> {
   const until = performance.now() + options.waitMs;
   for (;;) {
     const counts = { pending: 0, lapsed: 0 };
-    for await (const { state } of recordsOf(store, options))
+    for await (const { state } of listRecords(store, options))
       if (state === "pending" || state === "lapsed") counts[state]++;
     if (counts.lapsed > 0)
       throw refused(
@@ -103,7 +103,7 @@ async function untilSettled(store: Store, options: MoveOptions): Promise<void> {
   }
 }
 
-async function* recordsOf(
+async function* listRecords(
   store: Store,
   { namespace, scope }: MoveOptions,
 ): AsyncGenerator<StoreRecord, void, undefined> {
