@@ -16,6 +16,7 @@
  */
 import type { Server } from "node:http";
 import { setTimeout } from "node:timers/promises";
+import type { FastifyInstance } from "fastify";
 
 export interface Departure {
   /** `/readyz` answers 503. */
@@ -71,4 +72,13 @@ export async function untilQuiet(server: Server): Promise<void> {
   }
   server.off("connection", onConnection);
   server.closeIdleConnections = () => {};
+}
+
+/** Waits for running requests, but at most `drainMs`: a client may send its body or read its response slowly. */
+export async function closeApp(app: FastifyInstance, departure: Departure, drainMs: number): Promise<void> {
+  if (departure.sparesIdle && departure.isAnnounced) await untilQuiet(app.server);
+  departure.leave();
+  const timer = globalThis.setTimeout(() => app.server.closeAllConnections(), drainMs);
+  await app.close();
+  clearTimeout(timer);
 }

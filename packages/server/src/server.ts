@@ -31,7 +31,7 @@ import { createApp } from "./app.ts";
 import { configOf, type ServerConfig } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { type Context, createContext } from "./context.ts";
-import { createDeparture, type Departure, untilQuiet } from "./departure.ts";
+import { closeApp, createDeparture } from "./departure.ts";
 import { createFailedTries } from "./failed-tries.ts";
 import { createFigures, type SharedFigures } from "./figures/figures.ts";
 import { createGatekeeper } from "./gatekeeper.ts";
@@ -169,15 +169,6 @@ async function assembleServer(stores: Stores, config: ServerConfig): Promise<Nev
 async function openGateway(config: ServerConfig, context: Context): Promise<Gateway> {
   const { createGateway } = await import("./gateway.ts");
   return createGateway(config, context);
-}
-
-/** Waits for running requests, but at most `drainMs`: a client may send its body or read its response slowly. */
-async function closeApp(app: FastifyInstance, departure: Departure, drainMs: number): Promise<void> {
-  if (departure.sparesIdle && departure.isAnnounced) await untilQuiet(app.server);
-  departure.leave();
-  const timer = setTimeout(() => app.server.closeAllConnections(), drainMs);
-  await app.close();
-  clearTimeout(timer);
 }
 
 /** The list fills while routes are registered. */

@@ -1,10 +1,14 @@
 /** Tests docs/regions.md: a request runs in its owner's home region and nowhere else, whatever clients and networks do. */
+import type { IncomingMessage } from "node:http";
 import { createGuard } from "nevertwice";
 import { memoryStore } from "nevertwice/stores/memory";
 import { describe, expect, test } from "vitest";
 import { REPLAYED } from "../../nevertwice/test/http/replayed-header.ts";
+import type { ScopeRule } from "../src/gateway/gateway-rules.ts";
 import { createHomeMapLog } from "../src/regions/home-map-log.ts";
 import { HOP_HEADER, writeHop } from "../src/regions/hop.ts";
+import { createRegionRoute } from "../src/regions/region-route.ts";
+import type { Regions as RegionsOf } from "../src/regions/regions.ts";
 import { gate, gatewayBefore, read, serviceOn } from "./gateway/stage.ts";
 import { EVERYONE_IN_EU, headerOf, SECRET, startRegions } from "./regions/stage.ts";
 
@@ -292,5 +296,29 @@ describe("maps of two regions that differ", () => {
     const { status, code } = await gateways.eu.send({ key: "k", headers: ACME });
     expect([status, code()]).toEqual([503, "unavailable"]);
     expect(effects).toEqual([]);
+  });
+});
+
+describe("the owner of a forwarded request", () => {
+  const hop = { from: "us", to: "eu", map: 1 };
+  const judged = async (rule: ScopeRule, own: string, signed: string) => {
+    const regions = { findHop: () => ({ ...hop, scope: signed }) } as unknown as RegionsOf;
+    const { scope } = createRegionRoute(regions, rule, () => own);
+    return scope === "anyone" ? scope : scope({} as IncomingMessage);
+  };
+
+  test("is that of the signed mark if it is a certificate, which only the first gateway saw", async () => {
+    const rule = { certificate: "subject" } as const;
+    const signed = "certificate:subject:sha256:AB:CN=alice";
+    expect(await judged(rule, "certificate:subject:sha256:CD:CN=gateway", signed)).toBe(signed);
+    await expect(judged(rule, "none", "certificate:fingerprint:sha256:AB")).rejects.toMatchObject({
+      code: "unavailable",
+    });
+  });
+
+  test("is judged again otherwise, and refused if the two gateways differ", async () => {
+    const rule = { jwt: "sub", key: "env:SECRET" };
+    expect(await judged(rule, "jwt:sub:s:42", "jwt:sub:s:42")).toBe("jwt:sub:s:42");
+    await expect(judged(rule, "jwt:sub:s:42", "jwt:sub:s:43")).rejects.toMatchObject({ code: "unavailable" });
   });
 });
