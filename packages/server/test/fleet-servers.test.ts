@@ -9,7 +9,7 @@ import pg from "pg";
 import { createClient } from "redis";
 import { describe, expect, type TestContext, test } from "vitest";
 import { count, report } from "../../nevertwice/test/scale/figures.ts";
-import { IS_FULL, sizeOf } from "../../nevertwice/test/scale/sizes.ts";
+import { sizeOf } from "../../nevertwice/test/scale/sizes.ts";
 import { openSubject, POSTGRES, REDIS } from "../../nevertwice/test/scale/subjects.ts";
 import { installMissing } from "../../nevertwice/test/services/packages.ts";
 import { startFor } from "../../nevertwice/test/services/services.ts";
@@ -59,7 +59,7 @@ async function storeConnections(url: string): Promise<number> {
   return open;
 }
 
-describe("servers behind nginx", { timeout: 900_000, concurrent: !IS_FULL }, () => {
+describe("servers behind nginx", { timeout: 900_000, concurrent: true }, () => {
   test.for([POSTGRES, REDIS])(
     "restart one after another on $name, and no request fails",
     async ({ create }, context) => {

@@ -171,7 +171,7 @@ const SIZES = {
   /** Servers behind nginx, each of which is stopped and started again in every round. `pauseMs` is longer than nginx's `fail_timeout`. */
   "fleet-servers": {
     share: { servers: 2, rounds: 1, clients: 6, drainDelayMs: 300, pauseMs: 2_500 },
-    full: { servers: 5, rounds: 3, clients: 24, drainDelayMs: 1_000, pauseMs: 2_500 },
+    full: { servers: 5, rounds: 3, clients: 16, drainDelayMs: 1_000, pauseMs: 2_500 },
   },
   /** Two regions. In each round every kind of cut separates each of them from the other one, and each owner is moved. */
   "fleet-regions": {
