@@ -126,10 +126,14 @@ describe("a move", () => {
   });
 
   test("keeps the order of fences, so the service recognises an attempt at the old home as older", async () => {
-    const behind = { now: () => Date.now() - 300 };
-    const { stores, move } = await regionsOf({
-      stores: { eu: memoryStore(), us: memoryStore({ clock: behind }) },
-    });
+    let lagMs = 3_600_000;
+    const us = memoryStore({ clock: { now: () => Date.now() - lagMs } });
+    // The clock of us has caught up when the copy is tried again.
+    const abandon: typeof us.abandon = (request) => {
+      lagMs = 0;
+      return us.abandon(request);
+    };
+    const { stores, move } = await regionsOf({ stores: { eu: memoryStore(), us: { ...us, abandon } } });
     const [old, next] = [guardOn(stores, "eu"), guardOn(stores, "us")];
     await old.run(subjectOf("a"), () => Promise.reject(new Error("no"))).catch(() => {});
     const before = (await old.read(subjectOf("a")))?.fence as number;
